@@ -1,4 +1,4 @@
-//! Limits for a process, by a control group: a fraction of a core, or memory.
+//! Limits the CPU or the memory of processes with a control group.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,20 +7,20 @@ use anyhow::{Context as _, bail};
 
 use crate::cleanup_guard::CleanupGuard;
 
-/// Over how many microseconds the fraction is meant: often enough that nobody waits for long.
+/// Period of the CPU limit in microseconds: short, so that no process waits long.
 const PERIOD_US: u64 = 50_000;
 
-/// How much the group counts beside others that want the same core, by the old and the new interface: what it may use it gets,
-/// whatever else the machine does.
+/// The weight of the group, in cgroup v1 and v2. High, so that the group gets its limit whatever else the machine
+/// runs.
 const SHARES: &str = "262144";
 const WEIGHT: &str = "10000";
 
-/// A group that is removed when this is dropped; its processes have ended by then.
+/// A control group. Dropping it removes it; its processes must have ended.
 #[derive(Debug)]
 pub(crate) struct Cgroup(PathBuf);
 
 impl Cgroup {
-    /// A group whose processes have so many hundredths of a core, all together.
+    /// A group limited to hundredths of a core, for all its processes together.
     pub(crate) fn new(name: &str, percent: u64, cleanup: &CleanupGuard) -> anyhow::Result<Self> {
         let quota = PERIOD_US * percent / 100;
         let old = [
@@ -32,12 +32,12 @@ impl Cgroup {
         Self::make(name, "cpu", &old, &new, cleanup)
     }
 
-    /// A group whose processes have `bytes` of memory, all together, and no swap.
+    /// A group limited to `bytes` of memory without swap, for all its processes together.
     pub(crate) fn with_memory_limit(name: &str, bytes: u64, cleanup: &CleanupGuard) -> anyhow::Result<Self> {
         let old = [("memory.limit_in_bytes", bytes.to_string())];
         let new = [("memory.max", bytes.to_string())];
         let group = Self::make(name, "memory", &old, &new, cleanup)?;
-        // Where the kernel does not count swap there is nothing to limit.
+        // A kernel without swap accounting has no such file.
         for (file, value) in [("memory.memsw.limit_in_bytes", bytes), ("memory.swap.max", 0)] {
             if group.0.join(file).exists() {
                 let _ = fs::write(group.0.join(file), value.to_string());
@@ -46,13 +46,13 @@ impl Cgroup {
         Ok(group)
     }
 
-    /// A group of a controller, with settings by its old or its new interface.
+    /// Creates a group of a controller, with its settings in cgroup v1 or v2.
     fn make(
         name: &str,
         controller: &str,
         old: &[(&str, String)],
         new: &[(&str, String)],
-        minder: &CleanupGuard,
+        cleanup: &CleanupGuard,
     ) -> anyhow::Result<Self> {
         let name = format!("bucksaw-faults-{}-{name}", std::process::id());
         let root = Path::new("/sys/fs/cgroup");
@@ -65,7 +65,7 @@ impl Cgroup {
             bail!("no control groups for {controller}: this needs root, and Linux with cgroups");
         };
         fs::create_dir(&dir).with_context(|| format!("cannot make {}: this needs root", dir.display()))?;
-        minder.register_undo(&format!("rmdir {}", dir.display()));
+        cleanup.register_undo(&format!("rmdir {}", dir.display()));
         let group = Self(dir);
         for (file, value) in settings {
             fs::write(group.0.join(file), value).with_context(|| format!("cannot set {file}"))?;
@@ -73,7 +73,7 @@ impl Cgroup {
         Ok(group)
     }
 
-    /// What a group of [`Self::of_memory`] uses.
+    /// The memory use of a group created by [`Self::with_memory_limit`].
     pub(crate) fn usage(&self) -> anyhow::Result<MemoryUsage> {
         let read = |name: &str| fs::read_to_string(self.0.join(name)).unwrap_or_default();
         let number = |name: &str| read(name).trim().parse::<u64>().ok();
@@ -88,26 +88,26 @@ impl Cgroup {
         })
     }
 
-    /// A process that writes its id there belongs to the group.
+    /// The file to which a process writes its id to join the group.
     pub(crate) fn procs(&self) -> PathBuf {
         self.0.join("cgroup.procs")
     }
 }
 
-/// What the processes of a group use, in bytes.
+/// Memory use of a group, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MemoryUsage {
-    /// Memory that no file stands behind, which cannot be reclaimed.
+    /// Anonymous memory, which cannot be reclaimed.
     pub(crate) anonymous: u64,
-    /// All that counts, with what the kernel keeps of files.
+    /// All charged memory, including the page cache.
     pub(crate) total: u64,
-    /// The most that counted.
+    /// The maximum of the charged memory.
     pub(crate) peak: u64,
-    /// How many processes the kernel has killed.
+    /// Processes killed by the kernel.
     pub(crate) killed: u64,
 }
 
-/// The number behind a name at the start of a line.
+/// The number after a name at the start of a line.
 fn field(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
     line.trim().parse().ok()
@@ -115,7 +115,7 @@ fn field(text: &str, name: &str) -> Option<u64> {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // One that still has a process stays: the machine's next start clears it.
+        // Fails while a process is left. Such a group remains until the next boot.
         let _ = fs::remove_dir(&self.0);
     }
 }

@@ -1,8 +1,7 @@
-//! What undoes everything when the harness is gone, however it went.
+//! Undoes all changes to the machine when the harness ends, even if it is killed.
 //!
-//! A shell is told, over a pipe, the commands that undo what was done to the machine: processes, rules of the firewall,
-//! mounts. When the pipe ends because the harness was killed, it runs them. In a group of its own it is not reached by
-//! what ends the harness from a terminal.
+//! A shell receives over a pipe the commands that undo each change: processes, firewall rules, mounts. It runs them
+//! when the pipe closes. It has its own process group, so that signals from the terminal do not reach it.
 
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
@@ -11,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
 
-/// Knows how to undo what was done. It does so when the harness dies before this was dismissed.
+/// Runs the registered commands if the harness ends before the guard is dismissed.
 #[derive(Clone, Debug)]
 pub(crate) struct CleanupGuard(Arc<Mutex<CleanupShell>>);
 
@@ -31,18 +30,18 @@ impl CleanupGuard {
         Ok(Self(Arc::new(Mutex::new(CleanupShell { child, input }))))
     }
 
-    /// Takes note of a command that is harmless when it is run for nothing.
+    /// Registers a command, which must be harmless if there is nothing to undo.
     pub(crate) fn register_undo(&self, undo: &str) {
         let mut shell = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(input) = &mut shell.input {
-            // A shell that is gone cannot be told; nothing else depends on it.
+            // Fails if the shell was killed. Nothing else depends on it.
             let _ = writeln!(input, "{undo}");
         }
     }
 }
 
 impl Drop for CleanupShell {
-    /// All was undone in the usual way: it ends without a word.
+    /// Dismisses the guard: the shell ends without running the commands.
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -11,17 +11,17 @@ use crate::fleet::url;
 use crate::http::call;
 use crate::ledger::{ExpectedLines, Ledger, LedgerComparison};
 
-/// How long an answer may take to go on.
+/// The read timeout of an answer.
 const READ_TIMEOUT: Duration = Duration::from_secs(40);
 
-/// What an answer showed.
+/// An answer.
 #[derive(Debug)]
 pub(crate) struct ComparedAnswer {
     pub(crate) partial: bool,
     pub(crate) comparison: LedgerComparison,
 }
 
-/// Asks a node for a writer's lines; none when there was no whole answer.
+/// Queries a node for the lines of a writer; `None` without a whole answer.
 pub(crate) fn query_and_compare(at: SocketAddr, ledger: &Ledger, expected: &ExpectedLines) -> Option<ComparedAnswer> {
     let target = format!("/api/v1/query?from={}&q=writer%3D{}", expected.since.seconds, ledger.name());
     let answer = call(at, "GET", &target, &[("Accept", "text/plain")], b"", READ_TIMEOUT).ok()?;
@@ -29,7 +29,7 @@ pub(crate) fn query_and_compare(at: SocketAddr, ledger: &Ledger, expected: &Expe
     (answer.status == 200).then(|| compare_answer(ledger, expected, &answer.body, partial))
 }
 
-/// Whether a loss would be seen: one line more is expected of a node than was ever sent.
+/// Whether a loss is detected: expects one line more than was sent.
 pub(crate) fn detects_loss(at: SocketAddr) -> bool {
     let ledger = Ledger::new("nobody");
     ledger.acknowledge(ledger.next(1));
@@ -49,18 +49,18 @@ fn compare_answer(ledger: &Ledger, expected: &ExpectedLines, text: &[u8], partia
     ComparedAnswer { partial, comparison: verdict }
 }
 
-/// Asks by `bucksaw query` for all lines of a writer.
+/// Queries all lines of a writer with `bucksaw query`.
 ///
 /// # Errors
-/// When the program fails, or says nothing of how whole its answer is.
+/// The program fails, or does not report whether the answer is complete.
 pub(crate) fn query(bucksaw: &Path, at: SocketAddr, ledger: &Ledger) -> anyhow::Result<ComparedAnswer> {
     let expected = ledger.everything();
     let mut command = Command::new(bucksaw);
     command.args(["query", "--addr", &url(at), "--from", "0", "--stats", &format!("writer={}", ledger.name())]);
     let output = command.env_clear().stdin(Stdio::null()).output().context("cannot run bucksaw query")?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    // 1 means that nothing was found, which the comparison judges.
-    ensure!(matches!(output.status.code(), Some(0 | 1)), "bucksaw query: {}\n{said}", output.status);
-    let partial = said.contains("the answer is partial");
+    let messages = String::from_utf8_lossy(&output.stderr);
+    // 1 means that no record matched, which the comparison judges.
+    ensure!(matches!(output.status.code(), Some(0 | 1)), "bucksaw query: {}\n{messages}", output.status);
+    let partial = messages.contains("the answer is partial");
     Ok(compare_answer(ledger, &expected, &output.stdout, partial))
 }

@@ -1,15 +1,16 @@
-//! One change to one byte, page or end of one file, in thousands of data directories: what is lost is told of.
+//! Damages one byte, page or end of one file in thousands of data directories, and checks that every loss is reported.
 //!
 //! ```text
-//!   stocks ──► a copy ──► one file is damaged ──► verify ──► the program starts ──► search, count, histogram
+//!   fixtures ──► a copy ──► one file is damaged ──► verify ──► the program starts ──► search, count, histogram
 //!                                                                   └─► refuses     status, metrics, verify
 //! ```
-//! The claim: the records answered are a subset of those stored; if it is a proper one, each answer, `status`, metrics and
-//! `verify` say so; the damaged file is still there; the process does not panic. A node that refuses to start names the
-//! file, and has changed nothing. `verify` names the file, whatever the damage costs, where the file shows it (`visible`).
+//! The answered records must be a subset of the stored ones. If some are missing, each answer, `status`, metrics and
+//! `verify` report it. The damaged file is not removed, and the process does not panic. A node that refuses to start
+//! names the file and changes nothing. `verify` names the file even if no record is lost, where the damage is
+//! [`visible`](visibility).
 //!
-//! One loss cannot be told from what a crash leaves: a queue segment that was open and is cut at its end. It is counted by
-//! itself.
+//! One loss is indistinguishable from a crash: an active queue segment that is cut at its end. It is counted
+//! separately.
 
 mod answers;
 mod corruption;
@@ -37,84 +38,85 @@ use damage_report::{DamageOutcome, TrialResult};
 use fixtures::{DataDirFixture, copy_directory};
 use visibility::{KEYS, is_visible};
 
-/// Metrics are counted anew each second, and after a merge that failed in ten.
+/// Metrics are updated every second, and ten seconds after a failed merge.
 const REPORT_MAX: Duration = Duration::from_secs(12);
 
-/// How often the node is started a second time.
+/// One in this many trials starts the node a second time.
 const RESTART_ONE_IN: usize = 4;
 
-/// How much more often a kind of segment is damaged than another kind of file.
+/// The weight of segment files relative to other kinds of files.
 const SEGMENT_WEIGHT: usize = 3;
 
-/// Between two lines that say how far it is.
+/// The interval of progress lines.
 const PROGRESS_ROUNDS: usize = 500;
 
-/// How the claim is tried.
+/// Options of the damage trials.
 #[derive(Clone, Debug)]
 pub struct DamageOptions {
     /// The program.
     pub bucksaw: PathBuf,
-    /// How many directories are damaged.
+    /// The number of damaged directories.
     pub rounds: usize,
-    /// Decides which file is damaged, and how.
+    /// The seed of the files and corruptions.
     pub seed: u64,
-    /// Only files of one of these kinds, as the table names them; all when empty.
+    /// Damages only files of these kinds, by their names in the table; all if empty.
     pub only: Vec<String>,
-    /// Where directories stay with which something is wrong.
+    /// The directory for copies of directories with a problem.
     pub keep: Option<PathBuf>,
 }
 
-/// Damages one directory after the other.
+/// Damages directories, one after another.
 ///
 /// # Errors
-/// When it cannot be brought about: the program is missing, say. What the program does wrong is in the [`Toll`].
+/// The trials cannot run, for example because the program is missing. Problems of the program are in the
+/// [`DamageReport`].
 pub fn damage(options: &DamageOptions) -> anyhow::Result<DamageReport> {
     let home = tempfile::tempdir().context("no temporary directory")?;
-    let (net, minder) = (free_net(options.seed)?, CleanupGuard::start()?);
-    let stocks = fixtures::make_all(&options.bucksaw, home.path(), net, &minder)?;
+    let (net, cleanup) = (free_net(options.seed)?, CleanupGuard::start()?);
+    let fixtures = fixtures::make_all(&options.bucksaw, home.path(), net, &cleanup)?;
     let mut random = Random::new(options.seed);
-    let mut toll = DamageReport::default();
-    let places = damage_targets(&stocks, &options.only)?;
-    ensure!(!places.is_empty(), "there are no such files");
+    let mut report = DamageReport::default();
+    let places = damage_targets(&fixtures, &options.only)?;
+    ensure!(!places.is_empty(), "no file is of these kinds");
     let often = |kind: &&String| if kind.contains('*') { SEGMENT_WEIGHT } else { 1 };
     let kinds: Vec<&String> = places.keys().flat_map(|kind| std::iter::repeat_n(kind, often(&kind))).collect();
     let ip = Ipv4Addr::new(127, net[0], net[1], 11);
     for round in 0..options.rounds {
         let kind = *random.pick(&kinds);
-        let (stock, path) = random.pick(&places[kind]);
-        let stock = &stocks[*stock];
+        let (fixture, path) = random.pick(&places[kind]);
+        let fixture = &fixtures[*fixture];
         let dir = home.path().join("trial");
-        copy_directory(&stock.dir, &dir)?;
+        copy_directory(&fixture.dir, &dir)?;
         let change = Corruption::random(&mut random, &fs::read(dir.join(path))?);
-        let node = StandaloneNode::new(&options.bucksaw, dir.clone(), ip, &minder, &stock.arguments);
-        let mut patient = DamageTrial { options, stock, path, kind, change, node };
-        let trial = patient.run(&mut random);
-        patient.node.kill();
-        let log = patient.node.log();
-        let name = format!("round {round}: {} of {}, {}", path.display(), stock.name, patient.change);
+        let node = StandaloneNode::new(&options.bucksaw, dir.clone(), ip, &cleanup, &fixture.arguments);
+        let mut trial_run = DamageTrial { options, fixture, path, kind, change, node };
+        let trial = trial_run.run(&mut random);
+        trial_run.node.kill();
+        let log = trial_run.node.log();
+        let name = format!("round {round}: {} of {}, {}", path.display(), fixture.name, trial_run.change);
         let trial = trial.with_context(|| name.clone())?;
         if let (Some(keep), false) = (&options.keep, trial.failures.is_empty()) {
             copy_directory(&dir, &keep.join(format!("{round}")))?;
             fs::copy(&log, keep.join(format!("{round}.log")))?;
         }
-        toll.add(kind, &name, trial);
+        report.add(kind, &name, trial);
         fs::remove_dir_all(&dir)?;
         fs::remove_file(log)?;
         if (round + 1) % PROGRESS_ROUNDS == 0 {
-            eprintln!("{} of {} rounds, {} wrong", round + 1, options.rounds, toll.problems.len());
+            eprintln!("{} of {} rounds, {} problems", round + 1, options.rounds, report.problems.len());
         }
     }
-    Ok(toll)
+    Ok(report)
 }
 
-/// Files that can be damaged, by kind: the stock, and the path in it.
+/// Files that can be damaged, by kind: the fixture, and the path in it.
 fn damage_targets(
-    stocks: &[DataDirFixture],
+    fixtures: &[DataDirFixture],
     only: &[String],
 ) -> anyhow::Result<BTreeMap<String, Vec<(usize, PathBuf)>>> {
     let mut places: BTreeMap<String, Vec<(usize, PathBuf)>> = BTreeMap::new();
-    for (number, stock) in stocks.iter().enumerate() {
-        for (path, bytes) in files(&stock.dir)? {
+    for (number, fixture) in fixtures.iter().enumerate() {
+        for (path, bytes) in files(&fixture.dir)? {
             let kind = kind(&path);
             if !bytes.is_empty() && (only.is_empty() || only.contains(&kind)) {
                 places.entry(kind).or_default().push((number, path));
@@ -124,7 +126,7 @@ fn damage_targets(
     Ok(places)
 }
 
-/// The directory, and the extension of a segment or the name of another file.
+/// The kind of a file: its directory, and the extension of a segment or else its name.
 fn kind(path: &Path) -> String {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let dir = path.parent().map(|dir| dir.display().to_string()).filter(|dir| !dir.is_empty());
@@ -137,10 +139,10 @@ fn kind(path: &Path) -> String {
     dir.map_or(name.clone(), |dir| format!("{dir}/{name}"))
 }
 
-/// A directory with a damaged file.
+/// A data directory with a damaged file.
 struct DamageTrial<'a> {
     options: &'a DamageOptions,
-    stock: &'a DataDirFixture,
+    fixture: &'a DataDirFixture,
     path: &'a Path,
     kind: &'a str,
     change: Corruption,
@@ -152,15 +154,15 @@ impl DamageTrial<'_> {
         let file = self.node.dir.join(self.path);
         let damaged = self.change.apply(&fs::read(&file)?);
         fs::write(&file, &damaged)?;
-        let (is_sound, said) = answers::verify(&self.options.bucksaw, &self.node.dir)?;
+        let (is_sound, output) = answers::verify(&self.options.bucksaw, &self.node.dir)?;
         let mut trial = TrialResult { outcome: DamageOutcome::Whole, is_verified: !is_sound, failures: Vec::new() };
-        trial.check(!said.contains("panicked"), || format!("verify panicked: {said}"));
+        trial.check(!output.contains("panicked"), || format!("verify panicked: {output}"));
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         if is_visible(self.kind, self.change.is_truncation(), &damaged) {
-            trial.check(!is_sound, || format!("SILENT: verify does not see it: {said}"));
-            // Of a file and its backup the file is named.
+            trial.check(!is_sound, || format!("SILENT: verify does not detect it: {output}"));
+            // For a file with a backup, the file is named.
             let named = name.replace(".backup", ".json");
-            trial.check(said.contains(&*named), || format!("verify does not name {named}: {said}"));
+            trial.check(output.contains(&*named), || format!("verify does not name {named}: {output}"));
         }
         let before = files(&self.node.dir)?;
         let again = random.below(RESTART_ONE_IN) == 0;
@@ -169,9 +171,9 @@ impl DamageTrial<'_> {
             random.shuffle(&mut order);
             if let Some(status) = self.node.start()? {
                 trial.outcome = DamageOutcome::Refused;
-                let (said, name) = (self.node.stderr(), self.path.file_name().unwrap_or_default().to_string_lossy());
-                trial.check(said.contains(&*name), || {
-                    format!("run {run} ended with {status} and does not name {name}: {said}")
+                let (output, name) = (self.node.stderr(), self.path.file_name().unwrap_or_default().to_string_lossy());
+                trial.check(output.contains(&*name), || {
+                    format!("run {run} ended with {status} and does not name {name}: {output}")
                 });
                 trial.check(!is_sound, || "the node refuses to start, and verify calls the directory sound".to_owned());
                 let kept = files(&self.node.dir)?;
@@ -181,8 +183,8 @@ impl DamageTrial<'_> {
             }
             self.check_answers(run, &order, &damaged, &mut trial)?;
         }
-        let said = self.node.stderr();
-        trial.check(!said.contains("panicked at"), || format!("the node panicked: {said}"));
+        let output = self.node.stderr();
+        trial.check(!output.contains("panicked at"), || format!("the node panicked: {output}"));
         Ok(trial)
     }
 
@@ -194,29 +196,29 @@ impl DamageTrial<'_> {
         trial: &mut TrialResult,
     ) -> anyhow::Result<()> {
         let at = self.node.http();
-        let asked = AnswerSet::fetch(at, order).with_context(|| self.node.stderr())?;
-        let found: BTreeSet<&String> = asked.lines.iter().collect();
-        let missing = self.stock.lines.iter().filter(|line| !found.contains(line)).count();
-        let foreign = found.iter().filter(|line| !self.stock.lines.contains(**line)).count();
-        trial.check(foreign == 0, || format!("run {run}: {foreign} lines were never stored"));
-        trial.check(found.len() == asked.lines.len(), || format!("run {run}: lines are told twice"));
-        // An open segment may end anywhere after a crash.
+        let answers = AnswerSet::fetch(at, order).with_context(|| self.node.stderr())?;
+        let found: BTreeSet<&String> = answers.lines.iter().collect();
+        let missing = self.fixture.lines.iter().filter(|line| !found.contains(line)).count();
+        let unexpected = found.iter().filter(|line| !self.fixture.lines.contains(**line)).count();
+        trial.check(unexpected == 0, || format!("run {run}: {unexpected} lines were never stored"));
+        trial.check(found.len() == answers.lines.len(), || format!("run {run}: lines are duplicated"));
+        // A crash may cut an active segment anywhere.
         let is_torn = self.change.is_truncation() && self.kind == "queue/*.active";
-        let is_due = |missing: bool| missing && !is_torn || self.stock.is_partial;
-        let mut is_told = asked.is_partial;
-        trial.check(asked.is_partial || !is_due(missing > 0), || {
-            format!("run {run}: SILENT: a search lacks {missing} of {} lines", self.stock.lines.len())
+        let is_due = |missing: bool| missing && !is_torn || self.fixture.is_partial;
+        let mut is_told = answers.is_partial;
+        trial.check(answers.is_partial || !is_due(missing > 0), || {
+            format!("run {run}: SILENT: a search misses {missing} of {} lines", self.fixture.lines.len())
         });
-        for told in &asked.counts {
-            let (what, count, all) = (told.what, told.count, self.stock.lines.len() as u64);
-            trial.check(count <= all, || format!("run {run}: {what} tells {count} of {all}"));
-            is_told |= told.is_partial;
-            trial.check(told.is_partial || !is_due(count < all), || {
-                format!("run {run}: SILENT: {what} tells {count} of {all}")
+        for reported in &answers.counts {
+            let (what, count, all) = (reported.what, reported.count, self.fixture.lines.len() as u64);
+            trial.check(count <= all, || format!("run {run}: {what} reports {count} of {all}"));
+            is_told |= reported.is_partial;
+            trial.check(reported.is_partial || !is_due(count < all), || {
+                format!("run {run}: SILENT: {what} reports {count} of {all}")
             });
         }
         if missing == 0 {
-            if asked.is_partial && !self.stock.is_partial {
+            if answers.is_partial && !self.fixture.is_partial {
                 trial.outcome = trial.outcome.max(DamageOutcome::PossiblyPartial);
             }
         } else if is_torn && !is_told {
@@ -228,55 +230,56 @@ impl DamageTrial<'_> {
         if self.kind == KEYS && trial.is_verified {
             self.check_keys(run, damaged, trial)?;
         }
-        if self.stock.is_partial {
-            let said = answers::status(&self.options.bucksaw, at)?;
-            trial.check(!said.contains("all well"), || format!("run {run}: status says that all is well: {said}"));
+        if self.fixture.is_partial {
+            let output = answers::status(&self.options.bucksaw, at)?;
+            trial.check(!output.contains("all well"), || format!("run {run}: status reports no problem: {output}"));
         }
         self.node.kill();
         Ok(())
     }
 
-    /// No record is missing, but a retry may be stored twice: status and metrics have to say so, unless it is the header of the
-    /// file that is damaged.
+    /// No record is missing, but a retry may be stored twice. Status and metrics must report it, unless the header of
+    /// the file is damaged.
     fn check_keys(&self, run: usize, damaged: &[u8], trial: &mut TrialResult) -> anyhow::Result<()> {
-        if visibility::is_header_alone(damaged, &fs::read(self.stock.dir.join(self.path))?) {
+        if visibility::is_header_alone(damaged, &fs::read(self.fixture.dir.join(self.path))?) {
             return Ok(());
         }
         let at = self.node.http();
         let status = answers::status(&self.options.bucksaw, at)?;
         trial.check(status.contains("batch key"), || format!("run {run}: SILENT: status: {status}"));
-        trial
-            .check(answers::metrics_report_key_damage(at)?, || format!("run {run}: SILENT: metrics do not count keys"));
+        trial.check(answers::metrics_report_key_damage(at)?, || {
+            format!("run {run}: SILENT: metrics report no damaged keys")
+        });
         Ok(())
     }
 
-    /// Records are missing, and answers said so: status, metrics and `verify` have to.
+    /// Records are missing and answers report it. Status, metrics and `verify` must report it too.
     fn check_reported(&self, run: usize, damaged: &[u8], trial: &mut TrialResult) -> anyhow::Result<()> {
         let at = self.node.http();
         let until = Instant::now() + REPORT_MAX;
         let mut status = String::new();
         let mut tells = || {
             status = answers::status(&self.options.bucksaw, at)?;
-            let told =
+            let reported =
                 (!status.contains("all well") && status.contains("damaged"), answers::metrics_report_damage(at)?);
-            anyhow::Ok(told)
+            anyhow::Ok(reported)
         };
-        let mut told = tells()?;
-        while told != (true, true) && Instant::now() < until {
+        let mut reported = tells()?;
+        while reported != (true, true) && Instant::now() < until {
             thread::sleep(Duration::from_millis(50));
-            told = tells()?;
+            reported = tells()?;
         }
-        trial.check(told.0, || format!("run {run}: SILENT: status: {status}"));
-        trial.check(told.1, || format!("run {run}: SILENT: metrics"));
-        let (is_sound, said) = answers::verify(&self.options.bucksaw, &self.node.dir)?;
-        trial.check(!is_sound, || format!("run {run}: SILENT: verify: {said}"));
+        trial.check(reported.0, || format!("run {run}: SILENT: status: {status}"));
+        trial.check(reported.1, || format!("run {run}: SILENT: metrics"));
+        let (is_sound, output) = answers::verify(&self.options.bucksaw, &self.node.dir)?;
+        trial.check(!is_sound, || format!("run {run}: SILENT: verify: {output}"));
         let is_kept = files(&self.node.dir)?.values().any(|bytes| bytes == damaged);
-        trial.check(is_kept || damaged.is_empty(), || format!("run {run}: the damaged file is gone"));
+        trial.check(is_kept || damaged.is_empty(), || format!("run {run}: the damaged file was removed"));
         Ok(())
     }
 }
 
-/// All files below a directory, by their paths in it.
+/// All files below a directory, by their relative paths.
 fn files(dir: &Path) -> io::Result<BTreeMap<PathBuf, Vec<u8>>> {
     let mut all = BTreeMap::new();
     let mut dirs = vec![PathBuf::new()];
@@ -287,7 +290,7 @@ fn files(dir: &Path) -> io::Result<BTreeMap<PathBuf, Vec<u8>>> {
             if entry.file_type()?.is_dir() {
                 dirs.push(path);
             } else {
-                // What goes away meanwhile is not there.
+                // Skips files removed meanwhile.
                 match fs::read(entry.path()) {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     bytes => drop(all.insert(path, bytes?)),

@@ -1,4 +1,4 @@
-//! What goes wrong, how it is brought about and how it ends.
+//! Faults: their kinds, how each is applied, and how it ends.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -15,57 +15,57 @@ use crate::fleet::{FleetNode, FleetRole};
 use crate::proxy::Proxy;
 use crate::random::Random;
 
-/// How far a clock jumps.
+/// The size of a clock jump.
 const CLOCK_JUMP: &str = "+40s";
 
-/// How much later packets arrive when there is delay.
+/// The delay of packets.
 const CLIENT_DELAY: Duration = Duration::from_millis(200);
 
-/// How long a sync takes on a slow disk, in microseconds.
+/// The duration of a sync on a slow disk, in microseconds.
 const SLOW_SYNC_US: u32 = 400_000;
 
-/// Of a hundred packets so many are lost when some are.
+/// The percentage of packets lost.
 const LOSS_PERCENT: u32 = 20;
 
-/// Where a library that shifts a program's clock may lie.
+/// Paths of a library that shifts the clock of a program.
 const FAKETIME: [&str; 3] = [
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
     "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
     "/usr/lib/faketime/libfaketimeMT.so.1",
 ];
 
-/// What can go wrong.
+/// The kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FaultKind {
-    /// `kill -9`; it is started again at the end.
+    /// `kill -9`; restarted at the end.
     Kill,
-    /// `SIGSTOP`; it goes on at the end.
+    /// `SIGSTOP`; continued at the end.
     Pause,
-    /// Nobody reaches it, and it reaches nobody.
-    CutOff,
-    /// It and the nodes with higher places do not reach the others, nor they them. Clients reach all.
+    /// All packets to and from other nodes and clients are dropped.
+    Isolate,
+    /// Packets between this and higher-numbered nodes and all others are dropped. Clients reach all nodes.
     Split,
-    /// What it sends to other nodes is lost; what they send to it arrives.
+    /// Packets to other nodes are dropped; packets from them arrive.
     OneWay,
-    /// Of all that nodes send to each other a part is lost.
+    /// A part of all packets between nodes is dropped.
     Loss,
-    /// What clients send to, and hear from, all nodes comes later.
+    /// Traffic between clients and all nodes is delayed.
     Delay,
-    /// The connections of forwarders are reset, again and again.
+    /// Connections of forwarders are reset repeatedly.
     Resets,
-    /// There is no room on its disk.
+    /// The disk is full.
     FullDisk,
-    /// Its disk takes long to sync.
+    /// Syncs are slow.
     SlowSync,
-    /// Its disk fails to sync.
+    /// Syncs fail.
     FailedSync,
-    /// Its clock jumps ahead, and at the end back.
+    /// The clock jumps ahead, and back at the end.
     Clock,
-    /// Every node is stopped and started again, one after the other.
+    /// Every node is stopped and restarted, one at a time.
     Rolling,
-    /// Killed, and started again with an empty disk in place of that where it kept its records; it is the same node.
+    /// Killed, and restarted with an empty disk for its records. The node keeps its id.
     EmptyDisk,
-    /// Killed, and all that it kept is gone; an empty one takes its place at once.
+    /// Killed, and all its data is lost; an empty node replaces it at once.
     Destroy,
 }
 
@@ -74,7 +74,7 @@ impl FaultKind {
         match self {
             Self::Kill => "kill -9",
             Self::Pause => "paused",
-            Self::CutOff => "cut off",
+            Self::Isolate => "isolated",
             Self::Split => "split in halves",
             Self::OneWay => "one-way partition",
             Self::Loss => "packets lost",
@@ -90,18 +90,18 @@ impl FaultKind {
         }
     }
 
-    /// Whether records are on fewer nodes after it than before.
+    /// Whether records have fewer replicas after it.
     pub(crate) fn loses_copies(self) -> bool {
         matches!(self, Self::EmptyDisk | Self::Destroy)
     }
 
-    /// Whether it befalls one node.
+    /// Whether it affects a single node.
     pub(crate) fn has_target(self) -> bool {
         !matches!(self, Self::Split | Self::Loss | Self::Delay | Self::Resets | Self::Rolling)
     }
 }
 
-/// What this machine and this user can do.
+/// What this machine and user allow.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Capabilities {
     pub(crate) root: bool,
@@ -114,17 +114,17 @@ impl Capabilities {
     pub(crate) fn detect() -> Self {
         let root = rustix::process::geteuid().is_root();
         let has = |program: &str| {
-            let told = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-            told.is_ok_and(|status| status.success())
+            let version = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+            version.is_ok_and(|status| status.success())
         };
         let faketime = FAKETIME.iter().map(PathBuf::from).find(|path| path.exists());
         Self { root, nft: root && has("nft"), strace: has("strace"), faketime }
     }
 
-    /// Why something cannot be tried here.
+    /// The reason why a fault cannot be applied here.
     pub(crate) fn missing_for(&self, kind: FaultKind) -> Option<&'static str> {
         match kind {
-            FaultKind::CutOff | FaultKind::Split | FaultKind::OneWay | FaultKind::Loss if !self.nft => {
+            FaultKind::Isolate | FaultKind::Split | FaultKind::OneWay | FaultKind::Loss if !self.nft => {
                 Some("needs root and nft")
             }
             FaultKind::FullDisk if !self.root => Some("needs root, to mount a small disk"),
@@ -135,59 +135,65 @@ impl Capabilities {
     }
 }
 
-/// One thing that goes wrong.
+/// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) kind: FaultKind,
-    /// The place of the node that it befalls.
+    /// The index of the affected node.
     pub(crate) target: usize,
 }
 
-/// Where things go wrong.
+/// Applies and ends faults on a cluster.
 #[derive(Debug)]
 pub(crate) struct FaultInjector {
     pub(crate) nodes: Vec<FleetNode>,
     pub(crate) proxies: Vec<Proxy>,
     pub(crate) firewall: Option<Firewall>,
     pub(crate) capabilities: Capabilities,
-    /// What holds a process and makes its syncs slow or fail.
+    /// The process that traces a node to make its syncs slow or fail.
     tracers: Vec<Child>,
 }
 
 impl FaultInjector {
-    pub(crate) fn new(nodes: Vec<FleetNode>, proxies: Vec<Proxy>, wall: Option<Firewall>, means: Capabilities) -> Self {
-        Self { nodes, proxies, firewall: wall, capabilities: means, tracers: Vec::new() }
+    pub(crate) fn new(
+        nodes: Vec<FleetNode>,
+        proxies: Vec<Proxy>,
+        firewall: Option<Firewall>,
+        capabilities: Capabilities,
+    ) -> Self {
+        Self { nodes, proxies, firewall, capabilities, tracers: Vec::new() }
     }
 
-    /// Lets it happen.
-    pub(crate) fn begin(&mut self, blow: Fault) -> anyhow::Result<()> {
-        let node = &mut self.nodes[blow.target];
-        match blow.kind {
+    /// Applies a fault.
+    pub(crate) fn begin(&mut self, fault: Fault) -> anyhow::Result<()> {
+        let node = &mut self.nodes[fault.target];
+        match fault.kind {
             FaultKind::Kill => node.kill(),
             FaultKind::Pause => node.signal(Signal::STOP)?,
-            FaultKind::CutOff => {
+            FaultKind::Isolate => {
                 let (user, at) = (node.user, node.ip);
-                self.drop_packets(|from, to| from == blow.target || to == blow.target, 100)?;
-                let firewall = self.firewall.as_ref().context("no rules here")?;
+                self.drop_packets(|from, to| from == fault.target || to == fault.target, 100)?;
+                let firewall = self.firewall.as_ref().context("the firewall is unavailable")?;
                 firewall.drop_packets(PacketSender::Anybody, at, 100)?;
                 firewall.isolate(user)?;
             }
             FaultKind::Split => {
-                // A node of each role on the smaller side.
-                let is_there = |place: usize| place % 3 == blow.target % 3;
+                // One node of each role is on the smaller side.
+                let is_there = |place: usize| place % 3 == fault.target % 3;
                 self.drop_packets(|from, to| is_there(from) != is_there(to), 100)?;
             }
-            FaultKind::OneWay => self.drop_packets(|from, _| from == blow.target, 100)?,
+            FaultKind::OneWay => self.drop_packets(|from, _| from == fault.target, 100)?,
             FaultKind::Loss => self.drop_packets(|_, _| true, LOSS_PERCENT)?,
             FaultKind::Delay => self.proxies.iter().for_each(|proxy| proxy.delay(CLIENT_DELAY)),
             FaultKind::Resets => self.proxies.iter().for_each(Proxy::reset),
             FaultKind::FullDisk => fill_disk(&node.dir.join("ballast"))?,
             FaultKind::SlowSync | FaultKind::FailedSync => {
-                let pid = node.pid().context("it does not run")?;
-                self.tracers.push(trace(pid, blow.kind)?);
+                let pid = node.pid().context("the node is not running")?;
+                self.tracers.push(trace(pid, fault.kind)?);
             }
             FaultKind::Clock => {
-                let (library, file) = (self.capabilities.faketime.clone().context("no library")?, clock_file(node));
+                let (library, file) =
+                    (self.capabilities.faketime.clone().context("the clock library is missing")?, clock_file(node));
                 fs::write(&file, "+0")?;
                 node.environment = vec![
                     ("LD_PRELOAD".into(), library.display().to_string()),
@@ -221,24 +227,24 @@ impl FaultInjector {
         Ok(())
     }
 
-    /// While it lasts; called some times a second.
-    pub(crate) fn repeat(&mut self, blow: Fault, random: &mut Random) {
-        if blow.kind == FaultKind::Resets && random.below(3) == 0 {
+    /// Called several times per second during a fault.
+    pub(crate) fn repeat(&mut self, fault: Fault, random: &mut Random) {
+        if fault.kind == FaultKind::Resets && random.below(3) == 0 {
             self.proxies.iter().for_each(Proxy::reset);
         }
     }
 
-    /// Ends it.
-    pub(crate) fn end(&mut self, blow: Fault) -> anyhow::Result<()> {
-        let node = &mut self.nodes[blow.target];
-        match blow.kind {
+    /// Ends a fault.
+    pub(crate) fn end(&mut self, fault: Fault) -> anyhow::Result<()> {
+        let node = &mut self.nodes[fault.target];
+        match fault.kind {
             FaultKind::Kill => {
                 node.spawn()?;
                 node.wait_ready()?;
             }
             FaultKind::Pause => node.signal(Signal::CONT)?,
-            FaultKind::CutOff | FaultKind::Split | FaultKind::OneWay | FaultKind::Loss => {
-                self.firewall.as_ref().context("no rules here")?.clear()?;
+            FaultKind::Isolate | FaultKind::Split | FaultKind::OneWay | FaultKind::Loss => {
+                self.firewall.as_ref().context("the firewall is unavailable")?.clear()?;
             }
             FaultKind::Delay => self.proxies.iter().for_each(|proxy| proxy.delay(Duration::ZERO)),
             FaultKind::FullDisk => fs::remove_file(node.dir.join("ballast"))?,
@@ -252,9 +258,9 @@ impl FaultInjector {
         Ok(())
     }
 
-    /// Loses packets between nodes, given by their places.
+    /// Drops packets between nodes, given by index.
     fn drop_packets(&self, is_lost: impl Fn(usize, usize) -> bool, percent: u32) -> anyhow::Result<()> {
-        let firewall = self.firewall.as_ref().context("no rules here")?;
+        let firewall = self.firewall.as_ref().context("the firewall is unavailable")?;
         for (from, sender) in self.nodes.iter().enumerate() {
             for (to, receiver) in self.nodes.iter().enumerate().filter(|(to, _)| *to != from) {
                 if is_lost(from, to) {
@@ -284,7 +290,7 @@ fn clock_file(node: &FleetNode) -> PathBuf {
     node.dir.with_extension("clock")
 }
 
-/// Writes until there is no room.
+/// Fills the disk.
 fn fill_disk(path: &Path) -> anyhow::Result<()> {
     let mut file = File::create(path)?;
     let zeros = vec![0; 64 << 10];
@@ -292,7 +298,7 @@ fn fill_disk(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes the syncs of a process slow, or fail.
+/// Makes the syncs of a process slow or fail.
 fn trace(pid: u32, kind: FaultKind) -> anyhow::Result<Child> {
     let how = match kind {
         FaultKind::SlowSync => format!("delay_enter={SLOW_SYNC_US}"),
@@ -303,14 +309,14 @@ fn trace(pid: u32, kind: FaultKind) -> anyhow::Result<Child> {
     command.args(["-e", "trace=fsync,fdatasync", "-e", &format!("inject=fsync,fdatasync:{how}")]);
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let child = child.context("cannot start strace")?;
-    // It takes a moment to hold all of its threads.
+    // Attaching to all threads takes a moment.
     thread::sleep(Duration::from_millis(300));
     Ok(child)
 }
 
-/// Lets the process go on as before: killed, it would leave it stopped.
+/// Detaches from the process. If the tracer were killed, the process would stay stopped.
 fn detach(mut tracer: Child) {
-    // One that has ended by itself holds nothing.
+    // A tracer that ended has detached.
     let _ = kill_process(Pid::from_child(&tracer), Signal::TERM);
     let _ = tracer.wait();
 }

@@ -1,34 +1,33 @@
-//! Packets that do not arrive: rules of the firewall, in a table of their own.
+//! Drops packets with firewall rules in a separate nft table.
 //!
-//! Nodes are told apart by the users that they run as, for a connection to another node comes from any loopback address.
-//! A packet that is to be lost is marked where it is sent and dropped where it would arrive, as on a network: the sender
-//! is not told.
+//! Nodes are identified by the user that they run as, because a connection to another node may use any loopback
+//! address. A packet is marked on output and dropped on input, as on a network: the sender gets no error.
 
 use std::net::Ipv4Addr;
 
 use crate::cleanup_guard::CleanupGuard;
 use crate::run_command;
 
-/// Marks what is to be dropped.
+/// Marks packets to drop.
 const MARK: &str = "0xb5";
 
-/// Who sends.
+/// The sender of packets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PacketSender {
-    /// The node of this user.
+    /// The node that runs as this user.
     User(u32),
-    /// Whoever is no node.
+    /// Any process that is not a node.
     Anybody,
 }
 
-/// A table of rules. It is removed when this is dropped.
+/// A table of rules, removed on drop.
 #[derive(Debug)]
 pub(crate) struct Firewall {
     table: String,
 }
 
 impl Firewall {
-    /// Fails where there is no `nft`, or where this user must not.
+    /// Creates the table. Fails without `nft` or without permission.
     pub(crate) fn create(cleanup: &CleanupGuard) -> anyhow::Result<Self> {
         let table = format!("bucksaw_faults_{}", std::process::id());
         let firewall = Self { table };
@@ -47,7 +46,7 @@ impl Firewall {
         run_command("nft", &[rules])
     }
 
-    /// Loses so many of a hundred packets on the way.
+    /// Drops a percentage of packets between two senders.
     pub(crate) fn drop_packets(&self, from: PacketSender, to: Ipv4Addr, percent: u32) -> anyhow::Result<()> {
         let who = match from {
             PacketSender::User(user) => format!("meta skuid {user}"),
@@ -57,12 +56,12 @@ impl Firewall {
         self.nft(&format!("add rule inet {} sent {who} ip daddr {to} {chance} meta mark set {MARK}", self.table))
     }
 
-    /// Loses all that a node sends to whoever is no node.
+    /// Drops all packets from a node to processes that are not nodes.
     pub(crate) fn isolate(&self, user: u32) -> anyhow::Result<()> {
         self.nft(&format!("add rule inet {} sent meta skuid {user} meta mark set {MARK}", self.table))
     }
 
-    /// Everything arrives again.
+    /// Removes all rules.
     pub(crate) fn clear(&self) -> anyhow::Result<()> {
         self.nft(&format!("flush chain inet {} sent", self.table))
     }
@@ -70,7 +69,7 @@ impl Firewall {
 
 impl Drop for Firewall {
     fn drop(&mut self) {
-        // One that was not built cannot be taken down.
+        // Fails if the table does not exist.
         let _ = self.nft(&format!("delete table inet {}", self.table));
     }
 }

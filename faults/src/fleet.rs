@@ -1,4 +1,4 @@
-//! The nodes, as processes.
+//! Nodes as processes.
 
 use std::fs::{self, File};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
@@ -18,7 +18,7 @@ use crate::log::last_lines;
 use crate::random::Random;
 use crate::run_command;
 
-/// How long a node may take to be ready, or to stop.
+/// The maximum time until a node is ready or has stopped.
 const READY_MAX: Duration = Duration::from_secs(60);
 const STOP_MAX: Duration = Duration::from_secs(60);
 
@@ -26,10 +26,10 @@ const HTTP: u16 = 7650;
 const DURABLE: u16 = 7652;
 const CLUSTER: u16 = 7659;
 
-/// The user of the first node, where nodes have users of their own.
+/// The user of the first node, if nodes run as separate users.
 const FIRST_USER: u32 = 61_000;
 
-/// What a node does.
+/// The role of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FleetRole {
     Ingest,
@@ -47,29 +47,29 @@ impl FleetRole {
     }
 }
 
-/// What all nodes have in common.
+/// Options common to all nodes.
 #[derive(Clone, Debug)]
 pub(crate) struct FleetConfig {
     pub(crate) bucksaw: PathBuf,
     pub(crate) home: PathBuf,
     pub(crate) replication_factor: usize,
-    /// Whether each node runs as a user of its own, so that rules can tell them apart. Needs root.
+    /// Whether each node runs as its own user, so that firewall rules can identify it. Needs root.
     pub(crate) users: bool,
     pub(crate) cleanup: CleanupGuard,
     net: [u8; 2],
 }
 
 impl FleetConfig {
-    /// Finds a network of loopback addresses that nobody uses.
+    /// Finds an unused loopback network.
     pub(crate) fn new(bucksaw: &Path, home: &Path, copies: usize, users: bool) -> anyhow::Result<Self> {
-        // Runs of one process, as those of tests, begin at different places.
+        // Runs of one process, as in tests, start at different networks.
         static RUNS: AtomicU64 = AtomicU64::new(0);
         let run = RUNS.fetch_add(1, Ordering::Relaxed);
         let mut random = Random::new(u64::from(std::process::id()) << 16 | run);
         let is_free = |net: &[u8; 2]| TcpListener::bind((Ipv4Addr::new(127, net[0], net[1], 11), CLUSTER)).is_ok();
         let mut draw = || [1 + random.below(250) as u8, 1 + random.below(250) as u8];
         let net = (0..50).map(|_| draw()).find(is_free);
-        let net = net.context("no loopback addresses: this needs Linux, where all of 127.0.0.0/8 is this machine")?;
+        let net = net.context("no loopback addresses: this needs Linux, where all of 127.0.0.0/8 is local")?;
         Ok(Self {
             bucksaw: bucksaw.to_owned(),
             home: home.to_owned(),
@@ -80,38 +80,38 @@ impl FleetConfig {
         })
     }
 
-    /// An address of this run.
+    /// An address in this network.
     pub(crate) fn ip(&self, last: u8) -> Ipv4Addr {
         Ipv4Addr::new(127, self.net[0], self.net[1], last)
     }
 }
 
-/// A node that runs, or has run. It is killed when this is dropped.
+/// A node. It is killed on drop.
 #[derive(Debug)]
 pub(crate) struct FleetNode {
     config: FleetConfig,
     pub(crate) name: String,
-    /// What is started.
+    /// The program.
     pub(crate) program: PathBuf,
     pub(crate) role: FleetRole,
     pub(crate) ip: Ipv4Addr,
     pub(crate) user: u32,
     pub(crate) dir: PathBuf,
-    /// The node that it joins; one that joins itself is alone.
+    /// The node that it joins; a node that joins itself is isolated.
     pub(crate) join: Ipv4Addr,
-    /// Variables of its environment.
+    /// Environment variables.
     pub(crate) environment: Vec<(String, String)>,
-    /// The file of a control group that it belongs to.
+    /// The file of a control group to join.
     pub(crate) cgroup: Option<PathBuf>,
-    /// Arguments about sizes and ages of segments, in place of the usual ones.
+    /// Arguments for segment sizes and ages, instead of the defaults of the harness.
     pub(crate) segment_arguments: Vec<String>,
-    /// Further arguments.
+    /// Additional arguments.
     pub(crate) extra_arguments: Vec<String>,
     child: Option<Child>,
 }
 
 impl FleetNode {
-    /// A node that does not run yet; `place` is its place among all nodes, from 0.
+    /// A node that is not started; `place` is its index among all nodes.
     pub(crate) fn new(common: &FleetConfig, role: FleetRole, number: usize, place: u8) -> anyhow::Result<Self> {
         let name = format!("{} {number}", role.name());
         let home = common.home.join(name.replace([' ', ','], "-"));
@@ -141,13 +141,13 @@ impl FleetNode {
         (self.ip, DURABLE).into()
     }
 
-    /// Where it logs to.
+    /// The path of its log.
     pub(crate) fn log(&self) -> PathBuf {
         self.dir.with_extension("log")
     }
 
-    /// Writes its copy of the cluster's secret. It has one of its own, for a node refuses a file that others may read, and each
-    /// node may be another user.
+    /// Writes its copy of the cluster secret. Nodes may run as different users, and a node refuses a secret that
+    /// others can read.
     fn secret(&self) -> anyhow::Result<PathBuf> {
         let path = self.dir.with_extension("secret");
         let [one, two] = self.config.net;
@@ -159,7 +159,7 @@ impl FleetNode {
         Ok(path)
     }
 
-    /// Starts it on its directory, and does not wait.
+    /// Starts the node without waiting.
     pub(crate) fn spawn(&mut self) -> anyhow::Result<()> {
         self.kill();
         fs::create_dir_all(&self.dir)?;
@@ -185,7 +185,7 @@ impl FleetNode {
         command.args(["--listen-durable", &durable, "--listen-cluster", &format!("{}:{CLUSTER}", self.ip)]);
         command.args(["--join", &format!("{}:{CLUSTER}", self.join)]);
         command.arg("--cluster-secret-file").arg(secret);
-        // Small and short-lived: much moves, so much can go wrong.
+        // Segments are small and short-lived, so that many transitions meet faults.
         let small = ["--segment-max-age", "500ms", "--segment-max-bytes", "256K", "--store-segment-bytes", "4M"];
         match self.segment_arguments.as_slice() {
             [] => command.args(small),
@@ -208,7 +208,7 @@ impl FleetNode {
         Ok(())
     }
 
-    /// Waits until it is ready.
+    /// Waits until the node is ready.
     pub(crate) fn wait_ready(&mut self) -> anyhow::Result<()> {
         let until = Instant::now() + READY_MAX;
         while !self.is_ready() {
@@ -231,7 +231,7 @@ impl FleetNode {
         get(self.http(), "/-/ready", Duration::from_secs(1)).is_ok_and(|answer| answer.status == 200)
     }
 
-    /// How it ended, when it has ended by itself.
+    /// The exit status, if the node has ended.
     pub(crate) fn try_wait(&mut self) -> Option<std::process::ExitStatus> {
         self.child.as_mut().and_then(|child| child.try_wait().ok().flatten())
     }
@@ -240,10 +240,10 @@ impl FleetNode {
         self.child.as_ref().map(Child::id)
     }
 
-    /// Ends it at once: nothing is flushed.
+    /// Kills the node: nothing is flushed.
     pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
-            // One that ended by itself needs no killing.
+            // Fails if the node has ended.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -254,7 +254,7 @@ impl FleetNode {
         kill_process(Pid::from_child(child), signal).with_context(|| format!("cannot signal {}", self.name))
     }
 
-    /// Asks it to stop, and waits until it has.
+    /// Stops the node and waits for its exit.
     pub(crate) fn stop(&mut self) -> anyhow::Result<()> {
         self.signal(Signal::TERM)?;
         let until = Instant::now() + STOP_MAX;
@@ -274,7 +274,7 @@ impl FleetNode {
         Ok(())
     }
 
-    /// Kills it and removes all that it kept.
+    /// Kills the node and removes its data.
     pub(crate) fn destroy(&mut self) -> anyhow::Result<()> {
         self.kill();
         for entry in fs::read_dir(&self.dir)? {
@@ -284,13 +284,13 @@ impl FleetNode {
         Ok(())
     }
 
-    /// Kills it and removes the records that it kept as a store; who it is, and whom it knows, stays.
+    /// Kills the node and removes the records of its store. Its identity and its members remain.
     pub(crate) fn empty(&mut self) -> anyhow::Result<()> {
         self.kill();
         Ok(fs::remove_dir_all(self.dir.join("store"))?)
     }
 
-    /// Gives it a small disk of its own, in memory.
+    /// Mounts a small disk in memory for the node.
     pub(crate) fn mount(&self, bytes: u64) -> anyhow::Result<()> {
         fs::create_dir_all(&self.dir)?;
         let dir = self.dir.display();
@@ -300,11 +300,11 @@ impl FleetNode {
     }
 
     pub(crate) fn unmount(&self) {
-        // What was never mounted, or is gone, needs nothing.
+        // Fails if nothing is mounted.
         let _ = run_command("umount", &["-l", &self.dir.display().to_string()]);
     }
 
-    /// What it says of the cluster.
+    /// The cluster state that the node reports.
     pub(crate) fn cluster(&self) -> std::io::Result<serde_json::Value> {
         http::get(self.http(), "/api/v1/cluster", Duration::from_secs(4))?.ok_json()
     }
@@ -316,20 +316,20 @@ impl Drop for FleetNode {
     }
 }
 
-/// So many ingest nodes, and after them as many stores, that do not run yet.
+/// Ingest nodes and then stores, not started.
 pub(crate) fn pairs(common: &FleetConfig, each: usize) -> anyhow::Result<Vec<FleetNode>> {
     let roles =
         [FleetRole::Ingest, FleetRole::Store].into_iter().flat_map(|role| (0..each).map(move |number| (role, number)));
     roles.enumerate().map(|(place, (role, number))| FleetNode::new(common, role, number + 1, place as u8)).collect()
 }
 
-/// Starts nodes, and waits until all are ready.
+/// Starts nodes and waits until all are ready.
 pub(crate) fn start(nodes: &mut [FleetNode]) -> anyhow::Result<()> {
     nodes.iter_mut().try_for_each(FleetNode::spawn)?;
     nodes.iter_mut().try_for_each(FleetNode::wait_ready)
 }
 
-/// The address as clients write it.
+/// The URL of an address.
 pub(crate) fn url(at: SocketAddr) -> String {
     debug_assert!(matches!(at.ip(), IpAddr::V4(_)));
     format!("http://{at}")

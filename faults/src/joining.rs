@@ -1,4 +1,4 @@
-//! How soon a node that joins under load takes its share.
+//! Measures how soon a node that joins under load takes its share.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -19,27 +19,27 @@ use crate::proxy::Proxy;
 const NODES: usize = 3;
 const FORWARDERS: usize = 8;
 
-/// What one row of the table is about.
+/// A row of the table.
 const STEP: Duration = Duration::from_secs(10);
 
-/// How it is measured.
+/// Options of the measurement.
 #[derive(Clone, Debug)]
 pub struct JoiningOptions {
     /// The program.
     pub bucksaw: PathBuf,
-    /// Lines a second of each forwarder.
+    /// Lines per second of each forwarder.
     pub rate: usize,
-    /// Connections of forwarders last no longer than about this; for ever when it is zero.
+    /// The maximum age of forwarder connections; zero is unlimited.
     pub reconnect: Duration,
-    /// From how many bytes a second on an ingest node says that it is busy; its usual limit when none is given.
+    /// Bytes per second from which an ingest node is overloaded; `None` is the default of the program.
     pub busy: Option<String>,
 }
 
-/// Measures for a minute after two nodes have joined, and returns a table of comma-separated values: for each ten seconds
-/// what each node took.
+/// Measures for a minute after two nodes have joined, and returns CSV: the rate of each node in periods of ten
+/// seconds.
 ///
 /// # Errors
-/// When a node does not start.
+/// A node does not start.
 pub fn measure_join(joining: &JoiningOptions) -> anyhow::Result<String> {
     let home = tempfile::tempdir().context("no temporary directory")?;
     let common = FleetConfig::new(&joining.bucksaw, home.path(), 2, false)?;
@@ -58,56 +58,57 @@ pub fn measure_join(joining: &JoiningOptions) -> anyhow::Result<String> {
     }
     let ledgers: Vec<Arc<Ledger>> =
         (1..=FORWARDERS).map(|number| Arc::new(Ledger::new(format!("forwarder{number}")))).collect();
-    let watch = ClusterMonitor::new(nodes.iter().map(FleetNode::http).collect(), Vec::new(), ledgers.clone());
-    watch.start_polling();
-    let ways = nodes.iter().filter(|node| node.role == FleetRole::Ingest).enumerate();
-    let ways = ways.map(|(number, node)| Proxy::start((common.ip(101 + number as u8), 7652).into(), node.durable()));
-    let ways = ways.collect::<Result<Vec<Proxy>, _>>()?;
+    let monitor = ClusterMonitor::new(nodes.iter().map(FleetNode::http).collect(), Vec::new(), ledgers.clone());
+    monitor.start_polling();
+    let proxies = nodes.iter().filter(|node| node.role == FleetRole::Ingest).enumerate();
+    let proxies =
+        proxies.map(|(number, node)| Proxy::start((common.ip(101 + number as u8), 7652).into(), node.durable()));
+    let proxies = proxies.collect::<Result<Vec<Proxy>, _>>()?;
     let stop = Arc::<AtomicBool>::default();
     let mut forwarders = Vec::new();
     for (number, ledger) in ledgers.iter().enumerate() {
         let mut to: Vec<_> = match joining.reconnect.is_zero() {
             true => nodes.iter().filter(|node| node.role == FleetRole::Ingest).map(FleetNode::durable).collect(),
-            false => ways.iter().map(|way| way.at).collect(),
+            false => proxies.iter().map(|way| way.at).collect(),
         };
         to.rotate_left(number % (NODES + 1));
-        let (bucksaw, minder) = (&common.bucksaw, &common.cleanup);
-        forwarders.push(Forwarder::start(bucksaw, home.path(), minder, ledger, &to, joining.rate, &stop)?);
+        let (bucksaw, cleanup) = (&common.bucksaw, &common.cleanup);
+        forwarders.push(Forwarder::start(bucksaw, home.path(), cleanup, ledger, &to, joining.rate, &stop)?);
     }
     let mut text = "after_joining_s".to_owned();
     nodes.iter().for_each(|node| text += &format!(",{}", node.name.replace(' ', "_")));
     text += ",share_of_new_ingest,share_of_new_store\n";
     thread::sleep(STEP);
-    row(&mut text, "before", joining, &watch, &ways);
+    row(&mut text, "before", joining, &monitor, &proxies);
     for (_, node) in nodes.iter_mut().enumerate().filter(|(place, _)| is_new(*place)) {
         node.spawn()?;
         node.wait_ready()?;
     }
     for after in 1..=6 {
-        row(&mut text, &(after * STEP.as_secs()).to_string(), joining, &watch, &ways);
+        row(&mut text, &(after * STEP.as_secs()).to_string(), joining, &monitor, &proxies);
     }
     stop.store(true, Ordering::Relaxed);
-    watch.stop();
+    monitor.stop();
     Ok(text)
 }
 
-/// What each node took over ten seconds, in kB a second: ingest nodes of lines, stores of segments.
-fn row(text: &mut String, name: &str, joining: &JoiningOptions, watch: &ClusterMonitor, ways: &[Proxy]) {
-    let before = watch.latest_counters();
+/// The rate of each node over ten seconds in kB/s: accepted lines of ingest nodes, fetched segments of stores.
+fn row(text: &mut String, name: &str, joining: &JoiningOptions, monitor: &ClusterMonitor, proxies: &[Proxy]) {
+    let before = monitor.latest_counters();
     let until = Instant::now() + STEP;
     let mut next = Instant::now() + joining.reconnect;
     while Instant::now() < until {
         if !joining.reconnect.is_zero() && Instant::now() > next {
             next = Instant::now() + joining.reconnect;
-            ways.iter().for_each(Proxy::reset);
+            proxies.iter().for_each(Proxy::reset);
         }
         thread::sleep(Duration::from_millis(100));
     }
-    let after = watch.latest_counters();
+    let after = monitor.latest_counters();
     let took = |of: fn(&NodeCounters) -> f64| -> Vec<f64> {
         after.iter().zip(&before).map(|(after, before)| (of(after) - of(before)) / STEP.as_secs_f64() / 1e3).collect()
     };
-    let (lines, segments) = (took(|told| told.accepted), took(|told| told.stored));
+    let (lines, segments) = (took(|counters| counters.accepted), took(|counters| counters.stored));
     let (ingest, stores) = (&lines[..=NODES], &segments[NODES + 1..]);
     let share = |of: &[f64]| of[NODES] / of.iter().sum::<f64>().max(1e-9);
     let _ = write!(text, "{name}");

@@ -1,12 +1,13 @@
-//! Hundreds of `kill -9` at random moments under load: what was acknowledged is there after each, once.
+//! Kills nodes with `kill -9` at random moments under load, and checks after each kill that every acknowledged line is
+//! answered exactly once.
 //!
 //! ```text
 //!   writers: forward, TCP and HTTP, of each promise, with keys and without ──► 1 or 3 nodes
 //!   round:   wait until all write ─► kill one node, or all: at work, at its start, or while it stops ─► start ─► compare
 //! ```
-//! Each writer has a [`Ledger`]. What is new since the last round is compared after each, everything at the end. In a control
-//! a line that was acknowledged is left out of what was found, and one is doubled: the comparison must tell of both, else it
-//! would not see a loss either.
+//! Each writer has a [`Ledger`]. After each round the lines since the last one are compared, at the end all lines. In
+//! a control, an acknowledged line is removed from the answer and another is duplicated: the comparison must report
+//! both, which proves that it would report a loss.
 
 mod writer;
 
@@ -27,89 +28,87 @@ use crate::random::Random;
 use crate::standalone::{CLUSTER, StandaloneNode, free_net};
 use writer::{IngestPath, KillWriter, WriterStop};
 
-/// Small enough that records move from the queue to the store, and segments are merged, all the time.
+/// Small segments, so that records move to the store and segments are merged all the time.
 const SMALL: [&str; 6] = ["--segment-max-age", "200ms", "--segment-max-bytes", "64K", "--store-segment-bytes", "512K"];
 
-/// How long an answer may take to go on.
+/// The read timeout of an answer.
 const ASK_MAX: Duration = Duration::from_secs(40);
 
-/// How long a node may take until it sees the others again, and answers are complete.
+/// The maximum time until a node sees the others and gives complete answers.
 const HEALTHY_MAX: Duration = Duration::from_secs(60);
 
-/// How long a writer may take to have something acknowledged by a node that is up.
+/// The maximum time until a node that is up acknowledges something to a writer.
 const WRITE_MAX: Duration = Duration::from_secs(60);
 
-/// How long the node works in a round, at most.
+/// The maximum time that a node works in a round.
 const LOAD_MAX_MS: usize = 700;
 
-/// Between two lines that say how far it is.
+/// The interval of progress lines.
 const PROGRESS_ROUNDS: usize = 50;
 
-/// How it is done.
+/// Options of the kill test.
 #[derive(Clone, Debug)]
 pub struct KillOptions {
     /// The program.
     pub bucksaw: PathBuf,
-    /// How many rounds.
+    /// The number of rounds.
     pub rounds: usize,
-    /// How many nodes; each takes in and stores. With more than one, each record is on two.
+    /// The number of nodes, all with both roles. With several, the replication factor is 2.
     pub nodes: usize,
-    /// Decides who is killed, and when.
+    /// The seed of victims and times.
     pub seed: u64,
-    /// Rounds from one control to the next.
+    /// Rounds between controls.
     pub control_every: usize,
-    /// A line is called acknowledged that was never sent: the test of the whole.
+    /// Expects a line that is never sent, to test the harness.
     pub lose_a_line: bool,
 }
 
-/// What came of it.
+/// The outcome of a kill test.
 #[derive(Clone, Debug, Default)]
 pub struct KillReport {
-    /// Rounds that were done.
+    /// Completed rounds.
     pub rounds: usize,
-    /// Processes that were killed.
+    /// Killed processes.
     pub kills: usize,
-    /// Lines of which a node said that it keeps them.
+    /// Acknowledged lines.
     pub acknowledged: u64,
-    /// Acknowledged lines that a complete answer lacked.
+    /// Acknowledged lines missing from a complete answer.
     pub lost: usize,
-    /// Lines that an answer had more than once.
+    /// Lines that occur more than once in an answer.
     pub duplicated: usize,
-    /// Lines that were never sent.
+    /// Answered lines that were never sent.
     pub unexpected: usize,
-    /// Controls, and those that were found.
+    /// Controls, and how many of them were detected.
     pub controls: (usize, usize),
-    /// How long it took.
+    /// The duration.
     pub time: Duration,
-    /// What was wrong.
+    /// Problems.
     pub problems: Vec<String>,
 }
 
 impl fmt::Display for KillReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.problems.iter().try_for_each(|problem| writeln!(f, "{problem}"))?;
-        let Self {
-            rounds, kills, acknowledged, lost, duplicated: doubled, unexpected: foreign, controls, time, ..
-        } = self;
+        let Self { rounds, kills, acknowledged, lost, duplicated, unexpected, controls, time, .. } = self;
         writeln!(
             f,
-            "{rounds} rounds, {kills} kills, {acknowledged} lines acknowledged: {lost} lost, {doubled} doubled, {foreign} never \
-             sent; {} of {} controls found; {:.0?}",
+            "{rounds} rounds, {kills} kills, {acknowledged} lines acknowledged: {lost} lost, {duplicated} duplicated, {unexpected} never \
+             sent; {} of {} controls detected; {:.0?}",
             controls.1, controls.0, time,
         )
     }
 }
 
-/// Kills nodes, round after round.
+/// Kills nodes in rounds.
 ///
 /// # Errors
-/// When it cannot be brought about: a node does not start, say, or does not come to be well.
+/// The test cannot run, for example because a node does not start or does not become healthy.
 pub fn kill(options: &KillOptions) -> anyhow::Result<KillReport> {
     ensure!(options.nodes > 0, "at least one node");
     let home = tempfile::tempdir().context("no temporary directory")?;
-    let (net, minder) = (free_net(options.seed)?, CleanupGuard::start()?);
+    let (net, cleanup) = (free_net(options.seed)?, CleanupGuard::start()?);
     let mut nodes: Vec<StandaloneNode> =
-        (0..options.nodes).map(|place| node(options, home.path(), net, place, &minder)).collect();
+        (0..options.nodes).map(|place| node(options, home.path(), net, place, &cleanup)).collect();
     nodes.iter_mut().try_for_each(StandaloneNode::spawn)?;
     nodes.iter_mut().try_for_each(StandaloneNode::wait_ready)?;
     let stop = Arc::<WriterStop>::default();
@@ -122,7 +121,7 @@ pub fn kill(options: &KillOptions) -> anyhow::Result<KillReport> {
         report: KillReport::default(),
     };
     run.wait_healthy()?;
-    run.writers = writers(options, home.path(), &run.nodes, &minder, &stop)?;
+    run.writers = writers(options, home.path(), &run.nodes, &cleanup, &stop)?;
     let done = run.rounds();
     stop.set();
     let ended: anyhow::Result<()> = run.writers.iter_mut().try_for_each(KillWriter::finish);
@@ -133,10 +132,10 @@ pub fn kill(options: &KillOptions) -> anyhow::Result<KillReport> {
     Ok(run.report)
 }
 
-fn node(options: &KillOptions, home: &Path, net: [u8; 2], place: usize, minder: &CleanupGuard) -> StandaloneNode {
+fn node(options: &KillOptions, home: &Path, net: [u8; 2], place: usize, cleanup: &CleanupGuard) -> StandaloneNode {
     let ip = |place: usize| Ipv4Addr::new(127, net[0], net[1], 11 + place as u8);
     let dir = home.join(format!("node{}", place + 1));
-    let mut node = StandaloneNode::new(&options.bucksaw, dir, ip(place), minder, &SMALL);
+    let mut node = StandaloneNode::new(&options.bucksaw, dir, ip(place), cleanup, &SMALL);
     if options.nodes > 1 {
         node.arguments.extend(["--replication-factor".to_owned(), "2".to_owned()]);
         for other in (0..options.nodes).filter(|other| *other != place) {
@@ -146,12 +145,12 @@ fn node(options: &KillOptions, home: &Path, net: [u8; 2], place: usize, minder: 
     node
 }
 
-/// One of each way; over more nodes each begins at another.
+/// One writer of each kind. With several nodes, each starts at another one.
 fn writers(
     options: &KillOptions,
     home: &Path,
     nodes: &[StandaloneNode],
-    minder: &CleanupGuard,
+    cleanup: &CleanupGuard,
     stop: &Arc<WriterStop>,
 ) -> anyhow::Result<Vec<KillWriter>> {
     let mut random = Random::new(options.seed ^ 1);
@@ -159,19 +158,19 @@ fn writers(
         let ledger = Arc::new(Ledger::new(way.name()));
         let mut to: Vec<SocketAddr> = nodes.iter().map(|node| way.address(node)).collect();
         to.rotate_left(number % nodes.len());
-        KillWriter::start(*way, &options.bucksaw, home, minder, ledger, to, random.next_u64(), stop)
+        KillWriter::start(*way, &options.bucksaw, home, cleanup, ledger, to, random.next_u64(), stop)
     };
     IngestPath::ALL.iter().enumerate().map(start).collect()
 }
 
-/// When a node is hit.
+/// When a node is killed.
 #[derive(Clone, Copy, Debug)]
 enum KillPhase {
     /// While it works.
     Working,
-    /// While it works, and then once or more while it starts again.
+    /// While it works, and then once or more during the restart.
     Starting,
-    /// While it stops because it was asked to.
+    /// During a graceful stop.
     Stopping,
 }
 
@@ -209,13 +208,13 @@ impl KillRun<'_> {
             thread::sleep(Duration::from_millis(5));
         }
         thread::sleep(Duration::from_millis(self.random.below(LOAD_MAX_MS) as u64));
-        let blow =
+        let phase =
             *self.random.pick(&[KillPhase::Working, KillPhase::Working, KillPhase::Starting, KillPhase::Stopping]);
         let place = self.random.below(self.nodes.len());
         let all = self.nodes.len() > 1 && self.random.one_in(4);
         for at in 0..self.nodes.len() {
             if all || at == place {
-                self.kill_node(at, blow)?;
+                self.kill_node(at, phase)?;
             }
         }
         self.nodes.iter_mut().try_for_each(StandaloneNode::spawn_if_down)?;
@@ -224,11 +223,11 @@ impl KillRun<'_> {
         self.compare(Ledger::recent)
     }
 
-    fn kill_node(&mut self, at: usize, blow: KillPhase) -> anyhow::Result<()> {
+    fn kill_node(&mut self, at: usize, phase: KillPhase) -> anyhow::Result<()> {
         let moment = |random: &mut Random, ms: usize| {
             thread::sleep(Duration::from_micros(random.below(ms * 1_000) as u64));
         };
-        match blow {
+        match phase {
             KillPhase::Working => {}
             KillPhase::Starting => {
                 for _ in 0..=self.random.below(2) {
@@ -252,25 +251,25 @@ impl KillRun<'_> {
         let until = Instant::now() + HEALTHY_MAX;
         for node in &self.nodes {
             loop {
-                let told = call(node.http(), "GET", "/api/v1/count?from=0&q=nothing", &[], b"", ASK_MAX);
-                let told = told.and_then(|answer| answer.ok_json());
-                if told.as_ref().is_ok_and(|told| told["stats"]["partial"] == false) {
+                let reply = call(node.http(), "GET", "/api/v1/count?from=0&q=nothing", &[], b"", ASK_MAX);
+                let reply = reply.and_then(|answer| answer.ok_json());
+                if reply.as_ref().is_ok_and(|reply| reply["stats"]["partial"] == false) {
                     break;
                 }
-                ensure!(Instant::now() < until, "answers are not complete after {HEALTHY_MAX:?}: {told:?}");
+                ensure!(Instant::now() < until, "answers are not complete after {HEALTHY_MAX:?}: {reply:?}");
                 thread::sleep(Duration::from_millis(20));
             }
         }
         Ok(())
     }
 
-    /// Compares what is there with what was acknowledged. What was seen once has to be seen from then on: it is with the
-    /// kernel, which is not killed.
+    /// Compares the answers with the ledgers. A line that was found once must be found from then on: the kernel has
+    /// it, and the kernel is not killed.
     fn compare(&mut self, expected: fn(&Ledger) -> ExpectedLines) -> anyhow::Result<()> {
         let at = self.nodes[self.random.below(self.nodes.len())].http();
         for writer in &self.writers {
             let ledger = &writer.ledger;
-            // Taken first: what is acknowledged meanwhile need not be in the answer.
+            // Taken before the query: lines acknowledged later may be missing from the answer.
             let expected = expected(ledger);
             let (text, partial) = lines(at, ledger, &expected)?;
             let verdict = ledger.compare(&text, &expected);
@@ -278,7 +277,7 @@ impl KillRun<'_> {
             self.report.duplicated += verdict.duplicated.len();
             self.report.unexpected += verdict.unexpected;
             if partial {
-                self.report.problems.push(format!("{}: an answer is partial though all is well", ledger.name()));
+                self.report.problems.push(format!("{}: an answer is partial in a healthy cluster", ledger.name()));
             }
             if let Some(wrong) = verdict.describe_failure(false) {
                 self.report.problems.push(format!("{}: {wrong}", ledger.name()));
@@ -288,29 +287,31 @@ impl KillRun<'_> {
         Ok(())
     }
 
-    /// Whether a loss and a double would be seen: an answer without its newest line, and one that has it twice.
+    /// Whether a loss and a duplicate are detected: an answer without its newest line, and one with that line twice.
     fn check_loss_detection(&mut self) -> anyhow::Result<()> {
         let place = self.random.below(self.writers.len());
         let ledger = Arc::clone(&self.writers[place].ledger);
-        let asked = ledger.recent();
+        let expected_recent = ledger.recent();
         let until = Instant::now() + WRITE_MAX;
         let text = loop {
-            let (text, _) = lines(self.nodes[0].http(), &ledger, &asked)?;
-            // The newest line is one that was not compared yet.
-            if ledger.compare(&text, &asked).describe_failure(true).is_none() && ledger.has_new(&text, &asked) {
+            let (text, _) = lines(self.nodes[0].http(), &ledger, &expected_recent)?;
+            // The newest line has not been compared before.
+            if ledger.compare(&text, &expected_recent).describe_failure(true).is_none()
+                && ledger.has_new(&text, &expected_recent)
+            {
                 break text;
             }
             ensure!(Instant::now() < until, "{} does not go on", ledger.name());
             thread::sleep(Duration::from_millis(20));
         };
-        // What was found counts as acknowledged.
-        ledger.mark_found(&ledger.compare(&text, &asked), &asked);
-        let expected = ExpectedLines { since: asked.since, ..ledger.everything() };
+        // Lines that were found count as acknowledged.
+        ledger.mark_found(&ledger.compare(&text, &expected_recent), &expected_recent);
+        let expected = ExpectedLines { since: expected_recent.since, ..ledger.everything() };
         let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
         let newest = lines.iter().copied().max_by_key(|line| Ledger::number(line)).unwrap_or_default();
         let others: Vec<&[u8]> = lines.iter().copied().filter(|line| *line != newest).collect();
         let (without, twice) = (others.concat(), [&text[..], newest].concat());
-        // The writer goes on: what is acknowledged after the question was asked is not among these lines either.
+        // Lines acknowledged after the query may be missing from the answer.
         let number = Ledger::number(newest).context("a line without a number")?;
         let found = [
             ledger.compare(&without, &expected).lost.contains(&number),
@@ -324,7 +325,7 @@ impl KillRun<'_> {
         Ok(())
     }
 
-    /// All writers have ended: everything is compared, from every node.
+    /// Compares all lines, from every node, after the writers have ended.
     fn finish(&mut self) -> anyhow::Result<()> {
         if self.options.lose_a_line {
             let ledger = &self.writers[0].ledger;
@@ -342,9 +343,9 @@ impl KillRun<'_> {
     }
 }
 
-/// The lines of a writer, and whether these may not be all.
+/// The lines of a writer, and whether the answer is partial.
 fn lines(at: SocketAddr, ledger: &Ledger, expected: &ExpectedLines) -> anyhow::Result<(Vec<u8>, bool)> {
-    // Lines over TCP have no labels: the writer's name is in the text.
+    // Lines over TCP have no labels; their text contains the name of the writer.
     let target = format!("/api/v1/query?from={}&q=%22of%20{}%3A%22", expected.since.seconds, ledger.name());
     let answer = call(at, "GET", &target, &[("Accept", "text/plain")], b"", ASK_MAX)?;
     if answer.status != 200 {

@@ -1,13 +1,13 @@
-//! What a writer sent, and what of it has to be there.
+//! Records the lines that a writer sent, and which of them must be answered.
 
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// How much older an id may be than the line's being sent: the clock may step back a little.
+/// The maximum by which an id may be older than the sending of its line, because the clock may step back a little.
 const CLOCK_SKEW_SECONDS: u64 = 2;
 
-/// The numbered lines of one writer.
+/// The numbered lines of a writer.
 #[derive(Debug)]
 pub struct Ledger {
     name: String,
@@ -16,82 +16,86 @@ pub struct Ledger {
 
 #[derive(Debug, Default)]
 struct LedgerState {
-    /// By number, those that were, or are about to be, sent.
+    /// The states of lines that were or will be sent, by number.
     lines: Vec<LedgerLine>,
-    /// What was compared once is settled before here.
+    /// All lines with lower numbers are settled.
     since: ComparisonStart,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LedgerLine {
-    /// Unix seconds before it was sent: its id is no older.
+    /// Unix seconds before the line was sent; its id is not older.
     before: u64,
     state: LineState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LineState {
-    /// It may be there, and may come yet.
+    /// May be stored, now or later.
     Pending,
-    /// Nobody sends it again; it may be there.
+    /// Not sent again; may be stored.
     Abandoned,
-    /// A node said that it keeps it, or it was found in a complete answer.
+    /// Acknowledged, or found in a complete answer.
     Acknowledged,
 }
 
-/// Where a comparison begins. The default is the beginning of all.
+/// The start of a comparison. The default compares everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ComparisonStart {
-    /// Lines from this number on are compared.
+    /// The first line number.
     number: usize,
-    /// Unix seconds: no id of these is older. Ids of lines with lower numbers may be younger.
+    /// Unix seconds; no id of these lines is older. Lines with lower numbers may have newer ids.
     pub seconds: u64,
 }
 
-/// What has to be found: taken before it is looked for.
+/// The lines that must be found, determined before the query.
 #[derive(Debug)]
 pub struct ExpectedLines {
-    /// Where the comparison begins.
+    /// The start of the comparison.
     pub since: ComparisonStart,
     pub(crate) lines: Vec<LedgerLine>,
 }
 
-/// What a comparison showed.
+/// The result of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LedgerComparison {
-    /// Acknowledged, and not there.
+    /// Acknowledged lines that are missing.
     pub lost: Vec<u64>,
-    /// There more than once.
+    /// Lines found more than once.
     pub duplicated: Vec<u64>,
-    /// How many are there and were never sent.
+    /// The number of lines that were never sent.
     pub unexpected: usize,
-    /// The first of these.
+    /// The first line that was never sent.
     pub first_unexpected: Option<String>,
-    /// By number, whether it is there.
+    /// Whether each line was found, by number.
     found: Vec<bool>,
 }
 
 impl LedgerComparison {
-    /// Whether nothing is doubled and nothing foreign: that holds for parts of answers, too.
+    /// Whether no line is duplicated or unexpected, which also holds for partial answers.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.duplicated.is_empty() && self.unexpected == 0
     }
 
-    /// In words, when something is wrong.
+    /// A description of the problems, if there are any.
     #[must_use]
     pub fn describe_failure(&self, partial: bool) -> Option<String> {
-        let mut said = Vec::new();
+        let mut problems = Vec::new();
         if !partial && !self.lost.is_empty() {
-            said.push(format!("{} acknowledged lines are lost: {}", self.lost.len(), list_numbers(&self.lost)));
+            problems.push(format!("{} acknowledged lines are lost: {}", self.lost.len(), list_numbers(&self.lost)));
         }
         if !self.duplicated.is_empty() {
-            said.push(format!("{} lines are doubled: {}", self.duplicated.len(), list_numbers(&self.duplicated)));
+            problems.push(format!(
+                "{} lines are duplicated: {}",
+                self.duplicated.len(),
+                list_numbers(&self.duplicated)
+            ));
         }
         if let Some(first) = &self.first_unexpected {
-            said.push(format!("{} lines were never sent: {first:?}", self.unexpected));
+            problems.push(format!("{} lines were never sent: {first:?}", self.unexpected));
         }
-        (!said.is_empty()).then(|| said.join("; "))
+        (!problems.is_empty()).then(|| problems.join("; "))
     }
 }
 
@@ -102,13 +106,13 @@ fn list_numbers(numbers: &[u64]) -> String {
 }
 
 impl Ledger {
-    /// That of a writer of this name, which has sent nothing.
+    /// A ledger without lines for a writer of this name.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), state: Mutex::default() }
     }
 
-    /// The writer's name: it is in each line.
+    /// The name of the writer, which each line contains.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -118,7 +122,7 @@ impl Ledger {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The numbers of the next lines. They count as sent.
+    /// The numbers of the next `count` lines, which count as sent.
     #[must_use]
     pub fn next(&self, count: usize) -> Range<u64> {
         let mut state = self.state();
@@ -127,7 +131,7 @@ impl Ledger {
         first as u64..(first + count) as u64
     }
 
-    /// These lines as they are sent.
+    /// The text of these lines.
     #[must_use]
     pub fn text(&self, numbers: Range<u64>) -> Vec<u8> {
         let mut text = String::new();
@@ -143,53 +147,53 @@ impl Ledger {
         format!("{number} of {}: {filler:016x} {:064b}", self.name, filler)
     }
 
-    /// A node said that it keeps these.
+    /// Marks lines as acknowledged.
     pub fn acknowledge(&self, numbers: Range<u64>) {
         self.set_state(numbers, LineState::Acknowledged);
     }
 
-    /// These are not sent again.
+    /// Marks lines as not sent again.
     pub fn abandon(&self, numbers: Range<u64>) {
         self.set_state(numbers, LineState::Abandoned);
     }
 
-    /// What was found is acknowledged already, whatever the writer was told.
+    /// A line that was found stays acknowledged.
     fn set_state(&self, numbers: Range<u64>, fate: LineState) {
         let lines = &mut self.state().lines[numbers.start as usize..numbers.end as usize];
         lines.iter_mut().filter(|line| line.state != LineState::Acknowledged).for_each(|line| line.state = fate);
     }
 
-    /// A node said that it keeps all that was sent.
+    /// Marks all sent lines as acknowledged.
     pub fn acknowledge_all(&self) {
         self.state().lines.iter_mut().for_each(|line| line.state = LineState::Acknowledged);
     }
 
-    /// How many lines were, or are about to be, sent.
+    /// The number of lines that were or will be sent.
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.state().lines.len() as u64
     }
 
-    /// Of how many lines a node said that it keeps them, or that were found.
+    /// The number of lines that were acknowledged or found.
     #[must_use]
     pub fn acknowledged(&self) -> u64 {
         self.state().lines.iter().filter(|line| line.state == LineState::Acknowledged).count() as u64
     }
 
-    /// What has to be there of the lines that were not compared yet, or were not settled then.
+    /// The lines to find among those that are not settled.
     #[must_use]
     pub fn recent(&self) -> ExpectedLines {
         let state = self.state();
         ExpectedLines { since: state.since, lines: state.lines.clone() }
     }
 
-    /// What has to be there of all lines.
+    /// The lines to find among all.
     #[must_use]
     pub fn everything(&self) -> ExpectedLines {
         ExpectedLines { since: ComparisonStart::default(), lines: self.state().lines.clone() }
     }
 
-    /// Compares the lines that were found with those that were sent, and with what has to be there.
+    /// Compares the lines found with the lines sent and with those that must be found.
     #[must_use]
     pub fn compare(&self, text: &[u8], expected: &ExpectedLines) -> LedgerComparison {
         let mut verdict =
@@ -214,20 +218,19 @@ impl Ledger {
         verdict
     }
 
-    /// The number of a line.
+    /// The number in a line.
     pub(crate) fn number(line: &[u8]) -> Option<u64> {
         std::str::from_utf8(line).ok()?.split_once(' ')?.0.parse().ok()
     }
 
-    /// Whether there is a line among these that the comparison looks for.
+    /// Whether a line is part of the comparison.
     pub(crate) fn has_new(&self, text: &[u8], expected: &ExpectedLines) -> bool {
         let numbers = text.split(|byte| *byte == b'\n').filter_map(Self::number);
         numbers.max().is_some_and(|newest| newest >= expected.since.number as u64)
     }
 
-    /// These were found in a complete answer when that was expected: they count as acknowledged. The next comparison
-    /// begins at the first line that was open, and was not found: only then can none be passed over that is
-    /// acknowledged later.
+    /// Marks the lines found in a complete answer as acknowledged. The next comparison starts at the first line that
+    /// was open and not found, so it includes every line acknowledged later.
     pub fn mark_found(&self, verdict: &LedgerComparison, expected: &ExpectedLines) {
         let mut state = self.state();
         for (line, _) in state.lines.iter_mut().zip(&verdict.found).filter(|(_, found)| **found) {
@@ -236,14 +239,14 @@ impl Ledger {
         let is_open = |number: &usize| expected.lines[*number].state == LineState::Pending && !verdict.found[*number];
         let number = (expected.since.number..expected.lines.len()).find(is_open).unwrap_or(expected.lines.len());
         let seconds = state.lines.get(number).map_or_else(earliest_seconds, |line| line.before);
-        // Another comparison may have come further.
+        // A concurrent comparison may have advanced further.
         if number > state.since.number {
             state.since = ComparisonStart { number, seconds };
         }
     }
 }
 
-/// A time that no id of a line is older than which is sent from now on, in Unix seconds.
+/// Unix seconds; no id of a line sent from now on is older.
 fn earliest_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs().saturating_sub(CLOCK_SKEW_SECONDS)
 }
@@ -266,10 +269,10 @@ mod tests {
         check(&ledger.text(1..3), None);
         check(&ledger.text(0..2), Some("1 acknowledged lines are lost: 2"));
         check(b"", Some("2 acknowledged lines are lost: 1, 2"));
-        check(&[&all[..], &ledger.text(3..4)].concat(), Some("1 lines are doubled: 3"));
-        let foreign = String::from_utf8(ledger.text(4..5)).unwrap();
-        let want = format!("1 lines were never sent: {foreign:?}");
-        check(&[&all[..], foreign.as_bytes()].concat(), Some(&want));
+        check(&[&all[..], &ledger.text(3..4)].concat(), Some("1 lines are duplicated: 3"));
+        let unexpected = String::from_utf8(ledger.text(4..5)).unwrap();
+        let want = format!("1 lines were never sent: {unexpected:?}");
+        check(&[&all[..], unexpected.as_bytes()].concat(), Some(&want));
         assert!(ledger.compare(&all[..all.len() - 2], &must).describe_failure(true).unwrap().contains("never sent"));
         assert_eq!(ledger.compare(b"", &must).describe_failure(true), None);
     }
@@ -288,12 +291,12 @@ mod tests {
             }
             Err(verdict.lost)
         };
-        // What is acknowledged while the node is asked need not be in the answer; it has to be in the next one.
-        let asked = ledger.recent();
+        // Lines acknowledged during the query may be missing from the answer; the next one must have them.
+        let recent = ledger.recent();
         ledger.acknowledge(3..5);
-        assert_eq!(compare(&asked, 0..2), Ok(3));
+        assert_eq!(compare(&recent, 0..2), Ok(3));
         assert_eq!(compare(&ledger.recent(), 0..3), Err(vec![3, 4]));
-        // What was found is expected from then on, and what was given up is looked for only at the end.
+        // Lines that were found are expected from then on. Abandoned lines are compared only at the end.
         assert_eq!(compare(&ledger.recent(), 2..6), Ok(6));
         let _ = ledger.next(1);
         assert_eq!(compare(&ledger.recent(), 0..0), Ok(6));

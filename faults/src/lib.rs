@@ -1,21 +1,20 @@
-//! A cluster of real processes, under load, to which bad things happen: a simplified Jepsen.
+//! Injects faults into a cluster of real processes under load and checks its guarantees, like a small Jepsen.
 //!
 //! ```text
 //!   8 x bucksaw forward ──► proxies ──► ingest 1..3 ◄── bulk writers        each process with an address of its own
 //!                                          ▲ ▼          a ledger knows what was acknowledged
 //!                                       store 1..3 ──► count, query: from every node
 //! ```
-//! [`run`] starts it, lets things go wrong one after the other and sometimes two together, and after each sees to it that
-//! all comes right again: every node is there, nothing waits, answers are complete. What was acknowledged must be in every
-//! answer that says it is complete, exactly once, also while things go wrong. Only the program's own doors are used: its
-//! commands and HTTP.
+//! [`run`] starts the cluster and applies faults, one at a time and in pairs. After each it waits until every node is
+//! ready, nothing old is pending, and answers are complete. Every complete answer must contain each acknowledged line
+//! exactly once, also during faults. The harness uses only the command line and HTTP.
 //!
-//! What needs root (packets that are lost, small disks) is left out without it, and said to be. Everything that is
-//! started or set up is undone at the end, whatever the end is.
+//! Faults that need root (lost packets, small disks) are skipped without it and listed as skipped. At the end, however
+//! it comes, all processes and changes to the machine are removed.
 //!
-//! The [`Ledger`] and the [`Random`] numbers serve the tests at the program's door too.
-#![expect(clippy::disallowed_methods, reason = "this is about real time, real files and real processes")]
-#![expect(clippy::print_stderr, reason = "a run of minutes says how it goes")]
+//! [`Ledger`], [`Random`] and [`http`] also serve the end-to-end tests and the benchmarks.
+#![expect(clippy::disallowed_methods, reason = "uses real time, files and processes")]
+#![expect(clippy::print_stderr, reason = "prints the progress of long runs")]
 
 mod cgroup;
 mod cleanup_guard;
@@ -65,7 +64,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
 
-/// Runs a program of the system to its end.
+/// Runs a system program and waits for it.
 fn run_command(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
     let output = output.with_context(|| format!("cannot run {program}"))?;

@@ -1,4 +1,4 @@
-//! Who writes while things go wrong.
+//! Writers of a fault run.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -17,19 +17,19 @@ use crate::cleanup_guard::CleanupGuard;
 use crate::http::call;
 use crate::ledger::Ledger;
 
-/// Between two portions that a forwarder is fed with.
+/// The interval of the portions fed to a forwarder.
 const FEED_EVERY: Duration = Duration::from_millis(20);
 
-/// How long a bulk batch may wait for its answer.
+/// The timeout of a bulk batch.
 const BULK_PATIENCE: Duration = Duration::from_secs(20);
 
-/// How long a forwarder may take to ship the rest.
+/// The maximum time in which a forwarder ships its remaining lines.
 const SHIP_MAX: Duration = Duration::from_secs(180);
 
 /// Lines of a bulk batch.
 const BATCH: usize = 40;
 
-/// A running `bucksaw forward`. It is killed when this is dropped.
+/// A running `bucksaw forward`, killed on drop.
 #[derive(Debug)]
 pub(crate) struct Forwarder {
     pub(crate) ledger: Arc<Ledger>,
@@ -39,11 +39,11 @@ pub(crate) struct Forwarder {
 }
 
 impl Forwarder {
-    /// Starts it, and feeds it with so many lines a second until `stop`.
+    /// Starts a forwarder and feeds it `rate` lines per second until `stop`.
     pub(crate) fn start(
         bucksaw: &Path,
         home: &Path,
-        minder: &CleanupGuard,
+        cleanup: &CleanupGuard,
         ledger: &Arc<Ledger>,
         to: &[SocketAddr],
         rate: usize,
@@ -58,27 +58,27 @@ impl Forwarder {
         command.env_clear().process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(File::create(&log)?);
         let mut child = command.spawn().with_context(|| format!("cannot start {}", bucksaw.display()))?;
-        minder.register_undo(&format!("kill -9 -{}", child.id()));
+        cleanup.register_undo(&format!("kill -9 -{}", child.id()));
         let input = child.stdin.take().context("no pipe")?;
         let (fed, stop) = (Arc::clone(ledger), Arc::clone(stop));
         let feeder = thread::spawn(move || feed(&fed, input, rate, &stop));
         Ok(Self { ledger: Arc::clone(ledger), child, feeder: Some(feeder), log })
     }
 
-    /// Waits until it has shipped everything, which it says by its end. Its feeding has been stopped.
+    /// Waits until a forwarder without further input has shipped everything, when it exits.
     pub(crate) fn finish(mut self) -> anyhow::Result<()> {
         if let Some(feeder) = self.feeder.take() {
-            // It only writes into a pipe; a forwarder that is gone ends it.
+            // The feeder writes into a pipe, which closes when the forwarder ends.
             let _ = feeder.join();
         }
         let until = Instant::now() + SHIP_MAX;
-        let said = |log: &Path| fs::read_to_string(log).unwrap_or_default();
+        let read_log = |log: &Path| fs::read_to_string(log).unwrap_or_default();
         let name = self.ledger.name().to_owned();
         loop {
             match self.child.try_wait()? {
                 Some(status) if status.success() => break,
-                Some(status) => bail!("forward {name} ended with {status}:\n{}", said(&self.log)),
-                None if Instant::now() > until => bail!("forward {name} does not end:\n{}", said(&self.log)),
+                Some(status) => bail!("forward {name} ended with {status}:\n{}", read_log(&self.log)),
+                None if Instant::now() > until => bail!("forward {name} does not exit:\n{}", read_log(&self.log)),
                 None => thread::sleep(Duration::from_millis(20)),
             }
         }
@@ -89,7 +89,7 @@ impl Forwarder {
 
 impl Drop for Forwarder {
     fn drop(&mut self) {
-        // One that has ended needs no killing.
+        // Fails if it has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -99,7 +99,7 @@ fn feed(ledger: &Ledger, mut input: ChildStdin, rate: usize, stop: &AtomicBool) 
     let (started, mut fed) = (Instant::now(), 0);
     while !stop.load(Ordering::Relaxed) {
         let due = (started.elapsed().as_secs_f64() * rate as f64) as usize;
-        // After a wait it does not catch up at once: at most a second's lines are late.
+        // Does not catch up after a stall by more than one second of lines.
         fed = fed.max(due.saturating_sub(rate));
         if due > fed {
             let numbers = ledger.next(due - fed);
@@ -112,8 +112,7 @@ fn feed(ledger: &Ledger, mut input: ChildStdin, rate: usize, stop: &AtomicBool) 
     }
 }
 
-/// Sends batches that count only when they are replicated, each with a key and again until it is acknowledged: first to one
-/// node, and then to one after the other.
+/// Sends `bulk` batches with keys, each repeated to the nodes in turn until it is acknowledged.
 pub(crate) fn bulk(ledger: &Ledger, to: &[SocketAddr], pause: Duration, stop: &AtomicBool, abandon: &AtomicBool) {
     let target = format!("/api/v1/ingest?durability=bulk&label=writer={}", ledger.name());
     while !stop.load(Ordering::Relaxed) {
@@ -136,7 +135,7 @@ pub(crate) fn bulk(ledger: &Ledger, to: &[SocketAddr], pause: Duration, stop: &A
     }
 }
 
-/// A UUID of version 7: its time is known to all nodes, so a batch is the same records wherever it is sent.
+/// A UUID of version 7. It carries the time, so a batch gets the same ids on every node.
 pub(crate) fn key(writer: &str, number: u64) -> String {
     let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     let name = writer.bytes().fold(0_u16, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));

@@ -1,5 +1,5 @@
-//! `bucksaw-faults`: lets things go wrong in a cluster of real processes, and says what came of it.
-#![expect(clippy::print_stdout, reason = "this is what it is for")]
+//! `bucksaw-faults`: injects faults into a cluster of real processes and reports the outcome.
+#![expect(clippy::print_stdout, reason = "prints reports")]
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,14 +11,14 @@ use bucksaw_faults::{
 };
 use clap::{Args, Parser, Subcommand};
 
-/// A cluster of real processes, under load, to which bad things happen
+/// Injects faults into clusters of real processes under load, and checks that no line is lost or duplicated
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Cli {
-    /// The program
+    /// Path of the bucksaw program
     #[arg(long, default_value = "target/release/bucksaw", global = true)]
     bucksaw: PathBuf,
-    /// Where tables and pictures are written
+    /// Directory for tables and pictures
     #[arg(long, default_value = "target/faults", global = true)]
     out: PathBuf,
     #[command(subcommand)]
@@ -27,52 +27,53 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum FaultsCommand {
-    /// Let things go wrong one after the other, and see that nothing is lost or doubled
+    /// Apply faults one at a time and in pairs, and check that no line is lost or duplicated
     Run(RunArgs),
-    /// Let two nodes join under load, and see how soon they take their share
+    /// Let two nodes join under load, and measure how soon they take their share
     Joining {
-        /// Lines a second of each forwarder
+        /// Lines per second of each forwarder
         #[arg(long, default_value_t = 2_000)]
         rate: usize,
-        /// Seconds that connections of forwarders last; for ever when left out
+        /// Maximum age of forwarder connections in seconds; 0 is unlimited
         #[arg(long, default_value_t = 0)]
         reconnect: u64,
-        /// From how many bytes a second on a node says that it is busy; its usual limit when left out
+        /// Bytes per second from which a node is overloaded; the default of the program if omitted
         #[arg(long)]
         busy: Option<String>,
     },
-    /// Pause a node and let one refuse, and see that those who write to others are as fast as before
+    /// Pause a node, let one refuse clients, and measure the rates of clients of the other nodes
     Slow {
-        /// Lines a second of each forwarder
+        /// Lines per second of each forwarder
         #[arg(long, default_value_t = 4_000)]
         rate: usize,
         /// Seconds of each phase
         #[arg(long, default_value_t = 10)]
         seconds: u64,
     },
-    /// Replace a store's disk by an empty one, and see how soon every record is on two stores again
+    /// Replace the disk of a store by an empty one, and measure the time until all records are re-replicated
     Wiped {
-        /// Megabytes of text that are stored before
+        /// Megabytes of text stored before
         #[arg(long, default_value_t = 1_000)]
         megabytes: usize,
-        /// How often it is measured
+        /// Number of measurements
         #[arg(long, default_value_t = 3)]
         rounds: usize,
     },
-    /// Give nodes little memory and everything that takes some, and see that none is killed and nothing is lost; needs root
+    /// Run everything that takes memory on nodes with a memory limit, and check that none is killed and nothing is
+    /// lost; needs root
     Memory(MemoryLimitArgs),
-    /// Bring all nodes from one version of the program to another and back, one by one under load
+    /// Upgrade all nodes from one version to another and back, one at a time under load
     Upgrade(UpgradeArgs),
-    /// Kill nodes at random moments, round after round, and see that nothing is lost or doubled
+    /// Kill nodes at random moments, and check that no line is lost or duplicated
     Kill(KillArgs),
-    /// Damage one file of a data directory, thousands of times, and see that what is lost is told
+    /// Damage one file per data directory, and check that every loss is reported
     Damage(DamageArgs),
-    /// Measure one, two and three pairs of an ingest node and a store, each process with a part of a core
+    /// Measure one, two and three pairs of an ingest node and a store, each process limited to a fraction of a core
     Scaling {
-        /// Hundredths of a core for each ingest node
+        /// CPU limit of each ingest node in percent of a core
         #[arg(long, default_value_t = 5)]
         ingest_percent: u64,
-        /// Hundredths of a core for each store
+        /// CPU limit of each store in percent of a core
         #[arg(long, default_value_t = 10)]
         store_percent: u64,
         /// Seconds before each measurement
@@ -81,10 +82,10 @@ enum FaultsCommand {
         /// Seconds of each measurement
         #[arg(long, default_value_t = 60)]
         seconds: u64,
-        /// The most pairs
+        /// Maximum number of pairs
         #[arg(long, default_value_t = 3)]
         pairs: usize,
-        /// How often each number of pairs is measured
+        /// Measurements of each number of pairs
         #[arg(long, default_value_t = 3)]
         rounds: usize,
     },
@@ -92,107 +93,108 @@ enum FaultsCommand {
 
 #[derive(Debug, Args)]
 struct RunArgs {
-    /// Where the nodes keep their files, and these stay; a temporary directory when left out
+    /// Directory for the data of the nodes, which is not removed; a temporary directory if omitted
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Decides what happens, and in which order
+    /// Seed of the schedule
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Only what needs no root and is over soon
+    /// Apply only short faults that need no root
     #[arg(long)]
     small: bool,
-    /// Lines a second of each forwarder
+    /// Lines per second of each forwarder
     #[arg(long, default_value_t = 150)]
     rate: usize,
-    /// Seconds that a fault lasts
+    /// Seconds of each fault
     #[arg(long, default_value_t = 8)]
     hold: u64,
-    /// Seconds between two
+    /// Seconds between faults
     #[arg(long, default_value_t = 5)]
     rest: u64,
-    /// Only faults with one of these in their names
+    /// Apply only faults with one of these in their names
     #[arg(long)]
     only: Vec<String>,
-    /// Acknowledge a line that is never sent, to see that it is told
+    /// Expect a line that is never sent, to check that the loss is reported
     #[arg(long)]
     lose_a_line: bool,
 }
 
 #[derive(Debug, Args)]
 struct KillArgs {
-    /// How many rounds
+    /// Number of rounds
     #[arg(long, default_value_t = 100)]
     rounds: usize,
-    /// How many nodes; with more than one each record is on two
+    /// Number of nodes; with several, the replication factor is 2
     #[arg(long, default_value_t = 1)]
     nodes: usize,
-    /// Decides who is killed, and when
+    /// Seed of the victims and times
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Rounds from one control to the next: an answer without a line, and one with a line twice, which have to be told
+    /// Rounds between controls, in which an answer without a line and one with a line twice must be detected
     #[arg(long, default_value_t = 10)]
     control_every: usize,
-    /// Acknowledge a line that is never sent, to see that it is told
+    /// Expect a line that is never sent, to check that the loss is reported
     #[arg(long)]
     lose_a_line: bool,
 }
 
 #[derive(Debug, Args)]
 struct DamageArgs {
-    /// How many directories are damaged
+    /// Number of damaged directories
     #[arg(long, default_value_t = 1_000)]
     rounds: usize,
-    /// Decides which file is damaged, and how
+    /// Seed of the files and corruptions
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Only files of these kinds, such as queue/*.pending
+    /// Damage only files of these kinds, such as queue/*.pending
     #[arg(long)]
     only: Vec<String>,
-    /// Where directories stay with which something is wrong
+    /// Directory for copies of directories with a problem
     #[arg(long)]
     keep: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 struct MemoryLimitArgs {
-    /// Megabytes (of 1024 KB) that each node may have
+    /// Memory limit of each node in MiB
     #[arg(long, default_value_t = 128)]
     limit: u64,
-    /// Seconds that the load lasts
+    /// Seconds of load
     #[arg(long, default_value_t = 120)]
     seconds: u64,
-    /// 1, or 3 that keep each record twice, of which one loses its disk
+    /// 1, or 3 with replication factor 2, of which one loses its disk
     #[arg(long, default_value_t = 1)]
     nodes: usize,
     /// Connections that hold an unfinished line
     #[arg(long, default_value_t = 200)]
     connections: usize,
-    /// Only clients of this kind: batches, lines, large, stated, bombs, questions, contexts, followers, stalled or holders
+    /// Run only clients of this kind: batches, lines, large, stated, bombs, questions, contexts, followers, stalled or
+    /// holders
     #[arg(long)]
     only: Vec<String>,
-    /// Further arguments of the nodes
+    /// Additional arguments of the nodes
     #[arg(last = true)]
     more: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 struct UpgradeArgs {
-    /// The program that runs at first, and in the end
+    /// Program before the upgrade
     #[arg(long)]
     from: PathBuf,
-    /// The program that takes its place; that of --bucksaw when left out
+    /// Program after the upgrade; that of --bucksaw if omitted
     #[arg(long)]
     to: Option<PathBuf>,
-    /// Where the nodes keep their files, and these stay; a temporary directory when left out
+    /// Directory for the data of the nodes, which is not removed; a temporary directory if omitted
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Lines a second of each forwarder
+    /// Lines per second of each forwarder
     #[arg(long, default_value_t = 150)]
     rate: usize,
-    /// Seconds between two nodes
+    /// Seconds between nodes
     #[arg(long, default_value_t = 5)]
     rest: u64,
-    /// Only the way up
+    /// Upgrade only, without the downgrade
     #[arg(long)]
     stay: bool,
 }
@@ -209,9 +211,9 @@ fn main() -> anyhow::Result<ExitCode> {
             return Ok(if killed.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
         FaultsCommand::Damage(DamageArgs { rounds, seed, only, keep }) => {
-            let toll = damage(&DamageOptions { bucksaw, rounds, seed, only, keep })?;
-            print!("{toll}");
-            return Ok(if toll.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+            let report = damage(&DamageOptions { bucksaw, rounds, seed, only, keep })?;
+            print!("{report}");
+            return Ok(if report.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
         FaultsCommand::Memory(MemoryLimitArgs { limit, seconds, nodes, connections, only, more }) => {
             let (limit, time) = (limit << 20, Duration::from_secs(seconds));
@@ -272,7 +274,7 @@ fn show(report: &Report) -> ExitCode {
     if report.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-#[expect(clippy::disallowed_methods, reason = "tables are real files")]
+#[expect(clippy::disallowed_methods, reason = "writes tables")]
 fn write(dir: &Path, name: &str, table: &str) -> anyhow::Result<()> {
     std::fs::create_dir_all(dir)?;
     Ok(std::fs::write(dir.join(name), table)?)

@@ -1,7 +1,7 @@
-//! Whether a node keeps within a memory limit: everything that takes memory at the same time, in a control group.
+//! Checks that a node stays within a memory limit while everything that takes memory runs at once.
 //!
-//! Each node is in a group of its own, so a node that needs more than the limit is killed by the kernel, which ends the
-//! run. What was acknowledged is counted at the end.
+//! Each node has its own control group, so the kernel kills a node that exceeds the limit, which ends the run.
+//! Acknowledged records are counted at the end.
 
 mod load;
 
@@ -22,45 +22,45 @@ use crate::log::last_lines;
 use crate::monitor::{Metrics, count_within};
 use load::{LoadCorpus, MemoryLoad};
 
-/// How often the groups are looked at.
+/// The interval of samples.
 const POLL_PERIOD: Duration = Duration::from_millis(200);
 
-/// How long the queue may take to be empty when the load has ended.
+/// The maximum time until the queue is empty after the load.
 const SETTLE_MAX: Duration = Duration::from_secs(600);
 
-/// How long copies may take to be restored: with little memory some 20,000 records a second are.
+/// The maximum time of re-replication. With little memory it runs at about 20,000 records per second.
 const RESTORE_MAX: Duration = Duration::from_secs(5_400);
 
-/// How long a count may take.
+/// The timeout of a count.
 const ASK_MAX: Duration = Duration::from_secs(120);
 
-/// How often is printed how far repair is.
+/// The interval of progress lines of the repair.
 const PROGRESS: Duration = Duration::from_secs(30);
 
-/// How it is measured.
+/// Options of the measurement.
 #[derive(Clone, Debug)]
 pub struct MemoryOptions {
     /// The program.
     pub bucksaw: PathBuf,
-    /// The limit of each node, in bytes.
+    /// The memory limit of each node in bytes.
     pub limit: u64,
-    /// How long the load lasts.
+    /// The duration of the load.
     pub time: Duration,
-    /// One node alone, or three that keep each record twice, of which one loses its disk.
+    /// One node, or three with replication factor 2, of which one loses its disk.
     pub nodes: usize,
     /// Connections that hold an unfinished line.
     pub connections: usize,
-    /// Only these kinds of clients; all when empty.
+    /// Runs only these kinds of clients; all if empty.
     pub only: Vec<String>,
-    /// Further arguments of the nodes.
+    /// Additional arguments of the nodes.
     pub extra_arguments: Vec<String>,
 }
 
-/// What came of it.
+/// The result of a phase.
 #[derive(Clone, Debug, Default)]
 struct MemoryFigures {
     accepted_mb: f64,
-    /// The most, of any node: anonymous memory, and all that counted.
+    /// Maximum anonymous memory and maximum charged memory of any node.
     rss_mb: f64,
     used_mb: f64,
     answers: u64,
@@ -70,10 +70,10 @@ struct MemoryFigures {
     restored_s: f64,
 }
 
-/// Measures, and returns a table of comma-separated values.
+/// Measures, and returns CSV.
 ///
 /// # Errors
-/// When there are no control groups, when a node is killed, and when a record that was acknowledged is missing.
+/// Control groups are unavailable, a node is killed, or an acknowledged record is missing.
 pub fn limit_memory(memory: &MemoryOptions) -> anyhow::Result<String> {
     let home = tempfile::tempdir().context("no temporary directory")?;
     let copies = if memory.nodes > 1 { 2 } else { 1 };
@@ -86,7 +86,7 @@ pub fn limit_memory(memory: &MemoryOptions) -> anyhow::Result<String> {
         if memory.nodes == 1 {
             node.join = node.ip;
         }
-        // The usual sizes: those for small runs would hide what large ones take.
+        // The default sizes: those of small runs would hide the memory of large ones.
         node.segment_arguments = vec!["--segment-max-age".into(), "3s".into()];
         node.extra_arguments.clone_from(&memory.extra_arguments);
         nodes.push(node);
@@ -101,7 +101,7 @@ pub fn limit_memory(memory: &MemoryOptions) -> anyhow::Result<String> {
     load.stop();
     watched?;
     let counts = load.finish();
-    // All that was taken reaches the store.
+    // All accepted records reach the store.
     let settled =
         |nodes: &[FleetNode]| nodes.iter().all(|node| read_metric(node, "bucksaw_ingest_pending_bytes") == Some(0.0));
     watch(&mut nodes, &groups, SETTLE_MAX, &mut figures, settled)?;
@@ -115,7 +115,7 @@ pub fn limit_memory(memory: &MemoryOptions) -> anyhow::Result<String> {
         let found = complete_count(first.http(), &format!("writer%3D{writer}"));
         let found = found.with_context(|| format!("{writer}: no complete answer"))?;
         if found != *acknowledged {
-            bail!("{writer}: {acknowledged} records were acknowledged, and {found} are found");
+            bail!("{writer}: {acknowledged} records were acknowledged, {found} are found");
         }
         figures.acknowledged += acknowledged;
     }
@@ -124,7 +124,7 @@ pub fn limit_memory(memory: &MemoryOptions) -> anyhow::Result<String> {
     Ok(table(memory, &figures))
 }
 
-/// Looks at the nodes until `done`, or for so long. `done` may say that it takes too long only by the time.
+/// Samples the nodes until `done` or until the time is over. `done` reports that it takes too long only by the time.
 fn watch(
     nodes: &mut [FleetNode],
     groups: &[Cgroup],
@@ -150,7 +150,7 @@ fn watch(
             if let Some(status) = node.try_wait() {
                 let last = last_lines(&node.log());
                 bail!(
-                    "{} ended after {:.0} s with {status}, {} killed by the kernel, {:.0} MB anonymous at most:\n{last}",
+                    "{} ended after {:.0} s with {status}, {} killed by the kernel, {:.0} MB anonymous maximum:\n{last}",
                     node.name,
                     started.elapsed().as_secs_f64(),
                     usage.killed,
@@ -171,7 +171,7 @@ fn update_peaks(figures: &mut MemoryFigures, usage: &MemoryUsage) {
     figures.used_mb = figures.used_mb.max(usage.peak as f64 / 1e6);
 }
 
-/// Takes the disk of the last node away, and waits until the stores hold each record twice. Returns the seconds.
+/// Removes the disk of the last node, waits until the records are re-replicated, and returns the seconds.
 fn restore(nodes: &mut [FleetNode], groups: &[Cgroup], figures: &mut MemoryFigures) -> anyhow::Result<f64> {
     let first = nodes.first().context("no node")?.http();
     let records = complete_count(first, "").context("no complete answer")?;
@@ -179,7 +179,7 @@ fn restore(nodes: &mut [FleetNode], groups: &[Cgroup], figures: &mut MemoryFigur
     let held = |nodes: &[FleetNode]| nodes.iter().filter_map(crate::replication::stored_records_of).sum::<u64>();
     let before = held(nodes);
     if before < wanted {
-        bail!("the stores hold {before} of {wanted} copies before a repair");
+        bail!("the stores hold {before} of {wanted} replicas before the repair");
     }
     let last = nodes.last_mut().context("no node")?;
     last.empty()?;
@@ -191,18 +191,18 @@ fn restore(nodes: &mut [FleetNode], groups: &[Cgroup], figures: &mut MemoryFigur
         let now = held(nodes);
         if printed.get().elapsed() > PROGRESS {
             printed.set(Instant::now());
-            eprintln!("{now} of {wanted} copies after {:.0} s\n{}", started.elapsed().as_secs_f64(), repairs(nodes));
+            eprintln!("{now} of {wanted} replicas after {:.0} s\n{}", started.elapsed().as_secs_f64(), repairs(nodes));
         }
         now >= wanted
     })?;
     let after = held(nodes);
     if after < wanted {
-        bail!("the stores hold {after} of {wanted} copies after a repair\n{}", repairs(nodes));
+        bail!("the stores hold {after} of {wanted} replicas after the repair\n{}", repairs(nodes));
     }
     Ok(started.elapsed().as_secs_f64())
 }
 
-/// What each store reports of its repair.
+/// The repair state of each store.
 fn repairs(nodes: &[FleetNode]) -> String {
     let of = |node: &FleetNode| {
         crate::replication::repair(node).map_or_else(|| "no answer".into(), |repair| repair.to_string())
@@ -210,7 +210,7 @@ fn repairs(nodes: &[FleetNode]) -> String {
     nodes.iter().map(|node| format!("{}: {}", node.name, of(node))).collect::<Vec<_>>().join("\n")
 }
 
-/// Counts records; none when no answer was complete for ten minutes: little memory makes counts slow.
+/// Counts records; `None` without a complete answer in ten minutes, because little memory makes counts slow.
 fn complete_count(at: SocketAddr, filter: &str) -> Option<u64> {
     let until = Instant::now() + SETTLE_MAX;
     loop {

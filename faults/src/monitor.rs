@@ -1,5 +1,5 @@
-//! What is seen from outside while things go wrong: a look at every node four times a second, how many records can be
-//! found, and probe lines whose way from being sent to being found is timed.
+//! Observes a run from outside: samples the metrics of every node four times per second, counts the records found, and
+//! times probe lines from sending to visibility.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,61 +11,61 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::http::{call, get};
 use crate::ledger::Ledger;
 
-/// How often nodes are looked at.
+/// The interval of samples.
 pub(crate) const POLL_PERIOD: Duration = Duration::from_millis(250);
 
-/// A node that does not tell its metrics within this is silent.
+/// A node that does not return its metrics within this time is silent.
 const METRICS_MAX: Duration = Duration::from_millis(900);
 
-/// How often each writer's lines are counted.
+/// The interval of counts of each writer.
 const COUNT_PERIOD: Duration = Duration::from_secs(1);
 
-/// How often a probe line is sent, how long it is looked for, and the pause between two looks.
+/// The interval of probe lines, the maximum time to look for one, and the pause between two queries.
 const PROBE_PERIOD: Duration = Duration::from_secs(1);
 const PROBE_MAX: Duration = Duration::from_secs(90);
 const PROBE_PAUSE: Duration = Duration::from_millis(20);
 
-/// How long a question may take.
+/// The timeout of a query.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// What a node told last, counted over its restarts.
+/// The last metrics of a node, accumulated over restarts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct NodeCounters {
-    /// Bytes of text that it accepted, that stores took from it, and that wait for them.
+    /// Bytes of text accepted, fetched by stores, and pending.
     pub(crate) accepted: f64,
     pub(crate) consumed: f64,
     pub(crate) pending: f64,
-    /// Bytes of segment files that were made or kept here: a store's share.
+    /// Bytes of segment files written or received: the share of a store.
     pub(crate) stored: f64,
-    /// Age of the oldest of what waits, in seconds.
+    /// Age of the oldest pending segment in seconds.
     pub(crate) oldest_seconds: f64,
-    /// Whether it told anything just now.
+    /// Whether the last sample succeeded.
     pub(crate) is_responding: bool,
-    /// What it told of its counters when it was last asked: a restart begins them anew.
+    /// The counters of the last sample, which restart at zero with the process.
     raw: (f64, f64, f64),
 }
 
-/// The state four times a second.
+/// A sample of the whole cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterSample {
     pub(crate) at: Duration,
     pub(crate) nodes: Vec<NodeCounters>,
     pub(crate) found: u64,
-    /// Lines that each writer has given away.
+    /// Lines sent by each writer.
     pub(crate) sent: Vec<u64>,
-    /// Of these, those that were found, by the writer.
+    /// Lines found of each writer.
     pub(crate) seen: Vec<u64>,
 }
 
-/// The way of a probe line.
+/// A probe line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LatencyProbe {
     pub(crate) sent: Duration,
-    /// From being sent to being found; none when it was given up.
+    /// From sending to visibility; `None` if it was given up.
     pub(crate) took: Option<Duration>,
 }
 
-/// Looks on.
+/// The cluster monitor.
 #[derive(Debug)]
 pub(crate) struct ClusterMonitor {
     pub(crate) started: Instant,
@@ -100,7 +100,7 @@ impl ClusterMonitor {
         })
     }
 
-    /// Looks at every node, in threads that end with [`Self::stop`], like those below.
+    /// Samples every node, in threads that end with [`Self::stop`], as those below do.
     pub(crate) fn start_polling(self: &Arc<Self>) {
         for place in 0..self.nodes.len() {
             let watch = Arc::clone(self);
@@ -110,7 +110,7 @@ impl ClusterMonitor {
         thread::spawn(move || watch.run_periodically(POLL_PERIOD, |_| watch.sample()));
     }
 
-    /// Counts what can be found: all, and of each writer.
+    /// Counts the records found, in total and by writer.
     pub(crate) fn start_counting(self: &Arc<Self>) {
         let watch = Arc::clone(self);
         thread::spawn(move || watch.run_periodically(POLL_PERIOD, |turn| watch.count(turn)));
@@ -133,7 +133,7 @@ impl ClusterMonitor {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Does it again and again, and tells it the how manieth time it is.
+    /// Repeats `work` with its iteration number.
     fn run_periodically(&self, pause: Duration, mut what: impl FnMut(usize)) {
         for turn in 0.. {
             if self.stop.load(Ordering::Relaxed) {
@@ -173,7 +173,7 @@ impl ClusterMonitor {
             metrics.sum("bucksaw_ingest_consumed_bytes_total"),
             metrics.sum("bucksaw_store_written_bytes_total") + metrics.sum("bucksaw_store_received_bytes_total"),
         );
-        // A counter that went back began anew.
+        // A counter that decreased was reset by a restart.
         let grown = |now: f64, before: f64| if now >= before { now - before } else { now };
         told.accepted += grown(raw.0, told.raw.0);
         told.consumed += grown(raw.1, told.raw.1);
@@ -194,7 +194,7 @@ impl ClusterMonitor {
         lock_ignoring_poison(&self.samples).push(sample);
     }
 
-    /// How many records there are; a count from an answer that says it is partial is not taken.
+    /// The number of records; partial counts are ignored.
     fn count(&self, turn: usize) {
         if let Some(count) = count(self.nodes[turn % self.nodes.len()], "", 0) {
             self.found.fetch_max(count, Ordering::Relaxed);
@@ -214,7 +214,7 @@ impl ClusterMonitor {
     fn probe(&self, turn: usize) {
         let (sent, since) = (self.now(), SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
         let (line, until) = (format!("probe {turn} of this run\n"), Instant::now() + PROBE_MAX);
-        // A node that does not take it is passed over: a client would do so, too.
+        // A node that does not accept the probe is skipped, as a client would.
         let mut tries = (turn..).map(|turn| self.ingest[turn % self.ingest.len()]);
         let post = |at| {
             let target = "/api/v1/ingest?label=writer=probe";
@@ -239,12 +239,12 @@ impl ClusterMonitor {
     }
 }
 
-/// How many records a complete answer counts.
+/// The number of records in a complete answer.
 pub(crate) fn count(at: SocketAddr, filter: &str, from: u64) -> Option<u64> {
     count_within(COUNT_TIMEOUT, at, filter, from)
 }
 
-/// The same with another limit of time.
+/// As [`count`], with another timeout.
 pub(crate) fn count_within(time: Duration, at: SocketAddr, filter: &str, from: u64) -> Option<u64> {
     count_with_partial(time, at, filter, from).filter(|(_, partial)| !partial).map(|(count, _)| count)
 }
@@ -254,7 +254,7 @@ fn count_with_partial(time: Duration, at: SocketAddr, filter: &str, from: u64) -
     Some((answer["count"].as_u64()?, answer["stats"]["partial"].as_bool()?))
 }
 
-/// The metrics of a node, summed up over their labels.
+/// The metrics of a node, summed over their labels.
 #[derive(Debug)]
 pub(crate) struct Metrics(BTreeMap<String, f64>);
 

@@ -1,4 +1,4 @@
-//! The run as a picture: SVG, three strips above one time axis.
+//! Draws a run as SVG: three strips above one time axis.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -13,10 +13,10 @@ const STRIP: f64 = 190.0;
 const GAP: f64 = 34.0;
 const TOP: f64 = 130.0;
 
-/// Rates are taken over so many samples: a second.
+/// Samples over which rates are averaged: one second.
 const OVER: usize = 4;
 
-/// A strip: its place from above, and the values at its foot and head.
+/// A strip: its vertical position, and its minimum and maximum values.
 struct Strip {
     place: usize,
     low: f64,
@@ -36,7 +36,7 @@ impl Strip {
     }
 }
 
-/// Draws it.
+/// Draws the picture.
 pub(crate) fn draw(rows: &[FaultResult], samples: &[ClusterSample], probes: &[LatencyProbe]) -> String {
     let end = samples.last().map_or(1.0, |sample| sample.at.as_secs_f64()).max(1.0);
     let x = |at: Duration| LEFT + at.as_secs_f64() / end * (WIDTH - LEFT - 20.0);
@@ -84,7 +84,7 @@ pub(crate) fn draw(rows: &[FaultResult], samples: &[ClusterSample], probes: &[La
     line(&mut svg, &strip, &found, "#2f855a");
 
     let strip = Strip { place: 1, low: 0.0, high: 1.0, log: false };
-    axis(&mut svg, &strip, "bytes consumed over bytes accepted, of the last 10 s", &[0.0, 0.5, 1.0]);
+    axis(&mut svg, &strip, "bytes consumed over bytes accepted, last 10 s", &[0.0, 0.5, 1.0]);
     line(&mut svg, &strip, &recent_ratio(samples, &x), "#805ad5");
 
     let strip = Strip { place: 2, low: 0.01, high: 100.0, log: true };
@@ -106,7 +106,7 @@ pub(crate) fn draw(rows: &[FaultResult], samples: &[ClusterSample], probes: &[La
     svg + "</svg>\n"
 }
 
-/// What of the bytes of the last ten seconds has been consumed: over a long run the whole ratio would hide a standstill.
+/// The consumed ratio over the last ten seconds. Over a long run, the total ratio would hide a stall.
 fn recent_ratio(samples: &[ClusterSample], x: &dyn Fn(Duration) -> f64) -> Vec<(f64, f64)> {
     let consumed = |sample: &ClusterSample| sample.nodes.iter().map(|told| told.consumed).sum::<f64>();
     let pending = |sample: &ClusterSample| sample.nodes.iter().map(|told| told.pending).sum::<f64>();

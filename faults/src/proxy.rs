@@ -1,4 +1,4 @@
-//! A way between clients and a node on which there is weather: delays, and connections that are reset.
+//! A proxy between clients and a node that applies link conditions: delays and connection resets.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use rustix::net::sockopt::set_socket_linger;
 
-/// How long a side waits before it looks at the weather again.
+/// The interval at which a side checks the conditions.
 const POLL_PERIOD: Duration = Duration::from_millis(50);
 
-/// The way to one node. It is there as long as this process.
+/// The proxy of one node. It runs until the process ends.
 #[derive(Clone, Debug)]
 pub(crate) struct Proxy {
     pub(crate) at: SocketAddr,
@@ -21,23 +21,23 @@ pub(crate) struct Proxy {
 
 #[derive(Debug, Default)]
 struct LinkConditions {
-    /// What is sent arrives so many milliseconds later.
+    /// The delay in milliseconds.
     delay_ms: AtomicU64,
-    /// Connections that were opened when this was less are reset.
+    /// Connections opened at a lower value are reset.
     reset_generation: AtomicU64,
 }
 
 impl Proxy {
-    /// Listens at one address for connections to another.
+    /// Listens at one address and forwards to another.
     pub(crate) fn start(at: SocketAddr, to: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(at)?;
-        let weather = Arc::new(LinkConditions::default());
-        let proxy = Self { at, conditions: Arc::clone(&weather) };
+        let conditions = Arc::new(LinkConditions::default());
+        let proxy = Self { at, conditions: Arc::clone(&conditions) };
         thread::spawn(move || {
             for stream in listener.incoming() {
-                let (Ok(stream), weather) = (stream, Arc::clone(&weather)) else { continue };
-                // A node that is not there closes its connections; so does the way to it.
-                thread::spawn(move || drop(forward_connection(stream, to, &weather)));
+                let (Ok(stream), conditions) = (stream, Arc::clone(&conditions)) else { continue };
+                // The proxy closes connections to a node that is down, as the node would.
+                thread::spawn(move || drop(forward_connection(stream, to, &conditions)));
             }
         });
         Ok(proxy)
@@ -47,32 +47,37 @@ impl Proxy {
         self.conditions.delay_ms.store(delay.as_millis() as u64, Ordering::Relaxed);
     }
 
-    /// Resets every connection that is open.
+    /// Resets all open connections.
     pub(crate) fn reset(&self) {
         self.conditions.reset_generation.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-fn forward_connection(client: TcpStream, to: SocketAddr, weather: &Arc<LinkConditions>) -> io::Result<()> {
-    let storm = weather.reset_generation.load(Ordering::Relaxed);
+fn forward_connection(client: TcpStream, to: SocketAddr, conditions: &Arc<LinkConditions>) -> io::Result<()> {
+    let generation = conditions.reset_generation.load(Ordering::Relaxed);
     let node = TcpStream::connect_timeout(&to, Duration::from_secs(2))?;
     for stream in [&client, &node] {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(POLL_PERIOD))?;
     }
-    let (client_too, node_too, weather_too) = (client.try_clone()?, node.try_clone()?, Arc::clone(weather));
-    let back = thread::spawn(move || forward_bytes(&node_too, &client_too, &weather_too, storm));
-    let there = forward_bytes(&client, &node, weather, storm);
-    // A panic there has closed what it had.
+    let (client_too, node_too, conditions_back) = (client.try_clone()?, node.try_clone()?, Arc::clone(conditions));
+    let back = thread::spawn(move || forward_bytes(&node_too, &client_too, &conditions_back, generation));
+    let forward = forward_bytes(&client, &node, conditions, generation);
+    // A panicking thread has closed its sockets.
     let _ = back.join();
-    there
+    forward
 }
 
-fn forward_bytes(mut from: &TcpStream, mut to: &TcpStream, weather: &LinkConditions, storm: u64) -> io::Result<()> {
+fn forward_bytes(
+    mut from: &TcpStream,
+    mut to: &TcpStream,
+    conditions: &LinkConditions,
+    generation: u64,
+) -> io::Result<()> {
     let mut buffer = vec![0; 64 << 10];
     loop {
-        if weather.reset_generation.load(Ordering::Relaxed) != storm {
-            // Closed with nothing to linger for, a connection is reset.
+        if conditions.reset_generation.load(Ordering::Relaxed) != generation {
+            // Closing a socket with linger 0 resets the connection.
             set_socket_linger(from, Some(Duration::ZERO))?;
             set_socket_linger(to, Some(Duration::ZERO))?;
             return Ok(());
@@ -82,12 +87,12 @@ fn forward_bytes(mut from: &TcpStream, mut to: &TcpStream, weather: &LinkConditi
             Ok(0) | Err(_) => break,
             Ok(count) => count,
         };
-        thread::sleep(Duration::from_millis(weather.delay_ms.load(Ordering::Relaxed)));
+        thread::sleep(Duration::from_millis(conditions.delay_ms.load(Ordering::Relaxed)));
         if to.write_all(&buffer[..count]).is_err() {
             break;
         }
     }
-    // The other side ends by itself when what it carries has come to its end.
+    // The other direction ends when its source does.
     let _ = to.shutdown(std::net::Shutdown::Write);
     let _ = from.shutdown(std::net::Shutdown::Read);
     Ok(())

@@ -1,4 +1,4 @@
-//! Somebody who asks while things go wrong.
+//! Queries during a fault run.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,24 +11,24 @@ use crate::ledger::Ledger;
 use crate::monitor::ClusterMonitor;
 use crate::random::Random;
 
-/// Between an answer and the next question.
+/// The pause between queries.
 const QUERY_PAUSE: Duration = Duration::from_millis(300);
 
-/// A thread that asks one node after the other, until this is dropped.
+/// A thread that queries the nodes in turn until it is dropped.
 pub(crate) struct QueryLoad {
     observations: Arc<Mutex<Vec<QueryObservation>>>,
     stop: Arc<AtomicBool>,
 }
 
-/// What an answer showed.
+/// A query and its answer.
 pub(crate) struct QueryObservation {
-    /// When it was asked for, from the start of the run.
+    /// The time of the query since the start of the run.
     pub(crate) at: Duration,
-    /// The place of the node among all.
+    /// The index of the node.
     pub(crate) node_index: usize,
-    /// Whose lines were asked for.
+    /// The index of the writer whose lines were queried.
     pub(crate) writer: String,
-    /// None when there was no whole answer.
+    /// `None` without a whole answer.
     pub(crate) compared: Option<ComparedAnswer>,
 }
 
@@ -36,32 +36,33 @@ impl QueryLoad {
     pub(crate) fn start(
         nodes: Vec<SocketAddr>,
         ledgers: Vec<Arc<Ledger>>,
-        watch: Arc<ClusterMonitor>,
+        monitor: Arc<ClusterMonitor>,
         seed: u64,
     ) -> Self {
-        let (told, stop) = (Arc::<Mutex<Vec<QueryObservation>>>::default(), Arc::<AtomicBool>::default());
-        let (tell, stopped) = (Arc::clone(&told), Arc::clone(&stop));
+        let (observations, stop) = (Arc::<Mutex<Vec<QueryObservation>>>::default(), Arc::<AtomicBool>::default());
+        let (sink, stopped) = (Arc::clone(&observations), Arc::clone(&stop));
         thread::spawn(move || {
             let mut random = Random::new(seed);
             while !stopped.load(Ordering::Relaxed) {
                 let (place, ledger) = (random.below(nodes.len()), &ledgers[random.below(ledgers.len())]);
-                let at = watch.now();
-                // What was acknowledged before it is asked has to be in a complete answer.
+                let at = monitor.now();
+                // Lines acknowledged before the query must be in a complete answer.
                 let seen = query_and_compare(nodes[place], ledger, &ledger.recent());
-                let told = QueryObservation { at, node_index: place, writer: ledger.name().to_owned(), compared: seen };
-                tell.lock().unwrap_or_else(PoisonError::into_inner).push(told);
+                let observation =
+                    QueryObservation { at, node_index: place, writer: ledger.name().to_owned(), compared: seen };
+                sink.lock().unwrap_or_else(PoisonError::into_inner).push(observation);
                 thread::sleep(QUERY_PAUSE);
             }
         });
-        Self { observations: told, stop }
+        Self { observations, stop }
     }
 
-    /// What was told since this was asked last.
+    /// The answers since the last call.
     pub(crate) fn take_observations(&self) -> Vec<QueryObservation> {
         std::mem::take(&mut *self.observations.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Asks nothing more. The thread ends by itself when its question is answered.
+    /// Stops querying. The thread ends after its current query.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! Whether every record is kept as often as it should be, seen from outside.
+//! Checks from outside whether every record has as many replicas as the replication factor.
 
 use std::time::Duration;
 
@@ -6,31 +6,31 @@ use crate::fleet::{FleetNode, FleetRole};
 use crate::http::get;
 use crate::monitor::{Metrics, count};
 
-/// How long a node may take to tell its metrics.
+/// The timeout of a request for metrics.
 const METRICS_MAX: Duration = Duration::from_secs(4);
 
-/// The passes of repair that a store has completed.
+/// The completed repair passes of a store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Passes {
-    /// The process that counted them; a process counts from zero.
+    /// The process that counted them, because the counter restarts with the process.
     pid: Option<u32>,
     completed: f64,
 }
 
-/// The passes of each store; zero of one that does not answer.
+/// The passes of each store; zero if it does not respond.
 pub(crate) fn passes(nodes: &[FleetNode]) -> Vec<Passes> {
     let completed = |node: &FleetNode| Some(metrics(node)?.sum("bucksaw_store_repair_passes_total"));
     let stores = nodes.iter().filter(|node| node.role == FleetRole::Store);
     stores.map(|node| Passes { pid: node.pid(), completed: completed(node).unwrap_or_default() }).collect()
 }
 
-/// Says what is missing; none when the stores hold as many records as `copies` of all would be, but for so many that have come
-/// just now, none of them knows of a record that has too few, and each has completed a pass since `passes` were counted.
+/// The problem, or `None` if the stores hold `copies` times all records (except the most recent ones), no store
+/// reports under-replicated records, and each has completed a pass since `passes` were counted.
 pub(crate) fn under_replicated(nodes: &[FleetNode], copies: usize, fresh: u64, passes: &[Passes]) -> Option<String> {
-    let Some(asked) = nodes.iter().find(|node| node.role == FleetRole::Ingest) else {
+    let Some(ingest) = nodes.iter().find(|node| node.role == FleetRole::Ingest) else {
         return Some("nobody to ask".into());
     };
-    let Some(records) = count(asked.http(), "", 0) else { return Some("no complete answer".into()) };
+    let Some(records) = count(ingest.http(), "", 0) else { return Some("no complete answer".into()) };
     let mut held = 0;
     for (node, before) in nodes.iter().filter(|node| node.role == FleetRole::Store).zip(passes) {
         let Some(metrics) = metrics(node) else { return Some(format!("{} does not answer", node.name)) };
@@ -56,24 +56,24 @@ fn metrics(node: &FleetNode) -> Option<Metrics> {
     Some(Metrics::read(&String::from_utf8_lossy(&answer.body)))
 }
 
-/// How many records a store holds, by itself.
+/// The number of records that a store holds.
 pub(crate) fn stored_records_of(node: &FleetNode) -> Option<u64> {
     own_status(node)?["store"]["records"].as_u64()
 }
 
-/// What a store reports of its repair.
+/// The repair state that a store reports.
 pub(crate) fn repair(node: &FleetNode) -> Option<serde_json::Value> {
     Some(own_status(node)?["repair"].take())
 }
 
-/// How many bytes a store's segments take.
+/// Bytes of the segments of a store.
 pub(crate) fn packed_bytes(node: &FleetNode) -> Option<f64> {
     own_status(node)?["store"]["stored_bytes"].as_f64()
 }
 
-/// What a node says of itself.
+/// The state that a node reports about itself.
 fn own_status(node: &FleetNode) -> Option<serde_json::Value> {
     let mut cluster = node.cluster().ok()?;
-    let asked = cluster["queried_node"].take();
-    cluster["nodes"].as_array_mut()?.iter_mut().find(|one| one["id"] == asked).map(serde_json::Value::take)
+    let queried = cluster["queried_node"].take();
+    cluster["nodes"].as_array_mut()?.iter_mut().find(|one| one["id"] == queried).map(serde_json::Value::take)
 }

@@ -1,4 +1,4 @@
-//! What a run showed.
+//! The report of a run.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,56 +7,56 @@ use std::time::Duration;
 use crate::monitor::LatencyProbe;
 use crate::query_load::QueryObservation;
 
-/// The row of the last look at everything.
+/// The row of the final comparison.
 pub(crate) const FINAL_ROW: &str = "at the end";
 
-/// A fault, and what came of it.
+/// A fault and its effects.
 #[derive(Clone, Debug, Default)]
 pub struct FaultResult {
-    /// Which nodes it befell, and how.
+    /// The kinds of the faults and the affected nodes.
     pub name: String,
-    /// When it began, from the start of the run, and when it was ended.
+    /// The times since the start of the run at which it began and ended.
     pub started_at: Duration,
     /// See `began`.
     pub ended_at: Duration,
-    /// How long after its end every node was there, nothing old waited and every node's answers were complete; none when
-    /// that did not come to pass.
+    /// The time from its end until all nodes were ready, nothing old was pending and all answers were complete; `None`
+    /// if that was not reached.
     pub healed_after: Option<Duration>,
-    /// Bytes that stores took over bytes accepted, from its beginning to its end, where that was looked at.
+    /// Bytes consumed by stores over bytes accepted during the fault, if measured.
     pub consumed: Option<f64>,
-    /// How long after its end that was 1 again; none when that did not come to pass.
+    /// The time from its end until that ratio was 1 caught_up; `None` if that was not reached.
     pub caught_up_after: Option<Duration>,
-    /// How long after its end every record was on as many stores as promised, where it was on fewer.
+    /// The time from its end until all records were re-replicated, if there were fewer replicas.
     pub restored_after: Option<Duration>,
-    /// The longest that a probe line, sent meanwhile, took to be found.
+    /// The maximum visibility time of probe lines sent during the fault.
     pub visibility_max: Duration,
-    /// Acknowledged lines that a complete answer lacked.
+    /// Acknowledged lines missing from a complete answer.
     pub lost: BTreeSet<(String, u64)>,
-    /// Lines that an answer had more than once.
+    /// Lines that occur more than once in an answer.
     pub duplicated: BTreeSet<(String, u64)>,
-    /// Lines that were never sent.
+    /// Answered lines that were never sent.
     pub unexpected: usize,
-    /// Answers asked for while it lasted: complete, partial, and none.
+    /// Queries during the fault: complete answers, partial ones, and failures.
     pub answers: [usize; 3],
 }
 
 impl FaultResult {
-    /// Counts an answer that was asked for while it lasted.
-    pub(crate) fn count(&mut self, told: &QueryObservation) {
-        self.answers[told.compared.as_ref().map_or(2, |seen| usize::from(seen.partial))] += 1;
+    /// Counts the answer to a query during the fault.
+    pub(crate) fn count(&mut self, observation: &QueryObservation) {
+        self.answers[observation.compared.as_ref().map_or(2, |seen| usize::from(seen.partial))] += 1;
     }
 }
 
-/// How long probe lines took to be found.
+/// Visibility times of probe lines.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Latency {
-    /// How many there were.
+    /// The number of probe lines.
     pub count: usize,
-    /// Half of them took no longer.
+    /// The median.
     pub p50: Duration,
-    /// Of a hundred, 99 took no longer.
+    /// The 99th percentile.
     pub p99: Duration,
-    /// None took longer.
+    /// The maximum.
     pub max: Duration,
 }
 
@@ -71,48 +71,52 @@ impl Latency {
     }
 }
 
-/// What a run showed.
+/// The report of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// The seed that repeats it.
+    /// The seed that repeats the run.
     pub seed: u64,
-    /// In the order in which they happened.
+    /// In the order of the run.
     pub rows: Vec<FaultResult>,
-    /// What could not be tried here, and why.
+    /// Faults that could not be applied here, with reasons.
     pub skipped: Vec<String>,
-    /// Everything that is not as it should be; empty when all is well.
+    /// All violations; empty if the run passed.
     pub problems: Vec<String>,
-    /// Lines that were acknowledged.
+    /// Acknowledged lines.
     pub acknowledged: u64,
-    /// From being sent to being found, with nothing wrong.
+    /// Visibility without faults.
     pub latency_without_fault: Latency,
-    /// The same while something was wrong, or being healed.
+    /// Visibility during faults and recovery.
     pub latency_with_fault: Latency,
 }
 
 impl Report {
-    /// Puts down, also in the row of the time, what an answer of the node with this name showed.
-    pub(crate) fn record_observation(&mut self, row: &mut FaultResult, told: &QueryObservation, node: &str) {
-        let Some(seen) = &told.compared else { return };
-        let keyed = |numbers: &[u64]| numbers.iter().map(|number| (told.writer.clone(), *number)).collect::<Vec<_>>();
+    /// Records the result of a comparison with an answer of the named node, also in the row of that time.
+    pub(crate) fn record_observation(&mut self, row: &mut FaultResult, observation: &QueryObservation, node: &str) {
+        let Some(seen) = &observation.compared else { return };
+        let keyed =
+            |numbers: &[u64]| numbers.iter().map(|number| (observation.writer.clone(), *number)).collect::<Vec<_>>();
         if !seen.partial {
             row.lost.extend(keyed(&seen.comparison.lost));
         }
         row.duplicated.extend(keyed(&seen.comparison.duplicated));
         row.unexpected += seen.comparison.unexpected;
-        if let Some(wrong) = seen.comparison.describe_failure(seen.partial) {
-            let (at, what) = (told.at.as_secs_f64(), &row.name);
-            self.add_problem(format!("{at:.1} s, {what}: the answer of {node} about {}: {wrong}", told.writer));
+        if let Some(problem) = seen.comparison.describe_failure(seen.partial) {
+            let (at, what) = (observation.at.as_secs_f64(), &row.name);
+            self.add_problem(format!(
+                "{at:.1} s, {what}: the answer of {node} about {}: {problem}",
+                observation.writer
+            ));
         }
     }
 
-    /// Puts down, and says at once, that something is not as it should be.
+    /// Records and prints a problem.
     pub(crate) fn add_problem(&mut self, problem: String) {
         eprintln!("           {problem}");
         self.problems.push(problem);
     }
 
-    /// Puts down how long probe lines took to be found, each with the first fault that it met.
+    /// Records the visibility times of probe lines, each for the first fault that overlapped it.
     pub(crate) fn set_latencies(&mut self, probes: &[LatencyProbe]) {
         let (mut steady, mut faulty) = (Vec::new(), Vec::new());
         for probe in probes {
@@ -143,25 +147,26 @@ impl fmt::Display for Report {
         writeln!(
             f,
             "{:44} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>6} {:>8}  answers: complete, partial, none",
-            "fault", "lasted", "healed", "consumed", "again 1", "restored", "gap", "lost", "doubled"
+            "fault", "duration", "recovery", "consumed", "caught up", "restored", "visible", "lost", "dupl."
         )?;
         let seconds = |time: Duration| format!("{:.1} s", time.as_secs_f64());
         for row in &self.rows {
-            let heal = row.healed_after.map_or_else(|| "never".to_owned(), seconds);
+            let recovery = row.healed_after.map_or_else(|| "never".to_owned(), seconds);
             let or_none = |time: Option<Duration>| time.map_or_else(|| "-".to_owned(), seconds);
-            let (again, restored) = (or_none(row.caught_up_after), or_none(row.restored_after));
+            let (caught_up, restored) = (or_none(row.caught_up_after), or_none(row.restored_after));
             let consumed = row.consumed.map_or_else(|| "-".to_owned(), |share| format!("{share:.2}"));
-            let (lasted, gap) = (seconds(row.ended_at.saturating_sub(row.started_at)), seconds(row.visibility_max));
-            let (lost, doubled) = (row.lost.len(), row.duplicated.len());
+            let (duration, visible) =
+                (seconds(row.ended_at.saturating_sub(row.started_at)), seconds(row.visibility_max));
+            let (lost, duplicated) = (row.lost.len(), row.duplicated.len());
             let [complete, partial, none] = row.answers;
             writeln!(
                 f,
-                "{:44} {lasted:>8} {heal:>8} {consumed:>8} {again:>8} {restored:>8} {gap:>8} {lost:>6} {doubled:>8}  {complete:>6} {partial:>6} {none:>6}",
+                "{:44} {duration:>8} {recovery:>8} {consumed:>8} {caught_up:>8} {restored:>8} {visible:>8} {lost:>6} {duplicated:>8}  {complete:>6} {partial:>6} {none:>6}",
                 row.name
             )?;
         }
-        for left_out in &self.skipped {
-            writeln!(f, "left out: {left_out}")?;
+        for skipped in &self.skipped {
+            writeln!(f, "left out: {skipped}")?;
         }
         for (name, latency) in [("steady", self.latency_without_fault), ("under faults", self.latency_with_fault)] {
             writeln!(

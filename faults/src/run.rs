@@ -1,4 +1,4 @@
-//! A run from its first node to its report.
+//! A run, from the start of the cluster to the report.
 
 mod after_fault;
 
@@ -27,42 +27,42 @@ use crate::{health_check, plot, replication, timeline};
 /// Nodes of each role.
 const NODES: usize = 3;
 
-/// Forwarders, each fed with its own lines.
+/// Forwarders, each with its own lines.
 const FORWARDERS: usize = 8;
 
-/// Copies of each record.
+/// The replication factor.
 const COPIES: usize = 2;
 
-/// A node of this size can be filled up.
+/// The size of disks that can be filled.
 const SMALL_DISK: u64 = 256 << 20;
 
-/// What a run is like.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
     /// The program.
     pub bucksaw: PathBuf,
-    /// Where the nodes keep their files; a temporary directory when none is given.
+    /// The directory for the data of the nodes; a temporary directory if `None`.
     pub dir: Option<PathBuf>,
-    /// Where tables and picture are written; nowhere when none is given.
+    /// The directory for tables and the picture, if any.
     pub out: Option<PathBuf>,
-    /// Decides what happens.
+    /// The seed of the schedule.
     pub seed: u64,
-    /// Only what needs no root and is over soon.
+    /// Applies only short faults that need no root.
     pub small: bool,
-    /// Lines a second of each forwarder.
+    /// Lines per second of each forwarder.
     pub rate: usize,
-    /// How long a fault lasts.
+    /// The duration of a fault.
     pub hold: Duration,
-    /// How long nothing is wrong between two.
+    /// The pause between faults.
     pub rest: Duration,
-    /// Only faults whose name has one of these in it, when there are any.
+    /// Applies only faults whose name contains one of these; all if empty.
     pub only: Vec<String>,
-    /// Acknowledges a line that is never sent: the run has to say that it is lost. That tests the test.
+    /// Expects a line that is never sent, to test the harness: the run must report its loss.
     pub lose_a_line: bool,
 }
 
 impl RunOptions {
-    /// The usual run of this program.
+    /// The default run of this program.
     #[must_use]
     pub fn new(bucksaw: PathBuf) -> Self {
         Self {
@@ -80,46 +80,46 @@ impl RunOptions {
     }
 }
 
-/// Starts a cluster under load and lets things go wrong.
+/// Starts a cluster under load and applies faults.
 ///
 /// # Errors
-/// When it cannot be brought about: a node does not start, say. What the cluster does wrong is in the report.
+/// The run cannot start or continue, for example because a node does not start. Violations are in the report.
 pub fn run(options: &RunOptions) -> anyhow::Result<Report> {
-    let means = Capabilities::detect();
+    let capabilities = Capabilities::detect();
     let home = match &options.dir {
         Some(dir) => {
-            std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+            std::fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
             None
         }
         None => Some(tempfile::tempdir().context("no temporary directory")?),
     };
     let dir = home.as_ref().map_or_else(|| options.dir.clone().unwrap_or_default(), |home| home.path().to_owned());
-    if means.root {
-        // Nodes that run as users of their own have to reach their directories.
+    if capabilities.root {
+        // Nodes that run as other users need access to their directories.
         use std::os::unix::fs::PermissionsExt as _;
         std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o755))?;
     }
-    let common = FleetConfig::new(&options.bucksaw, &dir, COPIES, means.nft && !options.small)?;
+    let common = FleetConfig::new(&options.bucksaw, &dir, COPIES, capabilities.nft && !options.small)?;
     if home.is_some() {
         common.cleanup.register_undo(&format!("rm -rf '{}'", dir.display()));
     }
     let mut random = Random::new(options.seed);
     let roles: Vec<FleetRole> =
         [FleetRole::Ingest, FleetRole::Store].into_iter().flat_map(|role| [role; NODES]).collect();
-    let (mut steps, left_out) = random_schedule(&mut random, &roles, options.small, options.hold, &means);
-    let wall = if common.users { Some(Firewall::create(&common.cleanup)?) } else { None };
+    let (mut steps, skipped) = random_schedule(&mut random, &roles, options.small, options.hold, &capabilities);
+    let firewall = if common.users { Some(Firewall::create(&common.cleanup)?) } else { None };
     let nodes = fleet::pairs(&common, NODES)?;
     let proxies = nodes.iter().filter(|node| node.role == FleetRole::Ingest).enumerate();
     let proxies: Result<Vec<Proxy>, _> = proxies
         .map(|(number, node)| Proxy::start((common.ip(101 + number as u8), 7652).into(), node.durable()))
         .collect();
-    let field = FaultInjector::new(nodes, proxies?, wall, means);
-    let names: Vec<String> = field.nodes.iter().map(|node| node.name.clone()).collect();
+    let injector = FaultInjector::new(nodes, proxies?, firewall, capabilities);
+    let names: Vec<String> = injector.nodes.iter().map(|node| node.name.clone()).collect();
     if !options.only.is_empty() {
         steps.retain(|step| options.only.iter().any(|part| step.name(&names).contains(part.as_str())));
     }
-    let mut running = FaultRun::start(options, &common, field, random)?;
-    running.report.skipped = left_out;
+    let mut running = FaultRun::start(options, &common, injector, random)?;
+    running.report.skipped = skipped;
     running.report.seed = options.seed;
     running.rest()?;
     running.check_loss_detection();
@@ -135,14 +135,14 @@ struct FaultRun<'a> {
     options: &'a RunOptions,
     injector: FaultInjector,
     random: Random,
-    watch: Arc<ClusterMonitor>,
+    monitor: Arc<ClusterMonitor>,
     ledgers: Vec<Arc<Ledger>>,
     forwarders: Vec<Forwarder>,
     bulk_writers: Vec<JoinHandle<()>>,
-    /// Ends the feeding of forwarders, and the bulk writers.
+    /// Stops feeding the forwarders, and the bulk writers.
     stop: Arc<AtomicBool>,
     bulk_stop: Arc<AtomicBool>,
-    /// Ends the bulk writers though a batch is not acknowledged.
+    /// Stops the bulk writers even if a batch is not acknowledged.
     bulk_abandon: Arc<AtomicBool>,
     query_load: QueryLoad,
     report: Report,
@@ -152,18 +152,18 @@ impl<'a> FaultRun<'a> {
     fn start(
         options: &'a RunOptions,
         common: &FleetConfig,
-        mut field: FaultInjector,
+        mut injector: FaultInjector,
         mut random: Random,
     ) -> anyhow::Result<Self> {
-        for place in 0..field.nodes.len() {
-            let wanted = !options.small && field.capabilities.root && place % NODES == 0;
-            let node = &mut field.nodes[place];
+        for place in 0..injector.nodes.len() {
+            let wanted = !options.small && injector.capabilities.root && place % NODES == 0;
+            let node = &mut injector.nodes[place];
             if wanted {
                 node.mount(SMALL_DISK)?;
             }
             node.spawn()?;
         }
-        for node in &mut field.nodes {
+        for node in &mut injector.nodes {
             node.wait_ready()?;
         }
         let mut ledgers: Vec<Arc<Ledger>> =
@@ -171,15 +171,15 @@ impl<'a> FaultRun<'a> {
         let bulk_ledgers: Vec<Arc<Ledger>> =
             (1..=NODES).map(|number| Arc::new(Ledger::new(format!("bulk{number}")))).collect();
         ledgers.extend(bulk_ledgers.iter().cloned());
-        let nodes: Vec<_> = field.nodes.iter().map(FleetNode::http).collect();
-        let ingest: Vec<_> = field.with_role(FleetRole::Ingest).map(FleetNode::http).collect();
-        let watch = ClusterMonitor::new(nodes.clone(), ingest.clone(), ledgers.clone());
+        let nodes: Vec<_> = injector.nodes.iter().map(FleetNode::http).collect();
+        let ingest: Vec<_> = injector.with_role(FleetRole::Ingest).map(FleetNode::http).collect();
+        let monitor = ClusterMonitor::new(nodes.clone(), ingest.clone(), ledgers.clone());
         let mut running = Self {
-            query_load: QueryLoad::start(nodes, ledgers.clone(), Arc::clone(&watch), random.next_u64()),
+            query_load: QueryLoad::start(nodes, ledgers.clone(), Arc::clone(&monitor), random.next_u64()),
             options,
-            injector: field,
+            injector,
             random,
-            watch,
+            monitor,
             ledgers,
             forwarders: Vec::new(),
             bulk_writers: Vec::new(),
@@ -188,10 +188,10 @@ impl<'a> FaultRun<'a> {
             bulk_abandon: Arc::default(),
             report: Report::default(),
         };
-        running.watch.start_polling();
+        running.monitor.start_polling();
         running.wait_healthy("at the start")?;
-        running.watch.start_counting();
-        running.watch.start_probing();
+        running.monitor.start_counting();
+        running.monitor.start_probing();
         for (number, ledger) in running.ledgers.iter().take(FORWARDERS).enumerate() {
             let mut to: Vec<_> = running.injector.proxies.iter().map(|proxy| proxy.at).collect();
             to.rotate_left(number % NODES);
@@ -209,13 +209,13 @@ impl<'a> FaultRun<'a> {
         Ok(running)
     }
 
-    /// Lets nothing go wrong for a while.
+    /// Runs without faults for a while.
     fn rest(&self) -> anyhow::Result<()> {
         thread::sleep(self.options.rest);
         Ok(())
     }
 
-    /// Shows that a loss would be seen: one line more is expected than there is.
+    /// Checks that a loss is detected: expects one line more than was sent.
     fn check_loss_detection(&mut self) {
         if !detects_loss(self.injector.nodes[0].http()) {
             self.report.problems.push("the missing control line was not reported as lost".into());
@@ -227,30 +227,30 @@ impl<'a> FaultRun<'a> {
     }
 
     fn step(&mut self, step: &ScheduledFaults, names: &[String]) -> anyhow::Result<()> {
-        let mut row = FaultResult { name: step.name(names), started_at: self.watch.now(), ..FaultResult::default() };
+        let mut row = FaultResult { name: step.name(names), started_at: self.monitor.now(), ..FaultResult::default() };
         eprintln!("{:7.1} s  {}", row.started_at.as_secs_f64(), row.name);
-        let (before, passes) = (self.watch.latest_counters(), replication::passes(&self.injector.nodes));
-        for blow in &step.faults {
-            self.injector.begin(*blow).with_context(|| row.name.clone())?;
+        let (before, passes) = (self.monitor.latest_counters(), replication::passes(&self.injector.nodes));
+        for fault in &step.faults {
+            self.injector.begin(*fault).with_context(|| row.name.clone())?;
         }
         let until = Instant::now() + step.hold;
-        while Instant::now() < until && !step.faults.iter().all(|blow| is_instant(*blow)) {
+        while Instant::now() < until && !step.faults.iter().all(|fault| is_instant(*fault)) {
             thread::sleep(Duration::from_millis(200));
-            step.faults.iter().for_each(|blow| self.injector.repeat(*blow, &mut self.random));
+            step.faults.iter().for_each(|fault| self.injector.repeat(*fault, &mut self.random));
         }
-        for blow in &step.faults {
-            self.injector.end(*blow).with_context(|| row.name.clone())?;
+        for fault in &step.faults {
+            self.injector.end(*fault).with_context(|| row.name.clone())?;
         }
-        row.ended_at = self.watch.now();
-        row.consumed = Some(timeline::consumed_since(&before, &self.watch.latest_counters()));
+        row.ended_at = self.monitor.now();
+        row.consumed = Some(timeline::consumed_since(&before, &self.monitor.latest_counters()));
         match self.wait_healthy(&row.name) {
-            Ok(()) => row.healed_after = Some(self.watch.now() - row.ended_at),
+            Ok(()) => row.healed_after = Some(self.monitor.now() - row.ended_at),
             Err(error) => self.report.problems.push(format!("{error:#}")),
         }
         self.record_answers(&mut row);
-        eprintln!("           healed after {:.1} s", (self.watch.now() - row.ended_at).as_secs_f64());
+        eprintln!("           recovered after {:.1} s", (self.monitor.now() - row.ended_at).as_secs_f64());
         row.caught_up_after = self.wait_caught_up(&row, &before);
-        if step.faults.iter().any(|blow| blow.kind.loses_copies()) && !self.options.small {
+        if step.faults.iter().any(|fault| fault.kind.loses_copies()) && !self.options.small {
             row.restored_after = self.wait_restored(&row, &passes);
         }
         self.report.rows.push(row);
@@ -258,39 +258,39 @@ impl<'a> FaultRun<'a> {
     }
 
     fn wait_healthy(&self, when: &str) -> anyhow::Result<()> {
-        health_check::wait_healthy(&self.injector.nodes, &self.watch, when)
+        health_check::wait_healthy(&self.injector.nodes, &self.monitor, when)
     }
 
-    /// Compares what every node shows with what was acknowledged, and puts down what was seen meanwhile.
+    /// Compares the answers of all nodes with the ledgers, and records the answers of the query load.
     fn record_answers(&mut self, row: &mut FaultResult) {
         for (place, node) in self.injector.nodes.iter().enumerate() {
             for ledger in &self.ledgers {
                 let seen = query_and_compare(node.http(), ledger, &ledger.recent());
-                let told = QueryObservation {
-                    at: self.watch.now(),
+                let observation = QueryObservation {
+                    at: self.monitor.now(),
                     node_index: place,
                     writer: ledger.name().to_owned(),
                     compared: seen,
                 };
-                self.report.record_observation(row, &told, &node.name);
+                self.report.record_observation(row, &observation, &node.name);
             }
         }
-        for told in self.query_load.take_observations() {
-            if told.at >= row.started_at {
-                row.count(&told);
+        for observation in self.query_load.take_observations() {
+            if observation.at >= row.started_at {
+                row.count(&observation);
             }
-            self.report.record_observation(row, &told, &self.injector.nodes[told.node_index].name);
+            self.report.record_observation(row, &observation, &self.injector.nodes[observation.node_index].name);
         }
     }
 
-    /// Ends the load, sees to it that everything is consumed, and looks at all lines from every node.
+    /// Ends the load, waits until everything is consumed, and compares all lines from every node.
     fn finish(mut self) -> anyhow::Result<Report> {
         self.stop.store(true, Ordering::Relaxed);
         for forwarder in self.forwarders.drain(..) {
             forwarder.finish()?;
         }
         self.wait_consumed()?;
-        let row = FaultResult { name: FINAL_ROW.into(), started_at: self.watch.now(), ..FaultResult::default() };
+        let row = FaultResult { name: FINAL_ROW.into(), started_at: self.monitor.now(), ..FaultResult::default() };
         let row = self.final_check(row)?;
         self.report.rows.push(row);
         self.query_load.stop();
@@ -298,12 +298,12 @@ impl<'a> FaultRun<'a> {
             self.stop_each_store()?;
         }
         self.destroy_ingest_node()?;
-        self.watch.stop();
+        self.monitor.stop();
         self.into_report()
     }
 
     fn into_report(mut self) -> anyhow::Result<Report> {
-        let (samples, probes) = (self.watch.samples(), self.watch.probes());
+        let (samples, probes) = (self.monitor.samples(), self.monitor.probes());
         let report = &mut self.report;
         report.acknowledged = self.ledgers.iter().map(|ledger| ledger.acknowledged()).sum();
         report.set_latencies(&probes);
@@ -316,8 +316,8 @@ impl<'a> FaultRun<'a> {
     }
 }
 
-fn is_instant(blow: Fault) -> bool {
-    blow.kind == FaultKind::Rolling || blow.kind.loses_copies()
+fn is_instant(fault: Fault) -> bool {
+    fault.kind == FaultKind::Rolling || fault.kind.loses_copies()
 }
 
 impl Drop for FaultRun<'_> {
@@ -325,6 +325,6 @@ impl Drop for FaultRun<'_> {
         self.stop.store(true, Ordering::Relaxed);
         self.bulk_stop.store(true, Ordering::Relaxed);
         self.bulk_abandon.store(true, Ordering::Relaxed);
-        self.watch.stop();
+        self.monitor.stop();
     }
 }

@@ -1,8 +1,8 @@
-//! How much more one, two and three pairs of an ingest node and a store take in, each process with a fraction of a core.
+//! Measures the throughput of one, two and three pairs of an ingest node and a store, each process limited to a
+//! fraction of a core.
 //!
-//! The fractions are so small that all pairs together, and what feeds them, leave much of two cores idle: what is measured is
-//! what the pairs can do, and not what is left for them. Whoever feeds writes text that was made before into a socket, as
-//! fast as the node reads it.
+//! The fractions are so small that all pairs and their feeders leave most of two cores idle. So the limits determine
+//! the result, not the machine. Feeders write prepared text to sockets as fast as the nodes read it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,57 +23,58 @@ use crate::http::get;
 use crate::ledger::Ledger;
 use crate::monitor::Metrics;
 
-/// Connections to each ingest node; one alone might not fill it.
+/// Connections to each ingest node; one may not saturate it.
 const FEEDERS: usize = 2;
 
-/// Lines that a feeder sends again and again.
+/// Lines that a feeder repeats.
 const LINES: usize = 50_000;
 
-/// Large enough for throughput, and small enough that a store with a fraction of a core takes several meanwhile.
+/// Large enough for throughput, small enough that a store with a fraction of a core fetches several during a
+/// measurement.
 const SEGMENTS: [&str; 4] = ["--segment-max-bytes", "4MB", "--store-segment-bytes", "8MB"];
 
-/// How long a node with a fraction of a core may take to answer.
+/// The timeout of a node with a fraction of a core.
 const ASK_MAX: Duration = Duration::from_secs(10);
 
-/// What the kernel of Linux counts processor time in, whatever its own clock.
+/// The unit of CPU time in `/proc`, independent of the kernel's timer frequency.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// How it is measured.
+/// Options of the measurement.
 #[derive(Clone, Debug)]
 pub struct ScalingOptions {
     /// The program.
     pub bucksaw: PathBuf,
-    /// Hundredths of a core for each ingest node, which needs less than a store for as many lines.
+    /// CPU limit of each ingest node in percent of a core. It needs less than a store for the same lines.
     pub ingest_percent: u64,
-    /// Hundredths of a core for each store.
+    /// CPU limit of each store in percent of a core.
     pub store_percent: u64,
-    /// What is not measured: connections are made, the first segments pass.
+    /// The warm-up: connections are made and the first segments fetched.
     pub warm: Duration,
-    /// How long each number of pairs is measured.
+    /// The duration of each measurement.
     pub time: Duration,
-    /// The most pairs.
+    /// The maximum number of pairs.
     pub pairs: usize,
-    /// How often each number of pairs is measured; the medians count.
+    /// The number of measurements of each number of pairs; the median counts.
     pub rounds: usize,
 }
 
-/// What was measured of all pairs together.
+/// The result of all pairs together.
 #[derive(Clone, Copy, Debug, Default)]
 struct ScalingFigures {
-    /// MB a second.
+    /// MB per second accepted and consumed.
     accepted: f64,
     consumed: f64,
-    /// Seconds of processor time for each MB that ingest nodes accepted, and stores took.
+    /// Seconds of CPU per MB accepted by ingest nodes and consumed by stores.
     ingest_cpu: f64,
     store_cpu: f64,
-    /// Of a core, all nodes together.
+    /// Cores used by all nodes together.
     cores: f64,
 }
 
-/// Measures, prints as it goes, and returns a table of comma-separated values.
+/// Measures, prints progress, and returns CSV.
 ///
 /// # Errors
-/// When the processes cannot be limited, or a node does not start.
+/// The processes cannot be limited, or a node does not start.
 pub fn scale(scaling: &ScalingOptions) -> anyhow::Result<String> {
     let mut measured: BTreeMap<usize, Vec<ScalingFigures>> = BTreeMap::new();
     for round in 1..=scaling.rounds {
@@ -157,13 +158,13 @@ fn measure(scaling: &ScalingOptions, pairs: usize) -> anyhow::Result<ScalingFigu
     Ok(after.since(&before))
 }
 
-/// Writes the text again and again, until it is told to stop or the node is no longer a member.
+/// Writes the text repeatedly until it is stopped or the node is no longer a member.
 fn feed(at: SocketAddr, text: &[u8], stop: &AtomicBool) {
     let Ok(mut socket) = TcpStream::connect(at) else { return };
     while !stop.load(Ordering::Relaxed) && socket.write_all(text).is_ok() {}
 }
 
-/// What all nodes have done together.
+/// The totals of all nodes.
 struct ClusterTotals {
     at: Instant,
     accepted: f64,
@@ -203,10 +204,10 @@ impl ClusterTotals {
     }
 }
 
-/// Processor time that a process has used.
+/// The CPU time of a process.
 fn cpu_seconds(pid: u32) -> anyhow::Result<f64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // Behind the name, which may have anything in it.
+    // After the name, which may contain anything.
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
     let ticks: Vec<f64> = fields.skip(11).take(2).filter_map(|ticks| ticks.parse().ok()).collect();
     Ok(ticks.iter().sum::<f64>() / TICKS_PER_SECOND)

@@ -1,4 +1,4 @@
-//! What goes wrong one after the other, drawn by a seed.
+//! The schedule of faults, derived from a seed.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::fault::{Capabilities, Fault, FaultKind};
 use crate::fleet::FleetRole;
 use crate::random::Random;
 
-/// Things that go wrong together, for a while.
+/// Concurrent faults.
 #[derive(Clone, Debug)]
 pub(crate) struct ScheduledFaults {
     pub(crate) faults: Vec<Fault>,
@@ -14,26 +14,26 @@ pub(crate) struct ScheduledFaults {
 }
 
 impl ScheduledFaults {
-    /// What it is called: the kinds, and the nodes that they befall.
+    /// The name: the kinds and the affected nodes.
     pub(crate) fn name(&self, names: &[String]) -> String {
-        let told = |blow: &Fault| match blow.kind.has_target() {
-            true => format!("{} {}", names[blow.target], blow.kind.name()),
-            false => blow.kind.name().to_owned(),
+        let name_of = |fault: &Fault| match fault.kind.has_target() {
+            true => format!("{} {}", names[fault.target], fault.kind.name()),
+            false => fault.kind.name().to_owned(),
         };
-        self.faults.iter().map(told).collect::<Vec<String>>().join(" + ")
+        self.faults.iter().map(name_of).collect::<Vec<String>>().join(" + ")
     }
 }
 
 use FleetRole::{Ingest, Store};
 
-/// Single faults of the whole run; the role is that of the node that is hit.
+/// Single faults of a full run, with the role of the affected node.
 const SINGLE_FAULTS: [(FaultKind, FleetRole); 20] = [
     (FaultKind::Kill, Ingest),
     (FaultKind::Kill, Store),
     (FaultKind::Pause, Ingest),
     (FaultKind::Pause, Store),
-    (FaultKind::CutOff, Ingest),
-    (FaultKind::CutOff, Store),
+    (FaultKind::Isolate, Ingest),
+    (FaultKind::Isolate, Store),
     (FaultKind::Split, Store),
     (FaultKind::OneWay, Ingest),
     (FaultKind::OneWay, Store),
@@ -50,7 +50,7 @@ const SINGLE_FAULTS: [(FaultKind, FleetRole); 20] = [
     (FaultKind::Clock, Store),
 ];
 
-/// Two at a time.
+/// Pairs of concurrent faults.
 const FAULT_PAIRS: [[(FaultKind, FleetRole); 2]; 4] = [
     [(FaultKind::Kill, Ingest), (FaultKind::Pause, Store)],
     [(FaultKind::Kill, Store), (FaultKind::Loss, Store)],
@@ -58,18 +58,18 @@ const FAULT_PAIRS: [[(FaultKind, FleetRole); 2]; 4] = [
     [(FaultKind::Kill, Ingest), (FaultKind::Kill, Store)],
 ];
 
-/// The small run: what needs no root, and is over soon.
+/// Faults of a small run: short, and without root.
 const SHORT_SCHEDULE: [(FaultKind, FleetRole); 4] =
     [(FaultKind::Kill, Ingest), (FaultKind::Kill, Store), (FaultKind::Pause, Ingest), (FaultKind::Pause, Store)];
 
-/// Draws what happens; nodes with a small disk of their own are the first of each role. Returns what has to be left out,
-/// too, and why.
+/// Draws the schedule; the first node of each role has a small disk. Also returns the faults that must be skipped,
+/// with reasons.
 pub(crate) fn random_schedule(
     random: &mut Random,
     roles: &[FleetRole],
     small: bool,
     hold: Duration,
-    means: &Capabilities,
+    capabilities: &Capabilities,
 ) -> (Vec<ScheduledFaults>, Vec<String>) {
     let mut drawn: Vec<Vec<(FaultKind, FleetRole)>> = if small {
         SHORT_SCHEDULE.iter().map(|single| vec![*single]).collect()
@@ -77,7 +77,7 @@ pub(crate) fn random_schedule(
         SINGLE_FAULTS.iter().map(|single| vec![*single]).chain(FAULT_PAIRS.iter().map(|pair| pair.to_vec())).collect()
     };
     random.shuffle(&mut drawn);
-    // All nodes are started anew when much has happened, and what is lost for good comes last.
+    // The rolling restart comes late, and permanent losses last.
     drawn.push(vec![(FaultKind::Rolling, Ingest)]);
     if !small {
         drawn.push(vec![(FaultKind::EmptyDisk, Store)]);
@@ -85,19 +85,19 @@ pub(crate) fn random_schedule(
     drawn.push(vec![(FaultKind::Destroy, Store)]);
     let mut left_out = Vec::new();
     drawn.retain(|kinds| {
-        let lack = kinds.iter().find_map(|(kind, _)| Some((kind, means.missing_for(*kind)?)));
-        lack.iter().for_each(|(kind, why)| left_out.push(format!("{}: {why}", kind.name())));
-        lack.is_none()
+        let missing = kinds.iter().find_map(|(kind, _)| Some((kind, capabilities.missing_for(*kind)?)));
+        missing.iter().for_each(|(kind, why)| left_out.push(format!("{}: {why}", kind.name())));
+        missing.is_none()
     });
     left_out.dedup();
     let mut step = |kinds: Vec<(FaultKind, FleetRole)>| {
-        let blow = |(kind, role): &(FaultKind, FleetRole)| {
+        let fault = |(kind, role): &(FaultKind, FleetRole)| {
             let mut places = roles.iter().enumerate().filter(|(_, have)| *have == role).map(|(place, _)| place);
             let count = roles.iter().filter(|have| *have == role).count().max(1);
             let drawn = if *kind == FaultKind::FullDisk { 0 } else { random.below(count) };
             Fault { kind: *kind, target: places.nth(drawn).unwrap_or(0) }
         };
-        ScheduledFaults { faults: kinds.iter().map(blow).collect(), hold }
+        ScheduledFaults { faults: kinds.iter().map(fault).collect(), hold }
     };
     (drawn.into_iter().map(&mut step).collect(), left_out)
 }
@@ -108,19 +108,19 @@ mod tests {
 
     const ROLES: [FleetRole; 6] = [Ingest, Ingest, Ingest, Store, Store, Store];
 
-    fn drawn(seed: u64, means: &Capabilities) -> (Vec<ScheduledFaults>, Vec<String>) {
-        random_schedule(&mut Random::new(seed), &ROLES, false, Duration::from_secs(1), means)
+    fn drawn(seed: u64, capabilities: &Capabilities) -> (Vec<ScheduledFaults>, Vec<String>) {
+        random_schedule(&mut Random::new(seed), &ROLES, false, Duration::from_secs(1), capabilities)
     }
 
     #[test]
     fn the_seed_decides() {
-        let means = Capabilities { root: true, nft: true, strace: true, faketime: Some("x".into()) };
-        let all = |seed| drawn(seed, &means).0.into_iter().map(|step| step.faults).collect::<Vec<_>>();
+        let capabilities = Capabilities { root: true, nft: true, strace: true, faketime: Some("x".into()) };
+        let all = |seed| drawn(seed, &capabilities).0.into_iter().map(|step| step.faults).collect::<Vec<_>>();
         assert_eq!(all(1), all(1));
         assert_ne!(all(1), all(2));
         assert_eq!(all(1).len(), SINGLE_FAULTS.len() + FAULT_PAIRS.len() + 3);
         assert_eq!(all(1).last().unwrap()[0].kind, FaultKind::Destroy);
-        assert!(all(3).iter().flatten().all(|blow| !blow.kind.loses_copies() || ROLES[blow.target] == Store));
+        assert!(all(3).iter().flatten().all(|fault| !fault.kind.loses_copies() || ROLES[fault.target] == Store));
     }
 
     #[test]
@@ -130,7 +130,7 @@ mod tests {
             steps
                 .iter()
                 .flat_map(|step| &step.faults)
-                .all(|blow| Capabilities::default().missing_for(blow.kind).is_none())
+                .all(|fault| Capabilities::default().missing_for(fault.kind).is_none())
         );
         assert!(left_out.iter().any(|line| line.contains("nft")), "{left_out:?}");
         assert!(left_out.iter().any(|line| line.contains("strace")), "{left_out:?}");

@@ -1,4 +1,4 @@
-//! Whether a node that is paused, or refuses, lowers the rate of those who write to others.
+//! Measures whether a node that is paused or refuses clients lowers the rates of clients of other nodes.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -19,22 +19,21 @@ use crate::monitor::ClusterMonitor;
 const NODES: usize = 3;
 const FORWARDERS: usize = 2;
 
-/// How it is measured.
+/// Options of the measurement.
 #[derive(Clone, Debug)]
 pub struct SlowOptions {
     /// The program.
     pub bucksaw: PathBuf,
-    /// Lines a second of each forwarder.
+    /// Lines per second of each forwarder.
     pub rate: usize,
-    /// How long each phase lasts.
+    /// The duration of each phase.
     pub time: Duration,
 }
 
-/// Measures, and returns a table of comma-separated values: for each phase and forwarder the node that it writes to, and
-/// how many of its lines a second were accepted.
+/// Measures, and returns CSV: for each phase and forwarder its node and its accepted rate.
 ///
 /// # Errors
-/// When a node does not start.
+/// A node does not start.
 pub fn measure_slow(slow: &SlowOptions) -> anyhow::Result<String> {
     let home = tempfile::tempdir().context("no temporary directory")?;
     let common = FleetConfig::new(&slow.bucksaw, home.path(), 2, false)?;
@@ -42,26 +41,26 @@ pub fn measure_slow(slow: &SlowOptions) -> anyhow::Result<String> {
     fleet::start(&mut nodes)?;
     let ledgers: Vec<Arc<Ledger>> =
         (1..=NODES * FORWARDERS).map(|number| Arc::new(Ledger::new(format!("forwarder{number}")))).collect();
-    let watch = ClusterMonitor::new(nodes.iter().map(FleetNode::http).collect(), Vec::new(), ledgers.clone());
-    watch.start_polling();
+    let monitor = ClusterMonitor::new(nodes.iter().map(FleetNode::http).collect(), Vec::new(), ledgers.clone());
+    monitor.start_polling();
     let stop = Arc::<AtomicBool>::default();
     let mut forwarders = Vec::new();
     for (number, ledger) in ledgers.iter().enumerate() {
         let to = [nodes[number % NODES].durable()];
-        let (bucksaw, minder) = (&common.bucksaw, &common.cleanup);
-        forwarders.push(Forwarder::start(bucksaw, home.path(), minder, ledger, &to, slow.rate, &stop)?);
+        let (bucksaw, cleanup) = (&common.bucksaw, &common.cleanup);
+        forwarders.push(Forwarder::start(bucksaw, home.path(), cleanup, ledger, &to, slow.rate, &stop)?);
     }
     thread::sleep(Duration::from_secs(3));
     let mut text = "phase,node,accepted_mb_s\n".to_owned();
-    for phase in ["all well", "ingest 3 paused", "all well again", "ingest 3 refuses"] {
+    for phase in ["baseline", "ingest 3 paused", "baseline again", "ingest 3 refuses"] {
         match phase {
             "ingest 3 paused" => nodes[NODES - 1].signal(Signal::STOP)?,
             "ingest 3 refuses" => nodes[NODES - 1].kill(),
             _ => {}
         }
-        let before = (watch.now(), watch.latest_counters());
+        let before = (monitor.now(), monitor.latest_counters());
         thread::sleep(slow.time);
-        let after = (watch.now(), watch.latest_counters());
+        let after = (monitor.now(), monitor.latest_counters());
         let seconds = (after.0 - before.0).as_secs_f64();
         for (place, node) in nodes.iter().enumerate().take(NODES) {
             let rate = (after.1[place].accepted - before.1[place].accepted) / seconds / 1e6;
@@ -73,6 +72,6 @@ pub fn measure_slow(slow: &SlowOptions) -> anyhow::Result<String> {
         }
     }
     stop.store(true, Ordering::Relaxed);
-    watch.stop();
+    monitor.stop();
     Ok(text)
 }

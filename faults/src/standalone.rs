@@ -1,4 +1,4 @@
-//! One node by itself, as a process on addresses that stay the same.
+//! A single node as a process, with addresses that survive restarts.
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -16,56 +16,56 @@ use crate::http::get;
 use crate::log::last_lines;
 use crate::random::Random;
 
-/// How long a node may take to be ready, or to end.
+/// The maximum time until a node is ready or has ended.
 const READY_MAX: Duration = Duration::from_secs(60);
 
-/// Between two looks at a node that starts.
+/// The interval of checks while a node starts.
 const POLL_PERIOD: Duration = Duration::from_millis(3);
 
 const HTTP: u16 = 7650;
 
-/// The ports of the listeners, by the name of the promise.
+/// Ports of the listeners, by durability.
 const LINES: [(&str, u16); 3] = [("fast", 7651), ("durable", 7652), ("bulk", 7653)];
 
-/// The cluster's port of a node.
+/// The cluster port.
 pub(crate) const CLUSTER: u16 = 7659;
 
 /// A loopback network that no other process uses.
 ///
 /// # Errors
-/// When there is none, as on systems where only 127.0.0.1 is this machine.
+/// There is none, for example on systems where only 127.0.0.1 is local.
 pub(crate) fn free_net(seed: u64) -> anyhow::Result<[u8; 2]> {
     let mut random = Random::new(u64::from(std::process::id()) << 20 ^ seed);
     let is_free = |net: &[u8; 2]| TcpListener::bind((Ipv4Addr::new(127, net[0], net[1], 11), HTTP)).is_ok();
     let mut draw = || [1 + random.below(250) as u8, 1 + random.below(250) as u8];
     let net = (0..50).map(|_| draw()).find(is_free);
-    net.context("no loopback addresses: this needs Linux, where all of 127.0.0.0/8 is this machine")
+    net.context("no loopback addresses: this needs Linux, where all of 127.0.0.0/8 is local")
 }
 
-/// A node that runs, or has run. It is killed when this is dropped.
+/// A node. It is killed on drop.
 #[derive(Debug)]
 pub(crate) struct StandaloneNode {
     program: PathBuf,
     pub(crate) dir: PathBuf,
     ip: Ipv4Addr,
     cleanup: CleanupGuard,
-    /// Arguments besides the directory and the addresses.
+    /// Arguments other than the directory and the addresses.
     pub(crate) arguments: Vec<String>,
     child: Option<Child>,
 }
 
 impl StandaloneNode {
-    /// A node that does not run yet. Its log is the directory's name with `.log`.
-    pub(crate) fn new(program: &Path, dir: PathBuf, ip: Ipv4Addr, minder: &CleanupGuard, arguments: &[&str]) -> Self {
+    /// A node that is not started. Its log is the directory name with `.log`.
+    pub(crate) fn new(program: &Path, dir: PathBuf, ip: Ipv4Addr, cleanup: &CleanupGuard, arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
-        Self { program: program.to_owned(), dir, ip, cleanup: minder.clone(), arguments, child: None }
+        Self { program: program.to_owned(), dir, ip, cleanup: cleanup.clone(), arguments, child: None }
     }
 
     pub(crate) fn http(&self) -> SocketAddr {
         (self.ip, HTTP).into()
     }
 
-    /// The address of a listener for lines.
+    /// The address of a line listener.
     pub(crate) fn lines(&self, durability: &str) -> SocketAddr {
         let port = LINES.iter().find(|(name, _)| *name == durability).map_or(LINES[0].1, |(_, port)| *port);
         (self.ip, port).into()
@@ -75,12 +75,12 @@ impl StandaloneNode {
         self.dir.with_extension("log")
     }
 
-    /// What it logged so far.
+    /// The log.
     pub(crate) fn stderr(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.log()).unwrap_or_default()).into_owned()
     }
 
-    /// Starts it, and does not wait. Kills it first when it runs.
+    /// Starts the node without waiting, and kills it first if it runs.
     pub(crate) fn spawn(&mut self) -> anyhow::Result<()> {
         self.kill();
         let log = File::options().create(true).append(true).open(self.log())?;
@@ -99,12 +99,12 @@ impl StandaloneNode {
         Ok(())
     }
 
-    /// Starts it when it does not run.
+    /// Starts the node if it does not run.
     pub(crate) fn spawn_if_down(&mut self) -> anyhow::Result<()> {
         if self.child.is_none() { self.spawn() } else { Ok(()) }
     }
 
-    /// Starts it, and waits until it is ready or has ended: then how.
+    /// Starts the node and waits until it is ready, or returns its exit status.
     pub(crate) fn start(&mut self) -> anyhow::Result<Option<ExitStatus>> {
         self.spawn()?;
         self.wait()
@@ -127,13 +127,13 @@ impl StandaloneNode {
         }
     }
 
-    /// Starts it, and waits until it is ready.
+    /// Starts the node and waits until it is ready.
     pub(crate) fn start_ready(&mut self) -> anyhow::Result<()> {
         self.spawn()?;
         self.wait_ready()
     }
 
-    /// Waits until it is ready.
+    /// Waits until the node is ready.
     pub(crate) fn wait_ready(&mut self) -> anyhow::Result<()> {
         match self.wait()? {
             None => Ok(()),
@@ -141,13 +141,13 @@ impl StandaloneNode {
         }
     }
 
-    /// Asks it to stop, and does not wait.
+    /// Requests a graceful stop without waiting.
     pub(crate) fn send_sigterm(&self) -> anyhow::Result<()> {
-        let child = self.child.as_ref().context("it does not run")?;
+        let child = self.child.as_ref().context("the node is not running")?;
         Ok(kill_process(Pid::from_child(child), Signal::TERM)?)
     }
 
-    /// Asks it to stop, and waits until it has.
+    /// Stops the node and waits for its exit.
     pub(crate) fn stop(&mut self) -> anyhow::Result<()> {
         self.send_sigterm()?;
         let until = Instant::now() + READY_MAX;
@@ -161,10 +161,10 @@ impl StandaloneNode {
         Ok(())
     }
 
-    /// Ends it at once: nothing is flushed.
+    /// Kills the node: nothing is flushed.
     pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
-            // One that ended by itself needs no killing.
+            // Fails if the node has ended.
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -1,4 +1,4 @@
-//! The run as tables of comma-separated values.
+//! Writes a run as CSV tables.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -18,7 +18,7 @@ pub(crate) fn write(
     probes: &[LatencyProbe],
     writers: &[String],
 ) -> anyhow::Result<()> {
-    fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
+    fs::create_dir_all(out).with_context(|| format!("cannot create {}", out.display()))?;
     let write = |name: &str, text: String| {
         let path = out.join(name);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
@@ -32,19 +32,19 @@ fn seconds(time: Duration) -> String {
     format!("{:.3}", time.as_secs_f64())
 }
 
-/// The fault of a moment, with `healing` behind it when it has been ended.
+/// The fault at a time, followed by `recovery` after its end.
 fn fault_at(at: Duration, rows: &[FaultResult]) -> String {
     let row =
         rows.iter().rev().find(|row| row.started_at <= at && at < row.ended_at + row.healed_after.unwrap_or_default());
     row.map_or_else(
         String::new,
-        |row| if at < row.ended_at { row.name.clone() } else { format!("{} healing", row.name) },
+        |row| if at < row.ended_at { row.name.clone() } else { format!("{} recovery", row.name) },
     )
 }
 
 fn faults(rows: &[FaultResult]) -> String {
     let mut text =
-        "fault,began_s,ended_s,heal_s,consumed,consumed_again_s,restored_s,gap_s,lost,doubled,foreign,complete_answers,partial_answers,no_answers\n"
+        "fault,began_s,ended_s,recovery_s,consumed,caught_up_s,restored_s,visibility_max_s,lost,duplicated,unexpected,complete_answers,partial_answers,no_answers\n"
             .to_owned();
     for row in rows {
         let _ = writeln!(
@@ -97,15 +97,15 @@ fn timeline(samples: &[ClusterSample], rows: &[FaultResult], writers: &[String])
     text
 }
 
-/// Bytes consumed over bytes accepted. What was accepted is what was consumed and what waits, so that a node which was
-/// killed between two looks leaves no gap.
+/// Bytes consumed over bytes accepted. Accepted bytes are computed as consumed plus pending bytes, so that a node
+/// killed between two samples causes no error.
 pub(crate) fn ratio(sample: &ClusterSample) -> f64 {
     let consumed: f64 = sample.nodes.iter().map(|told| told.consumed).sum();
     let pending: f64 = sample.nodes.iter().map(|told| told.pending).sum();
     if consumed + pending > 0.0 { consumed / (consumed + pending) } else { 1.0 }
 }
 
-/// The same from one moment to another.
+/// The ratio between two times.
 pub(crate) fn consumed_since(before: &[NodeCounters], now: &[NodeCounters]) -> f64 {
     let grown =
         |of: fn(&NodeCounters) -> f64| now.iter().zip(before).map(|(now, before)| of(now) - of(before)).sum::<f64>();

@@ -1,8 +1,9 @@
-//! A rolling upgrade of a cluster of real processes under load, and the way back: each node is stopped in good order and
-//! started as another version of the program, one after the other, stores first on the way up and last on the way back.
+//! Upgrades a cluster of real processes under load, and downgrades it: each node is stopped gracefully and started
+//! with another version of the program, one at a time, stores first in the upgrade and last in the downgrade.
 //!
-//! Half of the forwarders are of the one version and half of the other, and so each meets nodes of both. Meanwhile somebody
-//! asks all the time, and after each step every node is asked for everything, and for single lines by their text: so one
+//! Half of the forwarders have each version, so each meets nodes of both. Queries run all the time, and after each
+//! step every node is queried for all lines and for single lines by text. So each version reads segments and filters
+//! of the other, from its disk and over the network.
 //! version reads the segments and filters of the other, from its own disk and from the network.
 
 use std::path::PathBuf;
@@ -26,38 +27,38 @@ use crate::report::{FINAL_ROW, FaultResult, Report};
 /// Nodes of each role.
 const NODES: usize = 3;
 
-/// Forwarders, each fed with its own lines.
+/// Forwarders, each with its own lines.
 const FORWARDERS: usize = 8;
 
-/// Lines of each writer that are looked for by their text after a step, and how much older than the newest they are.
+/// Lines of each writer that are queried by text after a step, and their distance from the newest.
 const SEARCHES: usize = 2;
 const SEARCH_RANGE_SECONDS: usize = 15;
 
-/// Two versions, and how they are tried.
+/// Options of an upgrade test.
 #[derive(Clone, Debug)]
 pub struct UpgradeOptions {
-    /// The program that runs at first, and in the end.
+    /// The program before the upgrade.
     pub from: PathBuf,
-    /// The program that takes its place.
+    /// The program after the upgrade.
     pub to: PathBuf,
-    /// Where the nodes keep their files, and these stay; a temporary directory when none is given.
+    /// The directory for the data of the nodes; a temporary directory if `None`.
     pub dir: Option<PathBuf>,
-    /// Lines a second of each forwarder.
+    /// Lines per second of each forwarder.
     pub rate: usize,
-    /// Between two steps.
+    /// The pause between steps.
     pub rest: Duration,
-    /// Whether the way back is tried, too.
+    /// Whether to downgrade at the end.
     pub back: bool,
 }
 
-/// Brings all nodes from one version to the other, and back.
+/// Upgrades all nodes, and downgrades them.
 ///
 /// # Errors
-/// When it cannot be brought about: a node does not start, say. What the cluster does wrong is in the report.
+/// The run cannot continue, for example because a node does not start. Violations are in the report.
 pub fn upgrade(options: &UpgradeOptions) -> anyhow::Result<Report> {
     let temporary = tempfile::tempdir().context("no temporary directory")?;
     let home = options.dir.clone().unwrap_or_else(|| temporary.path().to_owned());
-    std::fs::create_dir_all(&home).with_context(|| format!("cannot make {}", home.display()))?;
+    std::fs::create_dir_all(&home).with_context(|| format!("cannot create {}", home.display()))?;
     let common = FleetConfig::new(&options.from, &home, 2, false)?;
     let mut nodes = fleet::pairs(&common, NODES)?;
     fleet::start(&mut nodes)?;
@@ -81,7 +82,7 @@ pub fn upgrade(options: &UpgradeOptions) -> anyhow::Result<Report> {
 struct UpgradeRun<'a> {
     options: &'a UpgradeOptions,
     nodes: Vec<FleetNode>,
-    watch: Arc<ClusterMonitor>,
+    monitor: Arc<ClusterMonitor>,
     ledgers: Vec<Arc<Ledger>>,
     forwarders: Vec<Forwarder>,
     bulk_writers: Vec<JoinHandle<()>>,
@@ -98,60 +99,49 @@ impl<'a> UpgradeRun<'a> {
         let ledgers: Vec<Arc<Ledger>> = names.map(|name| Arc::new(Ledger::new(name))).collect();
         let at: Vec<_> = nodes.iter().map(FleetNode::http).collect();
         let ingest: Vec<&FleetNode> = nodes.iter().filter(|node| node.role == FleetRole::Ingest).collect();
-        let watch = ClusterMonitor::new(at.clone(), ingest.iter().map(|node| node.http()).collect(), ledgers.clone());
+        let monitor = ClusterMonitor::new(at.clone(), ingest.iter().map(|node| node.http()).collect(), ledgers.clone());
         let stop = Arc::<AtomicBool>::default();
         let (mut forwarders, mut bulks) = (Vec::new(), Vec::new());
         for (number, ledger) in ledgers.iter().take(FORWARDERS).enumerate() {
             let mut to: Vec<_> = ingest.iter().map(|node| node.durable()).collect();
             to.rotate_left(number % NODES);
             let program = if number % 2 == 0 { &options.from } else { &options.to };
-            let (home, minder) = (&common.home, &common.cleanup);
-            forwarders.push(Forwarder::start(program, home, minder, ledger, &to, options.rate, &stop)?);
+            let (home, cleanup) = (&common.home, &common.cleanup);
+            forwarders.push(Forwarder::start(program, home, cleanup, ledger, &to, options.rate, &stop)?);
         }
         for (ledger, node) in ledgers.iter().skip(FORWARDERS).zip(&ingest) {
             let (ledger, to, stop) = (Arc::clone(ledger), [node.http()], Arc::clone(&stop));
             let never = AtomicBool::new(false);
             bulks.push(thread::spawn(move || bulk(&ledger, &to, Duration::from_millis(200), &stop, &never)));
         }
-        let asker = QueryLoad::start(at, ledgers.clone(), Arc::clone(&watch), 2);
-        watch.start_polling();
-        watch.start_probing();
+        let query_load = QueryLoad::start(at, ledgers.clone(), Arc::clone(&monitor), 2);
+        monitor.start_polling();
+        monitor.start_probing();
         let random = Random::new(1);
         let report = Report::default();
-        Ok(Self {
-            options,
-            nodes,
-            watch,
-            ledgers,
-            forwarders,
-            bulk_writers: bulks,
-            stop,
-            query_load: asker,
-            random,
-            report,
-        })
+        Ok(Self { options, nodes, monitor, ledgers, forwarders, bulk_writers: bulks, stop, query_load, random, report })
     }
 
-    /// Shows that a loss would be seen: one line more is expected than there is.
+    /// Checks that a loss is detected: expects one line more than was sent.
     fn check_loss_detection(&mut self) {
         if !detects_loss(self.nodes[0].http()) {
             self.report.problems.push("the missing control line was not reported as lost".into());
         }
     }
 
-    /// Stops a node in good order, and starts another program in its place.
+    /// Stops a node gracefully and starts another program in its place.
     fn step(&mut self, place: usize, program: &std::path::Path, version: &str) -> anyhow::Result<()> {
         let name = format!("{} to {version}", self.nodes[place].name);
-        let mut row = FaultResult { name, started_at: self.watch.now(), ..FaultResult::default() };
+        let mut row = FaultResult { name, started_at: self.monitor.now(), ..FaultResult::default() };
         eprintln!("{:7.1} s  {}", row.started_at.as_secs_f64(), row.name);
         let node = &mut self.nodes[place];
         node.stop()?;
         program.clone_into(&mut node.program);
         node.spawn()?;
         node.wait_ready()?;
-        row.ended_at = self.watch.now();
+        row.ended_at = self.monitor.now();
         match self.wait_healthy(&row.name) {
-            Ok(()) => row.healed_after = Some(self.watch.now() - row.ended_at),
+            Ok(()) => row.healed_after = Some(self.monitor.now() - row.ended_at),
             Err(error) => self.report.problems.push(format!("{error:#}")),
         }
         for place in 0..self.nodes.len() {
@@ -160,7 +150,7 @@ impl<'a> UpgradeRun<'a> {
                 self.record_answer(
                     &mut row,
                     &QueryObservation {
-                        at: self.watch.now(),
+                        at: self.monitor.now(),
                         node_index: place,
                         writer: ledger.name().to_owned(),
                         compared: seen,
@@ -170,22 +160,25 @@ impl<'a> UpgradeRun<'a> {
                 self.check_text_search(place, &ledger);
             }
         }
-        self.query_load.take_observations().iter().for_each(|told| self.record_answer(&mut row, told, false));
+        self.query_load
+            .take_observations()
+            .iter()
+            .for_each(|observation| self.record_answer(&mut row, observation, false));
         self.report.rows.push(row);
         thread::sleep(self.options.rest);
         Ok(())
     }
 
-    /// Lines that were sent a while ago are found by their text, once.
+    /// Queries lines sent a while ago by their text; each must be found once.
     fn check_text_search(&mut self, place: usize, ledger: &Ledger) {
         let settled = (ledger.sent() as usize).saturating_sub(SEARCH_RANGE_SECONDS * self.options.rate);
         for _ in 0..SEARCHES.min(settled) {
-            // The filler of the first is in others, too.
+            // The filler of the first line occurs in others too.
             let number = 1 + self.random.below(settled) as u64;
             let line = String::from_utf8_lossy(&ledger.text(number..number + 1)).into_owned();
             let words = line.split(' ').nth(3).unwrap_or_default();
             let node = &self.nodes[place];
-            // With its writer, for the fillers of equal numbers are equal.
+            // Includes the writer, because fillers of equal numbers are equal.
             let found = count(node.http(), &format!("writer%3D{}%20%22{words}%22", ledger.name()), 0);
             if found != Some(1) {
                 let name = &node.name;
@@ -194,44 +187,44 @@ impl<'a> UpgradeRun<'a> {
         }
     }
 
-    /// Puts down what an answer showed. When all is well it has to be there, and whole.
-    fn record_answer(&mut self, row: &mut FaultResult, told: &QueryObservation, well: bool) {
-        let name = &self.nodes[told.node_index].name;
-        row.count(told);
-        self.report.record_observation(row, told, name);
-        let wrong = match &told.compared {
+    /// Records the result of an answer. If the cluster should be healthy, the answer must be complete.
+    fn record_answer(&mut self, row: &mut FaultResult, observation: &QueryObservation, well: bool) {
+        let name = &self.nodes[observation.node_index].name;
+        row.count(observation);
+        self.report.record_observation(row, observation, name);
+        let problem = match &observation.compared {
             None if well => "there is none",
             Some(seen) if well && seen.partial => "it is partial",
             _ => return,
         };
-        self.report.add_problem(format!("{}: the answer of {name} about {}: {wrong}", row.name, told.writer));
+        self.report.add_problem(format!("{}: the answer of {name} about {}: {problem}", row.name, observation.writer));
     }
 
     fn wait_healthy(&self, when: &str) -> anyhow::Result<()> {
-        health_check::wait_healthy(&self.nodes, &self.watch, when)
+        health_check::wait_healthy(&self.nodes, &self.monitor, when)
     }
 
-    /// Ends the load, sees to it that everything is consumed, and looks at all lines from every node, with both programs.
+    /// Ends the load, waits until everything is consumed, and compares all lines from every node with both programs.
     fn finish(mut self) -> anyhow::Result<Report> {
         self.stop.store(true, Ordering::Relaxed);
         for forwarder in self.forwarders.drain(..) {
             forwarder.finish()?;
         }
         for bulk in self.bulk_writers.drain(..) {
-            // It cannot panic but by a bug of the harness.
+            // The thread panics only by a bug of the harness.
             bulk.join().map_err(|_| anyhow!("a bulk writer panicked"))?;
         }
         self.query_load.stop();
-        self.watch.stop();
+        self.monitor.stop();
         let until = Instant::now() + health_check::HEALTHY_MAX;
         while !self.is_consumed() {
             if Instant::now() > until {
-                self.report.problems.push("at the end records wait for stores".into());
+                self.report.problems.push("records are pending at the end".into());
                 break;
             }
             thread::sleep(crate::monitor::POLL_PERIOD);
         }
-        let mut row = FaultResult { name: FINAL_ROW.into(), started_at: self.watch.now(), ..FaultResult::default() };
+        let mut row = FaultResult { name: FINAL_ROW.into(), started_at: self.monitor.now(), ..FaultResult::default() };
         for place in 0..self.nodes.len() {
             for ledger in self.ledgers.clone() {
                 for program in [&self.options.from, &self.options.to] {
@@ -239,7 +232,7 @@ impl<'a> UpgradeRun<'a> {
                     self.record_answer(
                         &mut row,
                         &QueryObservation {
-                            at: self.watch.now(),
+                            at: self.monitor.now(),
                             node_index: place,
                             writer: ledger.name().to_owned(),
                             compared: seen,
@@ -249,7 +242,7 @@ impl<'a> UpgradeRun<'a> {
                 }
             }
         }
-        (row.ended_at, row.healed_after) = (self.watch.now(), Some(Duration::ZERO));
+        (row.ended_at, row.healed_after) = (self.monitor.now(), Some(Duration::ZERO));
         self.report.rows.push(row);
         Ok(self.into_report())
     }
@@ -264,7 +257,7 @@ impl<'a> UpgradeRun<'a> {
 
     fn into_report(mut self) -> Report {
         self.report.acknowledged = self.ledgers.iter().map(|ledger| ledger.acknowledged()).sum();
-        self.report.set_latencies(&self.watch.probes());
+        self.report.set_latencies(&self.monitor.probes());
         std::mem::take(&mut self.report)
     }
 }
@@ -272,6 +265,6 @@ impl<'a> UpgradeRun<'a> {
 impl Drop for UpgradeRun<'_> {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        self.watch.stop();
+        self.monitor.stop();
     }
 }

@@ -1,4 +1,4 @@
-//! How long it takes until every record is on two stores again after the disk of one was replaced by an empty one.
+//! Measures the time until all records are re-replicated after the disk of a store was replaced by an empty one.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -18,43 +18,43 @@ use crate::replication::{packed_bytes, stored_records_of};
 const STORES: usize = 3;
 const REPLICATION_FACTOR: u64 = 2;
 
-/// Lines of a request, each generated from a seed of its own.
+/// Lines of a request, generated from its own seed.
 const LINES_AT_ONCE: usize = 50_000;
 
-/// How many requests are under way at once.
+/// Concurrent requests.
 const SENDERS: usize = 8;
 
 const TARGET: &str = "/api/v1/ingest?durability=bulk&label=app=wiped";
 
-/// How long a request may take: `bulk` waits until stores have it.
+/// The timeout of a request: `bulk` waits for the stores.
 const SEND_MAX: Duration = Duration::from_secs(120);
 
-/// What came less than 10 s ago counts as on its way, so it is not wiped before that.
+/// Repair defers records of the last 10 s, so the disk is not wiped earlier.
 const SETTLE_TIME: Duration = Duration::from_secs(12);
 
-/// How long all may take to be consumed, or restored.
+/// The maximum time of consumption and of re-replication.
 const MAX: Duration = Duration::from_secs(600);
 
-/// How often it is looked.
+/// The interval of checks.
 const POLL_PERIOD: Duration = Duration::from_millis(200);
 
-/// How it is measured.
+/// Options of the measurement.
 #[derive(Clone, Debug)]
 pub struct WipeOptions {
     /// The program.
     pub bucksaw: PathBuf,
-    /// Bytes of text that are stored before.
+    /// Bytes of text stored before.
     pub bytes: usize,
-    /// How often it is measured, each time in a new cluster.
+    /// The number of measurements, each in a new cluster.
     pub rounds: usize,
 }
 
-/// Measures, prints as it goes, and returns a table of comma-separated values.
+/// Measures, prints progress, and returns CSV.
 ///
 /// # Errors
-/// When a node does not start, does not take what is sent, or copies are not restored within ten minutes.
+/// A node does not start, does not accept the text, or records are not re-replicated within ten minutes.
 pub fn wipe(wiped: &WipeOptions) -> anyhow::Result<String> {
-    let mut text = "round,text_mb,records,wiped_records,wiped_packed_mb,restored_s,made_good_s\n".to_owned();
+    let mut text = "round,text_mb,records,wiped_records,wiped_packed_mb,restored_s,re_replicated_s\n".to_owned();
     for round in 1..=wiped.rounds {
         let row = measure(wiped)?;
         eprintln!("round {round}: {row}");
@@ -69,42 +69,42 @@ fn measure(wiped: &WipeOptions) -> anyhow::Result<String> {
     let roles = std::iter::once((FleetRole::Ingest, 1)).chain((1..=STORES).map(|number| (FleetRole::Store, number)));
     let nodes = roles.enumerate().map(|(place, (role, number))| FleetNode::new(&common, role, number, place as u8));
     let mut nodes = nodes.collect::<anyhow::Result<Vec<FleetNode>>>()?;
-    // Segments as large as they are by default.
+    // The default segment sizes.
     nodes.iter_mut().for_each(|node| node.segment_arguments = vec!["--segment-max-age".into(), "3s".into()]);
     fleet::start(&mut nodes)?;
-    let asked = nodes[0].http();
-    let sent = feed(&wiped.bucksaw, asked, wiped.bytes)?;
+    let address = nodes[0].http();
+    let sent = feed(&wiped.bucksaw, address, wiped.bytes)?;
     wait("all to be on two stores", || {
-        let records = count(asked, "", 0);
+        let records = count(address, "", 0);
         records.is_some_and(|records| stored_records(&nodes) == Some(records * REPLICATION_FACTOR)).then_some(())
     })?;
     thread::sleep(SETTLE_TIME);
-    let records = count(asked, "", 0).context("the answer is partial")?;
-    let of_it = stored_records_of(&nodes[1]).context("a store does not say what it holds")?;
-    let packed = packed_bytes(&nodes[1]).context("a store does not say what it holds")?;
+    let records = count(address, "", 0).context("the answer is partial")?;
+    let of_it = stored_records_of(&nodes[1]).context("a store does not report its contents")?;
+    let packed = packed_bytes(&nodes[1]).context("a store does not report its contents")?;
     nodes[1].destroy()?;
     nodes[1].spawn()?;
     let began = Instant::now();
     let restored = wait("copies to be restored", || {
         (stored_records(&nodes).is_some_and(|held| held >= records * REPLICATION_FACTOR)).then(|| began.elapsed())
     })?;
-    let told = wait("all nodes to report re-replication", || {
+    let reported = wait("all nodes to report re-replication", || {
         let cluster = nodes[0].cluster().ok()?;
-        let is_told = |node: &serde_json::Value| node["membership"] == "down" && node["re_replicated"] == true;
-        cluster["nodes"].as_array()?.iter().any(is_told).then(|| began.elapsed())
+        let is_reported = |node: &serde_json::Value| node["membership"] == "down" && node["re_replicated"] == true;
+        cluster["nodes"].as_array()?.iter().any(is_reported).then(|| began.elapsed())
     })?;
-    // The proof that it is so: another store is away, and what is left has every record.
+    // The proof: with another store stopped, the rest has every record.
     nodes[2].kill();
-    let counted = wait("an answer without another store", || count(asked, "", 0))?;
+    let counted = wait("an answer without another store", || count(address, "", 0))?;
     if counted != records {
-        bail!("without another store answers call themselves complete with {counted} records of {records}");
+        bail!("without another store, a complete answer has {counted} of {records} records");
     }
     let (sent, packed) = (sent as f64 / 1e6, packed / 1e6);
-    let (restored, told) = (restored.as_secs_f64(), told.as_secs_f64());
-    Ok(format!("{sent:.0},{records},{of_it},{packed:.1},{restored:.1},{told:.1}"))
+    let (restored, reported) = (restored.as_secs_f64(), reported.as_secs_f64());
+    Ok(format!("{sent:.0},{records},{of_it},{packed:.1},{restored:.1},{reported:.1}"))
 }
 
-/// Sends generated lines until there are as many bytes, over several connections: each request waits until stores have it.
+/// Sends generated lines over several connections until `bytes` are sent. Each request waits for the stores.
 fn feed(bucksaw: &Path, to: SocketAddr, bytes: usize) -> anyhow::Result<usize> {
     let (sent, seeds) = (AtomicUsize::new(0), AtomicUsize::new(1));
     let send = || -> anyhow::Result<()> {
@@ -120,13 +120,13 @@ fn feed(bucksaw: &Path, to: SocketAddr, bytes: usize) -> anyhow::Result<usize> {
     };
     thread::scope(|scope| {
         let senders: Vec<_> = (0..SENDERS).map(|_| scope.spawn(send)).collect();
-        // They cannot panic but by a bug of the harness.
+        // The threads panic only by a bug of the harness.
         senders.into_iter().try_for_each(|sender| sender.join().map_err(|_| anyhow::anyhow!("a sender panicked"))?)
     })?;
     Ok(sent.into_inner())
 }
 
-/// The records that all stores hold, copies counted.
+/// The records of all stores, including replicas.
 fn stored_records(nodes: &[FleetNode]) -> Option<u64> {
     nodes.iter().filter(|node| node.role == FleetRole::Store).map(stored_records_of).sum()
 }
@@ -138,7 +138,7 @@ fn wait<T>(what: &str, mut is_there: impl FnMut() -> Option<T>) -> anyhow::Resul
             return Ok(there);
         }
         if Instant::now() > until {
-            bail!("waited in vain for {what}");
+            bail!("timeout: {what}");
         }
         thread::sleep(POLL_PERIOD);
     }

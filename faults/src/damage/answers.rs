@@ -1,4 +1,4 @@
-//! Everything that a user can ask a node about what it holds, and whether that is all.
+//! Everything that a node reports about its records and their completeness.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,13 +12,13 @@ use serde_json::Value;
 use crate::fleet::url;
 use crate::http::{call, get};
 
-/// How long an answer may take to go on.
+/// The read timeout of an answer.
 const ASK_MAX: Duration = Duration::from_secs(20);
 
-/// The end of time of a histogram, in Unix seconds, and its width: one bucket has all.
+/// The end of the histogram in Unix seconds, which is also the bucket width: one bucket contains everything.
 const HISTOGRAM: &str = "/api/v1/histogram?from=1600000000&to=2600000000&buckets=10";
 
-/// A number that was told, and whether it was told to be partial.
+/// A count, and whether it is partial.
 #[derive(Clone, Debug)]
 pub(crate) struct CountAnswer {
     pub(crate) what: &'static str,
@@ -26,45 +26,45 @@ pub(crate) struct CountAnswer {
     pub(crate) is_partial: bool,
 }
 
-/// What was told.
+/// The answers of a node.
 #[derive(Debug, Default)]
 pub(crate) struct AnswerSet {
-    /// The lines of a search for all.
+    /// The lines of a search for all records.
     pub(crate) lines: Vec<String>,
     pub(crate) is_partial: bool,
     pub(crate) counts: Vec<CountAnswer>,
 }
 
 impl AnswerSet {
-    /// Asks for all records, their number and their histogram, in this order of the three.
+    /// Requests all records, their count and their histogram, in the given order.
     ///
     /// # Errors
-    /// When there is no whole answer.
+    /// An answer is not whole.
     pub(crate) fn fetch(at: SocketAddr, order: &[usize]) -> anyhow::Result<Self> {
-        let mut asked = Self::default();
+        let mut answers = Self::default();
         for question in order {
             match question {
                 0 => {
                     let text = [("Accept", "text/plain")];
                     let answer = call(at, "GET", "/api/v1/query?from=0&q=", &text, b"", ASK_MAX).context("a search")?;
-                    let stats = answer.header("bucksaw-stats").context("a search does not tell how whole it is")?;
-                    asked.is_partial = serde_json::from_str::<Value>(stats)?["partial"] == true;
+                    let stats = answer.header("bucksaw-stats").context("a search reports no completeness")?;
+                    answers.is_partial = serde_json::from_str::<Value>(stats)?["partial"] == true;
                     let text = String::from_utf8_lossy(&answer.body).into_owned();
-                    // What was sent with a time is told as it was sent.
-                    asked.lines = text.lines().map(str::to_owned).collect();
+                    // Lines with a time are compared as they were sent.
+                    answers.lines = text.lines().map(str::to_owned).collect();
                 }
                 1 => {
-                    let told = get(at, "/api/v1/count?from=0&q=", ASK_MAX)?.ok_json().context("a count")?;
-                    asked.push("a count", told["count"].as_u64(), &told["stats"]);
+                    let reply = get(at, "/api/v1/count?from=0&q=", ASK_MAX)?.ok_json().context("a count")?;
+                    answers.push("a count", reply["count"].as_u64(), &reply["stats"]);
                 }
                 _ => {
-                    let told = get(at, HISTOGRAM, ASK_MAX)?.ok_json().context("a histogram")?;
-                    let buckets = told["buckets"].as_array().into_iter().flatten();
-                    asked.push("a histogram", buckets.map(|bucket| bucket["count"].as_u64()).sum(), &told["stats"]);
+                    let reply = get(at, HISTOGRAM, ASK_MAX)?.ok_json().context("a histogram")?;
+                    let buckets = reply["buckets"].as_array().into_iter().flatten();
+                    answers.push("a histogram", buckets.map(|bucket| bucket["count"].as_u64()).sum(), &reply["stats"]);
                 }
             }
         }
-        Ok(asked)
+        Ok(answers)
     }
 
     fn push(&mut self, what: &'static str, count: Option<u64>, stats: &Value) {
@@ -73,21 +73,21 @@ impl AnswerSet {
     }
 }
 
-/// What a node says of the cluster.
+/// The cluster state that a node reports.
 pub(crate) fn cluster(at: SocketAddr) -> io::Result<Value> {
     get(at, "/api/v1/cluster", ASK_MAX)?.ok_json()
 }
 
-/// Whether metrics tell of damage.
+/// Whether metrics report damage.
 pub(crate) fn metrics_report_damage(at: SocketAddr) -> io::Result<bool> {
     let answer = get(at, "/metrics", ASK_MAX)?;
     let text = String::from_utf8_lossy(&answer.body).into_owned();
-    let told = ["bucksaw_store_damaged ", "bucksaw_ingest_segments{state=\"damaged\"} "];
-    let is_some = |line: &str| told.iter().any(|name| line.strip_prefix(name).is_some_and(|value| value != "0"));
+    let reply = ["bucksaw_store_damaged ", "bucksaw_ingest_segments{state=\"damaged\"} "];
+    let is_some = |line: &str| reply.iter().any(|name| line.strip_prefix(name).is_some_and(|value| value != "0"));
     Ok(text.lines().any(is_some))
 }
 
-/// Whether metrics report notes of idempotency keys that cannot be read.
+/// Whether metrics report damaged idempotency keys.
 pub(crate) fn metrics_report_key_damage(at: SocketAddr) -> io::Result<bool> {
     let answer = get(at, "/metrics", ASK_MAX)?;
     let text = String::from_utf8_lossy(&answer.body).into_owned();
@@ -95,21 +95,21 @@ pub(crate) fn metrics_report_key_damage(at: SocketAddr) -> io::Result<bool> {
     Ok(lines.any(|line| line.strip_prefix("bucksaw_ingest_damaged_keys ").is_some_and(|value| value != "0")))
 }
 
-/// What `bucksaw status` prints.
+/// The output of `bucksaw status`.
 pub(crate) fn status(program: &Path, at: SocketAddr) -> anyhow::Result<String> {
-    let (_, said) = run(program, &["status", "--addr", &url(at)])?;
-    Ok(said)
+    let (_, text) = run(program, &["status", "--addr", &url(at)])?;
+    Ok(text)
 }
 
-/// What `bucksaw verify` prints, and whether it calls the directory sound.
+/// The output of `bucksaw verify`, and whether it found no damage.
 pub(crate) fn verify(program: &Path, dir: &Path) -> anyhow::Result<(bool, String)> {
-    let dir = dir.to_str().context("an odd directory")?;
-    let (code, said) = run(program, &["verify", dir])?;
-    Ok((code == Some(0), said))
+    let dir = dir.to_str().context("the directory name is not UTF-8")?;
+    let (code, text) = run(program, &["verify", dir])?;
+    Ok((code == Some(0), text))
 }
 
 fn run(program: &Path, arguments: &[&str]) -> anyhow::Result<(Option<i32>, String)> {
     let output = Command::new(program).args(arguments).env_clear().stdin(Stdio::null()).output()?;
-    let said = [output.stdout, output.stderr].concat();
-    Ok((output.status.code(), String::from_utf8_lossy(&said).into_owned()))
+    let text = [output.stdout, output.stderr].concat();
+    Ok((output.status.code(), String::from_utf8_lossy(&text).into_owned()))
 }

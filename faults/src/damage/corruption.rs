@@ -1,35 +1,35 @@
-//! One change to the bytes of a file.
+//! Corruptions: one change to the bytes of a file.
 
 use std::fmt;
 
 use crate::random::Random;
 
-/// What a disk gives or loses at once.
+/// The unit in which a disk loses data.
 const PAGE: usize = 4_096;
 
-/// Pages that are lost together, at most: one could be rebuilt.
+/// Maximum number of adjacent pages lost. Parity rebuilds a single page.
 const PAGES_MAX: usize = 3;
 
-/// The end of a file is what most depends on: half of the changes of bits and ends are there.
+/// The end of a file matters most: half of the bit flips and truncations are there.
 const END: usize = 256;
 
-/// A change.
+/// A corruption.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Corruption {
-    /// One bit is another.
+    /// One bit is flipped.
     Bit { at: usize, bit: u8 },
-    /// One byte is another.
+    /// One byte is replaced.
     Byte { at: usize, xor: u8 },
-    /// The file ends here.
+    /// The file is truncated here.
     Truncate { at: usize },
-    /// A page reads as zeros.
+    /// A page is zeroed.
     Zero { at: usize },
-    /// Some pages have the bytes of something else.
+    /// Some pages contain other bytes.
     Garbage { at: usize, pages: usize, seed: u64 },
 }
 
 impl Corruption {
-    /// A change of a file that is not empty; it is one.
+    /// A random corruption of a file that is not empty. It changes at least one byte.
     pub(crate) fn random(random: &mut Random, bytes: &[u8]) -> Self {
         loop {
             let near = if random.one_in(2) { bytes.len().min(END) } else { bytes.len() };
@@ -78,9 +78,9 @@ impl fmt::Display for Corruption {
         match self {
             Self::Bit { at, bit } => write!(f, "bit {bit} of byte {at} flipped"),
             Self::Byte { at, xor } => write!(f, "byte {at} changed by {xor:#04x}"),
-            Self::Truncate { at } => write!(f, "cut at byte {at}"),
-            Self::Zero { at } => write!(f, "zeros from byte {at} on"),
-            Self::Garbage { at, pages, .. } => write!(f, "{pages} pages of garbage from byte {at} on"),
+            Self::Truncate { at } => write!(f, "truncated at byte {at}"),
+            Self::Zero { at } => write!(f, "zeroed from byte {at}"),
+            Self::Garbage { at, pages, .. } => write!(f, "{pages} pages of garbage from byte {at}"),
         }
     }
 }

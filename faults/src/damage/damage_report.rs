@@ -1,33 +1,33 @@
-//! What came of damaged directories.
+//! The outcomes of damage trials.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What became of the records of one directory. The worst of two starts counts.
+/// The outcome for the records of a directory. The worst of two starts counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum DamageOutcome {
-    /// All were answered.
+    /// All records were answered.
     Whole,
-    /// All were answered, and answers say that some may be missing.
+    /// All records were answered, and answers were marked partial.
     PossiblyPartial,
-    /// An open queue segment was cut at its end, as a crash does.
+    /// An active queue segment was cut at its end, as by a crash.
     TornTail,
-    /// Some are missing, and everything says so.
+    /// Records are missing, and everything reports it.
     LossReported,
-    /// The node does not start.
+    /// The node did not start.
     Refused,
 }
 
-/// The names of the fates, in their order, as the table has them.
-const OUTCOME_NAMES: [&str; 5] = ["whole", "doubted", "torn", "told", "refused"];
+/// The names of the outcomes in the table, in order.
+const OUTCOME_NAMES: [&str; 5] = ["intact", "partial", "torn", "reported", "refused"];
 
-/// One directory.
+/// A trial.
 #[derive(Debug)]
 pub(crate) struct TrialResult {
     pub(crate) outcome: DamageOutcome,
-    /// `verify` told of the damage before the node was started.
+    /// `verify` reported the damage before the node was started.
     pub(crate) is_verified: bool,
-    /// What must not be.
+    /// Violations.
     pub(crate) failures: Vec<String>,
 }
 
@@ -39,21 +39,21 @@ impl TrialResult {
     }
 }
 
-/// Directories of one kind of file.
+/// Trials with one kind of file.
 #[derive(Clone, Debug, Default)]
 struct FileKindTotals {
     fates: [usize; OUTCOME_NAMES.len()],
     verified: usize,
-    wrong: usize,
+    failure: usize,
 }
 
-/// What came of all.
+/// The report of all trials.
 #[derive(Clone, Debug, Default)]
 pub struct DamageReport {
     rows: BTreeMap<String, FileKindTotals>,
-    /// What was wrong, with the file and its damage.
+    /// Violations, with the file and the corruption.
     pub problems: Vec<String>,
-    /// Losses that something did not tell of.
+    /// Losses that something did not report.
     pub silent: usize,
 }
 
@@ -62,18 +62,18 @@ impl DamageReport {
         let row = self.rows.entry(kind.to_owned()).or_default();
         row.fates[trial.outcome as usize] += 1;
         row.verified += usize::from(trial.is_verified);
-        row.wrong += usize::from(!trial.failures.is_empty());
-        self.silent += usize::from(trial.failures.iter().any(|wrong| wrong.contains("SILENT")));
-        self.problems.extend(trial.failures.iter().map(|wrong| format!("{name}: {wrong}")));
+        row.failure += usize::from(!trial.failures.is_empty());
+        self.silent += usize::from(trial.failures.iter().any(|failure| failure.contains("SILENT")));
+        self.problems.extend(trial.failures.iter().map(|failure| format!("{name}: {failure}")));
     }
 
-    /// How many directories were damaged.
+    /// The number of damaged directories.
     #[must_use]
     pub fn rounds(&self) -> usize {
         self.rows.values().map(|row| row.fates.iter().sum::<usize>()).sum()
     }
 
-    /// In how many records were missing, and everything said so.
+    /// The number of directories with missing records, all reported.
     #[must_use]
     pub fn losses_reported(&self) -> usize {
         self.rows.values().map(|row| row.fates[DamageOutcome::LossReported as usize]).sum()
@@ -82,20 +82,20 @@ impl DamageReport {
 
 impl fmt::Display for DamageReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "| file | rounds | {} | seen by verify | wrong |", OUTCOME_NAMES.join(" | "))?;
+        writeln!(f, "| file | rounds | {} | seen by verify | failure |", OUTCOME_NAMES.join(" | "))?;
         writeln!(f, "| --- | {} |", vec!["---:"; OUTCOME_NAMES.len() + 3].join(" | "))?;
         for (kind, row) in &self.rows {
             let fates: Vec<String> = row.fates.iter().map(usize::to_string).collect();
             let rounds: usize = row.fates.iter().sum();
-            writeln!(f, "| `{kind}` | {rounds} | {} | {} | {} |", fates.join(" | "), row.verified, row.wrong)?;
+            writeln!(f, "| `{kind}` | {rounds} | {} | {} | {} |", fates.join(" | "), row.verified, row.failure)?;
         }
         for problem in &self.problems {
             writeln!(f, "{problem}")?;
         }
-        let (rounds, told, silent) = (self.rounds(), self.losses_reported(), self.silent);
+        let (rounds, reported, silent) = (self.rounds(), self.losses_reported(), self.silent);
         writeln!(
             f,
-            "{rounds} damaged directories, {told} with a reported loss, {silent} with a silent loss, {} wrong",
+            "{rounds} damaged directories, {reported} with a reported loss, {silent} with a silent loss, {} problems",
             self.problems.len()
         )
     }

@@ -1,7 +1,7 @@
-//! Data directories to be damaged, made by nodes that then were killed.
+//! Data directories to damage, made by nodes that were then killed.
 //!
-//! Together they have every kind of file that a node keeps: queue segments of each promise that are open, closed and
-//! committed, store segments packed in each way, also in the trash, files of idempotency keys, and the small files.
+//! Together they contain every kind of file of a node: active, pending and committed queue segments of each
+//! durability, stored segments with each encoding and in the trash, files of idempotency keys, and the small files.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,39 +17,39 @@ use crate::cleanup_guard::CleanupGuard;
 use crate::http::call;
 use crate::standalone::{CLUSTER, StandaloneNode};
 
-/// How long a directory may take to come to be what it should.
+/// The maximum time until a directory has the intended state.
 const MAKE_MAX: Duration = Duration::from_secs(30);
 
-/// How long a client waits for a promise that this cluster cannot keep: too few stores are there.
+/// Client timeout for a durability that the cluster cannot reach for lack of stores.
 const UNACKED_WAIT: Duration = Duration::from_millis(500);
 
 /// Arguments of all nodes.
 const COMMON_ARGUMENTS: [&str; 4] = ["--retention-age", "none", "--log-level", "info"];
 
-/// A directory, and what a node says that is started on it.
+/// A fixture, and the answers of a node started on it.
 #[derive(Debug)]
 pub(crate) struct DataDirFixture {
     pub(crate) name: &'static str,
     pub(crate) dir: PathBuf,
-    /// What the node is started with.
+    /// Arguments of the node.
     pub(crate) arguments: Vec<&'static str>,
-    /// What is stored.
+    /// The stored lines.
     pub(crate) lines: BTreeSet<String>,
-    /// Every answer is partial, for another node is down.
+    /// Every answer is partial, because another node is down.
     pub(crate) is_partial: bool,
 }
 
-/// Makes them all.
+/// Makes all fixtures.
 ///
 /// # Errors
-/// When a node does not start, or does not do what it should.
+/// A node does not start or does not reach the intended state.
 pub(crate) fn make_all(
     program: &Path,
     home: &Path,
     net: [u8; 2],
-    minder: &CleanupGuard,
+    cleanup: &CleanupGuard,
 ) -> anyhow::Result<Vec<DataDirFixture>> {
-    let maker = FixtureBuilder { program, home, ip: Ipv4Addr::new(127, net[0], net[1], 11), minder };
+    let maker = FixtureBuilder { program, home, ip: Ipv4Addr::new(127, net[0], net[1], 11), cleanup };
     Ok(vec![maker.waiting()?, maker.half_merged()?, maker.stored()?, maker.trashed()?, maker.without_peers(net)?])
 }
 
@@ -57,7 +57,7 @@ struct FixtureBuilder<'a> {
     program: &'a Path,
     home: &'a Path,
     ip: Ipv4Addr,
-    minder: &'a CleanupGuard,
+    cleanup: &'a CleanupGuard,
 }
 
 impl FixtureBuilder<'_> {
@@ -66,66 +66,66 @@ impl FixtureBuilder<'_> {
             self.program,
             self.home.join(name),
             self.ip,
-            self.minder,
+            self.cleanup,
             &[&COMMON_ARGUMENTS[..], arguments].concat(),
         )
     }
 
-    /// Asks the finished directory what it has, on a copy.
+    /// Records the answers of a node on a copy of the directory.
     fn finish(&self, name: &'static str, arguments: &[&'static str]) -> anyhow::Result<DataDirFixture> {
         let arguments = [&COMMON_ARGUMENTS[..], arguments].concat();
         let copy = self.home.join("copy");
         copy_directory(&self.home.join(name), &copy)?;
-        let mut node = StandaloneNode::new(self.program, copy.clone(), self.ip, self.minder, &arguments);
+        let mut node = StandaloneNode::new(self.program, copy.clone(), self.ip, self.cleanup, &arguments);
         node.start_ready()?;
-        let asked = AnswerSet::fetch(node.http(), &[0, 1, 2])?;
+        let answers = AnswerSet::fetch(node.http(), &[0, 1, 2])?;
         node.kill();
         fs::remove_dir_all(&copy)?;
-        ensure!(asked.counts.iter().all(|told| told.count == asked.lines.len() as u64), "{name}: {asked:?}");
+        ensure!(answers.counts.iter().all(|answer| answer.count == answers.lines.len() as u64), "{name}: {answers:?}");
         let dir = self.home.join(name);
         Ok(DataDirFixture {
             name,
             dir,
             arguments,
-            lines: asked.lines.into_iter().collect(),
-            is_partial: asked.is_partial,
+            lines: answers.lines.into_iter().collect(),
+            is_partial: answers.is_partial,
         })
     }
 
-    /// Queue segments that no store takes, for there are too few.
+    /// Queue segments that no store fetches, for lack of stores.
     fn waiting(&self) -> anyhow::Result<DataDirFixture> {
         let arguments = ["--replication-factor", "2", "--segment-max-age", "1h", "--segment-max-bytes", "24K"];
         let mut node = self.node("waiting", &arguments);
         node.start_ready()?;
-        for (at, promise) in (0..).zip(["fast", "durable", "bulk"]) {
+        for (at, durability) in (0..).zip(["fast", "durable", "bulk"]) {
             for batch in 0..6 {
-                post(&node, promise, "waiting", at * 1_000 + batch * 60, 60, 0)?;
+                post(&node, durability, "waiting", at * 1_000 + batch * 60, 60, 0)?;
             }
         }
         node.kill();
-        let stock = self.finish("waiting", &arguments)?;
-        ensure!(stock.lines.len() == 3 * 6 * 60, "{} lines wait", stock.lines.len());
-        Ok(stock)
+        let fixture = self.finish("waiting", &arguments)?;
+        ensure!(fixture.lines.len() == 3 * 6 * 60, "{} lines are pending", fixture.lines.len());
+        Ok(fixture)
     }
 
-    /// A node that was killed while a store takes from its queue: both have files, some with the same records.
+    /// A node killed while its store fetches from its queue: both tiers have files, some with the same records.
     fn half_merged(&self) -> anyhow::Result<DataDirFixture> {
         let arguments = ["--segment-max-age", "1h", "--segment-max-bytes", "24K", "--store-segment-bytes", "64K"];
         let mut node = self.node("moving", &arguments);
         node.start_ready()?;
         for batch in 0..20 {
-            let promise = ["fast", "durable", "bulk"][batch as usize % 3];
-            post(&node, promise, "moving", batch * 60, 60, 0)?;
+            let durability = ["fast", "durable", "bulk"][batch as usize % 3];
+            post(&node, durability, "moving", batch * 60, 60, 0)?;
         }
         until("the store takes from the queue", || Ok(count_files(&node.dir.join("store"), "seg")? > 0))?;
-        for (at, promise) in (0..).zip(["fast", "durable"]) {
-            post(&node, promise, "moving", 5_000 + at * 60, 60, 0)?;
+        for (at, durability) in (0..).zip(["fast", "durable"]) {
+            post(&node, durability, "moving", 5_000 + at * 60, 60, 0)?;
         }
         node.kill();
         self.finish("moving", &arguments)
     }
 
-    /// store segments alone, packed in each way.
+    /// Stored segments only, with each encoding.
     fn stored(&self) -> anyhow::Result<DataDirFixture> {
         let base = ["--segment-max-age", "100ms", "--store-segment-bytes", "64K"];
         let codecs = [["--store-codec", "columns"], ["--store-codec", "zstd"], ["--store-codec", "none"]];
@@ -144,7 +144,7 @@ impl FixtureBuilder<'_> {
         self.finish("stored", &base)
     }
 
-    /// Segments that retention has put into the trash.
+    /// Segments that retention moved to the trash.
     fn trashed(&self) -> anyhow::Result<DataDirFixture> {
         let arguments = ["--segment-max-age", "100ms", "--store-segment-bytes", "64K", "--retention-bytes", "60K"];
         let arguments = [&arguments[..], &["--trash-age", "1d"]].concat();
@@ -162,7 +162,7 @@ impl FixtureBuilder<'_> {
         self.finish("trashed", &["--trash-age", "1d"])
     }
 
-    /// What a store has taken is in the queue for a while yet, and would be found there.
+    /// Segments that a store fetched stay in the queue for a while.
     fn empty_queue(&self, name: &str) -> anyhow::Result<()> {
         for entry in fs::read_dir(self.home.join(name).join("queue"))? {
             let path = entry?.path();
@@ -173,14 +173,14 @@ impl FixtureBuilder<'_> {
         Ok(())
     }
 
-    /// A node that knew another one, which is down with records that it alone has.
+    /// A node that knows another, which is down and alone holds some records.
     fn without_peers(&self, net: [u8; 2]) -> anyhow::Result<DataDirFixture> {
         let arguments = ["--replication-factor", "3", "--segment-max-age", "100ms"];
         let mut node = self.node("widowed", &arguments);
         let join = format!("{}:{CLUSTER}", self.ip);
         let other = Ipv4Addr::new(127, net[0], net[1], 12);
         let mut other =
-            StandaloneNode::new(self.program, self.home.join("other"), other, self.minder, &COMMON_ARGUMENTS);
+            StandaloneNode::new(self.program, self.home.join("other"), other, self.cleanup, &COMMON_ARGUMENTS);
         other.arguments.extend(["--replication-factor".into(), "3".into(), "--join".into(), join]);
         node.start_ready()?;
         other.start_ready()?;
@@ -197,13 +197,18 @@ impl FixtureBuilder<'_> {
         let is_kept = |path: PathBuf| Ok(fs::read_to_string(path).is_ok_and(|text| text.contains("\"gone\"")));
         until("the list of nodes says so", || is_kept(node.dir.join("members.json")))?;
         node.kill();
-        let stock = self.finish("widowed", &arguments)?;
-        ensure!(stock.is_partial && stock.lines.len() == 50, "{} lines, {}", stock.lines.len(), stock.is_partial);
-        Ok(stock)
+        let fixture = self.finish("widowed", &arguments)?;
+        ensure!(
+            fixture.is_partial && fixture.lines.len() == 50,
+            "{} lines, {}",
+            fixture.lines.len(),
+            fixture.is_partial
+        );
+        Ok(fixture)
     }
 }
 
-/// Copies a directory with everything in it.
+/// Copies a directory recursively.
 pub(super) fn copy_directory(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
@@ -218,13 +223,13 @@ pub(super) fn copy_directory(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Sends lines that say where they belong, and are all different.
-fn post(node: &StandaloneNode, promise: &str, name: &str, first: u64, count: u64, hour: u64) -> anyhow::Result<()> {
+/// Sends distinct lines that name their fixture.
+fn post(node: &StandaloneNode, durability: &str, name: &str, first: u64, count: u64, hour: u64) -> anyhow::Result<()> {
     let mut body = String::new();
     for number in first..first + count {
         let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let line = format!(
-            "{name} {promise} {number}: GET /items/{} took {} ms at 10.0.{}.{} with {mixed:016x}",
+            "{name} {durability} {number}: GET /items/{} took {} ms at 10.0.{}.{} with {mixed:016x}",
             number % 97,
             mixed % 1_000,
             mixed % 250,
@@ -236,12 +241,12 @@ fn post(node: &StandaloneNode, promise: &str, name: &str, first: u64, count: u64
         }
     }
     let kind = if hour == 0 { "text/plain" } else { "application/x-ndjson" };
-    // It carries no time, so what a retry gets rests on what the node remembers of it.
-    let key = format!("{name} {promise} {first}");
+    // The key carries no time, so a retry gets the same ids only while the node remembers it.
+    let key = format!("{name} {durability} {first}");
     let headers: &[_] = &[("Content-Type", kind), ("Idempotency-Key", &key)];
-    let in_vain = promise == "bulk" && hour == 0 && name == "waiting";
+    let in_vain = durability == "bulk" && hour == 0 && name == "waiting";
     let patience = if in_vain { UNACKED_WAIT } else { MAKE_MAX };
-    let target = format!("/api/v1/ingest?durability={promise}");
+    let target = format!("/api/v1/ingest?durability={durability}");
     match call(node.http(), "POST", &target, headers, body.as_bytes(), patience) {
         Ok(answer) if answer.status == 200 => Ok(()),
         Ok(answer) => bail!("{}: {}", answer.status, String::from_utf8_lossy(&answer.body)),
@@ -262,7 +267,7 @@ fn count_files(dir: &Path, extension: &str) -> std::io::Result<usize> {
 fn until(what: &str, mut is_so: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
     let until = Instant::now() + MAKE_MAX;
     while !is_so()? {
-        ensure!(Instant::now() < until, "waited {MAKE_MAX:?} in vain: {what}");
+        ensure!(Instant::now() < until, "timeout after {MAKE_MAX:?}: {what}");
         thread::sleep(Duration::from_millis(20));
     }
     Ok(())

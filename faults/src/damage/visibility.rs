@@ -1,22 +1,24 @@
-//! Whether the damage of a file can be seen in the file.
+//! Whether damage can be detected from the damaged file alone.
 //!
-//! | file | seen |
+//! | file | detectable |
 //! | --- | --- |
-//! | `node`, `members` and `clock`, each with its backup, store segments, those in the trash, closed queue segments | always |
-//! | `queue/*.keys` | but for a cut, which is what a crash leaves |
-//! | `addresses.json`, `queue/boot` | where it is no such file any more: they have no checksum, for another digit costs no record |
-//! | `queue/*.active` | what a crash may leave is not; losses are asserted by themselves |
-//! | `queue/*.committed` | stores have the records; not all of it is |
+//! | `node`, `members` and `clock`, each with its backup, stored segments, those in the trash, pending queue segments
+//! | always |
+//! | `queue/*.keys` | except a truncation, which a crash also leaves |
+//! | `addresses.json`, `queue/boot` | if the syntax is invalid: they have no checksum, because a wrong digit loses no
+//! record |
+//! | `queue/*.active` | except what a crash may leave; losses are checked separately |
+//! | `queue/*.committed` | not all of it: stores have the records |
 
 use std::collections::BTreeMap;
 
 /// Files of idempotency keys.
 pub(super) const KEYS: &str = "queue/*.keys";
 
-/// Bytes of a file of keys before the first that costs something.
+/// Bytes of a key file before the first whose damage matters.
 const KEYS_HEADER: usize = 8;
 
-/// Whether `verify` has to name a file of this kind whose bytes are these now.
+/// Whether `verify` must name a file of this kind with these bytes.
 pub(crate) fn is_visible(kind: &str, is_cut: bool, bytes: &[u8]) -> bool {
     match kind {
         "node.json" | "node.backup" | "members.json" | "members.backup" => true,
@@ -28,12 +30,12 @@ pub(crate) fn is_visible(kind: &str, is_cut: bool, bytes: &[u8]) -> bool {
     }
 }
 
-/// Whether a file of keys differs from what it was in its header and nowhere else.
+/// Whether a key file differs from the original only in its header.
 pub(crate) fn is_header_alone(bytes: &[u8], before: &[u8]) -> bool {
     bytes.get(KEYS_HEADER..) == before.get(KEYS_HEADER..)
 }
 
-/// Whether these bytes are hexadecimal digits and a line end, or the beginning of that.
+/// Whether the bytes are hexadecimal digits and a line end, or a prefix of that.
 fn is_boot(bytes: &[u8]) -> bool {
     let (digits, end) = bytes.split_at(bytes.len().min(32));
     let is_digit = |byte: &u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte);

@@ -1,4 +1,4 @@
-//! Who writes while nodes are killed.
+//! Writers of the kill test.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -21,16 +21,16 @@ use crate::load::key;
 use crate::random::Random;
 use crate::standalone::StandaloneNode;
 
-/// Between two batches: a hundred lines a second and writer are load enough, and few enough to compare all of them.
+/// The pause between batches. About a hundred lines per second and writer are enough load, and can all be compared.
 const PAUSE: Duration = Duration::from_millis(30);
 
-/// Lines of a batch, at most.
+/// Maximum lines of a batch.
 const BATCH_MAX: usize = 6;
 
-/// How long a batch may wait for its answer.
+/// The timeout of a batch.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How long a forwarder may take to ship the rest.
+/// The maximum time in which a forwarder ships its remaining lines.
 const SHIP_MAX: Duration = Duration::from_secs(180);
 
 /// Ends the writers.
@@ -47,15 +47,15 @@ impl WriterStop {
     }
 }
 
-/// How a writer brings its lines to nodes.
+/// How a writer sends lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IngestPath {
-    /// `bucksaw forward` with this promise, which comes back by itself when the node does.
+    /// `bucksaw forward` with this durability, which reconnects by itself.
     Forward(&'static str),
-    /// Lines over TCP. Nothing is acknowledged: what was found once must stay.
+    /// Lines over TCP, never acknowledged. A line that was found must stay.
     Tcp(&'static str),
-    /// Batches over HTTP with this promise. With a key that carries its time a batch is sent to one node after the other until
-    /// it is acknowledged; without, one that was not answered may or may not be there.
+    /// Batches over HTTP with this durability. A batch with a key that carries its time is sent to the nodes in turn
+    /// until it is acknowledged. A batch without a key that was not answered may or may not be stored.
     Http { durability: &'static str, is_keyed: bool },
 }
 
@@ -74,23 +74,23 @@ impl IngestPath {
 
     pub(super) fn name(self) -> String {
         match self {
-            Self::Forward(promise) => format!("forward{promise}"),
-            Self::Tcp(promise) => format!("tcp{promise}"),
-            Self::Http { durability: promise, is_keyed } => {
-                format!("http{promise}{}", if is_keyed { "keyed" } else { "" })
+            Self::Forward(durability) => format!("forward{durability}"),
+            Self::Tcp(durability) => format!("tcp{durability}"),
+            Self::Http { durability, is_keyed } => {
+                format!("http{durability}{}", if is_keyed { "keyed" } else { "" })
             }
         }
     }
 
     pub(super) fn address(self, node: &StandaloneNode) -> SocketAddr {
         match self {
-            Self::Forward(promise) | Self::Tcp(promise) => node.lines(promise),
+            Self::Forward(durability) | Self::Tcp(durability) => node.lines(durability),
             Self::Http { .. } => node.http(),
         }
     }
 }
 
-/// A writer that runs.
+/// A running writer.
 #[derive(Debug)]
 pub(super) struct KillWriter {
     pub(super) ledger: Arc<Ledger>,
@@ -105,7 +105,7 @@ impl KillWriter {
         way: IngestPath,
         bucksaw: &Path,
         home: &Path,
-        minder: &CleanupGuard,
+        cleanup: &CleanupGuard,
         ledger: Arc<Ledger>,
         to: Vec<SocketAddr>,
         seed: u64,
@@ -114,14 +114,14 @@ impl KillWriter {
         let (own, stop, mut random) = (Arc::clone(&ledger), Arc::clone(stop), Random::new(seed));
         let mut child = None;
         let thread = match way {
-            IngestPath::Forward(promise) => {
+            IngestPath::Forward(durability) => {
                 let mut command = Command::new(bucksaw);
-                command.args(["forward", "--durability", promise, "--label", &format!("writer={}", ledger.name())]);
+                command.args(["forward", "--durability", durability, "--label", &format!("writer={}", ledger.name())]);
                 command.args(to.iter().flat_map(|at| ["--to".to_owned(), at.to_string()]));
                 let log = File::create(home.join(format!("{}.log", ledger.name())))?;
                 command.env_clear().process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log);
                 let mut forward = command.spawn().with_context(|| format!("cannot start {}", bucksaw.display()))?;
-                minder.register_undo(&format!("kill -9 -{}", forward.id()));
+                cleanup.register_undo(&format!("kill -9 -{}", forward.id()));
                 let mut input = forward.stdin.take().context("no pipe")?;
                 child = Some(forward);
                 thread::spawn(move || {
@@ -137,8 +137,8 @@ impl KillWriter {
                 lines(&own, &to, &mut random, &stop);
                 Ok(())
             }),
-            IngestPath::Http { durability: promise, is_keyed } => {
-                let target = format!("/api/v1/ingest?durability={promise}&label=writer={}", ledger.name());
+            IngestPath::Http { durability, is_keyed } => {
+                let target = format!("/api/v1/ingest?durability={durability}&label=writer={}", ledger.name());
                 thread::spawn(move || {
                     while !stop.is_set() {
                         let numbers = own.next(1 + random.below(BATCH_MAX));
@@ -152,12 +152,12 @@ impl KillWriter {
         Ok(Self { ledger, path: way, thread: Some(thread), child })
     }
 
-    /// Whether it may stand still while a node is up: what is asked for needs more stores than one.
+    /// Whether the writer may stall while a node is up, because its durability needs several stores.
     pub(super) fn waits_for_others(&self) -> bool {
         matches!(self.path, IngestPath::Http { durability: "bulk", .. })
     }
 
-    /// Waits until it has ended; it was told to. A forwarder says by its end that everything is acknowledged.
+    /// Waits for the end of a stopped writer. A forwarder exits once everything is acknowledged.
     pub(super) fn finish(&mut self) -> anyhow::Result<()> {
         let name = self.ledger.name().to_owned();
         if let Some(thread) = self.thread.take() {
@@ -185,14 +185,15 @@ impl KillWriter {
 impl Drop for KillWriter {
     fn drop(&mut self) {
         if let Some(mut child) = self.child.take() {
-            // One that has ended needs no killing.
+            // Fails if it has ended.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 }
 
-/// Writes lines to one node after the other, to the next when a connection ends. What was on its way then may be there.
+/// Writes lines to the nodes in turn, changing nodes when a connection ends. Lines in transit may or may not be
+/// stored.
 fn lines(ledger: &Ledger, to: &[SocketAddr], random: &mut Random, stop: &WriterStop) {
     let connect = |at: &SocketAddr| {
         let stream = TcpStream::connect_timeout(at, Duration::from_secs(1)).ok()?;
@@ -210,7 +211,7 @@ fn lines(ledger: &Ledger, to: &[SocketAddr], random: &mut Random, stop: &WriterS
         while !stop.is_set() {
             let numbers = ledger.next(1 + random.below(BATCH_MAX));
             let text = ledger.text(numbers.clone());
-            // Nothing is said to a client of lines, so nothing has to be there until it was found.
+            // TCP lines are not acknowledged, so a line need not be stored before it was found.
             ledger.abandon(numbers);
             if stream.write_all(&text).is_err() {
                 break;
@@ -220,7 +221,7 @@ fn lines(ledger: &Ledger, to: &[SocketAddr], random: &mut Random, stop: &WriterS
     }
 }
 
-/// Sends a batch; takes it for acknowledged only after a 200. One with a key is sent until then.
+/// Sends a batch; only status 200 acknowledges it. A batch with a key is repeated until then.
 fn post(ledger: &Ledger, to: &[SocketAddr], target: &str, is_keyed: bool, numbers: Range<u64>) -> anyhow::Result<()> {
     let body = ledger.text(numbers.clone());
     let key = key(ledger.name(), numbers.start);
@@ -232,7 +233,7 @@ fn post(ledger: &Ledger, to: &[SocketAddr], target: &str, is_keyed: bool, number
                 ledger.acknowledge(numbers);
                 return Ok(());
             }
-            // A node that is about to stop, or has more to do than others, says so.
+            // A node that stops or is overloaded refuses.
             Ok(answer) if answer.status == 503 || answer.status == 429 => {}
             Ok(answer) => bail!("{}: {}", answer.status, String::from_utf8_lossy(&answer.body)),
             Err(_) => {}

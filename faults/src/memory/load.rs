@@ -1,4 +1,4 @@
-//! What takes memory, all at the same time.
+//! The load of a memory run: all clients that take memory, at once.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -14,18 +14,18 @@ use flate2::{Compression, write::GzEncoder};
 
 use crate::http::{self, call};
 
-/// Text that is sent again and again.
+/// Text that is sent repeatedly.
 const CORPUS_BYTES: u64 = 32 << 20;
 
-/// Text of an HTTP batch, and what a gzip bomb unpacks to.
+/// Bytes of an HTTP batch, and of an unpacked gzip bomb.
 const BATCH_BYTES: usize = 2 << 20;
 const BOMB_BYTES: usize = 1 << 30;
 
-/// The greatest record that nodes take, with its LF, and how many of them there are in a batch.
+/// The maximum record that nodes accept, with its LF, and the number of such records in a batch.
 const RECORD_BYTES: usize = 1 << 20;
 const RECORDS: usize = 8;
 
-/// How long an answer may take to begin or go on.
+/// The read timeout of an answer.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Clients of each kind.
@@ -37,10 +37,10 @@ const FOLLOWERS: usize = 8;
 const STALLED: usize = 6;
 const CONTEXTS: usize = 6;
 
-/// Every so many of the records of the greatest size are of control characters: as JSON, six times as long.
+/// One in this many of the largest records consists of control characters, which JSON makes six times as long.
 const CONTROLS_EVERY: usize = 4;
 
-/// Questions, asked without a pause, each by a client of its own.
+/// Queries, each repeated without pause by its own client.
 const QUERIES: [&str; 8] = [
     "count?q=",
     "count?q=%2F%28%3Fi%29%28%5Ba-z%5D%7B20%7D%29%7B20%7D%2F",
@@ -52,9 +52,9 @@ const QUERIES: [&str; 8] = [
     "fields?q=",
 ];
 
-/// Lines as a fleet writes them.
+/// Lines of a fleet.
 pub(super) struct LoadCorpus {
-    /// Of about [`BATCH_BYTES`] each, with the number of their lines.
+    /// Batches of about [`BATCH_BYTES`], with their numbers of lines.
     batches: Vec<(Vec<u8>, u64)>,
     bomb: Vec<u8>,
 }
@@ -69,7 +69,7 @@ impl LoadCorpus {
             .context("cannot generate lines")?;
         let mut text = Vec::new();
         child.stdout.take().context("no pipe")?.take(CORPUS_BYTES).read_to_end(&mut text)?;
-        // It would write for ever.
+        // The program would write forever.
         let _ = child.kill();
         child.wait()?;
         let mut batches = Vec::new();
@@ -95,14 +95,14 @@ impl LoadCorpus {
     }
 }
 
-/// What the clients saw.
+/// Counts of all clients.
 #[derive(Default)]
 pub(super) struct LoadCounts {
-    /// Of each writer, the records that were acknowledged.
+    /// Acknowledged records by writer.
     pub(super) writers: Vec<(String, u64)>,
-    /// Answers that were read to their end.
+    /// Answers that were read completely.
     pub(super) answers: u64,
-    /// Calls that were told to come again.
+    /// Calls that were refused with a later retry.
     pub(super) refused: u64,
     /// Bombs that were refused.
     pub(super) bombs: u64,
@@ -117,14 +117,14 @@ struct LoadState {
     writers: Mutex<Vec<(String, u64)>>,
 }
 
-/// Clients at work.
+/// Running clients.
 pub(super) struct MemoryLoad {
     shared: Arc<LoadState>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl MemoryLoad {
-    /// Starts all clients, spread over the nodes' addresses for HTTP and for lines.
+    /// Starts all clients, distributed over the addresses of the nodes.
     pub(super) fn start(
         corpus: &Arc<LoadCorpus>,
         nodes: Vec<(SocketAddr, SocketAddr)>,
@@ -191,7 +191,7 @@ impl MemoryLoad {
         self.threads.push(thread::spawn(move || work(&shared)));
     }
 
-    /// One whose records are counted at the end.
+    /// Starts a client whose records are counted at the end.
     fn writer(&mut self, name: String, work: impl FnOnce(&LoadState, &str) -> u64 + Send + 'static) {
         self.client(move |shared| {
             let acknowledged = work(shared, &name);
@@ -206,7 +206,7 @@ impl MemoryLoad {
     /// Waits until all clients have ended.
     pub(super) fn finish(self) -> LoadCounts {
         for thread in self.threads {
-            // A client that failed is one that acknowledged nothing.
+            // A client that panicked has acknowledged nothing.
             let _ = thread.join();
         }
         let shared = &self.shared;
@@ -223,7 +223,7 @@ impl LoadState {
     }
 }
 
-/// Sends batches with keys, each until it is acknowledged. Returns how many records were.
+/// Sends batches with keys, each until it is acknowledged. Returns the number of acknowledged records.
 fn post(
     shared: &LoadState,
     at: SocketAddr,
@@ -246,7 +246,7 @@ fn post(
         if packed {
             headers.push(("Content-Encoding", "gzip"));
         }
-        // One that was sent has to be settled, also at the end: else it is not known whether it is there.
+        // A batch that was sent is repeated even after the stop: otherwise it is unknown whether it is stored.
         let until = Instant::now() + REQUEST_TIMEOUT * 2;
         loop {
             match call(at, "POST", &target, &headers, &body, REQUEST_TIMEOUT) {
@@ -268,18 +268,18 @@ fn post(
 
 fn gzip(text: &[u8]) -> Vec<u8> {
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
-    // Into memory, which does not fail.
+    // Writing to memory does not fail.
     let _ = packed.write_all(text);
     packed.finish().unwrap_or_default()
 }
 
-/// Records of the greatest size, hardly alike, and some of control characters.
+/// Records of the maximum size with little in common, some of control characters.
 fn large_records(turn: usize) -> (Vec<u8>, u64) {
     let mut state = turn as u64 + 1;
     let mut text = Vec::with_capacity(RECORDS * RECORD_BYTES);
     for record in 0..RECORDS {
         let first = if record % CONTROLS_EVERY == 0 { 1 } else { b'a' };
-        // A tab and a line end would be shorter in JSON, or a record's end.
+        // A tab has a shorter escape in JSON, and an LF ends the record.
         let letters = if first == 1 { 8 } else { 26 };
         while text.len() % RECORD_BYTES != RECORD_BYTES - 1 {
             state ^= state << 13;
@@ -292,7 +292,7 @@ fn large_records(turn: usize) -> (Vec<u8>, u64) {
     (text, RECORDS as u64)
 }
 
-/// Short records that state their own times, over three seconds and in no order.
+/// Short records with event times, spread over three seconds and unordered.
 fn stated_times(turn: usize) -> (Vec<u8>, u64) {
     let (mut text, now) = (String::new(), millis());
     let records = 20_000_u64;
@@ -303,7 +303,7 @@ fn stated_times(turn: usize) -> (Vec<u8>, u64) {
     (text.into_bytes(), records)
 }
 
-/// Writes lines into a socket as fast as it takes them. Returns how many, when the node has read all of them.
+/// Writes lines to a socket as fast as it accepts them. Returns their number once the node has read all.
 fn stream(shared: &LoadState, at: SocketAddr, name: &str, corpus: &LoadCorpus) -> u64 {
     let Ok(mut socket) = TcpStream::connect(at) else { return 0 };
     if socket.write_all(format!("#labels writer={name}\n").as_bytes()).is_err() {
@@ -320,7 +320,7 @@ fn stream(shared: &LoadState, at: SocketAddr, name: &str, corpus: &LoadCorpus) -
         }
         sent += lines;
     }
-    // The node closes its side when it has read everything.
+    // The node closes its side after reading everything.
     let _ = socket.shutdown(std::net::Shutdown::Write);
     let _ = socket.set_read_timeout(Some(REQUEST_TIMEOUT));
     let _ = drain(&mut socket);
@@ -349,7 +349,7 @@ fn send_request(at: SocketAddr, target: &str) -> io::Result<TcpStream> {
     Ok(socket)
 }
 
-/// Reads to the end, and returns how many bytes there were.
+/// Reads to the end, and returns the number of bytes.
 fn drain(source: &mut impl io::Read) -> io::Result<u64> {
     io::copy(source, &mut io::sink())
 }
@@ -390,13 +390,13 @@ fn follow(shared: &LoadState, at: SocketAddr) {
     }
 }
 
-/// Asks for the newest of the records of the greatest size and for those around it, again and again. Every other client reads
-/// nothing of the answer for a while.
+/// Repeatedly requests the newest of the largest records and then its context. Every other client delays reading the
+/// context.
 fn context(shared: &LoadState, at: SocketAddr, reads: bool) {
     while !shared.stopped() {
         let newest = "/api/v1/query?q=writer%3Dlarge0&limit=1&order=desc";
         let found = call(at, "GET", newest, &[], b"", REQUEST_TIMEOUT).ok().filter(|answer| answer.status == 200);
-        // `{"id":"…"` is how an object begins.
+        // An object starts with `{"id":"…"`.
         let id = found.and_then(|answer| Some(str::from_utf8(answer.body.get(7..33)?).ok()?.to_owned()));
         match id {
             Some(id) if reads => query_once(shared, at, &format!("context?before=20&after=20&id={id}")),
@@ -406,7 +406,7 @@ fn context(shared: &LoadState, at: SocketAddr, reads: bool) {
     }
 }
 
-/// Asks for everything and reads nothing.
+/// Requests everything and reads nothing.
 fn stall_loop(shared: &LoadState, at: SocketAddr) {
     while !shared.stopped() {
         stall_once(shared, at, "query?q=");
@@ -422,7 +422,7 @@ fn stall_once(shared: &LoadState, at: SocketAddr, question: &str) {
     drop(socket);
 }
 
-/// Holds an unfinished line in each connection, which grows to the greatest length.
+/// Holds an unfinished line in each connection, which grows to the maximum length.
 fn hold_connections(shared: &LoadState, at: &[SocketAddr]) {
     let mut sockets: Vec<TcpStream> = at.iter().filter_map(|at| TcpStream::connect(at).ok()).collect();
     let piece = vec![b'h'; 16 << 10];
@@ -432,7 +432,7 @@ fn hold_connections(shared: &LoadState, at: &[SocketAddr]) {
     }
     while !shared.stopped() {
         for socket in &mut sockets {
-            // What the node does not take now it takes later.
+            // Bytes that the node does not accept now are sent later.
             let _ = socket.write(&piece);
         }
         thread::sleep(Duration::from_millis(50));
