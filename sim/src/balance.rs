@@ -61,7 +61,8 @@ impl BalanceTest {
         settings.queue.segment_bytes_max = 128 << 10;
         settings.store.segment_bytes = 1 << 20;
         settings.store.block_bytes = 64 << 10;
-        settings.balance.busy_bytes_per_second = BUSY_BYTES_PER_SECOND_MIN * load_control::rebalancer::BUSY_FRACTION;
+        settings.load_control.busy_bytes_per_second =
+            BUSY_BYTES_PER_SECOND_MIN * load_control::rebalancer::BUSY_FRACTION;
         let machine =
             |(number, name): (usize, &String)| Machine::new(world.add_host(name), number, BOTH, settings.clone());
         let machines = names.iter().enumerate().map(machine).collect();

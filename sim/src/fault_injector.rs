@@ -9,7 +9,7 @@ use bucksaw_record::Id;
 
 use crate::file_damage::{FileDamager, InjectedDamage};
 use crate::ledger::RecordLedger;
-use crate::machine::{DIR, Machine, StopOutcome};
+use crate::machine::{DIR, Machine};
 use crate::rng::SeededRng;
 use crate::scenario::Scenario;
 use crate::sim_cluster::SimCluster;
@@ -152,7 +152,7 @@ impl<'a> SimFaultInjector<'a> {
             let all_up = fleet.machines.iter().all(|machine| machine.cannot_start || machine.is_steady());
             if all_up {
                 self.rolling.pop();
-                with_machine(fleet, at, |machine| machine.stop(false));
+                with_machine(fleet, at, |machine| machine.stop());
             }
         }
     }
@@ -162,11 +162,11 @@ impl<'a> SimFaultInjector<'a> {
         let Some(machine) = fleet.machines.get_mut(at) else { return };
         // What was set aside would be lost with the disk.
         let is_aside = machine.node().is_some_and(|node| !node.queue.damaged_file_names().is_empty());
-        let Some(stopped) = machine.take_stop_outcome() else { return };
-        if self.leaving.remove(&at) && !is_aside && stopped != StopOutcome::NotDrained {
+        let Some(outcome) = machine.take_stop_outcome() else { return };
+        if self.leaving.remove(&at) && !is_aside && outcome.drained {
             // Nothing that it took in is lost with its disk.
             self.ledger.remove_damage(at);
-            machine.retire(stopped == StopOutcome::Drained);
+            machine.retire(outcome.leave_acknowledged);
             return;
         }
         self.down.push((now + self.rng.duration(Duration::from_millis(100), Duration::from_secs(3)), at));
@@ -195,7 +195,7 @@ impl<'a> SimFaultInjector<'a> {
             17 => self.damage_stored_segment(fleet),
             18 => (0..fleet.machines.len()).for_each(|at| self.cut_power(fleet, at)),
             19 => self.rolling = (0..fleet.machines.len()).collect(),
-            20 => with_machine(fleet, at, |machine| machine.stop(false)),
+            20 => with_machine(fleet, at, |machine| machine.stop()),
             21 => self.leave(fleet),
             DESTROY | 23 => self.destroy(fleet),
             LOSE_DISK | 26 => self.lose_disk(fleet),
@@ -375,7 +375,7 @@ impl<'a> SimFaultInjector<'a> {
         if fleet.machines.get(at).is_some_and(Machine::is_steady) {
             self.leaver = None;
             self.leaving.insert(at);
-            with_machine(fleet, at, |machine| machine.stop(true));
+            with_machine(fleet, at, |machine| machine.stop());
         }
     }
 

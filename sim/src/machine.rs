@@ -1,19 +1,14 @@
 //! One machine of a simulated fleet: a node of the world with a real Bucksaw node on it, while it is up.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
 
-use bucksaw_cluster::{self as cluster, Cluster, Facts, Router};
-use bucksaw_env::sim::PowerCutLoss;
-use bucksaw_env::{run_blocking, sim};
-use bucksaw_ingest::{self as ingest, Queue};
-use bucksaw_node::{Node, NodeTasks, Roles};
-use bucksaw_query::{self as query, Engine, GossipPeers, QueryPeers, QueryServer, ScanPool, Scatter};
+use bucksaw_env::sim::{self, PowerCutLoss};
+use bucksaw_node::{Config, Environment, Metrics, Node, NodeTasks, Roles, StopOutcome};
+use bucksaw_query::{ScanPool, Scatter};
 use bucksaw_record::{Id, Millis, Producer};
+#[cfg(test)]
 use bucksaw_store::repair::Repair;
-use bucksaw_store::{self as store, PeerTimeouts, SegmentStore};
 use prometheus_client::registry::Registry;
 
 use crate::append::{self, AppendBehavior};
@@ -24,12 +19,6 @@ use crate::settings::NodeSettings;
 
 /// The data directory.
 pub(crate) const DIR: &str = "/data";
-
-/// How long a node that stops in good order gives what is left in its queue to stores.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
-
-/// How long a node that stops waits for what it is doing.
-const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A machine, up or not.
 #[derive(Debug)]
@@ -63,41 +52,14 @@ pub(crate) struct Machine {
 #[derive(Debug)]
 struct RunningMachine {
     node: Node,
-    scatter: Arc<Scatter>,
-    /// Not there while it stops in good order.
-    parts: Option<NodeTasks>,
-    stopping: Arc<AtomicU8>,
+    /// `None` while the node stops.
+    tasks: Option<NodeTasks>,
+    /// Set when an orderly stop has ended.
+    outcome: Arc<OnceLock<StopOutcome>>,
 }
 
-/// No fleet has more; the numbers of nodes that come later in the life of one machine are so far apart.
+/// More than the machines of a run. The node ids of one machine differ by this.
 const NODES_MAX: u64 = 100;
-
-/// Hands what answers find to be in too few stores to the walker that restores it, as the program does.
-#[derive(Debug)]
-struct RepairHintForwarder(Arc<Repair>);
-
-impl query::RepairHints for RepairHintForwarder {
-    fn on_under_replicated(&self, low: Id, high: Id) {
-        self.0.hint(low.time(), high.time());
-    }
-}
-
-/// How far a stop in good order is.
-const STOPPING: u8 = 0;
-const DRAINED: u8 = 1;
-const NOT_DRAINED: u8 = 2;
-const LEAVE_NOT_ACKNOWLEDGED: u8 = 3;
-
-/// How a stop in good order ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StopOutcome {
-    /// Nothing was left in the queue.
-    Drained,
-    /// Something was.
-    NotDrained,
-    /// Nothing was, and nobody heard the goodbye.
-    LeaveNotAcknowledged,
-}
 
 impl Machine {
     pub(crate) fn new(host: sim::Host, number: usize, roles: Roles, settings: NodeSettings) -> Self {
@@ -131,20 +93,20 @@ impl Machine {
         self.running.as_ref().map(|running| &running.node)
     }
 
-    /// Whom one asks who asks this node, while it is up.
+    /// Answers queries to this node, while it is up.
     pub(crate) fn scatter(&self) -> Option<&Arc<Scatter>> {
-        self.running.as_ref().map(|running| &running.scatter)
+        self.node().map(|node| &node.scatter)
     }
 
-    /// What restores copies there, while it is up and a store.
+    /// Repair of this node, while it is up and a store.
     #[cfg(test)]
     pub(crate) fn repair(&self) -> Option<&Arc<Repair>> {
-        self.running.as_ref().and_then(|running| running.parts.as_ref()?.repair())
+        self.node()?.repair.as_ref()
     }
 
-    /// Whether it is up and not about to go.
+    /// Whether it is up and does not stop.
     pub(crate) fn is_steady(&self) -> bool {
-        self.running.as_ref().is_some_and(|running| running.parts.is_some())
+        self.running.as_ref().is_some_and(|running| running.tasks.is_some())
     }
 
     /// Starts it, when it is not up. A node that cannot open its files stays down, and is to be started again.
@@ -182,8 +144,6 @@ impl Machine {
     fn open(&self) -> Option<RunningMachine> {
         let (mut env, tasks, net) = (self.host.env(), self.host.tasks(), self.version.net(&self.host));
         env.fs = files::inject(self.settings.bug, env.fs);
-        let mut registry = Registry::default();
-        let metrics = ingest::Metrics::new(&mut registry);
         let dir = Path::new(DIR);
         if self.settings.bug == Some(InjectedBug::TornFileRemoved) {
             files::remove_torn(&*env.fs, &dir.join("queue"));
@@ -194,66 +154,36 @@ impl Machine {
         if self.settings.bug == Some(InjectedBug::SealNotChecked) {
             files::forget_seals(&*env.fs, &dir.join("queue"));
         }
-        let (queue, _) = Queue::open(env.clone(), &dir.join("queue"), self.settings.queue.clone(), metrics).ok()?;
-        let metrics = store::Metrics::new(&mut registry);
-        let store = SegmentStore::open(env.clone(), &dir.join("store"), self.settings.store.clone(), metrics).ok()?;
-        store.reconcile(&queue);
-        let mut config = cluster::Config::new(dir.to_owned());
-        config.join.clone_from(&self.settings.join);
-        config.version = self.version.protocol();
-        let facts = Facts { roles: self.roles, ..Facts::new(self.id) };
-        let metrics = cluster::Metrics::new(&mut registry);
-        let (given, router) = (env.clone(), Router::new());
-        let cluster =
-            Cluster::start(config, given, Arc::clone(&tasks), Arc::clone(&net), facts, router, metrics).ok()?;
-        let node = Node {
-            env,
-            tasks,
-            net,
-            id: self.id,
-            roles: self.roles,
-            queue: Arc::new(queue),
-            store: Arc::new(store),
-            cluster,
-            patience: PeerTimeouts::default(),
-            balance: self.settings.balance,
-        };
-        node.register_calls();
+        let environment = Environment { env, tasks, net, pool: ScanPool::inline() };
+        let node = Node::open(self.config(), environment, Metrics::new(&mut Registry::default())).ok()?;
         node.cluster.update_facts(|facts| facts.formats = self.version.formats());
+        let tasks = node.start();
         if self.roles.ingest {
-            let promises = AppendBehavior::new(self.settings.bug, self.data_losses);
-            append::register_calls(&node, promises);
+            append::register_calls(&node, AppendBehavior::new(self.settings.bug, self.data_losses));
         }
-        if let Some(bug) = self.settings.bug {
-            calls::inject(bug, &node);
-        }
-        let parts = NodeTasks::start(node.clone());
-        if let (Some(InjectedBug::RepairPassSkipped), Some(repair)) = (self.settings.bug, parts.repair()) {
-            calls::skip_repair_passes(&node, repair);
-        }
-        let scatter = self.build_scatter(&node, parts.repair(), query::Metrics::new(&mut registry));
-        Some(RunningMachine { node, scatter, parts: Some(parts), stopping: Arc::default() })
+        let node = self.inject_bug(node);
+        Some(RunningMachine { node, tasks: Some(tasks), outcome: Arc::default() })
     }
 
-    /// Lets the node be asked, by people and by other nodes.
-    fn build_scatter(&self, node: &Node, repair: Option<&Arc<Repair>>, metrics: query::Metrics) -> Arc<Scatter> {
-        let (queue, store) = (Arc::clone(&node.queue), Arc::clone(&node.store));
-        let engine =
-            Engine::new(queue, store, ScanPool::inline(), node.env.clone(), self.settings.query.clone(), metrics);
-        let planted = self.settings.bug;
-        let copies = self.settings.copies;
-        let gossiped = GossipPeers::new(Arc::clone(&node.cluster), Arc::clone(&node.env.clock), copies);
+    fn config(&self) -> Config {
+        let (settings, mut config) = (&self.settings, Config::new(self.id, self.roles, DIR.into()));
         let own = format!("{}:{}", self.host.name(), self.host.address().port());
-        let joins =
-            self.settings.join.iter().any(|host| *host != own) && planted != Some(InjectedBug::NewNodeAssumesAlone);
-        let gossiped = if joins { gossiped.with_join_targets() } else { gossiped };
-        let peers: Arc<dyn QueryPeers> = peers::inject(planted, gossiped, &node.tasks);
-        let repair = repair.filter(|_| !planted.is_some_and(InjectedBug::is_repaired));
-        let restore =
-            repair.map(|repair| Arc::new(RepairHintForwarder(Arc::clone(repair))) as Arc<dyn query::RepairHints>);
-        let serving = QueryServer::new(Arc::new(engine), Arc::clone(&node.tasks), peers);
-        serving.register(&node.cluster.router());
-        Scatter::new(serving, query::ReplyTimeouts::default(), restore)
+        config.has_other_seeds =
+            settings.bug != Some(InjectedBug::NewNodeAssumesAlone) && settings.join.iter().any(|seed| *seed != own);
+        config.queue = settings.queue.clone();
+        config.store = settings.store.clone();
+        config.query = settings.query.clone();
+        config.load_control = settings.load_control;
+        config.cluster.join.clone_from(&settings.join);
+        config.cluster.version = self.version.protocol();
+        config
+    }
+
+    /// Replaces what the bug changes in a node that has just started.
+    fn inject_bug(&self, node: Node) -> Node {
+        let Some(bug) = self.settings.bug else { return node };
+        calls::inject(bug, &node);
+        peers::inject(bug, node)
     }
 
     /// The process is killed.
@@ -326,38 +256,22 @@ impl Machine {
         }
     }
 
-    /// Begins to stop it in good order; when it `leaves` the others are told of it.
-    pub(crate) fn stop(&mut self, leaves: bool) {
+    /// Starts an orderly stop.
+    pub(crate) fn stop(&mut self) {
         let Some(running) = &mut self.running else { return };
-        let Some(parts) = running.parts.take() else { return };
-        let (node, stopping) = (running.node.clone(), Arc::clone(&running.stopping));
+        let Some(tasks) = running.tasks.take() else { return };
+        let (node, outcome) = (running.node.clone(), Arc::clone(&running.outcome));
         self.host.spawn(async move {
             node.cluster.update_facts(|facts| facts.draining = true);
-            let queue = Arc::clone(&node.queue);
-            run_blocking(&node.tasks, move || queue.close()).await;
-            parts.drain(DRAIN_TIMEOUT).await;
-            let is_drained = node.queue.uncommitted_segments().is_empty();
-            parts.stop(STOP_TIMEOUT).await;
-            let stopped = match is_drained {
-                false => NOT_DRAINED,
-                true if leaves && !node.cluster.leave().await => LEAVE_NOT_ACKNOWLEDGED,
-                true => DRAINED,
-            };
-            stopping.store(stopped, Ordering::Relaxed);
+            let _ = outcome.set(tasks.stop().await);
         });
     }
 
-    /// Ends the process of a node that has stopped in good order.
+    /// Ends the process of a node that has stopped.
     pub(crate) fn take_stop_outcome(&mut self) -> Option<StopOutcome> {
-        let running = self.running.as_ref().filter(|running| running.parts.is_none())?;
-        let stopped = match running.stopping.load(Ordering::Relaxed) {
-            STOPPING => return None,
-            DRAINED => StopOutcome::Drained,
-            LEAVE_NOT_ACKNOWLEDGED => StopOutcome::LeaveNotAcknowledged,
-            _ => StopOutcome::NotDrained,
-        };
+        let outcome = *self.running.as_ref()?.outcome.get()?;
         self.host.kill();
         self.running = None;
-        Some(stopped)
+        Some(outcome)
     }
 }

@@ -17,12 +17,10 @@ const NEVER: Duration = Duration::from_secs(365 * 24 * 3_600);
 #[derive(Clone, Debug)]
 pub(crate) struct NodeSettings {
     pub(crate) join: Vec<String>,
-    /// The replication factor that people were promised.
-    pub(crate) copies: usize,
     pub(crate) queue: ingest::Config,
     pub(crate) store: store::Config,
     pub(crate) query: query::Config,
-    pub(crate) balance: load_control::Config,
+    pub(crate) load_control: load_control::Config,
     /// What is wrong with them on purpose.
     pub(crate) bug: Option<InjectedBug>,
     /// Draws the version that each start is of; the present one when there is none.
@@ -64,11 +62,10 @@ impl NodeSettings {
         }
         Self {
             join,
-            copies,
             queue,
             store,
             query: query::Config::default(),
-            balance: load_control::Config::default(),
+            load_control: load_control::Config::default(),
             bug,
             version_seed: None,
         }

@@ -17,7 +17,7 @@ use bucksaw_record::{Expr, Id, Millis, Producer};
 use crate::append::{APPEND, AppendReply, AppendRequest};
 use crate::check;
 use crate::ledger::{RecordLedger, SentStatus};
-use crate::machine::{Machine, StopOutcome};
+use crate::machine::Machine;
 use crate::program_version::ProgramVersion;
 use crate::settings::NodeSettings;
 use crate::sim_cluster::SimCluster;
@@ -73,7 +73,7 @@ impl UpgradeTest {
 
     /// Stops a machine in good order and starts it as another version.
     fn restart_as(&mut self, at: usize, edition: ProgramVersion) {
-        self.fleet.machines[at].stop(true);
+        self.fleet.machines[at].stop();
         let until = self.world.now() + STOP_TIME_MAX;
         let stopped = loop {
             if let Some(stopped) = self.fleet.machines[at].take_stop_outcome() {
@@ -82,7 +82,7 @@ impl UpgradeTest {
             assert!(self.world.now() < until, "n{at} does not stop");
             self.run_for(1);
         };
-        if stopped == StopOutcome::Drained {
+        if stopped.drained && stopped.leave_acknowledged {
             // Those that are left answer for all.
             self.query_all();
         }

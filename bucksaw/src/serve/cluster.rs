@@ -1,4 +1,4 @@
-//! The node's place among others: its network, and what it tells of itself.
+//! The network between nodes.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -6,10 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use bucksaw_cluster::{Clients, Facts, Roles};
+use bucksaw_cluster::Clients;
 use bucksaw_env::{Env, Net, real};
-use bucksaw_record::Id;
-use bucksaw_store::repair::Repair;
 use tokio::net::lookup_host;
 use tokio::time::timeout;
 use tracing::warn;
@@ -98,30 +96,13 @@ pub(super) async fn has_other_seeds(hosts: &[HostPort], reached_at: Option<Socke
     false
 }
 
-/// What others are told of this node from the beginning.
-pub(super) fn initial_facts(
-    node: Id,
-    roles: Roles,
-    addresses: &BTreeMap<String, String>,
-    reached_at: Option<SocketAddr>,
-) -> Facts {
-    // Who listens everywhere is reached where other nodes reach it.
+/// The addresses that other nodes name to clients.
+pub(super) fn clients(addresses: &BTreeMap<String, String>, cluster_address: Option<SocketAddr>) -> Clients {
     let address = |name: &str| {
         let bound: SocketAddr = addresses.get(name)?.parse().ok()?;
-        let ip = reached_at.map(|at| at.ip()).filter(|_| bound.ip().is_unspecified()).unwrap_or(bound.ip());
+        // A listener on all interfaces is reached at the address of the cluster listener.
+        let ip = cluster_address.map(|at| at.ip()).filter(|_| bound.ip().is_unspecified()).unwrap_or(bound.ip());
         Some(SocketAddr::new(ip, bound.port()).to_string())
     };
-    let clients =
-        Clients { http: address("http"), fast: address("fast"), durable: address("durable"), bulk: address("bulk") };
-    Facts { roles, clients, ..Facts::new(node) }
-}
-
-/// Hands what answers find to be in too few stores to the walker that restores it.
-#[derive(Debug)]
-pub(super) struct ReadRepair(pub(super) Arc<Repair>);
-
-impl bucksaw_query::RepairHints for ReadRepair {
-    fn on_under_replicated(&self, low: Id, high: Id) {
-        self.0.hint(low.time(), high.time());
-    }
+    Clients { http: address("http"), fast: address("fast"), durable: address("durable"), bulk: address("bulk") }
 }

@@ -1,13 +1,19 @@
-//! The listeners: bound before anything else is begun, so that a port in use is told at once.
+//! The listeners for clients. They are bound before anything is opened, so that a port in use is reported at once.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use anyhow::Context as _;
+use bucksaw_api::App;
 use bucksaw_cluster::Roles;
+use bucksaw_ingest::Durability;
+use bucksaw_sources::Intake;
 use tokio::net::{TcpListener, TcpSocket, lookup_host};
-use tokio::runtime::Runtime;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tracing::warn;
+
+use super::runtimes::Runtimes;
 
 use crate::args::ServeArgs;
 use crate::values::{HostPort, ListenAddress};
@@ -24,11 +30,11 @@ pub(super) struct Listeners {
 }
 
 impl Listeners {
-    /// Binds each on the runtime that will serve it. A node that takes no records in has none for them.
-    pub(super) fn bind(args: &ServeArgs, roles: Roles, net: &Runtime, http: &Runtime) -> anyhow::Result<Self> {
-        let records = |flag, listen| if roles.ingest { net.block_on(bind(flag, listen)) } else { Ok(None) };
+    /// Binds each on the runtime that serves it. A node without the ingest role has none for records.
+    pub(super) fn bind(args: &ServeArgs, roles: Roles, runtimes: &Runtimes) -> anyhow::Result<Self> {
+        let records = |flag, listen| if roles.ingest { runtimes.net.block_on(bind(flag, listen)) } else { Ok(None) };
         Ok(Self {
-            http: http.block_on(bind("--listen", &args.listen))?,
+            http: runtimes.http.block_on(bind("--listen", &args.listen))?,
             fast: records("--listen-fast", &args.listen_fast)?,
             durable: records("--listen-durable", &args.listen_durable)?,
             bulk: records("--listen-bulk", &args.listen_bulk)?,
@@ -42,6 +48,28 @@ impl Listeners {
             Some((name.to_owned(), listener.as_ref()?.local_addr().ok()?.to_string()))
         };
         all.into_iter().filter_map(address).collect()
+    }
+
+    /// Serves until `stopping`.
+    pub(super) fn serve(
+        self,
+        runtimes: &Runtimes,
+        intake: &Intake,
+        app: &App,
+        stopping: &watch::Receiver<bool>,
+    ) -> Vec<JoinHandle<()>> {
+        let records =
+            [(Durability::Fast, self.fast), (Durability::Durable, self.durable), (Durability::Bulk, self.bulk)];
+        let records = records.into_iter().filter_map(|(durability, listener)| Some((durability, listener?)));
+        let mut servers: Vec<JoinHandle<()>> = records
+            .map(|(durability, listener)| {
+                runtimes.net.spawn(bucksaw_sources::serve(listener, durability, intake.clone(), stopping.clone()))
+            })
+            .collect();
+        servers.extend(
+            self.http.map(|listener| runtimes.http.spawn(bucksaw_api::serve(listener, app.clone(), stopping.clone()))),
+        );
+        servers
     }
 }
 

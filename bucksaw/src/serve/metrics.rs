@@ -8,24 +8,21 @@ use prometheus_client::registry::Registry;
 
 use super::memory;
 
-/// What each part of the node counts with.
+/// The metrics of each crate.
 pub(super) struct Metrics {
-    pub(super) queue: bucksaw_ingest::Metrics,
-    pub(super) store: bucksaw_store::Metrics,
-    pub(super) query: bucksaw_query::Metrics,
+    pub(super) node: bucksaw_node::Metrics,
     pub(super) sources: bucksaw_sources::Metrics,
     pub(super) api: bucksaw_api::Metrics,
-    pub(super) cluster: bucksaw_cluster::Metrics,
     pub(super) memory: MemoryMetrics,
 }
 
-/// Memory of the process.
+/// Memory metrics of the process.
 pub(super) struct MemoryMetrics {
-    /// What it may use.
+    /// The memory limit.
     pub(super) limit_bytes: Gauge,
 }
 
-/// Looks at the memory in use when metrics are asked for.
+/// Measures the memory in use at each scrape.
 #[derive(Debug)]
 struct MemoryUsedCollector;
 
@@ -49,17 +46,14 @@ impl MemoryMetrics {
 }
 
 impl Metrics {
-    /// Registers everything.
+    /// Registers the metrics of all crates.
     pub(super) fn new() -> (Self, Registry) {
         let mut registry = Registry::with_prefix("bucksaw");
         registry.register("build", "The program and its version", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
         let metrics = Self {
-            queue: bucksaw_ingest::Metrics::new(&mut registry),
-            store: bucksaw_store::Metrics::new(&mut registry),
-            query: bucksaw_query::Metrics::new(&mut registry),
+            node: bucksaw_node::Metrics::new(&mut registry),
             sources: bucksaw_sources::Metrics::new(&mut registry),
             api: bucksaw_api::Metrics::new(&mut registry),
-            cluster: bucksaw_cluster::Metrics::new(&mut registry),
             memory: MemoryMetrics::new(&mut registry),
         };
         (metrics, registry)

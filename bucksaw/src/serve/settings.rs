@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use anyhow::bail;
 use bucksaw_cluster::Roles;
+use bucksaw_env::Env;
 use bucksaw_segment::Codec;
 
+use super::data_dir::DataDir;
 use super::descriptors::{self, DescriptorShares};
 use super::disk::DiskSizes;
 use super::memory::MemoryPlan;
@@ -37,7 +39,29 @@ pub(super) fn roles(args: &ServeArgs) -> Roles {
     Roles { ingest: args.roles.contains(&Role::Ingest), store: args.roles.contains(&Role::Store) }
 }
 
-pub(super) fn cluster(args: &ServeArgs, data_dir: &Path) -> bucksaw_cluster::Config {
+/// Settings of the node itself, without the addresses of its listeners.
+pub(super) fn node(
+    args: &ServeArgs,
+    plan: &MemoryPlan,
+    env: &Env,
+    data_dir: &DataDir,
+    descriptor_limit: usize,
+) -> bucksaw_node::Config {
+    let (path, sizes) = (data_dir.path(), DiskSizes::of(env, data_dir.path()));
+    bucksaw_node::Config {
+        queue: queue(args, plan, sizes, descriptor_limit),
+        store: store(args, plan, sizes),
+        query: query(args, plan),
+        cluster: cluster(args, path),
+        load_control: bucksaw_node::load_control::Config {
+            busy_bytes_per_second: args.busy_bytes_per_second.0,
+            ..bucksaw_node::load_control::Config::default()
+        },
+        ..bucksaw_node::Config::new(data_dir.node(), roles(args), path.to_owned())
+    }
+}
+
+fn cluster(args: &ServeArgs, data_dir: &Path) -> bucksaw_cluster::Config {
     bucksaw_cluster::Config {
         join: args.join.iter().map(ToString::to_string).collect(),
         remember_for: args.retention_age.0.unwrap_or(REMEMBER_MAX),
@@ -45,19 +69,7 @@ pub(super) fn cluster(args: &ServeArgs, data_dir: &Path) -> bucksaw_cluster::Con
     }
 }
 
-pub(super) fn balance(args: &ServeArgs) -> bucksaw_node::load_control::Config {
-    bucksaw_node::load_control::Config {
-        busy_bytes_per_second: args.busy_bytes_per_second.0,
-        ..bucksaw_node::load_control::Config::default()
-    }
-}
-
-pub(super) fn queue(
-    args: &ServeArgs,
-    plan: &MemoryPlan,
-    sizes: DiskSizes,
-    descriptor_limit: usize,
-) -> bucksaw_ingest::Config {
+fn queue(args: &ServeArgs, plan: &MemoryPlan, sizes: DiskSizes, descriptor_limit: usize) -> bucksaw_ingest::Config {
     bucksaw_ingest::Config {
         segment_bytes_max: args.segment_max_bytes.0.min(plan.queue_segment).min(sizes.queue_segment),
         unsynced_bytes_max: plan.unsynced,
@@ -76,7 +88,7 @@ fn free_bytes_min(args: &ServeArgs, sizes: DiskSizes) -> u64 {
     args.min_free_bytes.map_or(sizes.reserve, |bytes| bytes.0)
 }
 
-pub(super) fn store(args: &ServeArgs, plan: &MemoryPlan, sizes: DiskSizes) -> bucksaw_store::Config {
+fn store(args: &ServeArgs, plan: &MemoryPlan, sizes: DiskSizes) -> bucksaw_store::Config {
     let default = bucksaw_store::Config::default();
     let (codec_quick, codec_final) = match args.store_codec {
         StoreCodec::Columns => (default.codec_quick, default.codec_final),
@@ -108,7 +120,7 @@ fn segment_bytes(args: &ServeArgs) -> u64 {
     args.store_segment_bytes.0.min(limit.unwrap_or(u64::MAX))
 }
 
-pub(super) fn query(args: &ServeArgs, plan: &MemoryPlan) -> bucksaw_query::Config {
+fn query(args: &ServeArgs, plan: &MemoryPlan) -> bucksaw_query::Config {
     bucksaw_query::Config {
         result_bytes_max: args.query_memory_bytes.0.min(plan.unread_results),
         scan_bytes_max: plan.scans,

@@ -1,4 +1,4 @@
-//! What a node tells the others of itself.
+//! Publishes the facts of a node.
 
 use std::time::Duration;
 
@@ -9,27 +9,28 @@ use bucksaw_store::repair::Repair;
 use crate::load_control::LoadController;
 use crate::node::Node;
 
-/// How often it tells. The steps of [`Balance`] are seconds, so this is one.
+/// How often facts are published. The steps of [`LoadController`] are seconds, so this is one.
 pub(crate) const PUBLISH_PERIOD: Duration = Duration::from_secs(1);
 
-/// Tells how much a node has, and to do.
+/// Updates the local facts, and with them the load level.
 #[derive(Debug)]
 pub(crate) struct FactsPublisher(LoadController);
 
 impl FactsPublisher {
     pub(crate) fn new(node: &Node) -> Self {
-        Self(LoadController::new(node.balance))
+        Self(LoadController::new(node.load_control))
     }
 
-    /// Brings the facts up to date, a period after the last time.
-    pub(crate) fn publish(&mut self, node: &Node, repair: Option<&Repair>) {
-        // Where nothing is taken in there is nothing to be sent away.
+    /// Updates the facts; called once per [`PUBLISH_PERIOD`].
+    pub(crate) fn publish(&mut self, node: &Node) {
+        // Without the ingest role a node has no clients to redirect.
         let load = if node.roles.ingest { self.0.step(&node.queue, &node.cluster) } else { Load::default() };
         let (queue, stored) = (queue_summary(node), stored_summary(node));
         let free_bytes = node.queue.free_bytes();
+        let repair = node.repair.as_deref();
         let repair_pass_started = repair.and_then(Repair::last_pass_started_at);
-        let re_replicated =
-            retain_down(&node.cluster.members(), repair.map(Repair::re_replicated_fingerprints).unwrap_or_default());
+        let fingerprints = repair.map(Repair::re_replicated_fingerprints).unwrap_or_default();
+        let re_replicated = retain_departed(&node.cluster.members(), fingerprints);
         node.cluster.update_facts(|facts: &mut Facts| {
             facts.load = load;
             facts.queue = queue;
@@ -42,16 +43,16 @@ impl FactsPublisher {
     }
 }
 
-/// Of stores that were made good those that are as they were: the walker may be in the middle of a window, and not have seen
-/// yet that one is back.
-fn retain_down(members: &[Member], mut re_replicated: Vec<u64>) -> Vec<u64> {
-    let is_gone = |mark: u64| members.iter().any(|member| !member.is_live() && member.facts.fingerprint() == mark);
-    re_replicated.retain(|mark| is_gone(*mark));
-    re_replicated.truncate(RE_REPLICATED_MAX);
-    re_replicated
+/// The re-replicated stores that have not returned. Repair learns of a return only at its next time range.
+fn retain_departed(members: &[Member], mut fingerprints: Vec<u64>) -> Vec<u64> {
+    let has_departed =
+        |fingerprint: u64| members.iter().any(|member| !member.is_live() && member.facts.fingerprint() == fingerprint);
+    fingerprints.retain(|fingerprint| has_departed(*fingerprint));
+    fingerprints.truncate(RE_REPLICATED_MAX);
+    fingerprints
 }
 
-/// What no store has taken.
+/// The records that no store has yet.
 fn queue_summary(node: &Node) -> DataSummary {
     let segments = node.queue.uncommitted_segments();
     let reaches = segments.iter().map(|view| &view.reach).filter(|reach| !reach.is_empty());

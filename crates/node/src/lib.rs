@@ -1,23 +1,32 @@
-//! A node put together: what goes on in it as time goes by, and which calls of other nodes it answers.
+//! A node assembled: its files, its place in the cluster, its tasks and the calls that it answers.
+//!
+//! [`Node::open`] is the only place that assembles a node; the program, the simulator and the tests of clusters use it.
+//! [`Node::start`] starts the tasks:
 //!
 //! ```text
-//!   commit   syncs what waits for it, in groups                      (queue)
-//!   tick     closes old segments, removes committed ones             (queue)
-//!   pull     queues of all nodes ──► store, and copies on others     (store)
-//!   tidy     compaction, retention                                   (store)
-//!   restore  copies that are missing, from what is on the store      (store)
-//!   tell     what this node is, has and has to do ──► gossip         (cluster)
-//!            what clients are told when others have less to do       (queue)
-//!   watch    nodes that are gone lose what they had reserved         (cluster)
+//!   commit     syncs unsynced records in groups                        (queue)
+//!   tick       closes segments by age, removes committed ones          (queue)
+//!   pull       fetches from the queues of all nodes, replicates        (store)
+//!   maintain   compaction, retention                                   (store)
+//!   repair     re-replicates under-replicated records                  (store)
+//!   publish    facts of this node ──► gossip                           (cluster)
+//!              load level ──► redirects of clients                     (queue)
+//!   watch      releases the leases of departed nodes                   (cluster)
 //! ```
-//! The same code runs on a real machine and in a simulation: all that is not deterministic comes in through the environment. Who
-//! opens queue, store and cluster, and listens to clients, is whoever starts it.
+//! [`NodeTasks::stop`] stops a node in order. Everything nondeterministic comes from the [`Environment`], so the same code runs
+//! on a real machine and in the simulator.
+//!
+//! The crate opens no listeners for clients and holds no lock on the data directory; its caller does.
 
+mod calls;
+mod config;
 mod facts;
 pub mod load_control;
 mod node;
 mod node_tasks;
 mod peers;
 
-pub use node::{FORMATS, Node, Roles};
-pub use node_tasks::NodeTasks;
+pub use bucksaw_cluster::Roles;
+pub use config::{Config, Environment, Metrics};
+pub use node::{FORMATS, Node, OpenError};
+pub use node_tasks::{NodeTasks, StopOutcome};

@@ -1,107 +1,186 @@
-//! What a node is made of.
+//! An opened node.
 
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use bucksaw_cluster::{Cluster, Format, Formats};
-use bucksaw_env::{Body, Env, Net, Tasks};
+use bucksaw_cluster::{Cluster, Facts, Format, Formats, Roles, Router};
+use bucksaw_env::{Env, Net, Tasks};
 use bucksaw_ingest::Queue;
-use bucksaw_ingest::lease::{self, LeaseServer};
+use bucksaw_query::{Engine, GossipPeers, QueryServer, RepairHints, ReplyTimeouts, Scatter};
 use bucksaw_record::Id;
 use bucksaw_segment::{queue, stored};
-use bucksaw_store::repair::{HELD_IDS, HeldIdsServer, Repair};
-use bucksaw_store::{PUT, PeerTimeouts, Puller, ReplicationContext, SegmentReceiver, SegmentStore};
+use bucksaw_store::repair::Repair;
+use bucksaw_store::{PeerTimeouts, Puller, ReplicationContext, SegmentStore};
+use tracing::info;
 
+use crate::calls;
+use crate::config::{Config, Environment, Metrics};
 use crate::load_control;
+use crate::node_tasks::NodeTasks;
 use crate::peers::ClusterPeers;
 
-pub use bucksaw_cluster::Roles;
-
-/// The files that a node of this version takes and gives.
+/// The file formats that this version reads and writes.
 pub const FORMATS: Formats = Formats { queue: Format::new(queue::VERSION), stored: Format::new(stored::VERSION) };
 
-/// An opened node. Cheap to clone.
+/// A node with its files open. Cheap to clone.
+///
+/// It takes part in the cluster's gossip. It answers no calls and runs no tasks until [`Node::start`].
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Files, time, randomness.
+    /// Files, time and random numbers.
     pub env: Env,
-    /// Tasks and time.
+    /// Tasks and timers.
     pub tasks: Arc<dyn Tasks>,
-    /// Other nodes.
+    /// The network between nodes.
     pub net: Arc<dyn Net>,
-    /// Which node this is.
+    /// The node id.
     pub id: Id,
-    /// What it does.
+    /// The tiers that the node runs.
     pub roles: Roles,
-    /// What it has taken in.
+    /// The ingest tier.
     pub queue: Arc<Queue>,
-    /// What it keeps.
+    /// The store tier. A node without the role may have records from an earlier run.
     pub store: Arc<SegmentStore>,
-    /// Who else is there.
+    /// The membership.
     pub cluster: Arc<Cluster>,
-    /// How long other nodes are waited for.
-    pub patience: PeerTimeouts,
-    /// When it is busy.
-    pub balance: load_control::Config,
+    /// Answers queries from this node alone.
+    pub engine: Arc<Engine>,
+    /// Answers queries of other nodes.
+    pub query_server: Arc<QueryServer>,
+    /// Answers queries from all nodes.
+    pub scatter: Arc<Scatter>,
+    /// Re-replicates records; `None` without the store role.
+    pub repair: Option<Arc<Repair>>,
+    pub(crate) load_control: load_control::Config,
+}
+
+/// Why a node cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The queue or the store cannot be opened.
+    #[error(transparent)]
+    Files(#[from] bucksaw_segment::OpenError),
+    /// The membership cannot start.
+    #[error("cannot join the cluster")]
+    Cluster(#[source] io::Error),
 }
 
 impl Node {
-    /// Lets other nodes take from the queue, and bring to the store, and tells them which files they meet there.
-    pub fn register_calls(&self) {
-        self.cluster.update_facts(|facts| facts.formats = FORMATS);
-        let router = self.cluster.router();
-        let leases = LeaseServer::new(Arc::clone(&self.queue), Arc::clone(&self.tasks));
-        let call = leases.clone();
-        router.add(lease::WAIT, move |body: Body| answer_wait(call.clone(), body));
-        let call = leases.clone();
-        router.add(lease::FETCH, move |body: Body| answer_fetch(call.clone(), body));
-        router.add(lease::ACK, move |body: Body| answer_ack(leases.clone(), body));
-        if self.roles.store {
-            let receive = SegmentReceiver::new(self.replication_context());
-            router.add(PUT, move |body: Body| answer_put(receive.clone(), body));
-            let held = HeldIdsServer::new(self.replication_context());
-            router.add(HELD_IDS, move |body: Body| answer_ids(held.clone(), body));
+    /// Opens the queue and the store of a data directory, and starts to join the cluster.
+    ///
+    /// The caller holds the lock on the data directory. The queue opens before the store, and both are reconciled before
+    /// anything reads them, so that no record is duplicated or missing.
+    ///
+    /// # Errors
+    /// [`OpenError`]. Damage is not an error: damaged files are quarantined and reported.
+    pub fn open(config: Config, environment: Environment, metrics: Metrics) -> Result<Self, OpenError> {
+        let Environment { env, tasks, net, pool } = environment;
+        let (dir, replication_factor) = (config.cluster.data_dir.clone(), config.store.replication_factor);
+        let (queue, recovery) = Queue::open(env.clone(), &dir.join("queue"), config.queue, metrics.queue)?;
+        if recovery.segments > 0 || recovery.damaged > 0 {
+            info!(
+                segments = recovery.segments,
+                records = recovery.records,
+                torn_bytes = recovery.torn_bytes,
+                damaged = recovery.damaged,
+                "recovered queue segments"
+            );
         }
+        let store = SegmentStore::open(env.clone(), &dir.join("store"), config.store, metrics.store)?;
+        store.reconcile(&queue);
+        let (queue, store) = (Arc::new(queue), Arc::new(store));
+        let engine =
+            Engine::new(Arc::clone(&queue), Arc::clone(&store), pool, env.clone(), config.query, metrics.query);
+        let engine = Arc::new(engine);
+        let facts = Facts { roles: config.roles, clients: config.clients, formats: FORMATS, ..Facts::new(config.id) };
+        let (cluster_tasks, cluster_net) = (Arc::clone(&tasks), Arc::clone(&net));
+        let cluster = Cluster::start(
+            config.cluster,
+            env.clone(),
+            cluster_tasks,
+            cluster_net,
+            facts,
+            Router::new(),
+            metrics.cluster,
+        )
+        .map_err(OpenError::Cluster)?;
+        let peers = GossipPeers::new(Arc::clone(&cluster), Arc::clone(&env.clock), replication_factor);
+        let peers = if config.has_other_seeds { peers.with_join_targets() } else { peers };
+        let query_server = QueryServer::new(Arc::clone(&engine), Arc::clone(&tasks), Arc::new(peers));
+        let context = replication_context(config.id, &store, &cluster, &tasks, &net);
+        let repair = config.roles.store.then(|| Arc::new(Repair::new(context)));
+        let hints = repair.clone().map(|repair| Arc::new(ReadRepair(repair)) as Arc<dyn RepairHints>);
+        let scatter = Scatter::new(Arc::clone(&query_server), ReplyTimeouts::default(), hints);
+        let (id, roles, load_control) = (config.id, config.roles, config.load_control);
+        Ok(Self {
+            env,
+            tasks,
+            net,
+            id,
+            roles,
+            queue,
+            store,
+            cluster,
+            engine,
+            query_server,
+            scatter,
+            repair,
+            load_control,
+        })
     }
 
-    /// The store, and what links it to the others.
+    /// Waits a few seconds at most until the node is a member of its cluster.
+    ///
+    /// # Errors
+    /// The address of another live process with this node id. The caller must not start the node.
+    pub async fn wait_joined(&self) -> Result<(), SocketAddr> {
+        self.cluster.wait_joined().await
+    }
+
+    /// Answers the calls of other nodes and starts the tasks.
+    #[must_use]
+    pub fn start(&self) -> NodeTasks {
+        calls::register(self);
+        NodeTasks::start(self.clone())
+    }
+
+    /// The store with what it needs to exchange records with other stores.
     #[must_use]
     pub fn replication_context(&self) -> ReplicationContext {
-        ReplicationContext {
-            node: self.id,
-            store: Arc::clone(&self.store),
-            peers: Arc::new(ClusterPeers(Arc::clone(&self.cluster))),
-            tasks: Arc::clone(&self.tasks),
-            net: Arc::clone(&self.net),
-            timeouts: self.patience,
-        }
+        replication_context(self.id, &self.store, &self.cluster, &self.tasks, &self.net)
     }
 
     pub(crate) fn puller(&self) -> Puller {
-        // Also where nothing is taken in any more, something may be left.
+        // A node without the ingest role may have records in its queue from an earlier run.
         Puller::new(self.replication_context(), Some(Arc::clone(&self.queue)))
     }
+}
 
-    pub(crate) fn repair(&self) -> Repair {
-        Repair::new(self.replication_context())
+fn replication_context(
+    node: Id,
+    store: &Arc<SegmentStore>,
+    cluster: &Arc<Cluster>,
+    tasks: &Arc<dyn Tasks>,
+    net: &Arc<dyn Net>,
+) -> ReplicationContext {
+    ReplicationContext {
+        node,
+        store: Arc::clone(store),
+        peers: Arc::new(ClusterPeers(Arc::clone(cluster))),
+        tasks: Arc::clone(tasks),
+        net: Arc::clone(net),
+        timeouts: PeerTimeouts::default(),
     }
 }
 
-async fn answer_wait(leases: LeaseServer, body: Body) -> std::io::Result<Body> {
-    leases.wait(body).await
-}
+/// Passes the time ranges that a query found under-replicated to repair.
+#[derive(Debug)]
+struct ReadRepair(Arc<Repair>);
 
-async fn answer_fetch(leases: LeaseServer, body: Body) -> std::io::Result<Body> {
-    leases.fetch(body).await
-}
-
-async fn answer_ack(leases: LeaseServer, body: Body) -> std::io::Result<Body> {
-    leases.ack(body).await
-}
-
-async fn answer_put(receive: SegmentReceiver, body: Body) -> std::io::Result<Body> {
-    receive.put(body).await
-}
-
-async fn answer_ids(held: HeldIdsServer, body: Body) -> std::io::Result<Body> {
-    held.ids(body).await
+impl RepairHints for ReadRepair {
+    fn on_under_replicated(&self, low: Id, high: Id) {
+        self.0.hint(low.time(), high.time());
+    }
 }

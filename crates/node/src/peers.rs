@@ -1,14 +1,14 @@
-//! The other nodes, as the store sees them.
+//! The other nodes as the store sees them.
 //!
-//! Whose version this node does not work with is not among those that it takes from or copies to, and so nothing is handed to
-//! a node that cannot read it. Such a store counts as one that is missing, not as one that is lost: what it holds is held.
+//! Nodes with a version skew are left out of the queues to fetch from and the stores to replicate to, so no node receives a
+//! file that it cannot read. A store with a version skew is unavailable, not lost: its records still count as held.
 
 use std::sync::Arc;
 
 use bucksaw_cluster::{Cluster, Facts, Member};
 use bucksaw_store::{Peer, PeerStore, Peers};
 
-/// The others that are alive.
+/// The members of the cluster, as peers of this store.
 #[derive(Debug)]
 pub(crate) struct ClusterPeers(pub(crate) Arc<Cluster>);
 
@@ -22,7 +22,7 @@ impl ClusterPeers {
 
 impl Peers for ClusterPeers {
     fn queues(&self) -> Vec<Peer> {
-        // A store may have something left in its queue, from when it took records in, too.
+        // A node without the ingest role may have records in its queue from an earlier run.
         self.select(|own, facts| (facts.roles.ingest || facts.queue.bytes > 0) && facts.can_serve_queue_to(own))
     }
 
@@ -33,28 +33,28 @@ impl Peers for ClusterPeers {
     fn peer_stores(&self) -> Vec<PeerStore> {
         let (members, own) = (self.0.members(), self.0.facts());
         let others = members.iter().filter(|member| member.facts.node != own.node && member.facts.roles.store);
-        let fellow = |member: &Member| PeerStore {
+        let peer_store = |member: &Member| PeerStore {
             peer: peer(member),
             incarnation: member.facts.incarnation,
             fingerprint: member.facts.fingerprint(),
             is_live: member.is_live(),
             is_replaced: is_replaced(member, &members),
-            // A node counts its store and measures its free space in one step; before that both are 0.
+            // A node publishes its stored bytes and its free space together; both are 0 before.
             has_reported_size: member.facts.free_bytes > 0,
             stored_bytes_at_open: member.facts.stored_bytes_at_open,
             accepts_replicas: !member.facts.draining && own.can_replicate_to(&member.facts),
         };
-        others.map(fellow).collect()
+        others.map(peer_store).collect()
     }
 }
 
-/// Whether a live node with another id started later at the address of a node that is gone.
-fn is_replaced(gone: &Member, members: &[Member]) -> bool {
-    let takes_its_place = |other: &Member| {
-        let (new, old) = (&other.facts, &gone.facts);
+/// Whether a live node with another id started later at the address of a departed node.
+fn is_replaced(departed: &Member, members: &[Member]) -> bool {
+    let replaces = |other: &Member| {
+        let (new, old) = (&other.facts, &departed.facts);
         other.is_live() && new.node != old.node && new.address == old.address && new.incarnation > old.incarnation
     };
-    !gone.is_live() && members.iter().any(takes_its_place)
+    !departed.is_live() && members.iter().any(replaces)
 }
 
 fn peer(member: &Member) -> Peer {

@@ -24,6 +24,11 @@ pub(crate) fn inject(bug: InjectedBug, node: &Node) {
     let router = node.cluster.router();
     let node = node.clone();
     match bug {
+        InjectedBug::RepairPassSkipped => {
+            if let Some(repair) = &node.repair {
+                skip_repair_passes(&node, repair);
+            }
+        }
         InjectedBug::PutDiscarded | InjectedBug::PutAcknowledgedEarly | InjectedBug::PutAcknowledgedUnread
             if node.roles.store =>
         {
@@ -45,7 +50,7 @@ pub(crate) fn inject(bug: InjectedBug, node: &Node) {
 const FALSIFY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Declares each store made good as soon as it counts as lost.
-pub(crate) fn skip_repair_passes(node: &Node, repair: &Arc<Repair>) {
+fn skip_repair_passes(node: &Node, repair: &Arc<Repair>) {
     let (own, repair) = (node.clone(), Arc::clone(repair));
     node.tasks.spawn(Box::pin(async move {
         loop {

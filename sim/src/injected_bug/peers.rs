@@ -4,7 +4,8 @@ use std::io;
 use std::sync::Arc;
 
 use bucksaw_env::{Body, BodyWriter, BoxFuture, Tasks};
-use bucksaw_query::{GossipPeers, QueryPeer, QueryPeers};
+use bucksaw_node::Node;
+use bucksaw_query::{QueryPeer, QueryPeers, QueryServer, ReplyTimeouts, Scatter};
 use bucksaw_record::Id;
 
 use super::InjectedBug;
@@ -18,8 +19,8 @@ const HEADER_LEN: usize = 9;
 /// The kind of an answer's last message.
 const END: u8 = 5;
 
-/// Who is asked besides the node itself.
-pub(crate) fn inject(bug: Option<InjectedBug>, peers: GossipPeers, tasks: &Arc<dyn Tasks>) -> Arc<dyn QueryPeers> {
+/// Rebuilds the query side of a node with faulty peers, or without read repair where repair would hide the bug.
+pub(crate) fn inject(bug: InjectedBug, mut node: Node) -> Node {
     let faulty = [
         InjectedBug::NotMerged,
         InjectedBug::DownNodesIgnored,
@@ -27,16 +28,22 @@ pub(crate) fn inject(bug: Option<InjectedBug>, peers: GossipPeers, tasks: &Arc<d
         InjectedBug::TruncatedReportedComplete,
         InjectedBug::TailWithoutPeers,
     ];
-    match bug.filter(|bug| faulty.contains(bug)) {
-        Some(bug) => Arc::new(FaultyPeers { bug, peers, tasks: Arc::clone(tasks) }),
-        None => Arc::new(peers),
+    if faulty.contains(&bug) {
+        let peers = Arc::clone(node.query_server.peers());
+        let peers = FaultyPeers { bug, peers, tasks: Arc::clone(&node.tasks) };
+        node.query_server = QueryServer::new(Arc::clone(&node.engine), Arc::clone(&node.tasks), Arc::new(peers));
+        node.query_server.register(&node.cluster.router());
+    } else if !bug.is_repaired() {
+        return node;
     }
+    node.scatter = Scatter::new(Arc::clone(&node.query_server), ReplyTimeouts::default(), None);
+    node
 }
 
 #[derive(Debug)]
 struct FaultyPeers {
     bug: InjectedBug,
-    peers: GossipPeers,
+    peers: Arc<dyn QueryPeers>,
     tasks: Arc<dyn Tasks>,
 }
 

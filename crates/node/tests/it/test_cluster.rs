@@ -1,19 +1,16 @@
 //! A simulated cluster of whole nodes: one takes records in, the others keep them, and all answer questions.
 
-use std::path::Path;
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use bucksaw_cluster::{self as cluster, Cluster, Facts, MemberState, Router};
+use bucksaw_cluster::MemberState;
 use bucksaw_env::sim::{self, PowerCutLoss, World};
-use bucksaw_ingest::{self as ingest, Durability, FrameRecords, Queue, Source};
-use bucksaw_node::{Node, NodeTasks, Roles, load_control};
-use bucksaw_query::{
-    self as query, BatchSlice, Engine, GossipPeers, QueryServer, QueryStats, Request, ScanPool, Scatter,
-};
+use bucksaw_ingest::{Durability, FrameRecords, Source};
+use bucksaw_node::{Config, Environment, Metrics, Node, NodeTasks, Roles};
+use bucksaw_query::{self as query, BatchSlice, QueryStats, Request, ScanPool};
 use bucksaw_record::{Expr, Id, Labels, Millis, Producer};
 use bucksaw_segment::RowMeta;
-use bucksaw_store::{self as store, SegmentStore, repair};
+use bucksaw_store::{self as store, repair};
 use prometheus_client::registry::Registry;
 
 /// A store that is gone for so long is lost.
@@ -42,8 +39,7 @@ pub(crate) struct TestNode {
 
 pub(crate) struct RunningNode {
     pub(crate) node: Node,
-    scatter: Arc<Scatter>,
-    _parts: NodeTasks,
+    _tasks: NodeTasks,
 }
 
 /// What an answer to the question for everything was.
@@ -71,13 +67,11 @@ impl TestCluster {
     pub(crate) fn start(&mut self, number: usize) {
         let host = &self.nodes[number].host;
         host.restart();
-        let (env, tasks, net) = (host.env(), host.tasks(), host.net());
-        let mut registry = Registry::default();
-        let dir = Path::new("/data");
-        let small = ingest::Config { segment_bytes_max: 4 << 10, ..ingest::Config::default() };
-        let metrics = ingest::Metrics::new(&mut registry);
-        let (queue, _) = Queue::open(env.clone(), &dir.join("queue"), small, metrics).unwrap();
-        let small = store::Config {
+        let roles = Roles { ingest: number == INGEST, store: number != INGEST };
+        let mut config = Config::new(id(number), roles, PathBuf::from("/data"));
+        config.cluster.join = vec!["n0:7659".to_owned(), "n1:7659".to_owned()];
+        config.queue.segment_bytes_max = 4 << 10;
+        config.store = store::Config {
             segment_bytes: 32 << 10,
             block_bytes: 4 << 10,
             gather_age: Duration::from_secs(2),
@@ -90,35 +84,13 @@ impl TestCluster {
                 retry_delay: Duration::from_secs(2),
                 ..repair::Config::default()
             },
-            ..store::Config::default()
+            ..config.store
         };
-        let metrics = store::Metrics::new(&mut registry);
-        let store = SegmentStore::open(env.clone(), &dir.join("store"), small, metrics).unwrap();
-        store.reconcile(&queue);
-        let (queue, store) = (Arc::new(queue), Arc::new(store));
-        let id = id(number);
-        let roles = Roles { ingest: number == INGEST, store: number != INGEST };
-        let mut config = cluster::Config::new(dir.to_owned());
-        config.join = vec!["n0:7659".to_owned(), "n1:7659".to_owned()];
-        let facts = Facts { roles, ..Facts::new(id) };
-        let metrics = cluster::Metrics::new(&mut registry);
-        let (cluster_env, router) = (env.clone(), Router::new());
-        let cluster =
-            Cluster::start(config, cluster_env, Arc::clone(&tasks), Arc::clone(&net), facts, router, metrics).unwrap();
-        let metrics = query::Metrics::new(&mut registry);
-        let (of, on) = (Arc::clone(&queue), Arc::clone(&store));
-        let engine = Engine::new(of, on, ScanPool::inline(), env.clone(), query::Config::default(), metrics);
-        let clock = Arc::clone(&env.clock);
-        let peers = Arc::new(GossipPeers::new(Arc::clone(&cluster), clock, self.replication_factor));
-        let serving = QueryServer::new(Arc::new(engine), Arc::clone(&tasks), peers);
-        serving.register(&cluster.router());
-        let scatter = Scatter::new(serving, query::ReplyTimeouts::default(), None);
-        let patience = store::PeerTimeouts::default();
-        let balance = load_control::Config::default();
-        let node = Node { env, tasks, net, id, roles, queue, store, cluster, patience, balance };
-        node.register_calls();
-        let parts = NodeTasks::start(node.clone());
-        self.nodes[number].running = Some(RunningNode { node, scatter, _parts: parts });
+        let environment =
+            Environment { env: host.env(), tasks: host.tasks(), net: host.net(), pool: ScanPool::inline() };
+        let node = Node::open(config, environment, Metrics::new(&mut Registry::default())).unwrap();
+        let tasks = node.start();
+        self.nodes[number].running = Some(RunningNode { node, _tasks: tasks });
     }
 
     /// The process is killed.
@@ -182,7 +154,7 @@ impl TestCluster {
     /// Asks a node for everything.
     pub(crate) fn query_all(&self, number: usize) -> QueryOutcome {
         let everything = Request::new(Expr::All, Millis(0), Millis::MAX);
-        let mut answer = self.nodes[number].running.as_ref().unwrap().scatter.search(&everything).unwrap();
+        let mut answer = self.nodes[number].running.as_ref().unwrap().node.scatter.search(&everything).unwrap();
         self.world.block_on(async {
             let mut records = 0;
             loop {

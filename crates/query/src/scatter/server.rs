@@ -99,7 +99,9 @@ impl QueryServer {
         &self.tasks
     }
 
-    pub(crate) fn peers(&self) -> &Arc<dyn QueryPeers> {
+    /// The nodes that queries are sent to.
+    #[must_use]
+    pub fn peers(&self) -> &Arc<dyn QueryPeers> {
         &self.peers
     }
 

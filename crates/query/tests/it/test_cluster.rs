@@ -1,19 +1,17 @@
 //! Nodes of a simulated world that are members of one cluster and answer questions.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_cluster as cluster;
 use bucksaw_env::sim::{Host, World};
-use bucksaw_ingest::{self as ingest, Durability, FrameRecords, Queue, Source};
-use bucksaw_query::{
-    BatchSlice, Config, Engine, GossipPeers, Metrics, QueryServer, QueryStats, ReplyTimeouts, Request, ScanPool,
-    Scatter,
-};
+use bucksaw_ingest::{Durability, FrameRecords, Source};
+use bucksaw_node::{self as node, Node, Roles};
+use bucksaw_query::{BatchSlice, Engine, QueryStats, Request, ScanPool, Scatter};
 use bucksaw_record::{Expr, Id, Labels, Millis, Producer};
 use bucksaw_segment::RowMeta;
-use bucksaw_store::{self as store, SegmentStore};
+use bucksaw_store as store;
 use prometheus_client::registry::Registry;
 
 pub(crate) struct TestCluster {
@@ -41,55 +39,40 @@ pub(crate) fn request_all() -> Request {
 }
 
 impl TestCluster {
-    /// A world with so many nodes that know each other and keep two copies of each record.
+    /// `count` nodes that are members of one cluster with replication factor 2.
     pub(crate) fn joined(seed: u64, count: usize) -> Self {
-        let mut town = Self { world: World::new(seed), nodes: Vec::new() };
-        (0..count).for_each(|_| town.start());
-        let known = |town: &Self| {
-            town.nodes.iter().all(|one| {
-                let members = one.cluster.members();
+        let mut cluster = Self { world: World::new(seed), nodes: Vec::new() };
+        (0..count).for_each(|_| cluster.start());
+        let all_alive = |cluster: &Self| {
+            cluster.nodes.iter().all(|node| {
+                let members = node.cluster.members();
                 members.len() == count && members.iter().all(|member| member.state == cluster::MemberState::Alive)
             })
         };
-        assert!(town.world.run_until(|| known(&town), seconds(60)), "they did not find each other");
-        town.world.run_for(seconds(5));
-        town
+        assert!(cluster.world.run_until(|| all_alive(&cluster), seconds(60)), "the nodes join within a minute");
+        cluster.world.run_for(seconds(5));
+        cluster
     }
 
-    /// Starts one more node, which joins the first one.
+    /// Starts one more node, which joins the first one. It runs no tasks, so records stay where a test puts them.
     pub(crate) fn start(&mut self) {
         let number = self.nodes.len();
-        let node = self.world.add_host(&format!("n{number}"));
-        let env = node.env();
-        let mut registry = Registry::default();
-        let dir = PathBuf::from("/data");
+        let host = self.world.add_host(&format!("n{number}"));
+        let (env, dir) = (host.env(), PathBuf::from("/data"));
         env.fs.create_dir_all(&dir).unwrap();
-        let small = ingest::Config { segment_bytes_max: 4_000, ..ingest::Config::default() };
-        let metrics = ingest::Metrics::new(&mut registry);
-        let (queue, _) = Queue::open(env.clone(), Path::new("/data/queue"), small, metrics).unwrap();
-        // Its records are of a time of their own, long past.
-        let store = store::Config { retention_age: None, ..store::Config::default() };
-        let small = store::Config { segment_bytes: 8_000, block_bytes: 2_000, ..store };
-        let metrics = store::Metrics::new(&mut registry);
-        let store = SegmentStore::open(env.clone(), Path::new("/data/store"), small, metrics).unwrap();
-        let metrics = Metrics::new(&mut registry);
-        let (queue, store) = (Arc::new(queue), Arc::new(store));
-        let engine = Engine::new(queue, store, ScanPool::inline(), env.clone(), Config::default(), metrics);
-        let engine = Arc::new(engine);
-        let mut config = cluster::Config::new(dir);
-        config.join = vec!["n0:7659".to_owned()];
-        let mut facts = cluster::Facts::new(Id::new(Millis(1_000 + number as u64), Producer::new(number as u64), 0));
-        facts.roles = cluster::Roles { ingest: true, store: true };
-        let router = cluster::Router::new();
-        let metrics = cluster::Metrics::new(&mut registry);
-        let cluster =
-            cluster::Cluster::start(config, env.clone(), node.tasks(), node.net(), facts, router, metrics).unwrap();
-        let gossiped = GossipPeers::new(Arc::clone(&cluster), Arc::clone(&env.clock), 2);
-        let gossiped = if number > 0 { gossiped.with_join_targets() } else { gossiped };
-        let server = QueryServer::new(Arc::clone(&engine), node.tasks(), Arc::new(gossiped));
-        server.register(&cluster.router());
-        let scatter = Scatter::new(server, ReplyTimeouts::default(), None);
-        self.nodes.push(TestNode { node, engine, scatter, cluster });
+        let id = Id::new(Millis(1_000 + number as u64), Producer::new(number as u64), 0);
+        let mut config = node::Config::new(id, Roles { ingest: true, store: true }, dir);
+        config.cluster.join = vec!["n0:7659".to_owned()];
+        config.has_other_seeds = number > 0;
+        config.queue.segment_bytes_max = 4_000;
+        // The records have times long past.
+        let small = store::Config { retention_age: None, segment_bytes: 8_000, block_bytes: 2_000, ..config.store };
+        config.store = store::Config { replication_factor: 2, ..small };
+        let environment = node::Environment { env, tasks: host.tasks(), net: host.net(), pool: ScanPool::inline() };
+        let metrics = node::Metrics::new(&mut Registry::default());
+        let Node { engine, scatter, query_server, cluster, .. } = Node::open(config, environment, metrics).unwrap();
+        query_server.register(&cluster.router());
+        self.nodes.push(TestNode { node: host, engine, scatter, cluster });
     }
 
     pub(crate) fn put(&self, nodes: &[usize], number: u64, line: &str) {
@@ -121,7 +104,7 @@ impl TestCluster {
         }
     }
 
-    /// The whole answer that a node gives.
+    /// All ids and the stats of an answer.
     pub(crate) fn search_all(&self, node: usize, request: &Request) -> (Vec<Id>, QueryStats) {
         let mut answer = self.nodes[node].scatter.search(request).unwrap();
         self.world.block_on(async {

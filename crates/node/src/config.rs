@@ -1,0 +1,95 @@
+//! Settings, environment and metrics with which a node is opened.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bucksaw_cluster::{self as cluster, Clients, Roles};
+use bucksaw_env::{Env, Net, Tasks};
+use bucksaw_ingest as ingest;
+use bucksaw_query::{self as query, ScanPool};
+use bucksaw_record::Id;
+use bucksaw_store as store;
+use prometheus_client::registry::Registry;
+
+use crate::load_control;
+
+/// Settings of a node.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The node id, which belongs to the data directory.
+    pub id: Id,
+    /// The tiers that the node runs.
+    pub roles: Roles,
+    /// The addresses that other nodes name to clients.
+    pub clients: Clients,
+    /// Whether a seed of `cluster.join` is another node. Then answers are partial until the node has reached the cluster.
+    pub has_other_seeds: bool,
+    /// Settings of the queue, which lies in `queue` of the data directory.
+    pub queue: ingest::Config,
+    /// Settings of the store, which lies in `store` of the data directory. Its replication factor is that of the cluster.
+    pub store: store::Config,
+    /// Settings of queries.
+    pub query: query::Config,
+    /// Settings of the membership; they name the data directory.
+    pub cluster: cluster::Config,
+    /// Settings of load control.
+    pub load_control: load_control::Config,
+}
+
+impl Config {
+    /// Default settings of a node with this data directory.
+    #[must_use]
+    pub fn new(id: Id, roles: Roles, data_dir: PathBuf) -> Self {
+        Self {
+            id,
+            roles,
+            clients: Clients::default(),
+            has_other_seeds: false,
+            queue: ingest::Config::default(),
+            store: store::Config::default(),
+            query: query::Config::default(),
+            cluster: cluster::Config::new(data_dir),
+            load_control: load_control::Config::default(),
+        }
+    }
+}
+
+/// The environment of a node, real or simulated.
+pub struct Environment {
+    /// Files, time and random numbers.
+    pub env: Env,
+    /// Tasks and timers.
+    pub tasks: Arc<dyn Tasks>,
+    /// The network between nodes.
+    pub net: Arc<dyn Net>,
+    /// The threads that scan.
+    pub pool: ScanPool,
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Environment").field("pool", &self.pool).finish_non_exhaustive()
+    }
+}
+
+/// Metrics of everything that a node opens.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    pub(crate) queue: ingest::Metrics,
+    pub(crate) store: store::Metrics,
+    pub(crate) query: query::Metrics,
+    pub(crate) cluster: cluster::Metrics,
+}
+
+impl Metrics {
+    /// Registers the metrics.
+    pub fn new(registry: &mut Registry) -> Self {
+        Self {
+            queue: ingest::Metrics::new(registry),
+            store: store::Metrics::new(registry),
+            query: query::Metrics::new(registry),
+            cluster: cluster::Metrics::new(registry),
+        }
+    }
+}
