@@ -152,7 +152,7 @@ impl<'a> SimFaultInjector<'a> {
             let all_up = fleet.machines.iter().all(|machine| machine.cannot_start || machine.is_steady());
             if all_up {
                 self.rolling.pop();
-                with_machine(fleet, at, |machine| machine.stop());
+                with_machine(fleet, at, Machine::stop);
             }
         }
     }
@@ -195,7 +195,7 @@ impl<'a> SimFaultInjector<'a> {
             17 => self.damage_stored_segment(fleet),
             18 => (0..fleet.machines.len()).for_each(|at| self.cut_power(fleet, at)),
             19 => self.rolling = (0..fleet.machines.len()).collect(),
-            20 => with_machine(fleet, at, |machine| machine.stop()),
+            20 => with_machine(fleet, at, Machine::stop),
             21 => self.leave(fleet),
             DESTROY | 23 => self.destroy(fleet),
             LOSE_DISK | 26 => self.lose_disk(fleet),
@@ -375,7 +375,7 @@ impl<'a> SimFaultInjector<'a> {
         if fleet.machines.get(at).is_some_and(Machine::is_steady) {
             self.leaver = None;
             self.leaving.insert(at);
-            with_machine(fleet, at, |machine| machine.stop());
+            with_machine(fleet, at, Machine::stop);
         }
     }
 

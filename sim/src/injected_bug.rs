@@ -64,7 +64,7 @@ injected_bugs! {
     BulkAsDurable, "bulk-as-durable", 40, "`bulk` is acknowledged before it is replicated.";
     RefusedButStored, "refused-but-stored", 10, "Records are refused and kept.";
     FailureReportedAsSuccess, "failure-reported-as-success", 60, "Whatever goes wrong is acknowledged.";
-    FailureReportedAsRefusal, "failure-reported-as-refusal", 80, "Nobody knows whether the records are kept, and the client is told that they are not.";
+    FailureReportedAsRefusal, "failure-reported-as-refusal", 100, "Nobody knows whether the records are kept, and the client is told that they are not.";
     OneCopy, "one-copy", 10, "Stores are set to fewer copies than are promised.";
     NoGrace, "no-grace", 60, "Committed segments go at once: an answer that asked the store first misses what moved meanwhile.";
     EarlyRetention, "early-retention", 10, "Records go far too early.";
