@@ -1,60 +1,60 @@
-# Every verb is one line here; anything longer is a program in the workspace.
-# `make run` and `make test` do all the set-up that a fresh machine with Rust needs.
+# Every target is a few lines; longer tasks are programs of the workspace.
+# `make run` and `make test` set up everything that a fresh machine with Rust needs.
 
 CARGO ?= cargo
 TOOLS := $(CURDIR)/target/tools
 DENY := $(TOOLS)/bin/cargo-deny
 FUZZ := $(TOOLS)/bin/cargo-fuzz
 
-# The browser that the page is tested in. As everywhere, an empty variable means unset.
+# The browser for tests of the page. An empty variable counts as unset.
 ifeq ($(BUCKSAW_CHROMIUM),)
 BUCKSAW_CHROMIUM := $(or $(shell command -v chromium),/usr/bin/chromium)
 endif
 export BUCKSAW_CHROMIUM
-# Browsers are the system's; npm downloads none.
+# Use the system's browser; npm downloads none.
 export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD := 1
 NPM_DONE := ui/node_modules/.package-lock.json
 
-# How many seeds `make sim` runs, and from which on.
+# Number of seeds of `make sim`, and the first one.
 SEEDS ?= 1000
 FROM ?= 0
 
 .PHONY: help run cluster build test test-rust test-ui test-corpus check soak kills damage power faults upgrade sim fuzz bench fmt clean setup chromium
 
-help: ## say what can be made
+help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
-setup: ## look for what building needs, and say how to get it
+setup: ## check for the tools that building needs
 	@command -v $(CARGO) >/dev/null || { echo "Rust is missing: get it from https://rustup.rs, then run this again"; exit 1; }
 	@command -v cc >/dev/null || { echo "a C compiler is missing (for zstd): try 'apt-get install gcc'"; exit 1; }
 
-run: setup ## build, start a node on the default ports, feed it sample logs, and say what to try
+run: setup ## build, start a node on the default ports, and send it sample logs
 	$(CARGO) build --release -p bucksaw
 	./demo.sh
 
-cluster: setup ## build, start three nodes on loopback that share sample logs, and say what to try
+cluster: setup ## build, start three nodes on loopback, and send them sample logs
 	$(CARGO) build --release -p bucksaw
 	./cluster.sh
 
 build: setup ## build the release binary: target/release/bucksaw
 	$(CARGO) build --release -p bucksaw
 
-# All three parts run, also when one of them fails; then the whole fails.
-test: setup ## everything that must hold: formats, lints, docs, licences, all tests
+# All three parts run even if one fails; then the target fails.
+test: setup ## formatting, lints, docs, licences, all tests
 	@$(MAKE) --no-print-directory --keep-going check test-rust test-ui
 
 test-rust: setup
 	$(CARGO) test --workspace --no-fail-fast
 
-test-ui: setup $(NPM_DONE) chromium # the page: lints and types, its pure parts, and all of it in a browser against the program
+test-ui: setup $(NPM_DONE) chromium # the page: lints, types, unit tests, and browser tests against the program
 	cd ui && npm run --silent check
 	cd ui && npm run --silent test
 	$(CARGO) build -p bucksaw
 	cd ui && npm run --silent e2e
 
-# `--workspace` selects the dependencies' features as `test-rust` does, so nothing is built twice.
-test-corpus: setup $(NPM_DONE) chromium ## the tests whose input is real logs: BUCKSAW_CORPUS=<directory>
-	@test -d "$(BUCKSAW_CORPUS)" || { echo "name a directory of logs: make test-corpus BUCKSAW_CORPUS=<directory>"; exit 1; }
+# `--workspace` selects the same features of dependencies as `test-rust`, so nothing is built twice.
+test-corpus: setup $(NPM_DONE) chromium ## tests on real logs: BUCKSAW_CORPUS=<directory>
+	@test -d "$(BUCKSAW_CORPUS)" || { echo "missing a directory of logs: make test-corpus BUCKSAW_CORPUS=<directory>"; exit 1; }
 	$(CARGO) test --workspace --test e2e same_as_grep
 	$(CARGO) build -p bucksaw
 	cd ui && npm run --silent e2e -- --grep "real logs"
@@ -74,53 +74,53 @@ check: setup $(DENY) ## formatting, lints, documentation, licences of dependenci
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
 	$(DENY) --all-features check licenses bans sources
 	@if $(DENY) fetch db >/dev/null 2>&1; then $(DENY) check advisories; \
-	else echo "note: the database of advisories cannot be reached from here: not checked"; fi
+	else echo "note: the advisory database is unreachable: not checked"; fi
 
 soak: setup ## a hundred kills under load, 1,000 damaged files, 1,000 power cuts
 	BUCKSAW_KILL_ROUNDS=100 $(CARGO) test -p bucksaw --test e2e kill -- --nocapture
 	$(MAKE) --no-print-directory kills damage ROUNDS=$(or $(ROUNDS),1000)
 	$(MAKE) --no-print-directory power SEEDS=60
 
-kills: setup ## kill -9 of real processes, one node and three: ROUNDS=… each; see docs/faults.md
+kills: setup ## kill -9 of real processes, with one node and with three: ROUNDS=… each; see docs/faults.md
 	$(CARGO) build --release -p bucksaw -p bucksaw-faults
 	./target/release/bucksaw-faults kill --rounds $(or $(ROUNDS),1000) --seed $(or $(SEED),1)
 	./target/release/bucksaw-faults kill --rounds $(or $(ROUNDS),1000) --nodes 3 --seed $(or $(SEED),1)
 
-damage: setup ## one damaged file in each of many data directories: ROUNDS=…; see docs/faults.md
+damage: setup ## data directories with one damaged file each: ROUNDS=…; see docs/faults.md
 	$(CARGO) build --release -p bucksaw -p bucksaw-faults
 	./target/release/bucksaw-faults damage --rounds $(or $(ROUNDS),10000) --seed $(or $(SEED),1)
 
-power: setup ## nothing but power cuts in simulated clusters, some 19 a seed: SEEDS=… FROM=…
+power: setup ## power cuts in simulated clusters, about 19 per seed: SEEDS=… FROM=…
 	$(CARGO) run --release -p bucksaw-sim -- --only power --from $(FROM) --seeds $(SEEDS)
 
-sim: setup ## whole clusters under virtual time, with faults: SEEDS=… FROM=…; see docs/simulation.md
+sim: setup ## simulated clusters with faults: SEEDS=… FROM=…; see docs/simulation.md
 	$(CARGO) run --release -p bucksaw-sim -- --from $(FROM) --seeds $(SEEDS)
 
-faults: setup ## some minutes of faults in a cluster of real processes; as root all of them; see docs/faults.md
+faults: setup ## faults in a cluster of real processes, all of them as root; see docs/faults.md
 	$(CARGO) build --release -p bucksaw -p bucksaw-faults
 	./target/release/bucksaw-faults run --seed $(or $(SEED),1)
 
 upgrade: setup ## a rolling upgrade of real processes under load, and back: FROM=<git revision>; see docs/faults.md
-	@test "$(FROM)" != 0 || { echo "say from which revision: make upgrade FROM=…"; exit 1; }
+	@test "$(FROM)" != 0 || { echo "missing a revision: make upgrade FROM=…"; exit 1; }
 	test -d target/upgrade/$(FROM) || git worktree add --detach target/upgrade/$(FROM) $(FROM)
-	# In a directory of its own: to cargo the same crate in two checkouts is one, and the older files would count as built.
+	# A separate target directory: cargo treats the same crate in two checkouts as one, and older files as built.
 	cd target/upgrade/$(FROM) && BUCKSAW_UI=off $(CARGO) build --release -p bucksaw --target-dir $(CURDIR)/target/upgrade/target
 	cp target/upgrade/target/release/bucksaw target/upgrade/bucksaw-$(FROM)
 	$(CARGO) build --release -p bucksaw -p bucksaw-faults
 	./target/release/bucksaw-faults upgrade --from target/upgrade/bucksaw-$(FROM)
 
-fuzz: setup $(FUZZ) ## every parser of bytes from outside, a minute each
+fuzz: setup $(FUZZ) ## every parser of outside bytes, one minute each
 	./fuzz/run.sh $(FUZZ) 60
 
 bench: setup ## side-by-side measurements; see bench/README.md
 	$(CARGO) build --release -p bucksaw -p bucksaw-bench
 	./target/release/bucksaw-bench ingest
 
-fmt: ## format
+fmt: ## format all code
 	$(CARGO) fmt --all
 	@test ! -d ui/node_modules || (cd ui && npm run --silent format)
 
-clean: ## remove what was built
+clean: ## remove build results
 	$(CARGO) clean
 	rm -rf ui/node_modules ui/dist ui/test-results
 
