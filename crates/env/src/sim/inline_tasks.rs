@@ -95,7 +95,7 @@ impl crate::Tasks for InlineTasks {
     fn sleep(&self, time: Duration) -> BoxFuture<()> {
         let (at, token) = (self.clock.uptime() + time, Arc::new(()));
         lock(&self.timers).push((at, Arc::downgrade(&token)));
-        Box::pin(Sleep { clock: Arc::clone(&self.clock), at, _token: token })
+        Box::pin(InlineSleep { clock: Arc::clone(&self.clock), at, _token: token })
     }
 
     fn spawn_blocking(&self, work: Box<dyn FnOnce() + Send>) -> BoxFuture<()> {
@@ -105,13 +105,13 @@ impl crate::Tasks for InlineTasks {
 }
 
 /// Ready when the clock has reached a time.
-struct Sleep {
+struct InlineSleep {
     clock: Arc<Clock>,
     at: Duration,
     _token: Arc<()>,
 }
 
-impl Future for Sleep {
+impl Future for InlineSleep {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
