@@ -23,7 +23,7 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use bucksaw_api::{App, NodeInfo};
 use bucksaw_env::Env;
-use bucksaw_node::{Environment, Node, OpenError};
+use bucksaw_node::{Environment, Node, NodeOpenError};
 use bucksaw_sources::{ConnectionSlots, Intake};
 use tokio::sync::watch;
 use tracing::info;
@@ -35,7 +35,7 @@ use descriptors::DescriptorMonitor;
 use listen::Listeners;
 use metrics::Metrics;
 use runtimes::Runtimes;
-use signals::{Signals, StopReason};
+use signals::{NodeStopReason, Signals};
 
 pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     log::start(&args.log_level)?;
@@ -66,7 +66,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let pool = cores::pool().context("cannot start the threads that search")?;
     let environment = Environment { env: env.clone(), tasks: runtimes.tasks(), net, pool };
     let node = Node::open(config, environment, metrics.node).map_err(|error| match error {
-        OpenError::Files(error) => memory::explain_open_error(error, &memory_limit),
+        NodeOpenError::Files(error) => memory::explain_open_error(error, &memory_limit),
         error => error.into(),
     })?;
     if let Err(address) = runtimes.node.block_on(node.wait_joined()) {
@@ -123,7 +123,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     runtimes.node.block_on(tasks.stop());
     runtimes.shut_down();
     info!("stopped");
-    if reason == StopReason::TaskEnded {
+    if reason == NodeStopReason::TaskEnded {
         bail!("a part of the node failed by a bug: its log says more");
     }
     Ok(Exit::Done)

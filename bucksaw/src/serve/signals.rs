@@ -16,14 +16,14 @@ pub(super) struct Signals {
 
 /// Why a node stops.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum StopReason {
+pub(super) enum NodeStopReason {
     Interrupt,
     Terminate,
     /// A task of the node ended by a bug.
     TaskEnded,
 }
 
-impl StopReason {
+impl NodeStopReason {
     /// The reason as the log names it.
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -42,10 +42,10 @@ impl Signals {
     }
 
     /// Waits for a signal or the end of a task. A second signal ends the process at once.
-    pub(super) async fn wait_for_stop(mut self, tasks: &mut NodeTasks) -> StopReason {
+    pub(super) async fn wait_for_stop(mut self, tasks: &mut NodeTasks) -> NodeStopReason {
         let reason = tokio::select! {
             reason = self.next() => reason,
-            () = tasks.ended() => StopReason::TaskEnded,
+            () = tasks.ended() => NodeStopReason::TaskEnded,
         };
         tokio::spawn(async move {
             self.next().await;
@@ -55,10 +55,10 @@ impl Signals {
         reason
     }
 
-    async fn next(&mut self) -> StopReason {
+    async fn next(&mut self) -> NodeStopReason {
         tokio::select! {
-            _ = self.interrupt.recv() => StopReason::Interrupt,
-            _ = self.terminate.recv() => StopReason::Terminate,
+            _ = self.interrupt.recv() => NodeStopReason::Interrupt,
+            _ = self.terminate.recv() => NodeStopReason::Terminate,
         }
     }
 }

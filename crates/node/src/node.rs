@@ -58,7 +58,7 @@ pub struct Node {
 /// Why a node cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum OpenError {
+pub enum NodeOpenError {
     /// The queue or the store cannot be opened.
     #[error(transparent)]
     Files(#[from] bucksaw_segment::OpenError),
@@ -74,8 +74,8 @@ impl Node {
     /// anything reads them, so that no record is duplicated or missing.
     ///
     /// # Errors
-    /// [`OpenError`]. Damage is not an error: damaged files are quarantined and reported.
-    pub fn open(config: Config, environment: Environment, metrics: Metrics) -> Result<Self, OpenError> {
+    /// [`NodeOpenError`]. Damage is not an error: damaged files are quarantined and reported.
+    pub fn open(config: Config, environment: Environment, metrics: Metrics) -> Result<Self, NodeOpenError> {
         let Environment { env, tasks, net, pool } = environment;
         let (dir, replication_factor) = (config.cluster.data_dir.clone(), config.store.replication_factor);
         let (queue, recovery) = Queue::open(env.clone(), &dir.join("queue"), config.queue, metrics.queue)?;
@@ -105,7 +105,7 @@ impl Node {
             Router::new(),
             metrics.cluster,
         )
-        .map_err(OpenError::Cluster)?;
+        .map_err(NodeOpenError::Cluster)?;
         let peers = GossipPeers::new(Arc::clone(&cluster), Arc::clone(&env.clock), replication_factor);
         let peers = if config.has_other_seeds { peers.with_join_targets() } else { peers };
         let query_server = QueryServer::new(Arc::clone(&engine), Arc::clone(&tasks), Arc::new(peers));
