@@ -1,10 +1,12 @@
 import { describe, expect, it } from "vitest";
+import cases from "../../crates/record/src/expr/cases.json" with { type: "json" };
 import {
   columnOffset,
   errorColumn,
   fieldTerm,
   negated,
   quoteText,
+  type Token,
   tokenize,
   wanted,
   withoutTerm,
@@ -15,6 +17,34 @@ const kinds = (expression: string) =>
   tokenize(expression)
     .map(({ kind }) => kind)
     .join(" ");
+
+interface GrammarCase {
+  input: string;
+  tokens: string[][];
+  canonical?: string;
+  highlights?: string[];
+  error?: string;
+}
+
+describe("the table of cases that the node is tested with", () => {
+  it.each(cases as GrammarCase[])("$input", ({ input, tokens, canonical, highlights, error }) => {
+    const all = tokenize(input);
+    const firstError = all.findIndex(({ kind }) => kind === "error");
+    const read = firstError < 0 ? all : all.slice(0, firstError + 1);
+    const source = ({ kind, start, end }: Token) => input.slice(start, kind === "error" ? undefined : end);
+    const value = ({ kind, text, regex }: Token) => (kind === "text" ? [text] : kind === "regex" ? [regex] : []);
+    expect(read.map((token) => [token.kind, source(token), ...value(token)])).toEqual(tokens);
+    if (error === undefined) {
+      expect(wanted(input).map(source)).toEqual(highlights);
+      expect(tokenize(canonical ?? "").some(({ kind }) => kind === "error")).toBe(false);
+    } else {
+      const offset = columnOffset(input, errorColumn(error) ?? 0);
+      const failed = read.at(-1);
+      const within = failed?.kind === "error" && offset >= failed.start && offset <= failed.end;
+      expect(within || firstError < 0, "the column is in the token that failed").toBe(true);
+    }
+  });
+});
 
 describe("tokens", () => {
   it.each([

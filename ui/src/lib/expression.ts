@@ -1,7 +1,7 @@
 /**
- * Filter expressions, as far as the page has to read them: to colour them, to complete them, to mark matches and to add
- * terms. The node has the say in what is right: this never refuses, and what it cannot read it calls `error`.
- * The grammar is that of docs/expressions.md.
+ * Splits filter expressions into tokens, to colour and complete them, to highlight matches and to add terms. Invalid
+ * tokens have the kind `error`; the node reports errors of syntax. docs/expressions.md describes the grammar, and
+ * crates/record/src/expr/cases.json is a table of cases that the tests of the node read too.
  */
 
 export type TokenKind = "open" | "close" | "and" | "or" | "not" | "text" | "regex" | "field" | "error";
@@ -82,7 +82,10 @@ function quotedTerm(input: string, start: number): Token {
   const quoted = readQuoted(input, start);
   if (quoted === undefined) return { kind: "error", start, end: input.length };
   const operator = operatorAt(input, quoted.end);
-  if (operator !== undefined) return field(input, start, quoted.text, quoted.end, operator);
+  if (operator !== undefined) {
+    if (!quoted.isUtf8) return { kind: "error", start, end: input.length };
+    return field(input, start, quoted.text, quoted.end, operator);
+  }
   return ended(input, quoted.end, (end, anyCase) => ({ kind: "text", start, end, text: quoted.text, anyCase }), start);
 }
 
@@ -102,7 +105,8 @@ function field(input: string, start: number, name: string, operatorAt: number, o
     if (token.kind === "error") return { ...token, field: test("") };
     return { ...token, kind: "field", field: test(token.regex ?? "") };
   }
-  if (input.charAt(valueAt) === '"') {
+  const wantsNumber = /^[<>]/.test(operator);
+  if (input.charAt(valueAt) === '"' && !wantsNumber) {
     const quoted = readQuoted(input, valueAt);
     if (quoted === undefined) {
       return { kind: "error", start, end: input.length, field: test(input.slice(valueAt + 1)) };
@@ -118,9 +122,13 @@ function field(input: string, start: number, name: string, operatorAt: number, o
   }
   const length = bareLength(input, valueAt);
   const value = input.slice(valueAt, valueAt + length);
-  const wantsNumber = /^[<>]/.test(operator);
-  if (length === 0 || (wantsNumber && !NUMBER.test(value))) return unfinished(input, start, valueAt, test(value));
+  if (length === 0 || (wantsNumber && !isNumber(value))) return unfinished(input, start, valueAt, test(value));
   return { kind: "field", start, end: valueAt + length, anyCase: false, field: test(value) };
+}
+
+/** A decimal number that is finite in 64 bits. */
+function isNumber(text: string): boolean {
+  return NUMBER.test(text) && Number.isFinite(Number(text));
 }
 
 function unfinished(input: string, start: number, valueAt: number, test: FieldTest): Token {
@@ -145,29 +153,42 @@ function bareLength(input: string, at: number): number {
   return end < 0 ? input.length - at : end;
 }
 
-function readQuoted(input: string, start: number): { text: string; end: number } | undefined {
-  let text = "";
+/** The text between quotes, and the offset after them. Escapes can be any bytes, so the text is decoded from UTF-8. */
+function readQuoted(input: string, start: number): { text: string; end: number; isUtf8: boolean } | undefined {
+  const bytes: number[] = [];
+  const encoder = new TextEncoder();
   for (let at = start + 1; at < input.length; at += 1) {
     const char = input.charAt(at);
-    if (char === '"') return { text, end: at + 1 };
+    if (char === '"') return { ...decode(bytes), end: at + 1 };
     if (char !== "\\") {
-      text += char;
+      const codePoint = String.fromCodePoint(input.codePointAt(at) ?? 0);
+      bytes.push(...encoder.encode(codePoint));
+      at += codePoint.length - 1;
       continue;
     }
     at += 1;
     const escaped = input.charAt(at);
-    const hex = /^[0-9a-fA-F]{2}/.exec(input.slice(at + 1))?.[0];
-    if (escaped === "x" && hex !== undefined) {
-      text += String.fromCharCode(Number.parseInt(hex, 16));
+    const hex = /^x([0-9a-fA-F]{2})/.exec(input.slice(at))?.[1];
+    const known = ESCAPES[escaped];
+    if (hex !== undefined) {
+      bytes.push(Number.parseInt(hex, 16));
       at += 2;
-    } else {
-      text += ESCAPES[escaped] ?? escaped;
-    }
+    } else if (known !== undefined) bytes.push(known.charCodeAt(0));
+    else return undefined;
   }
   return undefined;
 }
 
-const ESCAPES: Record<string, string> = { n: "\n", r: "\r", t: "\t", "0": "\0" };
+const ESCAPES: Record<string, string> = { '"': '"', "\\": "\\", n: "\n", r: "\r", t: "\t", "0": "\0" };
+
+function decode(bytes: number[]): { text: string; isUtf8: boolean } {
+  const encoded = new Uint8Array(bytes);
+  try {
+    return { text: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(encoded), isUtf8: true };
+  } catch {
+    return { text: new TextDecoder("utf-8", { ignoreBOM: true }).decode(encoded), isUtf8: false };
+  }
+}
 
 function regexEnd(input: string, start: number): number | undefined {
   for (let at = start + 1; at < input.length; at += 1) {

@@ -79,6 +79,12 @@ impl<'a> Lexer<'a> {
         Ok((start, token))
     }
 
+    /// The offset after the last token.
+    #[cfg(test)]
+    pub(super) fn offset(&self) -> usize {
+        self.at
+    }
+
     /// An error at `offset`.
     pub(super) fn error(&self, offset: usize, message: String) -> SyntaxError {
         SyntaxError { column: column(self.input, offset), message }

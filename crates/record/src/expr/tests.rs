@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 use regex_automata::{meta::Regex, util::syntax};
+use serde::Deserialize;
 
+use super::lexer::{Lexer, Token, is_space};
 use super::*;
 
 fn parse(input: &str) -> Expr {
@@ -241,6 +243,79 @@ fn trees_that_the_parser_does_not_build_print_as_expressions() {
     check(Expr::And(vec![Expr::And(vec![text(b"a"), text(b"b")]), text(b"c")]), "(a b) c");
     check(Expr::Or(vec![Expr::Or(vec![text(b"a"), text(b"b")]), text(b"c")]), "(a OR b) OR c");
     check(Expr::Regex(pattern(r"\/", false)), r"/\//");
+}
+
+/// A case of `cases.json`, which the tests of the page read too.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GrammarCase {
+    input: String,
+    /// Kind and source of each token. A text or regex has its unescaped value as well. The source of an error is the rest
+    /// of the input.
+    tokens: Vec<Vec<String>>,
+    /// The expression as it prints.
+    canonical: Option<String>,
+    /// The terms that a matching record contains, which the page highlights.
+    highlights: Option<Vec<String>>,
+    error: Option<String>,
+}
+
+/// The tokens of an input in the form of [`GrammarCase::tokens`].
+fn tokens_of(input: &str) -> Vec<Vec<String>> {
+    let mut lexer = Lexer::new(input.as_bytes());
+    let mut tokens = Vec::new();
+    let mut end = 0;
+    loop {
+        let start = end + input[end..].bytes().take_while(|byte| is_space(*byte)).count();
+        let Ok((_, token)) = lexer.next() else {
+            tokens.push(vec!["error".to_owned(), input[start..].to_owned()]);
+            return tokens;
+        };
+        end = lexer.offset();
+        let (kind, value) = match token {
+            Token::End => return tokens,
+            Token::OpenParen => ("open", None),
+            Token::CloseParen => ("close", None),
+            Token::And => ("and", None),
+            Token::Or => ("or", None),
+            Token::Not(_) => ("not", None),
+            Token::Term(Expr::Literal(literal)) => ("text", Some(String::from_utf8_lossy(&literal.bytes).into_owned())),
+            Token::Term(Expr::Regex(pattern)) => ("regex", Some(pattern.source)),
+            Token::Term(_) => ("field", None),
+        };
+        tokens.push([Some(kind.to_owned()), Some(input[start..end].to_owned()), value].into_iter().flatten().collect());
+    }
+}
+
+/// The terms that a record matching `expr` contains, in order.
+fn positive_terms(expr: &Expr, is_negated: bool, terms: &mut Vec<Expr>) {
+    match expr {
+        Expr::All => {}
+        Expr::And(members) | Expr::Or(members) => {
+            members.iter().for_each(|member| positive_terms(member, is_negated, terms));
+        }
+        Expr::Not(inner) => positive_terms(inner, !is_negated, terms),
+        Expr::Field(Field { test: Test::NotEqual(_) | Test::NotMatch(_), .. }) => {}
+        term if is_negated => drop(term),
+        term => terms.push(term.clone()),
+    }
+}
+
+#[test]
+fn grammar_agrees_with_the_table_of_cases() {
+    let cases: Vec<GrammarCase> = serde_json::from_str(include_str!("cases.json")).unwrap();
+    assert!(cases.len() > 80);
+    for case in cases {
+        let parsed = Expr::parse(case.input.as_bytes());
+        assert_eq!(tokens_of(&case.input), case.tokens, "{}", case.input);
+        assert_eq!(parsed.as_ref().err().map(ToString::to_string), case.error, "{}", case.input);
+        assert_eq!(parsed.as_ref().ok().map(ToString::to_string), case.canonical, "{}", case.input);
+        let Ok(expr) = parsed else { continue };
+        let mut terms = Vec::new();
+        positive_terms(&expr, false, &mut terms);
+        let highlights: Vec<Expr> = case.highlights.unwrap().iter().map(|term| parse(term)).collect();
+        assert_eq!(terms, highlights, "{}", case.input);
+    }
 }
 
 /// Arbitrary bytes, often syntax.
