@@ -3,7 +3,8 @@
 #![no_main]
 use std::ops::ControlFlow;
 
-use bucksaw_columns::{Automaton, ColumnBlock, Encoder, Filter, Needle, RowSet, TextEncoding, Transition};
+use bucksaw_columns::{ColumnBlock, Encoder, Filter, TextEncoding};
+use bucksaw_search::{Automaton, Needle, RowSet, SearchBlock, Transition};
 use libfuzzer_sys::fuzz_target;
 
 fn write_varint(out: &mut Vec<u8>, mut value: usize) {
@@ -40,7 +41,7 @@ fn any_bytes(data: &[u8]) {
     }
     let _ = block.find_literal_prefix(&Needle::new(b"1", false), &two_digits());
     let _ = block.find_accepted(&two_digits(), &RowSet::All);
-    let _ = block.visit_lines(0..*rows as usize + 1, &mut |_| ControlFlow::Continue(()));
+    let _ = block.visit_rows(0..*rows as usize + 1, &mut |_| ControlFlow::Continue(()));
 }
 
 /// Accepts lines with two consecutive digits.

@@ -79,6 +79,27 @@ fn write_eight<const ROOM: usize>(digits: u64, to: &mut [u8; ROOM], at: usize) {
     to[at..at + 8].copy_from_slice(&digits.to_le_bytes());
 }
 
+/// The number that a value stands for, if [`write`] would write the same bytes.
+pub(crate) fn parse_integer(value: &[u8]) -> Option<u64> {
+    let (negative, digits) = match value {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    if digits.is_empty() || digits.len() > 19 || (digits[0] == b'0' && value.len() > 1) {
+        return None;
+    }
+    let mut number = 0_u64;
+    for digit in digits {
+        let digit = digit.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        number = number.wrapping_mul(10).wrapping_add(u64::from(digit));
+    }
+    let limit = i64::MAX as u64 + u64::from(negative);
+    (number <= limit).then(|| if negative { number.wrapping_neg() } else { number })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,6 +114,31 @@ mod tests {
             let len = write(number, &mut bytes);
             assert_eq!(str::from_utf8(&bytes[..len]).unwrap(), number.to_string());
             assert_eq!(len, decimal_length(number));
+        }
+    }
+
+    #[test]
+    fn only_canonical_integers_are_parsed() {
+        let check = |text: &str, want: Option<i64>| {
+            assert_eq!(parse_integer(text.as_bytes()), want.map(|number| number as u64), "{text}");
+        };
+        check("0", Some(0));
+        check("-7369107293321978481", Some(-7_369_107_293_321_978_481));
+        check("9223372036854775807", Some(i64::MAX));
+        check("-9223372036854775808", Some(i64::MIN));
+        for bad in [
+            "",
+            "-",
+            "00",
+            "-0",
+            "01",
+            "1a",
+            "9223372036854775808",
+            "-9223372036854775809",
+            "+1",
+            "99999999999999999999",
+        ] {
+            check(bad, None);
         }
     }
 }

@@ -2,9 +2,12 @@
 
 use std::ops::ControlFlow;
 
+use bucksaw_search::{Automaton, Needle, RowSet, SearchBlock, Transition};
 use proptest::prelude::*;
 
-use crate::{Automaton, ColumnBlock, Encoder, Filter, Needle, RowSet, TextEncoding, Transition};
+use crate::encode::verify::has_text;
+use crate::test_text::{lines_of, random};
+use crate::{ColumnBlock, Encoder, Filter, TextEncoding};
 
 fn encode(text: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let mut encoder = Encoder::with_smallest_tables();
@@ -256,24 +259,6 @@ fn digits() -> Automaton {
     Automaton::explore(classes, 0, step, |_| Some(false)).unwrap()
 }
 
-/// Numbers below a bound, the same ones in each run.
-pub(crate) fn random() -> impl FnMut(u64) -> u64 {
-    let mut state = 1_u64;
-    move |below| {
-        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-        (state >> 33) % below
-    }
-}
-
-/// So many bytes of lines, and what is missing of the last one.
-pub(crate) fn lines_of(bytes: usize, mut line: impl FnMut() -> String) -> Vec<u8> {
-    let mut text = Vec::new();
-    while text.len() < bytes {
-        text.extend_from_slice(line().as_bytes());
-    }
-    text
-}
-
 /// What is packed and given away is either columns of the text, or what zstd makes of it, whichever is wanted, and never
 /// larger than by zstd: where the text is dense, with its filter.
 fn check_choice(name: &str, text: &[u8], level: i32, want: bool) {
@@ -417,23 +402,6 @@ fn long_lines_among_short_ones_round_trip() {
     }
 }
 
-/// Words that are joined, in values that are cut: no token alone has what stands on both sides of what joins them.
-#[test]
-fn needles_have_a_core_that_does_not_overlap_itself() {
-    let core = |text: &str| {
-        let needle = Needle::new(text.as_bytes(), true);
-        (lossy_text(&needle.text()[needle.core()]), needle.has_non_overlapping_core())
-    };
-    assert_eq!(core("\"login\":\"a"), ("ogin\":".to_owned(), true));
-    assert_eq!(core("connected"), ("nnect".to_owned(), true));
-    assert_eq!(core("errors"), ("errors".to_owned(), true), "a core of `rror` would overlap itself");
-    for (whole, is_found) in [("ab", true), ("aa", false), ("aba", false), ("abcab", false), ("abcde", true)] {
-        assert_eq!(core(whole), (whole.to_owned(), is_found));
-    }
-    let long = format!("{}b", "a".repeat(1 << 16));
-    assert_eq!(core(&long), (long.clone(), false), "where it would take long to tell, none is looked for");
-}
-
 /// The lines in which a head is found that is followed by digits and an `end`.
 fn lines_with_head(lines: &[String], head: &[u8], end: u8) -> Vec<usize> {
     let classes = std::array::from_fn(|byte| match byte as u8 {
@@ -516,4 +484,48 @@ fn the_filter_knows_joined_words() {
             }
         }
     }
+}
+
+/// The comparison detects a change of any byte, and of the line starts.
+#[test]
+fn changed_texts_are_detected() {
+    let mut text = Vec::new();
+    for row in 0..200_u32 {
+        let line = match row % 3 {
+            0 => format!("{row:04} took {} ms [{}]\n", row * row, row % 7),
+            1 => format!("id={:06x} user=u{} \"a b\"\n", row.wrapping_mul(0x9e37_79b1) >> 8, row % 5),
+            _ => format!("rare {}\n", "x,y ".repeat(row as usize % 50)),
+        };
+        text.extend_from_slice(line.as_bytes());
+    }
+    let starts = |text: &[u8]| -> Vec<u32> {
+        [0].into_iter().chain(memchr::memchr_iter(b'\n', &text[..text.len() - 1]).map(|end| end as u32 + 1)).collect()
+    };
+    let packed = Encoder::with_smallest_tables().encode_columns_always(&text, 1);
+    let open = || ColumnBlock::open(packed.clone(), 200, text.len()).unwrap();
+    assert!(has_text(&open(), &text, &starts(&text)));
+    let block = open();
+    for at in 0..text.len() {
+        let mut other = text.clone();
+        other[at] ^= 1;
+        assert!(!has_text(&block, &other, &starts(&other)), "byte {at}");
+        assert!(!has_text(&block, &other, &starts(&text)), "byte {at}");
+    }
+    let longer = [text.as_slice(), b"\n"].concat();
+    assert!(!has_text(&block, &longer, &starts(&longer)));
+}
+
+/// Adjacent values of a raw column are separated by an LF, which is no part of a value.
+#[test]
+fn a_needle_with_a_line_end_matches_no_line() {
+    let mut next = random();
+    let mut word = || -> String { (0..12).map(|_| char::from(b'g' + next(20) as u8)).collect() };
+    let text: String = (0..200).map(|_| word() + "\n").collect();
+    let (packed, _) = encode(text.as_bytes());
+    let block = ColumnBlock::open(packed, 200, text.len()).unwrap();
+    let needle = &text.as_bytes()[40..60];
+    assert!(needle.contains(&b'\n'));
+    assert_eq!(block.find(&Needle::new(needle, false)), Some(RowSet::None));
+    let upper = needle.to_ascii_uppercase();
+    assert_eq!(block.find(&Needle::new(&upper, true)), Some(RowSet::None));
 }

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use bucksaw_columns::Filter;
 use bucksaw_scan::{BoundPlan, Plan};
 use bucksaw_segment::stored::SearchableBlock;
-use bucksaw_segment::{ReadError, RecordSummary};
+use bucksaw_segment::{BlockFilter, ReadError, RecordSummary};
 use bucksaw_store::StoredSegment;
 
 use crate::block_cache::BlockCache;
@@ -73,6 +72,6 @@ impl BlockUnit {
         // A filter that cannot be read leaves nothing out; the block itself says whether it is damaged.
         let key = (self.segment.id(), self.block);
         let filter = self.block_cache.filter(key, || self.segment.reader().filter(self.block));
-        filter.map_or(true, |filter| bounds.iter().any(|bound| bound.may_match(Filter::new(&filter))))
+        filter.map_or(true, |filter| bounds.iter().any(|bound| bound.may_match(BlockFilter::new(&filter))))
     }
 }

@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bucksaw_record::Labels;
+use bucksaw_search::SearchBlock;
 use bucksaw_segment::{ColumnarBlock, Rows, StreamSlice};
 
 /// Matching lines of one stream.
@@ -54,11 +55,11 @@ impl<'b> ColumnLines<'b> {
         let done = match &self.picked {
             None => {
                 let mut rows = 0..self.slice.rows.count;
-                columns.visit_lines(rows.clone().map(line), &mut |text| visit_line(rows.next(), text, each))
+                columns.visit_rows(rows.clone().map(line), &mut |text| visit_line(rows.next(), text, each))
             }
             Some(picked) => {
                 let mut rows = picked.iter().copied();
-                columns.visit_lines(rows.clone().map(line), &mut |text| visit_line(rows.next(), text, each))
+                columns.visit_rows(rows.clone().map(line), &mut |text| visit_line(rows.next(), text, each))
             }
         };
         self.damaged.set(done.is_none());

@@ -2,8 +2,8 @@
 
 use std::ops::{ControlFlow, Range};
 
-use bucksaw_columns::{Bitmap, RowSet};
 use bucksaw_scan::{BoundPlan, Plan};
+use bucksaw_search::{Bitmap, RowSet, SearchBlock};
 use bucksaw_segment::{ColumnarBlock, StreamSlice};
 
 use crate::column_lines::ColumnLines;
@@ -38,7 +38,7 @@ pub(crate) fn scan(
         let rows = match evaluated.iter().find(|(known, _)| known.is_equivalent(&bound)) {
             Some((_, rows)) => rows,
             None => {
-                let rows = bound.match_lines(&block.columns, wanted.clone(), &|| cancel.should_stop())?;
+                let rows = bound.match_rows(&block.columns, wanted.clone(), &|| cancel.should_stop())?;
                 evaluated.push((bound, rows));
                 evaluated.last().map(|(_, rows)| rows)?
             }
@@ -69,7 +69,7 @@ fn requested_rows(block: &ColumnarBlock, request: &Request) -> RowSet {
     if block.slices.iter().all(|stretch| request.matches_stream(&stretch.labels) && inside(stretch)) {
         return RowSet::All;
     }
-    let mut bits = Bitmap::new(block.columns.rows());
+    let mut bits = Bitmap::new(block.columns.row_count());
     for (stretch, lines) in slices_with_lines(block).filter(|(stretch, _)| request.matches_stream(&stretch.labels)) {
         for run in &stretch.rows.runs {
             // Ids of a run are consecutive, so what is wanted of it is too.

@@ -1,6 +1,6 @@
 //! From a regex to the table that columns are searched with.
 
-use bucksaw_columns::{Automaton, Transition};
+use bucksaw_search::{Automaton, Transition};
 use regex_automata::hybrid::LazyStateID;
 use regex_automata::hybrid::dfa::{Cache, DFA};
 use regex_automata::nfa::thompson::{Compiler, Config as NfaConfig, WhichCaptures};

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use bucksaw_columns::{Bitmap, ColumnBlock, Filter, RowSet};
+use bucksaw_search::{Bitmap, RowSet, SearchBlock, SkipFilter};
 use bucksaw_segment::Chunk;
 
 use crate::cancel_poll::CancelPoll;
@@ -122,9 +122,9 @@ impl BoundPlan {
         }
     }
 
-    /// Whether a line of a block with this filter may match. Never wrongly `false`.
+    /// Whether a row of a block with this filter may match; `false` is certain.
     #[must_use]
-    pub fn may_match(&self, filter: Filter<'_>) -> bool {
+    pub fn may_match(&self, filter: impl SkipFilter) -> bool {
         match self {
             Self::Nothing => false,
             Self::All => true,
@@ -132,32 +132,37 @@ impl BoundPlan {
         }
     }
 
-    /// Those of the wanted lines of a block of columns that match; only those are built of which the columns do not tell.
-    /// `None` when the block is damaged. `cancel` is asked as in [`Self::find`], and between the terms that the columns are
-    /// asked for; once it says yes, some that match may be left out.
-    pub fn match_lines(&mut self, block: &ColumnBlock, wanted: RowSet, cancel: &dyn Fn() -> bool) -> Option<RowSet> {
+    /// The rows of `wanted` that match, each of them a line. Builds only the rows that the block cannot decide itself. `None`
+    /// if the block is damaged. Polls `cancel` as [`Self::find`] does, and before each term; rows may be missing after a
+    /// cancellation.
+    pub fn match_rows<B: SearchBlock>(
+        &mut self,
+        block: &B,
+        wanted: RowSet,
+        cancel: &dyn Fn() -> bool,
+    ) -> Option<RowSet> {
         let matcher = match self {
             Self::Nothing => return Some(RowSet::None),
             Self::All => return Some(wanted),
             Self::PerRecord(matcher) => matcher,
         };
-        let watch = CancelPoll::new(cancel);
-        let CandidateRows { must_match: sure, may_match: may } = evaluate(&matcher.node, block, wanted, &watch)?;
-        if watch.is_cancelled() {
+        let cancel_poll = CancelPoll::new(cancel);
+        let CandidateRows { must_match, may_match } = evaluate(&matcher.node, block, wanted, &cancel_poll)?;
+        if cancel_poll.is_cancelled() {
             return Some(RowSet::None);
         }
-        let open = match may & !sure.clone() {
-            RowSet::None => return Some(sure),
-            RowSet::All => Bitmap::full(block.rows()),
+        let undecided = match may_match & !must_match.clone() {
+            RowSet::None => return Some(must_match),
+            RowSet::All => Bitmap::full(block.row_count()),
             RowSet::Some(bits) => bits,
         };
-        // Half a span more, for the line that fills it. What is not written to takes no memory.
+        // Half a window more, for the row that fills it. Pages that are not written take no memory.
         let text = Vec::with_capacity(WINDOW_BYTES / 2 * 3);
-        let mut built =
-            MaterialisedLines { matcher, cancel, text, lines: 0, rows: open.iter(), found: Bitmap::new(block.rows()) };
-        block.visit_lines(open.iter(), &mut |line| built.push(line))?;
-        let _ = built.match_batch();
-        Some(sure | RowSet::Some(built.found))
+        let found = Bitmap::new(block.row_count());
+        let mut batch = RowBatch { matcher, cancel, text, lines: 0, rows: undecided.iter(), found };
+        block.visit_rows(undecided.iter(), &mut |row| batch.push(row))?;
+        let _ = batch.match_batch();
+        Some(must_match | RowSet::Some(batch.found))
     }
 
     /// Whether a record matches, given alone and without an LF behind it. Agrees with [`Self::find`].
@@ -171,26 +176,26 @@ impl BoundPlan {
     }
 }
 
-/// Lines of a block that were built and not looked at yet: a span of them, which stays in the cache and takes the same memory
-/// over and over, where all of them together would be new memory for each block.
-struct MaterialisedLines<'a, R> {
+/// Rows of a block that were built and not yet tested: one scan window at a time, so that they stay in a core's cache and the
+/// buffer is reused.
+struct RowBatch<'a, R> {
     matcher: &'a mut Matcher,
     cancel: &'a dyn Fn() -> bool,
     text: Vec<u8>,
     lines: usize,
-    /// The rows of these lines, and of those that come after them.
+    /// The numbers of the rows that are not yet tested.
     rows: R,
     found: Bitmap,
 }
 
-impl<R: Iterator<Item = usize>> MaterialisedLines<'_, R> {
+impl<R: Iterator<Item = usize>> RowBatch<'_, R> {
     fn push(&mut self, line: &[u8]) -> ControlFlow<()> {
         self.text.extend_from_slice(line);
         self.lines += 1;
         if self.text.len() < WINDOW_BYTES { ControlFlow::Continue(()) } else { self.match_batch() }
     }
 
-    /// Takes note of those that match, and lets go of all. Breaks when it is cancelled.
+    /// Tests the batch and empties it; breaks when cancelled.
     fn match_batch(&mut self) -> ControlFlow<()> {
         let Self { matcher, cancel, text, lines, rows, found } = self;
         let records = RecordBoundaries::of_lines(text);

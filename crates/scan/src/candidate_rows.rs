@@ -1,20 +1,21 @@
-//! What the columns of a block say of a plan, before any line is built: which lines match for sure, and which may.
+//! Evaluates a plan on a block without building rows: which rows match for certain, and which may match.
 //!
-//! Texts are found exactly, and so are most regexes: in lines that have the texts that a match must have, the automaton
-//! is run over the columns. Of a field its name and value are found; those lines may match. Logic joins both bounds, and what is left between them is settled by looking at the lines themselves.
+//! Texts are found exactly, and so are most regexes: the automaton runs over the rows that contain the required literals.
+//! Of a field, name and value are searched for as texts, and the rows that contain them may match. Conjunction, disjunction
+//! and negation combine both bounds. The rows between the bounds are built and tested one by one.
 
-use bucksaw_columns::{ColumnBlock, Filter, Needle, RowSet};
+use bucksaw_search::{Needle, RowSet, SearchBlock, SkipFilter};
 
 use crate::cancel_poll::CancelPoll;
 use crate::plan_node::PlanNode;
 use crate::regex_term::RegexTerm;
 
-/// Two sets of lines, one within the other.
+/// The bounds of the matching rows.
 #[derive(Clone, Debug)]
 pub(crate) struct CandidateRows {
-    /// These match.
+    /// Rows that match.
     pub(crate) must_match: RowSet,
-    /// All others do not.
+    /// A superset of `must_match`; rows outside it do not match.
     pub(crate) may_match: RowSet,
 }
 
@@ -28,96 +29,93 @@ impl CandidateRows {
     }
 }
 
-/// Whether a line of a block with this filter may match. Never wrongly `false`.
-pub(crate) fn may_match(node: &PlanNode, filter: Filter<'_>) -> bool {
+/// Whether a row of a block with this filter may match; `false` is certain.
+pub(crate) fn may_match(node: &PlanNode, filter: impl SkipFilter) -> bool {
     let contains = |needle: &Needle| filter.may_contain(needle.text(), needle.any_case());
     match node {
         PlanNode::All | PlanNode::Not(_) => true,
         PlanNode::Nothing => false,
-        PlanNode::Text(text) => filter.may_contain(text.bytes(), false),
+        PlanNode::Text(text) => contains(text.needle()),
         PlanNode::Regex(regex) => regex.required_literals().clauses.iter().all(|clause| clause.iter().any(contains)),
-        PlanNode::Field(field) => {
-            filter.may_contain(field.escape_start(), false)
-                || field.needles().all(|needle| filter.may_contain(needle, false))
-        }
+        PlanNode::Field(field) => contains(field.escape_start()) || field.needles().iter().all(contains),
         PlanNode::And(members) => members.iter().all(|member| may_match(member, filter)),
         PlanNode::Or(members) => members.iter().any(|member| may_match(member, filter)),
     }
 }
 
-/// Judges some lines of a block; `None` when it is damaged. Looks at the watch before each term; says nothing when that
-/// stopped it.
-pub(crate) fn evaluate(
+/// The bounds for the rows of `among`; `None` if the block is damaged. Polls for cancellation before each term; the bounds
+/// have no meaning after that.
+pub(crate) fn evaluate<B: SearchBlock>(
     node: &PlanNode,
-    block: &ColumnBlock,
+    block: &B,
     among: RowSet,
-    watch: &CancelPoll<'_>,
+    cancel_poll: &CancelPoll<'_>,
 ) -> Option<CandidateRows> {
-    if among == RowSet::None || watch.poll() {
+    if among == RowSet::None || cancel_poll.poll() {
         return Some(CandidateRows::exact(RowSet::None));
     }
     Some(match node {
         PlanNode::All => CandidateRows::exact(among),
         PlanNode::Nothing => CandidateRows::exact(RowSet::None),
-        PlanNode::Text(text) => CandidateRows::exact(among & block.find(&Needle::new(text.bytes(), false))?),
-        PlanNode::Regex(regex) => evaluate_regex(regex, block, among, watch)?,
+        PlanNode::Text(text) => CandidateRows::exact(among & block.find(text.needle())?),
+        PlanNode::Regex(regex) => evaluate_regex(regex, block, among, cancel_poll)?,
         PlanNode::Field(field) => {
             let mut rows = RowSet::All;
             for needle in field.needles() {
-                rows = rows & block.find(&Needle::new(needle, false))?;
+                rows = rows & block.find(needle)?;
                 if rows == RowSet::None {
                     break;
                 }
             }
-            // Escapes may hide a name or a value.
-            CandidateRows::upper_bound(among & (rows | block.find(&Needle::new(field.escape_start(), false))?))
+            // A row with an escape may contain the name or the value in escaped form.
+            CandidateRows::upper_bound(among & (rows | block.find(field.escape_start())?))
         }
         PlanNode::And(members) => {
             let mut all = CandidateRows::exact(among);
-            // The cheapest first: what it leaves out need not be asked.
+            // The cheapest member first: the others are evaluated on the remaining rows only.
             let mut members: Vec<&PlanNode> = members.iter().collect();
             members.sort_by_key(|member| member.cost());
             for member in members {
-                let judged = evaluate(member, block, all.may_match.clone(), watch)?;
-                all = CandidateRows { must_match: all.must_match & judged.must_match, may_match: judged.may_match };
+                let rows = evaluate(member, block, all.may_match.clone(), cancel_poll)?;
+                all = CandidateRows { must_match: all.must_match & rows.must_match, may_match: rows.may_match };
             }
             all
         }
         PlanNode::Or(members) => {
             let mut any = CandidateRows::exact(RowSet::None);
             for member in members {
-                let judged = evaluate(member, block, among.clone() & !any.must_match.clone(), watch)?;
+                let rows = evaluate(member, block, among.clone() & !any.must_match.clone(), cancel_poll)?;
                 any = CandidateRows {
-                    must_match: any.must_match | judged.must_match,
-                    may_match: any.may_match | judged.may_match,
+                    must_match: any.must_match | rows.must_match,
+                    may_match: any.may_match | rows.may_match,
                 };
             }
             any
         }
         PlanNode::Not(inner) => {
-            let judged = evaluate(inner, block, among.clone(), watch)?;
-            CandidateRows { must_match: among.clone() & !judged.may_match, may_match: among & !judged.must_match }
+            let rows = evaluate(inner, block, among.clone(), cancel_poll)?;
+            CandidateRows { must_match: among.clone() & !rows.may_match, may_match: among & !rows.must_match }
         }
     })
 }
 
-fn evaluate_regex(
+fn evaluate_regex<B: SearchBlock>(
     regex: &RegexTerm,
-    block: &ColumnBlock,
+    block: &B,
     among: RowSet,
-    watch: &CancelPoll<'_>,
+    cancel_poll: &CancelPoll<'_>,
 ) -> Option<CandidateRows> {
-    let needles = regex.required_literals();
+    let literals = regex.required_literals();
     let mut rows = among;
-    for (number, clause) in needles.clauses.iter().enumerate() {
-        let head = regex.prefix_automaton().filter(|_| needles.literal_prefix == Some(number));
+    for (number, clause) in literals.clauses.iter().enumerate() {
+        let prefix_automaton = regex.prefix_automaton().filter(|_| literals.literal_prefix == Some(number));
         let mut any = RowSet::None;
         for needle in clause {
-            if watch.poll() {
+            if cancel_poll.poll() {
                 return Some(CandidateRows::exact(RowSet::None));
             }
             any = any
-                | match head {
+                | match prefix_automaton {
                     Some(automaton) => block.find_literal_prefix(needle, automaton)?,
                     None => block.find(needle)?,
                 };
@@ -128,7 +126,7 @@ fn evaluate_regex(
         }
     }
     Some(match regex.column_automaton() {
-        _ if needles.is_exact => CandidateRows::exact(rows),
+        _ if literals.is_exact => CandidateRows::exact(rows),
         Some(automaton) => CandidateRows::exact(block.find_accepted(automaton, &rows)?),
         None => CandidateRows::upper_bound(rows),
     })

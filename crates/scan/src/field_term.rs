@@ -5,7 +5,7 @@
 //! with an escape that can is always read.
 
 use bucksaw_record::expr::{self, Test};
-use memchr::memmem;
+use bucksaw_search::Needle;
 
 use crate::cancel_poll::CancelPoll;
 use crate::error::CompileError;
@@ -19,10 +19,10 @@ use crate::regex_term::compile_for_values;
 pub(crate) struct FieldTerm {
     name: String,
     value_test: ValueTest,
-    /// What a record must contain unless something hides it, the rarer first.
-    needles: Vec<memmem::Finder<'static>>,
-    /// What can hide a needle: the beginning of an escape.
-    escape_start: memmem::Finder<'static>,
+    /// Texts that a record must contain unless it contains an escape, the rarer one first.
+    needles: Vec<Needle>,
+    /// The start of every escape in which a needle may be written.
+    escape_start: Needle,
     /// Whether a value is among the needles.
     has_value_needle: bool,
 }
@@ -75,28 +75,22 @@ impl FieldTerm {
         let by_value = value.is_some();
         // Names recur in record after record, values do so less.
         let needles: Vec<&[u8]> = value.into_iter().chain(name_needles(&field.name)).collect();
-        let hidden_by = memmem::Finder::new(escape_start_of(&needles)).into_owned();
-        let needles = needles.into_iter().map(|needle| memmem::Finder::new(needle).into_owned()).collect();
+        let escape_start = Needle::new(escape_start_of(&needles), false);
+        let needles = needles.into_iter().map(|needle| Needle::new(needle, false)).collect();
         Ok((
-            Self {
-                name: field.name.clone(),
-                value_test: check,
-                needles,
-                escape_start: hidden_by,
-                has_value_needle: by_value,
-            },
+            Self { name: field.name.clone(), value_test: check, needles, escape_start, has_value_needle: by_value },
             negated,
         ))
     }
 
-    /// What a record must contain unless it contains [the start of an escape](Self::escape_start), the rarer first.
-    pub(crate) fn needles(&self) -> impl Iterator<Item = &[u8]> {
-        self.needles.iter().map(memmem::Finder::needle)
+    /// Texts that a record must contain unless it contains [the start of an escape](Self::escape_start), the rarer first.
+    pub(crate) fn needles(&self) -> &[Needle] {
+        &self.needles
     }
 
-    /// What a record contains in which a needle is written with escapes.
-    pub(crate) fn escape_start(&self) -> &[u8] {
-        self.escape_start.needle()
+    /// A text that a record contains if a needle is written with escapes in it.
+    pub(crate) fn escape_start(&self) -> &Needle {
+        &self.escape_start
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -127,8 +121,8 @@ impl FieldTerm {
     }
 
     pub(crate) fn matches_record(&self, record: &[u8], watch: &CancelPoll<'_>) -> bool {
-        let candidate =
-            self.needles.iter().all(|needle| needle.find(record).is_some()) || self.escape_start.find(record).is_some();
+        let candidate = self.needles.iter().all(|needle| needle.find(record, 0).is_some())
+            || self.escape_start.find(record, 0).is_some();
         candidate && lookup(record, &self.name).is_some_and(|value| self.value_matches(&value, watch))
     }
 
@@ -138,8 +132,8 @@ impl FieldTerm {
             return span.find_first(from, |record| self.matches_record(record, span.cancel_poll));
         };
         while let Some(rest) = span.records.text.get(from..span.end).filter(|rest| !rest.is_empty()) {
-            let needle = ahead.needle.next_from(from, || needle.find(rest));
-            let hit = needle.min(ahead.escape.next_from(from, || self.escape_start.find(rest)));
+            let needle = ahead.needle.next_from(from, || needle.find(rest, 0));
+            let hit = needle.min(ahead.escape.next_from(from, || self.escape_start.find(rest, 0)));
             if hit == usize::MAX {
                 return None;
             }

@@ -1,28 +1,28 @@
-//! The scan: bytes in, matches out. A filter expression becomes a [`Plan`], a plan meets the labels of a stream and
-//! becomes a [`Bound`], and that finds the matching records of chunks of text.
+//! Scanning: bytes in, matches out. A filter expression is compiled to a [`Plan`] once per query. Binding it to the labels of
+//! a stream gives a [`BoundPlan`], which finds the matching records of chunks of text and of blocks.
 //!
-//! Text and regexes are searched for over a whole chunk at once, never record by record: a hit is found first, and then
-//! the record around it. Searches of the parts of an expression are cursors that leap over each other.
+//! Text and regexes are searched for in a whole chunk at once, not record by record: the occurrence is found first, then the
+//! record around it. The terms of an expression are cursors that skip ahead of each other.
 //!
-//! Where text is kept as columns, [`Bound::lines`] asks these, and builds only the lines of which they do not tell.
-//! [`Bound::may_match`] asks the filter of a block before it is opened.
+//! [`BoundPlan::match_rows`] searches a [block](bucksaw_search::SearchBlock) whose text is not in memory, and builds only the
+//! rows that the block cannot decide itself. [`BoundPlan::may_match`] tests the filter of a block before it is opened.
 //!
-//! What a filter means is what `grep` in the C locale means when it is given each record alone:
+//! A filter matches a record if `grep` in the C locale matches it when given that record alone:
 //!
-//! - Text is contained byte for byte; with `i`, ASCII letters match in either case.
-//! - A regex is of the `regex` syntax over bytes, with Unicode off (so `.` is any byte but LF, `\w` is ASCII, and `i` is
-//!   about ASCII letters); `(?u)` turns it on. `^` and `$` are the bounds of the lines of a record. CR is a byte as any
-//!   other. No match ever goes from one record into the next.
-//! - A field is a label of the stream if there is one of that name, else it is read from the record: see [`fields`].
-//!   In the regex of a field `^` and `$` are the bounds of the value. `!=` and `!~` are `NOT` of `=` and `=~`: they
-//!   match records without the field too. `<`, `<=`, `>` and `>=` match only where the value is a finite decimal number.
+//! - Text occurs byte for byte; with `i`, ASCII letters match in either case.
+//! - A regex has the syntax of the `regex` crate over bytes, with Unicode off: `.` is any byte but LF, `\w` is ASCII, and `i`
+//!   applies to ASCII letters. `(?u)` turns Unicode on. `^` and `$` are the bounds of the lines of a record. CR is an ordinary
+//!   byte. No match spans two records.
+//! - A field is a label of the stream if the stream has one of that name, otherwise it is read from the record: see
+//!   [`fields`]. In the regex of a field, `^` and `$` are the bounds of the value. `!=` and `!~` are `NOT` of `=` and `=~`:
+//!   they match records without the field too. `<`, `<=`, `>` and `>=` match only if the value is a finite decimal number.
 //!
-//! What it does not do: no file, no thread, no clock. `query` decides what is scanned, where and for how long.
+//! The crate knows no files, threads or clocks: `query` decides what is scanned, where, and for how long.
 //!
 //! ```
 //! use std::ops::ControlFlow;
 //! use bucksaw_record::{Expr, Id, Labels};
-//! use bucksaw_scan::{Found, Plan};
+//! use bucksaw_scan::{MatchedRecord, Plan};
 //! use bucksaw_segment::{Chunk, Rows};
 //!
 //! let plan = Plan::compile(&Expr::parse(b"app=web /time(d )?out/ level!=debug").unwrap()).unwrap();
@@ -34,7 +34,7 @@
 //! let mut bound = plan.bind(&labels);
 //! assert_eq!(bound.count(&chunk, &|| false), 1);
 //! bound.find(&chunk, &|| false, &mut |found| {
-//!     assert_eq!(found, Found { row: 1, start: 14, end: 32 });
+//!     assert_eq!(found, MatchedRecord { row: 1, start: 14, end: 32 });
 //!     ControlFlow::Continue(())
 //! });
 //! ```

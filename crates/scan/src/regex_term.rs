@@ -3,8 +3,8 @@
 //! A regex has up to three automata: one for a record alone, one for the text of many lines, from which the LF was
 //! [removed](crate::line_regex), and [one for columns](crate::automaton). The first two are searched by an [`Engine`].
 
-use bucksaw_columns::Automaton;
 use bucksaw_record::expr::Pattern;
+use bucksaw_search::Automaton;
 use regex_automata::Anchored;
 use regex_syntax::hir::{self, Hir, HirKind};
 use regex_syntax::{Error as SyntaxError, ParserBuilder};

@@ -3,7 +3,7 @@
 //! A regex is turned into clauses, each a list of texts of which one at least must be there. Neighbouring literals are
 //! one text; a letter that matches in both cases makes the text one of any case.
 
-use bucksaw_columns::Needle;
+use bucksaw_search::Needle;
 use regex_syntax::hir::{Class, Hir, HirKind};
 
 /// Texts of a clause, at most.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bucksaw_columns::{ColumnBlock, Encoder, Filter, TextEncoding};
 use bucksaw_record::{Expr, Id, Labels};
+use bucksaw_search::RowSet;
 use bucksaw_segment::{Chunk, Rows};
 
 use super::*;
@@ -57,7 +58,7 @@ fn check_columns(mut bound: BoundPlan, records: &[&[u8]], found: &[usize]) {
     assert!(found.is_empty() || bound.may_match(Filter::new(&packed.filter)), "filtered");
     let TextEncoding::Columns(columns) = packed.text else { return };
     let block = ColumnBlock::open(columns, count, text.len()).unwrap();
-    let lines = bound.match_lines(&block, bucksaw_columns::RowSet::All, &|| false).unwrap();
+    let lines = bound.match_rows(&block, RowSet::All, &|| false).unwrap();
     for row in 0..count {
         let is_found = lines.contains(row);
         let record = records[row % records.len()];

@@ -1,54 +1,55 @@
-//! Bytes that are looked for as they are.
+//! Text terms: bytes that a record must contain.
 
-use memchr::{memchr, memmem};
+use bucksaw_search::Needle;
+use memchr::memchr;
 
 use crate::record_boundaries::ScanWindow;
 
-/// A needle, prepared once for the whole query.
+/// A text, compiled once per plan.
 #[derive(Debug)]
 pub(crate) struct TextTerm {
-    finder: memmem::Finder<'static>,
-    /// Whether the needle has an LF, and so may be found where one record ends and the next starts.
+    needle: Needle,
+    /// Whether the text contains an LF, so that an occurrence in a chunk may span two records.
     has_lf: bool,
 }
 
 impl TextTerm {
-    /// A needle that is not empty.
+    /// `bytes` are not empty.
     pub(crate) fn new(bytes: &[u8]) -> Self {
-        Self { finder: memmem::Finder::new(bytes).into_owned(), has_lf: memchr(b'\n', bytes).is_some() }
+        Self { needle: Needle::new(bytes, false), has_lf: memchr(b'\n', bytes).is_some() }
     }
 
-    pub(crate) fn bytes(&self) -> &[u8] {
-        self.finder.needle()
+    pub(crate) fn needle(&self) -> &Needle {
+        &self.needle
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.finder.needle().len()
+        self.needle.text().len()
     }
 
     pub(crate) fn matches_record(&self, record: &[u8]) -> bool {
-        self.finder.find(record).is_some()
+        self.needle.find(record, 0).is_some()
     }
 
-    /// The start of the first record at or after `from` that contains the needle.
+    /// The start of the first record at or after `from` that contains the text.
     pub(crate) fn seek(&self, span: &ScanWindow<'_>, from: usize) -> Option<usize> {
         if self.has_lf {
             return if span.records.is_line_per_record() { None } else { self.seek_across_lines(span, from) };
         }
-        let hit = from + self.finder.find(span.records.text.get(from..span.end)?)?;
+        let hit = self.needle.find(span.records.text.get(..span.end)?, from)?;
         Some(span.records.record_start(from, hit))
     }
 
-    /// The same for a needle with an LF: the LF between records may not be taken for one inside.
+    /// The same for a text with an LF, which must not match the LF between two records.
     fn seek_across_lines(&self, span: &ScanWindow<'_>, mut from: usize) -> Option<usize> {
         let records = span.records;
         loop {
-            let hit = from + self.finder.find(records.text.get(from..span.end)?)?;
+            let hit = self.needle.find(records.text.get(..span.end)?, from)?;
             let start = records.record_start(from, hit);
             if hit + self.len() < records.next_start(start) {
                 return Some(start);
             }
-            // Whatever starts later in this record reaches over its end too.
+            // A later occurrence in this record crosses its end too.
             from = records.next_start(start);
         }
     }

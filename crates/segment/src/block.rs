@@ -20,11 +20,12 @@
 //! Invariant: within a chunk the ids rise from row to row; between the chunks of a block they interleave.
 
 use std::collections::HashMap;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 use bucksaw_columns::{Encoder, TextEncoding};
 use bucksaw_record::{Id, Labels, Millis, Producer};
+use bucksaw_search::SearchBlock;
 
 use crate::chunk::rows_text_len;
 use crate::frame::lengths_match_text;
@@ -55,7 +56,7 @@ struct ChunkBuilder {
 pub(crate) struct EncodedBlock {
     pub(crate) rows: PackedColumn,
     pub(crate) text: PackedColumn,
-    /// For [`bucksaw_columns::Filter`]; empty when there is none.
+    /// For [`crate::BlockFilter`]; empty when there is none.
     pub(crate) filter: Vec<u8>,
     pub(crate) summary: RecordSummary,
     pub(crate) streams: Vec<Labels>,
@@ -271,6 +272,38 @@ impl Block {
         });
         let end = slices.last().map_or(0, |last| last.range.end);
         (fits && end == text.len()).then_some(Self { slices, text })
+    }
+}
+
+/// Rows are the records of all chunks. Records of several lines are rows too.
+impl SearchBlock for Block {
+    fn row_count(&self) -> usize {
+        self.slices.iter().map(|slice| slice.rows.count as usize).sum()
+    }
+
+    fn visit_rows(
+        &self,
+        rows: impl Iterator<Item = usize>,
+        visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Option<()> {
+        let mut records = self.chunks().flat_map(|chunk| {
+            let mut at = 0;
+            let text = chunk.text;
+            chunk.records().map(move |record| {
+                let range = at..at + record.len() + 1;
+                at = range.end;
+                text.get(range)
+            })
+        });
+        let mut next = 0;
+        for row in rows {
+            let record = records.nth(row.checked_sub(next)?)??;
+            next = row + 1;
+            if visit(record).is_break() {
+                break;
+            }
+        }
+        Some(())
     }
 }
 

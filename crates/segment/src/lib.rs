@@ -26,6 +26,9 @@ mod summary;
 mod varint;
 mod zstd_context;
 
+/// The filter of a block, read from its stored bytes.
+pub use bucksaw_columns::Filter as BlockFilter;
+
 pub use block::{Block, BlockBuilder, ColumnarBlock, StreamSlice};
 pub use chunk::Chunk;
 pub use codec::Codec;

@@ -166,7 +166,7 @@ impl Reader {
         })
     }
 
-    /// Reads the filter of a block, for [`bucksaw_columns::Filter`]; empty when it has none.
+    /// Reads the filter of a block, for [`crate::BlockFilter`]; empty when it has none.
     ///
     /// # Errors
     /// [`ReadError`] when it cannot be read or is damaged.

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bucksaw_columns::{Filter, Needle};
+use bucksaw_columns::Filter;
 use bucksaw_env::{File, Fs as _, real, sim};
 use bucksaw_record::{Flags, Id, Labels, Millis, Producer};
+use bucksaw_search::{Needle, SearchBlock};
 use bucksaw_segment::queue::{FrameReader, HEADER_LEN, checksum_seed, encode_header, scan_segment};
 use bucksaw_segment::stored::{MergeInfo, Reader, SearchableBlock, SegmentOrigin, Writer};
 use bucksaw_segment::{BlockBuilder, Chunk, Codec, FrameHeader, FrameKind, RowMeta, Rows};

@@ -1,0 +1,178 @@
+//! Opening a packed block: its frames, which are unpacked when they are asked for, and its tree.
+#![deny(clippy::indexing_slicing)]
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use crate::decode::column_tree::{ColumnNode, ColumnTree, IndexRange, Payload};
+use crate::decode::decoded_column::DecodedColumn;
+use crate::decode::meta_reader::MetaReader;
+
+/// What a block unpacks to, its columns and what is said of them, against its text, at most; and what is allowed to the
+/// smallest. Also the sum of the rows of all columns: a token has a byte of text, and columns within columns have fewer.
+const UNPACKED_RATIO_MAX: usize = 8;
+const UNPACKED_BYTES_MIN: usize = 64 << 10;
+
+/// Bytes behind what was unpacked, so that a copy of fixed size may begin anywhere in it.
+pub(crate) const PADDING_BYTES: usize = 32;
+
+/// A packed block of lines that can be searched. What was unpacked of it stays with it.
+#[derive(Debug)]
+pub struct ColumnBlock {
+    packed: Vec<u8>,
+    frames: Vec<PackedFrame>,
+    /// What is said of the columns, and [`SLACK`] bytes behind it.
+    meta: Vec<u8>,
+    pub(crate) tree: ColumnTree,
+    pub(crate) decoded: Vec<OnceLock<Option<Box<DecodedColumn>>>>,
+    lengths: OnceLock<Box<[AtomicU32]>>,
+    rows: usize,
+    text_len: usize,
+    memory: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct PackedFrame {
+    range: Range<usize>,
+    raw_len: usize,
+    raw: OnceLock<Option<Vec<u8>>>,
+}
+
+impl ColumnBlock {
+    /// Reads what stands in the block; the columns are unpacked when they are asked for. `None` when it is damaged.
+    #[must_use]
+    pub fn open(packed: Vec<u8>, rows: usize, text_len: usize) -> Option<Self> {
+        let most = text_len.checked_mul(UNPACKED_RATIO_MAX)?.checked_add(UNPACKED_BYTES_MIN)?;
+        let mut head = MetaReader { bytes: &packed, at: 0 };
+        let (meta_raw, meta_len, count) = (head.size()?, head.size()?, head.size()?);
+        if count > packed.len() || meta_raw > most || rows > text_len {
+            return None;
+        }
+        let sizes: Option<Vec<(usize, usize)>> = (0..count).map(|_| Some((head.size()?, head.size()?))).collect();
+        let sizes = sizes?;
+        let mut at = head.at.checked_add(meta_len)?;
+        let meta = decompress_padded(packed.get(head.at..at)?, meta_raw)?;
+        let mut frames = Vec::with_capacity(count);
+        let mut unpacked = meta_raw;
+        for (len, raw_len) in &sizes {
+            let range = at..at.checked_add(*len)?;
+            at = range.end;
+            unpacked += raw_len;
+            if unpacked > most {
+                return None;
+            }
+            frames.push(PackedFrame { range, raw_len: *raw_len, raw: OnceLock::new() });
+        }
+        if at != packed.len() {
+            return None;
+        }
+        let raw_lens: Vec<usize> = sizes.into_iter().map(|(_, raw_len)| raw_len).collect();
+        let tree = ColumnTree::read(meta.get(..meta_raw)?, rows, &raw_lens, most)?;
+        let mut decoded = Vec::new();
+        decoded.resize_with(tree.len(), OnceLock::new);
+        let own = packed.len() + meta.len() + tree.memory() + decoded.len() * 16;
+        let (lengths, memory) = (OnceLock::new(), AtomicUsize::new(own));
+        Some(Self { packed, frames, meta, tree, decoded, lengths, rows, text_len, memory })
+    }
+
+    /// How many lines.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Bytes of memory that it has by now: what is unpacked of it comes to it.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.memory.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add_memory(&self, bytes: usize) {
+        self.memory.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// The length of each line and 1, once it was measured; 0 before.
+    pub(crate) fn line_lengths(&self) -> &[AtomicU32] {
+        self.lengths.get_or_init(|| {
+            self.add_memory(self.rows * size_of::<AtomicU32>());
+            (0..self.rows).map(|_| AtomicU32::new(0)).collect()
+        })
+    }
+
+    pub(crate) fn text_len(&self) -> usize {
+        self.text_len
+    }
+
+    pub(crate) fn root(&self) -> usize {
+        self.tree.root()
+    }
+
+    pub(crate) fn node(&self, at: usize) -> Option<&ColumnNode> {
+        self.tree.node(at)
+    }
+
+    pub(crate) fn literal(&self, list: IndexRange) -> &[u8] {
+        list.slice(&self.meta)
+    }
+
+    /// The text that all literals are pieces of.
+    pub(crate) fn literals(&self) -> &[u8] {
+        self.meta.get(..self.meta.len() - PADDING_BYTES).unwrap_or_default()
+    }
+
+    /// That text from a place on, and [`SLACK`] bytes behind it.
+    pub(crate) fn padded_literals_from(&self, start: usize) -> Option<&[u8]> {
+        self.meta.get(start..)
+    }
+
+    /// A frame, unpacked, and [`SLACK`] bytes behind it.
+    fn padded_frame(&self, frame: u32) -> Option<&[u8]> {
+        let frame = self.frames.get(frame as usize)?;
+        let raw = frame.raw.get_or_init(|| {
+            self.add_memory(frame.raw_len);
+            decompress_padded(self.packed.get(frame.range.clone())?, frame.raw_len)
+        });
+        raw.as_deref()
+    }
+
+    /// The bytes of a column.
+    pub(crate) fn bytes(&self, payload: Payload) -> Option<&[u8]> {
+        let start = payload.offset as usize;
+        self.padded_frame(payload.frame)?.get(start..start + payload.len as usize)
+    }
+
+    /// The bytes of a column and all behind them: [`SLACK`] bytes or more.
+    pub(crate) fn padded_bytes_from(&self, payload: Payload) -> Option<&[u8]> {
+        self.padded_frame(payload.frame)?.get(payload.offset as usize..)
+    }
+
+    /// All bytes of the frame that a column is in.
+    pub(crate) fn frame_bytes(&self, payload: Payload) -> Option<&[u8]> {
+        let frame = self.padded_frame(payload.frame)?;
+        frame.get(..frame.len() - PADDING_BYTES)
+    }
+
+    pub(crate) fn frame_count(&self) -> usize {
+        self.frames.len()
+    }
+}
+
+/// Unpacks, and adds [`SLACK`] bytes.
+fn decompress_padded(packed: &[u8], raw_len: usize) -> Option<Vec<u8>> {
+    thread_local! {
+        /// Making one takes longer than to unpack a small frame.
+        static UNPACKER: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
+    }
+    UNPACKER.with_borrow_mut(|unpacker| {
+        let unpacker = match unpacker {
+            Some(unpacker) => unpacker,
+            none => none.insert(zstd::bulk::Decompressor::new().ok()?),
+        };
+        let mut raw = Vec::with_capacity(raw_len + PADDING_BYTES);
+        let len = unpacker.decompress_to_buffer(packed, &mut raw).ok()?;
+        raw.resize(raw_len + PADDING_BYTES, 0);
+        (len == raw_len).then_some(raw)
+    })
+}

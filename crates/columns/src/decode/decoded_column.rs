@@ -1,0 +1,76 @@
+//! Columns in a form that gives any row at once.
+#![deny(clippy::indexing_slicing)]
+
+use std::sync::OnceLock;
+
+use crate::decode::codes::DecodedCodes;
+
+/// A column in a form that gives any row at once.
+#[derive(Debug)]
+pub(crate) enum DecodedColumn {
+    /// Where each text of a raw column starts; the last place is the end.
+    TextStarts(Vec<u32>),
+    Numbers(Vec<u64>),
+    Fixed(Vec<Vec<u64>>),
+    /// Numbers of the values of a dictionary, and these when they are not raw.
+    Codes {
+        /// `None` where another column's stand for them.
+        codes: Option<DecodedCodes>,
+        texts: OnceLock<Option<OwnedTexts>>,
+    },
+    /// For each value its table + 1 or 0, the row in there, and for each table the values.
+    TableRows {
+        table_ids: DecodedCodes,
+        table_rows: Vec<u32>,
+        table_values: Vec<Vec<u32>>,
+    },
+}
+
+/// Texts one after the other.
+#[derive(Debug)]
+pub(crate) struct OwnedTexts {
+    pub(crate) bytes: Vec<u8>,
+    /// Where each starts; the last place is the end.
+    pub(crate) starts: Vec<u32>,
+}
+
+/// Texts one after the other, and some bytes behind them.
+#[derive(Clone, Copy)]
+pub(crate) struct TextsRef<'b> {
+    pub(crate) bytes: &'b [u8],
+    pub(crate) starts: &'b [u32],
+    /// Bytes between two.
+    pub(crate) separator_bytes: u32,
+}
+
+impl<'b> TextsRef<'b> {
+    /// One of the texts.
+    #[inline]
+    pub(crate) fn get(&self, at: usize) -> Option<&'b [u8]> {
+        let [start, end] = self.starts.get(at..at + 2)? else { return None };
+        self.bytes.get(*start as usize..end.checked_sub(self.separator_bytes)? as usize)
+    }
+
+    /// Where one of the texts starts, and its length.
+    #[inline]
+    pub(crate) fn range(&self, at: usize) -> Option<(usize, usize)> {
+        let [start, end] = self.starts.get(at..at + 2)? else { return None };
+        Some((*start as usize, end.checked_sub(self.separator_bytes)?.checked_sub(*start)? as usize))
+    }
+}
+
+impl DecodedColumn {
+    pub(crate) fn of_codes(codes: Option<DecodedCodes>) -> Self {
+        Self::Codes { codes, texts: OnceLock::new() }
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        match self {
+            Self::TextStarts(list) => list.len() * 4,
+            Self::Codes { codes, .. } => codes.as_ref().map_or(0, DecodedCodes::memory),
+            Self::Numbers(list) => list.len() * 8,
+            Self::Fixed(lists) => lists.iter().map(|list| list.len() * 8).sum(),
+            Self::TableRows { table_ids: tables, table_rows: rows, .. } => tables.memory() + rows.len() * 8,
+        }
+    }
+}

@@ -1,0 +1,464 @@
+//! Lines from columns: some lines at a time, and these column by column.
+//!
+//! First it is measured how long each line is, then every column puts its values where they belong, and with each what stands
+//! behind all of them. To build a line after the other, value by value, takes twice as long and more: each value is then
+//! another kind of column, somewhere else in memory; here that is settled once for a column and many lines.
+//!
+//! Values are copied as pieces of fixed size, which write over what is behind them. So they are put from the start of a
+//! line to its end, and behind each line is room.
+//!
+//! Invariant: there is never more text at once than the block says that it has.
+#![deny(clippy::indexing_slicing)]
+
+use std::cell::RefCell;
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
+
+use crate::decimal;
+use crate::decode::column_block::{ColumnBlock, PADDING_BYTES};
+use crate::decode::column_tree::{ColumnKind, IndexRange, TableNode, TablePart};
+use crate::decode::decoded_column::{DecodedColumn, OwnedTexts, TextsRef};
+use crate::decode::fixed_width_format::FORMATTED_BYTES_MAX;
+use crate::decode::partition::PartitionCache;
+use crate::decode::suffixed_values::{LiteralSuffix, SuffixedColumn};
+
+/// Text that is put together at a time, in bytes, about. Every column that has some of the rows has to be looked up, however
+/// few they are, and of most it is one or two: of long lines with a hundred columns, a third as many rows at a time takes an
+/// eighth longer, although the text of so many stays in nearer caches.
+const BATCH_BYTES: usize = 1_792 << 10;
+
+/// Rows that are put together at a time, at least.
+const BATCH_ROWS_MIN: usize = 512;
+
+/// Rows that are put together at a time, at most.
+const BATCH_ROWS_MAX: usize = 2_048;
+
+/// Room for text, in bytes, at most, but for a single line that takes more. A thread keeps it from one block to the next: new
+/// memory has to be cleared, by the operating system and by us, which for a few lines of a block is much of the work.
+const KEPT_BUFFER_BYTES_MAX: usize = 2 << 20;
+
+thread_local! {
+    static TEXT_BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Puts values together.
+pub(crate) struct RowMaterialiser<'b> {
+    block: &'b ColumnBlock,
+    /// Bytes that may still be given.
+    bytes_left: usize,
+    text: Vec<u8>,
+    partitions: PartitionCache,
+    /// By column: its values with the text that follows all of them.
+    suffixed_columns: Vec<SuffixedColumn<'b>>,
+    /// Lists that were used.
+    free_lists: Vec<Vec<u32>>,
+}
+
+impl Drop for RowMaterialiser<'_> {
+    fn drop(&mut self) {
+        if self.text.len() <= KEPT_BUFFER_BYTES_MAX {
+            // Where the thread ends, there is no place for it.
+            let _ = TEXT_BUFFER.try_with(|kept| kept.replace(std::mem::take(&mut self.text)));
+        }
+    }
+}
+
+impl<'b> RowMaterialiser<'b> {
+    pub(crate) fn new(block: &'b ColumnBlock) -> Self {
+        let mut joined = Vec::new();
+        joined.resize_with(block.tree.len(), SuffixedColumn::default);
+        Self {
+            block,
+            bytes_left: block.text_len(),
+            text: TEXT_BUFFER.take(),
+            partitions: PartitionCache::default(),
+            suffixed_columns: joined,
+            free_lists: Vec::new(),
+        }
+    }
+
+    /// Hands over values of a column, each with `behind` after it, until `each` has enough.
+    pub(crate) fn materialise(
+        &mut self,
+        at: usize,
+        mut rows: impl Iterator<Item = usize>,
+        behind: &[u8],
+        each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Option<()> {
+        let usual = self.block.text_len() / self.block.rows().max(1) + 1;
+        let count = (BATCH_BYTES / (usual + FORMATTED_BYTES_MAX)).clamp(BATCH_ROWS_MIN, BATCH_ROWS_MAX);
+        let there = self.block.node(at)?.rows;
+        let mut some = Vec::with_capacity(count.min(rows.size_hint().1.unwrap_or(count)));
+        loop {
+            some.clear();
+            some.extend(rows.by_ref().take(count).map(|row| row as u32));
+            if some.iter().any(|row| *row as usize >= there) {
+                return None;
+            }
+            if some.is_empty() {
+                return Some(());
+            }
+            if self.materialise_batch(at, &some, behind, each)?.is_break() {
+                return Some(());
+            }
+        }
+    }
+
+    fn materialise_batch(
+        &mut self,
+        at: usize,
+        rows: &[u32],
+        behind: &[u8],
+        each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Option<ControlFlow<()>> {
+        self.partitions.clear();
+        let lens = self.row_lengths(at, rows, behind.len() as u32)?;
+        let bytes: usize = lens.iter().map(|len| *len as usize).sum();
+        if bytes > self.bytes_left {
+            return None;
+        }
+        let room = bytes + rows.len() * FORMATTED_BYTES_MAX;
+        if let (true, Some((first, last))) = (room > KEPT_BUFFER_BYTES_MAX, rows.split_at_checked(rows.len() / 2))
+            && !first.is_empty()
+        {
+            // Some of them are much longer than others.
+            self.free_lists.push(lens);
+            return match self.materialise_batch(at, first, behind, each)? {
+                ControlFlow::Continue(()) => self.materialise_batch(at, last, behind, each),
+                enough => Some(enough),
+            };
+        }
+        self.bytes_left -= bytes;
+        u32::try_from(room).ok()?;
+        if self.text.len() < room {
+            self.text.resize(room, 0);
+        }
+        let mut places = self.take_list();
+        let mut next = 0;
+        for len in &lens {
+            places.push(next);
+            next += len + FORMATTED_BYTES_MAX as u32;
+        }
+        self.partitions.rewind();
+        self.write_column(at, rows, &mut places, LiteralSuffix::default())?;
+        let mut start = 0;
+        for (len, place) in lens.iter().zip(&places) {
+            let (end, place) = (start + *len as usize, *place as usize);
+            let value = self.text.get_mut(start..end)?;
+            let rest = value.get_mut(place.checked_sub(start)?..)?;
+            (rest.len() == behind.len()).then(|| rest.copy_from_slice(behind))?;
+            if each(value).is_break() {
+                return Some(ControlFlow::Break(()));
+            }
+            start = end + FORMATTED_BYTES_MAX;
+        }
+        self.free_lists.extend([lens, places]);
+        Some(ControlFlow::Continue(()))
+    }
+
+    fn take_list(&mut self) -> Vec<u32> {
+        let mut list = self.free_lists.pop().unwrap_or_default();
+        list.clear();
+        list
+    }
+
+    /// The length of each value and what is behind it. Those of lines are kept: to measure them is an eighth of the work.
+    fn row_lengths(&mut self, at: usize, rows: &[u32], behind: u32) -> Option<Vec<u32>> {
+        let known = if at == self.block.root() { self.block.line_lengths() } else { &[] };
+        let mut lens = self.take_list();
+        lens.extend(rows.iter().map_while(|row| known.get(*row as usize)).map(|len| len.load(Ordering::Relaxed)));
+        if lens.len() == rows.len() && !lens.contains(&0) {
+            lens.iter_mut().for_each(|len| *len = (*len - 1).wrapping_add(behind));
+            return Some(lens);
+        }
+        lens.clear();
+        lens.resize(rows.len(), 0);
+        let all = self.measure(at, rows, &mut lens)?;
+        for (row, len) in rows.iter().zip(&mut lens) {
+            *len = len.wrapping_add(all);
+            known.get(*row as usize).inspect(|known| known.store(len.wrapping_add(1), Ordering::Relaxed));
+            *len = len.wrapping_add(behind);
+        }
+        Some(lens)
+    }
+
+    /// Adds the lengths of values to those of their lines, but for what all of them have, which it returns.
+    fn measure(&mut self, at: usize, rows: &[u32], lens: &mut [u32]) -> Option<u32> {
+        let block = self.block;
+        match block.node(at)?.kind {
+            ColumnKind::Constant(list) => return Some(range_length(list)),
+            ColumnKind::Copy(of) => return self.measure(of, rows, lens),
+            ColumnKind::Raw(payload) => {
+                let texts = block.raw_texts(at, payload)?;
+                for (row, len) in rows.iter().zip(lens) {
+                    *len = len.wrapping_add(texts.range(*row as usize)?.1 as u32);
+                }
+            }
+            ColumnKind::Integers(_) => {
+                let DecodedColumn::Numbers(numbers) = block.decoded_column(at)? else { return None };
+                for (row, len) in rows.iter().zip(lens) {
+                    *len = len.wrapping_add(decimal::decimal_length(*numbers.get(*row as usize)? as i64) as u32);
+                }
+            }
+            ColumnKind::Fixed { pattern, .. } => return Some(range_length(pattern)),
+            ColumnKind::Dictionary { values, .. } | ColumnKind::Mapped { values, .. } => {
+                let (ids, texts) = (block.codes_of(at)?, block.dictionary_values(at, values)?);
+                for (row, len) in rows.iter().zip(lens) {
+                    *len = len.wrapping_add(texts.range(ids.get(*row as usize)?)?.1 as u32);
+                }
+            }
+            ColumnKind::Tables { table_ids: None, tables, .. } => {
+                return self.measure_table(block.tree.tables(tables).first()?, rows, lens);
+            }
+            ColumnKind::Tables { outliers, tables, .. } => {
+                let DecodedColumn::TableRows { table_ids: numbers, table_rows: inner, .. } =
+                    block.decoded_column(at)?
+                else {
+                    return None;
+                };
+                let tables = block.tree.tables(tables);
+                let parting =
+                    self.partitions.take_next(rows, block.resolve_codes(numbers)?, inner, tables.len() + 1)?;
+                let mut of_some = self.take_list();
+                for (table, order, rows) in parting.1.table_slices() {
+                    of_some.clear();
+                    of_some.resize(rows.len(), 0);
+                    let all = match table.checked_sub(1) {
+                        None => self.measure(outliers?, rows, &mut of_some)?,
+                        Some(table) => self.measure_table(tables.get(table as usize)?, rows, &mut of_some)?,
+                    };
+                    for (at, more) in order.iter().zip(&of_some) {
+                        let len = lens.get_mut(*at as usize)?;
+                        *len = len.wrapping_add(*more).wrapping_add(all);
+                    }
+                }
+                self.free_lists.push(of_some);
+                self.partitions.put_back(parting);
+            }
+        }
+        Some(0)
+    }
+
+    fn measure_table(&mut self, table: &TableNode, rows: &[u32], lens: &mut [u32]) -> Option<u32> {
+        let mut all = 0_u32;
+        for part in self.block.tree.parts(table) {
+            all = all.wrapping_add(match part {
+                TablePart::Literal(list) => range_length(*list),
+                TablePart::Column(node) => self.measure(*node, rows, lens)?,
+            });
+        }
+        Some(all)
+    }
+
+    /// Puts values where `places` says, behind each the same text, and moves the places behind that.
+    fn write_column(&mut self, at: usize, rows: &[u32], places: &mut [u32], tail: LiteralSuffix<'b>) -> Option<()> {
+        let block = self.block;
+        let of = match block.node(at)?.kind {
+            ColumnKind::Copy(of) => of,
+            _ => at,
+        };
+        match block.node(of)?.kind {
+            ColumnKind::Constant(list) => {
+                self.write_literal(list, places)?;
+                self.write_suffix(tail, places)
+            }
+            ColumnKind::Raw(payload) => {
+                let texts = block.raw_texts(of, payload)?;
+                write_texts(&mut self.text, &texts, rows.iter().map(|row| Some(*row as usize)), places, tail)
+            }
+            ColumnKind::Integers(_) => {
+                let DecodedColumn::Numbers(numbers) = block.decoded_column(of)? else { return None };
+                let text = self.text.as_mut_slice();
+                for (row, place) in rows.iter().zip(places) {
+                    let room: &mut [u8; FORMATTED_BYTES_MAX] = text.get_mut(*place as usize..)?.first_chunk_mut()?;
+                    *place = place.wrapping_add(decimal::write(*numbers.get(*row as usize)? as i64, room) as u32);
+                    tail.append_to(text, place)?;
+                }
+                Some(())
+            }
+            ColumnKind::Fixed { .. } => {
+                let (speller, tail) = self.suffixed_columns.get_mut(at)?.formatter(block, of, tail)?;
+                let text = self.text.as_mut_slice();
+                for (row, place) in rows.iter().zip(&mut *places) {
+                    let room: &mut [u8; FORMATTED_BYTES_MAX] = text.get_mut(*place as usize..)?.first_chunk_mut()?;
+                    *place = place.wrapping_add(speller.write(*row as usize, room)? as u32);
+                }
+                self.write_suffix(tail, places)
+            }
+            ColumnKind::Dictionary { values, .. } | ColumnKind::Mapped { values, .. } => {
+                let ids = block.codes_of(of)?;
+                let text = self.text.as_mut_slice();
+                let suffixed = self.suffixed_columns.get_mut(at)?;
+                let (count, texts) = (block.node(values)?.rows, || block.dictionary_values(of, values));
+                let Some(texts) = suffixed.suffixed_values(count, texts, rows.len(), tail)? else {
+                    let texts = block.dictionary_values(of, values)?;
+                    return write_texts(text, &texts, rows.iter().map(|row| ids.get(*row as usize)), places, tail);
+                };
+                for (row, place) in rows.iter().zip(places) {
+                    let (joined, len) = texts.get(ids.get(*row as usize)?)?;
+                    let to: &mut [u8; PADDING_BYTES] = text.get_mut(*place as usize..)?.first_chunk_mut()?;
+                    *to = *joined;
+                    *place = place.wrapping_add(*len);
+                }
+                Some(())
+            }
+            ColumnKind::Copy(_) => None,
+            ColumnKind::Tables { table_ids: None, tables, .. } => {
+                self.write_table(block.tree.tables(tables).first()?, rows, places)?;
+                self.write_suffix(tail, places)
+            }
+            ColumnKind::Tables { outliers, tables, .. } => {
+                let DecodedColumn::TableRows { table_ids: numbers, table_rows: inner, .. } =
+                    block.decoded_column(of)?
+                else {
+                    return None;
+                };
+                let tables = block.tree.tables(tables);
+                let parting =
+                    self.partitions.take_next(rows, block.resolve_codes(numbers)?, inner, tables.len() + 1)?;
+                let mut of_some = self.take_list();
+                for (table, order, rows) in parting.1.table_slices() {
+                    of_some.clear();
+                    for at in order {
+                        of_some.push(*places.get(*at as usize)?);
+                    }
+                    match table.checked_sub(1) {
+                        None => self.write_column(outliers?, rows, &mut of_some, LiteralSuffix::default())?,
+                        Some(table) => self.write_table(tables.get(table as usize)?, rows, &mut of_some)?,
+                    }
+                    for (at, place) in order.iter().zip(&of_some) {
+                        *places.get_mut(*at as usize)? = *place;
+                    }
+                }
+                self.free_lists.push(of_some);
+                self.partitions.put_back(parting);
+                self.write_suffix(tail, places)
+            }
+        }
+    }
+
+    fn write_table(&mut self, table: &TableNode, rows: &[u32], places: &mut [u32]) -> Option<()> {
+        let mut parts = self.block.tree.parts(table).iter().peekable();
+        while let Some(part) = parts.next() {
+            match part {
+                TablePart::Literal(list) => self.write_literal(*list, places)?,
+                TablePart::Column(node) => {
+                    let tail = match parts.peek() {
+                        Some(TablePart::Literal(list)) => LiteralSuffix::of(self.block, *list),
+                        _ => None,
+                    };
+                    parts.next_if(|_| tail.is_some());
+                    self.write_column(*node, rows, places, tail.unwrap_or_default())?;
+                }
+            }
+        }
+        Some(())
+    }
+
+    fn write_suffix(&mut self, tail: LiteralSuffix<'_>, places: &mut [u32]) -> Option<()> {
+        if tail.is_empty() {
+            return Some(());
+        }
+        places.iter_mut().try_for_each(|place| tail.append_to(&mut self.text, place))
+    }
+
+    fn write_literal(&mut self, list: IndexRange, places: &mut [u32]) -> Option<()> {
+        if let Some(short) = LiteralSuffix::of(self.block, list) {
+            return self.write_suffix(short, places);
+        }
+        let source = self.block.padded_literals_from(list.bounds().0)?;
+        places
+            .iter_mut()
+            .try_for_each(|place| copy_padded(&mut self.text, source, 0, range_length(list) as usize, place))
+    }
+}
+
+fn range_length(list: IndexRange) -> u32 {
+    let (start, end) = list.bounds();
+    (end - start) as u32
+}
+
+#[inline]
+fn write_texts(
+    text: &mut [u8],
+    texts: &TextsRef<'_>,
+    which: impl Iterator<Item = Option<usize>>,
+    places: &mut [u32],
+    tail: LiteralSuffix<'_>,
+) -> Option<()> {
+    for (which, place) in which.zip(places) {
+        let (start, len) = texts.range(which?)?;
+        copy_padded(text, texts.bytes, start, len, place)?;
+        tail.append_to(text, place)?;
+    }
+    Some(())
+}
+
+/// `source` has [`SLACK`] bytes behind what is copied.
+#[inline]
+fn copy_padded(text: &mut [u8], source: &[u8], start: usize, len: usize, place: &mut u32) -> Option<()> {
+    let at = *place as usize;
+    if len <= PADDING_BYTES {
+        let from: &[u8; PADDING_BYTES] = source.get(start..)?.first_chunk()?;
+        let to: &mut [u8; PADDING_BYTES] = text.get_mut(at..)?.first_chunk_mut()?;
+        *to = *from;
+    } else {
+        let whole = len.next_multiple_of(PADDING_BYTES);
+        let (from, _) = source.get(start..start + whole)?.as_chunks::<PADDING_BYTES>();
+        let (to, _) = text.get_mut(at..at + whole)?.as_chunks_mut::<PADDING_BYTES>();
+        to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+    }
+    *place = place.wrapping_add(len as u32);
+    Some(())
+}
+
+/// All values of a column, and [`SLACK`] bytes behind them.
+fn materialise_texts(block: &ColumnBlock, at: usize) -> Option<OwnedTexts> {
+    let rows = block.node(at)?.rows;
+    let (mut bytes, mut starts) = (Vec::new(), Vec::with_capacity(rows + 1));
+    starts.push(0);
+    RowMaterialiser::new(block).materialise(at, 0..rows, b"", &mut |value| {
+        bytes.extend_from_slice(value);
+        starts.push(bytes.len() as u32);
+        ControlFlow::Continue(())
+    })?;
+    bytes.resize(bytes.len() + PADDING_BYTES, 0);
+    Some(OwnedTexts { bytes, starts })
+}
+
+impl ColumnBlock {
+    /// The values of the dictionary `at`.
+    pub(crate) fn dictionary_values(&self, at: usize, values: usize) -> Option<TextsRef<'_>> {
+        if let ColumnKind::Raw(payload) = self.node(values)?.kind {
+            return self.raw_texts(values, payload);
+        }
+        let DecodedColumn::Codes { texts, .. } = self.decoded_column(at)? else { return None };
+        let texts = texts.get_or_init(|| {
+            let texts = materialise_texts(self, values)?;
+            self.add_memory(texts.bytes.len() + texts.starts.len() * 4);
+            Some(texts)
+        });
+        texts.as_ref().map(|texts| TextsRef { bytes: &texts.bytes, starts: &texts.starts, separator_bytes: 0 })
+    }
+
+    /// All lines, an LF after each; `None` when the block is damaged.
+    #[must_use]
+    pub fn text(&self) -> Option<Vec<u8>> {
+        let mut out = Vec::with_capacity(self.text_len());
+        self.visit_lines(0..self.rows(), &mut |line| {
+            out.extend_from_slice(line);
+            ControlFlow::Continue(())
+        })?;
+        (out.len() == self.text_len()).then_some(out)
+    }
+
+    /// Hands over some of the lines, given by rising rows, each with an LF, until `each` has enough; `None` when the block
+    /// is damaged. Some may have been handed over by then.
+    pub(crate) fn visit_lines(
+        &self,
+        rows: impl Iterator<Item = usize>,
+        each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Option<()> {
+        RowMaterialiser::new(self).materialise(self.root(), rows, b"\n", each)
+    }
+}

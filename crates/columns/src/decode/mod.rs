@@ -1,0 +1,14 @@
+//! Opening blocks, decoding columns, and building lines.
+
+pub(crate) mod codes;
+pub(crate) mod column_block;
+mod column_decoder;
+pub(crate) mod column_tree;
+pub(crate) mod decoded_column;
+pub(crate) mod fixed_width_format;
+mod materialise;
+mod meta_reader;
+pub(crate) mod number_planes;
+pub(crate) mod partition;
+mod suffixed_values;
+pub(crate) mod value_source;

@@ -1,0 +1,161 @@
+//! Where tokens of a line may begin and end, for a whole text at once: a bit for each byte.
+//!
+//! Most bytes lie within tokens, and a bit map is looked over 64 bytes at a time. The loops are such that the compiler
+//! makes wide instructions of them.
+
+/// Bytes for a word of bits.
+const WORD_BITS: usize = 64;
+
+/// The bit maps of a text.
+#[derive(Debug, Default)]
+pub(crate) struct Boundaries {
+    /// Where a token may begin, the bytes behind where one may end, and all quotes.
+    edges: Vec<u64>,
+    /// Quotes, and what takes their meaning from them.
+    quotes: Vec<u64>,
+    /// Whether there are zero bytes.
+    pub(crate) has_zeros: bool,
+}
+
+impl Boundaries {
+    /// Looks over a text; takes the place of the one before.
+    pub(crate) fn compute(&mut self, text: &[u8]) {
+        self.edges.clear();
+        self.quotes.clear();
+        let (chunks, rest) = text.as_chunks::<WORD_BITS>();
+        let mut last = [b' '; WORD_BITS];
+        last[..rest.len()].copy_from_slice(rest);
+        let mut before = 0;
+        let mut zeros = 0;
+        for chunk in chunks.iter().chain([&last]) {
+            let tokens = byte_mask(chunk, is_token_byte);
+            let quotes = byte_mask(chunk, |byte| (byte == b'"') | (byte == b'\\'));
+            self.edges.push(tokens ^ (tokens << 1 | before) | quotes);
+            self.quotes.push(quotes);
+            before = tokens >> (WORD_BITS - 1);
+            zeros |= chunk.iter().fold(0, |zeros, byte| zeros | u8::from(*byte == 0));
+        }
+        self.has_zeros = zeros != 0;
+    }
+
+    /// The edges from a place on. Beyond `end` it does not look far: a text of empty lines has none at all.
+    #[inline]
+    pub(crate) fn edges(&self, from: usize, end: usize) -> SetBits<'_> {
+        SetBits::new(words_until(&self.edges, end), from)
+    }
+
+    /// The first quote or backslash at or after a place; at or beyond `end` when there is none before.
+    #[inline]
+    pub(crate) fn next_quote(&self, from: usize, end: usize) -> usize {
+        SetBits::new(words_until(&self.quotes, end), from).next()
+    }
+}
+
+/// The words with the bits before `end`.
+#[inline]
+fn words_until(words: &[u64], end: usize) -> &[u64] {
+    words.get(..end / WORD_BITS + 1).unwrap_or(words)
+}
+
+/// The bits that are set, one after the other.
+pub(crate) struct SetBits<'b> {
+    words: &'b [u64],
+    word_index: usize,
+    bits: u64,
+}
+
+impl<'b> SetBits<'b> {
+    #[inline]
+    fn new(words: &'b [u64], from: usize) -> Self {
+        let place = from / WORD_BITS;
+        let bits = words.get(place).map_or(0, |word| word >> (from % WORD_BITS) << (from % WORD_BITS));
+        Self { words, word_index: place, bits }
+    }
+
+    /// The next one; beyond the end when there is none.
+    #[inline]
+    pub(crate) fn next(&mut self) -> usize {
+        while self.bits == 0 {
+            self.word_index += 1;
+            match self.words.get(self.word_index) {
+                Some(word) => self.bits = *word,
+                None => return usize::MAX,
+            }
+        }
+        let bit = self.bits.trailing_zeros() as usize;
+        self.bits &= self.bits - 1;
+        self.word_index * WORD_BITS + bit
+    }
+
+    /// The first one at or after a place, which is not before the last.
+    #[inline]
+    pub(crate) fn next_from(&mut self, from: usize) -> usize {
+        *self = SetBits::new(self.words, from);
+        self.next()
+    }
+}
+
+/// Whether a byte is of a token of a line: all but white space, quotes, brackets and such. See `cut`.
+#[inline]
+fn is_token_byte(byte: u8) -> bool {
+    let within = |low: u8, high: u8| byte.wrapping_sub(low) <= high - low;
+    within(b'#', b'&')
+        | (byte == b'+')
+        | within(b'-', b':')
+        | within(b'?', b'Z')
+        | within(b'^', b'_')
+        | within(b'a', b'z')
+        | (byte == b'~')
+        | (byte >= 0x80)
+        | (byte == 0)
+}
+
+/// A bit for each byte.
+#[inline]
+fn byte_mask(chunk: &[u8; WORD_BITS], is: impl Fn(u8) -> bool) -> u64 {
+    let flags = chunk.map(|byte| u8::from(is(byte)));
+    let (eights, _) = flags.as_chunks::<8>();
+    // The product brings the lowest bits of eight bytes together in the highest byte.
+    let gather = |eight: &[u8; 8]| u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+    eights.iter().enumerate().fold(0, |all, (at, eight)| all | gather(eight) << (at * 8))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encode::byte_class::{ByteClass, byte_class};
+
+    fn borders_of(text: &[u8]) -> Boundaries {
+        let mut borders = Boundaries::default();
+        borders.compute(text);
+        borders
+    }
+
+    #[test]
+    fn bits_are_what_the_classes_say() {
+        let text: Vec<u8> = (0..=255).chain(*b"xx  x\"\"").collect();
+        let borders = borders_of(&text);
+        let is_token = |at: usize| byte_class(text[at]) <= ByteClass::Connector;
+        let is_quote = |at: usize| text[at] == b'"' || text[at] == b'\\';
+        let want: Vec<usize> =
+            (0..text.len()).filter(|at| is_quote(*at) || is_token(*at) != (*at > 0 && is_token(at - 1))).collect();
+        let mut edges = borders.edges(0, text.len());
+        let mut got = Vec::new();
+        loop {
+            let at = edges.next();
+            if at >= text.len() {
+                break;
+            }
+            got.push(at);
+            assert_eq!(borders.edges(0, text.len()).next_from(at), at);
+        }
+        assert_eq!(got, want);
+        for at in 0..text.len() {
+            assert_eq!(borders.next_quote(at, text.len()) == at, is_quote(at), "{at}");
+        }
+        assert!(borders.has_zeros);
+        assert!(!borders_of(b"0").has_zeros && borders_of(b"\0").has_zeros);
+        assert_eq!(borders.next_quote(text.len(), text.len()), usize::MAX);
+        assert_eq!((borders.edges(129, 130).next(), borders.edges(129, text.len()).next()), (usize::MAX, 258));
+    }
+}

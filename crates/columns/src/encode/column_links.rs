@@ -1,0 +1,161 @@
+//! Columns of a table that say the same as another one, or follow from it.
+//!
+//! Logs say many things twice: an address and its name, a logger and the class it is in. Of two dictionaries, where each
+//! value of one always comes with the same value of the other, only the map from one to the other is kept. That the
+//! columns of a table are looked at in pairs is cheap, because nearly all pairs part within the first rows. Where they do
+//! not, it is given up, so that many columns that are nearly alike take no longer than others.
+
+use crate::encode::encoded_column::EncodedColumn;
+use crate::encode::hash::hash;
+
+/// Rows of pairs that are looked at for each value of a table and for each column, at most.
+const COMPARISONS_PER_VALUE: usize = 4;
+const COMPARISONS_PER_COLUMN: usize = 1 << 10;
+
+/// Links the columns of a table.
+pub(crate) fn link_columns(columns: &mut [EncodedColumn]) {
+    map_dictionaries(columns);
+    find_copies(columns);
+}
+
+/// The codes of a dictionary.
+fn codes(column: &EncodedColumn) -> Option<(&[u32], usize)> {
+    match column {
+        EncodedColumn::Dictionary { codes, distinct, .. } => Some((codes, *distinct)),
+        _ => None,
+    }
+}
+
+fn map_dictionaries(columns: &mut [EncodedColumn]) {
+    let distinct = |at: &usize| columns.get(*at).and_then(codes).map(|(_, distinct)| distinct);
+    let mut order: Vec<usize> = (0..columns.len()).filter(|at| distinct(at).is_some()).collect();
+    // Those with more values can lead those with fewer.
+    order.sort_by_key(|at| std::cmp::Reverse(distinct(at)));
+    let rows = columns.iter().find_map(codes).map_or(0, |(ids, _)| ids.len());
+    let mut mapper = DependencyFinder {
+        comparisons_left: order.len() * (rows * COMPARISONS_PER_VALUE + COMPARISONS_PER_COLUMN),
+        ..DependencyFinder::default()
+    };
+    let mut leaders: Vec<usize> = Vec::new();
+    for at in order {
+        let Some((ids, own)) = codes(&columns[at]) else { continue };
+        // The last leader has the fewest values, so the map is the shortest.
+        let found = leaders.iter().rev().find_map(|leader| {
+            let (from, distinct) = codes(&columns[*leader])?;
+            let pays = distinct * 4 <= ids.len() * 3 && (distinct <= own * 16 || distinct * 8 <= ids.len());
+            if pays { mapper.find_mapping(from, ids, distinct).map(|map| (*leader, map)) } else { None }
+        });
+        let Some((determinant, map)) = found else {
+            leaders.push(at);
+            continue;
+        };
+        if columns[at] == columns[determinant] {
+            columns[at] = EncodedColumn::Copy { column: determinant };
+        } else if let EncodedColumn::Dictionary { values, .. } = &mut columns[at] {
+            let values = std::mem::replace(values, Box::new(EncodedColumn::Copy { column: determinant }));
+            columns[at] = EncodedColumn::Mapped { determinant, map, values };
+        }
+    }
+}
+
+/// Finds maps. Keeps its memory from pair to pair, because most pairs part soon.
+#[derive(Default)]
+struct DependencyFinder {
+    /// For each code of the leader in which try it was seen last, and what came with it.
+    mappings: Vec<(u32, u32)>,
+    generation: u32,
+    comparisons_left: usize,
+}
+
+impl DependencyFinder {
+    /// The code in `to` for each of the `distinct` ones of `from`, if it follows.
+    fn find_mapping(&mut self, from: &[u32], to: &[u32], distinct: usize) -> Option<Vec<u32>> {
+        self.generation += 1;
+        if self.mappings.len() < distinct {
+            self.mappings.resize(distinct, (0, 0));
+        }
+        let rows = from.len().min(self.comparisons_left);
+        let parts = from[..rows].iter().zip(to).position(|(from, to)| {
+            let place = &mut self.mappings[*from as usize];
+            if place.0 != self.generation {
+                *place = (self.generation, *to);
+            }
+            place.1 != *to
+        });
+        self.comparisons_left -= parts.map_or(rows, |row| row + 1);
+        if parts.is_some() || rows < from.len() {
+            return None;
+        }
+        Some(self.mappings[..distinct].iter().map(|(_, to)| *to).collect())
+    }
+}
+
+fn find_copies(columns: &mut [EncodedColumn]) {
+    let marks: Vec<Option<u64>> = columns.iter().map(column_fingerprint).collect();
+    for at in 1..columns.len() {
+        let Some(mark) = marks[at] else { continue };
+        let (before, rest) = columns.split_at_mut(at);
+        let Some(mine) = rest.first_mut() else { continue };
+        let same = |(other, its): (&EncodedColumn, &Option<u64>)| *its == Some(mark) && other == mine;
+        if let Some(column) = before.iter().zip(&marks).position(same) {
+            *mine = EncodedColumn::Copy { column };
+        }
+    }
+}
+
+/// What tells most columns apart; `None` of those that are linked in other ways.
+fn column_fingerprint(column: &EncodedColumn) -> Option<u64> {
+    match column {
+        EncodedColumn::Raw(bytes) => Some(hash(bytes)),
+        EncodedColumn::Integers(numbers) => Some(hash(&numbers.planes) ^ numbers.base),
+        EncodedColumn::Fixed { numbers, nibbles, .. } => {
+            Some(numbers.iter().fold(hash(nibbles), |mark, numbers| mark.rotate_left(1) ^ hash(&numbers.planes)))
+        }
+        EncodedColumn::Tables(split) => {
+            let columns = split.tables.iter().flat_map(|table| &table.columns).filter_map(column_fingerprint);
+            Some(columns.fold(hash(&split.outliers), |all, mark| all.rotate_left(1) ^ mark))
+        }
+        EncodedColumn::Dictionary { .. }
+        | EncodedColumn::Mapped { .. }
+        | EncodedColumn::Copy { .. }
+        | EncodedColumn::Constant(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_are_found_and_no_others() {
+        let mut mapper = DependencyFinder { comparisons_left: 100, ..DependencyFinder::default() };
+        assert_eq!(mapper.find_mapping(&[0, 1, 2, 1], &[0, 1, 0, 1], 3), Some(vec![0, 1, 0]));
+        assert_eq!(mapper.find_mapping(&[0, 1, 2, 1], &[0, 1, 0, 0], 3), None);
+        assert_eq!(mapper.find_mapping(&[1, 0], &[0, 1], 2), Some(vec![1, 0]), "nothing is left of earlier ones");
+    }
+
+    /// Pairs that part in the last row cost the most. They are given up after so many steps, and what is not looked at to
+    /// its end is no map.
+    #[test]
+    fn comparisons_are_bounded() {
+        let mut mapper = DependencyFinder { comparisons_left: 25, ..DependencyFinder::default() };
+        let codes: Vec<u32> = (0..10).collect();
+        let mut other = codes.clone();
+        other.push(3);
+        let from: Vec<u32> = codes.iter().copied().chain([2]).collect();
+        for _ in 0..2 {
+            assert_eq!(mapper.find_mapping(&from, &other, 10), None);
+        }
+        assert_eq!(mapper.comparisons_left, 3);
+        assert_eq!(mapper.find_mapping(&codes, &codes, 10), None);
+        assert_eq!(mapper.comparisons_left, 0);
+    }
+
+    #[test]
+    fn the_same_columns_are_copies() {
+        let raw = |text: &str| EncodedColumn::Raw(text.as_bytes().to_vec());
+        let mut columns = vec![raw("a\nb\n"), raw("a\nc\n"), raw("a\nb\n"), raw("a\nc\n")];
+        link_columns(&mut columns);
+        assert_eq!(columns[2..], [EncodedColumn::Copy { column: 0 }, EncodedColumn::Copy { column: 1 }]);
+    }
+}

@@ -1,0 +1,153 @@
+//! Numbering the distinct values of a column in the order in which they come first.
+
+use crate::encode::hash::{ValueKey, bytes_equal};
+use crate::encode::text_span::TextSpan;
+use crate::encode::values::{ValueBuffer, reserve};
+
+/// The values of a column.
+pub(crate) enum ColumnValues {
+    /// They recur.
+    Dictionary(Dictionary),
+    /// They hardly recur.
+    HighCardinality(ValueBuffer),
+}
+
+/// A column as numbers of its distinct values.
+pub(crate) struct Dictionary {
+    /// For each row the number of its value.
+    pub(crate) codes: Vec<u32>,
+    /// The distinct values.
+    pub(crate) distinct: ValueBuffer,
+}
+
+/// A column that is being numbered, some rows at a time. Of the text it keeps a copy of what it needs, one value after the
+/// other: what is compared with it, and what is made of it later, stays in near caches, and the text itself is looked at
+/// once, right after it was cut.
+#[derive(Debug, Default)]
+pub(crate) struct DictionaryBuilder {
+    slots: Vec<HashSlot>,
+    codes: Vec<u32>,
+    /// The distinct values; all, once it shows that they hardly recur.
+    values: ValueBuffer,
+    /// The value before, and its number.
+    last_value: (ValueKey, u32),
+    /// At which row it is asked again whether values recur.
+    next_check_row: usize,
+    is_high_cardinality: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct HashSlot {
+    /// The key, without what would be filled up.
+    bits: u64,
+    len: u32,
+    /// Number + 1 of the value; 0 is free.
+    code_plus_one: u32,
+}
+
+impl HashSlot {
+    fn key(self) -> ValueKey {
+        ValueKey { bits: self.bits, len: self.len }
+    }
+}
+
+/// Slots at first: most columns have few values, whose slots should lie together.
+const SLOTS_INITIAL: usize = 16;
+
+/// How many rows are looked at before it is asked for the first time whether values recur.
+const FIRST_CHECK_ROW: usize = 256;
+
+impl DictionaryBuilder {
+    pub(crate) fn new() -> Self {
+        Self { slots: vec![HashSlot::default(); SLOTS_INITIAL], next_check_row: FIRST_CHECK_ROW, ..Self::default() }
+    }
+
+    /// Takes the next rows: pieces of a text. For about as many as are `expected` room is made, so that lists are seldom
+    /// moved: fresh memory is dear.
+    #[inline]
+    pub(crate) fn extend(&mut self, text: &[u8], rows: impl ExactSizeIterator<Item = TextSpan>, expected: usize) {
+        if !self.is_high_cardinality && self.codes.len() >= self.next_check_row {
+            self.next_check_row *= 2;
+            if self.values.len() * 4 > self.codes.len() * 3 {
+                self.abandon_dictionary();
+            }
+        }
+        if self.is_high_cardinality {
+            self.values.reserve(rows.len(), expected);
+            rows.for_each(|span| self.values.push(text, span));
+            return;
+        }
+        reserve(&mut self.codes, rows.len(), expected);
+        for span in rows {
+            let key = ValueKey::of(text, span);
+            let (last, number) = self.last_value;
+            let is_last =
+                key == last && !self.codes.is_empty() && (key.is_exact() || self.has_value(number, text, span));
+            if !is_last {
+                self.last_value = (key, self.find_or_insert(key, text, span));
+            }
+            self.codes.push(self.last_value.1);
+        }
+    }
+
+    /// The whole column.
+    pub(crate) fn finish(mut self) -> ColumnValues {
+        if !self.is_high_cardinality && self.values.len() * 2 > self.codes.len() {
+            self.abandon_dictionary();
+        }
+        if self.is_high_cardinality {
+            return ColumnValues::HighCardinality(self.values);
+        }
+        ColumnValues::Dictionary(Dictionary { codes: self.codes, distinct: self.values })
+    }
+
+    /// Lists all values from now on.
+    fn abandon_dictionary(&mut self) {
+        let distinct = std::mem::take(&mut self.values);
+        for id in std::mem::take(&mut self.codes) {
+            self.values.push(distinct.bytes(), distinct.values().span(id as usize));
+        }
+        self.slots = Vec::new();
+        self.is_high_cardinality = true;
+    }
+
+    /// The number of a value; a new one when it was not there before.
+    #[inline]
+    fn find_or_insert(&mut self, key: ValueKey, text: &[u8], span: TextSpan) -> u32 {
+        if self.values.len() * 2 >= self.slots.len() {
+            self.grow();
+        }
+        let mask = self.slots.len() - 1;
+        let mut at = key.slot_hash() & mask;
+        loop {
+            let slot = self.slots[at];
+            if slot.code_plus_one == 0 {
+                self.values.push(text, span);
+                let number = self.values.len() as u32;
+                self.slots[at] = HashSlot { bits: key.bits, len: key.len, code_plus_one: number };
+                return number - 1;
+            }
+            if slot.key() == key && (key.is_exact() || self.has_value(slot.code_plus_one - 1, text, span)) {
+                return slot.code_plus_one - 1;
+            }
+            at = (at + 1) & mask;
+        }
+    }
+
+    fn grow(&mut self) {
+        let size = self.slots.len() * 4;
+        let full = std::mem::replace(&mut self.slots, vec![HashSlot::default(); size]);
+        for slot in full.into_iter().filter(|slot| slot.code_plus_one > 0) {
+            let mut at = slot.key().slot_hash() & (size - 1);
+            while self.slots[at].code_plus_one != 0 {
+                at = (at + 1) & (size - 1);
+            }
+            self.slots[at] = slot;
+        }
+    }
+
+    /// Whether the value of this number is what lies at `span`.
+    fn has_value(&self, number: u32, text: &[u8], span: TextSpan) -> bool {
+        bytes_equal(self.values.values().get(number as usize), span.slice(text))
+    }
+}

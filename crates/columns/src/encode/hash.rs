@@ -1,0 +1,123 @@
+//! A quick hash for tables that compare bytes afterwards; nothing of it goes to disk. After wyhash's mixing step (Wang
+//! Yi, public domain): multiply to 128 bits and fold.
+
+use crate::encode::text_span::TextSpan;
+
+const K0: u64 = 0xa076_1d64_78bd_642f;
+const K1: u64 = 0xe703_7ed1_a0b4_28db;
+
+fn mix(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    product as u64 ^ (product >> 64) as u64
+}
+
+/// The hash of some bytes.
+#[inline]
+pub(crate) fn hash(bytes: &[u8]) -> u64 {
+    let len = bytes.len() as u64;
+    if let (Some(head), Some(tail)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
+        let mut state = K0 ^ len;
+        if bytes.len() > 16 {
+            let mut rest = bytes;
+            while let Some((chunk, behind)) = rest.split_first_chunk::<8>().filter(|(_, behind)| behind.len() > 8) {
+                state = mix(u64::from_le_bytes(*chunk) ^ K1, state);
+                rest = behind;
+            }
+            let chunk = rest.first_chunk::<8>().unwrap_or(head);
+            return mix(u64::from_le_bytes(*chunk) ^ K1, u64::from_le_bytes(*tail) ^ state);
+        }
+        state = mix(u64::from_le_bytes(*head) ^ K1, u64::from_le_bytes(*tail) ^ state);
+        return state;
+    }
+    let short = match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        (Some(head), Some(tail)) => u64::from(u32::from_le_bytes(*head)) << 32 | u64::from(u32::from_le_bytes(*tail)),
+        _ => bytes.iter().fold(0, |state, byte| state << 8 | u64::from(*byte)),
+    };
+    mix(short ^ K1, len ^ K0)
+}
+
+/// What tells values apart: the bytes of a short one, a hash of a longer one; and the length.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ValueKey {
+    pub(crate) bits: u64,
+    pub(crate) len: u32,
+}
+
+impl ValueKey {
+    /// The key of a piece of a text.
+    #[inline]
+    pub(crate) fn of(text: &[u8], span: TextSpan) -> Self {
+        let bits = match text.get(span.start as usize..).and_then(<[u8]>::first_chunk::<8>) {
+            _ if span.len == 0 => 0,
+            Some(chunk) if span.len <= 8 => u64::from_le_bytes(*chunk) << (64 - span.len * 8),
+            None if span.len <= 8 => span.slice(text).iter().fold(0, |bits, byte| bits >> 8 | u64::from(*byte) << 56),
+            _ => hash(span.slice(text)),
+        };
+        Self { bits, len: span.len }
+    }
+
+    /// Whether the same key says that the values are the same.
+    #[inline]
+    pub(crate) fn is_exact(self) -> bool {
+        self.len <= 8
+    }
+
+    /// Where to look for it in a table.
+    #[inline]
+    pub(crate) fn slot_hash(self) -> usize {
+        mix(self.bits ^ K1, K0 ^ u64::from(self.len)) as usize
+    }
+}
+
+/// Whether two texts are the same, without a call for short ones.
+#[inline]
+pub(crate) fn bytes_equal(a: &[u8], b: &[u8]) -> bool {
+    if a.len() != b.len() || a.len() > 16 {
+        return a == b;
+    }
+    if let (Some(a_head), Some(b_head), Some(a_tail), Some(b_tail)) =
+        (a.first_chunk::<8>(), b.first_chunk::<8>(), a.last_chunk::<8>(), b.last_chunk::<8>())
+    {
+        return u64::from_le_bytes(*a_head) == u64::from_le_bytes(*b_head)
+            && u64::from_le_bytes(*a_tail) == u64::from_le_bytes(*b_tail);
+    }
+    if let (Some(a_head), Some(b_head), Some(a_tail), Some(b_tail)) =
+        (a.first_chunk::<4>(), b.first_chunk::<4>(), a.last_chunk::<4>(), b.last_chunk::<4>())
+    {
+        return a_head == b_head && a_tail == b_tail;
+    }
+    a.iter().zip(b).all(|(a, b)| a == b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn keys_are_the_same_at_the_end_of_a_text() {
+        let text = b"0123456789 0123456789";
+        for len in 0..=10 {
+            for start in 0..=10 - len {
+                let (a, b) = (TextSpan { start, len }, TextSpan { start: start + 11, len });
+                assert!(ValueKey::of(text, a) == ValueKey::of(text, b), "{len} at {start}");
+                assert!(len == 0 || ValueKey::of(text, a) != ValueKey::of(text, TextSpan { start: start + 1, len }));
+            }
+        }
+    }
+
+    #[test]
+    fn hashes_of_all_lengths_differ() {
+        let text: Vec<u8> = (0..200).map(|at| (at * 7) as u8).collect();
+        let hashes: HashSet<u64> = (0..text.len()).map(|end| hash(&text[..end])).collect();
+        assert_eq!(hashes.len(), text.len());
+        let bits: HashSet<u64> = (0..24 * 8)
+            .map(|bit| {
+                let mut text = [0_u8; 24];
+                text[bit / 8] ^= 1 << (bit % 8);
+                hash(&text)
+            })
+            .collect();
+        assert_eq!(bits.len(), 24 * 8);
+    }
+}

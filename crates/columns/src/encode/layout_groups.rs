@@ -1,0 +1,210 @@
+//! Values grouped by their layout.
+
+use std::collections::HashMap;
+
+use crate::encode::boundaries::Boundaries;
+use crate::encode::dictionary::{ColumnValues, DictionaryBuilder};
+use crate::encode::hash::hash;
+use crate::encode::text_span::TextSpan;
+use crate::encode::tokeniser::{Granularity, Tokeniser, delimiter_lengths};
+use crate::encode::values::Values;
+use crate::encode::work_budget::WorkBudget;
+
+/// Layouts of a column, at most; the values of further ones are kept whole.
+const LAYOUTS_MAX: usize = 8_192;
+
+/// Rows of a layout whose columns are numbered at once: so few that their text is still in the nearer caches, and so many
+/// that what is known of a column is seldom fetched.
+const ENCODE_BATCH_ROWS: usize = 128;
+
+/// Columns that are numbered while values are cut, at most. Those of further layouts wait until all are cut, so that many
+/// layouts do not take much memory at once.
+const EAGER_COLUMNS_MAX: usize = 4_096;
+
+/// A value longer than this is kept whole, in bytes.
+pub(crate) const VALUE_BYTES_MAX: usize = 64 << 10;
+
+/// Values of the same layout.
+pub(crate) struct LayoutGroup {
+    pub(crate) layout: Vec<u8>,
+    pub(crate) rows: usize,
+    pub(crate) columns: Vec<ColumnValues>,
+}
+
+/// A group in the making.
+struct OpenGroup {
+    layout: Vec<u8>,
+    rows: usize,
+    /// For each value that is not yet in the columns where its tokens start, and where it ends.
+    pending_offsets: Vec<u32>,
+    columns: Vec<DictionaryBuilder>,
+}
+
+impl OpenGroup {
+    fn new(layout: &[u8]) -> Self {
+        Self { layout: layout.to_vec(), rows: 0, pending_offsets: Vec::new(), columns: Vec::new() }
+    }
+
+    /// Takes the rows that wait into the columns. There will be about as many rows as are `expected`.
+    fn encode_pending(&mut self, text: &[u8], width: usize, expected: usize) {
+        self.columns.resize_with(width, DictionaryBuilder::new);
+        for some in self.pending_offsets.chunks((width + 1) * ENCODE_BATCH_ROWS) {
+            for (at, (column, gap)) in self.columns.iter_mut().zip(delimiter_lengths(&self.layout)).enumerate() {
+                let spans = some.chunks_exact(width + 1).map(|row| {
+                    let (start, next) = (row[at], row[at + 1]);
+                    TextSpan { start, len: next - gap as u32 - start }
+                });
+                column.extend(text, spans, expected);
+            }
+        }
+        self.pending_offsets.clear();
+    }
+
+    fn finish(mut self, text: &[u8]) -> LayoutGroup {
+        let width = delimiter_lengths(&self.layout).count();
+        self.encode_pending(text, width, self.rows);
+        let columns = self.columns.into_iter().map(DictionaryBuilder::finish).collect();
+        LayoutGroup { layout: self.layout, rows: self.rows, columns }
+    }
+}
+
+/// All values of a column by layout.
+pub(crate) struct LayoutGroups {
+    pub(crate) groups: Vec<LayoutGroup>,
+    /// For each value its group + 1; 0 for those that are kept whole.
+    pub(crate) group_ids: Vec<u32>,
+}
+
+impl LayoutGroups {
+    /// Cuts the values. What has company of fewer than `rows_min` is kept whole, and so is what comes when the work is used
+    /// up.
+    pub(crate) fn group_by_layout(
+        values: Values<'_>,
+        way: Granularity,
+        rows_min: usize,
+        borders: &Boundaries,
+        work: &mut WorkBudget,
+    ) -> Self {
+        let text = values.text();
+        let mut open: Vec<OpenGroup> = Vec::new();
+        let mut order = Vec::with_capacity(values.len());
+        let mut known: HashMap<u64, u32, BuildIdentityHasher> = HashMap::default();
+        let mut columns_left = EAGER_COLUMNS_MAX;
+        let mut cut = Tokeniser::default();
+        let mut last = None;
+        for span in values.spans() {
+            if span.len as usize > VALUE_BYTES_MAX || work.is_exhausted() || !cut.tokenise(way, text, borders, span) {
+                order.push(0);
+                continue;
+            }
+            work.charge_value(cut.starts().len());
+            let key = hash(cut.layout());
+            let at = match last {
+                Some((last_key, at)) if last_key == key => at,
+                _ => match known.get(&key) {
+                    Some(at) => *at,
+                    None if open.len() < LAYOUTS_MAX => {
+                        let at = open.len() as u32;
+                        known.insert(key, at);
+                        open.push(OpenGroup::new(cut.layout()));
+                        at
+                    }
+                    None => {
+                        order.push(0);
+                        continue;
+                    }
+                },
+            };
+            last = Some((key, at));
+            let group = &mut open[at as usize];
+            // Two layouts may have the same hash, if somebody wants them to.
+            if group.layout != cut.layout() {
+                order.push(0);
+                continue;
+            }
+            let width = cut.starts().len();
+            group.pending_offsets.extend_from_slice(cut.starts());
+            group.pending_offsets.push(span.start + span.len);
+            group.rows += 1;
+            order.push(at + 1);
+            if group.rows == work.table_rows_min(rows_min) {
+                work.charge_columns(width);
+            }
+            if group.rows.is_multiple_of(ENCODE_BATCH_ROWS) && (!group.columns.is_empty() || width <= columns_left) {
+                if group.columns.is_empty() {
+                    columns_left -= width;
+                }
+                let share = text.len() as f64 / f64::from(span.start + span.len);
+                group.encode_pending(text, width, (group.rows as f64 * share) as usize);
+            }
+        }
+        drop_small_groups(&mut open, &mut order, rows_min);
+        Self { groups: open.into_iter().map(|group| group.finish(text)).collect(), group_ids: order }
+    }
+
+    /// How many values are kept whole.
+    pub(crate) fn outlier_count(&self) -> usize {
+        self.group_ids.len() - self.groups.iter().map(|group| group.rows).sum::<usize>()
+    }
+}
+
+/// Leaves groups out that have few rows.
+fn drop_small_groups(groups: &mut Vec<OpenGroup>, order: &mut [u32], rows_min: usize) {
+    let mut kept = 0;
+    let numbers: Vec<u32> = std::iter::once(0)
+        .chain(groups.iter().map(|group| {
+            kept += u32::from(group.rows >= rows_min);
+            if group.rows >= rows_min { kept } else { 0 }
+        }))
+        .collect();
+    groups.retain(|group| group.rows >= rows_min);
+    for number in order {
+        *number = numbers[*number as usize];
+    }
+}
+
+/// How many layouts a sample of the values has.
+pub(crate) fn count_sampled_layouts(
+    values: Values<'_>,
+    way: Granularity,
+    borders: &Boundaries,
+    sample: usize,
+) -> usize {
+    let mut cut = Tokeniser::default();
+    let mut seen: HashMap<u64, (), BuildIdentityHasher> = HashMap::default();
+    let step = values.len().div_ceil(sample).max(1);
+    for row in (0..values.len()).step_by(step) {
+        let span = values.span(row);
+        // What is too long counts as a layout of its own.
+        let key = if cut.tokenise(way, values.text(), borders, span) { hash(cut.layout()) } else { row as u64 };
+        seen.insert(key, ());
+    }
+    seen.len()
+}
+
+/// Keys are hashes already.
+#[derive(Clone, Default)]
+struct BuildIdentityHasher;
+
+#[derive(Default)]
+struct IdentityHasher(u64);
+
+impl std::hash::BuildHasher for BuildIdentityHasher {
+    type Hasher = IdentityHasher;
+
+    fn build_hasher(&self) -> IdentityHasher {
+        IdentityHasher(0)
+    }
+}
+
+impl std::hash::Hasher for IdentityHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {}
+
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
+}

@@ -1,0 +1,312 @@
+//! Cutting text at its delimiters.
+//!
+//! What lies between two delimiters is a token; the bytes between two tokens are a gap. The gaps of a line, with a zero
+//! where each token was, are its *layout*. Lines with the same layout go into the same table. No token is looked at for
+//! what it says: words, numbers and names are all the same.
+//!
+//! Three ways to cut ([`Way`]), from coarse to fine: a line, what is between two delimiters of a line, and that at the
+//! borders of digits.
+
+use crate::encode::boundaries::Boundaries;
+use crate::encode::byte_class::{ByteClass, byte_class};
+use crate::encode::text_span::TextSpan;
+use crate::format::TOKEN_PLACEHOLDER;
+
+/// Tokens of a line, at most; a line with more is kept whole.
+pub(crate) const TOKENS_MAX: usize = 400;
+
+/// Gaps of so many bytes are copied without a call.
+const INLINE_COPY_BYTES: usize = 8;
+
+/// How to cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Granularity {
+    /// At white space, brackets and such; quoted text is one token. Names before `=`, and quoted ones before `:`, are of
+    /// the gap.
+    Line,
+    /// At all that is neither letter nor digit.
+    Word,
+    /// And between letters and digits.
+    Digits,
+    /// Not at all.
+    None,
+}
+
+impl Granularity {
+    /// How what was cut in this way is cut again.
+    pub(crate) fn finer(self) -> Self {
+        match self {
+            Self::Line => Self::Word,
+            Self::Word => Self::Digits,
+            Self::Digits | Self::None => Self::None,
+        }
+    }
+}
+
+/// A value that was cut.
+#[derive(Debug, Default)]
+pub(crate) struct Tokeniser {
+    /// The first `layout_len` bytes are the layout; what follows is of earlier ones.
+    layout: Vec<u8>,
+    layout_len: usize,
+    /// Where the first `count` tokens start. Where they end follows from the layout.
+    starts: Vec<u32>,
+    count: usize,
+}
+
+impl Tokeniser {
+    /// Cuts a value of `text`; `false` when it has too many tokens. Only [`Way::Line`] asks the `borders`, which must be
+    /// those of the text then.
+    pub(crate) fn tokenise(&mut self, way: Granularity, text: &[u8], borders: &Boundaries, value: TextSpan) -> bool {
+        let (start, end) = (value.start as usize, (value.start + value.len) as usize);
+        self.starts.resize(TOKENS_MAX + 1, 0);
+        // No byte is twice in a layout, and each token has one.
+        let room = 2 * (end - start) + 1 + INLINE_COPY_BYTES;
+        if self.layout.len() < room {
+            self.layout.resize(room, 0);
+        }
+        let sheet = TokenWriter { text, layout: &mut self.layout, layout_len: 0, starts: &mut self.starts, count: 0 };
+        let lens = match way {
+            Granularity::Line => sheet.tokenise_line(borders, start, end),
+            Granularity::Word => sheet.tokenise_words(start, end, |_, next| next <= ByteClass::Letter),
+            Granularity::Digits => sheet.tokenise_words(start, end, |first, next| first == next),
+            Granularity::None => sheet.single_token(start, end),
+        };
+        (self.layout_len, self.count) = lens.unwrap_or_default();
+        lens.is_some()
+    }
+
+    /// The gaps of what was cut, with [`TOKEN`] between each two.
+    pub(crate) fn layout(&self) -> &[u8] {
+        &self.layout[..self.layout_len]
+    }
+
+    /// Where its tokens start.
+    pub(crate) fn starts(&self) -> &[u32] {
+        &self.starts[..self.count]
+    }
+}
+
+/// What is written while a value is cut: apart from [`Cut`], so that the lengths stay in registers.
+struct TokenWriter<'c, 't> {
+    text: &'t [u8],
+    layout: &'c mut [u8],
+    layout_len: usize,
+    starts: &'c mut [u32],
+    count: usize,
+}
+
+impl TokenWriter<'_, '_> {
+    #[inline(always)]
+    fn push_delimiter(&mut self, from: usize, to: usize) {
+        let (len, at) = (to - from, self.layout_len);
+        self.layout_len = at + len;
+        // To copy a fixed number of bytes takes no call.
+        match (self.text.get(from..from + INLINE_COPY_BYTES), self.layout.get_mut(at..at + INLINE_COPY_BYTES)) {
+            (Some(short), Some(room)) if len <= INLINE_COPY_BYTES => room.copy_from_slice(short),
+            _ => copy_long(&self.text[from..to], &mut self.layout[at..at + len]),
+        }
+    }
+
+    #[inline(always)]
+    fn push_token(&mut self, gap_from: usize, start: usize) {
+        self.push_delimiter(gap_from, start);
+        self.layout[self.layout_len] = TOKEN_PLACEHOLDER;
+        self.layout_len += 1;
+        self.starts[self.count] = start as u32;
+        self.count += 1;
+    }
+
+    /// The bytes of the layout and how many tokens there are, when all is cut but the last gap.
+    #[inline(always)]
+    fn finish(mut self, gap_from: usize, end: usize) -> Option<(usize, usize)> {
+        self.push_delimiter(gap_from, end);
+        Some((self.layout_len, self.count))
+    }
+
+    fn single_token(mut self, start: usize, end: usize) -> Option<(usize, usize)> {
+        self.push_token(start, start);
+        self.finish(end, end)
+    }
+
+    fn tokenise_line(mut self, borders: &Boundaries, start: usize, end: usize) -> Option<(usize, usize)> {
+        let text = self.text;
+        let mut gap_from = start;
+        let mut edges = borders.edges(start, end);
+        let mut at = edges.next();
+        while at < end {
+            match text[at] {
+                b'"' => match closing_quote(text, borders, at + 1, end) {
+                    Some(close) if is_key(text, borders, at, close, end) => {
+                        edges = borders.edges(close + 2, end);
+                        // The colon is of a token that may go on behind it, or ends there.
+                        at = match text.get(close + 2).map(|byte| byte_class(*byte)) {
+                            Some(class) if class <= ByteClass::Connector => close + 2,
+                            Some(ByteClass::Delimiter) if text[close + 2] != b'\\' => edges.next().max(edges.next()),
+                            _ => edges.next(),
+                        };
+                    }
+                    Some(close) => {
+                        self.push_token(gap_from, at + 1);
+                        gap_from = close;
+                        at = edges.next_from(close + 1);
+                    }
+                    None => at = edges.next(),
+                },
+                b'\\' => at = edges.next(),
+                _ => {
+                    let from = at;
+                    at = edges.next().min(end);
+                    let mut stop = text.get(at).copied().unwrap_or_default();
+                    while stop == b',' && at + 1 < end && text[at - 1].is_ascii_digit() && text[at + 1].is_ascii_digit()
+                    {
+                        edges.next();
+                        at = edges.next().min(end);
+                        stop = text.get(at).copied().unwrap_or_default();
+                    }
+                    if !(stop == b'=' && at < end && is_name(&text[from..at])) {
+                        let (from, to) = trim(text, from, at);
+                        self.push_token(gap_from, from);
+                        gap_from = to;
+                    }
+                    // A quote is an edge of its own.
+                    if stop != b'"' && stop != b'\\' {
+                        at = edges.next();
+                    }
+                }
+            }
+            if self.count > TOKENS_MAX {
+                return None;
+            }
+        }
+        self.finish(gap_from, end)
+    }
+
+    /// Cuts at all that is neither letter nor digit, and where `joins` says that what stands there does not belong to a
+    /// token with this first byte.
+    #[inline]
+    fn tokenise_words(
+        mut self,
+        start: usize,
+        end: usize,
+        joins: impl Fn(ByteClass, ByteClass) -> bool,
+    ) -> Option<(usize, usize)> {
+        let text = self.text;
+        let (mut at, mut gap_from) = (start, start);
+        while at < end {
+            let first = byte_class(text[at]);
+            if first > ByteClass::Letter {
+                at += 1;
+                continue;
+            }
+            self.push_token(gap_from, at);
+            at += 1;
+            while at < end && joins(first, byte_class(text[at])) {
+                at += 1;
+            }
+            gap_from = at;
+            if self.count > TOKENS_MAX {
+                return None;
+            }
+        }
+        self.finish(gap_from, end)
+    }
+}
+
+#[cold]
+fn copy_long(gap: &[u8], room: &mut [u8]) {
+    room.copy_from_slice(gap);
+}
+
+/// Whether the quoted text is the name of something.
+fn is_key(text: &[u8], borders: &Boundaries, open: usize, close: usize, end: usize) -> bool {
+    close + 1 < end && text[close + 1] == b':' && !(borders.has_zeros && text[open..close].contains(&TOKEN_PLACEHOLDER))
+}
+
+/// Whether a text before `=` is the name of something.
+fn is_name(text: &[u8]) -> bool {
+    text.iter().all(|byte| {
+        *byte != TOKEN_PLACEHOLDER && (byte_class(*byte) < ByteClass::Connector || *byte == b'.' || *byte == b'-')
+    })
+}
+
+fn is_word(byte: u8) -> bool {
+    byte_class(byte) <= ByteClass::Letter
+}
+
+/// Leaves soft bytes out at both ends, but for a sign; all of it when there is nothing else.
+#[inline]
+fn trim(text: &[u8], start: usize, end: usize) -> (usize, usize) {
+    if is_word(text[start]) && is_word(text[end - 1]) {
+        (start, end)
+    } else {
+        trim_connectors(&text[start..end], start)
+    }
+}
+
+fn trim_connectors(token: &[u8], start: usize) -> (usize, usize) {
+    let Some(mut from) = token.iter().position(|byte| is_word(*byte)) else { return (start, start + token.len()) };
+    let to = token.iter().rposition(|byte| is_word(*byte)).map_or(0, |last| last + 1);
+    if from > 0 && token[from - 1] == b'-' && token[from].is_ascii_digit() {
+        from -= 1;
+    }
+    (start + from, start + to)
+}
+
+/// Where the quoted text that begins at `from` ends.
+#[inline]
+fn closing_quote(text: &[u8], borders: &Boundaries, from: usize, end: usize) -> Option<usize> {
+    let mut at = from;
+    loop {
+        at = borders.next_quote(at, end);
+        if at >= end {
+            return None;
+        }
+        if text[at] == b'"' {
+            return Some(at);
+        }
+        at += 2;
+    }
+}
+
+/// Where each token ends before the next one, or the value: the bytes of the gaps of a layout, but for the first.
+pub(crate) fn delimiter_lengths(layout: &[u8]) -> impl Iterator<Item = usize> {
+    layout.split(|byte| *byte == TOKEN_PLACEHOLDER).skip(1).map(<[u8]>::len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(way: Granularity, line: &str) -> (String, Vec<&str>) {
+        let (mut cut, mut borders) = (Tokeniser::default(), Boundaries::default());
+        borders.compute(line.as_bytes());
+        assert!(cut.tokenise(way, line.as_bytes(), &borders, TextSpan { start: 0, len: line.len() as u32 }));
+        let layout = str::from_utf8(cut.layout()).unwrap().replace('\0', "_");
+        let nexts = cut.starts().iter().skip(1).copied().chain([line.len() as u32]);
+        let ends = nexts.zip(delimiter_lengths(cut.layout())).map(|(next, gap)| next as usize - gap);
+        (layout, cut.starts().iter().zip(ends).map(|(start, end)| &line[*start as usize..end]).collect())
+    }
+
+    #[test]
+    fn lines_are_cut() {
+        let check = |line: &str, layout: &str, tokens: &[&str]| {
+            assert_eq!(cut(Granularity::Line, line), (layout.to_owned(), tokens.to_vec()), "{line}");
+        };
+        check("", "", &[]);
+        check("a", "_", &["a"]);
+        check("[a] b: c.", "[_] _: _.", &["a", "b", "c"]);
+        check("at 10:17:42,708 - -7", "_ _ _ _", &["at", "10:17:42,708", "-", "-7"]);
+        check("{\"key\":\"a b\",\"n\":1}", "{\"key\":\"_\",\"n\":_}", &["a b", "1"]);
+        check("x=1 y.z=/a?b=c \"", "x=_ y.z=/_=_ \"", &["1", "a?b", "c"]);
+        check("\"a\0\":1 \0=1", "\"_\":_ _=_", &["a\0", "1", "\0", "1"]);
+        check("\"a\": \"b\" \"c\":\"d\" \"e\":[1,\"f\":", "\"a\": \"_\" \"c\":\"_\" \"e\":[_,\"f\":", &["b", "d", "1"]);
+        check("\"\\\"\" \"\"", "\"_\" \"_\"", &["\\\"", ""]);
+    }
+
+    #[test]
+    fn words_and_digits_are_tokenised() {
+        assert_eq!(cut(Granularity::Word, "/ab1.c-"), ("/_._-".to_owned(), vec!["ab1", "c"]));
+        assert_eq!(cut(Granularity::Digits, "/ab12.c"), ("/__._".to_owned(), vec!["ab", "12", "c"]));
+    }
+}

@@ -1,0 +1,304 @@
+//! From the values of a column to the tree of columns that says the same in less.
+
+use crate::encode::boundaries::Boundaries;
+use crate::encode::column_links::link_columns;
+use crate::encode::dictionary::{ColumnValues, Dictionary};
+use crate::encode::encoded_column::{EncodedColumn, EncodedTable, LayoutTables};
+use crate::encode::layout_groups::{LayoutGroup, LayoutGroups, count_sampled_layouts};
+use crate::encode::number_planes;
+use crate::filter::FilterBuilder;
+use crate::format::TOKEN_PLACEHOLDER;
+
+use crate::encode::numeric::NumericValues;
+use crate::encode::tokeniser::Granularity;
+use crate::encode::values::{ValueBuffer, Values};
+use crate::encode::work_budget::WorkBudget;
+
+/// What is tried, and how hard.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TableThresholds {
+    /// Lines of a layout, at least.
+    pub(crate) line_rows_min: usize,
+    /// Values of a layout within a column, at least.
+    pub(crate) value_rows_min: usize,
+}
+
+impl Default for TableThresholds {
+    /// What came out best on logs of many kinds: smaller tables say more of themselves than of their lines.
+    fn default() -> Self {
+        Self { line_rows_min: 16, value_rows_min: 16 }
+    }
+}
+
+/// Sampled values for each layout that they may have, for a column to be cut.
+const SAMPLED_VALUES_PER_LAYOUT_MIN: usize = 16;
+
+/// Distinct values that are few enough to be kept as they are.
+const SMALL_DICTIONARY_VALUES: usize = 32;
+
+/// Values that are sampled.
+const SAMPLE_VALUES_MAX: usize = 512;
+
+/// Makes trees of columns.
+#[derive(Debug)]
+pub(crate) struct TreeEncoder {
+    /// Of the text that is encoded.
+    pub(crate) boundaries: Boundaries,
+    thresholds: TableThresholds,
+    pub(crate) filter: FilterBuilder,
+    work_budget: WorkBudget,
+}
+
+/// What becomes of a column.
+enum ColumnEncoding {
+    Column(EncodedColumn),
+    /// All values have the same layout: it takes the place of the column.
+    Inline(LayoutGroup, ValueState),
+}
+
+/// How far values have been taken apart.
+#[derive(Clone, Copy)]
+struct ValueState {
+    /// The way in which they may be cut.
+    granularity: Granularity,
+    /// Whether the filter has what is in them.
+    is_in_filter: bool,
+}
+
+impl ValueState {
+    fn with_finer_granularity(self) -> Self {
+        Self { granularity: self.granularity.finer(), ..self }
+    }
+
+    fn marked_in_filter(self) -> Self {
+        Self { is_in_filter: true, ..self }
+    }
+}
+
+/// A table in the making: literals with [`TOKEN`] for each column, and the columns.
+#[derive(Default)]
+struct TableBuilder {
+    literals: Vec<u8>,
+    columns: Vec<EncodedColumn>,
+}
+
+impl TreeEncoder {
+    pub(crate) fn new(effort: TableThresholds) -> Self {
+        Self {
+            boundaries: Boundaries::default(),
+            thresholds: effort,
+            filter: FilterBuilder::new(),
+            work_budget: WorkBudget::default(),
+        }
+    }
+
+    /// Encodes the lines of a text; [`Self::borders`] are those of the same text. `None` when it is more than this work.
+    pub(crate) fn encode_lines(&mut self, values: Values<'_>, work: WorkBudget) -> Option<LayoutTables> {
+        self.work_budget = work;
+        let groups = LayoutGroups::group_by_layout(
+            values,
+            Granularity::Line,
+            self.thresholds.line_rows_min,
+            &self.boundaries,
+            &mut self.work_budget,
+        );
+        let whole = values.iter().zip(&groups.group_ids).filter(|(_, group)| **group == 0);
+        self.add_texts_to_filter(
+            whole.map(|(value, _)| value).chain(groups.groups.iter().map(|group| group.layout.as_slice())),
+        );
+        let split =
+            self.encode_tables(values, groups, ValueState { granularity: Granularity::Word, is_in_filter: false });
+        (!self.work_budget.is_exhausted()).then_some(split)
+    }
+
+    fn encode_tables(&mut self, values: Values<'_>, groups: LayoutGroups, step: ValueState) -> LayoutTables {
+        let mut outliers = Vec::new();
+        if groups.outlier_count() > 0 {
+            for (value, _) in values.iter().zip(&groups.group_ids).filter(|(_, group)| **group == 0) {
+                outliers.extend_from_slice(value);
+                outliers.push(b'\n');
+            }
+        }
+        let tables = groups.groups.into_iter().map(|group| self.encode_table(group, step)).collect();
+        LayoutTables { tables, table_ids: groups.group_ids, outliers }
+    }
+
+    fn encode_table(&mut self, group: LayoutGroup, step: ValueState) -> EncodedTable {
+        let rows = group.rows;
+        let mut row = TableBuilder::default();
+        self.encode_columns(group, step, &mut row);
+        link_columns(&mut row.columns);
+        EncodedTable { rows, layout: row.literals, columns: row.columns }
+    }
+
+    /// Encodes the columns of a table; what is the same in all rows goes to the literals.
+    fn encode_columns(&mut self, group: LayoutGroup, step: ValueState, row: &mut TableBuilder) {
+        // What was too much is thrown away.
+        if self.work_budget.is_exhausted() {
+            return;
+        }
+        let mut columns = group.columns.into_iter();
+        for byte in group.layout {
+            let column = if byte == TOKEN_PLACEHOLDER { columns.next() } else { None };
+            let Some(column) = column else {
+                row.literals.push(byte);
+                continue;
+            };
+            match self.encode_column(column, step) {
+                // A zero in the text is no mark of a column.
+                ColumnEncoding::Column(EncodedColumn::Constant(value)) if !value.contains(&TOKEN_PLACEHOLDER) => {
+                    row.literals.extend_from_slice(&value);
+                }
+                ColumnEncoding::Column(node) => {
+                    row.literals.push(TOKEN_PLACEHOLDER);
+                    row.columns.push(node);
+                }
+                ColumnEncoding::Inline(group, step) => self.encode_columns(group, step, row),
+            }
+        }
+    }
+
+    fn encode_column(&mut self, column: ColumnValues, step: ValueState) -> ColumnEncoding {
+        let dictionary = match column {
+            ColumnValues::Dictionary(dictionary) => dictionary,
+            ColumnValues::HighCardinality(values) => {
+                let numeric = NumericValues::parse(values.values());
+                return self.encode_high_cardinality(values, numeric, step);
+            }
+        };
+        let distinct = dictionary.distinct.values();
+        if distinct.len() == 1 {
+            self.add_values_to_filter(distinct, step);
+            return ColumnEncoding::Column(EncodedColumn::Constant(distinct.get(0).to_vec()));
+        }
+        let mut numeric = NumericValues::parse(distinct);
+        if let Some(some) = &numeric {
+            let all = some.expand(&dictionary.codes);
+            let how = all.estimate();
+            if how.bytes() < estimate_dictionary_bytes(&dictionary) {
+                self.add_values_to_filter(distinct, step);
+                return ColumnEncoding::Column(all.encode(&how));
+            }
+        }
+        let count = distinct.len();
+        let values = if count < SMALL_DICTIONARY_VALUES {
+            self.add_values_to_filter(distinct, step);
+            EncodedColumn::Raw(dictionary.distinct.into_bytes())
+        } else {
+            match self.encode_high_cardinality(dictionary.distinct, numeric.take(), step) {
+                ColumnEncoding::Column(node) => node,
+                ColumnEncoding::Inline(group, step) => {
+                    let table = self.encode_table(group, step);
+                    EncodedColumn::Tables(LayoutTables {
+                        tables: vec![table],
+                        table_ids: vec![1; count],
+                        outliers: Vec::new(),
+                    })
+                }
+            }
+        };
+        ColumnEncoding::Column(EncodedColumn::Dictionary {
+            codes: dictionary.codes,
+            distinct: count,
+            values: Box::new(values),
+        })
+    }
+
+    /// Values that hardly recur, and their numbers if they have some.
+    fn encode_high_cardinality(
+        &mut self,
+        values: ValueBuffer,
+        numeric: Option<NumericValues>,
+        step: ValueState,
+    ) -> ColumnEncoding {
+        if let Some(numeric) = numeric {
+            self.add_values_to_filter(values.values(), step);
+            let how = numeric.estimate();
+            return ColumnEncoding::Column(numeric.encode(&how));
+        }
+        self.encode_tokens(values, step)
+    }
+
+    /// Takes values into the filter, if they are not in it yet.
+    fn add_values_to_filter(&mut self, values: Values<'_>, step: ValueState) {
+        if !step.is_in_filter {
+            self.add_texts_to_filter(values.iter());
+        }
+    }
+
+    /// Takes texts into the filter.
+    fn add_texts_to_filter<'t>(&mut self, texts: impl Iterator<Item = &'t [u8]>) {
+        let before = self.filter.indexed_bytes;
+        self.filter.add_all(texts);
+        self.work_budget.charge_grams(self.filter.indexed_bytes - before);
+    }
+
+    /// Takes into the filter what is not in the tokens of these values; the step from which the tokens go on.
+    ///
+    /// The tokens of a layout are often the same, where the values are not: to take them one by one spares most of the
+    /// text. No gram goes beyond them but where words are joined.
+    fn add_layouts_to_filter(&mut self, values: Values<'_>, groups: &LayoutGroups, step: ValueState) -> ValueState {
+        if step.is_in_filter {
+            return step.with_finer_granularity();
+        }
+        if step.granularity != Granularity::Word || groups.groups.iter().any(|group| may_join_words(&group.layout)) {
+            self.add_values_to_filter(values, step);
+            return step.with_finer_granularity().marked_in_filter();
+        }
+        let layouts = groups.groups.iter().map(|group| group.layout.as_slice());
+        if groups.outlier_count() > 0 {
+            let whole = values.iter().zip(&groups.group_ids).filter(|(_, group)| **group == 0);
+            self.add_texts_to_filter(whole.map(|(value, _)| value).chain(layouts));
+        } else {
+            self.add_texts_to_filter(layouts);
+        }
+        step.with_finer_granularity()
+    }
+
+    /// Cuts values that are neither numbers nor few, where they have layouts in common.
+    fn encode_tokens(&mut self, listed: ValueBuffer, step: ValueState) -> ColumnEncoding {
+        let (way, values) = (step.granularity, listed.values());
+        let sample = SAMPLE_VALUES_MAX.min(values.len());
+        if way == Granularity::None
+            || count_sampled_layouts(values, way, &self.boundaries, SAMPLE_VALUES_MAX) * SAMPLED_VALUES_PER_LAYOUT_MIN
+                > sample
+        {
+            self.add_values_to_filter(values, step);
+            return ColumnEncoding::Column(EncodedColumn::Raw(listed.into_bytes()));
+        }
+        let mut groups = LayoutGroups::group_by_layout(
+            values,
+            way,
+            self.thresholds.value_rows_min,
+            &self.boundaries,
+            &mut self.work_budget,
+        );
+        // A layout that is one token says nothing.
+        if groups.outlier_count() == 0 && groups.groups.len() == 1 && groups.groups[0].layout == [TOKEN_PLACEHOLDER] {
+            return self.encode_tokens(listed, step.with_finer_granularity());
+        }
+        if groups.outlier_count() * 4 >= values.len() {
+            self.add_values_to_filter(values, step);
+            return ColumnEncoding::Column(EncodedColumn::Raw(listed.into_bytes()));
+        }
+        let step = self.add_layouts_to_filter(values, &groups, step);
+        match groups.groups.pop_if(|group| group.rows == values.len()) {
+            Some(group) => ColumnEncoding::Inline(group, step),
+            None => ColumnEncoding::Column(EncodedColumn::Tables(self.encode_tables(values, groups, step))),
+        }
+    }
+}
+
+/// Whether a gram may go beyond a token of this layout: of two words that are joined, or of an address.
+fn may_join_words(layout: &[u8]) -> bool {
+    layout.windows(3).any(|gap| matches!(gap, [TOKEN_PLACEHOLDER, b'-' | b'.' | b'/' | b':' | b'@', TOKEN_PLACEHOLDER]))
+}
+
+fn estimate_dictionary_bytes(dictionary: &Dictionary) -> f64 {
+    let mut counts = vec![0_u32; dictionary.distinct.len()];
+    for id in &dictionary.codes {
+        counts[*id as usize] += 1;
+    }
+    let values = dictionary.distinct.values().bytes();
+    number_planes::entropy_bits(counts.into_iter(), dictionary.codes.len() as u32) / 8.0 + values as f64 * 0.4
+}

@@ -1,0 +1,192 @@
+//! Grams: the parts of words, numbers and addresses that the filter has a bit for.
+//!
+//! - four and five bytes of a word (letters, digits, `_`, bytes from 0x80 on) without a digit;
+//! - six bytes of a word with a digit among the last five: shorter grams of numbers and hashes are in every block;
+//! - seven bytes of digits and at least two dots that start and end with a digit: parts of addresses;
+//! - five bytes, two of a word, one of `-./:@`, two of a word, not all digits: both words may be in a block, but not
+//!   adjacent;
+//! - seven bytes, three and three of the same: where words have many neighbours, most grams of two bytes each occur.
+//!
+//! ASCII letters count in lower case. No gram contains another byte, so it does not matter which delimiters join tokens: a
+//! text that occurs in a line has its words there, whole or in part, and so its grams. The bytes between two words of a gram
+//! always belong to one token or one delimiter.
+
+/// The number of different grams while a block is encoded, as a power of two.
+pub(super) const BITS_LOG: u32 = 21;
+
+/// Bytes of grams of words without digits, of words with digits, and of addresses.
+pub(super) const SHORT_GRAM_BYTES: u32 = 4;
+pub(super) const LETTER_GRAM_BYTES: u32 = 5;
+pub(super) const WORD_GRAM_BYTES: u32 = 6;
+pub(super) const ADDRESS_GRAM_BYTES: u32 = 7;
+
+/// Bytes of grams of two joined words: two or three of each, and the joiner.
+pub(super) const PAIR_GRAM_BYTES: u32 = 5;
+pub(super) const WIDE_PAIR_GRAM_BYTES: u32 = 7;
+
+/// Bytes of the longest gram.
+pub(super) const GRAM_BYTES_MAX: usize = ADDRESS_GRAM_BYTES as usize;
+
+/// The byte in lower case if it is one of a word, or one that joins words; else 0.
+pub(super) const FOLDED: [u8; 256] = {
+    let mut folded = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let at = byte as u8;
+        folded[byte] = match at {
+            b'A'..=b'Z' => at + 32,
+            b'0'..=b'9' | b'a'..=b'z' | b'_' | b'.' | b'-' | b'/' | b':' | b'@' | 0x80.. => at,
+            _ => 0,
+        };
+        byte += 1;
+    }
+    folded
+};
+
+/// Kinds of bytes that are in grams; 0 is for others.
+const LETTER: u8 = 1;
+const DIGIT: u8 = 2;
+const JOINER: u8 = 4;
+
+const BYTE_KINDS: [u8; 256] = {
+    let mut kinds = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        kinds[byte] = match FOLDED[byte] {
+            0 => 0,
+            b'0'..=b'9' => DIGIT,
+            b'.' | b'-' | b'/' | b':' | b'@' => JOINER,
+            _ => LETTER,
+        };
+        byte += 1;
+    }
+    kinds
+};
+
+/// The piece that a text begins with, up to a byte that is in no gram: its length, and the kinds of its bytes.
+#[inline]
+pub(super) fn leading_run(text: &[u8]) -> (usize, u8) {
+    let mut kinds = 0;
+    for (at, byte) in text.iter().enumerate() {
+        match BYTE_KINDS[*byte as usize] {
+            0 => return (at, kinds),
+            kind => kinds |= kind,
+        }
+    }
+    (text.len(), kinds)
+}
+
+/// The place of a gram, which is the last bytes of `bytes`, among all while a block is encoded.
+#[inline]
+pub(super) fn gram_bit(bytes: u64, len: u32) -> u32 {
+    ((bytes << (64 - len * 8)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - BITS_LOG)) as u32
+}
+
+/// Calls `each` with the places of the grams of a text.
+#[inline]
+pub(super) fn for_each_gram(text: &[u8], mut each: impl FnMut(u32)) {
+    let mut from = 0;
+    while let Some(rest) = text.get(from..).filter(|rest| rest.len() >= SHORT_GRAM_BYTES as usize) {
+        let (len, kinds) = leading_run(rest);
+        for_each_gram_of_run(&rest[..len], kinds, &mut each);
+        from += len + 1;
+    }
+}
+
+/// The same for a piece with such bytes.
+#[inline]
+pub(super) fn for_each_gram_of_run(text: &[u8], kinds: u8, each: impl FnMut(u32)) {
+    match kinds {
+        LETTER => for_each_gram_of_letters(text, each),
+        _ if kinds & JOINER != 0 => for_each_gram_of_joined_words(text, kinds, each),
+        _ => for_each_gram_of_word(text, each),
+    }
+}
+
+/// The same for letters alone, as most pieces are.
+#[inline]
+fn for_each_gram_of_letters(text: &[u8], mut each: impl FnMut(u32)) {
+    let mut bytes = 0;
+    for (letters, byte) in (1..).zip(text) {
+        bytes = bytes << 8 | u64::from(FOLDED[*byte as usize]);
+        if letters >= SHORT_GRAM_BYTES {
+            each(gram_bit(bytes, SHORT_GRAM_BYTES));
+        }
+        if letters >= LETTER_GRAM_BYTES {
+            each(gram_bit(bytes, LETTER_GRAM_BYTES));
+        }
+    }
+}
+
+/// The same for letters and digits. Where digits are cannot be foretold, and so is not asked once there is a gram at each
+/// byte: one that is not there besides gives way to this one.
+#[inline]
+fn for_each_gram_of_word(text: &[u8], mut each: impl FnMut(u32)) {
+    let (mut bytes, mut letters) = (0, 0);
+    for (word, byte) in (1..).zip(text) {
+        bytes = bytes << 8 | u64::from(FOLDED[*byte as usize]);
+        letters = if BYTE_KINDS[*byte as usize] == DIGIT { 0 } else { letters + 1 };
+        if word >= WORD_GRAM_BYTES {
+            let here = gram_bit(bytes, if letters >= LETTER_GRAM_BYTES { LETTER_GRAM_BYTES } else { WORD_GRAM_BYTES });
+            each(here);
+            each(if letters >= SHORT_GRAM_BYTES { gram_bit(bytes, SHORT_GRAM_BYTES) } else { here });
+        } else if letters >= SHORT_GRAM_BYTES {
+            each(gram_bit(bytes, SHORT_GRAM_BYTES));
+            if letters >= LETTER_GRAM_BYTES {
+                each(gram_bit(bytes, LETTER_GRAM_BYTES));
+            }
+        }
+    }
+}
+
+/// The same for words that are joined: those of each word, of each two, and of addresses.
+#[inline]
+fn for_each_gram_of_joined_words(text: &[u8], kinds: u8, mut each: impl FnMut(u32)) {
+    let (mut rest, mut before, mut dots) = (text, 0, 0);
+    loop {
+        let word = rest.iter().position(|byte| BYTE_KINDS[*byte as usize] == JOINER).unwrap_or(rest.len());
+        if word >= SHORT_GRAM_BYTES as usize {
+            for_each_gram_of_word(&rest[..word], &mut each);
+        }
+        let mut pair = |of_each: usize, len: u32| {
+            if word >= of_each && before >= of_each {
+                // What joins them stands before the rest.
+                let from = text.len() - rest.len() - 1 - of_each;
+                let pair = &text[from..from + len as usize];
+                if pair.iter().any(|byte| BYTE_KINDS[*byte as usize] == LETTER) {
+                    each(gram_bit(
+                        pair.iter().fold(0, |bytes, byte| bytes << 8 | u64::from(FOLDED[*byte as usize])),
+                        len,
+                    ));
+                }
+            }
+        };
+        pair(2, PAIR_GRAM_BYTES);
+        pair(3, WIDE_PAIR_GRAM_BYTES);
+        let Some((joint, behind)) = rest[word..].split_first() else { break };
+        dots += u32::from(*joint == b'.');
+        (rest, before) = (behind, word);
+    }
+    if dots > 1 && kinds & DIGIT != 0 && text.len() >= ADDRESS_GRAM_BYTES as usize {
+        for_each_gram_of_addresses(text, each);
+    }
+}
+
+/// Those of addresses alone.
+fn for_each_gram_of_addresses(text: &[u8], mut each: impl FnMut(u32)) {
+    let (mut bytes, mut address, mut dots) = (0, 0, 0_u32);
+    for byte in text {
+        bytes = bytes << 8 | u64::from(*byte);
+        let is_dot = *byte == b'.';
+        dots = dots << 1 | u32::from(is_dot);
+        address = if is_dot || byte.is_ascii_digit() { address + 1 } else { 0 };
+        let within = dots & ((1 << ADDRESS_GRAM_BYTES) - 1);
+        if !is_dot
+            && address >= ADDRESS_GRAM_BYTES
+            && within.count_ones() > 1
+            && within >> (ADDRESS_GRAM_BYTES - 1) == 0
+        {
+            each(gram_bit(bytes, ADDRESS_GRAM_BYTES));
+        }
+    }
+}

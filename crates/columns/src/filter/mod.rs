@@ -1,0 +1,10 @@
+//! The gram filter: which texts a block cannot contain.
+
+#[expect(clippy::module_inception, reason = "the main type of the module")]
+mod filter;
+mod filter_builder;
+mod grams;
+mod recent_runs;
+
+pub use filter::Filter;
+pub(crate) use filter_builder::FilterBuilder;

@@ -1,0 +1,116 @@
+//! Searches columns for a needle, without building lines.
+//!
+//! A [predicate](TextPredicate) goes down the tree of columns: which values contain a text, start with it, end with it, or
+//! equal it? A dictionary is searched once per distinct value. Numbers are searched only for texts that they can contain.
+//! A table is searched for every [alignment](Alignments) of the text with its columns.
+#![deny(clippy::indexing_slicing)]
+
+use bucksaw_search::{Bitmap, RowSet};
+
+use crate::decimal;
+use crate::decode::column_tree::{ColumnKind, TableNode};
+use crate::decode::decoded_column::DecodedColumn;
+use crate::decode::value_source::{BoundedBuffer, ValueSource};
+use crate::search::alignments::Alignments;
+use crate::search::raw_search;
+use crate::search::search_context::SearchContext;
+use crate::search::text_predicate::{MatchAnchor, TextPredicate};
+
+/// The initial size of the buffer for a value that is built to be tested, in bytes.
+const VALUE_BUFFER_BYTES: usize = 4 << 10;
+
+impl SearchContext<'_> {
+    /// The rows of a column that pass; `None` if the block is damaged.
+    pub(crate) fn evaluate(&self, at: usize, predicate: TextPredicate<'_>) -> Option<RowSet> {
+        let node = self.block.node(at)?;
+        if !self.may_match(at, &predicate) {
+            return Some(RowSet::None);
+        }
+        Some(match node.kind {
+            ColumnKind::Constant(list) if self.literal_matches(list, &predicate) => RowSet::All,
+            ColumnKind::Constant(_) => RowSet::None,
+            ColumnKind::Copy(of) => self.evaluate(of, predicate)?,
+            ColumnKind::Raw(payload) if predicate.covers_core() => {
+                self.occurrences.matching_rows(at, payload, node.rows, &predicate)?
+            }
+            ColumnKind::Raw(payload) => raw_search::find_anchored(self.block.bytes(payload)?, node.rows, &predicate),
+            ColumnKind::Integers(_) if predicate.anchor == MatchAnchor::Whole => {
+                let DecodedColumn::Numbers(numbers) = self.block.decoded_column(at)? else { return None };
+                let wanted = decimal::parse_integer(predicate.text);
+                RowSet::from_fn(node.rows, |row| wanted.is_some() && numbers.get(row).copied() == wanted)
+            }
+            ColumnKind::Integers(_) | ColumnKind::Fixed { .. } => {
+                self.evaluate_by_row(node.rows, &ValueSource::of(self.block, at)?, &predicate)?
+            }
+            ColumnKind::Dictionary { values, .. } | ColumnKind::Mapped { values, .. } => {
+                match self.evaluate(values, predicate)? {
+                    RowSet::Some(bits) => {
+                        let codes = self.block.codes_of(at)?;
+                        RowSet::from_fn(node.rows, |row| codes.get(row).is_some_and(|code| bits.contains(code)))
+                    }
+                    all_or_none => all_or_none,
+                }
+            }
+            ColumnKind::Tables { table_ids: None, tables, .. } => {
+                self.evaluate_table(self.block.tree.tables(tables).first()?, predicate)?
+            }
+            ColumnKind::Tables { outliers, tables, .. } => {
+                self.evaluate_tables(at, node.rows, outliers, self.block.tree.tables(tables), predicate)?
+            }
+        })
+    }
+
+    fn evaluate_tables(
+        &self,
+        at: usize,
+        rows: usize,
+        outliers: Option<usize>,
+        tables: &[TableNode],
+        predicate: TextPredicate<'_>,
+    ) -> Option<RowSet> {
+        let (mut found, mut all) = (Bitmap::new(rows), true);
+        let outliers = outliers.iter().map(|outliers| self.evaluate(*outliers, predicate));
+        let tables = tables.iter().map(|table| self.evaluate_table(table, predicate));
+        for (table_id, table_rows) in outliers.chain(tables).enumerate() {
+            let table_rows = table_rows?;
+            all &= table_rows == RowSet::All;
+            if table_rows == RowSet::None {
+                continue;
+            }
+            let DecodedColumn::TableRows { table_values: values, .. } = self.block.decoded_column(at)? else {
+                return None;
+            };
+            let values = values.get(table_id)?;
+            match table_rows {
+                RowSet::None => {}
+                RowSet::All => values.iter().for_each(|value| found.set(*value as usize)),
+                RowSet::Some(bits) => {
+                    for row in bits.iter() {
+                        found.set(*values.get(row)? as usize);
+                    }
+                }
+            }
+        }
+        Some(if all { RowSet::All } else { RowSet::from_bitmap(found) })
+    }
+
+    fn evaluate_table(&self, table: &TableNode, predicate: TextPredicate<'_>) -> Option<RowSet> {
+        match Alignments::search(self, &|column, part| self.evaluate(column, part), table, predicate)? {
+            Some(rows) => Some(rows),
+            // Testing each row is cheaper than following more alignments.
+            None => self.evaluate_by_row(table.rows, &ValueSource::of_table(self.block, table)?, &predicate),
+        }
+    }
+
+    /// Builds each value and tests it.
+    fn evaluate_by_row(&self, rows: usize, source: &ValueSource<'_>, predicate: &TextPredicate<'_>) -> Option<RowSet> {
+        let mut buffer = BoundedBuffer::new(VALUE_BUFFER_BYTES);
+        let mut is_whole = true;
+        let found = RowSet::from_fn(rows, |row| {
+            buffer.truncate(0);
+            is_whole &= buffer.push_growing(self.block.text_len(), |buffer| source.push(row, buffer)).is_some();
+            predicate.matches(buffer.text())
+        });
+        is_whole.then_some(found)
+    }
+}

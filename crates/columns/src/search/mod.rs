@@ -1,0 +1,11 @@
+//! Searching columns for text and running automata over them, without building lines.
+
+mod alignments;
+mod automaton_run;
+mod column_search;
+mod literal_prefix;
+mod needle_occurrences;
+mod raw_search;
+mod search_block;
+mod search_context;
+mod text_predicate;

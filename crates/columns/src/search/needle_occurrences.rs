@@ -1,0 +1,142 @@
+//! Finds the occurrences of a needle or of its core, once per frame of a block.
+//!
+//! ```text
+//!   needle       "login":"a
+//!   core           ogin":          a column is searched for the whole needle, or for the rest of it if a literal
+//!   searched     "login":"a        before the column contains its start: all these texts contain the core
+//!                 login":"a
+//! ```
+//!
+//! A block has thousands of columns, most of them with a few values. Searching the frame that they share is faster than
+//! searching each column: a text without an occurrence costs one pass over the bytes, and a column looks its occurrences
+//! up by two offsets.
+#![deny(clippy::indexing_slicing)]
+
+use std::cell::OnceCell;
+
+use bucksaw_search::{Bitmap, Needle, RowSet};
+use memchr::memchr_iter;
+
+use crate::decode::column_block::ColumnBlock;
+use crate::decode::column_tree::{IndexRange, Payload};
+use crate::search::text_predicate::{MatchAnchor, TextPredicate};
+
+/// With more than one occurrence per this many rows, the row is found by the starts of all rows. Otherwise the LFs between
+/// two occurrences are counted.
+const DENSE_ROWS_PER_OCCURRENCE: usize = 16;
+
+/// The occurrences of a needle, found on first use.
+pub(crate) struct NeedleOccurrences<'b> {
+    block: &'b ColumnBlock,
+    needle: &'b Needle,
+    /// Occurrences of the needle in the literals.
+    literals: OnceCell<Vec<u32>>,
+    /// Occurrences of the core in each frame.
+    frames: Vec<OnceCell<Option<Vec<u32>>>>,
+}
+
+impl<'b> NeedleOccurrences<'b> {
+    pub(crate) fn new(block: &'b ColumnBlock, needle: &'b Needle) -> Self {
+        let mut frames = Vec::new();
+        frames.resize_with(block.frame_count(), OnceCell::new);
+        Self { block, needle, literals: OnceCell::new(), frames }
+    }
+
+    /// Whether a literal contains the needle.
+    pub(crate) fn is_in_literal(&self, literal: IndexRange) -> bool {
+        // Literals are adjacent, so an occurrence across two of them may overlap one inside.
+        let occurrences = self.literals.get_or_init(|| self.find_all(self.block.literals()));
+        let (start, end) = literal.bounds();
+        let from = occurrences.partition_point(|at| (*at as usize) < start);
+        occurrences.get(from).is_some_and(|at| *at as usize + self.needle.text().len() <= end)
+    }
+
+    /// The rows of the raw column `at` that pass; the text of the predicate contains the core.
+    pub(crate) fn matching_rows(
+        &self,
+        at: usize,
+        payload: Payload,
+        rows: usize,
+        predicate: &TextPredicate<'_>,
+    ) -> Option<RowSet> {
+        let of_frame = self.frames.get(payload.frame as usize)?;
+        let cores = of_frame.get_or_init(|| Some(self.find_all_cores(self.block.frame_bytes(payload)?)));
+        let cores = cores.as_deref()?;
+        let start = payload.offset;
+        let from = cores.partition_point(|at| *at < start);
+        let cores = cores.get(from..)?;
+        let cores = cores.get(..cores.partition_point(|at| *at < start + payload.len))?;
+        if cores.is_empty() {
+            return Some(RowSet::None);
+        }
+        let text = self.block.bytes(payload)?;
+        let core = self.needle.core();
+        let is_whole = core.len() == self.needle.text().len();
+        let offsets = cores.iter().map(|at| at - start);
+        let offsets = offsets.filter(|offset| is_whole || matches_around_core(text, *offset as usize, predicate));
+        // A prefix that overlaps another one may not have been found, so its continuation is unknown.
+        let prefix = predicate.literal_prefix.filter(|_| self.needle.has_non_overlapping_core());
+        let prefix = prefix.map(|prefix| (prefix, prefix.state_after(self.needle.text().len())));
+        let offsets = offsets.filter(|offset| {
+            let end = *offset as usize + self.needle.text().len() - core.start;
+            prefix.is_none_or(|(prefix, state)| prefix.may_continue(state, text.get(end..).unwrap_or_default()))
+        });
+        if cores.len() * DENSE_ROWS_PER_OCCURRENCE > rows {
+            return Some(rows_of_offsets(offsets, self.block.raw_texts(at, payload)?.starts, rows));
+        }
+        let (mut found, mut row, mut counted) = (Bitmap::new(rows), 0, 0);
+        for offset in offsets {
+            let offset = offset as usize;
+            row += memchr_iter(b'\n', text.get(counted..offset)?).count();
+            counted = offset;
+            found.set(row);
+        }
+        Some(RowSet::from_bitmap(found))
+    }
+
+    /// All occurrences of the needle.
+    fn find_all(&self, text: &[u8]) -> Vec<u32> {
+        successive_offsets(1, |from| self.needle.find(text, from))
+    }
+
+    /// All occurrences of the core; if it can overlap itself, only those that do not overlap.
+    fn find_all_cores(&self, text: &[u8]) -> Vec<u32> {
+        successive_offsets(self.needle.core().len(), |from| self.needle.find_core(text, from))
+    }
+}
+
+/// The offsets that `find` returns, each search starting `step` bytes behind the previous offset.
+fn successive_offsets(step: usize, find: impl Fn(usize) -> Option<usize>) -> Vec<u32> {
+    let next = |at: &usize| find(at + step);
+    std::iter::successors(find(0), next).map(|at| at as u32).collect()
+}
+
+/// Whether the text of the predicate lies around a core at offset `core`, in values with an LF after each.
+fn matches_around_core(values: &[u8], core: usize, predicate: &TextPredicate<'_>) -> bool {
+    let Some(start) = core.checked_sub(predicate.needle.core().start - predicate.needle_offset) else { return false };
+    let end = start + predicate.text.len();
+    let at_start = || start == 0 || values.get(start - 1) == Some(&b'\n');
+    let at_end = || values.get(end) == Some(&b'\n');
+    values.get(start..end).is_some_and(|found| predicate.texts_equal(found, predicate.text))
+        && match predicate.anchor {
+            MatchAnchor::Anywhere => true,
+            MatchAnchor::Start => at_start(),
+            MatchAnchor::End => at_end(),
+            MatchAnchor::Whole => at_start() && at_end(),
+        }
+}
+
+/// The rows of rising offsets in texts that start at `starts`.
+fn rows_of_offsets(offsets: impl Iterator<Item = u32>, starts: &[u32], rows: usize) -> RowSet {
+    let mut found = Bitmap::new(rows);
+    let mut ends = starts.iter().skip(1);
+    let (mut row, mut end) = (0, ends.next().copied().unwrap_or(u32::MAX));
+    for offset in offsets {
+        while offset >= end {
+            row += 1;
+            end = ends.next().copied().unwrap_or(u32::MAX);
+        }
+        found.set(row);
+    }
+    RowSet::from_bitmap(found)
+}

@@ -1,0 +1,52 @@
+//! The searches that a block of columns offers.
+#![deny(clippy::indexing_slicing)]
+
+use std::ops::ControlFlow;
+
+use bucksaw_search::{Automaton, Needle, RowSet, SearchBlock};
+
+use crate::decode::column_block::ColumnBlock;
+use crate::search::automaton_run::AutomatonRun;
+use crate::search::literal_prefix::{LITERAL_PREFIX_BYTES_MAX, LiteralPrefix};
+use crate::search::needle_occurrences::NeedleOccurrences;
+use crate::search::search_context::SearchContext;
+use crate::search::text_predicate::TextPredicate;
+
+impl SearchBlock for ColumnBlock {
+    fn row_count(&self) -> usize {
+        self.rows()
+    }
+
+    fn visit_rows(
+        &self,
+        rows: impl Iterator<Item = usize>,
+        visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Option<()> {
+        self.visit_lines(rows, visit)
+    }
+
+    fn find(&self, needle: &Needle) -> Option<RowSet> {
+        find_rows(self, TextPredicate::whole(needle, None))
+    }
+
+    fn find_literal_prefix(&self, needle: &Needle, automaton: &Automaton) -> Option<RowSet> {
+        let is_short = needle.text().len() <= LITERAL_PREFIX_BYTES_MAX;
+        find_rows(self, TextPredicate::whole(needle, is_short.then(|| LiteralPrefix::new(needle, automaton))))
+    }
+
+    fn find_accepted(&self, automaton: &Automaton, among: &RowSet) -> Option<RowSet> {
+        AutomatonRun::new(self, automaton).find_accepted(among)
+    }
+}
+
+fn find_rows(block: &ColumnBlock, predicate: TextPredicate<'_>) -> Option<RowSet> {
+    if predicate.text.is_empty() {
+        return Some(RowSet::All);
+    }
+    // Values lie in frames with an LF after each, so such a needle would be found across two values.
+    if predicate.text.contains(&b'\n') {
+        return Some(RowSet::None);
+    }
+    let context = SearchContext { block, occurrences: NeedleOccurrences::new(block, predicate.needle) };
+    context.evaluate(block.root(), predicate)
+}

@@ -1,0 +1,76 @@
+//! One block and one needle: what is known of a column without decoding it.
+#![deny(clippy::indexing_slicing)]
+
+use crate::decimal::NUMBER_BYTES_MAX;
+use crate::decode::column_block::ColumnBlock;
+use crate::decode::column_tree::{ColumnKind, IndexRange, TablePart};
+use crate::fixed_width::PatternByte;
+use crate::search::needle_occurrences::NeedleOccurrences;
+use crate::search::text_predicate::{MatchAnchor, TextPredicate};
+
+/// A block and the occurrences of a needle in it.
+pub(crate) struct SearchContext<'b> {
+    pub(crate) block: &'b ColumnBlock,
+    pub(crate) occurrences: NeedleOccurrences<'b>,
+}
+
+impl SearchContext<'_> {
+    /// Whether a literal passes.
+    pub(crate) fn literal_matches(&self, literal: IndexRange, predicate: &TextPredicate<'_>) -> bool {
+        match predicate.anchor {
+            MatchAnchor::Anywhere => self.occurrences.is_in_literal(literal),
+            _ => predicate.matches(self.block.literal(literal)),
+        }
+    }
+
+    /// Whether a value of the column may pass, as far as its encoding says.
+    pub(crate) fn may_match(&self, column: usize, predicate: &TextPredicate<'_>) -> bool {
+        match self.block.node(column).map(|node| node.kind) {
+            Some(ColumnKind::Integers(_)) => {
+                let digits = predicate.text.iter().all(|byte| byte.is_ascii_digit() || *byte == b'-');
+                digits && predicate.text.len() <= NUMBER_BYTES_MAX
+            }
+            Some(ColumnKind::Fixed { pattern, .. }) => pattern_may_match(self.block.tree.pattern(pattern), predicate),
+            Some(ColumnKind::Copy(of)) => self.may_match(of, predicate),
+            Some(ColumnKind::Dictionary { values, .. } | ColumnKind::Mapped { values, .. }) => {
+                self.may_match(values, predicate)
+            }
+            _ => true,
+        }
+    }
+
+    /// The text of a part that is the same in all rows.
+    pub(crate) fn constant_literal(&self, part: &TablePart) -> Option<IndexRange> {
+        match part {
+            TablePart::Literal(list) => Some(*list),
+            TablePart::Column(column) => match self.block.node(*column)?.kind {
+                ColumnKind::Constant(list) => Some(list),
+                _ => None,
+            },
+        }
+    }
+}
+
+/// Whether a value with this pattern may pass.
+fn pattern_may_match(pattern: &[PatternByte], predicate: &TextPredicate<'_>) -> bool {
+    let byte_fits = |(pattern, byte): (&PatternByte, &u8)| match pattern {
+        PatternByte::Literal(same) => predicate.texts_equal(&[*same], &[*byte]),
+        PatternByte::Digit => byte.is_ascii_digit(),
+        PatternByte::LowerHex => byte.is_ascii_digit() || (b'a'..=b'f').contains(byte),
+        PatternByte::UpperHex => {
+            let upper = if predicate.needle.any_case() { byte.to_ascii_uppercase() } else { *byte };
+            upper.is_ascii_digit() || (b'A'..=b'F').contains(&upper)
+        }
+    };
+    let fits = |offset: usize| {
+        let window = pattern.get(offset..offset + predicate.text.len());
+        window.is_some_and(|window| window.iter().zip(predicate.text).all(byte_fits))
+    };
+    let Some(last) = pattern.len().checked_sub(predicate.text.len()) else { return false };
+    match predicate.anchor {
+        MatchAnchor::Whole => last == 0 && fits(0),
+        MatchAnchor::Start => fits(0),
+        MatchAnchor::End => fits(last),
+        MatchAnchor::Anywhere => (0..=last).any(fits),
+    }
+}

@@ -1,0 +1,259 @@
+//! Sets of rows.
+#![deny(clippy::indexing_slicing)]
+
+use std::ops::{BitAnd, BitOr, Not, Range};
+
+/// A sample of more than one in this many rows saves too little.
+const SAMPLE_STEP_MIN: usize = 8;
+
+/// Some rows of a block or of a column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RowSet {
+    /// No row.
+    None,
+    /// All rows.
+    All,
+    /// The rows whose bit is set.
+    Some(Bitmap),
+}
+
+/// One bit per row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bitmap {
+    words: Vec<u64>,
+    len: usize,
+}
+
+impl Bitmap {
+    /// A bitmap of `len` rows with no bit set.
+    #[must_use]
+    pub fn new(len: usize) -> Self {
+        Self { words: vec![0; len.div_ceil(64)], len }
+    }
+
+    /// A bitmap of `len` rows with all bits set.
+    #[must_use]
+    pub fn full(len: usize) -> Self {
+        let mut bits = Self { words: vec![u64::MAX; len.div_ceil(64)], len };
+        bits.clear_unused_bits();
+        bits
+    }
+
+    /// Clears the bits of the last word that belong to no row.
+    fn clear_unused_bits(&mut self) {
+        if let Some(last) = self.words.last_mut().filter(|_| !self.len.is_multiple_of(64)) {
+            *last &= (1 << (self.len % 64)) - 1;
+        }
+    }
+
+    /// The number of rows.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the bitmap has no rows.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Sets the bit of a row; a row out of range is ignored.
+    #[inline]
+    pub fn set(&mut self, row: usize) {
+        if row < self.len
+            && let Some(word) = self.words.get_mut(row / 64)
+        {
+            *word |= 1 << (row % 64);
+        }
+    }
+
+    /// Sets the bits of a range; rows out of range are ignored.
+    pub fn set_range(&mut self, range: Range<usize>) {
+        let end = range.end.min(self.len);
+        for (at, word) in self.words.iter_mut().enumerate().take(end.div_ceil(64)).skip(range.start / 64) {
+            let (from, to) = (range.start.saturating_sub(at * 64), (end - at * 64).min(64));
+            if from < to {
+                *word |= u64::MAX >> (64 - (to - from)) << from;
+            }
+        }
+    }
+
+    /// Whether the bit of a row is set.
+    #[inline]
+    #[must_use]
+    pub fn contains(&self, row: usize) -> bool {
+        self.words.get(row / 64).is_some_and(|word| word >> (row % 64) & 1 == 1)
+    }
+
+    /// The number of bits that are set.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// The rows whose bit is set, in rising order.
+    pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        self.iter_in(0..self.len)
+    }
+
+    /// The rows of a range whose bit is set, in rising order.
+    pub fn iter_in(&self, range: Range<usize>) -> impl Iterator<Item = usize> + '_ {
+        let end = range.end.min(self.len);
+        let words = self.words.iter().enumerate().take(end.div_ceil(64)).skip(range.start / 64);
+        words.flat_map(move |(at, word)| {
+            let (from, to) = (range.start.saturating_sub(at * 64), (end - at * 64).min(64));
+            let mut word = if from < to { *word & u64::MAX >> (64 - (to - from)) << from } else { 0 };
+            std::iter::from_fn(move || {
+                let bit = word.trailing_zeros();
+                (word != 0).then(|| {
+                    word &= word - 1;
+                    at * 64 + bit as usize
+                })
+            })
+        })
+    }
+}
+
+impl RowSet {
+    /// An evenly spread sample of `wanted` of these rows; `None` if the set has fewer than eight times as many.
+    #[must_use]
+    pub fn sample(&self, len: usize, wanted: usize) -> Option<Self> {
+        let count = self.count(len);
+        let step = count / wanted;
+        if step < SAMPLE_STEP_MIN {
+            return None;
+        }
+        let mut bits = Bitmap::new(len);
+        match self {
+            Self::None => {}
+            Self::All => (0..count).step_by(step).take(wanted).for_each(|row| bits.set(row)),
+            Self::Some(all) => all.iter().step_by(step).take(wanted).for_each(|row| bits.set(row)),
+        }
+        Some(Self::Some(bits))
+    }
+
+    /// The rows below `len` that pass `test`.
+    pub fn from_fn(len: usize, mut test: impl FnMut(usize) -> bool) -> Self {
+        let mut bits = Bitmap::new(len);
+        for (at, word) in bits.words.iter_mut().enumerate() {
+            for bit in 0..(len - at * 64).min(64) {
+                *word |= u64::from(test(at * 64 + bit)) << bit;
+            }
+        }
+        Self::from_bitmap(bits)
+    }
+
+    /// The rows whose bit is set, as `None` or `All` where possible.
+    #[must_use]
+    pub fn from_bitmap(bits: Bitmap) -> Self {
+        match bits.count() {
+            0 => Self::None,
+            count if count == bits.len => Self::All,
+            _ => Self::Some(bits),
+        }
+    }
+
+    /// Whether the set contains a row.
+    #[inline]
+    #[must_use]
+    pub fn contains(&self, row: usize) -> bool {
+        match self {
+            Self::None => false,
+            Self::All => true,
+            Self::Some(bits) => bits.contains(row),
+        }
+    }
+
+    /// The number of rows in the set, of `len` in total.
+    #[must_use]
+    pub fn count(&self, len: usize) -> usize {
+        match self {
+            Self::None => 0,
+            Self::All => len,
+            Self::Some(bits) => bits.count(),
+        }
+    }
+}
+
+/// The union.
+impl BitOr for RowSet {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::None, rows) | (rows, Self::None) => rows,
+            (Self::All, _) | (_, Self::All) => Self::All,
+            (Self::Some(mut left), Self::Some(right)) => {
+                left.words.iter_mut().zip(&right.words).for_each(|(left, right)| *left |= right);
+                Self::Some(left)
+            }
+        }
+    }
+}
+
+/// The intersection.
+impl BitAnd for RowSet {
+    type Output = Self;
+
+    fn bitand(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::None, _) | (_, Self::None) => Self::None,
+            (Self::All, rows) | (rows, Self::All) => rows,
+            (Self::Some(mut left), Self::Some(right)) => {
+                left.words.iter_mut().zip(&right.words).for_each(|(left, right)| *left &= right);
+                if left.words.iter().all(|word| *word == 0) { Self::None } else { Self::Some(left) }
+            }
+        }
+    }
+}
+
+/// The complement.
+impl Not for RowSet {
+    type Output = Self;
+
+    fn not(self) -> Self {
+        match self {
+            Self::None => Self::All,
+            Self::All => Self::None,
+            Self::Some(mut bits) => {
+                bits.words.iter_mut().for_each(|word| *word = !*word);
+                bits.clear_unused_bits();
+                Self::from_bitmap(bits)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn ranges_are_set(len in 0_usize..200, start in 0_usize..200, count in 0_usize..200) {
+            let mut bits = Bitmap::new(len);
+            bits.set_range(start..start + count);
+            for row in 0..250 {
+                prop_assert_eq!(bits.contains(row), row < len && (start..start + count).contains(&row));
+            }
+            let inside: Vec<usize> = Bitmap::full(len).iter_in(start..start + count).collect();
+            prop_assert_eq!(&inside, &(start.min(len)..(start + count).min(len)).collect::<Vec<_>>());
+            prop_assert_eq!(inside, bits.iter().collect::<Vec<_>>());
+            let all = RowSet::Some(Bitmap::full(len));
+            prop_assert_eq!((all & !RowSet::from_bitmap(bits.clone())).count(len), len - bits.count());
+        }
+
+        #[test]
+        fn samples_are_of_rows_from_all_over(len in 0_usize..3_000, modulus in 1_usize..9, wanted in 2_usize..70) {
+            let rows = RowSet::from_fn(len, |row| row % modulus == 0);
+            let sample = rows.sample(len, wanted);
+            prop_assert_eq!(sample.is_some(), rows.count(len) >= wanted * SAMPLE_STEP_MIN);
+            let Some(sample) = sample else { return Ok(()) };
+            prop_assert_eq!(sample.count(len), wanted);
+            prop_assert_eq!((sample.clone() & !rows).count(len), 0, "rows that are not among them");
+            prop_assert!((len / 3..len).any(|row| sample.contains(row)), "the first rows only");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! What a codec offers to a search.
+
+use std::ops::ControlFlow;
+
+use crate::{Automaton, Needle, RowSet};
+
+/// A block of rows that can be searched, whatever its encoding.
+///
+/// Rows are numbered from 0. A row is a line, or a record of several lines. The provided methods build every row and test
+/// it; a codec overrides them where it can answer without building rows. Every method returns `None` if the block is
+/// damaged.
+pub trait SearchBlock {
+    /// The number of rows.
+    fn row_count(&self) -> usize;
+
+    /// Calls `visit` with each of `rows`, given in rising order, until it breaks. Each row ends with an LF. If the block is
+    /// damaged, some rows may have been visited.
+    fn visit_rows(
+        &self,
+        rows: impl Iterator<Item = usize>,
+        visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Option<()>;
+
+    /// The rows that contain the needle.
+    fn find(&self, needle: &Needle) -> Option<RowSet> {
+        test_rows(self, &RowSet::All, |row| needle.find(row, 0).is_some())
+    }
+
+    /// All rows in which a match that begins with the needle exists, and possibly others that contain the needle.
+    /// `automaton` accepts a row from the first byte of a match on. If the needle is case-insensitive, the automaton is too.
+    fn find_literal_prefix(&self, needle: &Needle, automaton: &Automaton) -> Option<RowSet> {
+        let _ = automaton;
+        self.find(needle)
+    }
+
+    /// The rows of `among` that the automaton accepts.
+    fn find_accepted(&self, automaton: &Automaton, among: &RowSet) -> Option<RowSet> {
+        test_rows(self, among, |row| automaton.accepts(automaton.run(automaton.start(), row)))
+    }
+}
+
+/// The rows of `among` that pass, each tested without its LF.
+fn test_rows<B: SearchBlock + ?Sized>(block: &B, among: &RowSet, test: impl Fn(&[u8]) -> bool) -> Option<RowSet> {
+    let mut found = crate::Bitmap::new(block.row_count());
+    let rows = || (0..block.row_count()).filter(|row| among.contains(*row));
+    let mut visited = rows();
+    block.visit_rows(rows(), &mut |row| {
+        let number = visited.next();
+        if row.split_last().is_some_and(|(_, row)| test(row)) {
+            number.into_iter().for_each(|number| found.set(number));
+        }
+        ControlFlow::Continue(())
+    })?;
+    Some(RowSet::from_bitmap(found))
+}
+
+/// What is known of a block before it is opened: a false answer is certain, a true one is not.
+pub trait SkipFilter: Copy {
+    /// Whether a row may contain the text; with `any_case`, ASCII letters match in either case.
+    fn may_contain(&self, text: &[u8], any_case: bool) -> bool;
+}
