@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use bucksaw_api::App;
 use bucksaw_cluster::Roles;
 use bucksaw_ingest::Durability;
-use bucksaw_sources::Intake;
+use bucksaw_sources::TcpIntake;
 use tokio::net::{TcpListener, TcpSocket, lookup_host};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -54,7 +54,7 @@ impl Listeners {
     pub(super) fn serve(
         self,
         runtimes: &Runtimes,
-        intake: &Intake,
+        intake: &TcpIntake,
         app: &App,
         stopping: &watch::Receiver<bool>,
     ) -> Vec<JoinHandle<()>> {

@@ -24,7 +24,7 @@ use anyhow::{Context as _, bail};
 use bucksaw_api::{App, NodeInfo};
 use bucksaw_env::Env;
 use bucksaw_node::{Environment, Node, NodeOpenError};
-use bucksaw_sources::{ConnectionSlots, Intake};
+use bucksaw_sources::{ConnectionSlots, Intake, TcpIntake};
 use tokio::sync::watch;
 use tracing::info;
 
@@ -81,10 +81,9 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     }
 
     let shares = descriptors::shares(descriptor_limit, node.store.segments().len());
-    let intake = Intake {
-        queue: node.queue.clone(),
+    let intake = TcpIntake {
+        intake: Intake { queue: node.queue.clone(), env: env.clone() },
         config: settings::sources(&args, &plan, shares, listen::http_address(&addresses)),
-        env: env.clone(),
         metrics: metrics.sources,
         slots: ConnectionSlots::new(shares.lines),
     };

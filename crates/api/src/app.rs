@@ -9,13 +9,14 @@ use bucksaw_env::{Body, Env};
 use bucksaw_ingest::Queue;
 use bucksaw_query::{Engine, Scatter};
 use bucksaw_record::Millis;
+use bucksaw_sources::Intake;
+use bucksaw_sources::http::BodyIntake;
 use bucksaw_store::repair::Repair;
 use prometheus_client::registry::Registry;
 use tokio::sync::Semaphore;
 
 use crate::config::Config;
 use crate::history::History;
-use crate::ingest::{BodyMemory, KeySync};
 use crate::metrics::Metrics;
 use crate::node;
 
@@ -43,10 +44,8 @@ pub struct App {
     pub(crate) config: Arc<Config>,
     pub(crate) info: Arc<NodeInfo>,
     pub(crate) registry: Arc<Registry>,
-    pub(crate) body_memory: BodyMemory,
+    pub(crate) bodies: BodyIntake,
     pub(crate) metrics: Metrics,
-    pub(crate) ingest_permits: Arc<Semaphore>,
-    pub(crate) key_sync: KeySync,
     pub(crate) query_permits: Arc<Semaphore>,
     pub(crate) answer_permits: Arc<Semaphore>,
     pub(crate) tail_permits: Arc<Semaphore>,
@@ -75,16 +74,14 @@ impl App {
         info: NodeInfo,
         registry: Registry,
     ) -> Self {
-        let bodies =
-            BodyMemory::new(config.bodies_bytes_max, config.body_bytes_max(), config.bodies_wait_max, metrics.clone());
+        let intake = Intake { queue: Arc::clone(engine.queue()), env: env.clone() };
+        let bodies = BodyIntake::new(intake, config.body_limits(), metrics.bodies.clone());
         Self {
             engine,
             scatter: None,
             env,
-            body_memory: bodies,
+            bodies,
             metrics,
-            ingest_permits: Arc::new(Semaphore::new(config.ingests_max)),
-            key_sync: KeySync::default(),
             query_permits: Arc::new(Semaphore::new(config.queries_max)),
             answer_permits: Arc::new(Semaphore::new(config.answers_max)),
             tail_permits: Arc::new(Semaphore::new(config.tails_max)),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::ingest::Decompressor;
+use bucksaw_sources::http::BodyLimits;
 
 /// Settings of the HTTP surface.
 #[derive(Clone, Debug)]
@@ -62,9 +62,20 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Memory that one body may need, in bytes. One that is packed by snappy may need more: it is worked on as a whole.
+    /// Memory that one body may need, in bytes. A snappy body may need more, because it is decompressed as a whole.
     #[must_use]
     pub fn body_bytes_max(&self) -> usize {
-        Decompressor::peak_bytes_max(self.record_bytes_max)
+        BodyLimits::body_bytes_max(self.record_bytes_max)
+    }
+
+    pub(crate) fn body_limits(&self) -> BodyLimits {
+        BodyLimits {
+            idle_timeout: self.body_idle_timeout,
+            record_bytes_max: self.record_bytes_max,
+            decompressed_bytes_max: self.unpacked_bytes_max,
+            memory_bytes_max: self.bodies_bytes_max,
+            memory_wait_max: self.bodies_wait_max,
+            workers_max: self.ingests_max,
+        }
     }
 }

@@ -4,6 +4,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bucksaw_ingest::IngestError;
 use bucksaw_query::RequestError;
+use bucksaw_sources::http::{BodyError, BodyErrorReason};
 use serde_json::json;
 
 /// When to come again to a node that is overloaded, in seconds.
@@ -42,10 +43,6 @@ impl ApiError {
         Self { retry_after_s: Some(OVERLOADED_RETRY_S), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, message) }
     }
 
-    pub(crate) fn with_accepted(self, accepted: u64) -> Self {
-        Self { accepted: Some(accepted), ..self }
-    }
-
     pub(crate) fn unknown_path() -> Self {
         Self::new(StatusCode::NOT_FOUND, "no such path: GET /api/v1 lists the calls")
     }
@@ -64,6 +61,21 @@ impl From<IngestError> for ApiError {
             _ => 1,
         };
         Self { retry_after_s: Some(wait), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, refusal.to_string()) }
+    }
+}
+
+impl From<BodyError> for ApiError {
+    fn from(error: BodyError) -> Self {
+        let BodyError { reason, accepted } = error;
+        let error = match reason {
+            BodyErrorReason::Refused(refusal) => Self::from(refusal),
+            BodyErrorReason::Invalid(message) => Self::bad_request(message),
+            BodyErrorReason::TooLarge(message) => Self::new(StatusCode::PAYLOAD_TOO_LARGE, message),
+            BodyErrorReason::IdleTimeout => Self::new(StatusCode::REQUEST_TIMEOUT, reason.to_string()),
+            BodyErrorReason::MemoryShort(message) => Self::unavailable(message),
+            _ => Self::internal(),
+        };
+        Self { accepted, ..error }
     }
 }
 

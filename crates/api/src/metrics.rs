@@ -1,5 +1,6 @@
 //! What the HTTP surface counts. Records are counted by the queue, by source.
 
+use bucksaw_sources::http::BodyMetrics;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -24,9 +25,7 @@ pub(crate) struct ConnectionLimitLabels {
 /// Counters and gauges of the HTTP surface.
 #[derive(Clone, Debug)]
 pub struct Metrics {
-    pub(crate) body_bytes: Gauge,
-    pub(crate) bodies_waiting: Gauge,
-    pub(crate) bodies_refused: Counter,
+    pub(crate) bodies: BodyMetrics,
     pub(crate) requests_refused: Family<RefusalLabels, Counter>,
     pub(crate) connections: Gauge,
     pub(crate) connections_refused: Family<ConnectionLimitLabels, Counter>,
@@ -36,19 +35,14 @@ impl Metrics {
     /// Registers the surface's metrics.
     #[must_use]
     pub fn new(registry: &mut Registry) -> Self {
+        let api = registry.sub_registry_with_prefix("api");
         let metrics = Self {
-            body_bytes: Gauge::default(),
-            bodies_waiting: Gauge::default(),
-            bodies_refused: Counter::default(),
+            bodies: BodyMetrics::new(api),
             requests_refused: Family::default(),
             connections: Gauge::default(),
             connections_refused: Family::default(),
         };
         let all = metrics.clone();
-        let api = registry.sub_registry_with_prefix("api");
-        api.register("body_bytes", "Memory reserved by request bodies being ingested", all.body_bytes);
-        api.register("bodies_waiting", "Request bodies waiting for memory", all.bodies_waiting);
-        api.register("bodies_refused", "Request bodies refused with 503 for lack of memory", all.bodies_refused);
         api.register(
             "requests_refused",
             "HTTP requests refused because of a host name that is not allowed, or sent by pages of other origins",

@@ -15,7 +15,7 @@ use tracing::{debug, warn};
 use crate::listener_state::{CarriedBytesGuard, ListenerConnection, ListenerState};
 use crate::protocol::{LABELS_LINE_MAX, Protocol};
 use crate::socket_reader::{CHUNK_BYTES, SocketRead, SocketReader};
-use crate::{framed, http, lines};
+use crate::{framed, http_refusal, lines};
 
 /// A client that says nothing is probed after this, and given up when it does not answer: else those that vanished
 /// without a word would use up the connections in the end.
@@ -42,12 +42,12 @@ pub(crate) async fn run(
     let mut feed = SocketReader::new(&socket, stop, Arc::clone(&shared.intake.env.clock));
     let (opening, mut first) = detect_protocol(&mut feed, &shared).await;
     if opening == Protocol::Http {
-        shared.intake.metrics.http_refused.inc();
+        shared.metrics.http_refused.inc();
         if let Some(suppressed) = shared.may_log(|errors| &errors.http) {
             warn!(%peer, suppressed, "HTTP request on a lines port refused");
         }
         drop(feed);
-        http::refuse(&mut socket, shared.intake.config.http_address.as_deref()).await;
+        http_refusal::refuse(&mut socket, shared.config.http_address.as_deref()).await;
         close_gracefully(&mut socket).await;
         return;
     }
@@ -56,7 +56,7 @@ pub(crate) async fn run(
         && shared.load_shedder().refuses_unredirectable(shared.port())
     {
         // It cannot be told where to go; what it sent tells it by coming to nothing.
-        shared.intake.metrics.dropped_bytes.inc_by(first.len() as u64);
+        shared.metrics.dropped_bytes.inc_by(first.len() as u64);
         shared.load_shedder().count_redirect(RedirectKind::Refused);
         debug!(%peer, "connection closed: this node is overloaded and others are less loaded");
         return;

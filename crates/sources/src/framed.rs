@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bucksaw_ingest::{Durability, FrameRecords, IngestError, Source, SourceLabels};
-use bucksaw_record::{Flags, Labels};
+use bucksaw_ingest::{Durability, IngestError, Source};
 use bucksaw_segment::Frame;
 use bucksaw_wire::{ClientMessage, DecodeProgress, Hello, HelloReply, RefusalCode, ServerMessage, Version, WireError};
 use tokio::net::TcpStream;
@@ -15,7 +14,7 @@ use tokio::time::timeout;
 use tracing::{debug, warn};
 
 use crate::acks::{AckTracker, write_all};
-use crate::clamp_times::clamp_times;
+use crate::intake::RecordStream;
 use crate::lines::pause_after;
 use crate::listener_state::ListenerState;
 use crate::message_buffer::{MessageBuffer, ReceiveError};
@@ -56,7 +55,7 @@ struct FramedConnection<'a, 'b> {
     feed: &'a mut SocketReader<'b>,
     inbox: MessageBuffer,
     acks: Arc<AckTracker>,
-    labels: Labels,
+    stream: RecordStream,
     frame_bytes_max: u32,
     /// Bytes of text that were taken.
     received_bytes: &'a AtomicU64,
@@ -71,7 +70,7 @@ pub(crate) async fn run(
     shared: &Arc<ListenerState>,
 ) -> ConnectionClose {
     let mut inbox = MessageBuffer { bytes: first };
-    let frame_bytes_max = shared.intake.config.frame_bytes();
+    let frame_bytes_max = shared.config.frame_bytes();
     let acks = Arc::new(AckTracker::default());
     let labels = match read_hello(feed, &mut inbox, shared).await {
         Ok(hello) => {
@@ -102,7 +101,12 @@ pub(crate) async fn run(
         feed,
         inbox,
         acks: Arc::clone(&acks),
-        labels,
+        stream: RecordStream {
+            intake: shared.intake.clone(),
+            source: Source::Forward,
+            labels,
+            durability: shared.durability,
+        },
         frame_bytes_max,
         received_bytes: &received_bytes,
     };
@@ -175,7 +179,7 @@ impl FramedConnection<'_, '_> {
     }
 
     async fn read_message(&mut self) -> Result<(), ReceiveError> {
-        let config = &self.shared.intake.config;
+        let config = &self.shared.config;
         tokio::select! {
             biased;
             () = self.acks.wait_for_capacity(config.unacked_frames_max, config.unacked_bytes_max) => {}
@@ -207,48 +211,26 @@ impl FramedConnection<'_, '_> {
 
     /// Appends a batch; waits while the queue takes nothing.
     async fn append_batch(&mut self, frame: &Frame<'_>) -> Result<(), ReceiveError> {
-        let rows = frame.rows().map_err(WireError::Frame)?;
-        let queue = &self.shared.intake.queue;
-        let stamped = clamp_times(frame, self.shared.now());
+        let records = self.stream.prepare_frame(frame).map_err(WireError::Frame)?;
+        let text = [frame.text()];
         let bytes = usize::try_from(frame.header.frame_len()).unwrap_or(usize::MAX);
         let number = self.acks.start_batch(bytes);
-        let text = [frame.text()];
-        let mut records = FrameRecords {
-            source: Source::Forward,
-            labels: &self.labels,
-            first_id: stamped.first_id,
-            count: frame.header.count,
-            accepted: self.shared.now(),
-            layout_bits: stamped.layout_bits,
-            row_meta: &stamped.row_meta,
-            text: &text,
-        };
-        while let Err(refusal) = queue.append(self.shared.durability, &records, self.acks.on_durable(number, bytes)) {
-            // A client that is gone sends the batch again elsewhere, or here.
+        while let Err(refusal) = self.stream.append(&records, &text, self.acks.on_durable(number, bytes)) {
+            // A client that is gone sends the batch again, here or to another node.
             let is_final = !refusal.is_transient() || self.feed.is_stopped() || self.feed.is_hung_up().await;
             match pause_after(&refusal).filter(|_| !is_final) {
                 Some(pause) => self.feed.pause(pause).await,
                 None => return Err(ReceiveError::Refused(refusal)),
             }
-            records.accepted = self.shared.now();
         }
         self.received_bytes.fetch_add(frame.text().len() as u64, Ordering::Relaxed);
-        let by = SourceLabels { source: Source::Forward.name() };
-        let cuts = rows.flags.iter().filter(|(_, bits)| bits & Flags::CUT != 0).count() as u64;
-        for (family, count) in
-            [(&queue.metrics().cut_records, cuts), (&queue.metrics().times_replaced, stamped.times_replaced)]
-        {
-            if count > 0 {
-                family.get_or_create(&by).inc_by(count);
-            }
-        }
         Ok(())
     }
 }
 
 /// Counts a client that broke the protocol, and logs it now and then.
 fn record_protocol_error(shared: &ListenerState, peer: SocketAddr, reason: &str) {
-    shared.intake.metrics.protocol_errors.inc();
+    shared.metrics.protocol_errors.inc();
     if let Some(suppressed) = shared.may_log(|errors| &errors.protocol) {
         warn!(%peer, reason, suppressed, "protocol error from a framed client");
     }

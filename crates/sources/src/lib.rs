@@ -28,22 +28,23 @@
 //! ```no_run
 //! use std::sync::Arc;
 //! use bucksaw_ingest::{Durability, Queue};
-//! use bucksaw_sources::{Config, Intake, Metrics, Slots, serve};
+//! use bucksaw_sources::{Config, ConnectionSlots, Intake, Metrics, TcpIntake, serve};
 //! # async fn run(queue: Arc<Queue>, metrics: Metrics, stop: tokio::sync::watch::Receiver<bool>) -> std::io::Result<()> {
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:7651").await?;
-//! let intake = Intake { queue, config: Config::default(), doors: bucksaw_env::Doors::real(), metrics, slots: Slots::new(1_000) };
-//! serve(listener, Durability::Fast, intake, stop).await;
+//! let intake = Intake { queue, env: bucksaw_env::Env::real() };
+//! let tcp = TcpIntake { intake, config: Config::default(), metrics, slots: ConnectionSlots::new(1_000) };
+//! serve(listener, Durability::Fast, tcp, stop).await;
 //! # Ok(()) }
 //! ```
 #![deny(clippy::indexing_slicing)]
 
 mod acks;
-mod clamp_times;
 mod config;
 mod connection;
 mod framed;
-mod http;
-mod line_stream;
+pub mod http;
+mod http_refusal;
+pub mod intake;
 mod lines;
 mod listener_state;
 mod message_buffer;
@@ -54,6 +55,7 @@ mod serve;
 mod socket_reader;
 
 pub use config::Config;
-pub use listener_state::{ConnectionSlots, Intake};
+pub use intake::Intake;
+pub use listener_state::{ConnectionSlots, TcpIntake};
 pub use metrics::{ByDurability, Metrics};
 pub use serve::serve;

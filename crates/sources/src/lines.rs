@@ -6,11 +6,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_ingest::{Durability, IngestError};
-use bucksaw_record::{Flags, Id, Labels, LineSplitter};
+use bucksaw_ingest::{Durability, IngestError, Source};
+use bucksaw_record::{Flags, Labels, LineSplitter, SplitLines};
 use tracing::error;
 
-use crate::line_stream::{LineStream, RefusedAppend};
+use crate::intake::{FrameMeta, IdAssignment, PrepareError, RecordStream, Records};
 use crate::listener_state::{BlockedGuard, CarriedBytesGuard, ListenerState};
 use crate::socket_reader::{CHUNK_BYTES, SocketRead, SocketReader};
 
@@ -41,7 +41,8 @@ pub(crate) fn pause_after(refusal: &IngestError) -> Option<Duration> {
 struct LineConnection {
     shared: Arc<ListenerState>,
     splitter: LineSplitter,
-    stream: LineStream,
+    stream: RecordStream,
+    ids: IdAssignment,
     carried_bytes: CarriedBytesGuard,
 }
 
@@ -51,6 +52,13 @@ enum RetryInput {
     Chunk(Vec<u8>),
     /// The unfinished line, as a record with this mark.
     UnfinishedLine(u8),
+}
+
+/// An append that the queue refused.
+struct RefusedAppend {
+    /// The ids with which the lines are appended again, so that they are not stored twice if they reached the disk.
+    prepared: Option<Box<FrameMeta<'static>>>,
+    refusal: IngestError,
 }
 
 struct RefusedInput {
@@ -64,8 +72,14 @@ struct RefusedInput {
 pub(crate) async fn run(feed: &mut SocketReader<'_>, shared: &Arc<ListenerState>, labels: Labels, first: Vec<u8>) {
     let mut lines = LineConnection {
         shared: Arc::clone(shared),
-        splitter: LineSplitter::new(shared.intake.config.record_bytes()),
-        stream: LineStream::new(shared, labels),
+        splitter: LineSplitter::new(shared.config.record_bytes()),
+        stream: RecordStream {
+            intake: shared.intake.clone(),
+            source: Source::Tcp,
+            labels,
+            durability: shared.durability,
+        },
+        ids: IdAssignment::arrival(&shared.intake),
         carried_bytes: CarriedBytesGuard::new(shared),
     };
     let mut taken = lines.append_or_hold(&first);
@@ -103,6 +117,34 @@ pub(crate) async fn run(feed: &mut SocketReader<'_>, shared: &Arc<ListenerState>
     }
 }
 
+/// Appends lines with new ids, or with those of an earlier attempt.
+fn append_lines(
+    stream: &RecordStream,
+    ids: &mut IdAssignment,
+    lines: &SplitLines<'_>,
+    prepared: Option<Box<FrameMeta<'static>>>,
+) -> Result<(), RefusedAppend> {
+    if lines.count == 0 {
+        return Ok(());
+    }
+    let records = Records::from(lines);
+    let prepared = match prepared {
+        Some(prepared) => *prepared,
+        None => stream.prepare(ids, records, false).map_err(|error| RefusedAppend {
+            prepared: None,
+            refusal: match error {
+                PrepareError::Refused(refusal) => refusal,
+                PrepareError::SequenceExhausted => IngestError::Io(error.to_string()),
+            },
+        })?,
+    };
+    // Lines have no acknowledgement.
+    match stream.append(&prepared, records.text, |_| {}) {
+        Ok(()) => Ok(()),
+        Err(refusal) => Err(RefusedAppend { prepared: Some(Box::new(prepared)), refusal }),
+    }
+}
+
 impl LineConnection {
     /// Reads what is there, for a while.
     fn read_available(&mut self, feed: &mut SocketReader<'_>) -> Result<(), RefusedInput> {
@@ -134,18 +176,18 @@ impl LineConnection {
         RefusedInput { input: what, refused, _holding: BlockedGuard::new(&self.shared) }
     }
 
-    fn append_chunk(&mut self, chunk: &[u8], first: Option<Id>) -> Result<(), RefusedAppend> {
-        let cut = self.splitter.split(chunk);
-        self.stream.append(&cut, first)?;
-        let rest = cut.remainder();
-        self.splitter.advance(chunk, rest);
+    fn append_chunk(&mut self, chunk: &[u8], prepared: Option<Box<FrameMeta<'static>>>) -> Result<(), RefusedAppend> {
+        let lines = self.splitter.split(chunk);
+        append_lines(&self.stream, &mut self.ids, &lines, prepared)?;
+        let remainder = lines.remainder();
+        self.splitter.advance(chunk, remainder);
         self.carried_bytes.set(self.splitter.carry_bytes());
         Ok(())
     }
 
-    fn append_unfinished(&mut self, mark: u8, first: Option<Id>) -> Result<(), RefusedAppend> {
-        if let Some(cut) = self.splitter.finish(mark) {
-            self.stream.append(&cut, first)?;
+    fn append_unfinished(&mut self, flag: u8, prepared: Option<Box<FrameMeta<'static>>>) -> Result<(), RefusedAppend> {
+        if let Some(line) = self.splitter.finish(flag) {
+            append_lines(&self.stream, &mut self.ids, &line, prepared)?;
         }
         self.splitter.clear();
         self.carried_bytes.set(0);
@@ -165,10 +207,10 @@ impl LineConnection {
                 feed.is_stopped() && (held.refused.refusal != IngestError::SyncBacklog || feed.is_past_drain_timeout());
             if let Some(pause) = pause {
                 feed.pause(pause).await;
-                let first = Some(held.refused.first_id);
+                let prepared = held.refused.prepared.take();
                 let taken = match &held.input {
-                    RetryInput::Chunk(chunk) => self.append_chunk(chunk, first),
-                    RetryInput::UnfinishedLine(mark) => self.append_unfinished(*mark, first),
+                    RetryInput::Chunk(chunk) => self.append_chunk(chunk, prepared),
+                    RetryInput::UnfinishedLine(flag) => self.append_unfinished(*flag, prepared),
                 };
                 match taken {
                     Ok(()) => return true,
@@ -191,7 +233,7 @@ impl LineConnection {
             RetryInput::UnfinishedLine(_) => 0,
         };
         let bytes = (self.splitter.carry_bytes() + chunk) as u64;
-        self.shared.intake.metrics.dropped_bytes.inc_by(bytes);
+        self.shared.metrics.dropped_bytes.inc_by(bytes);
         if let Some(suppressed) = self.shared.may_log(|errors| &errors.dropped_lines) {
             let reason = &held.refused.refusal;
             error!(bytes, %reason, suppressed, "connection closed, last lines dropped: the queue refuses them");

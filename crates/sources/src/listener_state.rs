@@ -3,27 +3,25 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use bucksaw_env::{Env, LogRateLimiter};
+use bucksaw_env::LogRateLimiter;
+use bucksaw_ingest::Durability;
 use bucksaw_ingest::load_shedder::{ConnectionGuard, ListenerKind, LoadShedder};
-use bucksaw_ingest::{Durability, Queue};
-use bucksaw_record::{Millis, Producer};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::config::Config;
+use crate::intake::Intake;
 use crate::metrics::{ByDurability, Metrics};
 
-/// Where records go, by which rules. Cheap to clone.
+/// What the TCP listeners of a node have in common. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Intake {
-    /// Takes the records.
-    pub queue: Arc<Queue>,
-    /// The rules.
+pub struct TcpIntake {
+    /// Where records are appended.
+    pub intake: Intake,
+    /// The settings.
     pub config: Config,
-    /// Time and randomness.
-    pub env: Env,
-    /// The counters, the same for all listeners.
+    /// The metrics.
     pub metrics: Metrics,
-    /// Connections of all listeners that share it.
+    /// The connections of all listeners together.
     pub slots: ConnectionSlots,
 }
 
@@ -79,6 +77,9 @@ const PARTIAL_BYTES_MIN: usize = 4 << 10;
 /// Shared by the connections of one listener.
 pub(crate) struct ListenerState {
     pub(crate) intake: Intake,
+    pub(crate) config: Config,
+    pub(crate) metrics: Metrics,
+    pub(crate) slots: ConnectionSlots,
     pub(crate) durability: Durability,
     connections: AtomicUsize,
     /// Bytes that all connections carry.
@@ -93,13 +94,17 @@ pub(crate) struct ListenerState {
 }
 
 impl ListenerState {
-    pub(crate) fn new(durability: Durability, intake: Intake) -> Self {
-        let frame_bytes = Semaphore::new(intake.config.partial_bytes_max.clamp(1, Semaphore::MAX_PERMITS));
+    pub(crate) fn new(durability: Durability, tcp: TcpIntake) -> Self {
+        let TcpIntake { intake, config, metrics, slots } = tcp;
+        let frame_bytes = Semaphore::new(config.partial_bytes_max.clamp(1, Semaphore::MAX_PERMITS));
         let zero = AtomicUsize::default;
         let (connections, partial_bytes, blocked_connections) = (zero(), zero(), zero());
         let (has_given_up, log_limiters) = (AtomicBool::new(false), ListenerLogLimiters::default());
         Self {
             intake,
+            config,
+            metrics,
+            slots,
             durability,
             connections,
             partial_bytes,
@@ -110,10 +115,6 @@ impl ListenerState {
         }
     }
 
-    pub(crate) fn now(&self) -> Millis {
-        Millis(self.intake.env.clock.unix_ms()).min(Millis::MAX)
-    }
-
     /// What clients are told when others have less to do.
     pub(crate) fn load_shedder(&self) -> &LoadShedder {
         self.intake.queue.load_shedder()
@@ -122,10 +123,6 @@ impl ListenerState {
     /// The kind of port that this is.
     pub(crate) fn port(&self) -> ListenerKind {
         ListenerKind::Tcp(self.durability)
-    }
-
-    pub(crate) fn new_producer(&self) -> Producer {
-        Producer::random(self.intake.env.entropy.next_u64())
     }
 
     /// How many lines of a kind were suppressed, when one may be logged now.
@@ -152,7 +149,7 @@ impl ListenerState {
     /// Whether a connection that carries so much should give it away: together they carry too much, and it carries more
     /// than its share.
     pub(crate) fn exceeds_memory_share(&self, carried: usize) -> bool {
-        let max = self.intake.config.partial_bytes_max;
+        let max = self.config.partial_bytes_max;
         let share = max / self.connections.load(Ordering::Relaxed).max(1);
         self.partial_bytes.load(Ordering::Relaxed) > max && carried > share.max(PARTIAL_BYTES_MIN)
     }
@@ -168,8 +165,8 @@ impl<'a> ListenerConnection<'a> {
     pub(crate) fn new(shared: &'a ListenerState) -> Self {
         let by = ByDurability { durability: shared.durability.name() };
         shared.connections.fetch_add(1, Ordering::Relaxed);
-        shared.intake.metrics.connections.get_or_create(&by).inc();
-        shared.intake.metrics.opened.get_or_create(&by).inc();
+        shared.metrics.connections.get_or_create(&by).inc();
+        shared.metrics.opened.get_or_create(&by).inc();
         Self { shared, _connected: shared.load_shedder().count_connection() }
     }
 }
@@ -178,7 +175,7 @@ impl Drop for ListenerConnection<'_> {
     fn drop(&mut self) {
         let by = ByDurability { durability: self.shared.durability.name() };
         self.shared.connections.fetch_sub(1, Ordering::Relaxed);
-        self.shared.intake.metrics.connections.get_or_create(&by).dec();
+        self.shared.metrics.connections.get_or_create(&by).dec();
     }
 }
 

@@ -64,7 +64,7 @@ impl MessageBuffer {
             if wanted > UNRESERVED_BYTES_MAX && permit.is_none() {
                 permit = reserve_memory(feed, shared, wanted).await?;
             }
-            let time = shared.intake.config.frame_timeout;
+            let time = shared.config.frame_timeout;
             timeout(time, self.read_missing(feed, wanted)).await.map_err(|_| ReceiveError::Timeout(time))??;
         }
     }
@@ -111,7 +111,7 @@ async fn reserve_memory<'a>(
     shared: &'a ListenerState,
     bytes: usize,
 ) -> Result<Option<SemaphorePermit<'a>>, ReceiveError> {
-    let bytes = bytes.min(shared.intake.config.partial_bytes_max.max(1));
+    let bytes = bytes.min(shared.config.partial_bytes_max.max(1));
     let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
     tokio::select! {
         // First: a client that has closed its side may have sent whole batches before that.

@@ -3,7 +3,7 @@
 use bucksaw_record::{InvalidLabels, Labels};
 use bucksaw_wire::MAGIC;
 
-use crate::http;
+use crate::http_refusal;
 
 /// How a first line starts that sets the labels of the stream.
 const LABELS: &[u8] = b"#labels ";
@@ -48,7 +48,7 @@ impl Protocol {
         if MAGIC.starts_with(bytes) || LABELS.starts_with(bytes) {
             return Self::Undecided;
         }
-        let Some(labels) = bytes.strip_prefix(LABELS) else { return http::detect_request_line(bytes) };
+        let Some(labels) = bytes.strip_prefix(LABELS) else { return http_refusal::detect_request_line(bytes) };
         let within = bytes.get(..LABELS_LINE_MAX).unwrap_or(bytes);
         let Some(end) = within.iter().position(|byte| *byte == b'\n') else {
             return if within.len() < LABELS_LINE_MAX {

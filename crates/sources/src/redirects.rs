@@ -62,7 +62,7 @@ pub(crate) async fn redirect_when_due(
 }
 
 async fn offer_redirects(shared: &ListenerState, acks: &AckTracker, brought: &AtomicU64) {
-    let (guide, config, env) = (shared.load_shedder(), &shared.intake.config, &shared.intake.env);
+    let (guide, config, env) = (shared.load_shedder(), &shared.config, &shared.intake.env);
     let mut client_rate = ClientRate::new(env.clock.uptime());
     loop {
         sleep(jittered_interval(config.redirect_interval_min, &*env.entropy)).await;

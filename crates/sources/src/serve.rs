@@ -11,7 +11,7 @@ use tokio::task::{JoinError, JoinSet};
 use tracing::{error, warn};
 
 use crate::connection;
-use crate::listener_state::{Intake, ListenerState};
+use crate::listener_state::{ListenerState, TcpIntake};
 use crate::metrics::ByDurability;
 use crate::socket_reader::wait_for_stop;
 
@@ -31,9 +31,9 @@ const CONNECTIONS_END_TIMEOUT: Duration = Duration::from_secs(15);
 /// records are appended with `durability`.
 ///
 /// Dropping the future instead ends all connections at once.
-pub async fn serve(listener: TcpListener, durability: Durability, intake: Intake, stop: watch::Receiver<bool>) {
-    let slots = Arc::new(Semaphore::new(intake.config.connections_max.clamp(1, Semaphore::MAX_PERMITS)));
-    let shared = Arc::new(ListenerState::new(durability, intake));
+pub async fn serve(listener: TcpListener, durability: Durability, tcp: TcpIntake, stop: watch::Receiver<bool>) {
+    let slots = Arc::new(Semaphore::new(tcp.config.connections_max.clamp(1, Semaphore::MAX_PERMITS)));
+    let shared = Arc::new(ListenerState::new(durability, tcp));
     let mut tasks = JoinSet::new();
     let mut end = stop.clone();
     loop {
@@ -77,7 +77,7 @@ async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>, shared: &Listene
                 Some(slot) => return (socket, peer, slot),
                 None => {
                     let by = ByDurability { durability: shared.durability.name() };
-                    shared.intake.metrics.refused.get_or_create(&by).inc();
+                    shared.metrics.refused.get_or_create(&by).inc();
                     if let Some(suppressed) = shared.may_log(|errors| &errors.connection_limit) {
                         warn!(
                             durability = %shared.durability, suppressed,
@@ -87,7 +87,7 @@ async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>, shared: &Listene
                 }
             },
             Err(error) => {
-                shared.intake.metrics.accept_failed.inc();
+                shared.metrics.accept_failed.inc();
                 if let Some(suppressed) = shared.may_log(|errors| &errors.accept) {
                     error!(%error, suppressed, "cannot accept a connection: is the limit of open files too low?");
                 }
@@ -99,7 +99,7 @@ async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>, shared: &Listene
 
 fn acquire_permits(slots: &Arc<Semaphore>, shared: &ListenerState) -> Option<ConnectionPermits> {
     let own = Arc::clone(slots).try_acquire_owned().ok()?;
-    let common = shared.intake.slots.try_acquire()?;
+    let common = shared.slots.try_acquire()?;
     Some((own, common))
 }
 

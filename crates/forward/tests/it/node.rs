@@ -11,7 +11,7 @@ use bucksaw_forward::Config;
 use bucksaw_ingest::{Durability, Queue};
 use bucksaw_record::{Id, Labels};
 use bucksaw_segment::queue::HEADER_LEN;
-use bucksaw_sources::{ConnectionSlots, Intake, Metrics, serve};
+use bucksaw_sources::{ConnectionSlots, Intake, Metrics, TcpIntake, serve};
 use prometheus_client::registry::Registry;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -55,10 +55,9 @@ impl IngestNode {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = watch::channel(false);
-        let intake = Intake {
-            queue: Arc::clone(&queue),
+        let intake = TcpIntake {
+            intake: Intake { queue: Arc::clone(&queue), env },
             config,
-            env,
             metrics: Metrics::new(&mut registry),
             slots: ConnectionSlots::new(10_000),
         };

@@ -187,7 +187,7 @@ async fn a_bad_hello_is_refused_with_its_reason() {
         assert_eq!(answer, Some(HelloReply::Refused { code: want_code, text: want.to_owned() }));
         assert_eq!(client.read_message().await, None);
     };
-    let newer = "protocol version 2.0 is not known here, only up to 1.0: upgrade this side first";
+    let newer = "unsupported protocol version 2.0, newest supported is 1.0: upgrade this side first";
     check(&|hello| hello[8] = 2, RefusalCode::VERSION, newer).await;
     check(&|hello| hello[15] = 1, RefusalCode::LABELS, "the labels take 16777221 bytes, more than 73920").await;
     check(&|hello| hello[16] = 200, RefusalCode::LABELS, "the labels are refused: invalid label encoding").await;
@@ -232,7 +232,7 @@ async fn a_bad_batch_ends_the_connection_with_its_reason() {
     check(&[b'x'; 5_000], "a batch is damaged: no frame starts here").await;
     let mut long = batch(AT, 0, "x\n");
     long[8..12].copy_from_slice(&70_000_u32.to_le_bytes());
-    check(&long, "a frame of 70056 bytes is larger than the 66536 that are taken here").await;
+    check(&long, "a frame of 70056 bytes exceeds the limit of 66536").await;
     long[8..12].copy_from_slice(&u32::MAX.to_le_bytes());
     check(&long, "a batch is damaged: the header of the frame is out of bounds").await;
     let mut flipped = batch(AT, 0, "x\n");
@@ -261,7 +261,7 @@ async fn an_incomplete_batch_times_out_and_loses_nothing() {
     let whole = batch(AT, 0, &text);
     let mut client = FramedClient::welcome(&node, "").await;
     client.socket.write_all(&whole[..15_000]).await.unwrap();
-    let want = "a message that had begun did not arrive within 0 s";
+    let want = "timeout: the rest of a message did not arrive within 0 s";
     assert_eq!(client.read_message().await, Some(ServerMessage::Failed { acked: 0, text: want.to_owned() }));
     let mut client = FramedClient::welcome(&node, "").await;
     client.socket.write_all(&whole[..15_000]).await.unwrap();

@@ -9,7 +9,7 @@ use bucksaw_env::{Env, Fs as _, sim};
 use bucksaw_ingest::{Durability, Queue};
 use bucksaw_record::{Flags, Id, Labels};
 use bucksaw_segment::queue::HEADER_LEN;
-use bucksaw_sources::{Config, ConnectionSlots, Intake, Metrics, serve};
+use bucksaw_sources::{Config, ConnectionSlots, Intake, Metrics, TcpIntake, serve};
 use prometheus_client::registry::Registry;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -49,10 +49,9 @@ impl ListenerNode {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = watch::channel(false);
-        let intake = Intake {
-            queue: Arc::clone(&queue),
+        let intake = TcpIntake {
+            intake: Intake { queue: Arc::clone(&queue), env },
             config,
-            env,
             metrics: Metrics::new(&mut registry),
             slots: ConnectionSlots::new(10_000),
         };

@@ -1,12 +1,12 @@
-//! The memory that the bodies of all requests may take together.
+//! Limits the memory of all request bodies together.
 //!
-//! A request holds a [`Share`] of it, which grows before its buffers do and shrinks when records have gone to the queue.
-//! What finds no room is not read further, and is told to come again when that lasts.
+//! A request holds a [`BodyReservation`], which grows before its buffers do and shrinks after its records were appended. A
+//! request that gets no memory is not read from, and is refused after a timeout.
 //!
-//! If every request held half of what it needs, all would wait for ever. So enough for one is set apart: a request that
-//! finds no room may get that in place of a share, and goes on until it holds little again.
+//! If every request held half of the memory that it needs, all would wait forever. Therefore the memory for one request is
+//! kept as overflow: a waiting request may get it in place of a larger reservation, until it holds little again.
 //!
-//! Invariant: shares are given in the order in which they were asked for; what is set apart goes round likewise.
+//! Invariant: memory is granted in the order of the requests for it, and so is the overflow memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,77 +15,77 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 use tokio::time::{Instant, timeout};
 
-use crate::metrics::Metrics;
+use super::metrics::BodyMetrics;
 
-/// Requests that hold no more than this do not ask, in bytes: a client that drips is served even when memory is short.
-pub(crate) const UNRESERVED_BYTES_MAX: usize = 4 << 10;
+/// A request that holds no more than this needs no reservation, in bytes, so slow clients are served when memory is short.
+pub(super) const UNRESERVED_BYTES_MAX: usize = 4 << 10;
 
-/// Shares are multiples of this, in bytes, so that a body does not ask for each packet.
+/// Reservations are multiples of this, in bytes, so that a body does not ask for each packet.
 const RESERVATION_STEP_BYTES: usize = 64 << 10;
 
-/// What all requests share. Cheap to clone.
+/// The memory of all request bodies. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct BodyMemory(Arc<BodyMemoryState>);
+pub(super) struct BodyMemory(Arc<BodyMemoryState>);
 
 #[derive(Debug)]
 struct BodyMemoryState {
     bytes: Arc<Semaphore>,
-    /// What `bytes` has when nobody holds any.
+    /// The permits of `bytes` when no request holds any.
     bytes_max: usize,
-    /// One permit, for what is set apart.
+    /// One permit, for the overflow memory.
     overflow: Arc<Semaphore>,
     overflow_bytes: usize,
     waiters: AtomicUsize,
     wait_max: Duration,
-    metrics: Metrics,
+    metrics: BodyMetrics,
 }
 
-/// Why a share does not grow.
+/// Why a reservation does not grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReserveError {
-    /// It never could.
+pub(super) enum ReserveError {
+    /// It exceeds all memory.
     ExceedsLimit {
-        /// What can be had at most, in bytes.
+        /// The largest reservation, in bytes.
         bytes_max: usize,
     },
-    /// Others held the memory for too long.
+    /// Other requests held the memory for too long.
     TimedOut,
 }
 
 impl BodyMemory {
-    /// `bytes_max` in all, of which `apart_bytes`, as much as one request may need at a time, are set apart. At least that
-    /// and a quarter counts.
-    pub(crate) fn new(bytes_max: usize, overflow_bytes: usize, wait_max: Duration, metrics: Metrics) -> Self {
-        let apart_bytes = overflow_bytes.next_multiple_of(RESERVATION_STEP_BYTES);
+    /// `bytes_max` in total, of which `overflow_bytes`, the need of one request, are overflow memory. The total is at least
+    /// one and a quarter times that.
+    pub(super) fn new(bytes_max: usize, overflow_bytes: usize, wait_max: Duration, metrics: BodyMetrics) -> Self {
+        let overflow_bytes = overflow_bytes.next_multiple_of(RESERVATION_STEP_BYTES);
         let most = Semaphore::MAX_PERMITS.min(u32::MAX as usize);
         let bytes_max = bytes_max
-            .saturating_sub(apart_bytes)
-            .clamp((apart_bytes / 4).next_multiple_of(RESERVATION_STEP_BYTES), most)
+            .saturating_sub(overflow_bytes)
+            .clamp((overflow_bytes / 4).next_multiple_of(RESERVATION_STEP_BYTES), most)
             / RESERVATION_STEP_BYTES
             * RESERVATION_STEP_BYTES;
         Self(Arc::new(BodyMemoryState {
             bytes: Arc::new(Semaphore::new(bytes_max)),
             bytes_max,
             overflow: Arc::new(Semaphore::new(1)),
-            overflow_bytes: apart_bytes,
+            overflow_bytes,
             waiters: AtomicUsize::new(0),
             wait_max,
             metrics,
         }))
     }
 
-    /// A share of nothing.
-    pub(crate) fn empty_reservation(&self) -> BodyReservation {
+    /// A reservation of no memory.
+    pub(super) fn empty_reservation(&self) -> BodyReservation {
         BodyReservation { memory: self.clone(), permit: None, overflow: None, wait_left: self.0.wait_max }
     }
 
-    /// Whether someone waits for a share.
-    pub(crate) fn has_waiters(&self) -> bool {
+    /// Whether a request waits for memory.
+    pub(super) fn has_waiters(&self) -> bool {
         self.0.waiters.load(Ordering::Relaxed) > 0
     }
 
-    /// Counts a body that was told to come again.
-    pub(crate) fn count_refused(&self) {
+    /// Counts a body that was refused for lack of memory.
+    pub(super) fn count_refused(&self) {
         self.0.metrics.bodies_refused.inc();
     }
 
@@ -96,20 +96,19 @@ impl BodyMemory {
     }
 }
 
-/// What one request may hold. Given back when this is dropped.
+/// The memory that one request may hold. Dropping it frees the memory.
 #[derive(Debug)]
-pub(crate) struct BodyReservation {
+pub(super) struct BodyReservation {
     memory: BodyMemory,
     permit: Option<OwnedSemaphorePermit>,
     overflow: Option<OwnedSemaphorePermit>,
-    /// How long it may still wait. Not as long each time: bodies that all hold a part and want a little more would keep
-    /// each other waiting over and over.
+    /// How long it may still wait in total. With a limit per wait, bodies that all hold a part could keep each other waiting.
     wait_left: Duration,
 }
 
 impl BodyReservation {
-    /// What may be held beside [`FREE_BYTES`], in bytes.
-    pub(crate) fn bytes(&self) -> usize {
+    /// Reserved memory, in bytes, not counting [`UNRESERVED_BYTES_MAX`].
+    pub(super) fn bytes(&self) -> usize {
         let apart = if self.overflow.is_some() { self.memory.0.overflow_bytes } else { 0 };
         self.permit_bytes().max(apart)
     }
@@ -119,7 +118,7 @@ impl BodyReservation {
     }
 
     /// Grows to so many bytes if there is room at once and nobody waits. Returns whether it has them.
-    pub(crate) fn try_grow(&mut self, to: usize) -> bool {
+    pub(super) fn try_grow(&mut self, to: usize) -> bool {
         if to <= UNRESERVED_BYTES_MAX || to <= self.bytes() {
             return true;
         }
@@ -132,11 +131,11 @@ impl BodyReservation {
         true
     }
 
-    /// Grows to so many bytes, when there is room.
+    /// Grows to `to` bytes; waits for them if necessary.
     ///
     /// # Errors
-    /// [`Short`]; the share is as it was.
-    pub(crate) async fn grow(&mut self, to: usize) -> Result<(), ReserveError> {
+    /// [`ReserveError`]; the reservation is unchanged.
+    pub(super) async fn grow(&mut self, to: usize) -> Result<(), ReserveError> {
         if self.try_grow(to) {
             return Ok(());
         }
@@ -170,16 +169,16 @@ impl BodyReservation {
         Ok(())
     }
 
-    /// The body got on: it may wait as long as a new one.
-    pub(crate) fn reset_wait(&mut self) {
+    /// Lets the body wait as long as a new one, because it made progress.
+    pub(super) fn reset_wait(&mut self) {
         self.wait_left = self.memory.0.wait_max;
     }
 
-    /// Gives back what is not needed to hold so many bytes.
-    pub(crate) fn shrink(&mut self, to: usize) {
+    /// Frees what is not needed to hold `to` bytes.
+    pub(super) fn shrink(&mut self, to: usize) {
         let wanted = if to <= UNRESERVED_BYTES_MAX { 0 } else { to.next_multiple_of(RESERVATION_STEP_BYTES) };
         if self.overflow.is_some() && wanted > self.permit_bytes() {
-            // What is set apart is for others too, as soon as there is room elsewhere.
+            // The overflow memory is freed as soon as ordinary memory is free.
             let missing = u32::try_from(wanted - self.permit_bytes()).unwrap_or(u32::MAX);
             match Arc::clone(&self.memory.0.bytes).try_acquire_many_owned(missing) {
                 Ok(permit) => self.add_permit(permit),
@@ -211,7 +210,7 @@ impl Drop for BodyReservation {
     }
 }
 
-/// Counts a request for as long as it waits.
+/// Counts a request while it waits.
 struct WaiterGuard(BodyMemory);
 
 impl WaiterGuard {
@@ -245,7 +244,7 @@ mod tests {
 
     /// Six steps, of which two are set apart.
     fn budget() -> BodyMemory {
-        BodyMemory::new(6 * STEP, 2 * STEP, Duration::from_secs(10), Metrics::new(&mut Registry::default()))
+        BodyMemory::new(6 * STEP, 2 * STEP, Duration::from_secs(10), BodyMetrics::new(&mut Registry::default()))
     }
 
     fn poll<T>(future: std::pin::Pin<&mut impl Future<Output = T>>) -> Option<T> {
@@ -299,7 +298,8 @@ mod tests {
     #[test]
     fn the_greatest_body_has_room_where_there_is_little_memory() {
         on_runtime(async {
-            let budget = BodyMemory::new(0, 8 * STEP, Duration::from_secs(10), Metrics::new(&mut Registry::default()));
+            let budget =
+                BodyMemory::new(0, 8 * STEP, Duration::from_secs(10), BodyMetrics::new(&mut Registry::default()));
             let (mut first, mut second) = (budget.empty_reservation(), budget.empty_reservation());
             assert!(second.try_grow(STEP));
             assert_eq!(first.grow(8 * STEP).await, Ok(()));

@@ -1,13 +1,13 @@
-//! Waiting until every part of a body is as safe as was promised.
+//! Waits until every part of a body has the requested durability.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bucksaw_ingest::IngestError;
 use tokio::sync::Notify;
 
-/// Counts what is not yet safe. Cheap to clone.
+/// Counts the parts of a body that are not yet durable. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct DurabilityWait(Arc<DurabilityWaitState>);
+pub(super) struct DurabilityWait(Arc<DurabilityWaitState>);
 
 #[derive(Debug, Default)]
 struct DurabilityWaitState {
@@ -22,8 +22,8 @@ struct PendingParts {
 }
 
 impl DurabilityWait {
-    /// One more part; call what comes back when it is safe, or cannot be made so.
-    pub(crate) fn add_part(&self) -> impl FnOnce(Result<(), IngestError>) + Send + 'static {
+    /// Adds a part. The callback takes its result.
+    pub(super) fn add_part(&self) -> impl FnOnce(Result<(), IngestError>) + Send + 'static {
         self.0.pending.lock().unwrap_or_else(PoisonError::into_inner).unfinished_parts += 1;
         let inner = Arc::clone(&self.0);
         move |result| {
@@ -37,13 +37,13 @@ impl DurabilityWait {
         }
     }
 
-    /// Takes back a part that was refused and will not be told of.
-    pub(crate) fn cancel_part(&self) {
+    /// Removes a part that was refused, whose callback is never called.
+    pub(super) fn cancel_part(&self) {
         self.0.pending.lock().unwrap_or_else(PoisonError::into_inner).unfinished_parts -= 1;
     }
 
-    /// Waits for all parts.
-    pub(crate) async fn wait(&self) -> Result<(), IngestError> {
+    /// Waits for all parts. Returns the first error.
+    pub(super) async fn wait(&self) -> Result<(), IngestError> {
         loop {
             {
                 let state = self.0.pending.lock().unwrap_or_else(PoisonError::into_inner);

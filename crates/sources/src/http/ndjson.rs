@@ -2,16 +2,21 @@
 
 use std::fmt;
 
-use bucksaw_record::{Millis, time};
+use bucksaw_record::time;
 use serde::de::{Deserializer as _, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// Keys that state the time of the event, the first that is there and can be read counts.
+use crate::intake::RecordTime;
+
+/// Fields with the event time. The first one that is present and valid is used.
 const KEYS: [&str; 4] = ["time", "timestamp", "@timestamp", "ts"];
 
-/// Checks that the line is a JSON object, and reads its time: milliseconds, and nanoseconds below.
-pub(crate) fn event_time(line: &[u8]) -> Result<Option<(Millis, u32)>, serde_json::Error> {
-    // JSON is UTF-8; the parser looks at that only where it keeps the text.
+/// Checks that a line is a JSON object, and returns its event time.
+///
+/// # Errors
+/// Why the line is no JSON object.
+pub fn event_time(line: &[u8]) -> Result<Option<RecordTime>, serde_json::Error> {
+    // JSON is UTF-8; the parser checks that only in text that it returns.
     let line = str::from_utf8(line).map_err(serde_json::Error::custom)?;
     let mut json = serde_json::Deserializer::from_str(line);
     let times = json.deserialize_map(EventTimesVisitor)?;
@@ -22,7 +27,7 @@ pub(crate) fn event_time(line: &[u8]) -> Result<Option<(Millis, u32)>, serde_jso
 struct EventTimesVisitor;
 
 impl<'de> Visitor<'de> for EventTimesVisitor {
-    type Value = [Option<(Millis, u32)>; KEYS.len()];
+    type Value = [Option<RecordTime>; KEYS.len()];
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON object")
@@ -40,11 +45,11 @@ impl<'de> Visitor<'de> for EventTimesVisitor {
     }
 }
 
-fn parse_time(json: &str) -> Option<(Millis, u32)> {
+fn parse_time(json: &str) -> Option<RecordTime> {
     if !json.starts_with('"') {
         return time::event_time_number(json);
     }
-    // Times need no escapes; one that has some is read the slow way.
+    // Times need no escapes; the parser also accepts those that have some.
     let text: String = serde_json::from_str(json).ok()?;
     time::event_time_text(text.as_bytes()).or_else(|| time::event_time_number(text.trim()))
 }

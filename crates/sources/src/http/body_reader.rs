@@ -1,0 +1,287 @@
+//! Reads a body as far as memory allows, and processes it on threads that may wait for the disk.
+//!
+//! Bytes are collected until they are worth a thread's work, so a slow client occupies no thread. The request's
+//! [`BodyReservation`] grows before any buffer does. If it cannot, records of a long body are appended early, and then the
+//! client is not read from, which to the client is a slow connection.
+//!
+//! A slow client keeps its memory while no other request waits for memory. When one does, a long body appends its records
+//! and frees the memory; a short one, which is accepted as a whole or not at all, is refused.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::body_memory::{BodyReservation, ReserveError, UNRESERVED_BYTES_MAX};
+use super::body_records::{BUFFER_BYTES, BodyRecords};
+use super::decompressor::Decompressor;
+use super::{BodyChunks, BodyError, BodyErrorReason, BodyIntake};
+
+/// Bytes that are collected before a thread processes them.
+const WORK_BYTES_MIN: usize = 256 << 10;
+
+/// Work that needs no more memory than this needs no reservation, in bytes, so small bodies pass when memory is short.
+const UNRESERVED_WORK_BYTES_MAX: usize = 64 << 10;
+
+/// How often an idle body that holds memory checks whether other requests wait for it.
+const IDLE_POLL_INTERVAL: Duration = Duration::from_millis(250);
+
+/// While other requests wait for memory, a body must send this many bytes per window to keep its own.
+const SEND_WINDOW_BYTES_MIN: usize = 32 << 10;
+const SEND_WINDOW: Duration = Duration::from_secs(2);
+
+/// Reads one body.
+pub(super) struct BodyReader<'a> {
+    bodies: &'a BodyIntake,
+    state: BodyState,
+    send_rate: SendRate,
+}
+
+/// What moves with a body from thread to thread.
+struct BodyState {
+    decompressor: Decompressor,
+    buffer: Vec<u8>,
+    reservation: BodyReservation,
+    /// Memory that the body is expected to need until its next append, in bytes.
+    expected_bytes: usize,
+    /// Reserved memory that is kept until the next append, in bytes, so that a body that waited once need not wait for each
+    /// part.
+    reserved_bytes_min: usize,
+}
+
+/// What is done with the collected bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BodyWork {
+    /// Decompress and cut them.
+    Push,
+    /// The same, and append the records.
+    Flush,
+    /// The same, as the end of the body.
+    Finish,
+}
+
+enum BodyEvent {
+    Bytes(bytes::Bytes),
+    End,
+    /// Other requests wait for memory, and the client is slow.
+    YieldMemory,
+}
+
+impl<'a> BodyReader<'a> {
+    pub(super) fn new(bodies: &'a BodyIntake, decompressor: Decompressor, bytes_min: u64) -> Self {
+        let state = BodyState {
+            decompressor,
+            buffer: Vec::new(),
+            reservation: bodies.memory.empty_reservation(),
+            expected_bytes: expected_bytes(bytes_min),
+            reserved_bytes_min: 0,
+        };
+        Self { bodies, state, send_rate: SendRate::new(bodies.uptime()) }
+    }
+
+    /// Reads the body to its end and appends its records.
+    pub(super) async fn read(mut self, mut body: impl BodyChunks) -> Result<BodyRecords, BodyError> {
+        loop {
+            let event = self.next_event(&mut body).await;
+            let event = event.map_err(|error| error.with_accepted(self.state.accepted()))?;
+            let is_end = match event {
+                BodyEvent::Bytes(bytes) => {
+                    self = self.reserve_for(bytes.len()).await?;
+                    self.state.push(&bytes);
+                    false
+                }
+                BodyEvent::End => true,
+                BodyEvent::YieldMemory => {
+                    self = self.flush_if_streamed().await?;
+                    if self.state.reservation.bytes() > 0 {
+                        self.bodies.memory.count_refused();
+                        let message =
+                            "the body arrived too slowly while other requests waited for memory: send it again";
+                        let error = BodyError::from(BodyErrorReason::MemoryShort(message));
+                        return Err(error.with_accepted(self.state.accepted()));
+                    }
+                    false
+                }
+            };
+            if is_end {
+                self = self.run(BodyWork::Finish).await?;
+                return Ok(self.state.decompressor.into_records());
+            }
+            if self.state.buffer.len() >= WORK_BYTES_MIN {
+                self = self.run(BodyWork::Push).await?;
+                self.send_rate = SendRate::new(self.bodies.uptime());
+            }
+        }
+    }
+
+    async fn next_event(&mut self, body: &mut impl BodyChunks) -> Result<BodyEvent, BodyError> {
+        let (since, idle_timeout) = (self.bodies.uptime(), self.bodies.limits.idle_timeout);
+        loop {
+            let now = self.bodies.uptime();
+            let holds_memory = self.state.reservation.bytes() > 0;
+            if holds_memory && self.send_rate.is_slow(now) && self.bodies.memory.has_waiters() {
+                self.send_rate = SendRate::new(now);
+                return Ok(BodyEvent::YieldMemory);
+            }
+            let left = idle_timeout.saturating_sub(now.saturating_sub(since));
+            if left.is_zero() {
+                return Err(BodyErrorReason::IdleTimeout.into());
+            }
+            let wait = if holds_memory { left.min(IDLE_POLL_INTERVAL) } else { left };
+            match timeout(wait, body.next_chunk()).await {
+                Err(_) => {}
+                Ok(None) => return Ok(BodyEvent::End),
+                Ok(Some(Err(error))) => {
+                    return Err(BodyErrorReason::Invalid(format!("the body ended early: {error}")).into());
+                }
+                Ok(Some(Ok(bytes))) => {
+                    self.send_rate.add(bytes.len());
+                    return Ok(BodyEvent::Bytes(bytes));
+                }
+            }
+        }
+    }
+
+    /// Reserves memory for bytes that arrived.
+    async fn reserve_for(mut self, bytes: usize) -> Result<Self, BodyError> {
+        if self.state.reservation.try_grow(self.state.bytes_with(bytes)) {
+            return Ok(self);
+        }
+        self = self.flush_if_streamed().await?;
+        let state = &mut self.state;
+        state.reserved_bytes_min = state.expected_bytes.max(state.bytes_with(bytes));
+        let grown = state.reservation.grow(state.reserved_bytes_min).await;
+        grown.map_err(|error| reserve_failure(error).with_accepted(state.accepted()))?;
+        // The client is not responsible for the time in which it was not read from.
+        self.send_rate = SendRate::new(self.bodies.uptime());
+        Ok(self)
+    }
+
+    /// Appends the records, if the body may be accepted in parts.
+    async fn flush_if_streamed(self) -> Result<Self, BodyError> {
+        if self.state.decompressor.records().may_flush_early() { self.run(BodyWork::Flush).await } else { Ok(self) }
+    }
+
+    /// Processes the collected bytes on a thread that may wait for the disk.
+    async fn run(self, work: BodyWork) -> Result<Self, BodyError> {
+        let Self { bodies, mut state, send_rate } = self;
+        let accepted = state.accepted();
+        let peak = state.buffer.capacity() + state.decompressor.peak_bytes(&state.buffer, work == BodyWork::Finish);
+        // Little memory is held only briefly, and by few workers at a time.
+        let grown = if peak > UNRESERVED_WORK_BYTES_MAX { state.reservation.grow(peak).await } else { Ok(()) };
+        grown.map_err(|error| reserve_failure(error).with_accepted(accepted))?;
+        let worker = Arc::clone(&bodies.workers).acquire_owned().await.map_err(|_| BodyErrorReason::Internal)?;
+        let worked = tokio::task::spawn_blocking(move || {
+            let _worker = worker;
+            let done = state.work(work);
+            (state, done)
+        });
+        let (mut state, done) = worked.await.map_err(|_| BodyErrorReason::Internal)?;
+        done.map_err(|error| error.with_accepted(state.accepted()))?;
+        let has_progressed = state.accepted() > accepted;
+        if has_progressed {
+            state.reservation.reset_wait();
+        }
+        if has_progressed || work != BodyWork::Push {
+            state.reserved_bytes_min = 0;
+        }
+        state.reservation.shrink(state.bytes().max(state.reserved_bytes_min));
+        Ok(Self { bodies, state, send_rate })
+    }
+}
+
+impl BodyIntake {
+    fn uptime(&self) -> Duration {
+        self.intake.env.clock.uptime()
+    }
+}
+
+fn reserve_failure(error: ReserveError) -> BodyError {
+    match error {
+        ReserveError::ExceedsLimit { bytes_max } => {
+            let message = format!("the body needs more than {bytes_max} bytes at a time: send it in several");
+            BodyErrorReason::TooLarge(message).into()
+        }
+        ReserveError::TimedOut => {
+            BodyErrorReason::MemoryShort("no memory for more request bodies: try again later").into()
+        }
+    }
+}
+
+impl BodyState {
+    fn accepted(&self) -> u64 {
+        self.decompressor.accepted()
+    }
+
+    /// Bytes of memory that are held.
+    fn bytes(&self) -> usize {
+        self.buffer.capacity() + self.decompressor.buffered_bytes()
+    }
+
+    /// Bytes of memory that are held after `bytes` more are collected.
+    fn bytes_with(&self, bytes: usize) -> usize {
+        self.buffer.capacity().max(buffer_capacity(self.buffer.len() + bytes)) + self.decompressor.buffered_bytes()
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        let all = self.buffer.len() + bytes.len();
+        if all > self.buffer.capacity() {
+            self.buffer.reserve_exact(buffer_capacity(all) - self.buffer.len());
+        }
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// Processes the collected bytes. Waits for the disk.
+    fn work(&mut self, work: BodyWork) -> Result<(), BodyError> {
+        let done = self.decompressor.push(&self.buffer).and_then(|()| match work {
+            BodyWork::Push => Ok(()),
+            BodyWork::Flush => self.decompressor.flush(),
+            BodyWork::Finish => self.decompressor.finish(),
+        });
+        self.decompressor.release_buffers();
+        match work {
+            BodyWork::Push => self.buffer.clear(),
+            BodyWork::Flush | BodyWork::Finish => self.buffer = Vec::new(),
+        }
+        done
+    }
+}
+
+/// Memory for a body of `length` bytes until its first append.
+fn expected_bytes(length: u64) -> usize {
+    let length = usize::try_from(length).unwrap_or(usize::MAX).min(BUFFER_BYTES);
+    3 * buffer_capacity(length.min(WORK_BYTES_MIN)) + length + length / 2
+}
+
+/// Memory for `bytes` collected bytes: twice as much at each growth, up to what is collected.
+fn buffer_capacity(bytes: usize) -> usize {
+    bytes.max(UNRESERVED_BYTES_MAX / 2).max(bytes.saturating_mul(2).min(WORK_BYTES_MIN))
+}
+
+/// How fast a client sends.
+struct SendRate {
+    since: Duration,
+    bytes: usize,
+}
+
+impl SendRate {
+    fn new(now: Duration) -> Self {
+        Self { since: now, bytes: 0 }
+    }
+
+    fn add(&mut self, bytes: usize) {
+        self.bytes += bytes;
+    }
+
+    /// Whether too few bytes arrived in the window. Starts the next window if enough did.
+    fn is_slow(&mut self, now: Duration) -> bool {
+        if now.saturating_sub(self.since) < SEND_WINDOW {
+            return false;
+        }
+        let is_slow = self.bytes < SEND_WINDOW_BYTES_MIN;
+        if !is_slow {
+            *self = Self::new(now);
+        }
+        is_slow
+    }
+}

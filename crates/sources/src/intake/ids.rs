@@ -1,0 +1,87 @@
+//! Which ids the records of a source get.
+
+use std::borrow::Cow;
+
+use bucksaw_ingest::IdempotentBatch;
+use bucksaw_record::{Id, IdAllocator, Millis};
+
+use super::{Intake, PrepareError, Records};
+
+/// Assigns ids to the records of one connection or request.
+#[derive(Debug)]
+pub enum IdAssignment {
+    /// Ids of the time of each append, with consecutive sequence numbers; for lines of a connection.
+    Arrival(IdAllocator),
+    /// Consecutive ids from this one on; for a request.
+    Consecutive(Id),
+    /// Ids from the key and the content of a batch, so that a retry gets the same.
+    Keyed(IdempotentBatch),
+}
+
+/// The first id of some records, and the time with which their event times are compared.
+pub(super) struct AssignedIds {
+    pub(super) first_id: Id,
+    pub(super) now: Millis,
+}
+
+impl IdAssignment {
+    /// Ids for the lines of a connection, from a producer of its own.
+    #[must_use]
+    pub fn arrival(intake: &Intake) -> Self {
+        Self::Arrival(IdAllocator::new(intake.new_producer()))
+    }
+
+    /// Ids for the records of a request that begins now.
+    #[must_use]
+    pub fn consecutive(intake: &Intake) -> Self {
+        Self::Consecutive(Id::new(intake.now(), intake.new_producer(), 0))
+    }
+
+    /// The batch of keyed ids.
+    #[must_use]
+    pub fn batch(&self) -> Option<&IdempotentBatch> {
+        match self {
+            Self::Arrival(_) | Self::Consecutive(_) => None,
+            Self::Keyed(batch) => Some(batch),
+        }
+    }
+
+    pub(super) fn assign(
+        &mut self,
+        intake: &Intake,
+        records: &Records<'_>,
+        is_last: bool,
+    ) -> Result<AssignedIds, PrepareError> {
+        let now = intake.now();
+        match self {
+            Self::Arrival(allocator) => {
+                let first_id = allocator.next_first_id(now, records.count).unwrap_or_else(|| {
+                    let producer = intake.new_producer();
+                    *allocator = IdAllocator::new(producer);
+                    Id::new(now, producer, 0)
+                });
+                allocator.advance(first_id, records.count);
+                Ok(AssignedIds { first_id, now })
+            }
+            Self::Consecutive(next) => {
+                let first_id = *next;
+                *next = first_id.checked_add(records.count).ok_or(PrepareError::SequenceExhausted)?;
+                Ok(AssignedIds { first_id, now })
+            }
+            Self::Keyed(batch) => {
+                let flags = records.flags.iter();
+                let flags: Vec<u8> = flags.flat_map(|(row, bits)| [&row.to_le_bytes()[..], &[bits]].concat()).collect();
+                let text = match records.text {
+                    [text] => Cow::Borrowed(*text),
+                    parts => Cow::Owned(parts.concat()),
+                };
+                let first_id = intake.queue.assign_ids(batch, &[&text, &flags], is_last)?;
+                if first_id.checked_add(records.count).is_none() {
+                    return Err(PrepareError::SequenceExhausted);
+                }
+                // The event times of a retry are compared with the same time as those of the first try.
+                Ok(AssignedIds { first_id, now: batch.base_time().unwrap_or(first_id.time()) })
+            }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+use std::path::Path;
+
+use bucksaw_env::sim;
+use bucksaw_ingest::{Config, Metrics};
+use bucksaw_record::LineSplitter;
+use prometheus_client::registry::Registry;
+
+use super::*;
+
+const NOW: u64 = 10_000_000;
+const HOUR_MS: u64 = 3_600_000;
+
+fn stream(source: Source) -> RecordStream {
+    let env = Env {
+        fs: Arc::new(sim::Fs::new()),
+        clock: Arc::new(sim::Clock::at_unix_ms(NOW)),
+        entropy: Arc::new(sim::Entropy::seeded(1)),
+    };
+    let metrics = Metrics::new(&mut Registry::default());
+    let queue = Arc::new(Queue::open(env.clone(), Path::new("/q"), Config::default(), metrics).unwrap().0);
+    let labels = Labels::parse("app=test").unwrap();
+    RecordStream { intake: Intake { queue, env }, source, labels, durability: Durability::Fast }
+}
+
+/// The time and the text of each record in the queue.
+fn records(stream: &RecordStream) -> Vec<(u64, String)> {
+    let mut found = Vec::new();
+    for view in stream.intake.queue.uncommitted_segments() {
+        let (positions, _) = view.frame_positions().unwrap();
+        let mut frames = view.frames(0);
+        for position in positions {
+            frames.seek(position.offset);
+            let frame = frames.next_frame().unwrap().unwrap();
+            let rows = frame.rows().unwrap();
+            let lines = frame.text().split_inclusive(|byte| *byte == b'\n');
+            found.extend(
+                (0..)
+                    .zip(lines)
+                    .map(|(row, line)| (rows.id(row).unwrap().time().0, String::from_utf8(line.to_vec()).unwrap())),
+            );
+        }
+    }
+    found
+}
+
+#[test]
+fn event_times_too_far_ahead_become_the_arrival_time_and_missing_ones_the_time_of_the_first_id() {
+    let stream = stream(Source::Http);
+    let mut buffer = RecordBuffer::new(1 << 10);
+    buffer.push_record(b"stated\n", 0, Some((Millis(5_000), 7)));
+    buffer.push_record(b"none\n", 0, None);
+    buffer.push_record(b"ahead\n", Flags::CUT, Some((Millis(NOW + HOUR_MS + 1), 9)));
+    let mut ids = IdAssignment::consecutive(&stream.intake);
+    let meta = buffer.with_records(|records| stream.prepare(&mut ids, records, true)).unwrap();
+    buffer.with_records(|records| stream.append(&meta, records.text, |_| {})).unwrap();
+    let want = [(5_000, "stated\n"), (NOW, "none\n"), (NOW, "ahead\n")];
+    assert_eq!(records(&stream), want.map(|(at, text)| (at, text.to_owned())));
+    let metrics = stream.intake.queue.metrics();
+    let by = SourceLabels { source: "http" };
+    assert_eq!(metrics.times_replaced.get_or_create(&by).get(), 1);
+    assert_eq!(metrics.cut_records.get_or_create(&by).get(), 1);
+}
+
+#[test]
+fn ids_are_consecutive_over_several_appends() {
+    for is_request in [false, true] {
+        let stream = stream(Source::Tcp);
+        let mut ids =
+            if is_request { IdAssignment::consecutive(&stream.intake) } else { IdAssignment::arrival(&stream.intake) };
+        let splitter = LineSplitter::new(100);
+        let lines = splitter.split(b"one\ntwo\n");
+        let first = stream.prepare(&mut ids, Records::from(&lines), false).unwrap();
+        let second = stream.prepare(&mut ids, Records::from(&lines), false).unwrap();
+        assert_eq!(first.first_id.checked_add(2), Some(second.first_id));
+        assert_eq!((first.count, first.layout_bits, first.row_meta.len()), (2, 0, 0), "lines need no row metadata");
+    }
+}
+
+#[test]
+fn a_producer_without_sequence_numbers_refuses_the_records() {
+    let stream = stream(Source::Http);
+    let mut ids = IdAssignment::Consecutive(Id::new(Millis(NOW), Producer::new(1), u32::MAX));
+    let splitter = LineSplitter::new(100);
+    let lines = splitter.split(b"one\ntwo\n");
+    assert_eq!(stream.prepare(&mut ids, Records::from(&lines), false).err(), Some(PrepareError::SequenceExhausted));
+}
