@@ -24,6 +24,7 @@ const LEVELS: [(&str, u32); 19] = [
     ("scan", 2),
     ("wire", 2),
     ("segment", 1),
+    ("rpc", 1),
     ("columns", 0),
     ("record", 0),
     ("search", 0),

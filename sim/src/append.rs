@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use bucksaw_cluster::JoinState;
 use bucksaw_env::Body;
-use bucksaw_ingest::lease::{message_body, read_message};
 use bucksaw_ingest::{Durability, FrameRecords, IdempotentBatch, IngestError, Queue, Source};
 use bucksaw_node::Node;
 use bucksaw_record::{Id, Labels};
+use bucksaw_rpc::{message_body, read_message};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 

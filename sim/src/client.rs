@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use bucksaw_env::{sim, with_timeout};
 use bucksaw_ingest::Durability;
-use bucksaw_ingest::lease::{message_body, read_message};
 use bucksaw_record::{Id, Millis, Producer};
+use bucksaw_rpc::{message_body, read_message};
 
 use crate::append::{APPEND, AppendReply, AppendRequest};
 use crate::injected_bug::InjectedBug;

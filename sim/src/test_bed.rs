@@ -5,9 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use bucksaw_env::sim::{self, World};
-use bucksaw_ingest::lease::{message_body, read_message};
 use bucksaw_node::Roles;
 use bucksaw_record::{Id, Millis, Producer};
+use bucksaw_rpc::{message_body, read_message};
 use bucksaw_store::repair;
 
 use crate::append::{APPEND, AppendReply, AppendRequest};

@@ -9,10 +9,10 @@ use std::time::Duration;
 use bucksaw_env::sim::{self, World};
 use bucksaw_env::with_timeout;
 use bucksaw_ingest::Durability;
-use bucksaw_ingest::lease::{message_body, read_message};
 use bucksaw_node::Roles;
 use bucksaw_query::{BatchSlice, Request};
 use bucksaw_record::{Expr, Id, Millis, Producer};
+use bucksaw_rpc::{message_body, read_message};
 
 use crate::append::{APPEND, AppendReply, AppendRequest};
 use crate::check;

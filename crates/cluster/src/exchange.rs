@@ -10,6 +10,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use bucksaw_env::Body;
+use bucksaw_rpc::{DecodeError, decode_versioned};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -29,15 +30,8 @@ struct DigestOut<'a> {
     members: &'a [Entry],
 }
 
-/// What is in it in every version.
-#[derive(Deserialize)]
-struct DigestProtocol {
-    protocol: u32,
-}
-
 #[derive(Deserialize)]
 struct DigestIn<'a> {
-    protocol: u32,
     #[serde(borrow)]
     members: Vec<&'a RawValue>,
 }
@@ -73,16 +67,17 @@ pub(crate) async fn read(body: Body) -> Result<Vec<Entry>, ExchangeError> {
 }
 
 fn parse(bytes: &[u8]) -> Result<Vec<Entry>, ExchangeError> {
-    let read = serde_json::from_slice::<DigestIn<'_>>(bytes).map_err(io::Error::from);
-    // Nobody knows what else is in it in another version.
-    let spoken = || serde_json::from_slice::<DigestProtocol>(bytes).ok().map(|spoken| spoken.protocol);
-    if let Some(protocol) = read.as_ref().map_or_else(|_| spoken(), |read| Some(read.protocol))
-        && protocol != PROTOCOL
-    {
-        return Err(ExchangeError::Version(IncompatiblePeer { address: sender_address(bytes), protocol }));
-    }
-    let read = read?;
-    let members = read.members.into_iter().take(MEMBERS_MAX + 1);
+    let digest: DigestIn<'_> =
+        decode_versioned(bytes, "protocol", &(PROTOCOL..=PROTOCOL)).map_err(|error| match error {
+            DecodeError::Version(Some(protocol)) => {
+                ExchangeError::Version(IncompatiblePeer { address: sender_address(bytes), protocol })
+            }
+            DecodeError::Version(None) => {
+                ExchangeError::Io(io::Error::new(io::ErrorKind::InvalidData, "no protocol version"))
+            }
+            DecodeError::Invalid(error) => ExchangeError::Io(error.into()),
+        })?;
+    let members = digest.members.into_iter().take(MEMBERS_MAX + 1);
     let members = members.filter_map(|member| serde_json::from_str::<Entry>(member.get()).ok());
     Ok(members.filter(Entry::is_valid).collect())
 }

@@ -21,9 +21,9 @@ use std::time::Duration;
 
 use bucksaw_env::{Body, BodyWriter, Tasks, run_blocking, with_timeout};
 use bucksaw_record::Id;
+use bucksaw_rpc::{encode_head, message_body, read_message};
 use bucksaw_segment::queue;
 use bytes::Bytes;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::append_slot::stream_frame;
@@ -36,9 +36,6 @@ pub const WAIT: &str = "ingest/wait";
 pub const FETCH: &str = "ingest/fetch";
 /// The call that ends a reservation.
 pub const ACK: &str = "ingest/ack";
-
-/// The greatest message in front of a body, and the greatest body of a call that is one message.
-pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
 
 /// Bytes of a file that are read and sent at a time.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -125,83 +122,6 @@ pub struct AckRequest {
     /// Those of the returned that came damaged.
     #[serde(default)]
     pub unreadable: Vec<Id>,
-}
-
-/// Puts a message in front of a body.
-///
-/// # Errors
-/// `InvalidData` when it is greater than messages are.
-pub fn encode_head(message: &impl Serialize) -> io::Result<Bytes> {
-    let text = serde_json::to_vec(message)?;
-    let length = u32::try_from(text.len()).ok().filter(|length| *length as usize <= MESSAGE_BYTES_MAX);
-    let length = length.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the message is too large"))?;
-    Ok([&length.to_le_bytes()[..], &text].concat().into())
-}
-
-/// A body whose message was read; what came behind it with the same piece is kept.
-#[derive(Debug)]
-pub struct BodyRemainder {
-    body: Body,
-    buffered: Bytes,
-}
-
-/// Reads the message in front of a body.
-///
-/// # Errors
-/// What cut it off, or `InvalidData`.
-pub async fn read_head<T: DeserializeOwned>(body: Body) -> io::Result<(T, BodyRemainder)> {
-    let mut rest = BodyRemainder { body, buffered: Bytes::new() };
-    let length = rest.read_exact(4).await?;
-    let length = length.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes)) as usize;
-    if length > MESSAGE_BYTES_MAX {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "the message is too large"));
-    }
-    let text = rest.read_exact(length).await?;
-    Ok((serde_json::from_slice(&text)?, rest))
-}
-
-/// Reads a body that is one message and nothing else.
-///
-/// # Errors
-/// What cut it off, or `InvalidData`.
-pub async fn read_message<T: DeserializeOwned>(body: Body) -> io::Result<T> {
-    Ok(serde_json::from_slice(&body.read_all(MESSAGE_BYTES_MAX).await?)?)
-}
-
-/// A body that is one message.
-///
-/// # Errors
-/// `InvalidData` when it cannot be written.
-pub fn message_body(message: &impl Serialize) -> io::Result<Body> {
-    Ok(Body::whole(serde_json::to_vec(message)?))
-}
-
-impl BodyRemainder {
-    /// At most `most` bytes, as they come; `None` at the end.
-    ///
-    /// # Errors
-    /// What cut it off.
-    pub async fn next_chunk(&mut self, bytes_max: u64) -> io::Result<Option<Bytes>> {
-        while self.buffered.is_empty() {
-            match self.body.next().await {
-                Some(piece) => self.buffered = piece?,
-                None => return Ok(None),
-            }
-        }
-        let count = usize::try_from(bytes_max).unwrap_or(usize::MAX).min(self.buffered.len());
-        Ok(Some(self.buffered.split_to(count)))
-    }
-
-    async fn read_exact(&mut self, count: usize) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::with_capacity(count);
-        while bytes.len() < count {
-            match self.next_chunk((count - bytes.len()) as u64).await? {
-                Some(some) => bytes.extend_from_slice(&some),
-                None => return Err(io::ErrorKind::UnexpectedEof.into()),
-            }
-        }
-        Ok(bytes)
-    }
 }
 
 /// Answers the calls of stores.

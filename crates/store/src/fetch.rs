@@ -7,11 +7,9 @@ use std::time::Duration;
 
 use bucksaw_env::{File, with_timeout};
 use bucksaw_ingest::SegmentView;
-use bucksaw_ingest::lease::{
-    ACK, AckRequest, BodyRemainder, FETCH, FetchReply, FetchRequest, FetchedSegment, QueueBacklogStatus, message_body,
-    read_head, read_message,
-};
+use bucksaw_ingest::lease::{ACK, AckRequest, FETCH, FetchReply, FetchRequest, FetchedSegment, QueueBacklogStatus};
 use bucksaw_record::Id;
+use bucksaw_rpc::{BodyRemainder, message_body, read_head, read_message};
 use bucksaw_segment::queue::scan_segment;
 use tracing::{debug, warn};
 

@@ -20,9 +20,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_env::{LogRateLimiter, run_blocking, with_timeout};
-use bucksaw_ingest::lease::{QueueBacklogStatus, WAIT, WaitRequest, message_body, read_message};
+use bucksaw_ingest::lease::{QueueBacklogStatus, WAIT, WaitRequest};
 use bucksaw_ingest::{Queue, QueueBacklog, SegmentView};
 use bucksaw_record::Id;
+use bucksaw_rpc::{message_body, read_message};
 use futures_util::future::{join_all, select_all};
 use tracing::{debug, warn};
 

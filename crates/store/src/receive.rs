@@ -14,8 +14,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bucksaw_env::{Body, File};
-use bucksaw_ingest::lease::{BodyRemainder, message_body, read_head};
 use bucksaw_record::Id;
+use bucksaw_rpc::{BodyRemainder, message_body, read_head};
 use bucksaw_segment::stored::Reader;
 use serde::{Deserialize, Serialize};
 use tracing::debug;

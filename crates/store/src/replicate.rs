@@ -7,8 +7,8 @@ use std::io;
 use std::sync::Arc;
 
 use bucksaw_env::{Body, BodyWriter, Entropy, Tasks, run_blocking, with_timeout};
-use bucksaw_ingest::lease::{encode_head, read_message};
 use bucksaw_record::Id;
+use bucksaw_rpc::{encode_head, read_message};
 use futures_util::future::join_all;
 use tracing::{debug, warn};
 

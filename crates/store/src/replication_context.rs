@@ -4,8 +4,8 @@ use std::io;
 use std::sync::Arc;
 
 use bucksaw_env::{File, Net, Tasks, run_blocking, run_blocking_low_priority, with_timeout};
-use bucksaw_ingest::lease::BodyRemainder;
 use bucksaw_record::Id;
+use bucksaw_rpc::BodyRemainder;
 
 use crate::peers::{PeerTimeouts, Peers};
 use crate::segment_store::SegmentStore;

@@ -5,12 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_env::Body;
-use bucksaw_ingest::lease::{
-    ACK, AckRequest, FETCH, FetchReply, FetchRequest, LeaseServer, QueueBacklogStatus, WAIT, encode_head, message_body,
-    read_head, read_message,
-};
+use bucksaw_ingest::lease::{ACK, AckRequest, FETCH, FetchReply, FetchRequest, LeaseServer, QueueBacklogStatus, WAIT};
 use bucksaw_node::Node;
 use bucksaw_record::Id;
+use bucksaw_rpc::{encode_head, message_body, read_head, read_message};
 use bucksaw_store::repair::{HELD_IDS, Repair};
 use bucksaw_store::{PUT, SegmentReceiver};
 

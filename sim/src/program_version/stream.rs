@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bucksaw_env::{Body, BodyWriter, Tasks};
 use bucksaw_fixtures::with_unknown_fields;
-use bucksaw_ingest::lease::{BodyRemainder, encode_head, read_head};
+use bucksaw_rpc::{BodyRemainder, encode_head, read_head};
 use bytes::{Buf as _, Bytes, BytesMut};
 use serde_json::Value;
 

@@ -5,11 +5,9 @@ use std::fmt::Debug;
 use bucksaw_cluster::Version;
 use bucksaw_env::Body;
 use bucksaw_fixtures::{GoldenFiles, expect_ready, with_unknown_fields};
-use bucksaw_ingest::lease::{
-    AckRequest, FetchReply, FetchRequest, FetchedSegment, QueueBacklogStatus, WaitRequest, encode_head, message_body,
-    read_head, read_message,
-};
+use bucksaw_ingest::lease::{AckRequest, FetchReply, FetchRequest, FetchedSegment, QueueBacklogStatus, WaitRequest};
 use bucksaw_record::{Id, Millis, Producer};
+use bucksaw_rpc::{encode_head, message_body, read_head, read_message};
 use proptest::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -20,9 +20,10 @@ use std::sync::Arc;
 use bucksaw_record::{Id, Labels};
 use bytes::Bytes;
 
-use super::message::{ByteCursor, MalformedMessage, MessageKind, header};
+use super::message::MessageKind;
 use crate::match_buffer::{RecordRef, RecordRun};
 use crate::request::Order;
+use bucksaw_rpc::{ByteCursor, MalformedMessage, stream_header};
 
 const HAS_NANOS: u8 = 1;
 const HAS_FLAGS: u8 = 2;
@@ -136,7 +137,7 @@ impl RecordBatchBuilder {
             self.flags.resize(self.lengths.len(), 0);
             tables.extend_from_slice(&self.flags);
         }
-        let mut first = header(MessageKind::Batch, &[&tables, &self.text]).to_vec();
+        let mut first = stream_header(MessageKind::Batch, &[&tables, &self.text]).to_vec();
         first.extend_from_slice(&tables);
         [first.into(), self.text.into()]
     }
@@ -367,9 +368,9 @@ mod tests {
         assert!(builder.text.capacity() < text.len() + 100, "{}", builder.text.capacity());
     }
 
-    use super::super::message::MessageReader;
     use super::*;
     use crate::match_buffer::OwnedRecord;
+    use bucksaw_rpc::MessageReader;
 
     fn records() -> impl Strategy<Value = Vec<OwnedRecord>> {
         let record = (0_u64..4, 0_u64..2, 0_u32..30, 0_u32..3, 0_u8..4, 0_usize..3, any::<bool>(), "[a\n]{0,6}");
@@ -398,7 +399,7 @@ mod tests {
     fn decode(bytes: &[u8]) -> Result<RecordBatch, MalformedMessage> {
         let mut messages = MessageReader::default();
         messages.push(bytes);
-        RecordBatch::decode(&messages.next().unwrap().unwrap().1)
+        RecordBatch::decode(&messages.next_message::<MessageKind>().unwrap().unwrap().1)
     }
 
     proptest! {

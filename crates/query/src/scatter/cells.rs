@@ -10,7 +10,8 @@ use bucksaw_record::Producer;
 use bytes::Bytes;
 use roaring::RoaringBitmap;
 
-use super::message::{ByteCursor, MalformedMessage, MessageKind, message};
+use super::message::MessageKind;
+use bucksaw_rpc::{ByteCursor, MalformedMessage, stream_message};
 
 /// Bytes after which a message is sent.
 const MESSAGE_BYTES: usize = 256 << 10;
@@ -42,13 +43,13 @@ pub(crate) fn encode(cells: Vec<Cell>) -> Vec<Bytes> {
             // Writing to memory cannot fail.
             let _ = part.serialize_into(&mut content);
             if content.len() >= MESSAGE_BYTES {
-                messages.push(message(MessageKind::Cells, &content));
+                messages.push(stream_message(MessageKind::Cells, &content));
                 content.clear();
             }
         }
     }
     if !content.is_empty() {
-        messages.push(message(MessageKind::Cells, &content));
+        messages.push(stream_message(MessageKind::Cells, &content));
     }
     messages
 }
@@ -76,15 +77,15 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::message::MessageReader;
     use super::*;
+    use bucksaw_rpc::MessageReader;
 
     fn there_and_back(cells: &[Cell]) -> (BTreeMap<(usize, Producer), RoaringBitmap>, usize) {
         let mut messages = MessageReader::default();
         let sent = encode(cells.to_vec());
         sent.iter().for_each(|message| messages.push(message));
         let mut back: BTreeMap<(usize, Producer), RoaringBitmap> = BTreeMap::new();
-        while let Some((_, content)) = messages.next().unwrap() {
+        while let Some((_, content)) = messages.next_message::<MessageKind>().unwrap() {
             for (key, numbers) in decode(&content, 10).unwrap() {
                 *back.entry(key).or_default() |= numbers;
             }
@@ -111,7 +112,7 @@ mod tests {
         let content = |cell| {
             let mut messages = MessageReader::default();
             messages.push(&encode(vec![((cell, Producer::new(1)), RoaringBitmap::from_iter([1]))])[0]);
-            messages.next().unwrap().unwrap().1
+            messages.next_message::<MessageKind>().unwrap().unwrap().1
         };
         assert_eq!(decode(&content(9), 10).map(|cells| cells.len()), Ok(1));
         assert!(decode(&content(10), 10).is_err());

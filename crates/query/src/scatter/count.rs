@@ -9,7 +9,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::coverage::Coverage;
-use super::message::MalformedMessage;
 use super::reply::{NodeReply, ReplyMessage, invalid_reply};
 use super::request::{ReplyStatus, ScatterRequest};
 use super::server::COUNT;
@@ -17,6 +16,7 @@ use super::{Scatter, cells};
 use crate::count::{BucketGrid, Bucketing, CountTotal, Histogram};
 use crate::request::{Request, RequestError};
 use crate::stats::{MissingReason, QueryStats};
+use bucksaw_rpc::MalformedMessage;
 
 /// How often who waits for a histogram is shown how far it has come.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);

@@ -9,13 +9,14 @@ use roaring::RoaringBitmap;
 
 use super::batch::{RecordBatch, RecordBatchBuilder};
 use super::cells;
-use super::message::{MessageKind, MessageReader, message};
+use super::message::MessageKind;
 use super::request::{ReplyStatus, ScatterRequest};
 use crate::BatchSlice;
 use crate::count::Bucketing;
 use crate::match_buffer::{OwnedRecord, RecordRef};
 use crate::request::{Order, Request};
 use crate::stats::QueryStats;
+use bucksaw_rpc::{MessageReader, stream_message};
 
 fn golden_files() -> GoldenFiles {
     GoldenFiles::new(env!("CARGO_MANIFEST_DIR"), Version::OWN)
@@ -85,7 +86,7 @@ fn counted() -> Vec<cells::Cell> {
 fn messages(bytes: &[u8]) -> Vec<(MessageKind, Bytes)> {
     let mut messages = MessageReader::default();
     messages.push(bytes);
-    let found = std::iter::from_fn(|| messages.next().unwrap()).collect();
+    let found = std::iter::from_fn(|| messages.next_message().unwrap()).collect();
     assert!(messages.is_empty());
     found
 }
@@ -114,7 +115,7 @@ fn requests_match_golden() {
 #[test]
 fn statuses_match_golden() {
     for (name, kind) in [("head", MessageKind::Head), ("progress", MessageKind::Progress), ("end", MessageKind::End)] {
-        golden_files().check(name, &message(kind, &sample_status().encode()));
+        golden_files().check(name, &stream_message(kind, &sample_status().encode()));
         for kept in golden_files().read_all(name) {
             let found = messages(&kept);
             assert_eq!(found[0].0, kind);
@@ -162,12 +163,12 @@ proptest! {
         prop_assert_eq!(ScatterRequest::decode(&with_unknown_fields(&sample_request().encode(), seed).unwrap()).unwrap(), sample_request());
         let grown = with_unknown_fields(&sample_status().encode(), seed).unwrap();
         let mut all = vec![
-            message(MessageKind::Head, &grown).to_vec(),
+            stream_message(MessageKind::Head, &grown).to_vec(),
             batch(Order::Ascending),
-            message(MessageKind::End, &grown).to_vec(),
+            stream_message(MessageKind::End, &grown).to_vec(),
         ];
         for (at, kind, content) in added {
-            let mut unknown = message(MessageKind::End, &content).to_vec();
+            let mut unknown = stream_message(MessageKind::End, &content).to_vec();
             unknown[0] = kind;
             let sum = crc32c::crc32c_append(crc32c::crc32c(&unknown[..5]), &content);
             unknown[5..9].copy_from_slice(&sum.to_le_bytes());

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use bucksaw_record::Id;
 
 use super::batch::{BatchSlice, RecordBatch};
-use super::message::MalformedMessage;
 use crate::request::{Order, Request};
+use bucksaw_rpc::MalformedMessage;
 
 /// Records that fewer stores gave than should hold them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -209,9 +209,9 @@ impl Scatter {
 /// Reads bytes as each of the forms in which other nodes' bytes come in: for a fuzzer.
 #[doc(hidden)]
 pub fn decode_all_formats(bytes: &[u8]) {
-    let mut messages = message::MessageReader::default();
+    let mut messages = bucksaw_rpc::MessageReader::default();
     messages.push(bytes);
-    while let Ok(Some(_)) = messages.next() {}
+    while let Ok(Some(_)) = messages.next_message::<message::MessageKind>() {}
     let _ = ScatterRequest::decode(bytes).map(|question| question.request());
     let _ = request::ReplyStatus::decode(bytes);
     let _ = cells::decode(bytes, 1_000);

@@ -9,9 +9,10 @@ use std::time::Duration;
 use bucksaw_env::{Body, BoxFuture, Clock, Tasks, with_timeout};
 use bytes::Bytes;
 
-use super::message::{MalformedMessage, MessageKind, MessageReader};
+use super::message::MessageKind;
 use super::request::ReplyStatus;
 use crate::stats::MissingReason;
+use bucksaw_rpc::{MalformedMessage, MessageReader};
 
 /// How long nodes are waited for.
 #[derive(Clone, Copy, Debug)]
@@ -120,7 +121,7 @@ async fn read_next(mut reader: ReplyReader) -> ReadOutcome {
 impl ReplyReader {
     async fn read(&mut self) -> Result<ReplyMessage, MissingReason> {
         loop {
-            if let Some((kind, content)) = self.messages.next().map_err(invalid_reply)? {
+            if let Some((kind, content)) = self.messages.next_message().map_err(invalid_reply)? {
                 let told = |content: &Bytes| ReplyStatus::decode(content).map_err(invalid_reply);
                 return Ok(match kind {
                     MessageKind::Head => ReplyMessage::Head(told(&content)?),

@@ -7,10 +7,10 @@ use std::time::Duration;
 use bucksaw_record::{Expr, Id, Labels};
 use serde::{Deserialize, Serialize};
 
-use super::message::MalformedMessage;
 use crate::count::Bucketing;
 use crate::request::{Order, Request};
 use crate::stats::{QueryStats, TrashStats};
+use bucksaw_rpc::{DecodeError, MalformedMessage, decode_versioned};
 
 /// The version of questions and answers. A node answers questions of its own version and of the one before.
 pub(crate) const VERSION: u32 = 1;
@@ -63,13 +63,6 @@ pub(crate) struct ScatterRequest {
     by_level: bool,
 }
 
-/// What is in a question of every version.
-#[derive(Deserialize)]
-struct RequestVersion {
-    #[serde(default)]
-    version: u32,
-}
-
 /// Why a question cannot be answered by this node.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DecodeRequestError {
@@ -110,12 +103,10 @@ impl ScatterRequest {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeRequestError> {
-        let senseless = |error: serde_json::Error| DecodeRequestError::Invalid(error.to_string());
-        let RequestVersion { version } = serde_json::from_slice(bytes).map_err(senseless)?;
-        if !(VERSION_MIN..=VERSION).contains(&version) {
-            return Err(DecodeRequestError::Version(version));
-        }
-        serde_json::from_slice(bytes).map_err(senseless)
+        decode_versioned(bytes, "version", &(VERSION_MIN..=VERSION)).map_err(|error| match error {
+            DecodeError::Version(version) => DecodeRequestError::Version(version.unwrap_or_default()),
+            DecodeError::Invalid(error) => DecodeRequestError::Invalid(error.to_string()),
+        })
     }
 
     pub(crate) fn request(&self) -> Result<Request, DecodeRequestError> {

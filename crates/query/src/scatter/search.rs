@@ -9,8 +9,9 @@ use super::coverage::Coverage;
 use super::merge::BatchMerge;
 use super::reply::{NodeReply, ReplyMessage, invalid_reply};
 use super::request::ReplyStatus;
-use super::{RepairHints, Scatter, message::MalformedMessage};
+use super::{RepairHints, Scatter};
 use crate::stats::{MissingReason, QueryStats};
+use bucksaw_rpc::MalformedMessage;
 
 /// Records that are handed out at a time, about.
 const BATCH_RECORDS: usize = 2_048;

@@ -17,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::batch::RecordBatchBuilder;
 use super::cells;
-use super::message::{MessageKind, message};
+use super::message::MessageKind;
 use super::peers::{QueryPeer, QueryPeers};
 use super::request::{DecodeRequestError, REQUEST_BYTES_MAX, ReplyStatus, ScatterRequest};
 use crate::count::CountStream;
@@ -26,6 +26,7 @@ use crate::request::{Cancel, Order, Request, RequestError};
 use crate::search::Search;
 use crate::stats::QueryStats;
 use crate::tail::{Tail, TailBatch};
+use bucksaw_rpc::stream_message;
 
 /// The name of the call for records.
 pub(crate) const SEARCH: &str = "query/search";
@@ -232,7 +233,7 @@ impl ReplyWriter {
     }
 
     async fn send_status(&self, kind: MessageKind, told: &ReplyStatus) -> SendResult {
-        self.send(message(kind, &told.encode())).await
+        self.send(stream_message(kind, &told.encode())).await
     }
 
     fn abort(&self) -> ReplyAborted {
@@ -301,7 +302,7 @@ impl ReplyWriter {
                 return Ok(search);
             }
             // What is damaged is told of before what was found beside it.
-            let stands = message(MessageKind::Progress, &ReplyStatus::from_stats(search.stats()).encode());
+            let stands = stream_message(MessageKind::Progress, &ReplyStatus::from_stats(search.stats()).encode());
             for piece in [stands].into_iter().chain(builder.finish()) {
                 search = self.send_or_release(piece, search).await?;
             }

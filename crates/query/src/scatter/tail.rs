@@ -17,13 +17,13 @@ use bucksaw_record::Id;
 
 use super::Scatter;
 use super::batch::{BatchSlice, RecordBatch};
-use super::message::MalformedMessage;
 use super::peers::QueryPeer;
 use super::reply::{NodeReply, ReplyMessage, invalid_reply};
 use super::request::ScatterRequest;
 use super::server::TAIL;
 use crate::request::Request;
 use crate::stats::MissingReason;
+use bucksaw_rpc::MalformedMessage;
 
 /// A follower remembers an id for each 2 KiB of the memory of queries, between these: 1 to 4 MB of ids. With fewer, records
 /// that two nodes accepted would be shown twice under little load.

@@ -12,7 +12,7 @@ use bucksaw_scan::Plan;
 use proptest::prelude::*;
 use tokio::sync::watch;
 
-use super::message::{MessageKind, message};
+use super::message::MessageKind;
 use super::*;
 use crate::count::{Bucketing, Histogram};
 use crate::engine::Config;
@@ -21,6 +21,7 @@ use crate::pool::ScanPool;
 use crate::request::{Cancel, Order};
 use crate::stats::MissingReason;
 use crate::tests::TestEngine;
+use bucksaw_rpc::stream_message;
 
 /// Tasks under tokio's paused clock, in one thread.
 #[derive(Debug)]
@@ -134,7 +135,9 @@ impl QueryPeers for TestPeers {
                 Some(PeerFault::Refuses) => return Err(io::Error::other("no")),
                 Some(PeerFault::OtherVersion) => return Err(io::ErrorKind::Unsupported.into()),
                 Some(PeerFault::Hangs) => std::future::pending().await,
-                Some(PeerFault::SendsInvalidReply) => return Ok(Body::whole(message(MessageKind::Batch, b"what?"))),
+                Some(PeerFault::SendsInvalidReply) => {
+                    return Ok(Body::whole(stream_message(MessageKind::Batch, b"what?")));
+                }
                 _ => {}
             }
             let inner = serving.serve(&name, body).await?;
@@ -615,7 +618,7 @@ async fn followers_see_what_any_node_accepts_once() {
     drop(tail);
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(cluster.open_replies(), 0);
-    let head = message(MessageKind::Head, &request::ReplyStatus::default().encode()).len();
+    let head = stream_message(MessageKind::Head, &request::ReplyStatus::default().encode()).len();
     cluster.set_fault(1, Some(PeerFault::Dies(head + 10)));
     let mut tail = cluster.scatters[0].tail(&Expr::All).unwrap();
     assert_eq!(drain_tail(&mut tail).await, (vec![], vec![]));

@@ -13,8 +13,8 @@ use std::io;
 use std::sync::Arc;
 
 use bucksaw_env::{Body, with_timeout};
-use bucksaw_ingest::lease::{BodyRemainder, encode_head, read_head};
 use bucksaw_record::Millis;
+use bucksaw_rpc::{BodyRemainder, encode_head, read_head};
 use serde::{Deserialize, Serialize};
 
 use super::id_set::{IDS_BYTES_MAX, IdSet};

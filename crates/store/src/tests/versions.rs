@@ -2,7 +2,7 @@
 
 use bucksaw_cluster::Version;
 use bucksaw_fixtures::{GoldenFiles, with_unknown_fields};
-use bucksaw_ingest::lease::encode_head;
+use bucksaw_rpc::encode_head;
 use proptest::prelude::*;
 
 use super::*;

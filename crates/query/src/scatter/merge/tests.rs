@@ -5,9 +5,9 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::super::batch::RecordBatchBuilder;
-use super::super::message::MessageReader;
 use super::*;
 use crate::match_buffer::RecordRef;
+use bucksaw_rpc::MessageReader;
 
 fn id(number: u64) -> Id {
     Id::new(Millis(number / 5), Producer::new(1), number as u32)
@@ -23,7 +23,7 @@ fn batch(order: Order, records: &[(u64, bool)]) -> RecordBatch {
     }
     let mut messages = MessageReader::default();
     builder.finish().iter().for_each(|piece: &Bytes| messages.push(piece));
-    RecordBatch::decode(&messages.next().unwrap().unwrap().1).unwrap()
+    RecordBatch::decode(&messages.next_message::<crate::scatter::message::MessageKind>().unwrap().unwrap().1).unwrap()
 }
 
 fn request(order: Order, limit: Option<u64>) -> Request {
