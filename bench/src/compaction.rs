@@ -1,8 +1,8 @@
-//! `compaction`: what it costs when records come in small pieces, which the store has to merge.
+//! `compaction`: the cost of merging many small segments.
 //!
-//! Every body is a client's, comes over a connection of its own, and waits for the store (`bulk`), which therefore takes
-//! small bites: many small segments, as a node has after a long time with little to do, in as short a time as it can
-//! make them. When the lines are late as well, each client by as much as it likes, these segments overlap.
+//! Each body belongs to one client, uses its own connection and waits for the store (`bulk`), so the store fetches
+//! little at a time and writes many small segments, as a mostly idle node does over hours. If the lines are also late,
+//! by a different time per client, these segments overlap.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -20,15 +20,15 @@ use crate::node::BenchNode;
 use crate::results::{BenchRun, Figure, figure};
 use crate::{machine, process};
 
-/// Bodies on their way at the same time.
+/// Concurrent bodies.
 const SENDERS: usize = 4;
 
 const CPU: &str = "cpu_when_settled";
 
-/// What it costs to merge what came in small pieces
+/// Measure the cost of merging many small segments
 #[derive(Debug, Args)]
 pub(crate) struct CompactionArgs {
-    /// How often each is measured
+    /// Rounds
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 
@@ -36,38 +36,38 @@ pub(crate) struct CompactionArgs {
     #[arg(long, value_name = "SIZE", default_value = "250KB")]
     body: Size,
 
-    /// Clients, each with a label of its own
+    /// Clients, each with its own label
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     clients: u64,
 
-    /// How late the latest client's lines are, in seconds; the others' are less
+    /// Maximum seconds by which the lines of a client are late
     #[arg(long, value_name = "S", default_value_t = 600)]
     late: u64,
 }
 
-pub(crate) fn run(args: &CompactionArgs, setting: &BenchContext) -> anyhow::Result<()> {
-    let corpus = setting.corpus()?;
-    let mut results = setting.results("compaction")?.with_corpus(&corpus);
+pub(crate) fn run(args: &CompactionArgs, context: &BenchContext) -> anyhow::Result<()> {
+    let corpus = context.corpus()?;
+    let mut results = context.results("compaction")?.with_corpus(&corpus);
     for round in 1..=args.rounds as usize {
         for (subject, is_late) in [("in-time", false), ("late", true)] {
             let load = machine::load();
-            let figures = measure(args, setting, &corpus, is_late)?;
+            let figures = measure(args, context, &corpus, is_late)?;
             let run = BenchRun { subject: subject.into(), round, load, figures };
             let cpu = run.value(CPU).unwrap_or(f64::NAN);
-            eprintln!("round {round} of {}: {subject} {cpu:.1} s of CPU a GB (load {load:.1})", args.rounds);
+            eprintln!("round {round} of {}: {subject} {cpu:.1} s of CPU per GB (load {load:.1})", args.rounds);
             results.runs.push(run);
         }
     }
-    setting.report(&results)
+    context.report(&results)
 }
 
 fn measure(
     args: &CompactionArgs,
-    setting: &BenchContext,
+    context: &BenchContext,
     corpus: &Corpus,
     is_late: bool,
 ) -> anyhow::Result<Vec<Figure>> {
-    let node = setting.node("node", &[])?;
+    let node = context.node("node", &[])?;
     let started = Instant::now();
     let fed = send(args, corpus, &node, is_late)?;
     let accepted = started.elapsed().as_secs_f64();
@@ -82,7 +82,7 @@ fn measure(
     let disk = process::disk_bytes(node.dir())?;
     let dir = node.dir().to_owned();
     node.stop()?;
-    setting.clear(&dir)?;
+    context.clear(&dir)?;
 
     let raw = fed.bytes as f64;
     Ok(vec![
@@ -96,8 +96,8 @@ fn measure(
         figure("written_per_raw_byte", "ratio", written / raw),
         figure("merged_per_raw_byte", "ratio", merged / raw),
         figure("merges", "merges", merges),
-        figure("segments_at_the_end", "files", segments),
-        figure("records_missing_or_doubled", "records", 0.0),
+        figure("segments_end", "files", segments),
+        figure("records_missing_or_duplicated", "records", 0.0),
     ])
 }
 
@@ -119,7 +119,7 @@ fn send(args: &CompactionArgs, corpus: &Corpus, node: &BenchNode, is_late: bool)
     })
 }
 
-/// Each line in an object that states its time: one a millisecond, the last at `until`.
+/// Converts each line to a JSON object with an event time, one per millisecond, the last at `until`.
 fn with_times(lines: &[u8], until: Timestamp) -> anyhow::Result<Vec<u8>> {
     let lines = lines.strip_suffix(b"\n").unwrap_or(lines);
     let first = until.as_millisecond() - i64::try_from(memchr::memchr_iter(b'\n', lines).count())?;
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_state_their_times() {
+    fn late_lines_have_event_times() {
         let check = |lines: &[u8], want: &str| {
             let until = Timestamp::from_millisecond(1_000).unwrap();
             assert_eq!(String::from_utf8(with_times(lines, until).unwrap()).unwrap(), want);

@@ -1,4 +1,4 @@
-//! What all measurements share: the program, a place for files, where results go.
+//! The program, the directory, the input and the results of all measurements.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -12,31 +12,31 @@ use crate::node::BenchNode;
 use crate::results::BenchResults;
 use crate::{machine, program};
 
-/// Options of every measurement.
+/// Options of all measurements.
 #[derive(Debug, Args)]
 pub(crate) struct BenchOptions {
-    /// The program; left out, it is `bucksaw` beside this one
+    /// The program; `bucksaw` beside this program if omitted
     #[arg(long, global = true, value_name = "FILE")]
     bucksaw: Option<PathBuf>,
 
-    /// Where files are made; what is made there is removed at the end
+    /// Directory for temporary files, which are removed at the end
     #[arg(long, global = true, value_name = "DIR")]
     dir: Option<PathBuf>,
 
-    /// A file of lines to send, or a directory whose files are joined and repeated; left out, lines are generated
+    /// A file of lines, or a directory whose files are joined and repeated; generated lines if omitted
     #[arg(long, global = true, value_name = "PATH", env = "BUCKSAW_CORPUS", default_value = "")]
     corpus: String,
 
-    /// How much is generated, or a directory repeated up to; K, M and G are powers of 1000
+    /// Bytes to generate or to repeat a directory to; K, M and G are powers of 1000
     #[arg(long, global = true, value_name = "SIZE", default_value = "1GB")]
     bytes: Size,
 
-    /// Where the results are written as CSV
+    /// Directory for the CSV results
     #[arg(long, global = true, value_name = "DIR", default_value = "bench/results")]
     results: PathBuf,
 }
 
-/// The options, checked, and a directory of our own.
+/// The validated options, with a temporary directory.
 #[derive(Debug)]
 pub(crate) struct BenchContext {
     options: BenchOptions,
@@ -49,7 +49,7 @@ impl BenchContext {
     pub(crate) fn new(options: BenchOptions) -> anyhow::Result<Self> {
         let bucksaw = match &options.bucksaw {
             Some(path) => path.clone(),
-            None => std::env::current_exe().context("cannot tell where this program is")?.with_file_name("bucksaw"),
+            None => std::env::current_exe().context("the path of this program is unknown")?.with_file_name("bucksaw"),
         };
         let missing =
             || format!("{} is not there: build it with `make build`, or name it with --bucksaw", bucksaw.display());
@@ -58,26 +58,26 @@ impl BenchContext {
             Some(dir) => tempfile::Builder::new().prefix("bucksaw-bench-").tempdir_in(dir),
             None => tempfile::Builder::new().prefix("bucksaw-bench-").tempdir(),
         };
-        let dir = dir.context("cannot make a directory for files: choose a place with --dir")?;
+        let dir = dir.context("cannot create a temporary directory; choose another place with --dir")?;
         Ok(Self { options, bucksaw, dir })
     }
 
-    /// A path in the directory of our own.
+    /// A path in the temporary directory.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    /// The lines to send: as many as were asked for.
+    /// The lines to send, of the size in the options.
     pub(crate) fn corpus(&self) -> anyhow::Result<Corpus> {
         self.corpus_up_to(u64::MAX)
     }
 
-    /// The lines to send, when so many bytes are enough.
+    /// The lines to send, at most `bytes`.
     pub(crate) fn corpus_up_to(&self, bytes: u64) -> anyhow::Result<Corpus> {
         Corpus::prepare(&self.options.corpus, self.options.bytes.0.min(bytes), &self.path("corpus.log"))
     }
 
-    /// The files as they are; where there are none, the lines to send.
+    /// The given files, or the lines to send if there are none.
     pub(crate) fn corpora(&self, files: &[PathBuf]) -> anyhow::Result<Vec<Corpus>> {
         if files.is_empty() {
             return Ok(vec![self.corpus()?]);
@@ -85,21 +85,21 @@ impl BenchContext {
         files.iter().map(|file| Corpus::of_file(file)).collect()
     }
 
-    /// Starts a node on a directory of that name; a name may be used again.
+    /// Starts a node with a data directory of this name, which may exist.
     pub(crate) fn node(&self, name: &str, more: &[&str]) -> anyhow::Result<BenchNode> {
         BenchNode::start(&self.bucksaw, &self.path(name), more)
     }
 
-    /// Results of this program. Says so when they cannot be put down to a commit.
+    /// Empty results of this program. Warns if its commit is unknown.
     pub(crate) fn results(&self, measured: &'static str) -> anyhow::Result<BenchResults> {
         let (commit, written) = (program::commit(&self.bucksaw), machine::written(&self.bucksaw)?);
         if !commit.bytes().all(|letter| letter.is_ascii_hexdigit()) {
-            eprintln!("the program's commit is `{commit}`: see README.md before you quote it");
+            eprintln!("the program's commit is `{commit}`: see README.md");
         }
         Ok(BenchResults::new(measured).with_program(commit, machine::show(written)))
     }
 
-    /// Prints the results, and writes them.
+    /// Prints and writes the results.
     pub(crate) fn report(&self, results: &BenchResults) -> anyhow::Result<()> {
         results.print();
         let file = results.write(&self.options.results)?;
@@ -115,13 +115,13 @@ impl BenchContext {
         Ok(())
     }
 
-    /// Removes a node's directory, so that the next one begins with nothing.
+    /// Removes the data directory of a node.
     pub(crate) fn clear(&self, path: &Path) -> anyhow::Result<()> {
         std::fs::remove_dir_all(path).with_context(|| format!("cannot remove {}", path.display()))
     }
 }
 
-/// A number of bytes; K, M and G are powers of ten, as in the figures that are printed.
+/// A number of bytes; K, M and G are powers of ten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Size(pub(crate) u64);
 

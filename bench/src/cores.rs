@@ -1,16 +1,16 @@
-//! Which cores this thread, and every process that it starts from then on, may run on.
+//! Restricts this thread, and processes that it starts, to one core.
 
 use anyhow::{Context as _, ensure};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// This thread and what it starts run on one core while this is held.
+/// Restricts this thread and processes that it starts to one core until it is dropped.
 #[derive(Debug)]
 pub(crate) struct OneCore {
     all: CpuSet,
 }
 
 impl OneCore {
-    /// Takes the last of the cores that may be used: the first has more of the kernel's own work to do.
+    /// Uses the last allowed core: the kernel runs more of its own work on the first.
     pub(crate) fn take() -> anyhow::Result<Self> {
         let all = sched_getaffinity(None).context("the kernel does not say which cores there are")?;
         let last = (0..CpuSet::MAX_CPU).rev().find(|core| all.is_set(*core));
@@ -25,7 +25,7 @@ impl OneCore {
 
 impl Drop for OneCore {
     fn drop(&mut self) {
-        // They could be used before; where they no longer can, one core is what is left.
+        // Fails only if the allowed cores changed; then the restriction stays.
         let _ = sched_setaffinity(None, &self.all);
     }
 }
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_core_is_taken_and_given_back() {
+    fn one_core_is_used_until_drop() {
         let before = sched_getaffinity(None).unwrap();
         let one = OneCore::take().unwrap();
         assert_eq!(sched_getaffinity(None).unwrap().count(), 1);

@@ -1,7 +1,6 @@
-//! `encode`: what it costs to pack blocks, quickly and for good, as the store does, beside zstd.
+//! `encode`: the CPU cost of encoding blocks, with LZ4 and as columns, compared with zstd.
 //!
-//! One thread, in this process, and nothing else: no queue, no files, no checksums. What a node takes for all of that is
-//! in `search` and `compaction`.
+//! Runs on one thread in this process, without queue, files or checksums; `search` and `compaction` measure those.
 
 use std::path::PathBuf;
 
@@ -16,26 +15,26 @@ use crate::hostile::TEXTS;
 use crate::results::{BenchRun, Figure, figure};
 use crate::{machine, process};
 
-/// zstd packs pieces of this size alone, as in `search`, at this level.
+/// zstd compresses pieces of this size at this level, as in `search`.
 const ZSTD_BYTES: usize = 4 << 20;
 const ZSTD_LEVEL: i32 = 3;
 
-/// How fast blocks are packed, beside zstd
+/// Measure the speed of block encoding, compared with zstd
 #[derive(Debug, Args)]
 pub(crate) struct EncodeArgs {
-    /// Files of lines; left out, lines are generated
+    /// Files of lines; generated lines if omitted
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// How often each is packed
+    /// Rounds
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 
-    /// How much of a file, from its beginning, is packed
+    /// Bytes of a file to encode, from its beginning
     #[arg(long, value_name = "SIZE", default_value = "256MB")]
     sample: crate::context::Size,
 
-    /// Texts that are hard to pack, generated, in place of files
+    /// Encode generated texts that are hard to compress instead of files
     #[arg(long, conflicts_with = "files")]
     hostile: bool,
 }
@@ -43,8 +42,8 @@ pub(crate) struct EncodeArgs {
 /// Bytes of a generated text: two blocks.
 const HOSTILE_BYTES: usize = 32 << 20;
 
-pub(crate) fn run(args: &EncodeArgs, setting: &BenchContext) -> anyhow::Result<()> {
-    let mut results = setting.results("encode")?;
+pub(crate) fn run(args: &EncodeArgs, context: &BenchContext) -> anyhow::Result<()> {
+    let mut results = context.results("encode")?;
     let mut measure_rounds = |subject: &str, text: &[u8]| -> anyhow::Result<()> {
         for round in 1..=args.rounds as usize {
             let load = machine::load();
@@ -58,11 +57,11 @@ pub(crate) fn run(args: &EncodeArgs, setting: &BenchContext) -> anyhow::Result<(
             measure_rounds(name, &make(HOSTILE_BYTES))?;
         }
     } else {
-        for corpus in setting.corpora(&args.files)? {
+        for corpus in context.corpora(&args.files)? {
             measure_rounds(&corpus.name(), &corpus.sample(args.sample.0)?)?;
         }
     }
-    setting.report_in_rows(&results)
+    context.report_in_rows(&results)
 }
 
 fn measure(text: &[u8]) -> anyhow::Result<Vec<Figure>> {
@@ -74,18 +73,18 @@ fn measure(text: &[u8]) -> anyhow::Result<Vec<Figure>> {
     let mb = text.len() as f64 / 1e6;
     Ok(vec![
         figure("text", "MB", mb),
-        figure("quickly", "MB per CPU second", mb / quick.seconds),
-        figure("for_good", "MB per CPU second", mb / good.seconds),
+        figure("lz4", "MB per CPU second", mb / quick.seconds),
+        figure("columns", "MB per CPU second", mb / good.seconds),
         figure("zstd", "MB per CPU second", mb / zstd.seconds),
-        figure("quickly_against_zstd", "times", zstd.seconds / quick.seconds),
-        figure("for_good_against_zstd", "times", zstd.seconds / good.seconds),
-        figure("quickly_packed", "bytes", quick.bytes as f64),
-        figure("for_good_packed", "bytes", good.bytes as f64),
+        figure("lz4_against_zstd", "times", zstd.seconds / quick.seconds),
+        figure("columns_against_zstd", "times", zstd.seconds / good.seconds),
+        figure("lz4_packed", "bytes", quick.bytes as f64),
+        figure("columns_packed", "bytes", good.bytes as f64),
         figure("zstd_packed", "bytes", zstd.bytes as f64),
     ])
 }
 
-/// Packs a block as the store does with this codec, its filter with it, and tells how many bytes that makes.
+/// Encodes a block with this codec and its skip filter as the store does, and returns the number of bytes.
 fn columns(codec: Codec) -> impl FnMut(&[u8]) -> anyhow::Result<usize> {
     let mut encoder = Encoder::new();
     move |block| {
@@ -99,7 +98,7 @@ fn columns(codec: Codec) -> impl FnMut(&[u8]) -> anyhow::Result<usize> {
     }
 }
 
-/// What all blocks took.
+/// Totals of all blocks.
 struct EncodeResult {
     seconds: f64,
     bytes: usize,
@@ -110,20 +109,20 @@ fn timed(
     block_bytes: usize,
     mut pack: impl FnMut(&[u8]) -> anyhow::Result<usize>,
 ) -> anyhow::Result<EncodeResult> {
-    // Once for nothing, so that whoever comes first does not pay for the memory.
+    // A first run without measurement allocates the memory.
     if let Some(block) = blocks(text, block_bytes).next() {
         pack(block)?;
     }
     let before = process::thread_cpu_seconds()?;
     let mut bytes = 0;
     for block in blocks(text, block_bytes) {
-        bytes += pack(block).context("a block cannot be packed")?;
+        bytes += pack(block).context("a block cannot be encoded")?;
     }
     Ok(EncodeResult { seconds: process::thread_cpu_seconds()? - before, bytes })
 }
 
-/// The text in pieces of whole lines, each at least so many bytes while there are as many: the store closes a block with
-/// the line that fills it.
+/// Splits the text at line ends into pieces of at least `size` bytes, as the store closes a block after the line that
+/// fills it.
 fn blocks(text: &[u8], bytes: usize) -> impl Iterator<Item = &[u8]> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -139,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_whole_lines_and_cover_all() {
+    fn blocks_contain_complete_lines_and_cover_the_text() {
         let text: Vec<u8> = (0..4_000).flat_map(|n| format!("{}\n", "x".repeat(n % 97)).into_bytes()).collect();
         let cut: Vec<&[u8]> = blocks(&text, 10_000).collect();
         assert_eq!(cut.concat(), text);
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_store_packs_smaller_than_zstd() {
+    fn columns_are_smaller_than_zstd() {
         let text: Vec<u8> =
             (0..40_000).flat_map(|n| format!("GET /a/{} 200 {}\n", n % 31, n * 7).into_bytes()).collect();
         let figures = measure(&text).unwrap();

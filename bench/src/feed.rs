@@ -1,4 +1,4 @@
-//! Sends lines over TCP: as fast as they are taken, or at a rate.
+//! Sends lines over TCP, at full speed or at a rate.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -11,10 +11,10 @@ use bucksaw_generate::LineSchedule;
 
 use crate::corpus::Corpus;
 
-/// Bytes that are written at one go.
+/// Bytes of a write.
 const WRITE: usize = 256 << 10;
 
-/// How often is looked how much is due.
+/// The interval of writes at a rate.
 const TICK: Duration = Duration::from_millis(5);
 
 /// Sends a whole file and closes the connection.
@@ -25,7 +25,7 @@ pub(crate) fn file(address: &str, corpus: &Corpus) -> anyhow::Result<()> {
     loop {
         let read = file.read(&mut piece)?;
         let Some(piece) = piece.get(..read).filter(|piece| !piece.is_empty()) else { break };
-        stream.write_all(piece).context("the other side broke the connection off")?;
+        stream.write_all(piece).context("the connection was closed")?;
     }
     Ok(stream.shutdown(Shutdown::Write)?)
 }
@@ -36,11 +36,11 @@ pub(crate) struct FeedTotals {
     pub(crate) bytes: u64,
     pub(crate) lines: u64,
     pub(crate) seconds: f64,
-    /// How far the sending was behind its rate at worst, in seconds: the other side did not take more.
+    /// Maximum delay of the sender in seconds, because the node did not read.
     pub(crate) behind: f64,
 }
 
-/// Sends whole lines of the sample, over and over, at so many bytes a second until told to stop.
+/// Sends the lines of the sample repeatedly at a rate in bytes per second until it is stopped.
 pub(crate) fn paced(
     address: &str,
     sample: &[u8],
@@ -57,7 +57,7 @@ pub(crate) fn paced(
         while due > 0 {
             let rest = sample.get(at..).filter(|rest| !rest.is_empty()).unwrap_or(sample);
             let lines = first_lines(rest, usize::try_from(due)?.min(WRITE));
-            stream.write_all(lines).context("the node broke the connection off")?;
+            stream.write_all(lines).context("the node closed the connection")?;
             at = sample.len() - rest.len() + lines.len();
             due -= i64::try_from(lines.len())?;
             fed.bytes += lines.len() as u64;
@@ -70,7 +70,7 @@ pub(crate) fn paced(
     Ok(fed)
 }
 
-/// Whole lines, at least so many bytes of them while there are as many.
+/// Complete lines of at least `bytes` bytes, if the text has as many.
 fn first_lines(text: &[u8], bytes: usize) -> &[u8] {
     let rest = text.get(bytes.saturating_sub(1)..).unwrap_or_default();
     let end = memchr::memchr(b'\n', rest).map_or(text.len(), |at| bytes.saturating_sub(1) + at + 1);
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_whole() {
+    fn batches_contain_complete_lines() {
         assert_eq!(first_lines(b"ab\ncd\nef\n", 1), b"ab\n");
         assert_eq!(first_lines(b"ab\ncd\nef\n", 3), b"ab\n");
         assert_eq!(first_lines(b"ab\ncd\nef\n", 4), b"ab\ncd\n");
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_held() {
+    fn the_rate_is_kept() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let reader = thread::spawn(move || {

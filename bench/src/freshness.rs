@@ -1,8 +1,8 @@
-//! `freshness`: how long after it was sent a line can be found, while many others come in.
+//! `freshness`: the time from sending a line to its visibility under load.
 //!
-//! The time runs from before the line is written to the socket, so that it has the way to the node in it; it ends when
-//! the follower has the line, or when an answer that found it is there: of a count, which has to look through everything
-//! in its span each time, or of a search for the newest line that has the marker, which may stop at the first.
+//! The time starts before the line is written to the socket. It ends when a tail client has the line, or when an
+//! answer that contains it has arrived: a count, which searches its whole time range, or a search for the newest line
+//! with the marker, which stops at the first.
 
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -23,48 +23,48 @@ use crate::spread::percentile_ms;
 use crate::trace::VisibilityTrace;
 use crate::wait;
 
-/// How long a line may take to be found before it is given up.
+/// The maximum time until a line is visible.
 const VISIBLE_MAX: Duration = Duration::from_secs(30);
 
-/// How long from one question to the next.
+/// The pause between queries.
 const POLL: Duration = Duration::from_millis(1);
 
-/// How much of the corpus is held in memory to be sent over and over.
+/// Bytes of the corpus that are sent repeatedly.
 const SAMPLE: u64 = 64_000_000;
 
-/// How long lines come in before the first probe.
+/// The time of load before the first probe.
 const WARM_UP: Duration = Duration::from_secs(5);
 
-/// How long after it was sent a line can be found
+/// Measure the time from sending a line to its visibility, under load
 #[derive(Debug, Args)]
 pub(crate) struct FreshnessArgs {
-    /// Bytes a second of other lines that come in meanwhile, over TCP
+    /// Bytes per second of other lines, over TCP
     #[arg(long, value_name = "SIZE", default_value = "20MB")]
     rate: Size,
 
-    /// How many lines are looked for by each question
+    /// Lines to find with each query
     #[arg(long, value_name = "N", default_value_t = 400, value_parser = clap::value_parser!(u32).range(1..))]
     probes: u32,
 
-    /// Milliseconds from one to the next
+    /// Milliseconds between lines
     #[arg(long, value_name = "MS", default_value_t = 50)]
     every: u64,
 
-    /// How far the counts look back; several with commas, which are taken in turn
+    /// Time ranges of counts, separated by commas
     #[arg(long, value_name = "AGE", value_delimiter = ',', default_values = ["1m", "5s"])]
     from: Vec<String>,
 
-    /// How far the searches look back; several with commas
+    /// Time ranges of searches, separated by commas
     #[arg(long, value_name = "AGE", value_delimiter = ',', default_values = ["5s"])]
     search_from: Vec<String>,
 }
 
-/// What is asked again and again until it finds the line.
+/// A query that is repeated until it finds the line.
 #[derive(Clone, Copy, Debug)]
 enum VisibilityQuery<'a> {
-    /// How many there are, in so much of the past.
+    /// A count over this time range.
     Count(&'a str),
-    /// The newest, in so much of the past: what somebody asks who waits for his line.
+    /// A search for the newest match in this time range.
     Search(&'a str),
 }
 
@@ -76,7 +76,7 @@ impl VisibilityQuery<'_> {
         }
     }
 
-    /// How many it finds now.
+    /// Returns the number of matches.
     fn ask(self, http: &mut Client, marker: &str) -> anyhow::Result<u64> {
         match self {
             Self::Count(from) => {
@@ -93,11 +93,11 @@ impl VisibilityQuery<'_> {
     }
 }
 
-pub(crate) fn run(args: &FreshnessArgs, setting: &BenchContext) -> anyhow::Result<()> {
-    let corpus = setting.corpus_up_to(SAMPLE)?;
+pub(crate) fn run(args: &FreshnessArgs, context: &BenchContext) -> anyhow::Result<()> {
+    let corpus = context.corpus_up_to(SAMPLE)?;
     let sample = corpus.sample(SAMPLE)?;
     let load = machine::load();
-    let node = setting.node("node", &[])?;
+    let node = context.node("node", &[])?;
     let trace = VisibilityTrace::start(node.http()?, "probe")?;
     let counts = args.from.iter().map(|from| VisibilityQuery::Count(from));
     let questions: Vec<VisibilityQuery> =
@@ -119,7 +119,7 @@ pub(crate) fn run(args: &FreshnessArgs, setting: &BenchContext) -> anyhow::Resul
     node.wait_accepted(fed.bytes + probed.bytes)?;
     node.assert_count(fed.lines + sent as u64)?;
 
-    let mut results = setting.results("freshness")?.with_corpus(&corpus);
+    let mut results = context.results("freshness")?.with_corpus(&corpus);
     let mut add = |subject: &str, times: &[Duration]| {
         let mut figures = percentiles(times);
         figures.extend(rate(&fed, cpu));
@@ -130,25 +130,25 @@ pub(crate) fn run(args: &FreshnessArgs, setting: &BenchContext) -> anyhow::Resul
         add(&question.name(), &times.answered);
         add(&format!("{} asked", question.name()), &times.asked);
     }
-    setting.report(&results)?;
-    println!("tail: until a follower had the line");
-    println!("count, search: until the answer was there that found it, which looks back so far");
-    println!("asked: until the question was put that found it: what is left if answering took no time");
+    context.report(&results)?;
+    println!("tail: until a tail client had the line");
+    println!("count, search: until the end of the first answer that contained it, over this time range");
+    println!("asked: until the start of that query, which excludes the time of the answer");
     Ok(())
 }
 
 #[derive(Debug)]
 struct ProbeRun {
     bytes: u64,
-    /// For each of the questions.
+    /// By query.
     times: Vec<ProbeTimes>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct ProbeTimes {
-    /// From sent until the answer that found it was there.
+    /// Times from sending to the end of the answer that contains the line.
     answered: Vec<Duration>,
-    /// From sent until the question was put that found it.
+    /// Times from sending to the start of the query that found the line.
     asked: Vec<Duration>,
 }
 
@@ -176,7 +176,7 @@ fn probe(
     Ok(probed)
 }
 
-/// Asks until the line is found; gives when that was asked which found it.
+/// Repeats a query until it finds the line, and returns the start of that query.
 fn find(http: &mut Client, question: VisibilityQuery, marker: &str, sent: Instant) -> anyhow::Result<Duration> {
     wait::until("a line being found", POLL, VISIBLE_MAX, || {
         let asked = sent.elapsed();
@@ -197,8 +197,8 @@ fn percentiles(times: &[Duration]) -> Vec<Figure> {
 
 fn rate(fed: &FeedTotals, cpu: f64) -> Vec<Figure> {
     vec![
-        figure("rate_meanwhile", "MB/s", fed.bytes as f64 / 1e6 / fed.seconds),
-        figure("sender_behind_at_worst", "s", fed.behind),
+        figure("ingest_rate", "MB/s", fed.bytes as f64 / 1e6 / fed.seconds),
+        figure("sender_delay_max", "s", fed.behind),
         figure("cpu_of_node_with_searches", "s/s", cpu / fed.seconds),
     ]
 }

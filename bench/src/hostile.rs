@@ -1,10 +1,10 @@
-//! Texts that are hard to pack, the same bytes on every machine: very many tokens that hardly recur, many layouts of few lines
-//! each, and what else has been found to take long.
+//! Generated texts that are hard to encode, the same bytes on every machine: many tokens that hardly recur, many
+//! layouts of few lines each, and other slow cases.
 
-/// A text of about so many bytes.
+/// A generator of a text of about this many bytes.
 type TextGenerator = fn(usize) -> Vec<u8>;
 
-/// All of them, by name.
+/// All texts, by name.
 pub(crate) const TEXTS: &[(&str, TextGenerator)] = &[
     ("one_byte_tokens", |bytes| grid(bytes, 100, 300, 1, 1, LETTERS)),
     ("one_layout", |bytes| grid(bytes, 1, 300, 1, 1, LETTERS)),
@@ -52,10 +52,10 @@ const DIGITS: &str = "0123456789";
 const LETTERS: &str = "abcdefghijklmnopqrstuvwxyz";
 const ALL: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
-/// What stands between tokens.
+/// Delimiters of tokens.
 const DELIMITERS: [&str; 9] = [" ", ";", "(", ")", "{", "|", " [", ", ", "] "];
 
-/// Lines, each of a text made from random numbers below bounds.
+/// Lines formatted from random numbers below bounds.
 fn lines(bytes: usize, mut line: impl FnMut(&mut dyn FnMut(u64) -> u64) -> String) -> Vec<u8> {
     let mut state = 1_u64;
     let mut random = move |below: u64| {
@@ -84,7 +84,7 @@ fn grid(bytes: usize, layouts: u64, tokens: usize, least: u64, most: u64, letter
     })
 }
 
-/// Lines as a server writes them.
+/// Lines of a server log.
 fn log(bytes: usize) -> Vec<u8> {
     let mut row = 0;
     lines(bytes, |random| {
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_whole_lines_and_always_the_same() {
+    fn texts_contain_complete_lines_and_are_reproducible() {
         for (name, make) in TEXTS {
             let text = make(50_000);
             assert!(text.len() >= 49_000 && text.ends_with(b"\n"), "{name}");

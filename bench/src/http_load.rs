@@ -1,4 +1,4 @@
-//! Sends bodies of lines over HTTP: as fast as they are taken, or each when it is due.
+//! Sends bodies of lines over HTTP, at full speed or on a schedule.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -9,7 +9,7 @@ use anyhow::{anyhow, ensure};
 use crate::feed::FeedTotals;
 use crate::node::{http_client, number};
 
-/// A body.
+/// A request body.
 #[derive(Debug)]
 pub(crate) struct HttpPost {
     /// Path and query.
@@ -17,7 +17,7 @@ pub(crate) struct HttpPost {
     /// Its content type.
     pub(crate) format: &'static str,
     pub(crate) body: Vec<u8>,
-    /// When it is sent, from the start on.
+    /// Its time since the start.
     pub(crate) due: Duration,
 }
 
@@ -25,14 +25,15 @@ pub(crate) struct HttpPost {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HttpLoad<'a> {
     pub(crate) address: &'a str,
-    /// How many at a time.
+    /// Concurrent senders.
     pub(crate) senders: usize,
-    /// Whether each comes over a connection of its own. Else each sender's stays open.
+    /// Whether each body uses a new connection instead of the one of its sender.
     pub(crate) connect_anew: bool,
 }
 
 impl HttpLoad<'_> {
-    /// Sends body 0, 1, 2, … until there is none. Each has to be answered by a 200 that counts the right lines.
+    /// Sends body 0, 1, 2, … until there is none. Each must be answered by status 200 with the correct number of
+    /// lines.
     pub(crate) fn send(
         &self,
         post: impl Fn(usize) -> anyhow::Result<Option<HttpPost>> + Sync,

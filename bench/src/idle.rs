@@ -1,7 +1,7 @@
-//! `idle-connections`: thousands of connections that say nothing, and some that say little.
+//! `idle-connections`: thousands of idle connections, and some that send little.
 //!
-//! Each connection that wrote a file of its own would leave thousands of tiny ones; a store that took them one by one
-//! would fall behind. So the files are counted, and every line is followed until it is seen.
+//! If each connection wrote its own file, a store could not keep up with thousands of tiny files. So the files are
+//! counted, and every line is timed to its visibility.
 
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -19,36 +19,36 @@ use crate::spread::percentile_ms;
 use crate::trace::VisibilityTrace;
 use crate::{machine, process};
 
-/// How often the files are counted.
+/// The interval of counts of files.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Descriptors for everything but the connections.
+/// File descriptors other than connections.
 const OTHER_FILES: u64 = 64;
 
-/// What thousands of connections that say nothing or little cost
+/// Measure the cost of thousands of idle connections
 #[derive(Debug, Args)]
 pub(crate) struct IdleArgs {
-    /// Connections that say nothing
+    /// Idle connections
     #[arg(long, value_name = "N", default_value_t = 5_000)]
     idle: u64,
 
-    /// Connections that say a little
+    /// Connections that send lines
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
     clients: u64,
 
-    /// Lines a second of each of these
+    /// Lines per second of each
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..))]
     rate: u64,
 
-    /// For how long, in seconds
+    /// Seconds
     #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
 }
 
-pub(crate) fn run(args: &IdleArgs, setting: &BenchContext) -> anyhow::Result<()> {
+pub(crate) fn run(args: &IdleArgs, context: &BenchContext) -> anyhow::Result<()> {
     allow_files(args.idle + args.clients + OTHER_FILES)?;
     let load = machine::load();
-    let node = setting.node("node", &[])?;
+    let node = context.node("node", &[])?;
     let address = node.address("fast")?;
     let connect = |count: u64| (0..count).map(|_| TcpStream::connect(address)).collect::<Result<Vec<_>, _>>();
     let idle = connect(args.idle).context("cannot open the idle connections")?;
@@ -82,31 +82,31 @@ pub(crate) fn run(args: &IdleArgs, setting: &BenchContext) -> anyhow::Result<()>
     node.wait_settled(bytes)?;
     node.wait_removed()?;
 
-    let mut results = setting.results("idle-connections")?;
+    let mut results = context.results("idle-connections")?;
     let figures = vec![
         figure("idle_connections", "connections", args.idle as f64),
         figure("clients", "connections", args.clients as f64),
         figure("lines", "lines/s", count as f64 / seconds),
-        figure("files_in_queue_at_most", "files", files_max as f64),
-        figure("files_in_queue_at_the_end", "files", files_in(&queue)? as f64),
+        figure("queue_files_max", "files", files_max as f64),
+        figure("queue_files_end", "files", files_in(&queue)? as f64),
         figure("visible_p50", "ms", percentile_ms(&lags, 50.0)),
         figure("visible_p99", "ms", percentile_ms(&lags, 99.0)),
         figure("visible_max", "ms", percentile_ms(&lags, 100.0)),
-        figure("sender_late_at_worst", "ms", late.as_secs_f64() * 1e3),
+        figure("sender_delay_max", "ms", late.as_secs_f64() * 1e3),
         figure("cpu_of_node", "s/s", cpu / seconds),
         figure("resident", "MB", resident),
         figure("peak", "MB", peak),
     ];
     node.stop()?;
     results.runs.push(BenchRun { subject: "node".into(), round: 1, load, figures });
-    setting.report(&results)
+    context.report(&results)
 }
 
 fn files_in(dir: &Path) -> anyhow::Result<usize> {
     Ok(std::fs::read_dir(dir).with_context(|| format!("cannot list {}", dir.display()))?.count())
 }
 
-/// Raises the limit of open files of this process, and of the node that it starts.
+/// Raises the limit of open files of this process and of the node.
 fn allow_files(wanted: u64) -> anyhow::Result<()> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= wanted) {

@@ -1,4 +1,4 @@
-//! What a figure was measured on.
+//! The machine of a measurement.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use jiff::Timestamp;
 
-/// Name and value, for the first columns of the results.
+/// Names and values for the first columns of the results.
 pub(crate) fn about() -> Vec<(&'static str, String)> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     vec![
@@ -18,24 +18,24 @@ pub(crate) fn about() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// When a file was written: of a program, when it was built, unless it was copied since.
+/// When a file was last modified.
 pub(crate) fn written(path: &Path) -> anyhow::Result<Timestamp> {
     let modified = fs::metadata(path).and_then(|meta| meta.modified());
-    let modified = modified.with_context(|| format!("cannot tell when {} was written", path.display()))?;
+    let modified = modified.with_context(|| format!("the modification time of {} is unknown", path.display()))?;
     Ok(Timestamp::try_from(modified)?)
 }
 
-/// As the results write times.
+/// The time format of the results.
 pub(crate) fn show(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%MZ").to_string()
 }
 
-/// The date, for names of files.
+/// The date for file names.
 pub(crate) fn date() -> String {
     Timestamp::now().strftime("%Y-%m-%d").to_string()
 }
 
-/// How many processes wanted to run, on average over the last minute.
+/// The load average of the last minute.
 pub(crate) fn load() -> f64 {
     first_line("/proc/loadavg").split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(f64::NAN)
 }

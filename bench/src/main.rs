@@ -1,11 +1,11 @@
-//! Side-by-side measurements of the real program, against rivals where there are some.
+//! Measures the real program, beside rivals where there are any.
 //!
-//! Every measurement starts `bucksaw serve` as a process of its own on free ports and an empty directory, does to it what
-//! a user would, checks that nothing was lost, and prints its figures with their units. README.md says what each one
-//! measures and how far to trust it.
+//! Every measurement starts `bucksaw serve` as a process with free ports and an empty directory, uses it as a user
+//! would, checks that no record is lost, and prints figures with units. README.md describes the measurements and their
+//! limits.
 //!
-//! MB and GB are powers of ten throughout, of memory too.
-#![expect(clippy::disallowed_methods, reason = "a measurement is about real time, real files and real processes")]
+//! MB and GB are powers of ten, also for memory.
+#![expect(clippy::disallowed_methods, reason = "a measurement uses real time, files and processes")]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a measurement prints its figures and its progress")]
 
 mod compaction;
@@ -51,42 +51,42 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum BenchCommand {
-    /// How fast lines are taken in, and what that costs
+    /// Speed and cost of ingest
     Ingest(ingest::IngestArgs),
-    /// What it costs to merge what came in small pieces
+    /// Cost of merging many small segments
     Compaction(compaction::CompactionArgs),
-    /// How fast questions of all kinds are answered
+    /// Speed of queries of all kinds
     Search(search::SearchArgs),
-    /// How fast blocks are packed, beside zstd
+    /// Speed of block encoding, compared with zstd
     Encode(encode::EncodeArgs),
-    /// How much slower questions are while lines come in
+    /// Latency of queries during ingest
     UnderIngest(under_ingest::UnderIngestArgs),
-    /// How long after it was sent a line can be found
+    /// Time from sending a line to its visibility
     Freshness(freshness::FreshnessArgs),
-    /// How soon the first row is there with very many segments
+    /// Time to the first row with very many segments
     Segments(segments::SegmentsArgs),
-    /// How much memory a node takes, busy and idle
+    /// Memory of a busy and of an idle node
     Memory(memory::MemoryArgs),
-    /// How long a node with much on its store takes to be ready
+    /// Startup time of a node with a large store
     Startup(startup::StartupArgs),
-    /// What thousands of connections that say nothing or little cost
+    /// Cost of thousands of idle connections
     IdleConnections(idle::IdleArgs),
 }
 
 fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
-    let setting = BenchContext::new(cli.options)?;
+    let context = BenchContext::new(cli.options)?;
     match cli.command {
-        BenchCommand::Ingest(args) => ingest::run(&args, &setting),
-        BenchCommand::Compaction(args) => compaction::run(&args, &setting),
-        BenchCommand::Search(args) => search::run(&args, &setting),
-        BenchCommand::Encode(args) => encode::run(&args, &setting),
-        BenchCommand::UnderIngest(args) => under_ingest::run(&args, &setting),
-        BenchCommand::Freshness(args) => freshness::run(&args, &setting),
-        BenchCommand::Segments(args) => segments::run(&args, &setting),
-        BenchCommand::Memory(args) => memory::run(&args, &setting),
-        BenchCommand::Startup(args) => startup::run(&args, &setting),
-        BenchCommand::IdleConnections(args) => idle::run(&args, &setting),
+        BenchCommand::Ingest(args) => ingest::run(&args, &context),
+        BenchCommand::Compaction(args) => compaction::run(&args, &context),
+        BenchCommand::Search(args) => search::run(&args, &context),
+        BenchCommand::Encode(args) => encode::run(&args, &context),
+        BenchCommand::UnderIngest(args) => under_ingest::run(&args, &context),
+        BenchCommand::Freshness(args) => freshness::run(&args, &context),
+        BenchCommand::Segments(args) => segments::run(&args, &context),
+        BenchCommand::Memory(args) => memory::run(&args, &context),
+        BenchCommand::Startup(args) => startup::run(&args, &context),
+        BenchCommand::IdleConnections(args) => idle::run(&args, &context),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `memory`: what a node takes while it is busy, and while it has nothing to do.
+//! `memory`: the memory of a busy and of an idle node.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -15,47 +15,47 @@ use crate::node::BenchNode;
 use crate::results::{BenchRun, Figure, figure};
 use crate::{machine, process};
 
-/// How much of the corpus is held in memory to be sent over and over.
+/// Bytes of the corpus that are sent repeatedly.
 const SAMPLE: u64 = 64_000_000;
 
-/// Connections and bytes of a body, over HTTP.
+/// Connections and body bytes over HTTP.
 const CONNECTIONS: usize = 4;
 const BODY_BYTES: u64 = 1_000_000;
 
-/// When an idle node is looked at.
+/// When the memory of an idle node is measured.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// How much memory a node takes, busy and idle
+/// Measure the memory of a busy and of an idle node
 #[derive(Debug, Args)]
 pub(crate) struct MemoryArgs {
-    /// Bytes a second that come in
+    /// Bytes per second
     #[arg(long, value_name = "SIZE", default_value = "50MB")]
     rate: Size,
 
-    /// For how long, in seconds
+    /// Seconds
     #[arg(long, value_name = "S", default_value_t = 30)]
     seconds: u64,
 }
 
-pub(crate) fn run(args: &MemoryArgs, setting: &BenchContext) -> anyhow::Result<()> {
-    let corpus = setting.corpus_up_to(SAMPLE)?;
-    let mut results = setting.results("memory")?.with_corpus(&corpus);
+pub(crate) fn run(args: &MemoryArgs, context: &BenchContext) -> anyhow::Result<()> {
+    let corpus = context.corpus_up_to(SAMPLE)?;
+    let mut results = context.results("memory")?.with_corpus(&corpus);
     let mut add = |subject: &str, figures: &dyn Fn() -> anyhow::Result<Vec<Figure>>| {
         let load = machine::load();
         results.runs.push(BenchRun { subject: subject.into(), round: 1, load, figures: figures()? });
         anyhow::Ok(())
     };
-    add("idle", &|| idle(setting))?;
+    add("idle", &|| idle(context))?;
     let sample = corpus.sample(SAMPLE)?;
-    add("tcp-fast", &|| busy(setting, "tcp-fast", |node| tcp_fast(args, &sample, node)))?;
+    add("tcp-fast", &|| busy(context, "tcp-fast", |node| tcp_fast(args, &sample, node)))?;
     drop(sample);
     let batches = corpus.batches(BODY_BYTES)?;
-    add("http-durable", &|| busy(setting, "http-durable", |node| http_durable(args, &corpus, &batches, node)))?;
-    setting.report(&results)
+    add("http-durable", &|| busy(context, "http-durable", |node| http_durable(args, &corpus, &batches, node)))?;
+    context.report(&results)
 }
 
-fn idle(setting: &BenchContext) -> anyhow::Result<Vec<Figure>> {
-    let node = setting.node("idle", &[])?;
+fn idle(context: &BenchContext) -> anyhow::Result<Vec<Figure>> {
+    let node = context.node("idle", &[])?;
     thread::sleep(IDLE);
     let (resident, peak) = (process::resident_mb(node.pid())?, process::peak_mb(node.pid())?);
     node.stop()?;
@@ -63,11 +63,11 @@ fn idle(setting: &BenchContext) -> anyhow::Result<Vec<Figure>> {
 }
 
 fn busy(
-    setting: &BenchContext,
+    context: &BenchContext,
     name: &str,
     feed: impl Fn(&BenchNode) -> anyhow::Result<FeedTotals>,
 ) -> anyhow::Result<Vec<Figure>> {
-    let node = setting.node(name, &[])?;
+    let node = context.node(name, &[])?;
     let fed = feed(&node)?;
     node.wait_accepted(fed.bytes)?;
     let (resident, peak) = (process::resident_mb(node.pid())?, process::peak_mb(node.pid())?);
@@ -76,13 +76,13 @@ fn busy(
     node.assert_count(fed.lines)?;
     let dir = node.dir().to_owned();
     node.stop()?;
-    setting.clear(&dir)?;
+    context.clear(&dir)?;
     Ok(vec![
         figure("resident", "MB", resident),
         figure("peak", "MB", peak),
         figure("peak_until_settled", "MB", settled),
         figure("rate", "MB/s", fed.bytes as f64 / 1e6 / fed.seconds),
-        figure("sender_behind_at_worst", "s", fed.behind),
+        figure("sender_delay_max", "s", fed.behind),
         figure("text_per_cpu_all_included", "MB/s", fed.bytes as f64 / 1e6 / cpu),
     ])
 }
@@ -92,7 +92,7 @@ fn tcp_fast(args: &MemoryArgs, sample: &[u8], node: &BenchNode) -> anyhow::Resul
     feed::paced(node.address("fast")?, sample, args.rate.0 as f64, |passed| passed < most)
 }
 
-/// The batches of the corpus, over and over, each when the rate has come to it.
+/// The batches of the corpus, repeated, each at its scheduled time.
 fn http_durable(
     args: &MemoryArgs,
     corpus: &Corpus,

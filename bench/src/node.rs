@@ -1,4 +1,4 @@
-//! A node as a process of its own.
+//! A node as a process.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,33 +14,33 @@ use serde_json::Value;
 use crate::process;
 use crate::wait;
 
-/// How long a node may take to be ready, to end, or to have everything on the store.
+/// The maximum time until a node is ready, has exited, or has stored everything.
 const READY_MAX: Duration = Duration::from_secs(120);
 const STOP_MAX: Duration = Duration::from_secs(60);
 const SETTLE_MAX: Duration = Duration::from_secs(900);
 
-/// How long the store has to be quiet to count as settled: it looks for something to merge every second.
+/// The idle time after which the store counts as settled. It looks for merges every second.
 const IDLE_TIME: Duration = Duration::from_secs(2);
 
-/// Seconds of CPU in that time that a node which merges would exceed by far.
+/// CPU seconds in that time that a merging node exceeds by far.
 const IDLE_CPU_SECONDS: f64 = 0.2;
 
-/// A node that runs. It is killed when this is dropped.
+/// A running node, killed on drop.
 #[derive(Debug)]
 pub(crate) struct BenchNode {
     child: Child,
     dir: PathBuf,
     addresses: BTreeMap<String, String>,
-    /// From the start of the process until it said that it is ready.
+    /// The time from the start of the process until it was ready.
     pub(crate) ready_after: Duration,
-    /// CPU that it had used by then, in seconds.
+    /// CPU seconds until it was ready.
     ready_cpu: f64,
 }
 
 impl BenchNode {
     /// Starts a node on free ports and waits until it is ready.
     pub(crate) fn start(bucksaw: &Path, dir: &Path, more: &[&str]) -> anyhow::Result<Self> {
-        fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let addresses = dir.join("addresses.json");
         if addresses.exists() {
             fs::remove_file(&addresses)?;
@@ -64,7 +64,7 @@ impl BenchNode {
         let every = Duration::from_millis(1);
         node.addresses = wait::until("the node's addresses", every, READY_MAX, || {
             if node.child.try_wait()?.is_some() {
-                bail!("the node ended: {}", node.log());
+                bail!("the node exited: {}", node.log());
             }
             Ok(fs::read(&addresses).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()))
         })?;
@@ -98,26 +98,26 @@ impl BenchNode {
         http_client(self.address("http")?)
     }
 
-    /// Seconds of CPU used since it was ready.
+    /// CPU seconds since it was ready.
     pub(crate) fn cpu(&self) -> anyhow::Result<f64> {
         Ok(process::cpu_seconds(self.pid())? - self.ready_cpu)
     }
 
-    /// How many records there are.
+    /// The number of records.
     pub(crate) fn count(&self) -> anyhow::Result<u64> {
         let answer = self.http()?.get("/api/v1/count?from=30d")?.ok_json()?;
         ensure!(answer.pointer("/stats/partial") == Some(&Value::Bool(false)), "the count is partial: {answer}");
         number(&answer, "/count")
     }
 
-    /// Fails unless there are exactly so many records.
+    /// Fails unless there are exactly `records` records.
     pub(crate) fn assert_count(&self, lines: u64) -> anyhow::Result<()> {
         let count = self.count()?;
         ensure!(count == lines, "{lines} lines were sent, and {count} records are there: {}", self.log());
         Ok(())
     }
 
-    /// Waits until so many bytes of text were accepted, over all sources.
+    /// Waits until `bytes` bytes of text were accepted.
     pub(crate) fn wait_accepted(&self, bytes: u64) -> anyhow::Result<()> {
         let mut http = self.http()?;
         wait::until("everything being accepted", Duration::from_millis(5), SETTLE_MAX, || {
@@ -127,9 +127,8 @@ impl BenchNode {
         })
     }
 
-    /// Waits until everything is on the store and nothing is merged any more: nothing waits in the queue, the store has
-    /// so many bytes of text, and for two seconds no merge was done and next to no CPU used. Gives the time and the CPU
-    /// when that rest began.
+    /// Waits until the queue is empty, the store has `bytes` bytes of text, and for two seconds no merge was done and
+    /// hardly any CPU used. Returns the time and the CPU at the start of these two seconds.
     pub(crate) fn wait_settled(&self, bytes: u64) -> anyhow::Result<(Instant, f64)> {
         let mut http = self.http()?;
         let mut rest: Option<(Instant, f64, f64)> = None;
@@ -139,19 +138,19 @@ impl BenchNode {
             let cpu = self.cpu()?;
             let queued = number(&cluster, "/nodes/0/queue/segments")?;
             let stored = number(&cluster, "/nodes/0/store/text_bytes")?;
-            let still = |(_, began, done): &(Instant, f64, f64)| merges == *done && cpu - began < IDLE_CPU_SECONDS;
+            let still = |(_, started, done): &(Instant, f64, f64)| merges == *done && cpu - started < IDLE_CPU_SECONDS;
             rest = rest.filter(|rest| queued == 0 && stored == bytes && still(rest));
-            let (since, began, _) = *rest.get_or_insert((Instant::now(), cpu, merges));
-            Ok((queued == 0 && stored == bytes && since.elapsed() >= IDLE_TIME).then_some((since, began)))
+            let (since, started, _) = *rest.get_or_insert((Instant::now(), cpu, merges));
+            Ok((queued == 0 && stored == bytes && since.elapsed() >= IDLE_TIME).then_some((since, started)))
         })
     }
 
-    /// A metric, summed up over its labels.
+    /// A metric, summed over its labels.
     pub(crate) fn metric(&self, name: &str) -> anyhow::Result<f64> {
         Ok(sum(&metrics(&mut self.http()?)?, name))
     }
 
-    /// Waits until the queue's files of committed segments are removed.
+    /// Waits until the files of committed queue segments are removed.
     pub(crate) fn wait_removed(&self) -> anyhow::Result<()> {
         let mut http = self.http()?;
         wait::until("committed files being removed", Duration::from_millis(200), STOP_MAX, || {
@@ -160,17 +159,17 @@ impl BenchNode {
         })
     }
 
-    /// Asks it to end, and waits.
+    /// Stops the node and waits for its exit.
     pub(crate) fn stop(mut self) -> anyhow::Result<()> {
         let pid = Pid::from_child(&self.child);
-        kill_process(pid, Signal::TERM).context("cannot end the node")?;
+        kill_process(pid, Signal::TERM).context("cannot stop the node")?;
         let status =
             wait::until("the node's end", Duration::from_millis(10), STOP_MAX, || Ok(self.child.try_wait()?))?;
         ensure!(status.success(), "the node failed at its end: {}", self.log());
         Ok(())
     }
 
-    /// What it wrote to standard error.
+    /// Its standard error.
     pub(crate) fn log(&self) -> String {
         let text = fs::read_to_string(self.dir.with_extension("stderr")).unwrap_or_default();
         if text.is_empty() { "it said nothing".into() } else { text }
@@ -179,13 +178,13 @@ impl BenchNode {
 
 impl Drop for BenchNode {
     fn drop(&mut self) {
-        // What has ended already cannot be killed.
+        // Fails if it has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The maximum time of one read or write of HTTP.
+/// The timeout of an HTTP read or write.
 const HTTP_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Connects to a node.

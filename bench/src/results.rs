@@ -1,7 +1,7 @@
-//! Figures of several runs: printed as a table, written as CSV.
+//! Figures of several runs, printed as a table and written as CSV.
 //!
-//! A row of the CSV is a run or the median of the runs of a subject, and each has the machine, the commit and the load in
-//! it, so that rows of different files can be put together.
+//! A row of the CSV is a run, or the median of the runs of a subject. Each row includes the machine, the commit and
+//! the load, so that rows of several files can be combined.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,17 +23,17 @@ pub(crate) struct Figure {
     pub(crate) value: f64,
 }
 
-/// A figure, in short.
+/// Creates a figure.
 pub(crate) fn figure(name: &'static str, unit: &'static str, value: f64) -> Figure {
     Figure { name, unit, value }
 }
 
-/// One run of one subject.
+/// One run of a subject.
 #[derive(Debug)]
 pub(crate) struct BenchRun {
     pub(crate) subject: String,
     pub(crate) round: usize,
-    /// The machine's load when it began.
+    /// The load average at its start.
     pub(crate) load: f64,
     pub(crate) figures: Vec<Figure>,
 }
@@ -57,13 +57,13 @@ impl BenchResults {
         Self { measured, about: machine::about(), runs: Vec::new() }
     }
 
-    /// Says which program it was.
+    /// Sets the program.
     pub(crate) fn with_program(mut self, commit: String, written: String) -> Self {
         self.about.extend([("commit", commit), ("program_written", written)]);
         self
     }
 
-    /// Says what was sent.
+    /// Sets the input.
     pub(crate) fn with_corpus(mut self, corpus: &Corpus) -> Self {
         self.about.push(("corpus", corpus.about.clone()));
         self.about.push(("corpus_bytes", corpus.bytes.to_string()));
@@ -71,7 +71,7 @@ impl BenchResults {
         self
     }
 
-    /// Prints the medians, a subject a column.
+    /// Prints the medians with a column for each subject.
     pub(crate) fn print(&self) {
         for (name, value) in &self.about {
             println!("{name:16} {value}");
@@ -88,7 +88,7 @@ impl BenchResults {
         }
     }
 
-    /// Prints the medians, a subject a row.
+    /// Prints the medians with a row for each subject.
     pub(crate) fn print_rows(&self) {
         for (name, value) in &self.about {
             println!("{name:16} {value}");
@@ -103,7 +103,7 @@ impl BenchResults {
         }
     }
 
-    /// Writes the CSV, in place of one of the same day.
+    /// Writes the CSV, replacing one of the same day.
     pub(crate) fn write(&self, dir: &Path) -> anyhow::Result<PathBuf> {
         let path = dir.join(format!("{}-{}.csv", self.measured, machine::date()));
         let columns = self.columns();
@@ -128,7 +128,7 @@ impl BenchResults {
             rows.push(row(subject, "median".into(), median(&loads), &|name| self.median(subject, name)));
         }
         let text: String = rows.iter().map(|row| csv_line(row)).collect();
-        fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
         Ok(path)
     }
@@ -146,7 +146,7 @@ impl BenchResults {
         self.runs.iter().map(|run| run.round).max().unwrap_or(0)
     }
 
-    /// In the order of their first run.
+    /// In the order of their first runs.
     fn subjects(&self) -> Vec<&str> {
         let mut subjects: Vec<&str> = Vec::new();
         for run in &self.runs {
@@ -168,7 +168,7 @@ impl BenchResults {
     }
 }
 
-/// As many digits as say something.
+/// The number of significant decimals.
 fn short(value: f64) -> String {
     match value.abs() {
         size if size >= 1_000.0 || value.fract() == 0.0 => format!("{value:.0}"),

@@ -1,7 +1,7 @@
-//! `segments`: how soon the first row of a narrow question is there when the store has very many segments.
+//! `segments`: the time to the first row of a narrow query with very many segments.
 //!
-//! They are made through the front door: segments of the queue and of the store are both set to be no larger than a body,
-//! so that each body becomes one of each, too large to be merged with another.
+//! The maximum sizes of queue segments and stored segments are set to the size of a body, so that each body becomes
+//! one of each, too large to merge.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -21,43 +21,43 @@ use crate::results::{BenchRun, Figure, figure};
 use crate::spread::percentile_ms;
 use crate::{machine, wait};
 
-/// How much of the corpus is sent, over and over.
+/// Bytes of the corpus that are sent repeatedly.
 const SAMPLE: u64 = 64_000_000;
 
-/// From one body to the next: so that they do not all fall into the same few milliseconds.
+/// The interval of bodies, so that their times differ.
 const FILE_TIME_STEP: Duration = Duration::from_millis(2);
 
-/// Connections that bodies are sent over.
+/// Connections that send bodies.
 const SENDERS: usize = 4;
 
-/// How long the segments may take to be made.
+/// The maximum time to create the segments.
 const MADE_MAX: Duration = Duration::from_secs(600);
 
-/// How soon the first row is there with very many segments
+/// Measure the time to the first row with very many segments
 #[derive(Debug, Args)]
 pub(crate) struct SegmentsArgs {
-    /// How many segments there are at least
+    /// Minimum number of segments
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     segments: u32,
 
-    /// Bytes of text in each
+    /// Bytes of text of a segment
     #[arg(long, value_name = "SIZE", default_value = "16KB")]
     each: Size,
 
-    /// How many narrow questions are asked of each kind
+    /// Narrow queries of each kind
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     questions: u32,
 }
 
-/// Asks over a range, and says how long that took.
+/// Queries a time range and returns the duration.
 type TimedCall = fn(&BenchNode, &str) -> anyhow::Result<Duration>;
 
-pub(crate) fn run(args: &SegmentsArgs, setting: &BenchContext) -> anyhow::Result<()> {
-    let corpus = setting.corpus_up_to(SAMPLE)?;
-    let mut results = setting.results("segments")?.with_corpus(&corpus);
+pub(crate) fn run(args: &SegmentsArgs, context: &BenchContext) -> anyhow::Result<()> {
+    let corpus = context.corpus_up_to(SAMPLE)?;
+    let mut results = context.results("segments")?.with_corpus(&corpus);
     let each = args.each.0.to_string();
     let flags = ["--segment-max-bytes", &each, "--store-segment-bytes", &each, "--retention-age", "none"];
-    let node = setting.node("node", &flags)?;
+    let node = context.node("node", &flags)?;
     let from = Timestamp::now();
     let fed = send(args, &corpus, &node)?;
     let to = Timestamp::now();
@@ -67,9 +67,9 @@ pub(crate) fn run(args: &SegmentsArgs, setting: &BenchContext) -> anyhow::Result
         Ok((queued == 0.0 && node.metric("bucksaw_store_text_bytes")? as u64 == fed.bytes).then_some(made))
     })?;
     ensure!(segments >= f64::from(args.segments) * 0.9, "there are only {segments} segments");
-    // As it is found after a start, with nothing of how they were made.
+    // Restarts the node, so that no cache is filled.
     node.stop()?;
-    let node = setting.node("node", &flags)?;
+    let node = context.node("node", &flags)?;
     let load = machine::load();
     let kinds: [(&str, &str, TimedCall); 3] = [
         ("first row", "&limit=100", first_row),
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &SegmentsArgs, setting: &BenchContext) -> anyhow::Result
     }
     node.assert_count(fed.lines)?;
     node.stop()?;
-    setting.report_in_rows(&results)
+    context.report_in_rows(&results)
 }
 
 /// Sends a body for each segment.
@@ -103,7 +103,7 @@ fn send(args: &SegmentsArgs, corpus: &Corpus, node: &BenchNode) -> anyhow::Resul
     })
 }
 
-/// Asks over one part after the other of so many of the whole span, from all over it.
+/// Queries time ranges of a fraction of the whole range, distributed over it.
 fn time_queries(
     args: &SegmentsArgs,
     (from, to): (Timestamp, Timestamp),
@@ -113,7 +113,7 @@ fn time_queries(
     let span_ms = to.as_millisecond() - from.as_millisecond();
     let part_ms = (span_ms / parts).max(1);
     let ask = |number: u32| {
-        // A stride that is no fraction of the whole, so that neighbours do not follow each other.
+        // The stride is no fraction of the whole, so that consecutive ranges are not adjacent.
         let start_ms = i64::from(number) * 7_919 % (span_ms - part_ms).max(1);
         let start = from + SignedDuration::from_millis(start_ms);
         ask(&format!("from={start}&to={}", start + SignedDuration::from_millis(part_ms)))
@@ -121,27 +121,27 @@ fn time_queries(
     (0..args.questions).map(ask).collect()
 }
 
-/// Until the first row is there, over a new connection. Zero rows take until the end of the answer.
+/// The time to the first row over a new connection, or to the end of an answer without rows.
 fn first_row(node: &BenchNode, range: &str) -> anyhow::Result<Duration> {
-    let began = Instant::now();
+    let started = Instant::now();
     let mut follow = NdjsonStream::open(node.http()?, &format!("/api/v1/query?{range}"))?;
     let mut first = None;
     while first.is_none()
         && follow.read_lines(|line| {
             if line.starts_with(b"{\"id\":") {
-                first.get_or_insert_with(|| began.elapsed());
+                first.get_or_insert_with(|| started.elapsed());
             }
         })?
     {}
-    Ok(first.unwrap_or_else(|| began.elapsed()))
+    Ok(first.unwrap_or_else(|| started.elapsed()))
 }
 
-/// Until the count is there, over a new connection.
+/// The time to the count over a new connection.
 fn counted(node: &BenchNode, range: &str) -> anyhow::Result<Duration> {
-    let began = Instant::now();
+    let started = Instant::now();
     let answer = node.http()?.get(&format!("/api/v1/count?{range}"))?;
     ensure!(answer.status == 200, "count: status {}", answer.status);
-    Ok(began.elapsed())
+    Ok(started.elapsed())
 }
 
 fn percentiles(times: &[Duration]) -> Vec<Figure> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The middle value, or the mean of the two in the middle; NaN of nothing.
+/// The median, with the mean of the two middle values; NaN if empty.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
@@ -11,7 +11,7 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     if values.len() % 2 == 1 { at(middle) } else { f64::midpoint(at(middle.wrapping_sub(1)), at(middle)) }
 }
 
-/// The smallest time that so many of a hundred do not exceed, in milliseconds; NaN of nothing.
+/// A percentile in milliseconds; NaN if empty.
 pub(crate) fn percentile_ms(times: &[Duration], of_hundred: f64) -> f64 {
     let mut times = times.to_vec();
     times.sort_unstable();
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn medians() {
+    fn medians_of_odd_and_even_counts() {
         assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
         assert!(median(&[]).is_nan());

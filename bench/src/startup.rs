@@ -1,6 +1,6 @@
-//! `startup`: from the start of the process until it says that it is ready, with much on its store.
+//! `startup`: the time from the start of the process to readiness with a large store.
 //!
-//! The store is filled honestly: the corpus is sent over and over, and each time is a later one to the node.
+//! The store is filled over the normal path: the corpus is sent repeatedly, each time with later ids.
 
 use std::time::Duration;
 
@@ -12,36 +12,36 @@ use crate::node::{BenchNode, number};
 use crate::results::{BenchRun, figure};
 use crate::{feed, machine, wait};
 
-/// How far the store may be behind what was sent, in bytes.
+/// The maximum backlog of the store in bytes.
 const BACKLOG_BYTES_MAX: u64 = 1_000_000_000;
 
-/// How often is looked whether it is, and how long it may be.
+/// The interval of checks of the backlog, and the maximum time of a backlog above the limit.
 const LOOK: Duration = Duration::from_millis(20);
 const CONSUME_MAX: Duration = Duration::from_secs(300);
 
-/// How long a node with much on its store takes to be ready
+/// Measure the startup time of a node with a large store
 #[derive(Debug, Args)]
 pub(crate) struct StartupArgs {
-    /// Bytes of files that are on the store at least
+    /// Minimum bytes of files in the store
     #[arg(long, value_name = "SIZE", default_value = "2GB")]
     stored_bytes: Size,
 
-    /// How often it is started
+    /// Starts
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     starts: u32,
 }
 
-pub(crate) fn run(args: &StartupArgs, setting: &BenchContext) -> anyhow::Result<()> {
-    let corpus = setting.corpus()?;
+pub(crate) fn run(args: &StartupArgs, context: &BenchContext) -> anyhow::Result<()> {
+    let corpus = context.corpus()?;
     let keep = ["--retention-age", "none"];
-    let node = setting.node("node", &keep)?;
+    let node = context.node("node", &keep)?;
     let (sent, stored) = fill(args.stored_bytes.0, &corpus, &node)?;
     node.stop()?;
 
-    let mut results = setting.results("startup")?.with_corpus(&corpus);
+    let mut results = context.results("startup")?.with_corpus(&corpus);
     for round in 1..=args.starts as usize {
         let load = machine::load();
-        let node = setting.node("node", &keep)?;
+        let node = context.node("node", &keep)?;
         let cluster = node.http()?.get("/api/v1/cluster")?.ok_json()?;
         let of = |name: &str| number(&cluster, &format!("/nodes/0/store/{name}"));
         let figures = vec![
@@ -58,13 +58,14 @@ pub(crate) fn run(args: &StartupArgs, setting: &BenchContext) -> anyhow::Result<
         node.stop()?;
         results.runs.push(BenchRun { subject: "start".into(), round, load, figures });
     }
-    setting.report(&results)
+    context.report(&results)
 }
 
-/// Sends the corpus until so much is stored. Gives how often that was, and what is stored when all is settled.
+/// Sends the corpus until `bytes` are stored. Returns the number of times it was sent and the stored bytes once
+/// settled.
 ///
-/// Accepting is quicker than storing, so more is sent while the store takes what came before, and it never waits. It is
-/// not left far behind, lest the queue takes the whole disk.
+/// Ingest is faster than storing, so sending continues while the store works, up to a maximum backlog that limits the
+/// size of the queue on disk.
 fn fill(bytes: u64, corpus: &Corpus, node: &BenchNode) -> anyhow::Result<(u64, u64)> {
     let stored = || {
         let cluster = node.http()?.get("/api/v1/cluster")?.ok_json()?;
@@ -86,7 +87,7 @@ fn fill(bytes: u64, corpus: &Corpus, node: &BenchNode) -> anyhow::Result<(u64, u
         node.wait_accepted(sent * corpus.bytes)?;
         node.wait_settled(sent * corpus.bytes)?;
         let (_, files) = stored()?;
-        // Merging may have made less of it, and then more is sent.
+        // Merges may have reduced the size; then more is sent.
         if files >= bytes {
             return Ok((sent, files));
         }

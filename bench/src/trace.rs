@@ -1,4 +1,4 @@
-//! Lines that can be told apart, and when each was sent and seen by a follower.
+//! Distinct lines, with the times at which each was sent and seen by a tail client.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -10,10 +10,10 @@ use bucksaw_faults::http::Client;
 use crate::ndjson_stream::{NdjsonStream, StreamStopper};
 use crate::wait;
 
-/// How long a follower may take to see the last line.
+/// The maximum time until the tail client sees the last line.
 const VISIBLE_MAX: Duration = Duration::from_secs(30);
 
-/// Sent lines, and the follower that looks out for them.
+/// The lines sent, and the tail client that looks for them.
 #[derive(Debug)]
 pub(crate) struct VisibilityTrace {
     word: String,
@@ -26,21 +26,21 @@ pub(crate) struct VisibilityTrace {
 struct LineTimes {
     sent: Instant,
     seen: Option<Instant>,
-    /// How often it came: once, if all is well.
+    /// How often it was seen; correct is once.
     count: u32,
 }
 
 impl VisibilityTrace {
-    /// Follows the node's lines that have the word in them. The word is of letters only.
+    /// Tails the lines that contain `word`, which consists of letters.
     pub(crate) fn start(http: Client, word: &str) -> anyhow::Result<Self> {
         let mut follow = NdjsonStream::open(http, &format!("/api/v1/tail?q={word}_"))?;
         let stopper = follow.stopper()?;
         let times: Arc<Mutex<Vec<LineTimes>>> = Arc::default();
-        let (noted, mark) = (Arc::clone(&times), format!("{word}_"));
+        let (shared_times, mark) = (Arc::clone(&times), format!("{word}_"));
         let follower = thread::spawn(move || {
             let mut note = |line: &[u8]| {
                 let now = Instant::now();
-                let mut times = noted.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut times = shared_times.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some(line) = number_in(line, &mark).and_then(|number| times.get_mut(number)) {
                     line.seen.get_or_insert(now);
                     line.count += 1;
@@ -52,7 +52,7 @@ impl VisibilityTrace {
         Ok(Self { word: word.to_owned(), times, stopper, follower })
     }
 
-    /// The next line, which counts as sent from now on.
+    /// The next line, which counts as sent now.
     pub(crate) fn send(&self) -> (usize, String) {
         let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
         times.push(LineTimes { sent: Instant::now(), seen: None, count: 0 });
@@ -60,15 +60,15 @@ impl VisibilityTrace {
         (number, format!("level=info {} msg=\"a line that is looked for\"\n", self.name(number)))
     }
 
-    /// What no other line has in it.
+    /// The text that only this line contains.
     pub(crate) fn name(&self, number: usize) -> String {
         format!("{}_{number}_", self.word)
     }
 
-    /// Waits until the follower has seen all, and gives how long each took.
+    /// Waits until the tail client has seen all lines, and returns the time of each.
     pub(crate) fn end(self) -> anyhow::Result<Vec<Duration>> {
         let all = || self.times.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let seen = wait::until("the follower seeing every line", Duration::from_millis(20), VISIBLE_MAX, || {
+        let seen = wait::until("the tail client receiving every line", Duration::from_millis(20), VISIBLE_MAX, || {
             if self.follower.is_finished() {
                 return Ok(Some(()));
             }
@@ -79,10 +79,10 @@ impl VisibilityTrace {
         let times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
         let (sent, missed) = (times.len(), times.iter().filter(|line| line.seen.is_none()).count());
         if missed > 0 {
-            bail!("the follower missed {missed} of {sent} lines: {seen:?} {ended:?}");
+            bail!("the tail client missed {missed} of {sent} lines: {seen:?} {ended:?}");
         }
         if times.iter().any(|line| line.count != 1) {
-            bail!("the follower saw a line more than once");
+            bail!("the tail client received a line more than once");
         }
         Ok(times.iter().filter_map(|line| Some(line.seen?.duration_since(line.sent))).collect())
     }
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_found() {
+    fn line_numbers_are_parsed() {
         assert_eq!(number_in(b"{\"line\":\"level=info probe_17_ msg\"}", "probe_"), Some(17));
         assert_eq!(number_in(b"probe_17", "probe_"), None);
         assert_eq!(number_in(b"other", "probe_"), None);

@@ -1,9 +1,8 @@
-//! `under-ingest`: what questions take while lines come in, are packed and merged, against what they take when nothing
-//! does.
+//! `under-ingest`: the latency of queries during ingest, compared with an idle node.
 //!
-//! The questions are over lines that were there before, all of them or a small part, so that the work for an answer is the
-//! same in both cases and only what goes on beside it differs. The lines come in small bodies. Left to itself they wait for
-//! the store (`bulk`), as in `compaction`, so that all is going on all the time: gathering, packing, merging.
+//! The queries cover lines that were stored before, all of them or a small part, so the work for an answer is the same
+//! in both cases. New lines arrive in small bodies, by default with `bulk` as in `compaction`, so that gathering,
+//! encoding and merging run all the time.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -26,32 +25,32 @@ use crate::results::{BenchRun, Figure, figure};
 use crate::search::{frequent, rare};
 use crate::spread::percentile_ms;
 
-/// Bodies on their way at the same time, unpaced. Paced there are more, or one that waits would hold up the others.
+/// Concurrent bodies at full speed. At a rate there are more, so that one that waits does not delay the others.
 const SENDERS: usize = 4;
 const SENDERS_PACED: usize = 16;
 
-/// A narrow question is over so much of the span of the lines that were there before.
+/// A narrow query covers this fraction of the time range of the stored lines.
 const NARROW_DIVISOR: u32 = 20;
 
-/// How long lines come in before the first question.
+/// The time of ingest before the first query.
 const WARM_UP: Duration = Duration::from_secs(5);
 
-/// How much slower questions are while lines come in
+/// Measure the latency of queries during ingest
 #[derive(Debug, Args)]
 pub(crate) struct UnderIngestArgs {
-    /// The lines that are asked about; left out, they are generated
+    /// File of the lines to query; generated lines if omitted
     #[arg(value_name = "FILE")]
     files: Vec<std::path::PathBuf>,
 
-    /// How often both are measured, in turn
+    /// Rounds of both measurements
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 
-    /// How many questions are asked, each time
+    /// Queries of each measurement
     #[arg(long, value_name = "N", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..))]
     questions: u32,
 
-    /// Milliseconds from one question to the next
+    /// Milliseconds between queries
     #[arg(long, value_name = "MS", default_value_t = 100)]
     every: u64,
 
@@ -59,39 +58,39 @@ pub(crate) struct UnderIngestArgs {
     #[arg(long, value_name = "SIZE", default_value = "250KB")]
     body: Size,
 
-    /// How much is sent to find out what rate can be sustained
+    /// Bytes to send to determine the sustained rate
     #[arg(long, value_name = "SIZE", default_value = "400MB")]
     sustained: Size,
 
-    /// What the answer to a body waits for; only with `bulk` are there many small segments to merge
+    /// Durability of a body; only `bulk` creates many small segments to merge
     #[arg(long, value_name = "D", default_value = "bulk", value_parser = ["fast", "durable", "bulk"])]
     durability: String,
 
-    /// Of a hundred parts of that rate, so many come in while questions are asked
+    /// Percentage of the sustained rate that arrives during queries
     #[arg(long, value_name = "N", default_value_t = 50.0)]
     percent: f64,
 }
 
-/// What is asked: a kind, and the path and query of its URL.
+/// A query: its kind, and the path and query of its URL.
 struct TimedQuery {
     kind: &'static str,
     path: String,
 }
 
-pub(crate) fn run(args: &UnderIngestArgs, setting: &BenchContext) -> anyhow::Result<()> {
-    let mut results = setting.results("under-ingest")?;
-    for corpus in setting.corpora(&args.files)? {
-        results.runs.extend(measure_corpus(args, setting, &corpus)?);
+pub(crate) fn run(args: &UnderIngestArgs, context: &BenchContext) -> anyhow::Result<()> {
+    let mut results = context.results("under-ingest")?;
+    for corpus in context.corpora(&args.files)? {
+        results.runs.extend(measure_corpus(args, context, &corpus)?);
     }
-    setting.report_in_rows(&results)
+    context.report_in_rows(&results)
 }
 
-fn measure_corpus(args: &UnderIngestArgs, setting: &BenchContext, corpus: &Corpus) -> anyhow::Result<Vec<BenchRun>> {
-    let sustained = sustained(args, setting, corpus)?;
+fn measure_corpus(args: &UnderIngestArgs, context: &BenchContext, corpus: &Corpus) -> anyhow::Result<Vec<BenchRun>> {
+    let sustained = sustained(args, context, corpus)?;
     let rate = sustained * args.percent / 100.0;
-    eprintln!("{:.1} MB/s can be sustained; {:.1} MB/s come in", sustained / 1e6, rate / 1e6);
+    eprintln!("{:.1} MB/s can be sustained; {:.1} MB/s are sent", sustained / 1e6, rate / 1e6);
 
-    let node = setting.node("node", &["--retention-age", "none"])?;
+    let node = context.node("node", &["--retention-age", "none"])?;
     let from = Timestamp::now();
     feed::file(node.address("fast")?, corpus)?;
     node.wait_accepted(corpus.bytes)?;
@@ -124,7 +123,7 @@ fn measure_corpus(args: &UnderIngestArgs, setting: &BenchContext, corpus: &Corpu
     node.assert_count(corpus.lines + fed.lines)?;
     let dir = node.dir().to_owned();
     node.stop()?;
-    setting.clear(&dir)?;
+    context.clear(&dir)?;
 
     let name = corpus.name();
     let run = |subject: String, load, figures| BenchRun { subject, round: 1, load, figures };
@@ -133,12 +132,12 @@ fn measure_corpus(args: &UnderIngestArgs, setting: &BenchContext, corpus: &Corpu
     figures.push(against(&all(&busy), &all(&idle)));
     figures.extend([
         figure("sustained_rate", "MB/s", sustained / 1e6),
-        figure("rate_meanwhile", "MB/s", fed.bytes as f64 / 1e6 / fed.seconds),
-        figure("sender_behind_at_worst", "s", fed.behind),
-        figure("merged_meanwhile", "MB", meanwhile.merged / 1e6),
-        figure("merges_meanwhile", "merges", meanwhile.merges),
-        figure("stepped_aside", "s", meanwhile.throttled_seconds),
-        figure("debt_overrides", "times", meanwhile.throttle_overrides),
+        figure("ingest_rate", "MB/s", fed.bytes as f64 / 1e6 / fed.seconds),
+        figure("sender_delay_max", "s", fed.behind),
+        figure("merged_during_queries", "MB", meanwhile.merged / 1e6),
+        figure("merges_during_queries", "merges", meanwhile.merges),
+        figure("throttled", "s", meanwhile.throttled_seconds),
+        figure("throttle_overrides", "times", meanwhile.throttle_overrides),
         figure("refused", "bodies and questions", meanwhile.refused),
     ]);
     runs.push(run(format!("{name}: under ingest"), load, figures));
@@ -169,9 +168,9 @@ fn measure_under_ingest(
     })
 }
 
-/// Bytes a second that a node takes, packs and merges when it has nothing else to do.
-fn sustained(args: &UnderIngestArgs, setting: &BenchContext, corpus: &Corpus) -> anyhow::Result<f64> {
-    let node = setting.node("sustained", &[])?;
+/// The rate in bytes per second at which a node accepts, encodes and merges without queries.
+fn sustained(args: &UnderIngestArgs, context: &BenchContext, corpus: &Corpus) -> anyhow::Result<f64> {
+    let node = context.node("sustained", &[])?;
     let started = Instant::now();
     let bodies = usize::try_from(args.sustained.0 / args.body.0)?;
     let fed = send(args, corpus, &node, SENDERS, f64::INFINITY, &|number| number < bodies)?;
@@ -180,11 +179,11 @@ fn sustained(args: &UnderIngestArgs, setting: &BenchContext, corpus: &Corpus) ->
     eprintln!("{:.0} MB in {seconds:.1} s with {cpu:.1} s of CPU", fed.bytes as f64 / 1e6);
     let dir = node.dir().to_owned();
     node.stop()?;
-    setting.clear(&dir)?;
+    context.clear(&dir)?;
     Ok(fed.bytes as f64 / seconds)
 }
 
-/// Sends bodies while `go_on` says so of their numbers, at so many bytes a second.
+/// Sends numbered bodies at a rate in bytes per second while `go_on` returns true.
 fn send(
     args: &UnderIngestArgs,
     corpus: &Corpus,
@@ -222,7 +221,7 @@ fn questions(corpus: &Corpus, from: Timestamp, to: Timestamp) -> anyhow::Result<
     ])
 }
 
-/// Asks the questions in turn, and adds for each how long its answers took.
+/// Runs the queries in turn, and appends their durations.
 fn time_queries(
     args: &UnderIngestArgs,
     questions: &[TimedQuery],
@@ -230,7 +229,7 @@ fn time_queries(
     times: &mut [Vec<Duration>],
 ) -> anyhow::Result<()> {
     let mut http = node.http()?;
-    // Once over everything, so that what is read first by anyone is not counted.
+    // Runs each query once first, to fill the caches.
     for question in questions {
         http.get(&question.path)?;
     }
@@ -240,9 +239,9 @@ fn time_queries(
         thread::sleep(due.saturating_sub(started.elapsed()));
         let at = number % questions.len();
         let (Some(question), Some(times)) = (questions.get(at), times.get_mut(at)) else { continue };
-        let began = Instant::now();
+        let started = Instant::now();
         let answer = http.get(&question.path)?;
-        times.push(began.elapsed());
+        times.push(started.elapsed());
         ensure!(answer.status == 200, "{}: status {}", question.path, answer.status);
     }
     Ok(())
@@ -258,7 +257,7 @@ fn percentiles(times: &[Duration]) -> Vec<Figure> {
         figure("answered_p90", "ms", percentile_ms(times, 90.0)),
         figure("answered_p99", "ms", percentile_ms(times, 99.0)),
         figure("answered_max", "ms", percentile_ms(times, 100.0)),
-        figure("questions", "questions", times.len() as f64),
+        figure("queries", "questions", times.len() as f64),
     ]
 }
 
@@ -266,7 +265,7 @@ fn against(busy: &[Duration], idle: &[Duration]) -> Figure {
     figure("p99_against_idle", "times", percentile_ms(busy, 99.0) / percentile_ms(idle, 99.0))
 }
 
-/// What the node says of what it did.
+/// Activity counters of the node.
 #[derive(Clone, Copy, Debug, Default)]
 struct StoreCounters {
     merges: f64,
@@ -288,7 +287,7 @@ impl StoreCounters {
         })
     }
 
-    /// Adds what was done from one to the other.
+    /// Adds the difference of two readings.
     fn add(&mut self, after: &Self, before: &Self) {
         self.merges += after.merges - before.merges;
         self.merged += after.merged - before.merged;

@@ -1,13 +1,13 @@
-//! Waiting for something to become true, with an end.
+//! Waits for a condition with a time limit.
 
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
 
-/// Asks every so often until there is an answer.
+/// Repeats `ask` every `every` until it returns a value.
 ///
 /// # Errors
-/// When it takes longer than `most`, naming `what` was waited for, or the question fails.
+/// No value within `most`, with `what` in the message, or `ask` fails.
 pub(crate) fn until<T>(
     what: &str,
     every: Duration,

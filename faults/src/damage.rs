@@ -306,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_have_kinds() {
+    fn kinds_of_files_are_recognised() {
         let check = |path: &str, want: &str| assert_eq!(kind(Path::new(path)), want);
         check("queue/01.active", "queue/*.active");
         check("queue/boot", "queue/boot");

@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_is_seen() {
+    fn comparisons_report_every_problem() {
         let ledger = Ledger::new("w");
         let all = ledger.text(ledger.next(4));
         ledger.acknowledge(1..3);
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_settled_is_passed_over() {
+    fn only_settled_lines_are_skipped() {
         let ledger = Ledger::new("w");
         let _ = ledger.next(6);
         ledger.acknowledge(0..2);

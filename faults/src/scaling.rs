@@ -218,14 +218,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn medians_are_of_each_figure() {
+    fn medians_are_per_figure() {
         let of = |accepted, cores| ScalingFigures { accepted, cores, ..ScalingFigures::default() };
         let median = median(&[of(1.0, 9.0), of(3.0, 7.0), of(2.0, 8.0)]);
         assert_eq!((median.accepted, median.cores), (2.0, 8.0));
     }
 
     #[test]
-    fn a_process_uses_time() {
+    fn cpu_time_of_this_process_increases() {
         assert!(cpu_seconds(std::process::id()).unwrap() >= 0.0);
     }
 }

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_decides() {
+    fn the_seed_determines_the_schedule() {
         let capabilities = Capabilities { root: true, nft: true, strace: true, faketime: Some("x".into()) };
         let all = |seed| drawn(seed, &capabilities).0.into_iter().map(|step| step.faults).collect::<Vec<_>>();
         assert_eq!(all(1), all(1));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_named() {
+    fn skipped_faults_are_listed() {
         let (steps, left_out) = drawn(1, &Capabilities::default());
         assert!(
             steps

@@ -1,4 +1,4 @@
-//! Bucksaw takes the lines in, by one of its doors.
+//! Ingest by Bucksaw over each of its interfaces.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -14,23 +14,23 @@ use crate::node::BenchNode;
 use crate::results::{Figure, SPEED, figure};
 use crate::{feed, process, wait};
 
-/// Connections and bytes of a body, over HTTP.
+/// Connections and body bytes over HTTP.
 const CONNECTIONS: usize = 4;
 const BODY_BYTES: u64 = 1_000_000;
 
-/// How long `forward` may take to end after its input has.
+/// The maximum time until `forward` exits after its input ended.
 const FORWARD_MAX: Duration = Duration::from_secs(900);
 
-/// Sends everything to a new node, and waits until it is on the store. `push` comes back when the node has accepted
-/// everything, with what the sender cost in seconds of CPU where that is known.
+/// Sends everything to a new node and waits until it is in the store. `push` returns when the node has accepted
+/// everything, with the CPU seconds of the sender if known.
 pub(super) fn run(
-    setting: &BenchContext,
+    context: &BenchContext,
     corpus: &Corpus,
     push: impl Fn(&BenchContext, &Corpus, &BenchNode) -> anyhow::Result<Option<f64>>,
 ) -> anyhow::Result<Vec<Figure>> {
-    let node = setting.node("node", &[])?;
+    let node = context.node("node", &[])?;
     let started = Instant::now();
-    let sender = push(setting, corpus, &node).with_context(|| format!("the node said: {}", node.log()))?;
+    let sender = push(context, corpus, &node).with_context(|| format!("log of the node: {}", node.log()))?;
     let accepted = started.elapsed().as_secs_f64();
     let cpu_accepted = node.cpu()?;
     node.wait_accepted(corpus.bytes)?;
@@ -42,7 +42,7 @@ pub(super) fn run(
     let disk = process::disk_bytes(node.dir())?;
     let dir = node.dir().to_owned();
     node.stop()?;
-    setting.clear(&dir)?;
+    context.clear(&dir)?;
 
     let (mb, gb) = (corpus.bytes as f64 / 1e6, corpus.bytes as f64 / 1e9);
     let mut figures = vec![
@@ -56,20 +56,20 @@ pub(super) fn run(
         figure("peak_memory", "MB", peak),
         figure("disk_per_raw_byte", "ratio", disk as f64 / corpus.bytes as f64),
         figure("merged_per_raw_byte", "ratio", merged / corpus.bytes as f64),
-        figure("records_missing_or_doubled", "records", 0.0),
+        figure("records_missing_or_duplicated", "records", 0.0),
     ];
     figures.extend(sender.map(|cpu| figure("cpu_of_sender", "s/GB", cpu / gb)));
     Ok(figures)
 }
 
-/// A plain connection to the listener `fast`.
+/// One connection to the listener `fast`.
 pub(super) fn tcp_fast(_: &BenchContext, corpus: &Corpus, node: &BenchNode) -> anyhow::Result<Option<f64>> {
     feed::file(node.address("fast")?, corpus)?;
     node.wait_accepted(corpus.bytes)?;
     Ok(None)
 }
 
-/// Bodies over some connections, each answered once it is synced.
+/// Bodies over several connections, each answered once it is synced.
 pub(super) fn http_durable(_: &BenchContext, corpus: &Corpus, node: &BenchNode) -> anyhow::Result<Option<f64>> {
     let (file, batches) = (File::open(&corpus.path)?, corpus.batches(BODY_BYTES)?);
     let posting = HttpLoad { address: node.address("http")?, senders: CONNECTIONS, connect_anew: false };
@@ -84,9 +84,9 @@ pub(super) fn http_durable(_: &BenchContext, corpus: &Corpus, node: &BenchNode) 
     Ok(None)
 }
 
-/// `bucksaw forward` with the file as its standard input: it ends when everything was acknowledged.
-pub(super) fn forward(setting: &BenchContext, corpus: &Corpus, node: &BenchNode) -> anyhow::Result<Option<f64>> {
-    let mut child = Command::new(&setting.bucksaw)
+/// `bucksaw forward` with the file as standard input, which exits once everything is acknowledged.
+pub(super) fn forward(context: &BenchContext, corpus: &Corpus, node: &BenchNode) -> anyhow::Result<Option<f64>> {
+    let mut child = Command::new(&context.bucksaw)
         .args(["forward", "--to", node.address("fast")?])
         .stdin(File::open(&corpus.path)?)
         .stdout(Stdio::null())

@@ -1,7 +1,7 @@
-//! `ingest`: how fast lines are taken in, what that costs, and what becomes of them.
+//! `ingest`: the speed and cost of ingest.
 //!
-//! A round runs every subject once, one after the other, so that what else the machine does meanwhile meets all of them;
-//! the ratio to the rival is taken within a round.
+//! Each round runs every subject once, so that other load of the machine affects all of them. Ratios to the rival are
+//! computed within a round.
 
 mod bucksaw;
 mod socat;
@@ -12,29 +12,29 @@ use crate::context::BenchContext;
 use crate::machine;
 use crate::results::{BenchRun, SPEED, figure};
 
-/// How fast lines are taken in, and what that costs
+/// Measure the speed and the cost of ingest
 #[derive(Debug, Args)]
 pub(crate) struct IngestArgs {
-    /// How often each is measured
+    /// Rounds
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 
-    /// What is measured; repeatable, or several with commas
+    /// Subjects, repeatable or separated by commas
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["tcp-fast", "http-durable", "forward", "socat"])]
     subjects: Vec<Subject>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Subject {
-    /// One plain connection to the listener `fast`
+    /// One connection to the listener `fast`
     TcpFast,
-    /// Bodies of 1 MB, each synced to disk before the answer, over four connections
+    /// Bodies of 1 MB over four connections, each synced before it is answered
     HttpDurable,
     /// `bucksaw forward` to the listener `fast`
     Forward,
-    /// `socat` from a socket to a file, as it comes
+    /// `socat` from a socket to a file
     Socat,
-    /// `socat` with a buffer of 256 KiB in place of its own 8 KiB
+    /// `socat` with a buffer of 256 KiB instead of its default of 8 KiB
     SocatLarge,
 }
 
@@ -44,24 +44,24 @@ impl Subject {
     }
 }
 
-pub(crate) fn run(args: &IngestArgs, setting: &BenchContext) -> anyhow::Result<()> {
+pub(crate) fn run(args: &IngestArgs, context: &BenchContext) -> anyhow::Result<()> {
     let mut subjects = args.subjects.clone();
     let rivals = [Subject::Socat, Subject::SocatLarge];
     if subjects.iter().any(|subject| rivals.contains(subject)) && !socat::is_installed() {
-        eprintln!("socat is missing, and left out: to compare with it, run 'apt-get install socat'");
+        eprintln!("socat is not installed and is skipped; to compare with it, run 'apt-get install socat'");
         subjects.retain(|subject| !rivals.contains(subject));
     }
-    let corpus = setting.corpus()?;
-    let mut results = setting.results("ingest")?.with_corpus(&corpus);
+    let corpus = context.corpus()?;
+    let mut results = context.results("ingest")?.with_corpus(&corpus);
     for round in 1..=args.rounds as usize {
         for subject in &subjects {
             let load = machine::load();
             let figures = match subject {
-                Subject::TcpFast => bucksaw::run(setting, &corpus, bucksaw::tcp_fast)?,
-                Subject::HttpDurable => bucksaw::run(setting, &corpus, bucksaw::http_durable)?,
-                Subject::Forward => bucksaw::run(setting, &corpus, bucksaw::forward)?,
-                Subject::Socat => socat::run(setting, &corpus, None)?,
-                Subject::SocatLarge => socat::run(setting, &corpus, Some(256 << 10))?,
+                Subject::TcpFast => bucksaw::run(context, &corpus, bucksaw::tcp_fast)?,
+                Subject::HttpDurable => bucksaw::run(context, &corpus, bucksaw::http_durable)?,
+                Subject::Forward => bucksaw::run(context, &corpus, bucksaw::forward)?,
+                Subject::Socat => socat::run(context, &corpus, None)?,
+                Subject::SocatLarge => socat::run(context, &corpus, Some(256 << 10))?,
             };
             let run = BenchRun { subject: subject.name(), round, load, figures };
             let speed = run.value(SPEED).unwrap_or(f64::NAN);
@@ -70,10 +70,10 @@ pub(crate) fn run(args: &IngestArgs, setting: &BenchContext) -> anyhow::Result<(
         }
     }
     add_ratios(&mut results.runs);
-    setting.report(&results)
+    context.report(&results)
 }
 
-/// Adds to each run how fast it was compared with the rival in the same round.
+/// Adds the speed relative to the rival in the same round to each run.
 fn add_ratios(runs: &mut [BenchRun]) {
     let rival = Subject::Socat.name();
     let speeds: Vec<(usize, f64)> =

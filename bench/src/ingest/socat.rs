@@ -1,4 +1,4 @@
-//! The rival that does nothing but move bytes: `socat` from a socket to a file.
+//! The rival that only copies bytes: `socat` from a socket to a file.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -12,22 +12,22 @@ use crate::corpus::Corpus;
 use crate::results::{Figure, SPEED, figure};
 use crate::{feed, process, wait};
 
-/// How long it may take to end after the connection was closed.
+/// The maximum time until it exits after the connection was closed.
 const END_MAX: Duration = Duration::from_secs(300);
 
-/// Whether it can be started.
+/// Whether it is installed.
 pub(super) fn is_installed() -> bool {
     let version = Command::new("socat").arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status();
     version.is_ok_and(|status| status.success())
 }
 
-/// Sends everything; measured until the file has it all and the process has ended.
-pub(super) fn run(setting: &BenchContext, corpus: &Corpus, buffer: Option<u32>) -> anyhow::Result<Vec<Figure>> {
-    let path = setting.path("socat.out");
+/// Sends everything, and measures until the file is complete and the process has exited.
+pub(super) fn run(context: &BenchContext, corpus: &Corpus, buffer: Option<u32>) -> anyhow::Result<Vec<Figure>> {
+    let path = context.path("socat.out");
     let (mut child, address) = start(&path, buffer)?;
     let measured = measure(&child, &address, corpus);
     if measured.is_err() {
-        // What has ended already cannot be killed.
+        // Fails if it has ended.
         let _ = child.kill();
     }
     child.wait()?;
@@ -44,7 +44,7 @@ pub(super) fn run(setting: &BenchContext, corpus: &Corpus, buffer: Option<u32>) 
     ])
 }
 
-/// Starts it on a free port, which it tells on standard error.
+/// Starts it on a free port, which it prints to standard error.
 fn start(path: &Path, buffer: Option<u32>) -> anyhow::Result<(Child, String)> {
     let mut command = Command::new("socat");
     command.args(["-u", "-d", "-d"]);
@@ -53,18 +53,18 @@ fn start(path: &Path, buffer: Option<u32>) -> anyhow::Result<(Child, String)> {
     }
     command.arg("TCP-LISTEN:0,bind=127.0.0.1,reuseaddr").arg(format!("FILE:{},creat,trunc", path.display()));
     let mut child = command.stderr(Stdio::piped()).spawn().context("cannot start socat")?;
-    let mut said = BufReader::new(child.stderr.take().context("socat has no standard error")?);
+    let mut messages = BufReader::new(child.stderr.take().context("socat has no standard error")?);
     let mut line = String::new();
     loop {
         line.clear();
-        if said.read_line(&mut line)? == 0 {
+        if messages.read_line(&mut line)? == 0 {
             let status = child.wait()?;
-            bail!("socat did not listen: {status}");
+            bail!("socat does not listen: {status}");
         }
         if let Some((_, address)) = line.split_once("listening on AF=2 ") {
             let address = address.trim().to_owned();
-            // It says a few more words at the end, and must not find the pipe closed.
-            child.stderr = Some(said.into_inner());
+            // It prints more at the end, and must not get a broken pipe.
+            child.stderr = Some(messages.into_inner());
             return Ok((child, address));
         }
     }

@@ -1,7 +1,6 @@
-//! `search`: questions of all kinds to logs of several kinds, beside `rg` on the raw file and `zstd -dc | rg`.
+//! `search`: queries of all kinds on several logs, compared with `rg` on the raw file and with `zstd -dc | rg`.
 //!
-//! Asked twice: with the node and the rivals held to one core, which is what all ratios are made of, and then with all
-//! cores for the node, which says what the others of them are good for.
+//! Measures twice: with node and rivals on one core, for the ratios, and with the node on all cores, for the speedup.
 
 mod other_tools;
 mod queries;
@@ -23,31 +22,30 @@ use query_timing::{QueryTiming, time_query};
 
 pub(crate) use queries::{frequent, rare};
 
-/// How fast questions of all kinds are answered
+/// Measure the speed of queries of all kinds
 #[derive(Debug, Args)]
 pub(crate) struct SearchArgs {
-    /// Files of lines, each a log of its own; left out, lines are generated. Questions are chosen by the first word of the
-    /// name: web, json, java, db
+    /// Log files; generated lines if omitted. The first word of the name selects the queries: web, json, java, db
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// How often all is asked
+    /// Rounds
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 }
 
-pub(crate) fn run(args: &SearchArgs, setting: &BenchContext) -> anyhow::Result<()> {
+pub(crate) fn run(args: &SearchArgs, context: &BenchContext) -> anyhow::Result<()> {
     ensure!(other_tools::are_installed(), "rg and zstd are missing: apt-get install ripgrep zstd");
-    let mut results = setting.results("search")?;
-    for corpus in setting.corpora(&args.files)? {
-        results.runs.extend(measure_corpus(args, setting, &corpus)?);
+    let mut results = context.results("search")?;
+    for corpus in context.corpora(&args.files)? {
+        results.runs.extend(measure_corpus(args, context, &corpus)?);
     }
-    setting.report_in_rows(&results)
+    context.report_in_rows(&results)
 }
 
-fn measure_corpus(args: &SearchArgs, setting: &BenchContext, corpus: &Corpus) -> anyhow::Result<Vec<BenchRun>> {
-    let packed = setting.path("packed.zst");
-    let size = store(setting, corpus, other_tools::pack(&corpus.path, &packed)?)?;
+fn measure_corpus(args: &SearchArgs, context: &BenchContext, corpus: &Corpus) -> anyhow::Result<Vec<BenchRun>> {
+    let packed = context.path("packed.zst");
+    let size = store(context, corpus, other_tools::pack(&corpus.path, &packed)?)?;
     let name = corpus.name();
     let mut runs = vec![BenchRun { subject: format!("{name}: size"), round: 1, load: machine::load(), figures: size }];
     let queries = queries::of(&corpus.path);
@@ -55,7 +53,7 @@ fn measure_corpus(args: &SearchArgs, setting: &BenchContext, corpus: &Corpus) ->
         eprintln!("{name}, round {round}");
         let first = runs.len();
         let core = OneCore::take()?;
-        let node = start_node(setting)?;
+        let node = start_node(context)?;
         for query in &queries {
             let load = machine::load();
             let figures = on_one_core(&node, corpus, &packed, query)?;
@@ -63,7 +61,7 @@ fn measure_corpus(args: &SearchArgs, setting: &BenchContext, corpus: &Corpus) ->
         }
         node.stop()?;
         drop(core);
-        let node = start_node(setting)?;
+        let node = start_node(context)?;
         for (query, run) in queries.iter().zip(runs.iter_mut().skip(first)) {
             let wall = time_query(&node, query)?.wall_seconds;
             let one = run.value(WALL_ONE).unwrap_or(f64::NAN);
@@ -72,23 +70,23 @@ fn measure_corpus(args: &SearchArgs, setting: &BenchContext, corpus: &Corpus) ->
         }
         node.stop()?;
     }
-    setting.clear(&setting.path(NODE))?;
+    context.clear(&context.path(NODE))?;
     Ok(runs)
 }
 
-/// The name of the node's directory.
+/// The name of the data directory.
 const NODE: &str = "node";
 
 const WALL_ONE: &str = "wall_of_one_core";
 
-/// The node, on what there is.
-fn start_node(setting: &BenchContext) -> anyhow::Result<BenchNode> {
-    setting.node(NODE, &["--retention-age", "none"])
+/// Starts the node on its data directory.
+fn start_node(context: &BenchContext) -> anyhow::Result<BenchNode> {
+    context.node(NODE, &["--retention-age", "none"])
 }
 
-/// Has the node take the corpus, with all cores, and tells what that took.
-fn store(setting: &BenchContext, corpus: &Corpus, zstd_bytes: u64) -> anyhow::Result<Vec<Figure>> {
-    let node = start_node(setting)?;
+/// Ingests the corpus on all cores and returns the cost.
+fn store(context: &BenchContext, corpus: &Corpus, zstd_bytes: u64) -> anyhow::Result<Vec<Figure>> {
+    let node = start_node(context)?;
     feed::file(node.address("fast")?, corpus)?;
     node.wait_accepted(corpus.bytes)?;
     let (_, cpu) = node.wait_settled(corpus.bytes)?;
@@ -99,7 +97,7 @@ fn store(setting: &BenchContext, corpus: &Corpus, zstd_bytes: u64) -> anyhow::Re
         figure("text", "MB", corpus.bytes as f64 / 1e6),
         figure("stored", "MB", stored as f64 / 1e6),
         figure("smaller_than_zstd", "times", zstd_bytes as f64 / stored as f64),
-        figure("ingest_and_packing", "MB per CPU second", corpus.bytes as f64 / 1e6 / cpu),
+        figure("ingest_and_encoding", "MB per CPU second", corpus.bytes as f64 / 1e6 / cpu),
     ])
 }
 

@@ -1,32 +1,32 @@
-//! What is looked for in which logs.
+//! The queries for each kind of log.
 
 use std::path::Path;
 
-/// A question, as Bucksaw and as ripgrep are asked.
+/// A query for Bucksaw and for ripgrep.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Query {
-    /// The kind, as the table names it.
+    /// Its kind, as in the table.
     pub(crate) kind: &'static str,
     /// An expression.
     pub(crate) expr: &'static str,
-    /// A regex of ripgrep that finds the same lines.
+    /// An equivalent regex of ripgrep.
     pub(crate) regex: &'static str,
-    /// What is wanted of the lines.
+    /// The requested output.
     pub(crate) output: QueryOutput,
 }
 
-/// What is wanted of the lines that match.
+/// The requested output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueryOutput {
-    /// How many there are.
+    /// The number of matching lines.
     Count,
-    /// All of them.
+    /// The matching lines.
     Lines,
 }
 
 const RARE: &str = "rare literal";
 
-/// The kind whose lines are printed, too.
+/// The kind of which lines are printed too.
 const FREQUENT: &str = "frequent literal";
 
 const fn query(kind: &'static str, expr: &'static str, regex: &'static str) -> Query {
@@ -94,7 +94,7 @@ const GENERATED: [Query; 10] = [
     query("field >= number", "status>=500", "^ts=.* status=5[0-9]{2}( |$)"),
 ];
 
-/// The questions for the logs in this file.
+/// The queries for a file.
 pub(crate) fn of(file: &Path) -> Vec<Query> {
     let name = file.file_stem().unwrap_or_default().to_string_lossy();
     let counted: &[Query] = match name.split(['_', '-', '.']).next().unwrap_or_default() {
@@ -109,12 +109,12 @@ pub(crate) fn of(file: &Path) -> Vec<Query> {
     counted.iter().copied().chain(printed).collect()
 }
 
-/// An expression that few lines of this file match.
+/// An expression that few lines of a file match.
 pub(crate) fn rare(file: &Path) -> &'static str {
     expr(file, RARE)
 }
 
-/// An expression that many lines of this file match.
+/// An expression that many lines of a file match.
 pub(crate) fn frequent(file: &Path) -> &'static str {
     expr(file, FREQUENT)
 }
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_log_is_printed_once() {
+    fn each_log_has_one_printed_query() {
         for name in ["web.log", "json.ndjson", "java.log", "db-1.log", "corpus.log"] {
             let queries = of(Path::new(name));
             assert_eq!(queries.iter().filter(|query| query.output == QueryOutput::Lines).count(), 1, "{name}");

@@ -1,4 +1,4 @@
-//! One question, asked several times in a row.
+//! Times one query.
 
 use std::io::Read as _;
 use std::time::Instant;
@@ -11,31 +11,31 @@ use crate::node::{BenchNode, number};
 use crate::process;
 use crate::spread::median;
 
-/// A question is asked so often in a row. The first time may find nothing prepared for it, the others do.
+/// Consecutive runs of a query. The first may fill caches for the others.
 const RUNS: usize = 6;
 
-/// What a question found, and what it took.
+/// The result and the cost of a query.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueryTiming {
     pub(crate) lines: u64,
-    /// Of the lines, where they were printed.
+    /// Bytes of the lines, if printed.
     pub(crate) bytes: u64,
-    /// Of the first time.
+    /// CPU of the first run.
     pub(crate) first_cpu_seconds: f64,
-    /// The median of the times after it.
+    /// The median of the other runs.
     pub(crate) cpu_seconds: f64,
-    /// The median of the times after the first.
+    /// The median of the other runs.
     pub(crate) wall_seconds: f64,
 }
 
-/// Asks.
+/// Runs a query several times.
 pub(crate) fn time_query(node: &BenchNode, query: &Query) -> anyhow::Result<QueryTiming> {
     let mut http = node.http()?;
     let mut buffer = vec![0; 64 << 10];
     let q = encode(query.expr);
     let (mut lines, mut bytes, mut cpu, mut wall) = (0, 0, Vec::new(), Vec::new());
     for _ in 0..RUNS {
-        let (before, began) = (process::cpu_nanos(node.pid())?, Instant::now());
+        let (before, started) = (process::cpu_nanos(node.pid())?, Instant::now());
         (lines, bytes) = (0, 0);
         match query.output {
             QueryOutput::Count => {
@@ -56,7 +56,7 @@ pub(crate) fn time_query(node: &BenchNode, query: &Query) -> anyhow::Result<Quer
                 }
             }
         }
-        wall.push(began.elapsed().as_secs_f64());
+        wall.push(started.elapsed().as_secs_f64());
         cpu.push((process::cpu_nanos(node.pid())? - before) as f64 / 1e9);
     }
     let again = |times: &[f64]| median(times.get(1..).unwrap_or_default());

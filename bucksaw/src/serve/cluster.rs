@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use bucksaw_cluster::Clients;
+use bucksaw_env::real::Counters;
 use bucksaw_env::{Env, Net, real};
 use tokio::net::lookup_host;
 use tokio::time::timeout;
@@ -30,6 +31,7 @@ pub(super) async fn network(
     args: &ServeArgs,
     env: &Env,
     connections_max: usize,
+    counters: Arc<Counters>,
 ) -> anyhow::Result<(Arc<dyn Net>, Option<SocketAddr>)> {
     let (at, told) = match &args.listen_cluster {
         Some(ListenAddress(Some(at))) => (at.clone(), true),
@@ -46,7 +48,7 @@ pub(super) async fn network(
     let plain = secret.is_none();
     let usual = real::NetConfig::default();
     let connections_max = usual.connections_max.min(connections_max);
-    let config = real::NetConfig { listen, advertise, secret, connections_max, ..usual };
+    let config = real::NetConfig { listen, advertise, secret, connections_max, counters, ..usual };
     match real::Net::bind(config).await {
         Ok(net) => {
             let address = net.address();

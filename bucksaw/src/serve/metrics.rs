@@ -1,5 +1,8 @@
 //! All metrics of a node, in one registry. `docs/metrics.md` is made from it by a test.
 
+use std::sync::Arc;
+
+use bucksaw_env::real::Counters;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
@@ -7,6 +10,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use super::memory;
+use super::net_metrics::NetCollector;
 
 /// The metrics of each crate.
 pub(super) struct Metrics {
@@ -14,6 +18,8 @@ pub(super) struct Metrics {
     pub(super) sources: bucksaw_sources::Metrics,
     pub(super) api: bucksaw_api::Metrics,
     pub(super) memory: MemoryMetrics,
+    /// Counters of the network, for the network to use.
+    pub(super) net: Arc<Counters>,
 }
 
 /// Memory metrics of the process.
@@ -50,11 +56,14 @@ impl Metrics {
     pub(super) fn new() -> (Self, Registry) {
         let mut registry = Registry::with_prefix("bucksaw");
         registry.register("build", "The program and its version", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
+        let net = Arc::<Counters>::default();
+        registry.register_collector(Box::new(NetCollector(Arc::clone(&net))));
         let metrics = Self {
             node: bucksaw_node::Metrics::new(&mut registry),
             sources: bucksaw_sources::Metrics::new(&mut registry),
             api: bucksaw_api::Metrics::new(&mut registry),
             memory: MemoryMetrics::new(&mut registry),
+            net,
         };
         (metrics, registry)
     }

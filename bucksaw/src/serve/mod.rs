@@ -12,6 +12,7 @@ mod listen;
 mod log;
 mod memory;
 mod metrics;
+mod net_metrics;
 mod priority;
 mod runtimes;
 mod settings;
@@ -57,7 +58,8 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let mut addresses = listeners.addresses();
     listen::warn_exposed(&addresses);
     let cluster_connections = descriptors::shares(descriptor_limit, 0).cluster;
-    let (net, cluster_address) = runtimes.node.block_on(cluster::network(&args, &env, cluster_connections))?;
+    let (net, cluster_address) =
+        runtimes.node.block_on(cluster::network(&args, &env, cluster_connections, metrics.net))?;
 
     let mut config = settings::node(&args, &plan, &env, &data_dir, descriptor_limit);
     config.clients = cluster::clients(&addresses, cluster_address);

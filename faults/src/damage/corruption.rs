@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_changes_one_place() {
+    fn a_corruption_changes_one_range() {
         let bytes: Vec<u8> = (0..10_000).map(|at| at as u8).collect();
         let mut random = Random::new(1);
         for _ in 0..500 {

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn damage_is_visible_where_bytes_show_it() {
+    fn damage_is_visible_where_the_format_shows_it() {
         let check =
             |kind: &str, is_cut, bytes: &[u8], want| assert_eq!(is_visible(kind, is_cut, bytes), want, "{kind}");
         check("node.json", true, b"", true);

@@ -85,4 +85,7 @@ fn what_is_kept_too_few_times_is_told() {
     wait_until("all is kept again", || copies(first)["fully_replicated"] == true && members(first, "alive") == 3);
     assert!(first.metric("bucksaw_store_repair_restored_bytes_total") < 1.0);
     assert!((first.metric("bucksaw_store_replication_factor") - 2.0).abs() < f64::EPSILON);
+    for name in ["bucksaw_net_received_bytes_total", "bucksaw_net_sent_bytes_total", "bucksaw_net_connections"] {
+        assert!(first.metric(name) > 0.0, "{name}");
+    }
 }

@@ -1,8 +1,8 @@
-//! What the network counts.
+//! Counters of the network between nodes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts since the start. They tell, and nothing waits on them, so they are not exact to each other.
+/// Counts since the start. The counters are not updated atomically together.
 #[derive(Debug, Default)]
 pub struct Counters {
     refused: AtomicU64,
@@ -15,46 +15,46 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Connections by others that were refused: another secret, another version, no node, too slow, too many.
+    /// Connections refused: another secret or version, not a node, too slow, or too many.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Datagrams that did not open: another secret, another version, or not from a node.
+    /// Datagrams rejected: another secret or version, or not from a node.
     #[must_use]
     pub fn bad_datagrams(&self) -> u64 {
         self.bad_datagrams.load(Ordering::Relaxed)
     }
 
-    /// Datagrams that were lost before they left: too long, no way there, or no room.
+    /// Datagrams not sent: too long, no route, or no buffer space.
     #[must_use]
     pub fn unsent_datagrams(&self) -> u64 {
         self.unsent_datagrams.load(Ordering::Relaxed)
     }
 
-    /// Bytes received, in datagrams and connections, as they come over the network.
+    /// Bytes received in datagrams and connections, including encryption.
     #[must_use]
     pub fn bytes_in(&self) -> u64 {
         self.bytes_in.load(Ordering::Relaxed)
     }
 
-    /// Bytes sent, in datagrams and connections, as they go over the network.
+    /// Bytes sent in datagrams and connections, including encryption.
     #[must_use]
     pub fn bytes_out(&self) -> u64 {
         self.bytes_out.load(Ordering::Relaxed)
     }
 
-    /// Connections by others that were accepted and not refused.
+    /// Connections accepted from other nodes.
     #[must_use]
     pub fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::Relaxed)
     }
 
-    /// Those of them that are open now.
+    /// Accepted connections that are open.
     #[must_use]
     pub fn connections(&self) -> u64 {
-        // In this order it is never below nothing.
+        // Read before `accepted`, so that the difference is never negative.
         let closed = self.closed.load(Ordering::Acquire);
         self.accepted().saturating_sub(closed)
     }

@@ -83,6 +83,8 @@ pub struct Config {
     pub idle_connections_max: usize,
     /// Connections by others that are open at once; more are refused.
     pub connections_max: usize,
+    /// Counts bytes, connections and failures.
+    pub counters: Arc<Counters>,
 }
 
 impl Default for Config {
@@ -96,6 +98,7 @@ impl Default for Config {
             idle_max: Duration::from_secs(20),
             idle_connections_max: 8,
             connections_max: 512,
+            counters: Arc::default(),
         }
     }
 }
@@ -148,7 +151,7 @@ impl Net {
             datagrams_out: bound.datagrams_out,
             datagram_cipher: DatagramCipher::new(config.secret.as_ref()),
             pool: ConnectionPool::new(config.idle_max, config.idle_connections_max),
-            counters: Arc::default(),
+            counters: Arc::clone(&config.counters),
             refused_log: LogRateLimiter::new(),
             undecryptable_log: LogRateLimiter::new(),
             started: tokio::time::Instant::now(),
