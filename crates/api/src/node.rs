@@ -151,8 +151,7 @@ fn member_status(member: &Member, reported: Option<Value>, is_own: bool) -> Valu
 }
 
 /// Summary of the trash: segments that retention removed and that can still be restored.
-fn trash(store: &bucksaw_store::SegmentStore) -> Value {
-    let trashed = store.trashed();
+fn trash(trashed: &[bucksaw_store::TrashedSegment]) -> Value {
     json!({
         "segments": trashed.len(),
         "records": trashed.iter().filter_map(|file| file.records).sum::<u64>(),
@@ -182,11 +181,8 @@ async fn node_status(app: App) -> Result<Value, ApiError> {
 }
 
 fn node_status_blocking(app: &App) -> Value {
-    let (queue, store) = (app.queue(), app.engine.store());
+    let (queue, store) = (app.queue(), app.engine.store().status());
     let backlog = queue.backlog();
-    let segments = store.segments();
-    let sum = |of: fn(&bucksaw_store::StoredSegment) -> u64| segments.iter().map(|segment| of(segment)).sum::<u64>();
-    let span = |at: Option<bucksaw_record::Id>| format_time(at.map(bucksaw_record::Id::time));
     let halt = queue.halt_reason();
     let state = match (app.is_ready(), &halt) {
         (false, _) => "stopping",
@@ -195,7 +191,6 @@ fn node_status_blocking(app: &App) -> Value {
         (true, None) => "ready",
     };
     let info = &app.info;
-    let stored_bytes = sum(bucksaw_store::StoredSegment::file_bytes);
     let mut status = json!({
         "id": info.id,
         "version": info.version,
@@ -210,16 +205,16 @@ fn node_status_blocking(app: &App) -> Value {
             "oldest_pending_seconds": backlog.oldest_age.as_secs_f64(),
         },
         "store": {
-            "segments": segments.len(),
-            "records": sum(|segment| segment.reach().records),
-            "text_bytes": sum(|segment| segment.reach().text_bytes),
-            "stored_bytes": stored_bytes,
-            "index_bytes": store.index_memory().bytes(),
-            "index_memory_high": store.index_memory().is_high(),
-            "oldest": span(segments.iter().map(|segment| segment.reach().low).min()),
-            "newest": span(segments.iter().map(|segment| segment.reach().high).max()),
+            "segments": store.segments,
+            "records": store.records,
+            "text_bytes": store.text_bytes,
+            "stored_bytes": store.stored_bytes,
+            "index_bytes": store.index_bytes,
+            "index_memory_high": store.is_index_high,
+            "oldest": format_time(store.oldest),
+            "newest": format_time(store.newest),
         },
-        "trash": trash(store),
+        "trash": trash(&store.trash),
         "load": load(queue),
         "disk_free_bytes": queue.free_bytes(),
         "memory_limit_bytes": info.memory_limit_bytes,
@@ -227,7 +222,7 @@ fn node_status_blocking(app: &App) -> Value {
         "damaged_re_replicated": app.engine.re_replicated_files(),
         "segments_with_damaged_blocks": app.engine.segments_with_damaged_blocks(),
         "segments_re_replicated": app.engine.segments_with_re_replicated_blocks(),
-        "segments_rebuilt": segments.iter().filter(|segment| segment.has_rebuilt_damage()).count(),
+        "segments_rebuilt": store.rebuilt_segments,
     });
     let damaged_keys = queue.damaged_keys();
     if damaged_keys > 0 {
@@ -236,15 +231,15 @@ fn node_status_blocking(app: &App) -> Value {
     if let Some(halt) = halt {
         status["halted"] = halt.to_string().into();
     }
-    if let Some(suspension) = store.suspension() {
+    if let Some(suspension) = store.suspension {
         status["retention_suspended"] = json!({
             "clock_ahead_seconds": suspension.ahead.as_secs(),
             "remaining_seconds": suspension.left.as_secs(),
         });
     }
     // With a replication factor of 1 there are no other copies to repair from.
-    if let Some(repair) = app.repair.as_ref().filter(|_| store.replication_factor() > 1) {
-        status["repair"] = replication::store_status(repair, stored_bytes);
+    if let Some(repair) = app.repair.as_ref().filter(|_| store.replication_factor > 1) {
+        status["repair"] = replication::store_status(repair, store.stored_bytes);
     }
     status
 }

@@ -10,6 +10,7 @@ mod graceful_leave;
 mod local_facts;
 mod member_view;
 mod persistence;
+mod probe_state;
 mod start;
 mod version_skew;
 
@@ -37,7 +38,7 @@ use crate::metrics::Metrics;
 use crate::table::{ClockReading, DuplicateId, ForgetError, MemberTable};
 use crate::timers::Timers;
 use crate::{Config, Facts, Member};
-use duplicate_probes::DuplicateProbes;
+use probe_state::DuplicateProbes;
 
 /// How often facts that came in are shown, and whatever else is not urgent is done.
 const TICK: Duration = Duration::from_millis(200);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bucksaw_cluster::{DataSummary, Facts, Load, Member, RE_REPLICATED_MAX};
 use bucksaw_record::Millis;
 use bucksaw_store::repair::Repair;
+use bucksaw_store::{Store, StoreStatus};
 
 use crate::load_control::LoadController;
 use crate::node::Node;
@@ -25,7 +26,8 @@ impl FactsPublisher {
     pub(crate) fn publish(&mut self, node: &Node) {
         // Without the ingest role a node has no clients to redirect.
         let load = if node.roles.ingest { self.0.step(&node.queue, &node.cluster) } else { Load::default() };
-        let (queue, stored) = (queue_summary(node), stored_summary(node));
+        let status = Store::status(&*node.store);
+        let (queue, stored) = (queue_summary(node), stored_summary(&status));
         let free_bytes = node.queue.free_bytes();
         let repair = node.repair.as_deref();
         let repair_pass_started = repair.and_then(Repair::last_pass_started_at);
@@ -35,7 +37,7 @@ impl FactsPublisher {
             facts.load = load;
             facts.queue = queue;
             facts.stored = stored;
-            facts.stored_bytes_at_open = Some(node.store.stored_bytes_at_open());
+            facts.stored_bytes_at_open = Some(status.stored_bytes_at_open);
             facts.free_bytes = free_bytes;
             facts.repair_pass_started = repair_pass_started;
             facts.re_replicated = re_replicated;
@@ -59,11 +61,8 @@ fn queue_summary(node: &Node) -> DataSummary {
     summarise(reaches.map(|reach| (reach.text_bytes, reach.low.time(), reach.high.time())))
 }
 
-fn stored_summary(node: &Node) -> DataSummary {
-    let segments = node.store.segments();
-    summarise(
-        segments.iter().map(|segment| (segment.file_bytes(), segment.reach().low.time(), segment.reach().high.time())),
-    )
+fn stored_summary(status: &StoreStatus) -> DataSummary {
+    DataSummary { bytes: status.stored_bytes, oldest: status.oldest, newest: status.newest }
 }
 
 fn summarise(parts: impl Iterator<Item = (u64, Millis, Millis)>) -> DataSummary {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bucksaw_scan::{BoundPlan, Plan};
 use bucksaw_segment::stored::SearchableBlock;
 use bucksaw_segment::{BlockFilter, ReadError, RecordSummary};
-use bucksaw_store::StoredSegment;
+use bucksaw_store::BlockRef;
 
 use crate::block_cache::BlockCache;
 use crate::column_scan;
@@ -15,20 +15,18 @@ use crate::unit::{Visit, scan_text};
 /// A block of a segment.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockUnit {
-    pub(crate) segment: Arc<StoredSegment>,
-    pub(crate) block: usize,
+    pub(crate) block: BlockRef,
     pub(crate) block_cache: Arc<BlockCache>,
 }
 
 impl BlockUnit {
     pub(crate) fn reach(&self) -> Option<&RecordSummary> {
-        self.segment.footer().blocks.get(self.block).map(|entry| &entry.summary)
+        self.block.source.summary(self.block.index)
     }
 
-    /// Memory, in bytes, that a scan takes: the block as it lies in the file, and twice its text for what is unpacked.
+    /// Memory, in bytes, that a scan takes.
     pub(crate) fn scan_bytes(&self) -> u64 {
-        let entry = self.segment.footer().blocks.get(self.block);
-        entry.map_or(0, |entry| entry.packed_bytes().saturating_add(entry.summary.text_bytes.saturating_mul(2)))
+        self.block.source.scan_bytes(self.block.index)
     }
 
     /// Hands over what may match. Returns bytes of text that were searched.
@@ -43,17 +41,18 @@ impl BlockUnit {
         if !self.may_match(request, plan) {
             return Ok(0);
         }
-        let key = (self.segment.id(), self.block);
+        let BlockRef { source, index } = &self.block;
+        let key = (source.id(), *index);
         let form = match self.block_cache.get(key) {
             Some(form) => form,
-            None => Arc::new(self.segment.search_form(self.block)?),
+            None => Arc::new(source.open(*index)?),
         };
         let scanned = match &*form {
             SearchableBlock::Text(block) => scan_text(request, plan, cancel, each, &mut |each| {
                 let _ = block.chunks().try_for_each(|chunk| each(&chunk));
             }),
             SearchableBlock::Columns(columned) => column_scan::scan(columned, request, plan, cancel, most, each)
-                .ok_or_else(|| self.segment.mark_damaged(self.block, "the columns of the block do not unpack"))?,
+                .ok_or_else(|| source.mark_damaged(*index, "the columns of the block do not unpack"))?,
         };
         self.block_cache.insert(key, &form);
         Ok(scanned)
@@ -61,17 +60,15 @@ impl BlockUnit {
 
     /// Whether the filter of the block lets the question through for one of its streams.
     fn may_match(&self, request: &Request, plan: &Plan) -> bool {
-        let footer = self.segment.footer();
-        let streams = footer.blocks.get(self.block).map(|entry| entry.streams.as_slice()).unwrap_or_default();
-        let labels = streams.iter().filter_map(|stream| footer.streams.get(*stream as usize));
+        let BlockRef { source, index } = &self.block;
+        let labels = source.streams(*index).into_iter();
         let bounds: Vec<BoundPlan> =
             labels.filter(|labels| request.matches_stream(labels)).map(|labels| plan.bind(labels)).collect();
         if bounds.iter().any(|bound| matches!(bound, BoundPlan::All)) {
             return true;
         }
         // A filter that cannot be read leaves nothing out; the block itself says whether it is damaged.
-        let key = (self.segment.id(), self.block);
-        let filter = self.block_cache.filter(key, || self.segment.reader().filter(self.block));
+        let filter = self.block_cache.filter((source.id(), *index), || source.filter(*index));
         filter.map_or(true, |filter| bounds.iter().any(|bound| bound.may_match(BlockFilter::new(&filter))))
     }
 }

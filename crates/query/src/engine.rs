@@ -7,7 +7,7 @@ use std::time::Duration;
 use bucksaw_env::Env;
 use bucksaw_ingest::Queue;
 use bucksaw_scan::Plan;
-use bucksaw_store::SegmentStore;
+use bucksaw_store::{DamagedSegment, Store};
 
 use crate::block_cache::BlockCache;
 use crate::context::Context;
@@ -67,7 +67,7 @@ impl Default for Config {
 /// Answers queries over one node's queue and store.
 pub struct Engine {
     pub(crate) queue: Arc<Queue>,
-    pub(crate) store: Arc<SegmentStore>,
+    pub(crate) store: Arc<dyn Store>,
     pub(crate) pool: ScanPool,
     pub(crate) env: Env,
     pub(crate) config: Config,
@@ -89,7 +89,7 @@ impl Engine {
     #[must_use]
     pub fn new(
         queue: Arc<Queue>,
-        store: Arc<SegmentStore>,
+        store: Arc<dyn Store>,
         pool: ScanPool,
         env: Env,
         config: Config,
@@ -199,7 +199,7 @@ impl Engine {
 
     /// The store.
     #[must_use]
-    pub fn store(&self) -> &Arc<SegmentStore> {
+    pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
@@ -229,15 +229,17 @@ impl Engine {
         self.damaged_segments(false).count()
     }
 
-    fn damaged_segments(&self, made_good: bool) -> impl Iterator<Item = PathBuf> + use<> {
-        let segments = self.store.segments();
-        let broken: Vec<_> = segments.iter().filter_map(|segment| segment.damage()).collect();
-        let wanted = broken.into_iter().filter(move |broken| broken.is_re_replicated() == made_good);
-        wanted.map(|broken| PathBuf::from("store").join(broken.name))
+    fn damaged_segments(&self, re_replicated: bool) -> impl Iterator<Item = PathBuf> + use<> {
+        paths(self.store.status().damaged_segments, re_replicated)
     }
 
-    fn quarantined_files(&self, made_good: bool) -> impl Iterator<Item = PathBuf> + use<> {
-        let files = self.store.quarantined_files().into_iter().filter(move |file| file.is_re_replicated() == made_good);
-        files.map(|file| PathBuf::from("store").join(file.name))
+    fn quarantined_files(&self, re_replicated: bool) -> impl Iterator<Item = PathBuf> + use<> {
+        paths(self.store.status().quarantined_files, re_replicated)
     }
+}
+
+/// The paths, below the data directory, of damaged files whose records are re-replicated, or of the others.
+fn paths(damaged: Vec<DamagedSegment>, re_replicated: bool) -> impl Iterator<Item = PathBuf> {
+    let selected = damaged.into_iter().filter(move |file| file.is_re_replicated() == re_replicated);
+    selected.map(|file| PathBuf::from("store").join(file.name))
 }

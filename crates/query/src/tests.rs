@@ -20,6 +20,7 @@ pub(crate) struct TestEngine {
     pub(crate) fs: sim::Fs,
     pub(crate) clock: Arc<sim::Clock>,
     pub(crate) engine: Arc<Engine>,
+    pub(crate) store: Arc<SegmentStore>,
     tasks: Arc<sim::InlineTasks>,
     puller: Puller,
     next: u32,
@@ -80,8 +81,8 @@ impl TestEngine {
             timeouts: PeerTimeouts::default(),
         };
         let puller = Puller::new(context, Some(Arc::clone(&queue)));
-        let engine = Engine::new(queue, store, pool, env, config, metrics);
-        Self { fs, clock, engine: Arc::new(engine), tasks, puller, next: 0, accepted: BTreeMap::new() }
+        let engine = Engine::new(queue, Arc::clone(&store) as _, pool, env, config, metrics);
+        Self { fs, clock, engine: Arc::new(engine), store, tasks, puller, next: 0, accepted: BTreeMap::new() }
     }
 
     pub(crate) fn put_as(&mut self, id: Id, labels: &str, line: &[u8]) {
@@ -159,7 +160,7 @@ fn request_all_time(expr: &str) -> Request {
 #[test]
 fn what_is_past_its_retention_is_in_no_answer_and_the_trash_is_told_of() {
     let mut node = TestEngine::new();
-    let (queue, store) = (Arc::clone(node.engine.queue()), Arc::clone(node.engine.store()));
+    let (queue, store) = (Arc::clone(node.engine.queue()), Arc::clone(&node.store));
     store.retain(&queue);
     node.put("stored");
     node.move_to_store();
@@ -188,23 +189,23 @@ fn what_is_past_its_retention_is_in_no_answer_and_the_trash_is_told_of() {
 #[test]
 fn of_a_segment_that_is_kept_the_blocks_past_their_retention_are_in_no_answer() {
     let mut node = TestEngine::with(sim::Fs::new(), Config::default(), 4);
-    node.engine.store().retain(node.engine.queue());
+    node.store.retain(node.engine.queue());
     let old = "o".repeat(300);
     for line in [&old, &"n".repeat(300)] {
         (0..4).for_each(|_| _ = node.put(line));
         node.advance_clock(2_000_000);
     }
     node.move_to_store();
-    let segments = node.engine.store().segments();
+    let segments = node.store.segments();
     let blocks = segments[0].footer().blocks.clone();
     assert!(segments.len() == 1 && blocks.len() > 2, "{} segments, {} blocks", segments.len(), blocks.len());
     assert_eq!(node.count(&request_all_time("")), 8);
     // A week after the first of them, and less after the last.
     node.advance_clock(7 * 24 * 3_600_000 - 3_000_000);
-    node.engine.store().retain(node.engine.queue());
-    assert_eq!(node.engine.store().segments().len(), 1, "what is new in it keeps the segment");
+    node.store.retain(node.engine.queue());
+    assert_eq!(node.store.segments().len(), 1, "what is new in it keeps the segment");
     // A block may have records of both.
-    let since = node.engine.store().answers_since().unwrap();
+    let since = node.store.answers_since().unwrap();
     let kept = blocks.iter().filter(|block| block.summary.newest() >= since).map(|block| block.summary.records);
     let kept: u64 = kept.sum();
     assert!((4..8).contains(&kept), "{kept}");
@@ -228,7 +229,7 @@ fn a_record_is_found_once_wherever_it_is() {
             node.move_to_store();
         }
         if at % 20 == 0 {
-            node.engine.store().compact(&|| false).unwrap();
+            node.store.compact(&|| false).unwrap();
         }
         assert_eq!(node.count(&request_all_time("")), at + 1);
     }
@@ -263,7 +264,7 @@ fn an_uncommitted_move_to_the_store_duplicates_nothing() {
     assert!(!node.engine.queue().uncommitted_segments().is_empty());
     let (records, stats) = node.search_all(request_all_time(""));
     assert_eq!((node.count(&request_all_time("")), records.len()), (20, 20));
-    assert_eq!(stats.segments_read, node.engine.store().segments().len() as u64);
+    assert_eq!(stats.segments_read, node.store.segments().len() as u64);
 }
 
 #[test]
@@ -289,7 +290,7 @@ fn blocks_of_plain_text_stay_open_too() {
     let mut node = TestEngine::new();
     node.put("too little to be packed as columns");
     node.move_to_store();
-    let segment = node.engine.store().segments().first().cloned().unwrap();
+    let segment = node.store.segments().first().cloned().unwrap();
     assert!(matches!(segment.search_form(0), Ok(SearchableBlock::Text(_))));
     assert_eq!((node.count(&request_all_time("little")), node.engine.block_cache.hit_count()), (1, 0));
     assert_eq!(
@@ -364,7 +365,7 @@ fn damage_is_told_of() {
         node.put(&format!("line {at} {}", "x".repeat(60)));
     });
     node.move_to_store();
-    let segment = Arc::clone(&node.engine.store().segments()[0]);
+    let segment = Arc::clone(&node.store.segments()[0]);
     let block = &segment.footer().blocks[1];
     // The block and what it could be rebuilt from.
     node.fs.corrupt(segment.reader().path(), block.offset..block.offset + block.packed_bytes() + 1);
@@ -461,7 +462,7 @@ fn wherever_the_time_limit_strikes_an_answer_that_lacks_something_says_so() {
         }
         let (mut partial, mut whole) = (0, 0);
         for seconds in 1..120 {
-            let (queue, store) = (Arc::clone(node.engine.queue()), Arc::clone(node.engine.store()));
+            let (queue, store) = (Arc::clone(node.engine.queue()), Arc::clone(&node.store));
             let env = Env { clock: Arc::new(Ticking(Arc::clone(&node.clock))), ..node.engine.env.clone() };
             let config = Config { query_timeout: Some(Duration::from_secs(seconds)), ..Config::default() };
             let (pool, metrics) = (ScanPool::start(1, |_| ()).unwrap(), Metrics::new(&mut Registry::default()));
@@ -807,7 +808,7 @@ proptest! {
         for (number, (what, wait, line, late)) in (1_u32..).zip(steps) {
             match what {
                 0 => node.move_to_store(),
-                1 => drop(node.engine.store().compact(&|| false)),
+                1 => drop(node.store.compact(&|| false)),
                 2 => node.advance_clock(wait),
                 kind => {
                     let late = if kind == 3 { late } else { 0 };
@@ -866,7 +867,7 @@ proptest! {
 #[test]
 fn every_scan_counts_as_foreground_work() {
     let mut node = TestEngine::new();
-    let store = Arc::clone(node.engine.store());
+    let store = Arc::clone(&node.store);
     node.put("a line");
     node.advance_clock(1_000);
     assert!(!store.foreground().is_busy(), "nothing was asked");

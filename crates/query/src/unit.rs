@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use bucksaw_ingest::{Queue, QueueSegment, SegmentState, SegmentView};
+use bucksaw_ingest::{SegmentState, SegmentView};
 use bucksaw_record::{Id, Labels, Millis};
 use bucksaw_scan::{BoundPlan, Plan};
 use bucksaw_segment::queue::HEADER_LEN;
 use bucksaw_segment::{Chunk, ReadError, RecordSummary};
-use bucksaw_store::{SegmentStore, StoredSegment};
+use bucksaw_store::BlockSelector;
 
 use crate::block::BlockUnit;
 use crate::column_lines::ColumnLines;
@@ -80,11 +80,11 @@ impl Unit {
     pub(crate) fn visit(&self, damaged: &mut Vec<String>, each: &mut dyn FnMut(&Chunk<'_>) -> ControlFlow<()>) {
         match self {
             Self::Queue(view) => visit_queue(view, damaged, each),
-            Self::Block(BlockUnit { segment, block, .. }) => match segment.block(*block) {
+            Self::Block(BlockUnit { block, .. }) => match block.source.open_text(block.index) {
                 Ok(read) => {
                     let _ = read.chunks().try_for_each(|chunk| each(&chunk));
                 }
-                Err(error) => damaged.push(damage_name(&error, segment.reader().path())),
+                Err(error) => damaged.push(damage_name(&error, block.source.name())),
             },
         }
     }
@@ -100,7 +100,7 @@ fn visit_queue(view: &SegmentView, damaged: &mut Vec<String>, each: &mut dyn FnM
                 Ok(_) => return,
                 Err(error) => {
                     view.report_unreadable();
-                    damaged.push(damage_name(&error, view.path()));
+                    damaged.push(damage_name(&error, file_name(view.path())));
                 }
             }
         }
@@ -112,16 +112,16 @@ fn visit_queue(view: &SegmentView, damaged: &mut Vec<String>, each: &mut dyn FnM
             Ok(_) => return,
             Err(error) => {
                 view.report_unreadable();
-                return damaged.push(damage_name(&error, view.path()));
+                return damaged.push(damage_name(&error, file_name(view.path())));
             }
         }
     }
 }
 
-fn damage_name(error: &ReadError, path: &std::path::Path) -> String {
+fn damage_name(error: &ReadError, file: String) -> String {
     match error {
-        ReadError::Damaged { damage, .. } => format!("{} at byte {}", file_name(path), damage.offset),
-        _ => file_name(path),
+        ReadError::Damaged { damage, .. } => format!("{file} at byte {}", damage.offset),
+        _ => file,
     }
 }
 
@@ -129,17 +129,17 @@ fn file_name(path: &std::path::Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// The units that may hold records of the request. Their number, what was left out and what is damaged go into the stats.
+/// The units that may contain records of the request. Adds to the stats how much is read and skipped, and what is damaged.
 pub(crate) fn units(engine: &Engine, request: &Request, plan: &Plan, stats: &mut QueryStats) -> Vec<Unit> {
     let (queue, store) = (&engine.queue, &engine.store);
-    // The queue first: what moves meanwhile is then seen twice, which the sources of the store's segments tell, rather
-    // than not at all. Also what was handed over a moment ago: the store that has it, another node's, may have been looked
-    // at before it came there.
-    let mut waiting = queue.readable_segments();
-    let segments = store.segments();
+    // The queue is listed before the store. So a batch that moves meanwhile is seen in both, and the sources of the stored
+    // segments remove it here; in the other order it could be seen in neither. Committed segments are listed too: another
+    // node's store may have answered before it had them.
+    let mut queued = queue.readable_segments();
     let since = store.answers_since();
     let wants = |reach: &RecordSummary| may_contain(request, since, reach);
-    waiting.retain(|segment| {
+    let matches = |labels: &Labels| may_match(request, plan, labels);
+    queued.retain(|segment| {
         let look = |state, reach: &RecordSummary| {
             let wanted = wants(reach);
             if !wanted && state != SegmentState::Committed {
@@ -150,67 +150,32 @@ pub(crate) fn units(engine: &Engine, request: &Request, plan: &Plan, stats: &mut
         };
         segment.with_summary(look).unwrap_or_default()
     });
-    remove_stored(&mut waiting, &segments);
+    let times = (request.from.time(), request.to.time());
+    let mut not_stored: HashSet<Id> = queued.iter().map(|segment| segment.id()).collect();
+    let filter = BlockSelector { may_contain: &wants, may_match: &matches, times };
+    let selection = store.select(&filter, &mut not_stored);
     let mut units = Vec::new();
-    for view in waiting.iter().map(|segment| segment.view()) {
-        let wanted = view.streams().iter().any(|labels| may_match(request, plan, labels));
-        add_unit(Unit::Queue(Box::new(view)), wanted, &mut units, stats);
-    }
-    for segment in segments.iter() {
-        let footer = segment.footer();
-        let before = stats.segments_read;
-        if wants(segment.reach()) {
-            let streams: Vec<bool> = footer.streams.iter().map(|labels| may_match(request, plan, labels)).collect();
-            // As it is now: of what is made good while the answer is on its way, another node's part may be older.
-            let made_good = segment.re_replicated_blocks();
-            for (block, entry) in footer.blocks.iter().enumerate() {
-                let stream = entry.streams.iter().any(|stream| streams.get(*stream as usize).copied().unwrap_or(true));
-                add_unit(
-                    Unit::Block(BlockUnit {
-                        segment: Arc::clone(segment),
-                        block,
-                        block_cache: Arc::clone(&engine.block_cache),
-                    }),
-                    stream && wants(&entry.summary) && !made_good.contains(&block),
-                    &mut units,
-                    stats,
-                );
-            }
+    for segment in queued.iter().filter(|segment| not_stored.contains(&segment.id())) {
+        let view = segment.view();
+        if view.streams().iter().any(&matches) {
+            stats.segments_read += 1;
+            units.push(Unit::Queue(Box::new(view)));
         } else {
-            stats.bytes_skipped += segment.reach().text_bytes;
-        }
-        // Blocks are units, but what is counted is segments.
-        let read = u64::from(stats.segments_read > before);
-        stats.segments_read = before + read;
-        stats.segments_skipped += 1 - read;
-    }
-    record_missing(queue, store, request, stats);
-    units
-}
-
-/// Leaves those segments of the queue that no segment of the store names as a source.
-fn remove_stored(waiting: &mut Vec<Arc<QueueSegment>>, stored: &[Arc<StoredSegment>]) {
-    let Some(oldest) = waiting.first().map(|segment| segment.id()) else { return };
-    // Few wait and many segments may lie on the store, each naming many: so a set of the few, and of the many those that
-    // can name one of them.
-    let mut untaken: HashSet<Id> = waiting.iter().map(|segment| segment.id()).collect();
-    let recent = stored.iter().filter(|segment| segment.newest_source() >= Some(oldest));
-    for source in recent.flat_map(|segment| &segment.footer().sources) {
-        untaken.remove(source);
-    }
-    waiting.retain(|segment| untaken.contains(&segment.id()));
-}
-
-fn add_unit(unit: Unit, wanted: bool, units: &mut Vec<Unit>, stats: &mut QueryStats) {
-    if wanted {
-        stats.segments_read += 1;
-        units.push(unit);
-    } else {
-        stats.bytes_skipped += unit.text_bytes();
-        if matches!(unit, Unit::Queue(_)) {
+            stats.bytes_skipped += view.reach.text_bytes;
             stats.segments_skipped += 1;
         }
     }
+    let block_unit = |block| Unit::Block(BlockUnit { block, block_cache: Arc::clone(&engine.block_cache) });
+    units.extend(selection.blocks.into_iter().map(block_unit));
+    stats.segments_read += selection.segments_read;
+    stats.segments_skipped += selection.segments_skipped;
+    stats.bytes_skipped += selection.bytes_skipped;
+    let (first, last) = times;
+    let damaged = queue.damaged_files().into_iter().filter(|file| file.low <= last && first <= file.high);
+    stats.damaged.extend(damaged.map(|file| file.name));
+    stats.damaged.extend(selection.damaged);
+    stats.trashed.add(TrashStats { segments: selection.trashed_segments, records: selection.trashed_records });
+    units
 }
 
 /// Whether some records may be wanted: they are of the request's time, and not all past their retention, which removes
@@ -222,19 +187,6 @@ fn may_contain(request: &Request, since: Option<Millis>, reach: &RecordSummary) 
 
 fn may_match(request: &Request, plan: &Plan, labels: &Labels) -> bool {
     request.matches_stream(labels) && !matches!(plan.bind(labels), BoundPlan::Nothing)
-}
-
-/// Files that were set aside may have held records of the request, and files in the trash have some.
-fn record_missing(queue: &Queue, store: &SegmentStore, request: &Request, stats: &mut QueryStats) {
-    let (from, to) = (request.from.time(), request.to.time());
-    let meets = queue.damaged_files().into_iter().filter(|file| file.low <= to && from <= file.high);
-    stats.damaged.extend(meets.map(|file| file.name));
-    let meets = store.quarantined_files().into_iter();
-    let meets = meets.filter(|broken| !broken.is_re_replicated() && broken.low <= to && from <= broken.high);
-    stats.damaged.extend(meets.map(|broken| broken.name));
-    for file in store.trashed().iter().filter(|file| file.low <= to && from <= file.high) {
-        stats.trashed.add(TrashStats { segments: 1, records: file.records.unwrap_or_default() });
-    }
 }
 
 /// Scans a unit: hands over chunks that may hold matches, with the plan for their stream; of columns, the lines that match,
@@ -252,7 +204,7 @@ pub(crate) fn scan(
         Unit::Block(block) => match block.scan(request, plan, cancel, most, each) {
             Ok(scanned) => scanned,
             Err(error) => {
-                damaged.push(damage_name(&error, block.segment.reader().path()));
+                damaged.push(damage_name(&error, block.block.source.name()));
                 0
             }
         },

@@ -8,7 +8,7 @@
 use std::io;
 use std::sync::Arc;
 
-use bucksaw_ingest::{FetchThreshold, Queue, QueueBacklog, SegmentView};
+use bucksaw_ingest::{FetchThreshold, Queue, SegmentView};
 use bucksaw_segment::Codec;
 use bucksaw_segment::stored::{SegmentOrigin, Writer};
 use tracing::debug;
@@ -16,6 +16,7 @@ use tracing::debug;
 use crate::error::StoreError;
 use crate::merge::{MergeError, MergeOutput, SegmentMerge};
 use crate::segment_store::{SegmentDraft, SegmentStore};
+use crate::store::{StoreBatch, StoredBatch};
 use crate::stored_segment::StoredSegment;
 use crate::throttle::ThrottledTask;
 use crate::unit::{InputError, UnitReader};
@@ -40,17 +41,12 @@ impl SegmentStore {
         FetchThreshold { text_bytes_min: self.config.gather_bytes_max(), age_min: self.config.gather_age }
     }
 
-    /// Writes one segment from fetched queue segments, makes it durable and shows it. `backlog` is the backlog before the
-    /// fetch, and `queue` the local queue, if the node has one.
+    /// Writes one segment from a batch, makes it durable and shows it.
     ///
     /// # Errors
     /// [`StoreError`]; no file remains.
-    pub(crate) fn write_batch(
-        &self,
-        views: &[SegmentView],
-        backlog: QueueBacklog,
-        queue: Option<&Queue>,
-    ) -> Result<WrittenBatch, StoreError> {
+    pub(crate) fn write_batch(&self, batch: &StoreBatch<'_>) -> Result<StoredBatch, StoreError> {
+        let StoreBatch { segments: views, backlog, queue } = *batch;
         let text_bytes: u64 = views.iter().map(|view| view.reach.text_bytes).sum();
         let is_backlogged = || {
             let queued_bytes = queue.map_or(0, |queue| queue.backlog().text_bytes);
@@ -70,11 +66,11 @@ impl SegmentStore {
         let is_quick = (backlog.has_waiting_client || is_behind || is_small) && !self.may_not_fit(text_bytes);
         let codec = if is_quick { self.config.codec_quick } else { self.config.codec_final };
         match self.merge_views(views, codec, &throttle) {
-            Ok(stored) => {
+            Ok(segment) => {
                 self.metrics.gathered_bytes.inc_by(text_bytes);
                 self.gather_batch_size.grow(text_bytes);
                 debug!(segments = views.len(), text_bytes, "gathered from the queue");
-                Ok(WrittenBatch { text_bytes, stored })
+                Ok(StoredBatch { text_bytes, segment })
             }
             Err(failed) => {
                 self.metrics.gather_failed.inc();
@@ -118,14 +114,6 @@ impl SegmentStore {
         self.replace_segments(&stored, &[]);
         Ok(stored.into_iter().next())
     }
-}
-
-/// The result of writing a batch.
-pub(crate) struct WrittenBatch {
-    /// Bytes of text.
-    pub(crate) text_bytes: u64,
-    /// `None` when the batch has no records.
-    pub(crate) stored: Option<Arc<StoredSegment>>,
 }
 
 pub(crate) fn input_error(failed: InputError) -> StoreError {

@@ -55,6 +55,8 @@ mod replicate;
 mod replication_context;
 mod retain;
 mod segment_store;
+mod select;
+mod store;
 mod stored_segment;
 mod throttle;
 mod trash;
@@ -73,6 +75,7 @@ pub use pull::{DueQueue, Puller};
 pub use receive::{PUT, SegmentReceiver};
 pub use replication_context::ReplicationContext;
 pub use segment_store::SegmentStore;
+pub use store::{BlockSelector, BlockRef, BlockSource, Selection, Store, StoreBatch, StoreStatus, StoredBatch};
 pub use stored_segment::{DamagedSegment, StoredSegment};
 pub use trashed_segment::TrashedSegment;
 

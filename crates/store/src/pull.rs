@@ -29,9 +29,9 @@ use tracing::{debug, warn};
 
 use crate::error::StoreError;
 use crate::fetch::{FetchError, FetchedBatch, QueueLocation, ack, fetch_from, to_millis};
-use crate::gather::WrittenBatch;
 use crate::replicate::Replicator;
 use crate::replication_context::ReplicationContext;
+use crate::store::{Store, StoreBatch, StoredBatch};
 
 /// A wait is begun anew so often, for nodes come and go.
 const WAIT_MAX: Duration = Duration::from_secs(5);
@@ -47,6 +47,8 @@ const RETRY_DELAY: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Puller {
     context: ReplicationContext,
+    /// Where batches are appended: the store of `context`.
+    store: Arc<dyn Store>,
     /// The node's own queue, if it has one.
     queue: Option<Arc<Queue>>,
     replicator: Replicator,
@@ -70,14 +72,15 @@ impl Puller {
     /// again and again.
     #[must_use]
     pub fn new(context: ReplicationContext, queue: Option<Arc<Queue>>) -> Self {
-        Self { replicator: Replicator(context.clone()), context, queue, log_limits: PullLogLimits::default() }
+        let store = Arc::clone(&context.store) as Arc<dyn Store>;
+        Self { replicator: Replicator(context.clone()), context, store, queue, log_limits: PullLogLimits::default() }
     }
 
     /// Waits until something is due in a queue; `None` when nothing was for a while, when too few stores are there to keep
     /// it, or when the memory for what is known of segments is used up.
     pub async fn wait(&self) -> Option<DueQueue> {
         // Queues keep what the store has no memory for.
-        if self.missing_stores() > 0 || self.context.store.index_memory.is_full() {
+        if self.missing_stores() > 0 || self.store.is_full() {
             self.context.tasks.sleep(RETRY_DELAY).await;
             return None;
         }
@@ -111,10 +114,10 @@ impl Puller {
     /// Brings what is left in this node's queue, due or not. Returns the bytes of text that were stored as often as wanted;
     /// 0 when there is nothing left, or when it failed.
     pub async fn drain(&self) -> u64 {
-        if self.missing_stores() > 0 || self.context.store.index_memory.is_full() {
+        if self.missing_stores() > 0 || self.store.is_full() {
             return 0;
         }
-        let Some(batch) = self.fetch(QueueLocation::Local, self.context.store.room_for_gathering()).await else {
+        let Some(batch) = self.fetch(QueueLocation::Local, self.store.batch_bytes_max()).await else {
             return 0;
         };
         self.store_and_ack(vec![batch]).await
@@ -169,7 +172,7 @@ impl Puller {
     /// The origin, when something is due there.
     fn wait_for(&self, origin: QueueLocation) -> bucksaw_env::BoxFuture<Option<QueueLocation>> {
         let (tasks, net, due) =
-            (Arc::clone(&self.context.tasks), Arc::clone(&self.context.net), self.context.store.fetch_threshold());
+            (Arc::clone(&self.context.tasks), Arc::clone(&self.context.net), self.store.fetch_threshold());
         let (queue, answer) = (self.queue.clone(), self.context.timeouts.answer);
         Box::pin(async move {
             let is_due = match (origin, queue) {
@@ -201,7 +204,7 @@ impl Puller {
 
     /// Takes from the queue that is due, then from others, until there is enough.
     async fn fetch_all(&self, due: QueueLocation) -> Vec<FetchedBatch> {
-        let mut left = self.context.store.room_for_gathering();
+        let mut left = self.store.batch_bytes_max();
         let mut others = self.remote_queues();
         if self.queue.is_some() {
             others.push(QueueLocation::Local);
@@ -261,10 +264,14 @@ impl Puller {
 
     /// Packs what was taken, and has it kept by others.
     async fn write_and_replicate(&self, batches: Vec<FetchedBatch>) -> (Vec<FetchedBatch>, StoreOutcome) {
-        let (store, queue) = (Arc::clone(&self.context.store), self.queue.clone());
+        let (store, queue) = (Arc::clone(&self.store), self.queue.clone());
         let packed = self.context.run_blocking_low_priority(move || {
             let views: Vec<SegmentView> = batches.iter().flat_map(|haul| haul.views.iter().cloned()).collect();
-            let packed = store.write_batch(&views, total_backlog(&batches), queue.as_deref());
+            let packed = store.append(&StoreBatch {
+                segments: &views,
+                backlog: total_backlog(&batches),
+                queue: queue.as_deref(),
+            });
             (batches, packed)
         });
         let Some((batches, packed)) = packed.await else {
@@ -288,9 +295,9 @@ impl Puller {
         (batches, stored)
     }
 
-    async fn replicate(&self, packed: WrittenBatch) -> StoreOutcome {
-        let WrittenBatch { text_bytes, stored } = packed;
-        let Some(stored) = stored else { return StoreOutcome::Replicated { text_bytes } };
+    async fn replicate(&self, batch: StoredBatch) -> StoreOutcome {
+        let StoredBatch { text_bytes, segment } = batch;
+        let Some(stored) = segment else { return StoreOutcome::Replicated { text_bytes } };
         let copies = self.context.store.replication_factor();
         let kept = self.replicator.replicate(&stored, self.context.peers.stores(), copies - 1).await;
         if kept + 1 >= copies {

@@ -110,6 +110,11 @@ impl StoredSegment {
         self.reader.file_bytes()
     }
 
+    /// The name of its file.
+    pub(crate) fn file_name(&self) -> String {
+        self.reader.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
     /// The file itself.
     #[must_use]
     pub fn reader(&self) -> &Reader {
@@ -176,8 +181,7 @@ impl StoredSegment {
         drop(broken);
         let reaches = || blocks.iter().filter_map(|block| Some(&self.footer().blocks.get(*block)?.summary));
         let (low, high) = (reaches().map(|reach| reach.low).min()?, reaches().map(|reach| reach.high).max()?);
-        let name = self.reader.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        Some(DamagedSegment { name, low: low.time(), high: high.time(), blocks, proof })
+        Some(DamagedSegment { name: self.file_name(), low: low.time(), high: high.time(), blocks, proof })
     }
 
     /// Takes back what was known of its blocks before a restart. Those that can be read now, because the file was mended or

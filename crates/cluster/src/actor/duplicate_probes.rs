@@ -1,7 +1,4 @@
-//! Two processes claim one id: is each of them there?
-
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+//! Probes whether each of the processes that claim one node id is running.
 
 use tokio::sync::oneshot;
 
@@ -9,16 +6,6 @@ use super::{Actor, ActorCommand};
 use crate::entry::Entry;
 use crate::identity::Identity;
 use crate::join_state::{PROBE_PERIOD, RESPONDERS_MAX, Responder, identify_responder};
-
-/// The probes.
-#[derive(Debug, Default)]
-pub(crate) struct DuplicateProbes {
-    /// When each process was probed last.
-    started_at: BTreeMap<Identity, Duration>,
-    in_flight: BTreeSet<Identity>,
-    /// Those who asked for the list meanwhile.
-    digest_replies: Vec<oneshot::Sender<Vec<Entry>>>,
-}
 
 impl Actor {
     /// Probes those that claim an id with others, and were not probed a moment ago.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use bucksaw_env::LogRateLimiter;
 use bucksaw_record::Id;
 
-use super::duplicate_probes::DuplicateProbes;
 use super::local_facts::incarnation_after;
+use super::probe_state::DuplicateProbes;
 use super::{Actor, ActorContext, ActorTimer, clock_reading};
 use crate::bootstrap::Bootstrap;
 use crate::exchange_schedule::ExchangeSchedule;

@@ -523,7 +523,7 @@ async fn damage_is_told_of_with_its_node() {
         cluster.put(&[1], id(number), "app=web", &format!("line {number} {}", "x".repeat(60)));
     }
     cluster.nodes[1].move_to_store();
-    let segment = Arc::clone(&cluster.nodes[1].engine.store().segments()[0]);
+    let segment = Arc::clone(&cluster.nodes[1].store.segments()[0]);
     let block = &segment.footer().blocks[1];
     cluster.nodes[1].fs.corrupt(segment.reader().path(), block.offset..block.offset + block.packed_bytes() + 1);
     let (records, stats) = search_all(&cluster.scatters[0], &request("")).await;
@@ -681,7 +681,7 @@ proptest! {
             match what {
                 0 => cluster.nodes[node].move_to_store(),
                 1 => cluster.nodes.iter().for_each(|node| node.advance_clock(wait)),
-                2 => drop(cluster.nodes[node].engine.store().compact(&|| false)),
+                2 => drop(cluster.nodes[node].store.compact(&|| false)),
                 kind => {
                     let late = if kind == 3 { late } else { 0 };
                     let now = cluster.nodes[node].clock.unix_ms();

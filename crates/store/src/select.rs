@@ -1,0 +1,166 @@
+//! The segment store as a [`Store`]: which blocks a search reads, and what it reports of itself.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use bucksaw_ingest::{FetchThreshold, Queue};
+use bucksaw_record::{Id, Labels, Millis};
+use bucksaw_segment::stored::SearchableBlock;
+use bucksaw_segment::{Block, ReadError, RecordSummary};
+
+use crate::error::StoreError;
+use crate::foreground::Foreground;
+use crate::segment_store::SegmentStore;
+use crate::store::{BlockSelector, BlockRef, BlockSource, Selection, Store, StoreBatch, StoreStatus, StoredBatch};
+use crate::stored_segment::StoredSegment;
+
+impl Store for SegmentStore {
+    fn fetch_threshold(&self) -> FetchThreshold {
+        Self::fetch_threshold(self)
+    }
+
+    fn batch_bytes_max(&self) -> u64 {
+        self.room_for_gathering()
+    }
+
+    fn is_full(&self) -> bool {
+        self.index_memory.is_full()
+    }
+
+    fn append(&self, batch: &StoreBatch<'_>) -> Result<StoredBatch, StoreError> {
+        self.write_batch(batch)
+    }
+
+    fn select(&self, filter: &BlockSelector<'_>, queued: &mut HashSet<Id>) -> Selection {
+        let segments = self.segments();
+        remove_stored(queued, &segments);
+        let mut selection = Selection::default();
+        for segment in segments.iter() {
+            if !(filter.may_contain)(segment.reach()) {
+                selection.bytes_skipped += segment.reach().text_bytes;
+                selection.segments_skipped += 1;
+                continue;
+            }
+            let before = selection.blocks.len();
+            select_blocks(segment, filter, &mut selection);
+            let is_read = selection.blocks.len() > before;
+            selection.segments_read += u64::from(is_read);
+            selection.segments_skipped += u64::from(!is_read);
+        }
+        let (first, last) = filter.times;
+        let quarantined = self.quarantined_files().into_iter();
+        let missing = quarantined.filter(|file| !file.is_re_replicated() && file.low <= last && first <= file.high);
+        selection.damaged.extend(missing.map(|file| file.name));
+        for file in self.trashed().iter().filter(|file| file.low <= last && first <= file.high) {
+            selection.trashed_segments += 1;
+            selection.trashed_records += file.records.unwrap_or_default();
+        }
+        selection
+    }
+
+    fn answers_since(&self) -> Option<Millis> {
+        Self::answers_since(self)
+    }
+
+    fn retain(&self, queue: &Queue) {
+        Self::retain(self, queue);
+    }
+
+    fn maintain(&self, queue: &Queue, is_stopped: &dyn Fn() -> bool) -> Result<u64, StoreError> {
+        self.compact_after_retention(queue, is_stopped)
+    }
+
+    fn foreground(&self) -> &Arc<Foreground> {
+        &self.foreground
+    }
+
+    fn status(&self) -> StoreStatus {
+        let segments = self.segments();
+        let sum = |value: fn(&StoredSegment) -> u64| segments.iter().map(|segment| value(segment)).sum::<u64>();
+        StoreStatus {
+            segments: segments.len(),
+            records: sum(|segment| segment.reach().records),
+            text_bytes: sum(|segment| segment.reach().text_bytes),
+            stored_bytes: sum(StoredSegment::file_bytes),
+            stored_bytes_at_open: self.stored_bytes_at_open,
+            index_bytes: self.index_memory.bytes(),
+            is_index_high: self.index_memory.is_high(),
+            oldest: segments.iter().map(|segment| segment.reach().low.time()).min(),
+            newest: segments.iter().map(|segment| segment.reach().high.time()).max(),
+            trash: self.trashed(),
+            quarantined_files: self.quarantined_files(),
+            damaged_segments: segments.iter().filter_map(|segment| segment.damage()).collect(),
+            rebuilt_segments: segments.iter().filter(|segment| segment.has_rebuilt_damage()).count(),
+            suspension: self.suspension(),
+            replication_factor: self.replication_factor(),
+        }
+    }
+}
+
+/// Removes the ids of queue segments that stored segments name as their sources. Few are queued and many segments may be
+/// stored, so only segments are read that can name one of them.
+fn remove_stored(queued: &mut HashSet<Id>, stored: &[Arc<StoredSegment>]) {
+    let Some(oldest) = queued.iter().min().copied() else { return };
+    let recent = stored.iter().filter(|segment| segment.newest_source() >= Some(oldest));
+    for source in recent.flat_map(|segment| &segment.footer().sources) {
+        queued.remove(source);
+    }
+}
+
+fn select_blocks(segment: &Arc<StoredSegment>, filter: &BlockSelector<'_>, selection: &mut Selection) {
+    let footer = segment.footer();
+    let streams: Vec<bool> = footer.streams.iter().map(|labels| (filter.may_match)(labels)).collect();
+    // Blocks that become re-replicated during the answer are still read: another node's part may be older.
+    let re_replicated = segment.re_replicated_blocks();
+    for (index, entry) in footer.blocks.iter().enumerate() {
+        let may_match = entry.streams.iter().any(|stream| streams.get(*stream as usize).copied().unwrap_or(true));
+        if may_match && (filter.may_contain)(&entry.summary) && !re_replicated.contains(&index) {
+            let source = Arc::clone(segment) as Arc<dyn BlockSource>;
+            selection.blocks.push(BlockRef { source, index });
+        } else {
+            selection.bytes_skipped += entry.summary.text_bytes;
+        }
+    }
+}
+
+impl BlockSource for StoredSegment {
+    fn id(&self) -> Id {
+        self.reader().id()
+    }
+
+    fn name(&self) -> String {
+        self.file_name()
+    }
+
+    fn summary(&self, index: usize) -> Option<&RecordSummary> {
+        self.footer().blocks.get(index).map(|entry| &entry.summary)
+    }
+
+    fn streams(&self, index: usize) -> Vec<&Labels> {
+        let footer = self.footer();
+        let streams = footer.blocks.get(index).map(|entry| entry.streams.as_slice()).unwrap_or_default();
+        streams.iter().filter_map(|stream| footer.streams.get(*stream as usize)).collect()
+    }
+
+    /// The packed block, and twice its text for what is decoded.
+    fn scan_bytes(&self, index: usize) -> u64 {
+        let entry = self.footer().blocks.get(index);
+        entry.map_or(0, |entry| entry.packed_bytes().saturating_add(entry.summary.text_bytes.saturating_mul(2)))
+    }
+
+    fn filter(&self, index: usize) -> Result<Vec<u8>, ReadError> {
+        self.reader().filter(index)
+    }
+
+    fn open(&self, index: usize) -> Result<SearchableBlock, ReadError> {
+        self.search_form(index)
+    }
+
+    fn open_text(&self, index: usize) -> Result<Block, ReadError> {
+        self.block(index)
+    }
+
+    fn mark_damaged(&self, index: usize, what: &'static str) -> ReadError {
+        Self::mark_damaged(self, index, what)
+    }
+}

@@ -1,0 +1,210 @@
+//! The interface of a store, as the node and its queries use one.
+//!
+//! A queue's segments are appended in batches; the store makes them durable and searchable, and removes them after their
+//! retention. A search asks for the blocks that it has to read ([`Store::select`]), and each block is the work of one scan
+//! job. [`SegmentStore`](crate::SegmentStore) reads blocks from its files. A store over a database can return blocks that
+//! it fetches when they are opened, so that nothing above it changes.
+//!
+//! The calls are dynamic. The inner loop of a scan runs within one block, so a call per block costs nothing that can be
+//! measured.
+//!
+//! Replication, repair and offline repair are not part of the interface: they belong to stores that keep files.
+
+use std::collections::HashSet;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use bucksaw_ingest::{FetchThreshold, Queue, QueueBacklog, SegmentView};
+use bucksaw_record::{Id, Labels, Millis};
+use bucksaw_segment::stored::SearchableBlock;
+use bucksaw_segment::{Block, ReadError, RecordSummary};
+
+use crate::clock_guard::Suspension;
+use crate::error::StoreError;
+use crate::foreground::Foreground;
+use crate::stored_segment::{DamagedSegment, StoredSegment};
+use crate::trashed_segment::TrashedSegment;
+
+/// Keeps the records that queues hand over, and finds them again.
+pub trait Store: Debug + Send + Sync {
+    /// The backlog at which a queue's segments are worth a batch.
+    fn fetch_threshold(&self) -> FetchThreshold;
+
+    /// Bytes of text to fetch for the next batch, at least 1.
+    fn batch_bytes_max(&self) -> u64;
+
+    /// Whether the store takes no batches now, because its index memory is used up.
+    fn is_full(&self) -> bool;
+
+    /// Stores a batch: after return its records are durable, and in every later selection.
+    ///
+    /// # Errors
+    /// [`StoreError`]; then nothing of the batch is stored.
+    fn append(&self, batch: &StoreBatch<'_>) -> Result<StoredBatch, StoreError>;
+
+    /// The blocks to read for a search, as of now. Removes from `queued` the ids of queue segments whose records the store
+    /// has. So a search that lists the queue first finds each record of a batch that moves meanwhile exactly once.
+    fn select(&self, filter: &BlockSelector<'_>, queued: &mut HashSet<Id>) -> Selection;
+
+    /// The time before which answers find nothing, by the retention age: records whose time and arrival are both earlier
+    /// are past their retention. `None` without a retention age, and while the wall clock is not trusted.
+    fn answers_since(&self) -> Option<Millis>;
+
+    /// Removes records that are past their retention, also from the queue.
+    fn retain(&self, queue: &Queue);
+
+    /// Does the next piece of background maintenance, such as a merge. Returns the bytes of text that it rewrote; 0 when
+    /// nothing is due. For one thread at a time. Polls `is_stopped` between blocks.
+    ///
+    /// # Errors
+    /// [`StoreError`]; then nothing has changed.
+    fn maintain(&self, queue: &Queue, is_stopped: &dyn Fn() -> bool) -> Result<u64, StoreError>;
+
+    /// Marks work that a client waits for, so that background work is throttled.
+    fn foreground(&self) -> &Arc<Foreground>;
+
+    /// Sizes, times and damage, for facts and status.
+    fn status(&self) -> StoreStatus;
+}
+
+/// Queue segments to store together.
+#[derive(Debug)]
+pub struct StoreBatch<'a> {
+    /// The segments.
+    pub segments: &'a [SegmentView],
+    /// The backlog of their queues before they were fetched.
+    pub backlog: QueueBacklog,
+    /// The queue of this node, if it has one.
+    pub queue: Option<&'a Queue>,
+}
+
+/// What became of a batch.
+#[derive(Debug)]
+pub struct StoredBatch {
+    /// Bytes of text in the batch.
+    pub text_bytes: u64,
+    /// A file that other stores have to replicate before the queues may commit. `None` when the batch has no records, or
+    /// when the store replicates by itself.
+    pub segment: Option<Arc<StoredSegment>>,
+}
+
+/// Which blocks a search has to read.
+#[derive(Clone, Copy)]
+pub struct BlockSelector<'a> {
+    /// Whether records within a summary may be in the answer.
+    pub may_contain: &'a dyn Fn(&RecordSummary) -> bool,
+    /// Whether records of a stream may match.
+    pub may_match: &'a dyn Fn(&Labels) -> bool,
+    /// First and last time of the search, for damage and trash.
+    pub times: (Millis, Millis),
+}
+
+/// Blocks to read, and what the search does without.
+#[derive(Debug, Default)]
+pub struct Selection {
+    /// The blocks.
+    pub blocks: Vec<BlockRef>,
+    /// Segments of which at least one block is selected.
+    pub segments_read: u64,
+    /// Segments of which none is.
+    pub segments_skipped: u64,
+    /// Bytes of text in blocks that are not selected.
+    pub bytes_skipped: u64,
+    /// Names of damaged files whose records may be missing from the answer.
+    pub damaged: Vec<String>,
+    /// Segments in the trash with records of the time of the search.
+    pub trashed_segments: u64,
+    /// Records of these segments.
+    pub trashed_records: u64,
+}
+
+/// One block of a source: the unit of reading and of parallel search.
+#[derive(Clone, Debug)]
+pub struct BlockRef {
+    /// Where it is read from.
+    pub source: Arc<dyn BlockSource>,
+    /// Its index there.
+    pub index: usize,
+}
+
+/// A stored segment, or what takes its place in another store: blocks that are opened one by one.
+///
+/// An index that the source does not have yields `None`, an empty list or an error.
+pub trait BlockSource: Debug + Send + Sync {
+    /// An id that is never used for other content, so that blocks can be cached by it.
+    fn id(&self) -> Id;
+
+    /// The name in reports of damage.
+    fn name(&self) -> String;
+
+    /// What a block contains.
+    fn summary(&self, index: usize) -> Option<&RecordSummary>;
+
+    /// The labels of the streams in a block.
+    fn streams(&self, index: usize) -> Vec<&Labels>;
+
+    /// Memory, in bytes, that the scan of a block takes.
+    fn scan_bytes(&self, index: usize) -> u64;
+
+    /// The skip filter of a block; empty when it has none.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    fn filter(&self, index: usize) -> Result<Vec<u8>, ReadError>;
+
+    /// Opens a block for a search.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    fn open(&self, index: usize) -> Result<SearchableBlock, ReadError>;
+
+    /// Opens a block as text.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    fn open_text(&self, index: usize) -> Result<Block, ReadError>;
+
+    /// Remembers damage that was found while a block was searched, and returns it as an error.
+    fn mark_damaged(&self, index: usize, what: &'static str) -> ReadError;
+}
+
+/// Sizes, times and damage of a store.
+#[derive(Clone, Debug, Default)]
+pub struct StoreStatus {
+    /// Stored segments.
+    pub segments: usize,
+    /// Records in them, copies counted.
+    pub records: u64,
+    /// Bytes of their text.
+    pub text_bytes: u64,
+    /// Bytes of their files.
+    pub stored_bytes: u64,
+    /// Bytes of the files when the store was opened.
+    pub stored_bytes_at_open: u64,
+    /// Memory, in bytes, of the index.
+    pub index_bytes: u64,
+    /// Whether the index takes three quarters of its memory.
+    pub is_index_high: bool,
+    /// The time of the first record.
+    pub oldest: Option<Millis>,
+    /// The time of the last record.
+    pub newest: Option<Millis>,
+    /// Segments in the trash, the longest there first.
+    pub trash: Arc<Vec<TrashedSegment>>,
+    /// Quarantined files, also those that are re-replicated.
+    pub quarantined_files: Vec<DamagedSegment>,
+    /// Segments with damaged blocks, also those that are re-replicated.
+    pub damaged_segments: Vec<DamagedSegment>,
+    /// Segments with damage that parity or the backup has replaced.
+    pub rebuilt_segments: usize,
+    /// Whether retention by age is suspended.
+    pub suspension: Option<Suspension>,
+    /// On how many stores each record is kept.
+    pub replication_factor: usize,
+}
+
+impl std::fmt::Debug for BlockSelector<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BlockSelector").field("times", &self.times).finish_non_exhaustive()
+    }
+}
