@@ -92,7 +92,7 @@ impl Node {
         store.reconcile(&queue);
         let (queue, store) = (Arc::new(queue), Arc::new(store));
         let engine =
-            Engine::new(Arc::clone(&queue), Arc::clone(&store), pool, env.clone(), config.query, metrics.query);
+            Engine::new(Arc::clone(&queue), Arc::clone(&store) as _, pool, env.clone(), config.query, metrics.query);
         let engine = Arc::new(engine);
         let facts = Facts { roles: config.roles, clients: config.clients, formats: FORMATS, ..Facts::new(config.id) };
         let (cluster_tasks, cluster_net) = (Arc::clone(&tasks), Arc::clone(&net));

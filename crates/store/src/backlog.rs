@@ -1,13 +1,12 @@
-//! How much work has piled up: text that waits in the queue, and text that is due to be merged.
+//! The compaction backlog: text in the queue, and text that is due to be merged.
 //!
-//! A pure sum of two figures that others keep true: gathering tells of the queue each time it looks, also while it steps
-//! aside, and compaction of what is due each time it plans.
+//! [`Puller`](crate::Puller) updates the first number at each batch, and compaction the second at each plan.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use prometheus_client::metrics::gauge::Gauge;
 
-/// The debt of one store.
+/// The backlog of one store.
 #[derive(Debug)]
 pub(crate) struct CompactionBacklog {
     queued_bytes: AtomicU64,
@@ -17,23 +16,23 @@ pub(crate) struct CompactionBacklog {
 }
 
 impl CompactionBacklog {
-    pub(crate) fn new(bytes_max: u64, shown: Gauge) -> Self {
-        Self { queued_bytes: AtomicU64::new(0), mergeable_bytes: AtomicU64::new(0), bytes_max, gauge: shown }
+    pub(crate) fn new(bytes_max: u64, gauge: Gauge) -> Self {
+        Self { queued_bytes: AtomicU64::new(0), mergeable_bytes: AtomicU64::new(0), bytes_max, gauge }
     }
 
-    /// Bytes of text in the queue that are not on the store.
+    /// Sets the bytes of text in the queue that are not stored.
     pub(crate) fn set_queued(&self, bytes: u64) {
         self.queued_bytes.store(bytes, Ordering::Relaxed);
         self.update_gauge();
     }
 
-    /// Bytes of text on the store that should be merged.
+    /// Sets the bytes of stored text that are due to be merged.
     pub(crate) fn set_mergeable(&self, bytes: u64) {
         self.mergeable_bytes.store(bytes, Ordering::Relaxed);
         self.update_gauge();
     }
 
-    /// Whether there is more than may be.
+    /// Whether the backlog is above its limit.
     pub(crate) fn is_exceeded(&self) -> bool {
         self.bytes() > self.bytes_max
     }
@@ -52,16 +51,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_kinds_count() {
-        let shown = Gauge::default();
-        let debt = CompactionBacklog::new(100, shown.clone());
-        debt.set_queued(60);
-        debt.set_mergeable(40);
-        assert!(!debt.is_exceeded());
-        debt.set_mergeable(41);
-        assert!(debt.is_exceeded());
-        assert_eq!(shown.get(), 101);
-        debt.set_queued(0);
-        assert!(!debt.is_exceeded());
+    fn queued_and_mergeable_bytes_add_up() {
+        let gauge = Gauge::default();
+        let backlog = CompactionBacklog::new(100, gauge.clone());
+        backlog.set_queued(60);
+        backlog.set_mergeable(40);
+        assert!(!backlog.is_exceeded());
+        backlog.set_mergeable(41);
+        assert!(backlog.is_exceeded());
+        assert_eq!(gauge.get(), 101);
+        backlog.set_queued(0);
+        assert!(!backlog.is_exceeded());
     }
 }

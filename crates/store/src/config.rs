@@ -1,4 +1,4 @@
-//! What can be set about the store.
+//! Settings of the store.
 
 use std::time::Duration;
 
@@ -9,43 +9,43 @@ use crate::repair;
 /// Settings of the store.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Bytes of text that are gathered into one segment, and that compaction aims at.
+    /// Bytes of text in a full segment: the target of gathering and compaction.
     pub segment_bytes: u64,
-    /// Bytes of text that are gathered at once, where that is less: frames whose times overlap are in memory together.
+    /// Maximum bytes of text per batch, if less than `segment_bytes`: frames with overlapping times are in memory together.
     pub gather_bytes: u64,
-    /// Memory for the blocks that one merge has open at a time, in bytes. Segments that need more stay as they are.
+    /// Memory, in bytes, for the blocks that one merge has open. Segments that need more are not merged.
     pub merge_bytes_max: u64,
-    /// Pending segments are gathered at this age even when they are few. They can be searched all the while, so there is
-    /// no hurry but for `fast` records, which a power cut could take until then.
+    /// Age at which pending segments are gathered even if they are few. Queries find them before; a longer age extends the
+    /// time in which a power cut can destroy `fast` records.
     pub gather_age: Duration,
-    /// Bytes of text in a block: the unit of reading, packing and parallel search. Larger blocks pack better, smaller
-    /// ones are skipped more finely.
+    /// Bytes of text in a block: the unit of reading, compression and parallel search. Larger blocks compress better,
+    /// smaller ones can be skipped more precisely.
     pub block_bytes: u64,
-    /// How text is packed when that has to be quick, or when there is too little of it to stay as it is. Where this is
-    /// another codec, what is large enough is packed anew in the background.
+    /// Codec for text that must be stored quickly, or that is too little to stay as it is. If it differs from `codec_final`,
+    /// large segments are recompressed in the background.
     pub codec_quick: Codec,
-    /// How text is packed for good: small, and quick to search.
+    /// Codec for text that stays: small, and quick to search.
     pub codec_final: Codec,
-    /// Of a hundred parts of its time, so many at least are left for gathering, and as many for merging, while queries
-    /// run: 1 to 100. More keeps the store in better order under queries that never end, fewer makes these quicker.
+    /// Minimum share of time, in percent from 1 to 100, of gathering and of merging while queries run. More keeps the store
+    /// compact under permanent queries, less makes these queries faster.
     pub share_percent_min: u32,
-    /// When more text than this waits in the queue, is due to be merged or packed anew, in bytes, queries are not given
-    /// way to. The default is what the largest merge reads: one merge, however large, is no reason to hurry.
+    /// Compaction backlog, in bytes of text, above which background work is not throttled. The default is the input of the
+    /// largest merge, so that no single merge exceeds it.
     pub backlog_bytes_max: u64,
-    /// Copies of other stores' segments are refused when they would leave less room than this on the disk, in bytes.
+    /// Replicas from other stores are refused if they would leave less free disk space than this, in bytes.
     pub free_bytes_min: u64,
     /// On how many stores each record is kept.
     pub replication_factor: usize,
-    /// Segments whose newest record, and newest arrival, are older go to the trash.
+    /// Segments go to the trash when their newest record and their newest arrival are older.
     pub retention_age: Option<Duration>,
-    /// When the files take more than this together, the oldest go to the trash.
+    /// Bytes of all files above which the oldest segments go to the trash.
     pub retention_bytes: Option<u64>,
-    /// Memory for what is known of the segments, in bytes. When it is used up, nothing comes to the store; and a store that takes
-    /// half more is not opened.
+    /// Memory of the index, in bytes. When it is used up, the store accepts nothing; a store whose index needs 1.5 times as
+    /// much is not opened.
     pub index_bytes_max: u64,
-    /// How copies that are missing are made.
+    /// Settings of repair.
     pub repair: repair::Config,
-    /// How long what is in the trash can still be taken out by hand.
+    /// How long a segment stays in the trash, from where an operator can restore it.
     pub trash_age: Duration,
 }
 
@@ -73,17 +73,17 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Bytes of text of a full block: no more than of a full segment.
+    /// Bytes of text in a full block: at most those of a full segment.
     pub(crate) fn full_block_bytes(&self) -> u64 {
         self.block_bytes.min(self.segment_bytes)
     }
 
-    /// Bytes of text that are gathered at once.
+    /// Maximum bytes of text per batch.
     pub(crate) fn gather_bytes_max(&self) -> u64 {
         self.gather_bytes.min(self.segment_bytes)
     }
 
-    /// The codec whose blocks are packed anew, if there is one.
+    /// The codec whose blocks are recompressed, if any.
     pub(crate) fn recompress_codec(&self) -> Option<Codec> {
         (self.codec_quick != self.codec_final).then_some(self.codec_quick)
     }

@@ -6,18 +6,18 @@ use bucksaw_env::Shortage;
 use bucksaw_record::Id;
 use bucksaw_segment::ReadError;
 
-/// Why work on the store was given up. It is done again later.
+/// Why an operation of the store failed. A later attempt may succeed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The operating system failed.
+    /// The operating system reported an error.
     #[error("cannot {verb} {path}: {source}", path = path.display())]
     Io {
-        /// What was tried.
+        /// The operation.
         verb: &'static str,
-        /// On what.
+        /// The file or directory.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error.
         #[source]
         source: std::io::Error,
     },
@@ -26,14 +26,14 @@ pub enum StoreError {
     Input {
         /// The segment.
         segment: Id,
-        /// Why.
+        /// The cause.
         #[source]
         source: ReadError,
     },
-    /// What was just written cannot be read back.
-    #[error("what was written cannot be read back: {0}")]
+    /// A file that was just written cannot be read back.
+    #[error("a written file cannot be read back: {0}")]
     ReadBack(#[source] ReadError),
-    /// Another store sent something else than it said.
+    /// Another store sent another segment than it announced.
     #[error("the received file is not segment {segment}")]
     WrongSegment {
         /// The segment.
@@ -51,7 +51,7 @@ impl StoreError {
 }
 
 impl StoreError {
-    /// Whether it failed for want of room on the disk.
+    /// Whether the disk is full.
     #[must_use]
     pub fn is_disk_full(&self) -> bool {
         matches!(self, Self::Io { source, .. } if Shortage::is_disk_full(source))

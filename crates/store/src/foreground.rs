@@ -1,9 +1,9 @@
-//! Whether somebody waits for an answer right now.
+//! Whether a client waits for an answer right now.
 //!
-//! Those who answer say so by a [`Busy`] for each piece of work, from when it waits for a thread until it is done. A query
-//! that only waits for its own slow reader holds none, and so holds up nobody. Questions often come in a row, with
-//! nothing but the way to the client and back in between; a moment after the last piece of work still counts, or each of
-//! these gaps would be filled with a block that takes far longer than the gap.
+//! A query holds a [`ForegroundGuard`] for each piece of work, from queueing for a thread until the work is done. A query that
+//! waits for its reader holds none, so it does not throttle background work. Queries often follow each other after one
+//! round trip. So the state lasts for a moment after the last piece of work; otherwise each of these gaps would be filled
+//! with a background block that takes far longer than the gap.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -11,19 +11,19 @@ use std::time::Duration;
 
 use bucksaw_env::Clock;
 
-/// How long after the last piece of work another one is expected.
+/// How long the state lasts after the last piece of work.
 pub(crate) const LINGER: Duration = Duration::from_millis(30);
 
-/// Counts the work that others step aside for. One for a node, shared by all of its threads.
+/// Counts the work that clients wait for. All threads of a node share one.
 #[derive(Debug)]
 pub struct Foreground {
     clock: Arc<dyn Clock>,
     running: AtomicUsize,
-    /// The uptime, in nanoseconds, up to which the work that was done last still counts.
+    /// The uptime, in nanoseconds, until which finished work counts.
     lingers_until: AtomicU64,
 }
 
-/// A piece of work that somebody waits for, until it is dropped.
+/// Marks one piece of work that a client waits for, until it is dropped.
 #[derive(Debug)]
 pub struct ForegroundGuard(Arc<Foreground>);
 
@@ -32,14 +32,14 @@ impl Foreground {
         Arc::new(Self { clock, running: AtomicUsize::new(0), lingers_until: AtomicU64::new(0) })
     }
 
-    /// Says that somebody waits for a piece of work. Never waits itself.
-    #[must_use = "the work is over when this is dropped"]
+    /// Marks a piece of work. Never blocks.
+    #[must_use = "the mark ends when this is dropped"]
     pub fn enter(self: &Arc<Self>) -> ForegroundGuard {
         self.running.fetch_add(1, Ordering::AcqRel);
         ForegroundGuard(Arc::clone(self))
     }
 
-    /// Whether somebody waits, or did a moment ago.
+    /// Whether a client waits for work, or did a moment ago.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         let running = self.running.load(Ordering::Acquire) > 0;
@@ -49,7 +49,7 @@ impl Foreground {
 
 impl Drop for ForegroundGuard {
     fn drop(&mut self) {
-        // The moment first: between the two it must not look idle.
+        // In this order, so that it never looks idle in between.
         let until = nanos(self.0.clock.uptime() + LINGER);
         self.0.lingers_until.fetch_max(until, Ordering::AcqRel);
         self.0.running.fetch_sub(1, Ordering::AcqRel);
@@ -74,10 +74,10 @@ mod tests {
         clock.advance(10 * LINGER);
         drop(first);
         clock.advance(10 * LINGER);
-        assert!(foreground.is_busy(), "the other still runs");
+        assert!(foreground.is_busy(), "the second still runs");
         drop(second);
         clock.advance(LINGER / 2);
-        assert!(foreground.is_busy(), "another may follow");
+        assert!(foreground.is_busy(), "another query may follow");
         clock.advance(LINGER / 2);
         assert!(!foreground.is_busy());
     }

@@ -1,46 +1,46 @@
-//! Memory for what is known of stored segments: their footers, which stay in memory so that a query opens no file in vain.
+//! Memory of the index: the footers of all stored segments, kept in memory so that queries open only files that they need.
 //!
-//! When it is used up, the store takes nothing from queues and other stores; merges and retention go on and make it less. A
-//! segment that is being made meanwhile still comes to the store, so a little more may be taken, and the next start allows
-//! for that ([`opened_max`]).
+//! When it is used up, the store accepts nothing from queues and other stores; merges and retention continue and reduce it.
+//! Segments that are being written meanwhile may exceed the limit a little, which the next start allows for
+//! ([`open_bytes_max`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::stored_segment::StoredSegment;
 
-/// How much of the memory is taken.
+/// Use of the index memory.
 #[derive(Debug, Default)]
 pub struct StoreIndexMemory {
     bytes: AtomicU64,
-    /// Three quarters of it.
+    /// At least three quarters are used.
     is_high: AtomicBool,
     is_full: AtomicBool,
 }
 
 impl StoreIndexMemory {
-    /// Bytes that are taken, about.
+    /// Approximate bytes in use.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether three quarters of the memory are taken.
+    /// Whether three quarters of the memory are used.
     #[must_use]
     pub fn is_high(&self) -> bool {
         self.is_high.load(Ordering::Relaxed)
     }
 
-    /// Whether all of it is taken: nothing comes to the store.
+    /// Whether all of it is used, so that the store accepts nothing.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Relaxed)
     }
 
-    /// Looks how much the segments take, and says whether that has become three quarters of the memory.
+    /// Measures the index of `segments`; returns whether it has newly reached three quarters of `max`.
     pub(crate) fn update(&self, segments: &[Arc<StoredSegment>], max: u64) -> bool {
         let bytes: u64 = segments.iter().map(|segment| segment.index_bytes()).sum();
-        // A little less is wanted to begin again than to go on, so that the state does not flutter.
+        // Hysteresis: an eighth must be free before the store accepts again.
         let max_now = if self.is_full() { max - max / 8 } else { max };
         self.bytes.store(bytes, Ordering::Relaxed);
         self.is_full.store(bytes > max_now, Ordering::Relaxed);
@@ -49,8 +49,8 @@ impl StoreIndexMemory {
     }
 }
 
-/// With how much a store is opened, given how much it may take while it runs. One gathering of streams with very long labels may
-/// take half of it; and a node that starts with more than it may take accepts nothing, so all memory for that is free.
+/// The index memory with which a store may be opened, given its maximum at run time. One batch of streams with very long
+/// labels may need half of the maximum. A node that starts above its maximum accepts nothing, so that memory is free.
 pub(crate) fn open_bytes_max(max: u64) -> u64 {
     max.saturating_add(max / 2)
 }

@@ -1,33 +1,31 @@
-//! The store: takes segments from the queue, merges them by id, keeps them packed, and lets them go in time.
+//! The store tier: stores the segments of queues as immutable files of blocks, merges them, and removes them after their
+//! retention.
 //!
 //! ```text
-//!   queue ── reserve ──► gather: merge by id, encode blocks ──► <id>.tmp ── sync ──► <span>-<id>.seg ──► commit
+//!   queue ── fetch ──► gather: merge by id, encode blocks ──► <id>.tmp ── sync ──► <span>-<id>.seg ──► ack
 //!                                                  compact: merge small and overlapping neighbours
 //!                                                  retain:  too old, or too many bytes ──► trash ──► removed
 //! ```
-//! | name | what it means | what may follow |
+//! | name | meaning | what may follow |
 //! | --- | --- | --- |
-//! | `*.tmp` | being written; of no meaning after a restart | renamed, or removed |
+//! | `*.tmp` | a draft; removed at the next start | renamed, or removed |
 //! | `*.seg` | sealed, synced, immutable | merged into others and removed; `trash/` by retention; `damaged` |
-//! | `*.damaged` | its footer cannot be read; kept for a person to look at, told of in answers for its span | nothing |
-//! | `*.proof` | what other stores told about a damaged file, or about damaged blocks of a segment | removed when the file has gone |
-//! | `trash/*` | past its retention | removed after a while, or earlier, the oldest first, when the disk is nearly full |
+//! | `*.damaged` | quarantined: the footer cannot be read; answers over its time report it | nothing |
+//! | `*.proof` | a damage file, beside a damaged file or a segment with damaged blocks | removed after its file |
+//! | `trash/*` | past its retention | removed after a while; the oldest earlier when the disk is nearly full |
 //!
-//! In a cluster it takes from the queues of all nodes, and has what it makes kept by other stores, too, before the queues let
-//! go ([`Puller`]); what other stores make it keeps likewise ([`Receive`]).
+//! [`Store`] is the interface for the crates above, and [`SegmentStore`] implements it. In a cluster, [`Puller`] fetches from
+//! the queues of all nodes and replicates each segment before it acknowledges, [`SegmentReceiver`] accepts the replicas of
+//! other stores, and [`repair`] restores replicas that were lost.
 //!
-//! What too few stores hold, because one was lost, is copied again ([`repair`]).
+//! Gathering and merging are throttled, block by block, while queries run ([`Foreground`]).
 //!
-//! Gathering and merging step aside for queries, block by block (`aside`): those who answer say so by the store's
-//! [`Foreground`].
+//! The crate starts no threads: its functions block or wait through the environment, and the caller runs them.
 //!
-//! Everything here is a plain function or waits through the environment; who owns threads calls [`store::gather`] or
-//! [`Puller::bring`], [`store::compact`] and [`store::retain`] on them.
-//!
-//! Invariant: a queue is told to commit only when what was made of its segments is durable, name and all, and shown, on as
-//! many stores as keep copies.
-//! Invariant: what a merge read is removed only when all that the merge made is durable and shown.
-//! Invariant: nothing damaged is ever removed, but what is past its retention and whose damaged records other stores keep.
+//! Invariant: a queue commits a segment only after its records are durable and searchable, under their final file names, on
+//! as many stores as the replication factor.
+//! Invariant: the inputs of a merge are removed only after all its outputs are durable and searchable.
+//! Invariant: a damaged file is never removed, unless it is past its retention and its damaged records are re-replicated.
 
 mod backlog;
 mod clock_guard;

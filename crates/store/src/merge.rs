@@ -1,8 +1,8 @@
-//! Merging by id: opens units in the order of their lowest ids, takes whole runs of rows where nothing interleaves, and
-//! drops ids that come twice.
+//! Merges units by id. Runs of rows that do not interleave with other units are copied as a whole, and duplicate ids are
+//! dropped.
 //!
-//! At any moment only those units are open whose spans overlap the place that the merge has come to. A large block that
-//! overlaps nothing is carried over as it is, without being unpacked, unless it was packed quickly.
+//! Units are opened in the order of their lowest ids, so only those are open that overlap the current position. A large
+//! block that overlaps no other is copied without being decoded, unless it was compressed with the quick codec.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,36 +15,36 @@ use bucksaw_segment::{BlockBuilder, Codec};
 use crate::throttle::ThrottledTask;
 use crate::unit::{InputError, MergeCursor, MergeUnit, UnitReader};
 
-/// Where a merge's records go: into files of a certain size.
+/// The output of a merge: one or more files.
 pub(crate) trait MergeOutput {
     /// The writer for the next block.
     fn writer(&mut self) -> io::Result<&mut Writer>;
 }
 
-/// Why a merge was given up.
+/// Why a merge ended early.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MergeError {
     #[error(transparent)]
     Input(#[from] InputError),
     #[error("cannot write: {0}")]
     Output(#[from] io::Error),
-    /// Whoever ordered the merge wants it no more.
+    /// The caller stopped the merge.
     #[error("stopped")]
     Stopped,
 }
 
-/// How a merge is done.
+/// The parameters of a merge.
 pub(crate) struct SegmentMerge<'a> {
     pub(crate) block_bytes: u64,
     pub(crate) codec: Codec,
-    /// Segments that were packed quickly, by this codec, are packed anew in any case.
+    /// Blocks that gathering compressed with this codec are always recompressed.
     pub(crate) recompress_codec: Option<Codec>,
     pub(crate) throttle: &'a ThrottledTask<'a>,
     pub(crate) is_stopped: &'a dyn Fn() -> bool,
 }
 
 impl SegmentMerge<'_> {
-    /// Merges the units into the output.
+    /// Merges the units into `output`.
     pub(crate) fn run(
         &self,
         mut inputs: UnitReader,
@@ -61,8 +61,8 @@ impl SegmentMerge<'_> {
             while let Some(unit) = units.next_if(|unit| heap.peek().is_none_or(|Reverse((head, _))| unit.low <= *head))
             {
                 self.yield_to_queries()?;
-                let alone = heap.is_empty() && units.peek().is_none_or(|next| unit.high < next.low);
-                if let Some(block) = self.copied_block(&unit, alone && last.is_none_or(|last| last < unit.low))? {
+                let is_alone = heap.is_empty() && units.peek().is_none_or(|next| unit.high < next.low);
+                if let Some(block) = self.copied_block(&unit, is_alone && last.is_none_or(|last| last < unit.low))? {
                     self.flush(&mut builder, output)?;
                     output.writer()?.copy_block(&block)?;
                     last = Some(unit.high);
@@ -80,9 +80,9 @@ impl SegmentMerge<'_> {
             if last == Some(id) {
                 cursor.take_rows(1);
             } else {
-                let others = heap.peek().map_or(Id::MAX, |Reverse((head, _))| *head);
-                let limit = others.min(units.peek().map_or(Id::MAX, |unit| unit.low));
-                // When another has the same id next, one row settles who is first.
+                let next_id = heap.peek().map_or(Id::MAX, |Reverse((head, _))| *head);
+                let limit = next_id.min(units.peek().map_or(Id::MAX, |unit| unit.low));
+                // If another cursor has the same id, this row is the one that is kept.
                 let count = cursor.count_below(limit).max(1);
                 let first_row = cursor.row;
                 let (labels, rows) = (cursor.labels.clone(), std::sync::Arc::clone(&cursor.rows));
@@ -96,8 +96,8 @@ impl SegmentMerge<'_> {
             match cursor.next_id() {
                 Some(next) => heap.push(Reverse((next, at))),
                 None => {
-                    if let Some(place) = cursors.get_mut(at) {
-                        *place = None;
+                    if let Some(cursor) = cursors.get_mut(at) {
+                        *cursor = None;
                     }
                     if heap.is_empty() {
                         cursors.clear();
@@ -108,17 +108,19 @@ impl SegmentMerge<'_> {
         self.flush(&mut builder, output)
     }
 
-    /// Lets queries go first.
+    /// Waits while queries run, as the throttle says.
     fn yield_to_queries(&self) -> Result<(), MergeError> {
         self.throttle.yield_to_queries(self.is_stopped);
         if (self.is_stopped)() { Err(MergeError::Stopped) } else { Ok(()) }
     }
 
-    /// The block to be carried over as it is: when it is large enough to stand by itself and nothing interleaves with it.
-    fn copied_block(&self, unit: &MergeUnit, alone: bool) -> Result<Option<PackedBlock>, MergeError> {
+    /// The packed block, if it can be copied: it is large enough to stay, and nothing interleaves with it.
+    fn copied_block(&self, unit: &MergeUnit, is_alone: bool) -> Result<Option<PackedBlock>, MergeError> {
         match unit.as_block() {
             Some((segment, block, text_bytes))
-                if alone && text_bytes >= self.block_bytes / 2 && !segment.is_quickly_packed(self.recompress_codec) =>
+                if is_alone
+                    && text_bytes >= self.block_bytes / 2
+                    && !segment.is_quickly_packed(self.recompress_codec) =>
             {
                 let read = segment.reader().packed_block(block);
                 Ok(Some(read.map_err(|source| InputError { segment: segment.id(), source })?))

@@ -1,4 +1,4 @@
-//! What the store counts.
+//! Metrics of the store.
 
 use std::sync::atomic::AtomicU64;
 
@@ -10,7 +10,7 @@ use prometheus_client::registry::Registry;
 
 use crate::repair::{RepairBlocker, RepairStatus};
 
-/// What stops repair.
+/// The reason why repair is blocked.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct RepairBlockerLabels {
     pub(crate) reason: &'static str,
@@ -82,9 +82,9 @@ impl Metrics {
         );
         let damaged = "Damaged files, and segments with damaged blocks, that are not re-replicated";
         store.register("damaged", damaged, all.damaged);
-        let made_good =
+        let re_replicated =
             "Damaged files, and segments with damaged blocks, whose records are all re-replicated on other stores";
-        store.register("damaged_re_replicated", made_good, all.damaged_re_replicated);
+        store.register("damaged_re_replicated", re_replicated, all.damaged_re_replicated);
         store.register("rebuilt", "Segments with damage that was rebuilt, so that no record is missing", all.rebuilt);
         store.register("gathered_bytes", "Bytes of record text taken from the queue", all.gathered_bytes);
         store.register("written_bytes", "Bytes of segment files written", all.written_bytes);
@@ -103,8 +103,8 @@ impl Metrics {
         let passes = "Completed repair passes";
         store.register("repair_passes", passes, all.repair_passes);
         store.register("repair_ranges", "Time ranges compared with other stores", all.repair_ranges);
-        let put_off = "Time ranges deferred because another store did not answer";
-        store.register("repair_deferred", put_off, all.repair_deferred);
+        let deferred = "Time ranges deferred because another store did not answer";
+        store.register("repair_deferred", deferred, all.repair_deferred);
         store.register("repair_failed", "Copies of missing records that could not be made", all.repair_failed);
         store.register("repair_read_bytes", "Bytes of segment files read to compare and check", all.repair_read_bytes);
         store.register(
@@ -129,7 +129,7 @@ impl Metrics {
         store.register("repair_blocked", "1 while repair is blocked, by reason", all.repair_blocked);
         store.register("compactions", "Merges done", all.compactions);
         store.register("compacted_bytes", "Bytes of record text that went through merges", all.compacted_bytes);
-        store.register("compact_failed", "Merges that were given up", all.compact_failed);
+        store.register("compact_failed", "Merges that failed", all.compact_failed);
         store.register("expired_bytes", "Bytes of files moved to the trash by retention", all.expired_bytes);
         store.register("expired_segments", "Segments moved to the trash by retention", all.expired_segments);
         store.register(
@@ -146,7 +146,8 @@ impl Metrics {
         store.register("throttle_overrides", overrides, all.throttle_overrides);
         metrics
     }
-    /// Tells how repair is getting on.
+
+    /// Publishes the status of repair.
     pub(crate) fn set_repair_status(&self, status: &RepairStatus) {
         let gauge = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         self.repair_under_replicated_records.set(gauge(status.under_replicated_records));

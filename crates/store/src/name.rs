@@ -1,16 +1,16 @@
-//! Names of store segments: the span of their records, so that a person can read it, and so that it is known even when
-//! the file cannot be read.
+//! File names of stored segments. They contain the time range of the records, so that it is known even if the file cannot
+//! be read.
 //!
 //! `20261120T231000123Z-20261120T231013001Z-01KAJ3….seg`: lowest and highest time in UTC with milliseconds, then the id.
 
 use bucksaw_record::{Id, Millis, time};
 
-/// The name of a segment, with an extension.
+/// The file name of a segment.
 pub(crate) fn file_name(low: Millis, high: Millis, id: Id, extension: &str) -> String {
     format!("{}-{}-{id}.{extension}", moment(low), moment(high))
 }
 
-/// The span, the id and the extension in a name; `None` when it is none of ours.
+/// The time range, the id and the extension in a name; `None` if the store has not made it.
 pub(crate) fn parse(name: &str) -> Option<(Millis, Millis, Id, &str)> {
     let (stem, extension) = name.split_once('.')?;
     let mut parts = stem.split('-');
@@ -25,7 +25,7 @@ pub(crate) fn parse(name: &str) -> Option<(Millis, Millis, Id, &str)> {
 fn moment(at: Millis) -> String {
     let text = time::format_rfc3339(at, 0);
     let text: String = text.chars().filter(|letter| !matches!(letter, '-' | ':' | '.' | 'Z')).collect();
-    // Microseconds are always printed; the last three digits are zero.
+    // The text has microseconds; the last three digits are zero.
     format!("{}Z", text.get(..text.len().saturating_sub(3)).unwrap_or_default())
 }
 
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_say_the_span() {
+    fn names_contain_the_time_range() {
         let id = Id::from_bits(99);
         let name = file_name(Millis(1_763_680_200_123), Millis(1_763_680_213_001), id, "seg");
         assert_eq!(name, format!("20251120T231000123Z-20251120T231013001Z-{id}.seg"));

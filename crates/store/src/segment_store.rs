@@ -1,4 +1,4 @@
-//! The store itself: which segments there are, and how one is put there.
+//! The segment store: the list of its segments, and how a new one enters it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use crate::stored_segment::{DamagedSegment, StoredSegment};
 use crate::throttle::BackgroundThrottle;
 use crate::trashed_segment::TrashedSegment;
 
-/// The store of one node. Shared by all who gather, merge, expire and read.
+/// The segment store of one node. Gathering, compaction, retention and queries share it.
 pub struct SegmentStore {
     pub(crate) env: Env,
     pub(crate) dir: PathBuf,
@@ -35,29 +35,29 @@ pub struct SegmentStore {
     pub(crate) merge_throttle: BackgroundThrottle,
     pub(crate) repair_throttle: BackgroundThrottle,
     pub(crate) backlog: CompactionBacklog,
-    /// By lowest id. Replaced whole, so that a query works on one state of it.
+    /// By lowest id. Replaced as a whole, so that a query works on one snapshot.
     pub(crate) segments: Mutex<Arc<Vec<Arc<StoredSegment>>>>,
     pub(crate) quarantined_files: Mutex<Vec<DamagedSegment>>,
-    /// Segments that are being received.
+    /// Ids of the segments that are being received.
     pub(crate) receiving: Mutex<BTreeSet<Id>>,
-    /// The time up to which retention has let go of records for want of room.
+    /// The time up to which retention by size has removed records.
     pub(crate) evicted_until: Mutex<Millis>,
-    /// Taken with no other lock.
+    /// Held with no other lock.
     pub(crate) clock_guard: Mutex<ClockGuard>,
-    /// The trusted time that `clock.json` has.
+    /// The trusted time in `clock.json`.
     pub(crate) clock_persisted: Mutex<Millis>,
     pub(crate) suspension: Mutex<Option<Suspension>>,
     pub(crate) is_short_of_descriptors: AtomicBool,
-    /// Bytes of the segments that it was opened with.
+    /// Bytes of the segment files when the store was opened.
     pub(crate) stored_bytes_at_open: u64,
     pub(crate) index_memory: StoreIndexMemory,
-    /// Replaced whole, as `segments`.
+    /// Replaced as a whole, like `segments`.
     pub(crate) trashed: Mutex<Arc<Vec<TrashedSegment>>>,
     pub(crate) gather_batch_size: GatherBatchSize,
     pub(crate) log_limits: StoreLogLimits,
 }
 
-/// What occurs again and again. Each is logged at most once a minute.
+/// Recurring errors. Each is logged at most once a minute.
 #[derive(Debug, Default)]
 pub(crate) struct StoreLogLimits {
     pub(crate) discard: LogRateLimiter,
@@ -78,7 +78,7 @@ impl std::fmt::Debug for SegmentStore {
     }
 }
 
-/// A segment that is being written.
+/// A segment file that is being written.
 pub(crate) struct SegmentDraft {
     pub(crate) writer: Writer,
     pub(crate) id: Id,
@@ -86,51 +86,50 @@ pub(crate) struct SegmentDraft {
 }
 
 impl SegmentStore {
-    /// Bytes of the segments that it was opened with.
+    /// Bytes of the segment files when the store was opened.
     #[must_use]
     pub fn stored_bytes_at_open(&self) -> u64 {
         self.stored_bytes_at_open
     }
 
-    /// The segments, by lowest id, as they are now.
+    /// A snapshot of the segments, by lowest id.
     #[must_use]
     pub fn segments(&self) -> Arc<Vec<Arc<StoredSegment>>> {
         Arc::clone(&lock(&self.segments))
     }
 
-    /// Where those who answer queries say so, so that the work of the store steps aside.
+    /// Marks work that a client waits for; background work is throttled meanwhile.
     #[must_use]
     pub fn foreground(&self) -> &Arc<Foreground> {
         &self.foreground
     }
 
-    /// On how many stores each record is to be kept.
+    /// On how many stores each record is kept.
     #[must_use]
     pub fn replication_factor(&self) -> usize {
         self.config.replication_factor.max(1)
     }
 
-    /// Whether so much has piled up that the work of the store goes before queries.
+    /// Whether the compaction backlog is above its limit, so that background work is not throttled.
     #[must_use]
     pub fn is_backlogged(&self) -> bool {
         self.backlog.is_exceeded()
     }
 
-    /// From now on no work of the store steps aside, and what does goes on: the node is stopping.
+    /// Ends all throttling, also of running work: the node is stopping.
     pub fn stop_throttling(&self) {
         self.gather_throttle.disable();
         self.merge_throttle.disable();
         self.repair_throttle.disable();
     }
 
-    /// Files whose footer cannot be read. Answers over their span are partial, unless they were made good.
+    /// Files whose footer cannot be read. Answers over their time are partial unless they are re-replicated.
     #[must_use]
     pub fn quarantined_files(&self) -> Vec<DamagedSegment> {
         lock(&self.quarantined_files).clone()
     }
 
-    /// All that answers have to do without: files that were set aside, and damaged blocks of segments. What was made good is
-    /// among it.
+    /// Quarantined files and segments with damaged blocks, also those that are re-replicated.
     #[must_use]
     pub fn damaged_segments(&self) -> Vec<DamagedSegment> {
         let mut damage = self.quarantined_files();
@@ -144,7 +143,7 @@ impl SegmentStore {
         self.segments().iter().map(|segment| segment.file_bytes()).sum()
     }
 
-    /// How many of a kind were suppressed, when one may be logged now.
+    /// The number of suppressed log lines, if one may be logged now.
     pub(crate) fn may_log(&self, error: fn(&StoreLogLimits) -> &LogRateLimiter) -> Option<u64> {
         error(&self.log_limits).check(self.env.clock.uptime())
     }
@@ -161,8 +160,7 @@ impl SegmentStore {
         let id = self.new_id();
         let path = self.dir.join(format!("{id}.tmp"));
         let file = self.env.fs.create(&path)?;
-        let started = Writer::start(file, id);
-        match started {
+        match Writer::start(file, id) {
             Ok(writer) => Ok(SegmentDraft { writer, id, path }),
             Err(error) => {
                 self.discard(&path);
@@ -179,16 +177,16 @@ impl SegmentStore {
         }
     }
 
-    /// Seals a draft and gives it its name. It is durable only after the directory was synced, too.
+    /// Seals a draft and renames it to its final name. It is durable only after the directory is synced too.
     pub(crate) fn seal(&self, draft: SegmentDraft, origin: SegmentOrigin) -> Result<PathBuf, StoreError> {
         let SegmentDraft { writer, id, path } = draft;
         let reach = writer.summary();
         let sealed = self.dir.join(name::file_name(reach.low.time(), reach.high.time(), id, "seg"));
-        let done = writer
+        let sealed_file = writer
             .seal(origin)
             .map_err(StoreError::io("write", &path))
             .and_then(|_| self.env.fs.rename(&path, &sealed).map_err(StoreError::io("rename", &path)));
-        match done {
+        match sealed_file {
             Ok(()) => Ok(sealed),
             Err(error) => {
                 self.discard(&path);
@@ -197,7 +195,7 @@ impl SegmentStore {
         }
     }
 
-    /// Reads back what was written, as a check and for use.
+    /// Opens a written file, which also checks it.
     fn read_back(&self, path: &Path) -> Result<Arc<StoredSegment>, StoreError> {
         let file = self.env.fs.open(path).map_err(StoreError::io("open", path))?;
         let reader = Reader::open(file, path).map_err(StoreError::ReadBack)?;
@@ -205,7 +203,7 @@ impl SegmentStore {
         Ok(Arc::new(StoredSegment::new(reader)))
     }
 
-    /// Makes sealed files durable by name and opens them; removes them all when that fails.
+    /// Syncs the names of sealed files and opens them; removes them all on failure.
     pub(crate) fn sync_and_open(&self, sealed: &[PathBuf]) -> Result<Vec<Arc<StoredSegment>>, StoreError> {
         let synced = self.env.fs.sync_dir(&self.dir).map_err(StoreError::io("sync", &self.dir));
         let opened = synced.and_then(|()| sealed.iter().map(|path| self.read_back(path)).collect());
@@ -215,11 +213,11 @@ impl SegmentStore {
         opened
     }
 
-    /// Shows new segments in place of old ones, in one step.
+    /// Replaces old segments by new ones in one step.
     pub(crate) fn replace_segments(&self, new: &[Arc<StoredSegment>], old: &[Id]) {
         let mut segments = lock(&self.segments);
-        let kept = segments.iter().filter(|segment| !old.contains(&segment.id()));
-        let mut list: Vec<Arc<StoredSegment>> = kept.chain(new).cloned().collect();
+        let retained = segments.iter().filter(|segment| !old.contains(&segment.id()));
+        let mut list: Vec<Arc<StoredSegment>> = retained.chain(new).cloned().collect();
         list.sort_by_key(|segment| (segment.reach().low, segment.id()));
         let became_high = self.index_memory.update(&list, self.config.index_bytes_max);
         *segments = Arc::new(list);
@@ -237,30 +235,30 @@ impl SegmentStore {
         self.update_metrics();
     }
 
-    /// Says whether the node has so many files open that more would take the descriptors of connections. Until that is over
-    /// nothing comes to the store from other nodes; merges and retention go on, and make the files fewer.
+    /// Sets whether more open files would take the descriptors of connections. Meanwhile the store accepts nothing from
+    /// other nodes; merges and retention continue and reduce the number of files.
     pub fn set_short_of_descriptors(&self, is_short: bool) {
         self.is_short_of_descriptors.store(is_short, Ordering::Relaxed);
     }
 
-    /// Memory for what is known of the segments.
+    /// Memory of the index: what is kept in memory of all segments.
     #[must_use]
     pub fn index_memory(&self) -> &StoreIndexMemory {
         &self.index_memory
     }
 
-    /// Memory that this may take, in bytes.
+    /// Maximum of [`Self::index_memory`], in bytes.
     #[must_use]
     pub fn index_bytes_max(&self) -> u64 {
         self.config.index_bytes_max
     }
 
-    /// See [`Self::set_crowded`].
+    /// See [`Self::set_short_of_descriptors`].
     pub(crate) fn is_short_of_descriptors(&self) -> bool {
         self.is_short_of_descriptors.load(Ordering::Relaxed)
     }
 
-    /// Takes a segment away that nobody needs to find here.
+    /// Removes a segment whose records are elsewhere.
     pub(crate) fn remove_segment(&self, segment: &StoredSegment) {
         self.replace_segments(&[], &[segment.id()]);
         self.discard(segment.reader().path());
@@ -273,11 +271,11 @@ impl SegmentStore {
         self.metrics.stored_bytes.set(gauge(segments.iter().map(|segment| segment.file_bytes()).sum()));
         self.metrics.text_bytes.set(gauge(segments.iter().map(|segment| segment.reach().text_bytes).sum()));
         self.metrics.index_bytes.set(gauge(self.index_memory.bytes()));
-        let mended = segments.iter().filter(|segment| segment.has_rebuilt_damage()).count();
-        self.metrics.rebuilt.set(gauge(mended as u64));
-        let (good, open): (Vec<DamagedSegment>, Vec<DamagedSegment>) =
+        let rebuilt = segments.iter().filter(|segment| segment.has_rebuilt_damage()).count();
+        self.metrics.rebuilt.set(gauge(rebuilt as u64));
+        let (re_replicated, damaged): (Vec<DamagedSegment>, Vec<DamagedSegment>) =
             self.damaged_segments().into_iter().partition(DamagedSegment::is_re_replicated);
-        self.metrics.damaged.set(gauge(open.len() as u64));
-        self.metrics.damaged_re_replicated.set(gauge(good.len() as u64));
+        self.metrics.damaged.set(gauge(damaged.len() as u64));
+        self.metrics.damaged_re_replicated.set(gauge(re_replicated.len() as u64));
     }
 }
