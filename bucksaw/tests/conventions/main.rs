@@ -1,4 +1,5 @@
-//! Conventions of the source tree: retired words, unique type names, and no cycle of modules inside a crate.
+//! Conventions of the source tree: the map in ARCHITECTURE.md, retired words, unique type names, and no cycle of modules
+//! inside a crate.
 //! `tests/layers.rs` tests the graph of crates.
 #![expect(
     clippy::disallowed_methods,
@@ -7,6 +8,7 @@
     reason = "reads the sources of the project itself; a test fails by a panic"
 )]
 
+mod documents;
 mod module_cycles;
 mod module_tree;
 mod retired_words;

@@ -296,8 +296,8 @@ fn positive_terms(expr: &Expr, is_negated: bool, terms: &mut Vec<Expr>) {
         }
         Expr::Not(inner) => positive_terms(inner, !is_negated, terms),
         Expr::Field(Field { test: Test::NotEqual(_) | Test::NotMatch(_), .. }) => {}
-        term if is_negated => drop(term),
-        term => terms.push(term.clone()),
+        term if !is_negated => terms.push(term.clone()),
+        _ => {}
     }
 }
 

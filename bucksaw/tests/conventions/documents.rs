@@ -1,0 +1,58 @@
+//! The map of the code is true: every file that ARCHITECTURE.md names exists, and every type beside a file is defined there.
+
+use crate::source_files::repository;
+
+/// The texts in backticks of one line.
+fn code_spans(line: &str) -> impl Iterator<Item = &str> {
+    line.split('`').skip(1).step_by(2)
+}
+
+/// Whether a text in backticks names a type: a capital letter first, then letters of both cases.
+fn is_type_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_uppercase())
+        && text.contains(|c: char| c.is_ascii_lowercase())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+#[test]
+fn architecture_names_files_and_types_that_exist() {
+    let text = std::fs::read_to_string(repository().join("ARCHITECTURE.md")).unwrap();
+    let (mut errors, mut types) = (Vec::new(), 0);
+    for (line, number) in text.lines().zip(1..) {
+        let mut name = None;
+        for span in code_spans(line) {
+            if is_type_name(span) {
+                name = Some(span);
+            } else if span.contains('/') && [".rs", ".ts"].iter().any(|end| span.ends_with(end)) {
+                let Ok(source) = std::fs::read_to_string(repository().join(span)) else {
+                    errors.push(format!("ARCHITECTURE.md:{number}: {span} does not exist"));
+                    continue;
+                };
+                let Some(name) = name.take() else { continue };
+                types += 1;
+                let defined = ["struct", "enum", "trait"].iter().any(|keyword| {
+                    source.match_indices(&format!("{keyword} {name}")).any(|(at, found)| {
+                        !source[at + found.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_')
+                    })
+                });
+                if !defined {
+                    errors.push(format!("ARCHITECTURE.md:{number}: {span} does not define `{name}`"));
+                }
+            }
+        }
+        if let Some(name) = name {
+            errors.push(format!("ARCHITECTURE.md:{number}: no file is named for `{name}`"));
+        }
+    }
+    assert!(types >= 25, "ARCHITECTURE.md names {types} types with their files");
+    assert!(errors.is_empty(), "{}", errors.join("\n"));
+}
+
+#[test]
+fn the_way_of_a_record_has_fewer_than_fifteen_types() {
+    let text = std::fs::read_to_string(repository().join("ARCHITECTURE.md")).unwrap();
+    let (_, walk) = text.split_once("\n## A record: socket to answer\n").unwrap();
+    let (walk, _) = walk.split_once("\n## ").unwrap();
+    let steps = walk.lines().filter(|line| line.starts_with("| ") && line.contains(".rs`")).count();
+    assert!((8..15).contains(&steps), "{steps} steps");
+}
