@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, ensure};
 use bucksaw_faults::http::Client;
+use bucksaw_faults::wait;
 use clap::Args;
 
 use crate::context::{BenchContext, Size};
@@ -21,7 +22,6 @@ use crate::node::{BenchNode, number};
 use crate::results::{BenchRun, Figure, figure};
 use crate::spread::percentile_ms;
 use crate::trace::VisibilityTrace;
-use crate::wait;
 
 /// The maximum time until a line is visible.
 const VISIBLE_MAX: Duration = Duration::from_secs(30);

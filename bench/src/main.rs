@@ -32,7 +32,6 @@ mod spread;
 mod startup;
 mod trace;
 mod under_ingest;
-mod wait;
 
 use clap::{Parser, Subcommand};
 

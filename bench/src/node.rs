@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 use bucksaw_faults::http::Client;
+use bucksaw_faults::wait;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::process;
-use crate::wait;
 
 /// The maximum time until a node is ready, has exited, or has stored everything.
 const READY_MAX: Duration = Duration::from_secs(120);

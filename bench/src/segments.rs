@@ -8,6 +8,7 @@ use std::os::unix::fs::FileExt as _;
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
+use bucksaw_faults::wait;
 use clap::Args;
 use jiff::{SignedDuration, Timestamp};
 
@@ -15,11 +16,11 @@ use crate::context::{BenchContext, Size};
 use crate::corpus::Corpus;
 use crate::feed::FeedTotals;
 use crate::http_load::{HttpLoad, HttpPost};
+use crate::machine;
 use crate::ndjson_stream::NdjsonStream;
 use crate::node::BenchNode;
 use crate::results::{BenchRun, Figure, figure};
 use crate::spread::percentile_ms;
-use crate::{machine, wait};
 
 /// Bytes of the corpus that are sent repeatedly.
 const SAMPLE: u64 = 64_000_000;

@@ -10,7 +10,8 @@ use crate::context::{BenchContext, Size};
 use crate::corpus::Corpus;
 use crate::node::{BenchNode, number};
 use crate::results::{BenchRun, figure};
-use crate::{feed, machine, wait};
+use crate::{feed, machine};
+use bucksaw_faults::wait;
 
 /// The maximum backlog of the store in bytes.
 const BACKLOG_BYTES_MAX: u64 = 1_000_000_000;

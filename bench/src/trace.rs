@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use bucksaw_faults::http::Client;
+use bucksaw_faults::wait;
 
 use crate::ndjson_stream::{NdjsonStream, StreamStopper};
-use crate::wait;
 
 /// The maximum time until the tail client sees the last line.
 const VISIBLE_MAX: Duration = Duration::from_secs(30);

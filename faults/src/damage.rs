@@ -29,9 +29,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 
 use crate::cleanup_guard::CleanupGuard;
-use crate::random::Random;
 use crate::standalone::{StandaloneNode, free_net};
 use answers::AnswerSet;
+use bucksaw_fixtures::Random;
 use corruption::Corruption;
 pub use damage_report::DamageReport;
 use damage_report::{DamageOutcome, TrialResult};

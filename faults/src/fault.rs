@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::firewall::{Firewall, PacketSender};
 use crate::fleet::{FleetNode, FleetRole};
 use crate::proxy::Proxy;
-use crate::random::Random;
+use bucksaw_fixtures::Random;
 
 /// The size of a clock jump.
 const CLOCK_JUMP: &str = "+40s";

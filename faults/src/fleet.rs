@@ -15,8 +15,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::cleanup_guard::CleanupGuard;
 use crate::http::{self, get};
 use crate::log::last_lines;
-use crate::random::Random;
 use crate::run_command;
+use bucksaw_fixtures::Random;
 
 /// The maximum time until a node is ready or has stopped.
 const READY_MAX: Duration = Duration::from_secs(60);

@@ -7,6 +7,8 @@ use std::io::{self, BufRead, BufReader, Read, Write as _};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::Value;
 
 /// The maximum time to connect.
@@ -330,6 +332,15 @@ fn read_headers(source: &mut impl BufRead) -> io::Result<Vec<(String, String)>> 
         let Some((name, value)) = line.split_once(':') else { return Ok(headers) };
         headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
     }
+}
+
+/// Compresses a body with gzip.
+#[must_use]
+pub fn gzip(text: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    // Writing to memory does not fail.
+    let _ = encoder.write_all(text);
+    encoder.finish().unwrap_or_default()
 }
 
 /// Percent-encodes bytes for a query string.

@@ -24,8 +24,8 @@ use anyhow::{Context as _, bail, ensure};
 use crate::cleanup_guard::CleanupGuard;
 use crate::http::call;
 use crate::ledger::{ExpectedLines, Ledger};
-use crate::random::Random;
 use crate::standalone::{CLUSTER, StandaloneNode, free_net};
+use bucksaw_fixtures::Random;
 use writer::{IngestPath, KillWriter, WriterStop};
 
 /// Small segments, so that records move to the store and segments are merged all the time.

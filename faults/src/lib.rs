@@ -12,7 +12,7 @@
 //! Faults that need root (lost packets, small disks) are skipped without it and listed as skipped. At the end, however
 //! it comes, all processes and changes to the machine are removed.
 //!
-//! [`Ledger`], [`Random`] and [`http`] also serve the end-to-end tests and the benchmarks.
+//! [`Ledger`], [`Random`], [`http`] and [`wait`] also serve the end-to-end tests and the benchmarks.
 #![expect(clippy::disallowed_methods, reason = "uses real time, files and processes")]
 #![expect(clippy::print_stderr, reason = "prints the progress of long runs")]
 
@@ -35,7 +35,6 @@ mod monitor;
 mod plot;
 mod proxy;
 mod query_load;
-mod random;
 mod replication;
 mod report;
 mod run;
@@ -45,14 +44,15 @@ mod slow;
 mod standalone;
 mod timeline;
 mod upgrade;
+pub mod wait;
 mod wiped;
 
+pub use bucksaw_fixtures::Random;
 pub use damage::{DamageOptions, DamageReport, damage};
 pub use joining::{JoiningOptions, measure_join};
 pub use kill::{KillOptions, KillReport, kill};
 pub use ledger::{ComparisonStart, ExpectedLines, Ledger, LedgerComparison};
 pub use memory::{MemoryOptions, limit_memory};
-pub use random::Random;
 pub use report::{FaultResult, Report};
 pub use run::{RunOptions, run};
 pub use scaling::{ScalingOptions, scale};

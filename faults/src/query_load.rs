@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::compare::{ComparedAnswer, query_and_compare};
 use crate::ledger::Ledger;
 use crate::monitor::ClusterMonitor;
-use crate::random::Random;
+use bucksaw_fixtures::Random;
 
 /// The pause between queries.
 const QUERY_PAUSE: Duration = Duration::from_millis(300);

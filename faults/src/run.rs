@@ -19,10 +19,10 @@ use crate::load::{Forwarder, bulk};
 use crate::monitor::ClusterMonitor;
 use crate::proxy::Proxy;
 use crate::query_load::{QueryLoad, QueryObservation};
-use crate::random::Random;
 use crate::report::{FINAL_ROW, FaultResult, Report};
 use crate::schedule::{ScheduledFaults, random_schedule};
 use crate::{health_check, plot, replication, timeline};
+use bucksaw_fixtures::Random;
 
 /// Nodes of each role.
 const NODES: usize = 3;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::fault::{Capabilities, Fault, FaultKind};
 use crate::fleet::FleetRole;
-use crate::random::Random;
+use bucksaw_fixtures::Random;
 
 /// Concurrent faults.
 #[derive(Clone, Debug)]

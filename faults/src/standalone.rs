@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::cleanup_guard::CleanupGuard;
 use crate::http::get;
 use crate::log::last_lines;
-use crate::random::Random;
+use bucksaw_fixtures::Random;
 
 /// The maximum time until a node is ready or has ended.
 const READY_MAX: Duration = Duration::from_secs(60);

@@ -21,8 +21,8 @@ use crate::ledger::Ledger;
 use crate::load::{Forwarder, bulk};
 use crate::monitor::{ClusterMonitor, count};
 use crate::query_load::{QueryLoad, QueryObservation};
-use crate::random::Random;
 use crate::report::{FINAL_ROW, FaultResult, Report};
+use bucksaw_fixtures::Random;
 
 /// Nodes of each role.
 const NODES: usize = 3;

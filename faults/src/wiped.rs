@@ -14,6 +14,7 @@ use crate::fleet::{self, FleetConfig, FleetNode, FleetRole};
 use crate::http::call;
 use crate::monitor::count;
 use crate::replication::{packed_bytes, stored_records_of};
+use crate::wait;
 
 const STORES: usize = 3;
 const REPLICATION_FACTOR: u64 = 2;
@@ -131,15 +132,6 @@ fn stored_records(nodes: &[FleetNode]) -> Option<u64> {
     nodes.iter().filter(|node| node.role == FleetRole::Store).map(stored_records_of).sum()
 }
 
-fn wait<T>(what: &str, mut is_there: impl FnMut() -> Option<T>) -> anyhow::Result<T> {
-    let until = Instant::now() + MAX;
-    loop {
-        if let Some(there) = is_there() {
-            return Ok(there);
-        }
-        if Instant::now() > until {
-            bail!("timeout: {what}");
-        }
-        thread::sleep(POLL_PERIOD);
-    }
+fn wait<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> anyhow::Result<T> {
+    wait::until(what, POLL_PERIOD, MAX, || Ok(ask()))
 }

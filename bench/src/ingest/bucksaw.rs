@@ -6,13 +6,14 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
+use bucksaw_faults::wait;
 
 use crate::context::BenchContext;
 use crate::corpus::Corpus;
 use crate::http_load::{HttpLoad, HttpPost};
 use crate::node::BenchNode;
 use crate::results::{Figure, SPEED, figure};
-use crate::{feed, process, wait};
+use crate::{feed, process};
 
 /// Connections and body bytes over HTTP.
 const CONNECTIONS: usize = 4;

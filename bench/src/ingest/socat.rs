@@ -6,11 +6,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
+use bucksaw_faults::wait;
 
 use crate::context::BenchContext;
 use crate::corpus::Corpus;
 use crate::results::{Figure, SPEED, figure};
-use crate::{feed, process, wait};
+use crate::{feed, process};
 
 /// The maximum time until it exits after the connection was closed.
 const END_MAX: Duration = Duration::from_secs(300);

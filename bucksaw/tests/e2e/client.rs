@@ -3,7 +3,7 @@
 use std::io;
 
 use bucksaw_faults::http;
-pub(crate) use bucksaw_faults::http::{Response, StreamingResponse, encode};
+pub(crate) use bucksaw_faults::http::{Response, StreamingResponse, encode, gzip};
 
 use crate::wait::WAIT_MAX;
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::random::Random;
+use bucksaw_fixtures::Random;
 
 /// The unit in which a disk loses data.
 const PAGE: usize = 4_096;

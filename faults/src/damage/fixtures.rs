@@ -7,8 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 
@@ -16,6 +15,7 @@ use super::answers::{self, AnswerSet};
 use crate::cleanup_guard::CleanupGuard;
 use crate::http::call;
 use crate::standalone::{CLUSTER, StandaloneNode};
+use crate::wait;
 
 /// The maximum time until a directory has the intended state.
 const MAKE_MAX: Duration = Duration::from_secs(30);
@@ -264,11 +264,6 @@ fn count_files(dir: &Path, extension: &str) -> std::io::Result<usize> {
     Ok(entries.filter(|entry| entry.path().extension().is_some_and(|end| end == extension)).count())
 }
 
-fn until(what: &str, mut is_so: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
-    let until = Instant::now() + MAKE_MAX;
-    while !is_so()? {
-        ensure!(Instant::now() < until, "timeout after {MAKE_MAX:?}: {what}");
-        thread::sleep(Duration::from_millis(20));
-    }
-    Ok(())
+fn until(what: &str, mut holds: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
+    wait::until(what, Duration::from_millis(20), MAKE_MAX, || Ok(holds()?.then_some(())))
 }

@@ -18,8 +18,8 @@ use crate::cleanup_guard::CleanupGuard;
 use crate::http::call;
 use crate::ledger::Ledger;
 use crate::load::key;
-use crate::random::Random;
 use crate::standalone::StandaloneNode;
+use bucksaw_fixtures::Random;
 
 /// The pause between batches. About a hundred lines per second and writer are enough load, and can all be compared.
 const PAUSE: Duration = Duration::from_millis(30);

@@ -10,9 +10,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
-use flate2::{Compression, write::GzEncoder};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 
-use crate::http::{self, call};
+use crate::http::{self, call, gzip};
 
 /// Text that is sent repeatedly.
 const CORPUS_BYTES: u64 = 32 << 20;
@@ -264,13 +265,6 @@ fn post(
         }
     }
     acknowledged
-}
-
-fn gzip(text: &[u8]) -> Vec<u8> {
-    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
-    // Writing to memory does not fail.
-    let _ = packed.write_all(text);
-    packed.finish().unwrap_or_default()
 }
 
 /// Records of the maximum size with little in common, some of control characters.

@@ -6,15 +6,10 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use super::assert_healthy;
+use crate::client::gzip;
 use crate::node::TestServer;
 
 const BOMB_BYTES: usize = 1 << 30;
-
-fn gzip(text: &[u8]) -> Vec<u8> {
-    let mut packer = GzEncoder::new(Vec::new(), Compression::default());
-    packer.write_all(text).unwrap();
-    packer.finish().unwrap()
-}
 
 fn framed_snappy(text: &[u8]) -> Vec<u8> {
     let mut packer = snap::write::FrameEncoder::new(Vec::new());

@@ -8,7 +8,7 @@ use bucksaw_record::Millis;
 use bucksaw_record::time::format_rfc3339;
 use serde_json::{Value, json};
 
-use crate::client::{Response, encode};
+use crate::client::{Response, encode, gzip};
 use crate::corpus::lines;
 use crate::node::TestServer;
 
@@ -174,12 +174,6 @@ fn raw(node: &TestServer, filter: &str) -> Response {
 
 fn now_ms() -> u64 {
     u64::try_from(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis()).unwrap()
-}
-
-fn gzip(text: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    encoder.write_all(text).unwrap();
-    encoder.finish().unwrap()
 }
 
 fn snappy_frames(text: &[u8]) -> Vec<u8> {

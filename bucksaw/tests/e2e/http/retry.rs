@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use bucksaw_generate::{Config, SampleFormat};
 
-use crate::client::{Response, StreamingResponse};
+use crate::client::{Response, StreamingResponse, gzip};
 use crate::corpus::lines;
 use crate::node::TestServer;
 use crate::wait::wait_until;
@@ -124,12 +124,6 @@ fn post_in_chunks(
         }
     }
     StreamingResponse::read(stream).and_then(StreamingResponse::into_response).unwrap()
-}
-
-fn gzip(text: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder.write_all(text).unwrap();
-    encoder.finish().unwrap()
 }
 
 #[test]

@@ -331,7 +331,7 @@ async fn no_garbage_harms_the_node() {
     let hello = Hello { version: Version::NEWEST, labels: Labels::default() }.encode();
     let good = batch(AT, 0, "x\ny\n");
     for seed in 0..60 {
-        let mut dice = TestRng(seed);
+        let mut dice = TestRng::new(seed);
         let mut bytes = [&hello[..], &good, &FLUSH, &good].concat();
         for _ in 0..=dice.below(4) {
             let at = dice.below(bytes.len());

@@ -15,7 +15,7 @@ use crate::node::{ListenerNode, TestRng, joined, wait_until};
 async fn a_full_disk_stops_the_reading_and_loses_nothing() {
     let mut node = ListenerNode::start(Durability::Fast, Config { record_bytes_max: 5_000, ..Config::default() }).await;
     node.fs.set_capacity(Some(100_000));
-    let stream = TestRng(3).stream(40 << 20, 9_000);
+    let stream = TestRng::new(3).stream(40 << 20, 9_000);
     let sent = Arc::new(AtomicUsize::new(0));
     let sending = {
         let (address, stream, sent) = (node.address, stream.clone(), Arc::clone(&sent));
@@ -166,7 +166,7 @@ async fn a_stop_waits_for_a_sync_that_lines_need() {
 async fn too_much_to_be_synced_holds_lines_back_for_a_moment() {
     let queue = bucksaw_ingest::Config { unsynced_bytes_max: 1_000, ..Default::default() };
     let mut node = ListenerNode::start_with(Durability::Durable, Config::default(), queue).await;
-    let stream = TestRng(5).stream(4_000, 10);
+    let stream = TestRng::new(5).stream(4_000, 10);
     let mut socket = node.connect().await;
     for chunk in stream.chunks(500) {
         socket.write_all(chunk).await.unwrap();

@@ -30,7 +30,7 @@ async fn send(node: &ListenerNode, stream: &[u8], dice: &mut TestRng, chunk_max:
 async fn every_byte_arrives_however_it_is_sent() {
     for (seed, durability) in (0..12).zip([Durability::Fast, Durability::Durable, Durability::Bulk].into_iter().cycle())
     {
-        let mut dice = TestRng(seed);
+        let mut dice = TestRng::new(seed);
         let mut node = ListenerNode::start(durability, Config { record_bytes_max: 500, ..Config::default() }).await;
         let stream = dice.stream(60_000, 3_000);
         send(&node, &stream, &mut dice, 4_000).await;
@@ -51,7 +51,7 @@ async fn lines_over_a_mebibyte_are_cut_there() {
     let mut stream = b"before\n".to_vec();
     stream.resize(stream.len() + (5 << 19), b'y');
     stream.extend_from_slice(b"\nafter");
-    send(&node, &stream, &mut TestRng(1), 300_000).await;
+    send(&node, &stream, &mut TestRng::new(1), 300_000).await;
     let records = node.stop().await;
     let got: Vec<(usize, u8)> = records.iter().map(|record| (record.text.len(), record.flags)).collect();
     assert_eq!(got, [(6, 0), (1 << 20, Flags::CUT), (1 << 20, Flags::CUT), (1 << 19, 0), (5, Flags::UNTERMINATED)]);
@@ -62,7 +62,7 @@ async fn lines_over_a_mebibyte_are_cut_there() {
 async fn a_first_line_sets_the_labels() {
     let check = async |stream: &str, labels: &str, texts: &[&str]| {
         let mut node = ListenerNode::start(Durability::Fast, Config::default()).await;
-        send(&node, stream.as_bytes(), &mut TestRng(stream.len() as u64), 7).await;
+        send(&node, stream.as_bytes(), &mut TestRng::new(stream.len() as u64), 7).await;
         let records = node.stop().await;
         assert_eq!(node.texts(), texts, "{stream:?}");
         assert!(records.iter().all(|record| record.labels == Labels::parse(labels).unwrap()), "{stream:?}");
@@ -82,7 +82,7 @@ async fn a_first_line_sets_the_labels() {
 #[tokio::test]
 async fn the_start_of_the_magic_is_a_line_when_no_more_comes() {
     let mut node = ListenerNode::start(Durability::Fast, Config::default()).await;
-    send(&node, b"\x89BSW\r\n\x1a", &mut TestRng(1), 3).await;
+    send(&node, b"\x89BSW\r\n\x1a", &mut TestRng::new(1), 3).await;
     let records = node.stop().await;
     let got: Vec<_> = records.iter().map(|record| (record.text.as_slice(), record.flags)).collect();
     assert_eq!(got, [(&b"\x89BSW\r"[..], 0), (&b"\x1a"[..], Flags::UNTERMINATED)]);

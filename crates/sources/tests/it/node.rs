@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_env::{Env, Fs as _, sim};
+use bucksaw_fixtures::Random;
 use bucksaw_ingest::{Durability, Queue};
 use bucksaw_record::{Flags, Id, Labels};
 use bucksaw_segment::queue::HEADER_LEN;
@@ -151,15 +152,16 @@ pub(crate) fn joined<'a>(records: impl IntoIterator<Item = &'a AcceptedRecord>) 
     stream
 }
 
-/// Numbers that look random: splitmix64.
-pub(crate) struct TestRng(pub(crate) u64);
+/// Random streams of lines.
+pub(crate) struct TestRng(Random);
 
 impl TestRng {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(Random::new(seed))
+    }
+
     pub(crate) fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((bits ^ (bits >> 31)) % bound as u64) as usize
+        self.0.below(bound)
     }
 
     /// A stream of lines with all that lines may hold, and now and then a very long one.

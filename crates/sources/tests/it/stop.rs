@@ -14,7 +14,7 @@ use crate::node::{ListenerNode, TestRng, joined, wait_until};
 #[tokio::test]
 async fn what_was_sent_before_the_stop_is_taken() {
     let mut node = ListenerNode::start(Durability::Fast, Config::default()).await;
-    let mut stream = TestRng(9).stream(1 << 20, 100);
+    let mut stream = TestRng::new(9).stream(1 << 20, 100);
     stream.extend_from_slice(b"\nhalf");
     let mut sockets = Vec::new();
     for _ in 0..5 {

@@ -7,11 +7,11 @@ use anyhow::bail;
 /// Repeats `ask` every `every` until it returns a value.
 ///
 /// # Errors
-/// No value within `most`, with `what` in the message, or `ask` fails.
-pub(crate) fn until<T>(
+/// No value within `timeout`, with `what` in the message, or `ask` fails.
+pub fn until<T>(
     what: &str,
     every: Duration,
-    most: Duration,
+    timeout: Duration,
     mut ask: impl FnMut() -> anyhow::Result<Option<T>>,
 ) -> anyhow::Result<T> {
     let started = Instant::now();
@@ -19,8 +19,8 @@ pub(crate) fn until<T>(
         if let Some(answer) = ask()? {
             return Ok(answer);
         }
-        if started.elapsed() > most {
-            bail!("{what}: not within {} s", most.as_secs());
+        if started.elapsed() > timeout {
+            bail!("{what}: not within {} s", timeout.as_secs());
         }
         std::thread::sleep(every);
     }
