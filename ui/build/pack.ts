@@ -4,8 +4,8 @@ import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import type { Plugin } from "vite";
 
 /**
- * Puts `x.br` and `x.gz` beside each file `x` of the page, where they are smaller, and fails when the scripts and styles,
- * packed with gzip, are more than the budget: a page for people in a hurry may not grow slow unnoticed.
+ * Writes `x.br` and `x.gz` beside each file `x` of the page if they are smaller, and fails if scripts and styles exceed their
+ * budget, compressed with gzip.
  */
 export function pack({ budgetBytes }: { budgetBytes: number }): Plugin {
   let dir = "";

@@ -15,7 +15,7 @@ const test = single.extend<{ three: [Node, Node, Node] }>({
 const articles = (page: Page) => page.getByRole("article");
 const of = (page: Page, node: Node) => articles(page).filter({ hasText: node.addresses.http ?? "nowhere" });
 
-test("all nodes are shown, and who is lost stands on top", async ({ page, three }) => {
+test("all nodes are listed, lost ones first", async ({ page, three }) => {
   const [first, second, third] = three;
   await page.goto(`${first.url}/nodes`);
   await expect(page.getByRole("heading", { name: "3 nodes" })).toBeVisible();
@@ -51,7 +51,7 @@ test("all nodes are shown, and who is lost stands on top", async ({ page, three 
   await expect(articles(page)).toHaveCount(3);
 });
 
-test("a node that is paused says nothing", async ({ page, three }) => {
+test("a paused node is shown without a report", async ({ page, three }) => {
   const [first, second] = three;
   await page.goto(`${first.url}/nodes`);
   await expect(articles(page)).toHaveCount(3);
@@ -62,7 +62,7 @@ test("a node that is paused says nothing", async ({ page, three }) => {
   await expect(page.getByText("All is well")).toBeVisible({ timeout: 20_000 });
 });
 
-test("following says who is lost, and who is back", async ({ page, three }) => {
+test("live mode names nodes that are lost and that return", async ({ page, three }) => {
   const [first, , third] = three;
   const lost = third.addresses.cluster ?? "nowhere";
   await page.goto(`${first.url}/?tail=1&q=app%3Dlive`);

@@ -1,7 +1,7 @@
 import { expect, test } from "./node.ts";
 import { counted, open, panel, rows, settled, total } from "./page.ts";
 
-test("new records appear, wait while it is paused, and are counted", async ({ page, node }) => {
+test("new records appear, are held back while paused, and are counted", async ({ page, node }) => {
   await node.send("before 1\nbefore 2\n");
   await open(page, node);
   await page.getByRole("button", { name: "Live" }).click();
@@ -24,7 +24,7 @@ test("new records appear, wait while it is paused, and are counted", async ({ pa
   expect(await total(page)).toBe(5);
 });
 
-test("the fields of the first records that come are there with them", async ({ page, node }) => {
+test("the fields of the first new records appear with them", async ({ page, node }) => {
   await page.goto(`${node.url}/?tail=1&q=wanted`);
   const fields = page.getByRole("region", { name: "Fields" });
   await expect(fields).toContainText("No record matches");
@@ -34,7 +34,7 @@ test("the fields of the first records that come are there with them", async ({ p
   await expect(fields.getByRole("button", { name: /^colour/ })).toBeVisible();
 });
 
-test("what is faster than anyone can read is counted and told of", async ({ page, node }) => {
+test("records above the rate limit are counted and reported", async ({ page, node }) => {
   await page.goto(`${node.url}/?tail=1&q=wanted`);
   await expect(page.getByTestId("said")).toContainText("Live");
   const text = Array.from({ length: 20_000 }, (_, at) => `wanted ${at}\nother ${at}`).join("\n");
@@ -50,7 +50,7 @@ test("what is faster than anyone can read is counted and told of", async ({ page
   expect(await counted(node, "wanted")).toBe(20_000);
 });
 
-test("following goes on after the node was away, and says what may be missing", async ({ page, node }) => {
+test("live mode reconnects, and reports that records may be missing", async ({ page, node }) => {
   await node.send("first\n");
   await open(page, node);
   await page.keyboard.press("t");
@@ -66,7 +66,7 @@ test("following goes on after the node was away, and says what may be missing", 
   await expect(rows(page)).toHaveCount(2);
 });
 
-test("long records are kept in part, and opened whole", async ({ page, node }) => {
+test("long records are kept in part, and opened completely", async ({ page, node }) => {
   await node.send("first\n");
   await open(page, node);
   await page.keyboard.press("t");
@@ -78,7 +78,7 @@ test("long records are kept in part, and opened whole", async ({ page, node }) =
   await expect(panel(page).locator("pre")).toHaveText(long);
 });
 
-test("reading a record further down pauses the stream", async ({ page, node }) => {
+test("scrolling down pauses live mode", async ({ page, node }) => {
   await node.send(Array.from({ length: 150 }, (_, at) => `line ${at}`).join("\n"));
   await open(page, node);
   await page.keyboard.press("t");

@@ -15,7 +15,7 @@ async function levels(page: Page): Promise<Record<string, number>> {
   return Object.fromEntries(shown);
 }
 
-test("counts are exact, in all and by level", async ({ page, shop }) => {
+test("counts are exact in total and by level", async ({ page, shop }) => {
   await open(page, shop);
   await expect.poll(async () => Object.values(await levels(page)).reduce((sum, count) => sum + count, 0)).toBe(8_300);
   expect(await total(page)).toBe(await counted(shop, ""));
@@ -31,7 +31,7 @@ test("counts are exact, in all and by level", async ({ page, shop }) => {
   await expect.poll(() => levels(page)).toEqual({ error: 34 });
 });
 
-test("a level is clicked to see its records", async ({ page, shop }) => {
+test("a click on a level shows its records", async ({ page, shop }) => {
   await open(page, shop);
   await expect.poll(() => levels(page)).toHaveProperty("error");
   const want = (await levels(page)).error;
@@ -41,7 +41,7 @@ test("a level is clicked to see its records", async ({ page, shop }) => {
   await expect.poll(() => levels(page)).toEqual({ error: want });
 });
 
-test("a span is dragged, a bar clicked, and the way back leads out again", async ({ page, shop }) => {
+test("dragging and clicking zoom in, and the back button zooms out", async ({ page, shop }) => {
   await open(page, shop);
   const all = await total(page);
   const frame = await chart(page).boundingBox();
@@ -71,7 +71,7 @@ test("a span is dragged, a bar clicked, and the way back leads out again", async
   expect(await total(page)).toBe(all);
 });
 
-test("bars are told and zoomed into by keys", async ({ page, shop }) => {
+test("bars are described and zoomed with the keyboard", async ({ page, shop }) => {
   await open(page, shop);
   await chart(page).focus();
   await page.keyboard.press("End");

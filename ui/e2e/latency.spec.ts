@@ -10,7 +10,7 @@ const words = (
   process.env.BUCKSAW_LATENCY_WORDS ?? "timeout request user error connection GET cache order status failed"
 ).split(" ");
 
-/** Sends a file, or so many bytes of sample logs, and waits until all are stored. */
+/** Sends a file, or a number of bytes of sample logs, and waits until all are stored. */
 async function fill(node: Node) {
   const lines = Math.round((megabytes * 1e6) / 200);
   const sample = [program, "generate", "--rate", "0", "--size", "200", "--count", String(lines), "--seed", "7"];
@@ -28,7 +28,7 @@ async function fill(node: Node) {
  * A measurement, not run with the tests: `BUCKSAW_LATENCY_MB=1000 BUCKSAW_BIN=… npm run e2e -- latency`, or with
  * `BUCKSAW_LATENCY_FILE` and `BUCKSAW_LATENCY_WORDS` in place of the first.
  */
-test("from a key to the first records", async ({ page, node }) => {
+test("from a keystroke to the first records", async ({ page, node }) => {
   test.skip(megabytes === 0 && file === undefined, "BUCKSAW_LATENCY_MB is not set");
   test.setTimeout(1_800_000);
   await fill(node);

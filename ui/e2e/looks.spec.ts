@@ -79,7 +79,7 @@ for (const [view, go] of Object.entries(views)) {
   });
 }
 
-test("the first visit and a lost node look right, too", async ({ page, node }) => {
+test("an empty node and an unreachable node look right", async ({ page, node }) => {
   await eachWidth(page, (width) =>
     eachTheme(page, async (colours) => {
       await page.goto(node.url);
@@ -94,7 +94,7 @@ test("the first visit and a lost node look right, too", async ({ page, node }) =
   );
 });
 
-test("the theme is the system's until somebody chooses", async ({ page, shop }) => {
+test("the theme is the system's until the user chooses one", async ({ page, shop }) => {
   await page.emulateMedia({ colorScheme: "dark" });
   await open(page, shop);
   const background = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
@@ -108,7 +108,7 @@ test("the theme is the system's until somebody chooses", async ({ page, shop }) 
 });
 
 /** `UPDATE=1` makes the picture of the documents anew. */
-test("the picture of the documents can be made", async ({ page, shop, browser }) => {
+test("the image of the documents can be rendered", async ({ page, shop, browser }) => {
   await page.setViewportSize({ width: 1280, height: 760 });
   await theme(page, "light");
   await open(page, shop, "/?q=app%3Dshop+-%22%2Fhealthz%22&column=path&column=status");

@@ -60,7 +60,7 @@ export class Node {
     rmSync(this.#dir, { recursive: true, force: true });
   }
 
-  /** Sends records; `text` is a line a record, an array is NDJSON. */
+  /** Sends records: a string as one record per line, an array as NDJSON. */
   async send(records: string | object[], label = "app=web") {
     const json = typeof records !== "string";
     const labels = label

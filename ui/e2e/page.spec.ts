@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "./node.ts";
 import { box, counted, open, panel, rows, search, settled, total } from "./page.ts";
 
-test("fields show their values with shares, to ask for and to leave out", async ({ page, shop }) => {
+test("fields list values with their shares, which can be filtered by or excluded", async ({ page, shop }) => {
   await open(page, shop, "/?q=app%3Dshop");
   const fields = page.getByRole("region", { name: "Fields" });
   await fields.getByRole("button", { name: /^level/ }).click();
@@ -23,7 +23,7 @@ test("fields show their values with shares, to ask for and to leave out", async 
   await expect(box(page)).toHaveValue(/user\.id!=\d+$/);
 });
 
-test("the address is the state, and a copied link fixes the times", async ({ page, shop, context }) => {
+test("the URL holds the state, and a copied link has absolute times", async ({ page, shop, context }) => {
   await context.grantPermissions(["clipboard-read", "clipboard-write"]);
   await open(page, shop, "/?q=level%3Derror&from=30m&order=asc&column=path&wrap=1");
   await expect(box(page)).toHaveValue("level=error");
@@ -47,7 +47,7 @@ test("the address is the state, and a copied link fixes the times", async ({ pag
   await expect(panel(other).locator("pre")).toHaveText(text);
 });
 
-test("the answer is downloaded whole", async ({ page, shop }) => {
+test("the complete answer is downloaded", async ({ page, shop }) => {
   await open(page, shop, "/?q=level%3Derror");
   for (const [name, ending] of [
     ["Text", "log"],
@@ -85,10 +85,10 @@ test("searches are saved in the browser", async ({ page, shop }) => {
   await expect(page).toHaveURL(/column=path/);
   await page.getByRole("button", { name: "Saved searches" }).click();
   await page.getByRole("button", { name: "Forget what fails" }).click();
-  await expect(page.getByText("No search is saved yet")).toBeVisible();
+  await expect(page.getByText("No saved searches")).toBeVisible();
 });
 
-test("everything is done by keys", async ({ page, shop }) => {
+test("every action has a key", async ({ page, shop }) => {
   await open(page, shop);
   const press = (keys: string) => page.keyboard.press(keys);
   await press("/");
@@ -137,7 +137,7 @@ test("everything is done by keys", async ({ page, shop }) => {
   await expect(box(page)).toHaveValue("level=warn");
 });
 
-test("the nodes are shown, how they are and were", async ({ page, node }) => {
+test("the nodes page shows states and history", async ({ page, node }) => {
   await node.send("a line\n".repeat(2_000));
   await page.goto(`${node.url}/nodes`);
   const shown = page.getByRole("article");
@@ -154,7 +154,7 @@ test("the nodes are shown, how they are and were", async ({ page, node }) => {
   await expect(shown).toContainText("2,000 records in");
 });
 
-test("the first visit shows how to send the first line, and shows it", async ({ page, node }) => {
+test("an empty node shows how to send a line, and shows that line", async ({ page, node }) => {
   await page.goto(node.url);
   await expect(page.getByRole("heading", { name: "Send the first line" })).toBeVisible();
   const [host, port] = (node.addresses.fast ?? "").split(":");
@@ -168,7 +168,7 @@ test("the first visit shows how to send the first line, and shows it", async ({ 
   await expect(rows(page)).toHaveCount(1);
 });
 
-test("nothing matched says what to try, and a lost node too", async ({ page, node }) => {
+test("an empty answer and an unreachable node come with suggestions", async ({ page, node }) => {
   await node.send("Something\n");
   await open(page, node);
   await box(page).fill("something");
@@ -181,7 +181,7 @@ test("nothing matched says what to try, and a lost node too", async ({ page, nod
   await expect(page.getByRole("alert")).toContainText("The node does not answer");
 });
 
-test("nothing is loaded from elsewhere, and the first paint is quick", async ({ page, shop, errors }) => {
+test("nothing is loaded from other servers, and the first paint is fast", async ({ page, shop, errors }) => {
   const elsewhere: string[] = [];
   page.on("request", (request) => {
     if (!request.url().startsWith(shop.url) && !request.url().startsWith("data:")) elsewhere.push(request.url());
@@ -195,7 +195,7 @@ test("nothing is loaded from elsewhere, and the first paint is quick", async ({ 
   );
   console.log(`first contentful paint: ${paint.toFixed(0)} ms`);
   expect(paint).toBeLessThan(1_000);
-  // The policy holds: markup that somebody manages to make does nothing.
+  // The content-security policy disables injected markup.
   const ran = await page.evaluate(async () => {
     try {
       document.body.insertAdjacentHTML("beforeend", "<img src=x onerror='window.owned=1'>");

@@ -39,7 +39,7 @@ export async function counted(node: Node, q: string, from = "1h"): Promise<numbe
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-/** Fails when somebody who cannot see well, or uses no mouse, would be kept out. */
+/** Fails on violations of the accessibility rules. */
 export async function accessible(page: Page, where: string) {
   await page.evaluate(axe);
   const found = await page.evaluate(async () => {
@@ -83,7 +83,7 @@ export async function eachTheme(page: Page, what: (name: "light" | "dark") => Pr
 const pictures = process.env.BUCKSAW_PICTURES ?? "test-results/pictures";
 mkdirSync(pictures, { recursive: true });
 
-/** Takes a picture for people to look at. Fails when somebody would be kept out, or something sticks out. */
+/** Takes a screenshot. Fails on violations of the accessibility rules and on overflowing elements. */
 export async function look(page: Page, name: string) {
   // Colours of the canvas follow in the next frames.
   await page.evaluate(() => new Promise((shown) => requestAnimationFrame(() => requestAnimationFrame(shown))));

@@ -22,7 +22,7 @@ test("a record opens with its fields, which become filters and columns", async (
   await expect(page).not.toHaveURL(/column/);
 });
 
-test("marked text is searched for, or left out", async ({ page, shop }) => {
+test("selected text is searched for, or excluded", async ({ page, shop }) => {
   await open(page, shop, "/?q=%22connection+refused%22");
   const all = await total(page);
   const row = rows(page).first();
@@ -41,7 +41,7 @@ test("marked text is searched for, or left out", async ({ page, shop }) => {
   await expect(panel(page)).toHaveCount(0);
 });
 
-test("context is the stream's, and leads on", async ({ page, shop }) => {
+test("context shows the stream and can be extended", async ({ page, shop }) => {
   await open(page, shop, "/?q=%22job+144+failed%22");
   await rows(page).first().click();
   await page.keyboard.press("x");
@@ -75,7 +75,7 @@ test("order, wrapping, and the clipboard", async ({ page, shop, context }) => {
   );
 });
 
-test("hostile text is shown and does nothing", async ({ page, node }) => {
+test("hostile text is displayed without effect", async ({ page, node }) => {
   const long = `start ${"x".repeat(1_000_000)} end`;
   const lines = [
     "<script>document.title='owned'</script><img src=x onerror=alert(1)> html",
@@ -134,7 +134,7 @@ test("real logs are shown, searched and counted", async ({ page, node }) => {
   await expect(panel(page).locator("pre")).not.toBeEmpty();
 });
 
-test("more records are fetched when somebody scrolls, not before", async ({ page, node }) => {
+test("more records are fetched on scrolling, not before", async ({ page, node }) => {
   await node.send(Array.from({ length: 2_000 }, (_, at) => `line ${at}`).join("\n"));
   const asked: string[] = [];
   page.on("request", (request) => {

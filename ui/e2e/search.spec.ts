@@ -1,7 +1,7 @@
 import { expect, test } from "./node.ts";
 import { box, counted, open, rows, search, settled, total } from "./page.ts";
 
-test("a search runs as you type, and its matches are marked", async ({ page, shop }) => {
+test("a search runs while typing, and matches are highlighted", async ({ page, shop }) => {
   await open(page, shop);
   await box(page).pressSequentially("payment gateway", { delay: 15 });
   await expect(page).toHaveURL(/q=payment\+gateway/);
@@ -13,7 +13,7 @@ test("a search runs as you type, and its matches are marked", async ({ page, sho
   expect(await total(page)).toBe(await counted(shop, '"upstream timeout" status>=500'));
 });
 
-test("the box completes labels, fields and values by keys", async ({ page, shop }) => {
+test("the box completes labels, fields and values with the keyboard", async ({ page, shop }) => {
   await open(page, shop);
   await expect(page.getByRole("region", { name: "Fields" }).getByText("user.id")).toBeVisible();
   await box(page).focus();
@@ -38,7 +38,7 @@ test("the box completes labels, fields and values by keys", async ({ page, shop 
   await expect(list.getByRole("option").first()).toContainText("level=error");
 });
 
-test("what is wrong is told at its column, and the records stay", async ({ page, shop }) => {
+test("a syntax error is shown at its column, and the records stay", async ({ page, shop }) => {
   await open(page, shop);
   await box(page).fill("level=error (a OR");
   const problem = page.locator(".problem");
@@ -51,7 +51,7 @@ test("what is wrong is told at its column, and the records stay", async ({ page,
   await expect(problem).toHaveCount(0);
 });
 
-test("time ranges are clicked and typed", async ({ page, shop }) => {
+test("time ranges are selected and typed", async ({ page, shop }) => {
   await open(page, shop);
   const button = page.getByRole("button", { name: /Time range/ });
   await button.click();
@@ -77,12 +77,12 @@ test("time ranges are clicked and typed", async ({ page, shop }) => {
   expect(new URL(page.url()).searchParams.get("to")).toBe("2026-01-20T13:00:00.5Z");
 });
 
-test("a search that nobody waits for is cancelled", async ({ page, node, errors }) => {
+test("an obsolete search is cancelled", async ({ page, node, errors }) => {
   await node.send("a line\n".repeat(1_000));
   await open(page, node);
   const aborted: string[] = [];
   page.on("requestfailed", (request) => aborted.push(new URL(request.url()).searchParams.get("q") ?? ""));
-  // A node that stands still answers nobody.
+  // A stopped node does not answer.
   await node.signal("SIGSTOP");
   await box(page).fill("never");
   await expect(page).toHaveURL(/q=never/);
@@ -102,7 +102,7 @@ test("a search that nobody waits for is cancelled", async ({ page, node, errors 
   expect(errors).toEqual([]);
 });
 
-test("a node that dies mid-query is told of, and comes back", async ({ page, node }) => {
+test("a node that dies during a query is reported, and its return is noticed", async ({ page, node }) => {
   await node.send("one line\n".repeat(500));
   await open(page, node);
   await node.signal("SIGSTOP");

@@ -19,9 +19,30 @@ const IDENTIFIERS: [(&str, &str); 7] = [
     ("underkept", "under-replicated"),
 ];
 
-/// Former phrases of comments, messages and documents, each with the term in use, in lower case. A line matches in either
-/// case.
-const PHRASES: [(&str, &str); 1] = [("so long as", "while, as long as")];
+/// Former words and phrases of comments, messages and documents, each with the term in use, in lower case. A line matches
+/// in either case.
+const PHRASES: [(&str, &str); 17] = [
+    ("goodbye", "leave"),
+    ("heirs", "failover targets"),
+    ("hindrance", "repair blocker"),
+    ("made good", "re-replicated"),
+    ("nobody", "no node, no client"),
+    ("purse", "token bucket"),
+    ("set aside", "quarantined"),
+    ("shelf", "segment store"),
+    ("shelves", "segment stores"),
+    ("so long as", "while, as long as"),
+    ("so many", "a number, with its unit"),
+    ("somebody", "a client, a node, a task"),
+    ("stranger", "incompatible peer"),
+    ("told of", "reported, known"),
+    ("twins", "duplicate node id"),
+    ("weave", "materialise"),
+    ("whoever", "the node, the caller"),
+];
+
+/// Directories and files that may still contain [`PHRASES`]. Remove one when its prose is rewritten.
+const NOT_REWRITTEN: [&str; 0] = [];
 
 /// Whether `line` contains `word` with no letter or digit on either side. An underscore is a boundary, so a part of an
 /// identifier matches.
@@ -39,22 +60,38 @@ fn a_word_matches_between_boundaries_only() {
     assert!(!contains_word("a town", "Town"));
 }
 
+/// The retired words of one file, a line each.
+fn retired_words(name: &str, text: &str, words: &[(&str, &str)], ignore_case: bool) -> Vec<String> {
+    let mut found = Vec::new();
+    for (line, number) in text.lines().zip(1..) {
+        let line = if ignore_case { line.to_lowercase() } else { line.to_owned() };
+        for (retired, term) in words.iter().filter(|(word, _)| contains_word(&line, word)) {
+            found.push(format!("{name}:{number}: \"{retired}\" is retired; write: {term}"));
+        }
+    }
+    found
+}
+
 #[test]
 fn retired_words_are_not_used() {
-    let mut found = Vec::new();
+    let mut errors = Vec::new();
+    let mut not_rewritten: Vec<&str> = NOT_REWRITTEN.to_vec();
     for path in files(repository(), &EXTENSIONS) {
         let name = short(&path);
         if EXEMPT_FILES.contains(&name.as_str()) {
             continue;
         }
-        for (line, number) in std::fs::read_to_string(&path).unwrap().lines().zip(1..) {
-            let identifiers = IDENTIFIERS.iter().filter(|(word, _)| contains_word(line, word));
-            let lower_case = line.to_lowercase();
-            let phrases = PHRASES.iter().filter(|(phrase, _)| contains_word(&lower_case, phrase));
-            for (retired, term) in identifiers.chain(phrases) {
-                found.push(format!("{name}:{number}: \"{retired}\" is retired; write: {term}"));
+        let text = std::fs::read_to_string(&path).unwrap();
+        errors.extend(retired_words(&name, &text, &IDENTIFIERS, false));
+        let phrases = retired_words(&name, &text, &PHRASES, true);
+        if NOT_REWRITTEN.iter().any(|prefix| name.starts_with(prefix)) {
+            if !phrases.is_empty() {
+                not_rewritten.retain(|prefix| !name.starts_with(prefix));
             }
+        } else {
+            errors.extend(phrases);
         }
     }
-    assert!(found.is_empty(), "{} retired words:\n{}", found.len(), found.join("\n"));
+    errors.extend(not_rewritten.iter().map(|prefix| format!("{prefix} has no retired phrase: remove it from NOT_REWRITTEN")));
+    assert!(errors.is_empty(), "{} errors:\n{}", errors.len(), errors.join("\n"));
 }

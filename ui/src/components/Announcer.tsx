@@ -4,7 +4,7 @@ import styles from "./Announcer.module.css";
 const said = new Store({ text: "" });
 let timer: ReturnType<typeof setTimeout> | undefined;
 
-/** Says something in passing, to who sees and to who hears. */
+/** Shows a short message for three seconds; screen readers read it. */
 export function say(text: string) {
   said.change({ text });
   clearTimeout(timer);

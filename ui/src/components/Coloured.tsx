@@ -31,7 +31,7 @@ function parts(expression: string): Part[] {
   return out;
 }
 
-/** An expression in its colours, with the place of an error underlined. */
+/** An expression with syntax colours and an underlined error. */
 export function Coloured({ expression, errorColumn }: { expression: string; errorColumn?: number | undefined }) {
   const wrong = errorColumn === undefined ? -1 : Math.min(columnOffset(expression, errorColumn), expression.length);
   let at = 0;

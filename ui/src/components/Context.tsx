@@ -8,7 +8,7 @@ import { Button } from "./controls.tsx";
 import { LogText } from "./LogText.tsx";
 import styles from "./RecordPanel.module.css";
 
-/** Records on each side at first, and how many more each time. The node gives a thousand at most. */
+/** Records on each side at first, how many more each time, and the node's limit. */
 const FIRST = 8;
 const MORE = 40;
 const MOST = 1_000;
@@ -20,7 +20,7 @@ interface Props {
   onOpen: (id: string) => void;
 }
 
-/** What came before and behind a record in its stream, whether it matches or not. */
+/** The records before and after a record in its stream, whether they match or not. */
 export function Context({ record, utc, find, onOpen }: Props) {
   const [before, setBefore] = useState(FIRST);
   const [after, setAfter] = useState(FIRST);

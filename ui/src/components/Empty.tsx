@@ -6,7 +6,7 @@ import { Button, IconButton } from "./controls.tsx";
 import { copy } from "./copy.ts";
 import styles from "./Empty.module.css";
 
-/** While there is nothing to show yet. It appears only when that takes a while. */
+/** A placeholder for records that are being loaded; the style sheet delays it. */
 export function Loading() {
   const widths = [62, 88, 45, 73, 91, 55, 68, 80, 38, 77, 60, 84];
   return (
@@ -24,11 +24,11 @@ interface NoMatchProps {
   range: Range;
   onQuery: (q: string) => void;
   onRange: (range: Range) => void;
-  /** Called when the node, which had no record at all, has one. */
+  /** Called when an empty node gets its first record. */
   onFirst: () => void;
 }
 
-/** Nothing matched: because there is nothing at all yet, or because of what was asked. */
+/** Shown when no record matches: instructions for an empty node, else suggestions for the search. */
 export function NoMatch({ q, range, onQuery, onRange, onFirst }: NoMatchProps) {
   const { data } = useQuery({ ...clusterQuery, refetchInterval: 1_500 });
   if (data !== undefined && isEmpty(data)) return <FirstVisit cluster={data} onFirst={onFirst} />;
@@ -36,7 +36,7 @@ export function NoMatch({ q, range, onQuery, onRange, onFirst }: NoMatchProps) {
   return (
     <div className={styles.state} role="status">
       <h2>No record matches</h2>
-      <p>{q === "" ? "Nothing was accepted in this time." : "Nothing in this time is as the filter asks."}</p>
+      <p>{q === "" ? "No record was accepted in this range." : "No record in this range matches the filter."}</p>
       <div className={styles.choices}>
         {wider.map((from) => (
           <Button key={from} onClick={() => onRange({ from, to: "" })}>
@@ -54,17 +54,17 @@ export function NoMatch({ q, range, onQuery, onRange, onFirst }: NoMatchProps) {
   );
 }
 
-/** `HOST:PORT` to reach a listener from where this browser is. */
+/** The host and port of a listener as seen from this browser. */
 function reachable(address: string | undefined): { host: string; port: string } | undefined {
   const found = /^(.*):(\d+)$/.exec(address ?? "");
   if (found?.[1] === undefined || found[2] === undefined) return undefined;
-  // Listeners on all addresses are reached by the name that the page was reached by.
+  // A listener on a wildcard address is reached under the page's host name.
   const host = /^(0\.0\.0\.0|\[::\])$/.test(found[1]) ? location.hostname : found[1];
   return { host, port: found[2] };
 }
 
 function FirstVisit({ cluster, onFirst }: { cluster: ClusterFacts; onFirst: () => void }) {
-  // Whoever shows something else in place of this has seen the first record.
+  // This component is removed when the first record is seen.
   useEffect(() => onFirst, [onFirst]);
   const addresses = queriedNode(cluster)?.addresses ?? {};
   const fast = reachable(addresses.fast);
@@ -73,14 +73,17 @@ function FirstVisit({ cluster, onFirst }: { cluster: ClusterFacts; onFirst: () =
   ];
   if (fast !== undefined) {
     const to = `${fast.host}:${fast.port}`;
-    commands.unshift(["With netcat: a line a record", `echo 'hello from netcat' | nc -q1 ${fast.host} ${fast.port}`]);
+    commands.unshift([
+      "With netcat: one record per line",
+      `echo 'hello from netcat' | nc -q1 ${fast.host} ${fast.port}`,
+    ]);
     commands.push(
       [
-        "With Bucksaw: acknowledged, labelled, and again after a lost connection",
+        "With Bucksaw: acknowledged, labelled, and retried after a lost connection",
         `echo 'hello from bucksaw' | bucksaw forward --to ${to} --label app=hello`,
       ],
       [
-        "Sample logs, fifty lines a second",
+        "Sample logs, 50 lines per second",
         `bucksaw generate --rate 50 | bucksaw forward --to ${to} --label app=sample`,
       ],
     );
@@ -89,7 +92,8 @@ function FirstVisit({ cluster, onFirst }: { cluster: ClusterFacts; onFirst: () =
     <div className={styles.state}>
       <h2>Send the first line</h2>
       <p>
-        This node is ready and has no records yet. Copy one of these into a terminal; what you send is here at once.
+        This node is ready and has no records yet. Run one of these commands in a terminal; the records appear here at
+        once.
       </p>
       <div className={styles.commands}>
         {commands.map(([title, command]) => (
@@ -110,13 +114,13 @@ function FirstVisit({ cluster, onFirst }: { cluster: ClusterFacts; onFirst: () =
   );
 }
 
-/** The node could not be asked, and there is nothing to show from before. */
+/** Shown when the node does not answer and no earlier answer exists. */
 export function Lost({ message, onRetry }: { message: string; onRetry: () => void }) {
   return (
     <div className={styles.state} role="alert">
       <h2>The node does not answer</h2>
       <p>
-        {message}. Look whether it runs, and whether this browser can reach <code>{location.host}</code>.
+        {message}. Check that it runs, and that this browser can reach <code>{location.host}</code>.
       </p>
       <Button look="primary" icon="refresh" onClick={onRetry}>
         Try again

@@ -43,7 +43,7 @@ import { ListFoot, Said, TailNotices, Trashed } from "./Said.tsx";
 import { SearchBox } from "./SearchBox.tsx";
 import { SelectionTools } from "./SelectionTools.tsx";
 
-/** Narrower than this the panels lie over the list, and the fields wait to be asked for. */
+/** Below this width the panels cover the list, and the fields panel starts closed. */
 const NARROW_PX = 900;
 
 export function Explore() {
@@ -81,7 +81,7 @@ export function Explore() {
     if (record === "") return undefined;
     for (let index = 0; index < rows; index += 1) {
       const row = rowAt(index);
-      // Of what is not here whole, the node is asked.
+      // A record that is not loaded completely is fetched from the node.
       if (row?.id === record) return row.part === true ? undefined : row;
     }
     return undefined;

@@ -17,7 +17,7 @@ interface Props {
   onClose: () => void;
 }
 
-/** Labels and fields of what was found, with their commonest values. */
+/** Labels and fields of the answer with their most frequent values. */
 export function FieldsPanel({ answer, problem, columns, onTerm, onColumn, onClose }: Props) {
   const [wanted, setWanted] = useState("");
   const fields = (answer?.fields ?? []).filter(({ name }) => name.toLowerCase().includes(wanted.toLowerCase()));
@@ -63,7 +63,7 @@ export function FieldsPanel({ answer, problem, columns, onTerm, onColumn, onClos
 }
 
 function described(answer: FieldsAnswer | undefined): string {
-  if (answer === undefined) return "Looking…";
+  if (answer === undefined) return "Loading…";
   if (answer.records === 0) return "No record matches.";
   if (answer.fields.length === 0) return "The records have neither labels nor fields.";
   return answer.sampled
@@ -80,7 +80,8 @@ interface FieldProps extends Pick<Props, "onTerm" | "onColumn"> {
 function Field({ field, records, shown, onTerm, onColumn }: FieldProps) {
   const [open, setOpen] = useState(false);
   const { name, distinct, values } = field;
-  const distinctNote = distinct === null ? "very many different values" : plural(distinct, "different value");
+  const distinctNote =
+    distinct === null ? "more distinct values than were counted" : plural(distinct, "different value");
   return (
     <>
       <div className={styles.field}>

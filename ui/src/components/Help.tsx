@@ -8,17 +8,17 @@ const KEYS: readonly [name: string, keys: readonly (readonly [keys: string, what
     [
       ["/", "go to the search box"],
       ["↓ ↑ Enter", "choose a completion, or run the search"],
-      ["Esc", "leave what is open"],
+      ["Esc", "close what is open"],
       ["r", "search again"],
       ["e", "set the time range"],
-      ["[ ] z", "earlier, later, three times as long"],
+      ["[ ] z", "earlier, later, zoom out"],
     ],
   ],
   [
     "Records",
     [
       ["j k ↓ ↑", "next, previous"],
-      ["Enter", "open, with fields and actions"],
+      ["Enter", "open the record"],
       ["x", "context of the open record"],
       ["Home End", "first, last"],
       ["w", "wrap lines"],
@@ -41,20 +41,20 @@ const KEYS: readonly [name: string, keys: readonly (readonly [keys: string, what
 
 const FORMS: readonly (readonly [form: string, what: string])[] = [
   ["timeout", "contains these bytes"],
-  ['"connection refused"', "blanks stand in quotes"],
-  ['"timeout"i', "in any case of letters"],
+  ['"connection refused"', "text with spaces, in quotes"],
+  ['"timeout"i', "ignores case"],
   ["/time(d)? ?out/i", "a regex"],
   ["a b   a AND b", "both"],
   ["a OR b", "either; AND binds tighter"],
   ["-a   NOT a", "not"],
   ["(a OR b) c", "groups"],
   ["level=error   level!=info", "a label or field equals, or does not"],
-  ["status>=500", "is a number that compares so"],
+  ["status>=500", "compares numbers"],
   ["path=~/^.api/   path!~/…/", "matches a regex, or does not"],
   ["user.id=42", "nested fields of JSON"],
 ];
 
-/** What the keys do, and how filters are written. */
+/** Keyboard shortcuts and the syntax of filters. */
 export default function Help({ onClose }: { onClose: () => void }) {
   return (
     <Dialog.Root open onOpenChange={(open) => !open && onClose()}>
@@ -105,10 +105,10 @@ export default function Help({ onClose }: { onClose: () => void }) {
               </table>
               <h3>Mouse</h3>
               <p>
-                Drag over the histogram to zoom in, click a bar for its time and a level for its records. Mark text in a
-                record to search for it, or to leave it out.
+                Drag over the histogram to zoom in, click a bar to zoom in, or a level to filter by it. Select text in a
+                record to search for it, or to exclude it.
               </p>
-              <h3>The same elsewhere</h3>
+              <h3>Command line and API</h3>
               <p>
                 <code>bucksaw query</code> and <code>bucksaw tail</code> take the same filters, and so does the{" "}
                 <a href="/api/v1">HTTP API</a>.

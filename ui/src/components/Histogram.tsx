@@ -19,7 +19,7 @@ interface Props {
   onShift: (how: "earlier" | "later" | "wider") => void;
 }
 
-/** How many records match, over time and by level. */
+/** The number of matches over time, by level. */
 export function Histogram({ state, utc, busy, onZoom, onLevel, onShift }: Props) {
   const { buckets, total, counted, progress } = state;
   const [at, setAt] = useState<At | undefined>();
@@ -68,7 +68,7 @@ export function Histogram({ state, utc, busy, onZoom, onLevel, onShift }: Props)
           : undefined}
         <div className={styles.right}>
           <IconButton small icon="left" name="Earlier" shortcut="[" onClick={() => onShift("earlier")} />
-          <IconButton small icon="wider" name="Three times as long" shortcut="z" onClick={() => onShift("wider")} />
+          <IconButton small icon="wider" name="Zoom out" shortcut="z" onClick={() => onShift("wider")} />
           <IconButton small icon="right" name="Later" shortcut="]" onClick={() => onShift("later")} />
         </div>
       </div>

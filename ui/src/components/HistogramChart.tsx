@@ -13,7 +13,7 @@ const HEIGHT = 104;
 const COLOURS = ["bar-fatal", "bar-error", "bar-warn", "bar-info", "bar-debug", "bar-trace", "bar-none"] as const;
 const LINES = ["fg-soft", "line"] as const;
 
-/** Heights of the parts as they lie on each other, the worst at the bottom; drawn from the highest to the lowest. */
+/** Cumulative heights of the parts, the worst level at the bottom; drawn from the highest to the lowest. */
 function stacked(buckets: readonly Bucket[]): uPlot.AlignedData {
   const sums = buckets.map(() => 0);
   const heights = PARTS.map((name) =>
@@ -25,7 +25,7 @@ function stacked(buckets: readonly Bucket[]): uPlot.AlignedData {
   return [buckets.map((bucket) => Date.parse(bucket.from)), ...heights.reverse()];
 }
 
-/** Where a pointer or the keys are. */
+/** The bar under the pointer or the keyboard cursor. */
 export interface At {
   index: number;
   left: number;
@@ -39,7 +39,7 @@ interface ChartProps {
   onZoom: (fromMs: number, toMs: number) => void;
 }
 
-/** The bars. They are dragged over, clicked, and gone along with the arrow keys. */
+/** The bars, with zoom by dragging, clicks, and arrow keys. */
 export function HistogramChart({ buckets, utc, at, onAt, onZoom }: ChartProps) {
   const frame = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | undefined>(undefined);

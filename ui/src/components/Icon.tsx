@@ -32,7 +32,7 @@ const PATHS = {
 
 export type IconName = keyof typeof PATHS;
 
-/** A small picture beside words, or in a button that has a name. */
+/** A decorative icon beside a text, or in a button that has a name. */
 export function Icon({ name }: { name: IconName }) {
   return (
     <svg

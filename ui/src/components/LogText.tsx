@@ -6,18 +6,18 @@ import styles from "./LogText.module.css";
 interface Props {
   text: string;
   find: (text: string) => Hit[];
-  /** Characters that are shown. */
+  /** Maximum characters shown. */
   most: number;
 }
 
-/** Log text with its colours, with matches marked, and with everything in it visible. Only ever text nodes. */
+/** Log text with terminal colours and highlighted matches; invisible characters are named. Creates text nodes only. */
 export const LogText = memo(function LogText({ text, find, most }: Props) {
   const shown = text.length > most ? text.slice(0, most) : text;
   const list = pieces(shown, find(shown));
   return list.map((piece, at) => {
     const classes = piece.style.split(" ").map((name) => styles[name]);
     const name = cx(...classes, piece.hit && styles.hit, piece.kind === "mark" && styles.unseen);
-    // The pieces of one text never change their places.
+    // The pieces of one text keep their order, so their index is a stable key.
     const key = `${at}`;
     if (name === "" && !piece.hit) return piece.text;
     return piece.hit ? (

@@ -12,7 +12,7 @@ import { cx } from "./cx.ts";
 import { Icon } from "./Icon.tsx";
 import styles from "./Menus.module.css";
 
-/** Searches that were given a name. They are kept in this browser. */
+/** Named searches, stored in this browser. */
 export function SavedMenu({ open, onOpen }: { open: boolean; onOpen: (open: boolean) => void }) {
   const { saved } = usePreferences();
   const [name, setName] = useState("");
@@ -47,7 +47,7 @@ export function SavedMenu({ open, onOpen }: { open: boolean; onOpen: (open: bool
               </Button>
             </form>
             {saved.length === 0 ? (
-              <p className={styles.none}>No search is saved yet. What you save stays in this browser.</p>
+              <p className={styles.none}>No saved searches. Searches are saved in this browser.</p>
             ) : (
               <ul aria-label="Saved">
                 {saved.map(({ name, address }) => (
@@ -78,7 +78,7 @@ export function SavedMenu({ open, onOpen }: { open: boolean; onOpen: (open: bool
   );
 }
 
-/** The whole answer as a file, from the node and not from what the page holds. */
+/** Downloads the complete answer from the node. */
 export function DownloadMenu() {
   const url = (format: "raw" | "json") => {
     const { q, order } = pageState();
@@ -97,7 +97,7 @@ export function DownloadMenu() {
               className={controls.item}
               render={
                 <a href={links.raw} download={`bucksaw-${stamp}.log`}>
-                  <Icon name="download" /> Text, as it came
+                  <Icon name="download" /> Text, unchanged
                 </a>
               }
             />

@@ -14,7 +14,7 @@ interface Props {
   onChange: (range: Range) => void;
 }
 
-/** The span of time: quick ones to click, any other typed. */
+/** The time range: presets, or typed times. */
 export function RangePicker({ range, utc, open, onOpen, onChange }: Props) {
   const name = rangeName(range, (iso) => short(iso, utc, Date.now()));
   const choose = (range: Range) => {
@@ -108,7 +108,7 @@ function local(iso: string, utc: boolean): string {
   const at = momentMs(iso, 0);
   if (at === undefined || utc) return iso;
   const shifted = new Date(at - new Date(at).getTimezoneOffset() * 60_000).toISOString();
-  // What is finer than a millisecond is left as it was said.
+  // Keep times that are finer than a millisecond as they were typed.
   return /\.\d{4,}/.test(iso)
     ? iso
     : shifted

@@ -7,13 +7,13 @@ import { Icon } from "./Icon.tsx";
 import styles from "./RecordList.module.css";
 import { RecordRow } from "./RecordRow.tsx";
 
-/** The height of a row that is not wrapped, as in tokens.css. */
+/** The height of an unwrapped row, as in tokens.css. */
 const ROW_PX = 22;
 
-/** More than there are rows at the same time. */
+/** More rows than are rendered at the same time. */
 const PLACES = 512;
 
-/** More records are fetched when so few are left below, or half of them: not while only the first are looked at. */
+/** More records are fetched when fewer than these, or than half of all, are left below. */
 const AHEAD = 1_500;
 
 interface Props {
@@ -24,21 +24,21 @@ interface Props {
   utc: boolean;
   stale: boolean;
   find: Highlighter;
-  /** The row that the keys are at. */
+  /** The row of the keyboard cursor. */
   at: number;
   open: string;
   foot: ReactNode;
   onAt: (index: number) => void;
   onOpen: (row: Row, index: number) => void;
-  /** Whether there are more to fetch, now. */
+  /** Whether more records can be fetched now. */
   more: boolean;
   onNearEnd: () => void;
-  /** Told when the list is scrolled away from its begin, and back. */
+  /** Called when the list is scrolled from its start, and back. */
   onAway: (away: boolean) => void;
   onRemoveColumn: (name: string) => void;
 }
 
-/** The records: only those that can be seen are there, however many there are. */
+/** The list of records; only visible rows are rendered. */
 export function RecordList(props: Props) {
   const { count, rowAt, columns, wrap, utc, stale, find, at, open, foot } = props;
   const scroller = useRef<HTMLDivElement>(null);
@@ -57,7 +57,7 @@ export function RecordList(props: Props) {
     if (nearEnd && more) onNearEnd();
   }, [nearEnd, more, onNearEnd]);
 
-  // Rows of another height, or in other places.
+  // The heights or positions of rows have changed.
   // biome-ignore lint/correctness/useExhaustiveDependencies: measured again because of what is shown
   useEffect(() => list.measure(), [wrap, columns]);
 
@@ -66,7 +66,7 @@ export function RecordList(props: Props) {
     props.onAt(to);
     list.scrollToIndex(to, { align: "auto" });
     const row = rowAt(to);
-    // Once a record is open, the keys lead from one to the next.
+    // While a record is open, the keys open the next one.
     if (open !== "" && row !== undefined) props.onOpen(row, to);
   };
   const onKeyDown = (event: KeyboardEvent) => {
@@ -134,7 +134,7 @@ export function RecordList(props: Props) {
             const row = rowAt(index);
             return row === undefined ? undefined : (
               <RecordRow
-                // Rows of one height take the places of others: to change a text is quicker than to make an element.
+                // Rows of equal height are reused: changing a text is faster than creating an element.
                 key={wrap ? key : index % PLACES}
                 id={`row-${index}`}
                 row={row}

@@ -14,7 +14,7 @@ import { LogText } from "./LogText.tsx";
 import list from "./RecordList.module.css";
 import styles from "./RecordPanel.module.css";
 
-/** Characters of a record that are shown before somebody asks for all. */
+/** Characters of a record shown until the user requests all. */
 const FIRST_CHARS = 10_000;
 
 export interface RecordActions {
@@ -28,14 +28,14 @@ export interface RecordActions {
 
 interface Props extends RecordActions {
   id: string;
-  /** The record, where the list has it. */
+  /** The record, if the list has it. */
   row: Row | undefined;
   columns: readonly string[];
   utc: boolean;
   find: Highlighter;
 }
 
-/** One record: what it says, its labels and fields, and what was around it. */
+/** One record with its text, labels, fields and context. */
 export function RecordPanel(props: Props) {
   const { id, row, onClose } = props;
   const asked = useQuery({ ...aroundQuery(id, 0, 0), enabled: row === undefined });
@@ -87,8 +87,8 @@ function Whole(props: Props & { record: Row }) {
           {record.level === undefined ? undefined : <span className={list[record.level]}>{record.level} · </span>}
           {full(record.time, utc)}
         </h2>
-        <IconButton icon="up" name="The record above" shortcut="k" onClick={() => onStep(-1)} />
-        <IconButton icon="down" name="The record below" shortcut="j" onClick={() => onStep(1)} />
+        <IconButton icon="up" name="Previous record" shortcut="k" onClick={() => onStep(-1)} />
+        <IconButton icon="down" name="Next record" shortcut="j" onClick={() => onStep(1)} />
         <IconButton icon="close" name="Close" shortcut="Esc" onClick={onClose} />
       </header>
       <div className={styles.body}>
@@ -141,7 +141,9 @@ function Whole(props: Props & { record: Row }) {
           </p>
         ) : undefined}
         {record.cut ? (
-          <p className={styles.note}>It was cut for its length, and goes on in the next record of its stream.</p>
+          <p className={styles.note}>
+            This record was cut for its length; it continues in the next record of its stream.
+          </p>
         ) : undefined}
         {fields.length === 0 ? undefined : (
           <>
@@ -195,7 +197,7 @@ function Tools({ name, value, shown, onTerm, onColumn }: ToolsProps) {
   );
 }
 
-/** The object that the node gives. */
+/** The record as a JSON object of the API. */
 function asJson({ id, time, labels, text }: Row): string {
   return JSON.stringify({ id, time, labels, line: text }, undefined, 2);
 }

@@ -8,7 +8,7 @@ import { cx } from "./cx.ts";
 import { LogText } from "./LogText.tsx";
 import styles from "./RecordList.module.css";
 
-/** Characters of a record that are shown in the list: as one line, and wrapped. */
+/** Characters of a record shown in the list: on one line, and wrapped. */
 const LINE_CHARS = 1_000;
 const WRAPPED_CHARS = 5_000;
 
@@ -47,7 +47,7 @@ export const RecordRow = memo(function RecordRow(props: Props) {
       className={cx(styles.row, wrap && styles.wrap, isAt && styles.at, isOpen && styles.open)}
       style={{ transform: `translateY(${top}px)` }}
       onClick={() => {
-        // Who has marked some text wants that, and not the record.
+        // A click that ends a text selection does not open the record.
         if (getSelection()?.isCollapsed !== false) onOpen(row, index);
       }}
     >
@@ -66,7 +66,7 @@ export const RecordRow = memo(function RecordRow(props: Props) {
   );
 });
 
-/** A thin line between records, with what has to be known of the stream there. */
+/** A thin line between records with a notice about the stream. */
 function NoticeRow({ id, row, index, count, top, utc, isAt, measure }: Props) {
   return (
     // biome-ignore lint/a11y/useFocusableInteractive: the keys are those of the list, which keeps the focus

@@ -16,7 +16,7 @@ interface SaidProps {
   followed: TailState;
 }
 
-/** What an answer rests on, in a line. */
+/** The status line: what the answer covers. */
 export function Said({ following, found, counted, followed }: SaidProps) {
   if (following) {
     const state = { off: "", connecting: "Connecting…", live: "Live", lost: "Connection lost" }[followed.status];
@@ -31,7 +31,7 @@ export function Said({ following, found, counted, followed }: SaidProps) {
           </span>
         ) : undefined}{" "}
         · {compact(followed.rate)} records/s · {plural(followed.rows.length - followed.notices, "record")} here
-        {followed.rows.dropped > 0 ? `, ${count(followed.rows.dropped)} older ones let go` : ""}
+        {followed.rows.dropped > 0 ? `, ${count(followed.rows.dropped)} older ones dropped` : ""}
       </p>
     );
   }
@@ -43,7 +43,7 @@ export function Said({ following, found, counted, followed }: SaidProps) {
       {plural(found.count, "record")} loaded
       {stats === undefined
         ? ""
-        : ` · searched ${bytes(stats.bytes_scanned)}, passed over ${bytes(stats.bytes_skipped)} in ${duration(stats.seconds)}`}
+        : ` · searched ${bytes(stats.bytes_scanned)}, skipped ${bytes(stats.bytes_skipped)} in ${duration(stats.seconds)}`}
       {stats !== undefined && stats.nodes_asked !== stats.nodes_answered
         ? ` · ${stats.nodes_answered} of ${stats.nodes_asked} nodes answered${(stats.nodes_missing ?? [])
             .map((missing) => `, ${missing.message}`)
@@ -53,14 +53,14 @@ export function Said({ following, found, counted, followed }: SaidProps) {
   );
 }
 
-/** What is missing from the records that are followed, and why. */
+/** Notices about records missing in live mode, and why. */
 export function TailNotices({ followed }: { followed: TailState }) {
   const { paused, waiting, skipped, skippedBytes, gaps, status, message } = followed;
   return (
     <>
       {status === "lost" ? (
         <Notice kind="bad">
-          <p>The connection to the node is lost ({message}). Trying again…</p>
+          <p>The connection to the node is lost ({message}). Reconnecting…</p>
         </Notice>
       ) : undefined}
       {gaps > 0 && status === "live" ? (
@@ -74,9 +74,9 @@ export function TailNotices({ followed }: { followed: TailState }) {
       {skipped > 0 || skippedBytes > 0 ? (
         <Notice kind="caution">
           <p data-testid="skipped">
-            Faster than anyone can read: {skipped > 0 ? `${plural(skipped, "matching record")} not shown` : ""}
-            {skippedBytes > 0 ? ` ${bytes(skippedBytes)} passed over unread` : ""}. They are counted above, and a search
-            finds them.
+            Too many matches to show: {skipped > 0 ? `${plural(skipped, "matching record")} not shown` : ""}
+            {skippedBytes > 0 ? ` ${bytes(skippedBytes)} skipped` : ""}. They are counted above, and a search finds
+            them.
           </p>
         </Notice>
       ) : undefined}
@@ -109,7 +109,7 @@ interface FootProps {
   rows: number;
 }
 
-/** What comes behind the last record. */
+/** The text after the last record. */
 export function ListFoot({ following, found, followed, rows }: FootProps) {
   if (following) {
     if (rows === 0 && followed.status === "live")
@@ -119,7 +119,8 @@ export function ListFoot({ following, found, followed, rows }: FootProps) {
   if (found.full) {
     return (
       <p>
-        The page keeps {count(Math.min(found.count, ROWS_MAX))} records. Narrow the time to see others, or download all.
+        The page keeps {count(Math.min(found.count, ROWS_MAX))} records. Narrow the range to see others, or download
+        all.
       </p>
     );
   }
@@ -131,17 +132,17 @@ export function ListFoot({ following, found, followed, rows }: FootProps) {
       </Button>
     );
   }
-  return rows > 0 && found.status === "ready" ? <p>That is all.</p> : undefined;
+  return rows > 0 && found.status === "ready" ? <p>No more records.</p> : undefined;
 }
 
-/** What retention removed, and can still be taken back. */
+/** Records that retention removed and that can still be restored. */
 export function Trashed({ stats }: { stats: Stats | undefined }) {
   const segments = stats?.trashed_segments ?? 0;
   if (segments === 0) return undefined;
   return (
     <Notice kind="calm">
       <p>
-        {plural(segments, "segment")} with {plural(stats?.trashed_records ?? 0, "record")} of about this time{" "}
+        {plural(segments, "segment")} with {plural(stats?.trashed_records ?? 0, "record")} of this range{" "}
         {segments === 1 ? "is" : "are"} in the trash and not shown: retention removed {segments === 1 ? "it" : "them"}.
       </p>
     </Notice>

@@ -8,7 +8,7 @@ import { cx } from "./cx.ts";
 import { Icon } from "./Icon.tsx";
 import styles from "./SearchBox.module.css";
 
-/** Keys that follow each other within so many milliseconds are searched for together, once they pause. */
+/** Milliseconds without a key press before a search starts while the user types quickly. */
 const PAUSE_MS = 40;
 
 interface Props {
@@ -16,15 +16,15 @@ interface Props {
   fields: readonly FieldFacts[];
   history: readonly string[];
   problem: string | undefined;
-  /** `settled` when somebody pressed Enter, or chose. */
+  /** `settled` after Enter, or when a completion was chosen. */
   onChange: (q: string, settled: boolean) => void;
-  /** Told of each key, before the pause. */
+  /** Called at each key press, before the pause. */
   onTyping: () => void;
 }
 
 /**
- * The box for filter expressions. It is a plain text area, so that typing is the browser's own and works with every keyboard,
- * language and reader; the colours lie behind it. A code editor would be a third of the page's size for one line.
+ * The box for filter expressions. It is a plain text area in front of the coloured text, so that every keyboard, language and
+ * screen reader works. A code editor would be a third of the page's size for one line.
  */
 export function SearchBox({ q, fields, history, problem, onChange, onTyping }: Props) {
   const [draft, setDraft] = useState(q);
@@ -37,7 +37,7 @@ export function SearchBox({ q, fields, history, problem, onChange, onTyping }: P
   const changedAt = useRef(Number.NEGATIVE_INFINITY);
   const id = useId();
 
-  // What comes from elsewhere (a click, the way back) takes the place of what was typed.
+  // A change from outside, such as a click or the back button, replaces the typed text.
   useEffect(() => {
     if (q === typed.current) return;
     typed.current = q;

@@ -4,7 +4,7 @@ import { Button } from "./controls.tsx";
 import { copy } from "./copy.ts";
 import styles from "./SelectionTools.module.css";
 
-/** A longer selection is no filter that anybody wants. */
+/** Maximum characters of a selection that can become a filter. */
 const CHARS_MAX = 500;
 
 interface Selected {
@@ -26,11 +26,11 @@ function selected(): Selected | undefined {
   return { text, left: Math.max(8, Math.min(left, innerWidth - 240)), top: Math.min(bottom + 6, innerHeight - 48) };
 }
 
-/** What can be done with a text that was marked in a record. */
+/** Actions for text selected in a record. */
 export function SelectionTools({ onTerm }: { onTerm: (term: string, without: boolean) => void }) {
   const [found, setFound] = useState<Selected | undefined>();
   useEffect(() => {
-    // The selection is settled when the button or key is let go of.
+    // The selection is final when the button or key is released.
     const look = () => setTimeout(() => setFound(selected()));
     const gone = () => {
       if (getSelection()?.isCollapsed !== false) setFound(undefined);

@@ -7,7 +7,7 @@ import { answer, pinned, search, shownSpan, stopCounting, tail } from "../state/
 import { say } from "./Announcer.tsx";
 import { copy } from "./copy.ts";
 
-/** What buttons and keys do. They change the state of the page, and all that shows it follows. */
+/** The actions of buttons and keys. They change the state of the page, from which everything is rendered. */
 
 export function setFilter(q: string, settled: boolean) {
   const same = q === pageState().q;
@@ -15,7 +15,7 @@ export function setFilter(q: string, settled: boolean) {
   if (same) searchAgain();
 }
 
-/** Somebody types: what is being counted will not be wanted, and the node's cores are for the next question. */
+/** Cancels counting while the user types: its result is obsolete, and the node's cores are for the next query. */
 export function pauseCounting() {
   if (!pageState().tail) stopCounting();
 }
@@ -24,7 +24,7 @@ export function addTerm(term: string, without: boolean) {
   const q = withTerm(pageState().q, without ? negated(term) : term);
   remember(q);
   go({ q });
-  say(without ? "Left out" : "Added to the filter");
+  say(without ? "Excluded by the filter" : "Added to the filter");
 }
 
 export function setRange(range: Range) {
@@ -50,7 +50,7 @@ export function toggleWrap() {
 
 export function toggleTail() {
   const { tail, range } = pageState();
-  // Who follows looks at what is now.
+  // Live mode shows the present.
   const open = range.to === "" && durationMs(range.from) !== undefined ? range : { from: "15m", to: "" };
   go(tail ? { tail: false } : { tail: true, range: open });
 }
@@ -69,7 +69,7 @@ export function closeRecord() {
   document.getElementById("records")?.focus();
 }
 
-/** A link to what is shown, with fixed times; to a record where one is named. */
+/** Copies a link to the current view with absolute times, optionally to a record. */
 export function copyLink(record: string) {
   const address = writeState({ ...pageState(), range: pinned(), tail: false, record });
   copy(location.origin + address, "a link with fixed times");
@@ -84,7 +84,7 @@ export function loadMore() {
   if (!pageState().tail) answer.more();
 }
 
-/** The list was scrolled away from its begin, or back: records that are being read must not move. */
+/** Called when the list is scrolled from or to its start: records that are being read must not move. */
 export function scrolledAway(away: boolean) {
   if (pageState().tail && pageState().order === "desc" && away) tail.pause();
 }

@@ -7,7 +7,7 @@ interface Around {
   stats: Stats;
 }
 
-/** The records around one, in its stream, oldest first. */
+/** Fetches the records before and after one in its stream, oldest first. */
 export function aroundQuery(id: string, before: number, after: number) {
   return {
     queryKey: ["around", id, before, after],
@@ -18,7 +18,7 @@ export function aroundQuery(id: string, before: number, after: number) {
         return said.kind === "row" ? [said.row] : [];
       });
     },
-    // More of the same stream is shown while it is fetched.
+    // Keep the shown records while more of the same stream are fetched.
     placeholderData: (rows: Row[] | undefined) => (rows?.some((row) => row.id === id) === true ? rows : undefined),
   };
 }

@@ -11,7 +11,7 @@ interface ButtonProps extends ComponentProps<"button"> {
   icon?: IconName | undefined;
 }
 
-/** A button with words. */
+/** A button with a text. */
 export function Button({ look = "plain", small, on, icon, className, children, ...rest }: ButtonProps) {
   const classes = cx(
     styles.button,
@@ -37,7 +37,7 @@ interface IconButtonProps extends Omit<ButtonProps, "children"> {
   children?: ReactNode;
 }
 
-/** A button with a picture. Its name is told to who points at it, and to who cannot see it. */
+/** A button with an icon. Its name is its tooltip and its accessible name. */
 export function IconButton({ name, shortcut, look = "bare", ...rest }: IconButtonProps) {
   return (
     <Tooltip.Root>
@@ -61,7 +61,7 @@ interface ColumnButtonProps {
   onColumn: (name: string) => void;
 }
 
-/** Makes a field a column of the list, or takes it away again. */
+/** Adds a field as a column of the list, or removes it. */
 export function ColumnButton({ name, shown, onColumn }: ColumnButtonProps) {
   return (
     <IconButton

@@ -1,14 +1,14 @@
 import { say } from "./Announcer.tsx";
 
-/** Puts a text into the clipboard, and says so. */
+/** Copies a text to the clipboard and announces it. */
 export async function copy(text: string, what: string) {
   try {
-    // There is none where the page did not come over a connection that the browser trusts.
+    // The clipboard is missing if the page was not loaded over a secure connection.
     if (navigator.clipboard === undefined) copyByHand(text);
     else await navigator.clipboard.writeText(text);
     say(`Copied ${what}`);
   } catch {
-    say(`The browser did not allow to copy ${what}`);
+    say(`The browser does not allow copying ${what}`);
   }
 }
 

@@ -1,4 +1,4 @@
-/** Names of classes, those that there are. */
+/** Joins class names and skips missing ones. */
 export function cx(...names: (string | false | undefined)[]): string {
   return names.filter(Boolean).join(" ");
 }

@@ -1,7 +1,7 @@
 import { useEffect, useState } from "react";
 import { usePreferences } from "../state/preferences.ts";
 
-/** Colours of the style sheet for what draws on a canvas, by the names of their properties. Anew when the theme changes. */
+/** The colours of the style sheet for a canvas, by property name; updated when the theme changes. */
 export function usePalette<K extends string>(names: readonly K[]): Record<K, string> {
   const { theme } = usePreferences();
   const [dark, setDark] = useState(false);
@@ -17,7 +17,7 @@ export function usePalette<K extends string>(names: readonly K[]): Record<K, str
   // biome-ignore lint/correctness/useExhaustiveDependencies: the theme changes what the style sheet says
   useEffect(() => {
     const probe = document.createElement("span");
-    // A colour that is on its way is not the one that is asked for.
+    // During a transition the computed colour is not the final one.
     probe.style.transition = "none";
     document.body.append(probe);
     const read = (name: string) => {

@@ -9,7 +9,7 @@ export interface FieldFacts {
   values: { value: string; count: number }[];
 }
 
-/** Something that can be put into the box in place of `start..end`. */
+/** A completion that replaces `start..end` in the box. */
 export interface Completion {
   label: string;
   kind: "label" | "field" | "value" | "keyword" | "history" | "saved";
@@ -19,16 +19,16 @@ export interface Completion {
   end: number;
 }
 
-/** Completions that are shown. */
+/** Maximum completions shown. */
 const SHOWN_MAX = 12;
 
-/** Fields, and values of each, that are remembered. */
+/** Maximum remembered fields, and values of each. */
 const FIELDS_KEPT = 400;
 const VALUES_KEPT = 40;
 
 /**
- * What is known of fields, with what an answer tells of them. An answer to something half typed has few or none of them:
- * what was known before stays, behind what is new.
+ * Merges the fields of an answer into the known ones. A half-typed expression returns few fields or none, so older ones stay,
+ * after the new ones.
  */
 export function learned(known: readonly FieldFacts[], fresh: readonly FieldFacts[]): FieldFacts[] {
   const before = new Map(known.map((field) => [field.name, field]));
@@ -43,7 +43,7 @@ export function learned(known: readonly FieldFacts[], fresh: readonly FieldFacts
   return [...now, ...before.values()].slice(0, FIELDS_KEPT);
 }
 
-/** What could stand at the caret, the likeliest first. */
+/** Completions at the caret, most likely first. */
 export function complete(
   expression: string,
   caret: number,

@@ -1,30 +1,30 @@
 /**
- * A log text as pieces that can be shown. Log text is hostile: it may hold escape sequences that a terminal would obey,
- * characters that turn the direction of writing around, and others that cannot be seen. Colours are shown as colours, and
- * all else that is not plainly visible is made so. What comes out is only ever put into text nodes.
+ * Splits log text into pieces for display. Log text is untrusted: it may contain terminal escape sequences, characters that
+ * change the text direction, and invisible ones. Colours are rendered; everything else of these is shown by name. The pieces
+ * are inserted as text nodes only.
  */
 
 export interface Piece {
   text: string;
-  /** `mark` stands for a character that cannot be seen; `text` names it. */
+  /** `mark` is an invisible character, named by `text`. */
   kind: "text" | "mark";
-  /** Names of classes: `fg1`, `bg4`, `bold`, … */
+  /** Class names: `fg1`, `bg4`, `bold`, … */
   style: string;
   /** Whether it is part of a match. */
   hit: boolean;
 }
 
-/** Where a match begins and ends. */
+/** The bounds of a match. */
 export type Hit = readonly [start: number, end: number];
 
 /**
- * Escape sequences; control characters but tab and line feed; invisible characters; and those that turn the direction of
- * writing.
+ * Escape sequences, control characters except tab and line feed, invisible characters, and those that change the text
+ * direction.
  */
 const SPECIAL =
   /\x1b\[([0-?]*)[ -/]*([@-~])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[()][0-9A-Za-z]|[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]|\udb40[\udc00-\udfff]/g;
 
-/** The text without what only colours it, and where each of its characters stood. Matches are looked for in this. */
+/** The text without colour sequences, and the original offset of each character. Matches are searched in it. */
 export function pieces(text: string, hits: readonly Hit[] = []): Piece[] {
   const out: Piece[] = [];
   let sgr: Sgr = PLAIN;
@@ -58,7 +58,7 @@ function cut(text: string, from: number, to: number, style: string, hits: readon
   if (at < to) out.push({ text: text.slice(at, to), kind: "text", style, hit: false });
 }
 
-/** What stands in place of something that cannot be seen. */
+/** The name shown for an invisible character. */
 function nameOf(sequence: string): string {
   const code = sequence.codePointAt(0) ?? 0;
   if (sequence.length > 1 && code === 0x1b) return `ESC${sequence.slice(1, 9).replace(/[^!-~]/g, "·")}`;
@@ -102,7 +102,7 @@ function apply(before: Sgr, parameters: string): Sgr {
   return { fg, bg, marks };
 }
 
-/** The nearest of the sixteen colours: these are readable in both themes, and others might not be. */
+/** The nearest of the sixteen colours, which are readable in both themes. */
 function extended(codes: number[]): [colour: number | undefined, used: number] {
   if (codes[0] === 5) {
     const index = codes[1] ?? 0;

@@ -6,27 +6,27 @@
 
 export type TokenKind = "open" | "close" | "and" | "or" | "not" | "text" | "regex" | "field" | "error";
 
-/** A piece of an expression, from `start` up to `end`. */
+/** A token of an expression, from `start` up to `end`. */
 export interface Token {
   kind: TokenKind;
   start: number;
   end: number;
-  /** Of texts: what is looked for. */
+  /** For texts: the text to find. */
   text?: string;
-  /** Of regexes, and of fields that are compared with one: the source. */
+  /** For regexes, and fields compared with one: the source. */
   regex?: string;
   /** Whether letters match in either case. */
   anyCase?: boolean;
-  /** Of fields. */
+  /** For fields. */
   field?: FieldTest;
 }
 
 export interface FieldTest {
   name: string;
   operator: Operator;
-  /** What stands behind the operator, without quotes; a regex's source. */
+  /** The value without quotes, or the source of a regex. */
   value: string;
-  /** Where the operator and what is behind it begin. */
+  /** The offsets of the operator and the value. */
   operatorAt: number;
   valueAt: number;
 }
@@ -38,7 +38,7 @@ const SPACE = /[ \t\n\r\f\v]/;
 const NAME = /^[A-Za-z_@][A-Za-z0-9_.@-]*/;
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/;
 
-/** The pieces of an expression, in their order. What is between them is space. */
+/** The tokens of an expression in order, separated by white space. */
 export function tokenize(input: string): Token[] {
   const tokens: Token[] = [];
   let at = 0;
@@ -135,7 +135,7 @@ function unfinished(input: string, start: number, valueAt: number, test: FieldTe
   return { kind: "error", start, end: valueAt + bareLength(input, valueAt), field: test };
 }
 
-/** A token that must end after its closing mark and an `i` that may follow. */
+/** A token that must end after its closing delimiter and an optional `i`. */
 function ended(input: string, at: number, make: (end: number, anyCase: boolean) => Token, start: number): Token {
   const length = bareLength(input, at);
   const suffix = input.slice(at, at + length);
@@ -147,7 +147,7 @@ function operatorAt(input: string, at: number): Operator | undefined {
   return OPERATORS.find((operator) => input.startsWith(operator, at));
 }
 
-/** How many characters there are up to the next space or parenthesis. */
+/** The number of characters up to the next space or parenthesis. */
 function bareLength(input: string, at: number): number {
   const end = input.slice(at).search(/[ \t\n\r\f\v()]/);
   return end < 0 ? input.length - at : end;
@@ -199,7 +199,7 @@ function regexEnd(input: string, start: number): number | undefined {
   return undefined;
 }
 
-/** Text as it stands in an expression: bare where that means the same, else in quotes. */
+/** A text in the syntax of expressions: bare if that is equivalent, else in quotes. */
 export function quoteText(text: string): string {
   const bare = /^[^\s()"/-][^\s()]*$/.test(text) && !/^(AND|OR|NOT)$/.test(text);
   const name = NAME.exec(text)?.[0] ?? "";
@@ -207,7 +207,7 @@ export function quoteText(text: string): string {
   return bare && !isField && isPlain(text) ? text : quote(text);
 }
 
-/** A field that equals, or does not equal, a value. */
+/** A term that compares a field with a value by `=` or `!=`. */
 export function fieldTerm(name: string, operator: "=" | "!=", value: string): string {
   const bareName = NAME.exec(name)?.[0] === name;
   const bareValue = value !== "" && !/[\s()]/.test(value) && !value.startsWith('"') && isPlain(value);
@@ -226,7 +226,7 @@ function quote(text: string): string {
   return `"${escaped}"`;
 }
 
-/** The expression that asks for a term, too. A term that is there already is not added again. */
+/** The expression with a term added by AND, unless it has that term. */
 export function withTerm(expression: string, term: string): string {
   const trimmed = expression.trim();
   if (trimmed === "") return term;
@@ -236,7 +236,7 @@ export function withTerm(expression: string, term: string): string {
   return `${hasTopLevelOr(without) ? `(${without})` : without} ${term}`;
 }
 
-/** The opposite of a term. */
+/** The negation of a term. */
 export function negated(term: string): string {
   const token = tokenize(term)[0];
   if (token?.kind === "not") return term.slice(token.end).trimStart();
@@ -252,7 +252,7 @@ function hasTerm(expression: string, term: string): boolean {
   return conjuncts(expression).some((part) => part.text === term);
 }
 
-/** The expression without a term that stands beside others; as it was where it does not. */
+/** The expression without a top-level term; unchanged if it has none. */
 export function withoutTerm(expression: string, term: string): string {
   const found = conjuncts(expression).find((part) => part.text === term);
   if (found === undefined) return expression;
@@ -264,7 +264,7 @@ export function withoutTerm(expression: string, term: string): string {
   return before === "" ? behind.replace(/^AND\s+/, "") : `${before} ${behind}`.trim();
 }
 
-/** The terms of which each must hold; none where there is an OR between them. */
+/** The top-level terms joined by AND; empty if the expression has a top-level OR. */
 function conjuncts(expression: string): { text: string; start: number; end: number }[] {
   if (hasTopLevelOr(expression)) return [];
   const parts: { text: string; start: number; end: number }[] = [];
@@ -295,7 +295,7 @@ function hasTopLevelOr(expression: string): boolean {
   });
 }
 
-/** The texts, regexes and fields that a matching record has: those under a NOT are left out. */
+/** The texts, regexes and fields that a matching record can contain, without those under a NOT. */
 export function wanted(expression: string): Token[] {
   const stack: boolean[] = [];
   let negative = false;
@@ -318,13 +318,13 @@ export function wanted(expression: string): Token[] {
   return found;
 }
 
-/** The column, from 1, that an error of the node names; it counts characters, not UTF-16 units. */
+/** The column of an error of the node, from 1, in characters and not in UTF-16 units. */
 export function errorColumn(message: string): number | undefined {
   const column = /\bcolumn (\d+):/.exec(message)?.[1];
   return column === undefined ? undefined : Number(column);
 }
 
-/** Where a column stands in the text of an expression. */
+/** The offset of a column in an expression. */
 export function columnOffset(expression: string, column: number): number {
   return [...expression].slice(0, column - 1).join("").length;
 }

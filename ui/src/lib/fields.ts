@@ -1,16 +1,16 @@
 /**
- * The fields of a record for its reader: by the rules of docs/expressions.md, so that what is shown can be asked for.
- * The node's own reader has the last word; this one shows what it can.
+ * The fields of a record for display, by the rules of docs/expressions.md, so that each can be used in a filter. The node's
+ * parser decides; this one is an approximation.
  */
 export interface FieldValue {
   name: string;
   value: string;
 }
 
-/** Fields of one record that are shown. */
+/** Maximum fields shown of one record. */
 const FIELDS_MAX = 500;
 
-/** Longer records are shown without fields: reading them would make the page hang. */
+/** Maximum characters of a record that is parsed for fields, so that the page stays responsive. */
 const TEXT_MAX = 1 << 20;
 
 export function fieldsOf(text: string): FieldValue[] {
@@ -28,7 +28,7 @@ function jsonFields(text: string): FieldValue[] {
   return [...fields].map(([name, value]) => ({ name, value }));
 }
 
-/** A number whose text the browser would change: `9007199254740993`, `1.0`. */
+/** A number whose text would change as a JavaScript number: `9007199254740993`, `1.0`. */
 class Exact {
   constructor(readonly source: string) {}
 }

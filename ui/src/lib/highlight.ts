@@ -1,19 +1,19 @@
 import type { Hit } from "./display.ts";
 import { tokenize, wanted } from "./expression.ts";
 
-/** Characters of a text in which regexes are looked for. */
+/** Characters of a text that regexes search. */
 const REGEX_LOOK = 2_000;
 
-/** A regex that takes longer than this for one text marks nothing any more, so that none can make the page hang. */
+/** Milliseconds after which a regex is disabled if one text took longer, so that it cannot block the page. */
 const REGEX_MS = 10;
 
-/** Matches of one text that are marked. */
+/** Maximum highlighted matches of a text. */
 const HITS_MAX = 200;
 
-/** Finds what to mark in a text. */
+/** Finds the matches in a text. */
 export type Highlighter = (text: string) => Hit[];
 
-/** Marks what an expression asks for: its texts, its regexes where the browser can read them, and values of fields. */
+/** Highlights the texts, field values and, where the browser supports them, regexes of an expression. */
 export function highlighter(expression: string, now: () => number = () => performance.now()): Highlighter {
   const texts: { text: string; anyCase: boolean }[] = [];
   const regexes: { regex: RegExp; off: boolean }[] = [];
@@ -55,12 +55,12 @@ function find(text: string, needle: string, anyCase: boolean, hits: Hit[]) {
   }
 }
 
-/** ASCII letters only, as the node does; so that places stay where they are, too. */
+/** Folds ASCII letters only, like the node; offsets stay the same. */
 function lower(text: string): string {
   return text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
 }
 
-/** The same regex for the browser, or none: where it means something else there, or could take very long. */
+/** The regex for the browser; `undefined` if it differs there or could be very slow. */
 function browserRegex(source: string, anyCase: boolean): RegExp | undefined {
   if (mayBlowUp(source)) return undefined;
   const flags = /^\(\?([ims]+)\)/.exec(source);
@@ -75,8 +75,8 @@ function browserRegex(source: string, anyCase: boolean): RegExp | undefined {
 }
 
 /**
- * Whether a regex repeats something that itself repeats or branches: browsers try such ways one after the other, and there
- * may be more than they get done with. The node does not, so it may be asked for; it is just not marked.
+ * Whether a regex repeats a group that repeats or branches. Browsers backtrack over it, possibly in exponential time. The
+ * node's engine does not, so such a regex works as a filter without highlights.
  */
 export function mayBlowUp(source: string): boolean {
   const groups: boolean[] = [];

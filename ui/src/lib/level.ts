@@ -1,11 +1,11 @@
 /**
- * The level of a record, by the rules of the node's histogram (`by=level` in docs/http.md), so that a record has the colour
- * of the bar that it is in. `crates/scan/src/level/cases.txt` is what both are tested with.
+ * The level of a record, by the rules of the node's histogram (`by=level` in docs/http.md), so that records have the colours
+ * of their bars. Both are tested with `crates/scan/src/level/cases.txt`.
  */
 export const LEVELS = ["fatal", "error", "warn", "info", "debug", "trace"] as const;
 export type Level = (typeof LEVELS)[number];
 
-/** Characters of a text that are looked at. */
+/** Characters of a text that are searched for a level. */
 const LOOK = 512;
 
 const KEYS = new Set([
@@ -39,12 +39,12 @@ const BY_NUMBER = new Map<string, Level>([
 ]);
 const GLOG: Record<string, Level> = { I: "info", W: "warn", E: "error", F: "fatal" };
 
-/** The level that a name means, in any case of letters. */
+/** The level of a name; case is ignored. */
 export function levelNamed(name: string): Level | undefined {
   return BY_NAME.get(name.toLowerCase());
 }
 
-/** Whether a label or field of this name tells the level. */
+/** Whether a label or field of this name holds the level. */
 export function isLevelKey(name: string): boolean {
   return KEYS.has((name.split(".").at(-1) ?? "").toLowerCase());
 }

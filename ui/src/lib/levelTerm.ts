@@ -2,7 +2,7 @@ import type { FieldFacts } from "./complete.ts";
 import { fieldTerm } from "./expression.ts";
 import { isLevelKey, type Level, levelNamed } from "./level.ts";
 
-/** Words that programs write for a level in capitals. */
+/** Upper-case words that programs write for a level. */
 const WORDS: Record<Level, string> = {
   fatal: "FATAL|CRITICAL|CRIT|PANIC|ALERT|EMERG",
   error: "ERROR|ERR|SEVERE",
@@ -13,8 +13,8 @@ const WORDS: Record<Level, string> = {
 };
 
 /**
- * A filter for the records of a level: by the fields that tell it, as they are found in the answer, and by the words that
- * stand in texts where not all records have such a field.
+ * A filter for the records of a level: by the level fields of the answer, and by words in the text if not all records have
+ * such a field.
  */
 export function levelTerm(level: Level, fields: readonly FieldFacts[], records: number): string {
   const telling = fields.filter(({ name }) => isLevelKey(name));

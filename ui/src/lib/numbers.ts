@@ -22,7 +22,7 @@ export function bytes(number: number): string {
   return `${size.toFixed(digits)} ${units[unit]}`;
 }
 
-/** `12.3k`: where an exact number would not fit. */
+/** `12.3k`, where an exact number does not fit. */
 export function compact(number: number): string {
   if (Math.abs(number) < 1_000) return String(Math.round(number * 10) / 10);
   return bytes(number)
@@ -33,7 +33,7 @@ export function compact(number: number): string {
     .replace(" B", "");
 }
 
-/** `12.5%`, and never `0%` of something or `100%` of not all. */
+/** `12.5%`; `0%` and `100%` only if exact. */
 export function share(part: number, whole: number): string {
   if (whole === 0 || part === 0) return "0%";
   const percent = (100 * part) / whole;

@@ -1,10 +1,10 @@
 /**
- * Spans of time, as the node takes them: RFC 3339, Unix seconds or `15m` for that long ago; left out, `from` is an hour ago
- * and `to` is now.
+ * Time ranges in the syntax of the node: RFC 3339, Unix seconds, or an age such as `15m`. By default `from` is an hour ago and
+ * `to` is now.
  */
 export interface Range {
   from: string;
-  /** Empty for "now, and whatever comes". */
+  /** Empty for now, including later records. */
   to: string;
 }
 
@@ -24,7 +24,7 @@ export const DEFAULT_RANGE: Range = { from: "1h", to: "" };
 
 const UNITS: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
 
-/** How many milliseconds `1h30m` is; `undefined` for what is no duration. */
+/** The milliseconds of a duration such as `1h30m`; `undefined` if it is invalid. */
 export function durationMs(text: string): number | undefined {
   if (!/^(\d+(ms|[smhdw]))+$/.test(text)) return undefined;
   let sum = 0;
@@ -32,7 +32,7 @@ export function durationMs(text: string): number | undefined {
   return sum;
 }
 
-/** The moment that a typed time means, in Unix milliseconds; `undefined` for what is no time. */
+/** A typed time in Unix milliseconds; `undefined` if it is invalid. */
 export function momentMs(text: string, nowMs: number): number | undefined {
   const typed = text.trim();
   if (typed === "" || typed === "now") return nowMs;
@@ -45,7 +45,7 @@ export function momentMs(text: string, nowMs: number): number | undefined {
   return Number.isNaN(at) ? undefined : at;
 }
 
-/** A typed time as the node takes it: times without a zone are of this place, or of UTC where the page shows that. */
+/** A typed time in the syntax of the node. A time without a zone is local, or UTC if the page shows UTC. */
 export function normalizeMoment(text: string, utc: boolean, nowMs: number): string | undefined {
   const typed = text.trim();
   if (typed === "" || typed === "now") return "";
@@ -56,11 +56,11 @@ export function normalizeMoment(text: string, utc: boolean, nowMs: number): stri
   const full = /^\d{4}-\d{2}-\d{2}$/.test(typed) ? `${typed}T00:00:00` : typed.replace(" ", "T");
   const at = momentMs(zoned ? typed : `${full}${utc ? "Z" : ""}`, nowMs);
   if (at === undefined) return undefined;
-  // What was typed is kept where it says it all: milliseconds would lose digits.
+  // Keep a complete typed time: milliseconds would lose digits.
   return zoned ? typed.replace(" ", "T") : new Date(at).toISOString();
 }
 
-/** What a range is called on its button. */
+/** The label of a range on its button. */
 export function rangeName(range: Range, show: (iso: string) => string): string {
   const quick = range.to === "" ? QUICK.find(({ from }) => from === range.from) : undefined;
   if (quick !== undefined) return quick.name;
@@ -77,7 +77,7 @@ export function absolute(fromMs: number, toMs: number): Range {
   return { from: new Date(Math.floor(fromMs)).toISOString(), to: new Date(Math.ceil(toMs)).toISOString() };
 }
 
-/** The range moved by its own length, or made three times as long, around its middle. */
+/** The range moved by its own length, or zoomed out three times around its middle. */
 export function shifted(fromMs: number, toMs: number, how: "earlier" | "later" | "wider", nowMs: number): Range {
   const span = Math.max(toMs - fromMs, 1);
   if (how === "wider") return absolute(fromMs - span, Math.max(Math.min(toMs + span, nowMs), toMs));

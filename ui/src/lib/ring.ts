@@ -1,4 +1,4 @@
-/** The last `capacity` of all that were pushed, in their order; the older are let go of and counted. */
+/** The last `capacity` pushed items in order; older ones are dropped and counted. */
 export class Ring<T> {
   #items: (T | undefined)[];
   #first = 0;
@@ -13,12 +13,12 @@ export class Ring<T> {
     return this.#length;
   }
 
-  /** How many were let go of. */
+  /** The number of dropped items. */
   get dropped(): number {
     return this.#dropped;
   }
 
-  /** Gives what was let go of for it. */
+  /** Returns the item that was dropped for it. */
   push(item: T): T | undefined {
     let old: T | undefined;
     if (this.#length === this.capacity) {
@@ -33,7 +33,7 @@ export class Ring<T> {
     return old;
   }
 
-  /** The oldest has the index 0. */
+  /** Index 0 is the oldest item. */
   at(index: number): T | undefined {
     if (index < 0 || index >= this.#length) return undefined;
     return this.#items[(this.#first + index) % this.capacity];

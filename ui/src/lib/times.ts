@@ -1,9 +1,9 @@
 /**
- * Times as they are shown. The node gives RFC 3339 in UTC with microseconds; digits below a second are taken from that text
- * and never put through a number, so that none is lost.
+ * Formats times. The node returns RFC 3339 in UTC with microseconds; digits below a second are copied from that text, so that
+ * none is lost in a number.
  */
 
-/** Unix milliseconds of an RFC 3339 time: for places on a screen, not for comparing records. */
+/** Unix milliseconds of an RFC 3339 time, for positions on the screen and not for comparing records. */
 export function unixMs(time: string): number {
   return Date.parse(time);
 }
@@ -13,11 +13,11 @@ const two = (number: number) => String(number).padStart(2, "0");
 interface Parts {
   date: string;
   clock: string;
-  /** With the point, and without zeros that say nothing below a millisecond. */
+  /** With the point, and without trailing zeros below a millisecond. */
   fraction: string;
 }
 
-/** A time taken apart, in UTC or in the time of this place. */
+/** The parts of a time, in UTC or local time. */
 export function parts(time: string, utc: boolean): Parts {
   const digits = /\.(\d+)/.exec(time)?.[1] ?? "";
   const fraction = `.${digits.slice(0, 3).padEnd(3, "0")}${digits.slice(3).replace(/0+$/, "")}`;
@@ -39,7 +39,7 @@ export function full(time: string, utc: boolean): string {
   return `${date} ${clock}${fraction} ${utc ? "UTC" : zone(time)}`;
 }
 
-/** `2026-11-20 23:10:00`, or less where less says it. */
+/** `2026-11-20 23:10:00`, or shorter if equivalent. */
 export function short(time: string, utc: boolean, todayMs: number): string {
   const at = unixMs(time);
   if (Number.isNaN(at)) return time;
@@ -49,7 +49,7 @@ export function short(time: string, utc: boolean, todayMs: number): string {
   return date === today ? seconds : `${date} ${seconds}`;
 }
 
-/** The name of a place on an axis: as fine as the places are apart, and the day where a day begins. */
+/** The label of an axis tick: as precise as the distance of ticks, with the date at midnight. */
 export function tick(ms: number, places: readonly number[], utc: boolean): string {
   const apart = (places[1] ?? ms) - (places[0] ?? ms);
   const { date, clock, fraction } = parts(new Date(ms).toISOString(), utc);

@@ -1,17 +1,17 @@
 import { DEFAULT_RANGE, type Range } from "./ranges.ts";
 
-/** Everything that a link can say. What is not said is as here in {@link DEFAULT_STATE}. */
+/** The state that a URL holds. Missing parts have the values of {@link DEFAULT_STATE}. */
 export interface PageState {
   view: "explore" | "nodes";
   q: string;
   range: Range;
   order: "desc" | "asc";
-  /** Names of fields that have columns. */
+  /** Names of the fields shown as columns. */
   columns: readonly string[];
   wrap: boolean;
-  /** Whether new records are followed. */
+  /** Whether live mode is on. */
   tail: boolean;
-  /** The id of the record that is open. */
+  /** The id of the open record. */
   record: string;
 }
 
@@ -26,7 +26,7 @@ export const DEFAULT_STATE: PageState = {
   record: "",
 };
 
-/** The state that an address says. */
+/** Parses the state of a URL. */
 export function readState(path: string, search: string): PageState {
   const said = new URLSearchParams(search);
   const record = said.get("record") ?? "";
@@ -42,7 +42,7 @@ export function readState(path: string, search: string): PageState {
   };
 }
 
-/** The address that says a state. */
+/** The URL of a state. */
 export function writeState(state: PageState): string {
   const said = new URLSearchParams();
   if (state.q !== "") said.set("q", state.q);

@@ -50,7 +50,7 @@ export default function NodesPage() {
         return <NodeCard key={node.id} node={node} queried={queried} alone={alone} past={past.data} utc={utc} />;
       })}
       <h2 className={styles.sub}>{alone ? "The last hour" : "The last hour of the node that this page is from"}</h2>
-      {past.data === undefined ? <p className={styles.note}>Looking…</p> : <Charts past={past.data} utc={utc} />}
+      {past.data === undefined ? <p className={styles.note}>Loading…</p> : <Charts past={past.data} utc={utc} />}
     </main>
   );
 }

@@ -16,7 +16,7 @@ interface Props {
   utc: boolean;
 }
 
-/** A line over the last hour, with its value now, or where somebody points. */
+/** A line over the last hour, with the current value or that under the pointer. */
 export function SmallChart({ name, line, show, utc }: Props) {
   const frame = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | undefined>(undefined);

@@ -1,6 +1,6 @@
 import { call } from "../state/streams.ts";
 
-/** How the node was over the last hour, as `/api/v1/history` gives it. */
+/** The node's last hour, as returned by `/api/v1/history`. */
 export interface History {
   step_seconds: number;
   times: string[];
@@ -16,12 +16,12 @@ export const historyQuery = {
 /** Values over time: `[Unix seconds, values]`. */
 export type Line = [at: number[], values: (number | null)[]];
 
-/** A gauge as it was. */
+/** The values of a gauge. */
 export function gauge(history: History, name: string): Line {
   return [history.times.map(seconds), history.series[name] ?? []];
 }
 
-/** How fast a counter rose, a second. */
+/** The rate of a counter per second. */
 export function rate(history: History, name: string): Line {
   const at = history.times.map(seconds);
   const values = history.series[name] ?? [];
@@ -33,7 +33,7 @@ export function rate(history: History, name: string): Line {
   return [at, rates];
 }
 
-/** The last value that there is. */
+/** The last known value. */
 export function lastOf([, values]: Line): number | undefined {
   return values.findLast((value) => value !== null) ?? undefined;
 }

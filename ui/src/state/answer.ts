@@ -3,16 +3,16 @@ import type { Failure, Row, Stats } from "../worker/messages.ts";
 import { Store } from "./store.ts";
 import { callUrl, readStream } from "./streams.ts";
 
-/** Records that the page keeps; who wants more narrows the time, or downloads. */
+/** Maximum records in the page; for more, narrow the range or download. */
 export const ROWS_MAX = 100_000;
 
-/** Characters of text that the page keeps. */
+/** Maximum characters of text in the page. */
 export const CHARS_MAX = 64_000_000;
 
-/** Records that are asked for first: some screens, so that they are here soon. */
+/** Records of the first request: a few screens, so that they arrive soon. */
 const FIRST = 300;
 
-/** Records that are asked for when somebody scrolls on. */
+/** Records of each further request, on scrolling. */
 const MORE = 10_000;
 
 export interface Question {
@@ -23,16 +23,16 @@ export interface Question {
 
 export interface AnswerState {
   question: Question | undefined;
-  /** The question that the rows answer: the one before, while the new one has no answer yet. */
+  /** The query of the rows: the previous one until the new one has an answer. */
   answered: Question | undefined;
-  /** `stale`: what is shown is the answer to the question before. */
+  /** `stale`: the rows belong to the previous query. */
   status: "idle" | "stale" | "loading" | "ready" | "failed";
-  /** Grows in place; `count` says how much of it there is. */
+  /** Grows in place; `count` is its valid length. */
   rows: Row[];
   count: number;
-  /** Whether there may be more records. */
+  /** Whether more records may exist. */
   more: boolean;
-  /** Whether the page keeps as much as it does. */
+  /** Whether a limit of the page is reached. */
   full: boolean;
   stats: Stats | undefined;
   failure: Failure | undefined;
@@ -50,13 +50,13 @@ const NOTHING: AnswerState = {
   failure: undefined,
 };
 
-/** The records that a question is answered with, as they come in. A new question cancels the one before. */
+/** The records of an answer as they arrive. A new query cancels the previous one. */
 export class Answer {
   readonly store = new Store<AnswerState>(NOTHING);
   #cancel: () => void = () => {};
   #chars = 0;
 
-  /** Asks. What was shown stays until there is something to show in its place. `begun` is called then. */
+  /** Starts a query. The shown rows stay until new ones arrive; then `begun` is called. */
   ask(question: Question, begun: () => void) {
     this.#cancel();
     const { count } = this.store.value;
@@ -64,7 +64,7 @@ export class Answer {
     this.#read(question, undefined, FIRST, [], begun);
   }
 
-  /** Goes on behind the last record. */
+  /** Continues after the last record. */
   more() {
     const { question, status, more, full, rows } = this.store.value;
     const last = rows.at(-1);
@@ -73,7 +73,7 @@ export class Answer {
     this.#read(question, last.id, Math.min(MORE, ROWS_MAX - rows.length), rows, () => {});
   }
 
-  /** Lets go of what is still to come. */
+  /** Cancels the rest of the answer. */
   stop() {
     this.#cancel();
     const { status, count } = this.store.value;
@@ -84,7 +84,7 @@ export class Answer {
     const { q, range, order } = question;
     const url = callUrl("query", { q, from: range.from, to: range.to, order, limit, after });
     let [fresh, got] = [after === undefined, 0];
-    /** What changes when the first of an answer is here: all at once, so that nothing is ever shown empty on its way. */
+    /** Applied with the first rows of an answer, so that the list is never shown empty in between. */
     const begin = (): Partial<AnswerState> => {
       if (!fresh) return {};
       this.#chars = 0;
@@ -114,7 +114,7 @@ export class Answer {
         this.store.change({ ...begin(), count: rows.length, status: "ready", more, stats: told.stats });
         began();
       } else if (told.kind === "failed") {
-        // Wrong questions are asked while somebody types, and nodes go away: what is shown stays.
+        // The shown rows stay on errors: queries are invalid while the user types, and nodes may be down.
         this.store.change({ status: "failed", failure: told.failure, count: this.store.value.rows.length });
       }
     });

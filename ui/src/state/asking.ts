@@ -6,13 +6,13 @@ import { answer, count, search, settled, stopCounting, tail } from "./session.ts
 import { useStore } from "./store.ts";
 import { call } from "./streams.ts";
 
-/** While following, the counts are looked at anew after so long, and after five times what that took. */
+/** Milliseconds between two counts in live mode; at least five times the duration of the last one. */
 const COUNT_EVERY_MS = 2_000;
 
-/** And the fields, which cost more, after so many counts; but at once when there is something for the first time. */
+/** Counts between two requests for fields, which cost more; the first match requests them at once. */
 const COUNTS_PER_FIELDS = 8;
 
-/** Asks the node for what the state of the page wants, and anew when that changes. `begun` is called then. */
+/** Runs the search of the page's state, again when it changes. `begun` is called at each start. */
 export function useAsking(begun: () => void) {
   const { q, range, order, tail: following } = usePage();
   // biome-ignore lint/correctness/useExhaustiveDependencies: the state is read where it is used; these say when
@@ -53,7 +53,7 @@ export interface FieldsAnswer {
   sampled: boolean;
 }
 
-/** The fields of what is shown. They are asked for last, when the records and counts are there. */
+/** The fields of the shown answer, requested after records and counts. */
 export function useFields() {
   const { tail: following } = usePage();
   const { times, q, from, to, any } = useStore(settled);

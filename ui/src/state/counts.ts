@@ -5,13 +5,13 @@ import { callUrl, readStream } from "./streams.ts";
 
 export interface CountsState {
   buckets: Bucket[];
-  /** The exact number of matches; `undefined` until all were counted. */
+  /** The exact number of matches; `undefined` until all are counted. */
   total: number | undefined;
-  /** How many were counted so far. */
+  /** The matches counted so far. */
   counted: number;
-  /** Which part of the work is done, of counting and then of looking at levels. */
+  /** Progress of counting, and then of classifying levels, from 0 to 1. */
   progress: number;
-  /** Whether the levels are all looked at. */
+  /** Whether all levels are known. */
   levelled: boolean;
   stats: Stats | undefined;
   failure: Failure | undefined;
@@ -28,14 +28,14 @@ const NOTHING: CountsState = {
 };
 
 /**
- * How many records match, over time. Counting needs no text and is quick; the levels need the text of each match. So it is
- * counted first, and the bars take on their colours while the levels come in.
+ * The number of matches over time. Counting needs no text and is fast; levels need the text of each match. So matches are
+ * counted first, and bars get their colours while levels arrive.
  */
 export class Counts {
   readonly store = new Store<CountsState>(NOTHING);
   #cancel: () => void = () => {};
 
-  /** Counts. `quietly` leaves what is shown until the new counts are whole: for those who look again and again. */
+  /** Starts counting. `quietly` keeps the shown counts until the new ones are complete, for repeated counts. */
   ask(q: string, range: Range, buckets: number, quietly: boolean, done: () => void) {
     this.#cancel();
     if (!quietly) this.store.change({ total: undefined, counted: 0, progress: 0, levelled: false, failure: undefined });
@@ -68,7 +68,7 @@ export class Counts {
         done();
         return;
       }
-      // Of the same time: the node's clock has gone on.
+      // Use the same range: the node's clock has advanced.
       const same = callUrl("histogram", { q, from: first.from, to: last.to, buckets, by: "level" });
       this.#cancel = readStream(same, (told) => {
         if (told.kind === "failed") failed(told.failure);
@@ -76,7 +76,7 @@ export class Counts {
         const whole = told.stats !== undefined;
         if (quietly && !whole) return;
         const { buckets, total } = this.store.value;
-        // Records that came in meanwhile would be counted too: bars are only coloured, up to their heights.
+        // Newer records would be counted as well: colour bars only up to their heights.
         const merged = whole ? told.buckets : buckets.map((bucket, at) => withLevels(bucket, told.buckets[at]));
         const all = whole ? sum(told.buckets) : total;
         this.store.change({ buckets: merged, total: all, progress: 0.5 + told.progress / 2, levelled: whole }, "frame");
@@ -85,7 +85,7 @@ export class Counts {
     });
   }
 
-  /** Counts no more. What is shown stays, but is not said to be the number of what is asked for now. */
+  /** Stops counting. The shown counts stay, marked as not those of the current query. */
   stop() {
     this.#cancel();
     const { total, counted } = this.store.value;
@@ -97,7 +97,7 @@ function withLevels(bucket: Bucket, coloured: Bucket | undefined): Bucket {
   return coloured?.levels === undefined ? bucket : { ...bucket, levels: coloured.levels };
 }
 
-/** While the levels of new counts are not known, those of the bars that have not changed are. */
+/** Keeps the levels of unchanged bars until the new levels are known. */
 function keepLevels(buckets: Bucket[], before: Bucket[]): Bucket[] {
   const known = new Map(before.map((bucket) => [bucket.from, bucket]));
   return buckets.map((bucket) => withLevels(bucket, known.get(bucket.from)));

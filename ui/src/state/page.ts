@@ -1,7 +1,7 @@
 import { type PageState, readState, writeState } from "../lib/url.ts";
 import { Store, useStore } from "./store.ts";
 
-/** The state of the page, which is that of its address. */
+/** The state of the page, which its URL holds. */
 const page = new Store<PageState>(readState(location.pathname, location.search));
 
 addEventListener("popstate", () => page.change(readState(location.pathname, location.search)));
@@ -14,7 +14,7 @@ export function pageState(): PageState {
   return page.value;
 }
 
-/** Changes the state and the address. `replace` is for what changes with every key: it leaves no step to go back to. */
+/** Changes the state and the URL. `replace` adds no history entry, for changes at every key press. */
 export function go(change: Partial<PageState>, how: "push" | "replace" = "push") {
   const next = { ...page.value, ...change };
   const address = writeState(next);

@@ -1,19 +1,19 @@
 import { Store, useStore } from "./store.ts";
 
-/** What this browser remembers: how the page looks, and what was searched for. */
+/** Preferences and searches stored in this browser. */
 export interface Preferences {
   theme: "system" | "light" | "dark";
   utc: boolean;
-  /** Whether the panel of fields is open; `undefined` until somebody said so. */
+  /** Whether the fields panel is open; `undefined` until the user decides. */
   fields: boolean | undefined;
-  /** What was searched for, the latest first. */
+  /** Recent searches, latest first. */
   history: readonly string[];
   saved: readonly Saved[];
 }
 
 export interface Saved {
   name: string;
-  /** An address of the page. */
+  /** A URL of the page. */
   address: string;
 }
 
@@ -28,7 +28,7 @@ function load(): Preferences {
     const said = JSON.parse(localStorage.getItem(KEY) ?? "{}") as Partial<Preferences>;
     const texts = (list: unknown) => (Array.isArray(list) ? list.filter((item) => typeof item === "string") : []);
     const saved = (Array.isArray(said.saved) ? said.saved : []).filter(
-      // An address of this page and of nothing else, whatever wrote it there.
+      // Accept only URLs of this page, whatever wrote them.
       (item) =>
         typeof item?.name === "string" && typeof item.address === "string" && /^\/(\?|nodes|$)/.test(item.address),
     );
@@ -57,7 +57,7 @@ export function prefer(change: Partial<Preferences>) {
   try {
     localStorage.setItem(KEY, JSON.stringify(preferences.value));
   } catch {
-    // Nothing is remembered where the browser does not allow it.
+    // The browser may forbid storage.
   }
 }
 

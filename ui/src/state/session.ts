@@ -5,29 +5,29 @@ import { pageState } from "./page.ts";
 import { afterPaint, Store } from "./store.ts";
 import { Tail } from "./tail.ts";
 
-/** What the page is told by the node: one of each, as there is one page. */
+/** The state that comes from the node; the page has one of each. */
 export const answer = new Answer();
 export const counts = new Counts();
 export const tail = new Tail();
 
 /**
- * The last question whose counts are whole, how many questions there were, and whether anything matched: what rests on the
- * same records (fields) is asked for only then, so that it takes no time from the records and the counts.
+ * The last query whose counts are complete, the number of queries, and whether anything matched. Fields are requested only
+ * then, so that they do not delay records and counts.
  */
 export const settled = new Store({ times: 0, q: "", from: "", to: "", any: false });
 
-/** How many bars the histogram has; it knows its width. */
+/** The number of bars of the histogram, which depends on its width. */
 export const bars = { count: 90 };
 
 let cancelPending = () => {};
 
-/** Counts no more, and does not begin to. */
+/** Stops counting, also if it has not started. */
 export function stopCounting() {
   cancelPending();
   counts.stop();
 }
 
-/** Asks for everything that the state wants. The counts are asked for when the first records can be seen. */
+/** Runs the search of the current state. Counting starts when the first records are visible. */
 export function search() {
   const { q, range, order } = pageState();
   stopCounting();
@@ -36,7 +36,7 @@ export function search() {
   });
 }
 
-/** Counts again. While following, what is shown stays until the new counts are whole. */
+/** Counts again. In live mode the shown counts stay until the new ones are complete. */
 export function count(quietly: boolean, done: () => void = () => {}) {
   const { q, range } = pageState();
   cancelPending();
@@ -50,7 +50,7 @@ export function count(quietly: boolean, done: () => void = () => {}) {
   });
 }
 
-/** The span that is shown, in milliseconds: the histogram's, which is by the node's clock; else by this one's. */
+/** The shown range in milliseconds: that of the histogram, by the node's clock, or else by the browser's. */
 export function shownSpan(): [fromMs: number, toMs: number] {
   const { buckets } = counts.store.value;
   const [first, last] = [buckets[0], buckets.at(-1)];
@@ -62,7 +62,7 @@ export function shownSpan(): [fromMs: number, toMs: number] {
   return [Date.parse(first.from), range.to === "" ? Date.parse(last.to) : to];
 }
 
-/** The range that is shown, with fixed times. */
+/** The shown range with absolute times. */
 export function pinned(): Range {
   const { range } = pageState();
   const isFixed = (text: string) => text !== "" && durationMs(text) === undefined;

@@ -1,6 +1,6 @@
 import { useSyncExternalStore } from "react";
 
-/** Something that changes, and tells those who show it at most once a frame. */
+/** A value that notifies its subscribers of changes, at most once per frame. */
 export class Store<T> {
   #value: T;
   #told: T;
@@ -12,18 +12,18 @@ export class Store<T> {
     this.#told = value;
   }
 
-  /** The newest. */
+  /** The current value. */
   get value(): T {
     return this.#value;
   }
 
-  /** Changes some of it. With `now`, who shows it is told at once: for what follows a key or a click. */
+  /** Changes some properties. With `now`, subscribers are notified at once, for reactions to keys and clicks. */
   change(change: Partial<T>, when: "now" | "frame" = "now") {
     this.#value = { ...this.#value, ...change };
     if (when === "now") this.#tell();
     else if (!this.#waiting) {
       this.#waiting = true;
-      // Pages in the background have no frames, and must not pile up what they were told.
+      // A page in the background has no frames, and must not accumulate notifications.
       if (document.hidden) setTimeout(this.#tell, 250);
       else requestAnimationFrame(this.#tell);
     }
@@ -45,10 +45,10 @@ export class Store<T> {
   readonly snapshot = (): T => this.#told;
 }
 
-/** Does something when what was changed can be seen. The function that comes back lets go of it. */
+/** Calls a function after the next paint. The returned function cancels it. */
 export function afterPaint(work: () => void): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined;
-  // Pages in the background are not painted.
+  // A page in the background is not painted.
   if (document.hidden) timer = setTimeout(work);
   const frame = document.hidden
     ? 0

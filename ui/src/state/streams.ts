@@ -1,7 +1,7 @@
 import type { Failure, Order, Told } from "../worker/messages.ts";
 import workerUrl from "../worker/stream.worker.ts?worker&url";
 
-/** What an answer's reader hears. */
+/** Callbacks of a reader of an answer. */
 export type Hear = (told: Told) => void;
 
 const listeners = new Map<number, Hear>();
@@ -17,7 +17,7 @@ interface TrustedTypes {
   };
 }
 
-/** The page's policy lets no text become a script's address but this one. */
+/** The content-security policy allows no script URL but this one. */
 function trusted(url: string): string {
   const types = (globalThis as { trustedTypes?: TrustedTypes }).trustedTypes;
   return types?.createPolicy("bucksaw", { createScriptURL: () => url }).createScriptURL(url) ?? url;
@@ -31,14 +31,14 @@ function start(): Worker {
     hear?.(data);
   };
   started.onerror = () => {
-    const failure: Failure = { kind: "lost", message: "the page's reader could not be started" };
+    const failure: Failure = { kind: "lost", message: "the worker of the page did not start" };
     for (const [stream, hear] of listeners) hear({ kind: "failed", stream, failure });
     listeners.clear();
   };
   return started;
 }
 
-/** Reads the answer of a call, piece by piece. The function that comes back lets go of it: nothing is heard after that. */
+/** Reads the answer of a request in batches. The returned function cancels it; no callback runs after that. */
 export function readStream(url: string, hear: Hear): () => void {
   worker ??= start();
   last += 1;
@@ -51,17 +51,17 @@ export function readStream(url: string, hear: Hear): () => void {
   };
 }
 
-/** The address of a call. */
+/** The URL of a request. */
 export function callUrl(call: string, parameters: Record<string, string | number | undefined>): string {
   const said = new URLSearchParams();
   for (const [name, value] of Object.entries(parameters)) {
     if (value !== undefined && value !== "") said.set(name, String(value));
   }
-  // Absolute, because a worker's own address is another.
+  // Absolute, because a worker has another base URL.
   return `${location.origin}/api/v1/${call}?${said}`;
 }
 
-/** A short answer, whole. */
+/** Fetches a short answer completely. */
 export async function call<T>(
   name: string,
   parameters: Record<string, string | number | undefined>,

@@ -3,40 +3,40 @@ import type { Row } from "../worker/messages.ts";
 import { Store } from "./store.ts";
 import { callUrl, readStream } from "./streams.ts";
 
-/** Records that are kept while new ones come in. */
+/** Maximum records kept in live mode. */
 export const TAIL_ROWS_MAX = 10_000;
 
-/** Records a second that are shown; nobody reads more. The node counts the others and says how many they were. */
+/** Maximum records shown per second. The node reports the number of others. */
 export const TAIL_RATE = 500;
 
-/** Characters of a record that are kept while following; the record itself is whole in the node. */
+/** Characters kept of a record in live mode; the node has the complete record. */
 const TEXT_MAX = 4_000;
 
-/** Records from before that are shown at the start. */
+/** Earlier records shown at the start. */
 const BEFORE = 200;
 
-/** How long to wait before a lost connection is tried again, in milliseconds. */
+/** Milliseconds before a lost connection is retried. */
 const RETRY_MS = [500, 1_000, 2_000, 5_000];
 
 export interface TailState {
   status: "off" | "connecting" | "live" | "lost";
   paused: boolean;
   rows: Ring<Row>;
-  /** How many of `rows` are no records, but notices between them. */
+  /** The number of notices in `rows`. */
   notices: number;
-  /** Rises with each change of `rows`. */
+  /** Increases with each change of `rows`. */
   version: number;
-  /** Records that came in while it was paused, and wait. */
+  /** Records that arrived while paused. */
   waiting: number;
-  /** Matching records a second, those that are not shown too. */
+  /** Matching records per second, including those not shown. */
   rate: number;
-  /** Matching records that came faster than is shown. */
+  /** Matching records left out because of the rate limit. */
   skipped: number;
-  /** Bytes that the node passed over, because this browser was too slow. */
+  /** Bytes that the node skipped because this browser was too slow. */
   skippedBytes: number;
-  /** How often the connection was lost, so that records may be missing. */
+  /** The number of lost connections, after which records may be missing. */
   gaps: number;
-  /** Nodes that are not followed any more: their addresses. */
+  /** Addresses of the nodes that are missing from the tail. */
   away: readonly string[];
   message: string;
 }
@@ -56,12 +56,12 @@ const OFF: TailState = {
   message: "",
 };
 
-/** How many notices more there are by a row that came, and one that went for it. */
+/** The change of the number of notices by an added row and a dropped one. */
 function noticesBy(came: Row, went: Row | undefined): number {
   return (came.notice === true ? 1 : 0) - (went?.notice === true ? 1 : 0);
 }
 
-/** Follows the records that match, with bounded memory. */
+/** Shows new matching records with bounded memory. */
 export class Tail {
   readonly store = new Store<TailState>(OFF);
   #cancel: () => void = () => {};
@@ -107,7 +107,7 @@ export class Tail {
   }
 
   #connect(q: string) {
-    // What comes in while the records from before are looked up waits, so that all are in order.
+    // New records wait until the earlier ones are loaded, so that all are in order.
     let early: Row[] | undefined = [];
     const known = new Set<string>();
     const { rows } = this.store.value;
@@ -123,7 +123,7 @@ export class Tail {
       if (told.kind === "open") {
         opened = true;
         this.#tries = 0;
-        // A new stream follows all that are there.
+        // A new stream includes all live nodes.
         this.store.change({ status: "live", message: "", away: [] });
         const before: Row[] = [];
         const url = callUrl("query", { q, from: "1h", order: "desc", limit: BEFORE });
@@ -153,7 +153,7 @@ export class Tail {
         this.store.change({ status: "lost", message: told.failure.message });
       } else if (told.kind === "failed" || told.kind === "end") {
         const message = told.kind === "failed" ? told.failure.message : "the node ended the stream";
-        // Trying in vain is no further loss.
+        // A failed retry is not another loss.
         this.store.change({ status: "lost", message, gaps: this.store.value.gaps + (opened ? 1 : 0) });
         const wait = RETRY_MS[Math.min(this.#tries, RETRY_MS.length - 1)] ?? 5_000;
         this.#tries += 1;
@@ -182,7 +182,7 @@ export class Tail {
     } else this.store.change({ version: version + 1, notices }, "frame");
   }
 
-  /** A line that says what has become of a node. */
+  /** A notice about the state of a node. */
   #notice(address: string, lost: string | undefined): Row {
     this.#told += 1;
     const text =

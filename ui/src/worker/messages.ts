@@ -1,21 +1,21 @@
 import type { Level } from "../lib/level.ts";
 
-/** A record as the page keeps it. */
+/** A record in the page's memory. */
 export interface Row {
-  /** 26 characters, 128 bits: a text and never a number. */
+  /** 26 characters for 128 bits; always a string, never a number. */
   id: string;
   /** RFC 3339 in UTC, with microseconds. */
   time: string;
   labels: Record<string, string>;
   text: string;
   level: Level | undefined;
-  /** Whether the bytes were no UTF-8; `text` has signs in their place. */
+  /** Whether the bytes are not UTF-8; `text` has replacement characters. */
   binary: boolean;
-  /** Whether it was cut for its length, and goes on in the next. */
+  /** Whether it was cut for its length and continues in the next record. */
   cut: boolean;
-  /** Whether this page kept only the begin of its text. */
+  /** Whether `text` is only the start of the record. */
   part?: true;
-  /** Whether it is no record, but something to be known between records. */
+  /** Whether it is a notice between records, not a record. */
   notice?: true;
 }
 
@@ -31,12 +31,12 @@ export interface Stats {
   nodes_missing?: MissingNode[];
   partial: boolean;
   partial_reasons: string[];
-  /** Segments in the trash that reach into the time of the answer, and their records; not in answers of older nodes. */
+  /** Segments in the trash that overlap the range, and their records; missing in answers of older nodes. */
   trashed_segments?: number;
   trashed_records?: number;
 }
 
-/** A node that did not answer, or not to the end. */
+/** A node that did not answer completely. */
 export interface MissingNode {
   node: string;
   address: string;
@@ -51,17 +51,17 @@ export interface Bucket {
   levels?: Partial<Record<Level, number>>;
 }
 
-/** To the worker: begin to read an answer, or let it go. */
+/** A message to the worker: read an answer, or cancel it. */
 export type Order = { kind: "read"; stream: number; url: string } | { kind: "cancel"; stream: number };
 
 /** Why an answer ended early. */
 export interface Failure {
-  /** `refused`: the node says that the question is wrong. `lost`: the answer broke off or the node cannot be reached. */
+  /** `refused`: the node rejected the query. `lost`: the answer broke off or the node is unreachable. */
   kind: "refused" | "busy" | "lost";
   message: string;
 }
 
-/** From the worker. */
+/** A message from the worker. */
 export type Told =
   | { kind: "rows"; stream: number; rows: Row[] }
   | { kind: "buckets"; stream: number; buckets: Bucket[]; progress: number; stats: Stats | undefined }

@@ -1,4 +1,4 @@
-/** Cuts a stream of bytes into its lines. Bounded: a line that is longer than `lineMax` is an error, not memory. */
+/** Splits a stream of bytes into lines. A line longer than `lineMax` is an error, so memory is bounded. */
 export class LineCutter {
   #decoder = new TextDecoder();
   #parts: string[] = [];
@@ -6,7 +6,7 @@ export class LineCutter {
 
   constructor(readonly lineMax: number) {}
 
-  /** The lines that these bytes complete. */
+  /** Returns the lines that these bytes complete. */
   push(bytes: Uint8Array): string[] {
     const text = this.#decoder.decode(bytes, { stream: true });
     const lines: string[] = [];
@@ -20,7 +20,7 @@ export class LineCutter {
     return lines;
   }
 
-  /** Whether a line was begun and not ended. */
+  /** Whether the last line is unfinished. */
   get isOpen(): boolean {
     return this.#length > 0;
   }

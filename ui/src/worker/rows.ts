@@ -1,13 +1,13 @@
 import { levelOf } from "../lib/level.ts";
 import type { Bucket, Row, Stats } from "./messages.ts";
 
-/** What a line of an answer says. */
+/** A line of an answer. */
 export type Said =
   | { kind: "row"; row: Row }
   | { kind: "stats"; stats: Stats }
   | { kind: "buckets"; buckets: Bucket[]; progress: number; stats: Stats | undefined }
   | { kind: "skipped"; records: number; bytes: number }
-  /** A node is followed from now on, or is not any more, and why. */
+  /** A node joined or left the tail, with the reason. */
   | { kind: "node"; address: string; lost: string | undefined }
   | { kind: "nothing" };
 

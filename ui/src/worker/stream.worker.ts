@@ -1,18 +1,18 @@
 /**
- * Reads answers: fetches, cuts into lines, parses, and hands rows over in batches that are small enough not to be felt. So
- * the page's own thread only ever shows. When an answer is let go of, its connection is closed and the node stops working on it.
+ * Reads answers: fetches, splits into lines, parses, and posts rows in small batches, so that the page's thread only renders.
+ * Cancelling an answer closes its connection, and the node stops the query.
  */
 import type { Failure, Order, Row, Told } from "./messages.ts";
 import { LineCutter } from "./ndjson.ts";
 import { readLine } from "./rows.ts";
 
-/** Rows that are handed over at one go. */
+/** Maximum rows of a batch. */
 const BATCH_ROWS = 500;
 
-/** Characters that are handed over at one go, but for the last row. */
+/** Characters at which a batch is complete. */
 const BATCH_CHARS = 1 << 20;
 
-/** The longest line of an answer: a record of the greatest size, escaped, with its labels. */
+/** Maximum characters of a line: an escaped record of maximum size with its labels. */
 const LINE_MAX = 64 << 20;
 
 const running = new Map<number, AbortController>();
@@ -67,7 +67,7 @@ async function read(stream: number, url: string, signal: AbortSignal): Promise<T
         tell({ ...said, stream });
         if (said.stats !== undefined) end = { kind: "end", stream, stats: said.stats };
       } else if (said.kind === "node") {
-        // It stands where it was said, between records.
+        // A notice keeps its position between records.
         flush();
         tell({ ...said, stream });
       } else if (said.kind === "skipped") tell({ ...said, stream });
@@ -75,8 +75,8 @@ async function read(stream: number, url: string, signal: AbortSignal): Promise<T
     }
     flush();
   }
-  // An answer without its last line was broken off.
-  const failure: Failure = { kind: "lost", message: "the answer broke off" };
+  // An answer without its last line is incomplete.
+  const failure: Failure = { kind: "lost", message: "the answer is incomplete" };
   return end ?? { kind: "failed", stream, failure };
 }
 
