@@ -31,7 +31,7 @@ pub(crate) fn query_and_compare(at: SocketAddr, ledger: &Ledger, expected: &Expe
 
 /// Whether a loss is detected: expects one line more than was sent.
 pub(crate) fn detects_loss(at: SocketAddr) -> bool {
-    let ledger = Ledger::new("nobody");
+    let ledger = Ledger::new("unused");
     ledger.acknowledge(ledger.next(1));
     query_and_compare(at, &ledger, &ledger.everything())
         .is_some_and(|seen| !seen.partial && seen.comparison.lost == [0])

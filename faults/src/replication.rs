@@ -28,7 +28,7 @@ pub(crate) fn passes(nodes: &[FleetNode]) -> Vec<Passes> {
 /// reports under-replicated records, and each has completed a pass since `passes` were counted.
 pub(crate) fn under_replicated(nodes: &[FleetNode], copies: usize, fresh: u64, passes: &[Passes]) -> Option<String> {
     let Some(ingest) = nodes.iter().find(|node| node.role == FleetRole::Ingest) else {
-        return Some("nobody to ask".into());
+        return Some("no node to query".into());
     };
     let Some(records) = count(ingest.http(), "", 0) else { return Some("no complete answer".into()) };
     let mut held = 0;

@@ -21,7 +21,7 @@ const IDENTIFIERS: [(&str, &str); 7] = [
 
 /// Former words and phrases of comments, messages and documents, each with the term in use, in lower case. A line matches
 /// in either case.
-const PHRASES: [(&str, &str); 17] = [
+const PHRASES: [(&str, &str); 16] = [
     ("goodbye", "leave"),
     ("heirs", "failover targets"),
     ("hindrance", "repair blocker"),
@@ -29,7 +29,6 @@ const PHRASES: [(&str, &str); 17] = [
     ("nobody", "no node, no client"),
     ("purse", "token bucket"),
     ("set aside", "quarantined"),
-    ("shelf", "segment store"),
     ("shelves", "segment stores"),
     ("so long as", "while, as long as"),
     ("so many", "a number, with its unit"),

@@ -172,7 +172,7 @@ mod tests {
         check(&["", ""], "");
         check(&["<user> bought <item>, 5% off"], "User| bought |WORD|, 5% off");
         check(&["a<,>", "b<ms>"], "a|COMMA|b|Ms");
-        check(&["1 < 2 and <nobody> <ms>"], "1 |<| 2 and |<|nobody> |Ms");
+        check(&["1 < 2 and <unknown> <ms>"], "1 |<| 2 and |<|unknown> |Ms");
         check(&["<unclosed"], "<|unclosed");
     }
 }
