@@ -41,7 +41,28 @@ const PHRASES: [(&str, &str); 16] = [
 ];
 
 /// Directories and files that may still contain [`PHRASES`]. Remove one when its prose is rewritten.
-const NOT_REWRITTEN: [&str; 0] = [];
+const NOT_REWRITTEN: [&str; 20] = [
+    "bucksaw/src/",
+    "bucksaw/tests/",
+    "crates/api/",
+    "crates/cluster/",
+    "crates/columns/",
+    "crates/env/",
+    "crates/forward/",
+    "crates/ingest/",
+    "crates/node/",
+    "crates/query/",
+    "crates/scan/",
+    "crates/segment/",
+    "crates/sources/",
+    "crates/store/",
+    "crates/wire/",
+    "docs/cluster.md",
+    "docs/config.md",
+    "docs/http.md",
+    "docs/simulation.md",
+    "sim/",
+];
 
 /// Whether `line` contains `word` with no letter or digit on either side. An underscore is a boundary, so a part of an
 /// identifier matches.
@@ -91,6 +112,8 @@ fn retired_words_are_not_used() {
             errors.extend(phrases);
         }
     }
-    errors.extend(not_rewritten.iter().map(|prefix| format!("{prefix} has no retired phrase: remove it from NOT_REWRITTEN")));
+    errors.extend(
+        not_rewritten.iter().map(|prefix| format!("{prefix} has no retired phrase: remove it from NOT_REWRITTEN")),
+    );
     assert!(errors.is_empty(), "{} errors:\n{}", errors.len(), errors.join("\n"));
 }

@@ -73,7 +73,7 @@ pub use pull::{DueQueue, Puller};
 pub use receive::{PUT, SegmentReceiver};
 pub use replication_context::ReplicationContext;
 pub use segment_store::SegmentStore;
-pub use store::{BlockSelector, BlockRef, BlockSource, Selection, Store, StoreBatch, StoreStatus, StoredBatch};
+pub use store::{BlockRef, BlockSelector, BlockSource, Selection, Store, StoreBatch, StoreStatus, StoredBatch};
 pub use stored_segment::{DamagedSegment, StoredSegment};
 pub use trashed_segment::TrashedSegment;
 

@@ -11,7 +11,7 @@ use bucksaw_segment::{Block, ReadError, RecordSummary};
 use crate::error::StoreError;
 use crate::foreground::Foreground;
 use crate::segment_store::SegmentStore;
-use crate::store::{BlockSelector, BlockRef, BlockSource, Selection, Store, StoreBatch, StoreStatus, StoredBatch};
+use crate::store::{BlockRef, BlockSelector, BlockSource, Selection, Store, StoreBatch, StoreStatus, StoredBatch};
 use crate::stored_segment::StoredSegment;
 
 impl Store for SegmentStore {
