@@ -246,7 +246,7 @@ impl DamageTrial<'_> {
         }
         let at = self.node.http();
         let status = answers::status(&self.options.bucksaw, at)?;
-        trial.check(status.contains("batch key"), || format!("run {run}: SILENT: status: {status}"));
+        trial.check(status.contains("idempotency key"), || format!("run {run}: SILENT: status: {status}"));
         trial.check(answers::metrics_report_key_damage(at)?, || {
             format!("run {run}: SILENT: metrics report no damaged keys")
         });

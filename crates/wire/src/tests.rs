@@ -75,7 +75,7 @@ fn the_lower_version_is_spoken_and_a_newer_major_refused() {
     check(1, 0, "1.0");
     check(1, 9, "1.0");
     check(2, 0, "unsupported protocol version 2.0, newest supported is 1.0: upgrade this side first");
-    check(0, 7, "protocol version 0.7 is not known here, only up to 1.0: upgrade this side first");
+    check(0, 7, "unsupported protocol version 0.7, newest supported is 1.0: upgrade this side first");
 }
 
 #[test]

@@ -194,7 +194,7 @@ impl FixtureBuilder<'_> {
             Ok(answer["nodes"].as_array().is_some_and(|nodes| nodes.iter().any(|node| node["membership"] == "down")))
         };
         until("the other counts as down", is_down)?;
-        let is_kept = |path: PathBuf| Ok(fs::read_to_string(path).is_ok_and(|text| text.contains("\"gone\"")));
+        let is_kept = |path: PathBuf| Ok(fs::read_to_string(path).is_ok_and(|text| text.contains("\"departure\"")));
         until("the list of nodes says so", || is_kept(node.dir.join("members.json")))?;
         node.kill();
         let fixture = self.finish("widowed", &arguments)?;

@@ -140,7 +140,7 @@ fn small_files_are_checked_and_mended() {
     assert_eq!(node.status()["damaged_keys"], 1);
     assert!(node.log().contains("a file of batch keys is damaged"), "{}", node.log());
     let said = node.cli(&["status"]).stdout;
-    assert!(String::from_utf8_lossy(&said).contains("could not read 1 batch key:"));
+    assert!(String::from_utf8_lossy(&said).contains("could not read 1 idempotency key:"));
     node.post("/api/v1/ingest", &key, b"a line\n").expect(200);
     assert!(node.terminate().success());
     // The damaged file is replaced.
