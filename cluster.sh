@@ -1,25 +1,25 @@
 #!/usr/bin/env bash
-# Three nodes on loopback, each record on two of them, with a gentle stream of sample logs. Ctrl-C ends them all.
+# Starts three nodes on loopback with replication factor 2 and sends them sample logs. Ctrl-C stops all.
 set -euo pipefail
 cd "$(dirname "$0")"
 bucksaw=${BUCKSAW_BIN:-./target/release/bucksaw}
 data=${BUCKSAW_CLUSTER_DIR:-./target/cluster}
-# The first of four ports of each node; 0 is any that are free. They are the usual ones plus ten for each node.
+# The first port of the first node; each further node adds ten. 0 picks free ports.
 base=${BUCKSAW_CLUSTER_PORT:-7660}
 rate=${BUCKSAW_CLUSTER_RATE:-50}
 
 mkdir -p "$data"
-# What nodes say to each other is sealed with this. All nodes of a cluster have the same file.
+# The cluster secret; all nodes have the same file.
 secret=$data/cluster.secret
 [ -s "$secret" ] || (umask 077; head -c 32 /dev/urandom | base64 >"$secret")
 
 pids=()
 stop() {
     trap - EXIT INT TERM
-    # Whoever was killed by hand is gone already. Nodes give their queues to the stores before they end, which takes long when
-    # all end at once: a second signal leaves the rest to the next start.
+    # Nodes hand their queues to the stores before they end, which takes long when all end at once. A second signal ends them;
+    # the next start continues.
     for _ in $(seq 2); do
-        # Of a pipe's processes `jobs` names the first.
+        # `jobs` lists only the first process of a pipe.
         kill $(jobs -pr) ${pids[3]:+"${pids[3]}"} 2>/dev/null || true
         for _ in $(seq 50); do
             [ -n "$(jobs -pr)" ] || return 0
@@ -34,8 +34,7 @@ trap 'exit 143' TERM
 port() { if [ "$base" = 0 ]; then echo 0; else echo $((base + 10 * ($1 - 1) + $2)); fi; }
 address() { sed -n "s/.*\"$2\": *\"\([^\"]*\)\".*/\1/p" "$data/node$1/addresses.json" 2>/dev/null || true; }
 
-# The arguments are the node's number, and which of them to join. In a session of its own, so that Ctrl-C comes to it once,
-# from here.
+# Arguments: the node's number, and flags. A separate session, so that Ctrl-C reaches the node once, through the trap.
 start() {
     rm -f "$data/node$1/addresses.json"
     setsid "$bucksaw" serve --data-dir "$data/node$1" --replication-factor 2 --cluster-secret-file "$secret" \
@@ -62,21 +61,21 @@ at="--addr http://$(address 1 http)"
 
 cat <<END
 
-A cluster of three nodes is running; each record is kept on two of them. Their data is in $data.
+A cluster of three nodes is running with replication factor 2. Its data is in $data.
 
   node 1    http://$(address 1 http)    process ${pids[0]}
   node 2    http://$(address 2 http)    process ${pids[1]}
   node 3    http://$(address 3 http)    process ${pids[2]}
 
-Each has the page, and answers for all: see Nodes. Sample logs come in, $rate lines a second. In another terminal, try:
+Each node serves the page and answers for all. They receive $rate sample lines per second. In another terminal, try:
 
   $bucksaw status $at
   $bucksaw query $at --since 5m -c level=error
-  kill -9 ${pids[2]}                      lose a node; ask again, of another
+  kill -9 ${pids[2]}                      lose a node, then query another
   $bucksaw status $at
   $bucksaw query $at --since 5m --stats -c level=error
 
-Two stores are left, as many as copies are wanted, so all goes on. Start it again, and it finds its place:
+Two stores are left, which is enough for replication factor 2. Start the node again:
 
   $bucksaw serve --data-dir $data/node3 --replication-factor 2 --cluster-secret-file $secret --join $(address 1 cluster) \\
     --listen $(address 3 http) --listen-fast $(address 3 fast) --listen-durable $(address 3 durable) --listen-bulk $(address 3 bulk) --listen-cluster $(address 3 cluster)

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# A node on the default ports with a gentle stream of sample logs. Ctrl-C ends both.
+# Starts a node on the default ports and sends it sample logs. Ctrl-C stops both.
 set -euo pipefail
 cd "$(dirname "$0")"
 bucksaw=./target/release/bucksaw
 data=${BUCKSAW_DATA_DIR:-./bucksaw-data}
 
-# In a session of its own, so that Ctrl-C comes to it once, from here.
+# A separate session, so that Ctrl-C reaches the node once, through the trap.
 setsid "$bucksaw" serve --data-dir "$data" --log-level warn &
 node=$!
 trap 'kill "$node" 2>/dev/null; wait "$node" 2>/dev/null' EXIT
@@ -20,10 +20,10 @@ cat <<END
 A node is running; its data is in $data.
 
   HTTP      http://127.0.0.1:7650    the page, queries, ingest, metrics
-  lines     127.0.0.1:7651           accepted when written    (nc is a client)
-  lines     127.0.0.1:7652           accepted when synced
+  lines     127.0.0.1:7651           acknowledged when written    (nc is a client)
+  lines     127.0.0.1:7652           acknowledged when synced
 
-Sample logs come in, 50 lines a second. In another terminal, try:
+The node receives 50 sample lines per second. In another terminal, try:
 
   $bucksaw query --since 5m error
   $bucksaw query --since 5m -c level=error

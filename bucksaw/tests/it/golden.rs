@@ -1,4 +1,4 @@
-//! The help of every command, as it was when somebody last looked at it. `UPDATE=1 cargo test -p bucksaw` writes it anew.
+//! The help of every command equals its golden file. `UPDATE=1 cargo test -p bucksaw` rewrites the files.
 
 use std::path::Path;
 
@@ -38,9 +38,9 @@ fn check(name: &str, have: &str) {
     let have = format!("{have}\n");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     if std::env::var_os("UPDATE").is_some() {
-        #[expect(clippy::disallowed_methods, reason = "the golden files are no files of a node")]
+        #[expect(clippy::disallowed_methods, reason = "golden files are not files of a node")]
         std::fs::write(&path, &have).unwrap();
     }
     let want = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(have == want, "{name} has changed; if that is meant, run `UPDATE=1 cargo test -p bucksaw`\n{have}");
+    assert!(have == want, "{name} has changed; if that is intended, run `UPDATE=1 cargo test -p bucksaw`\n{have}");
 }

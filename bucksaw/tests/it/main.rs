@@ -1,5 +1,5 @@
-//! The program as a process: what it prints, how it exits, what it asks of a node.
-#![expect(clippy::unwrap_used, reason = "these are tests; what helps them fails with them")]
+//! The program as a process: its output, its exit codes, and its requests to a node.
+#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 mod golden;
 mod life;
