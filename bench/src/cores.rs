@@ -15,7 +15,7 @@ impl OneCore {
         let all = sched_getaffinity(None).context("the kernel does not say which cores there are")?;
         let last = (0..CpuSet::MAX_CPU).rev().find(|core| all.is_set(*core));
         let mut one = CpuSet::new();
-        one.set(last.context("there is no core")?);
+        one.set(last.context("no core is allowed")?);
         sched_setaffinity(None, &one).context("cannot choose a core")?;
         let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
         ensure!(cores == 1, "one core was chosen, and {cores} can be used");

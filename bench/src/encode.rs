@@ -126,9 +126,9 @@ fn timed(
 fn blocks(text: &[u8], bytes: usize) -> impl Iterator<Item = &[u8]> {
     let mut rest = text;
     std::iter::from_fn(move || {
-        let end = rest.get(bytes..).and_then(|behind| memchr::memchr(b'\n', behind)).map(|at| bytes + at + 1);
-        let (block, behind) = rest.split_at_checked(end.unwrap_or(rest.len()))?;
-        rest = behind;
+        let end = rest.get(bytes..).and_then(|tail| memchr::memchr(b'\n', tail)).map(|at| bytes + at + 1);
+        let (block, after) = rest.split_at_checked(end.unwrap_or(rest.len()))?;
+        rest = after;
         (!block.is_empty()).then_some(block)
     })
 }

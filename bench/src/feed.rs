@@ -37,7 +37,7 @@ pub(crate) struct FeedTotals {
     pub(crate) lines: u64,
     pub(crate) seconds: f64,
     /// Maximum delay of the sender in seconds, because the node did not read.
-    pub(crate) behind: f64,
+    pub(crate) delay: f64,
 }
 
 /// Sends the lines of the sample repeatedly at a rate in bytes per second until it is stopped.
@@ -53,7 +53,7 @@ pub(crate) fn paced(
     let (mut fed, mut due, mut at) = (FeedTotals::default(), 0_i64, 0);
     while go_on(started.elapsed()) {
         due += i64::try_from(pace.lines_due(started.elapsed()))?;
-        fed.behind = fed.behind.max(due as f64 / bytes_per_second);
+        fed.delay = fed.delay.max(due as f64 / bytes_per_second);
         while due > 0 {
             let rest = sample.get(at..).filter(|rest| !rest.is_empty()).unwrap_or(sample);
             let lines = first_lines(rest, usize::try_from(due)?.min(WRITE));

@@ -198,7 +198,7 @@ fn percentiles(times: &[Duration]) -> Vec<Figure> {
 fn rate(fed: &FeedTotals, cpu: f64) -> Vec<Figure> {
     vec![
         figure("ingest_rate", "MB/s", fed.bytes as f64 / 1e6 / fed.seconds),
-        figure("sender_delay_max", "s", fed.behind),
+        figure("sender_delay_max", "s", fed.delay),
         figure("cpu_of_node_with_searches", "s/s", cpu / fed.seconds),
     ]
 }

@@ -48,7 +48,7 @@ impl HttpLoad<'_> {
         for sent in sent? {
             all.bytes += sent.bytes;
             all.lines += sent.lines;
-            all.behind = all.behind.max(sent.behind);
+            all.delay = all.delay.max(sent.delay);
         }
         Ok(all)
     }
@@ -57,7 +57,7 @@ impl HttpLoad<'_> {
         let (mut http, mut sent) = (http_client(self.address)?, FeedTotals::default());
         while let Some(HttpPost { target, format, body, due }) = next()? {
             thread::sleep(due.saturating_sub(started.elapsed()));
-            sent.behind = sent.behind.max(started.elapsed().saturating_sub(due).as_secs_f64());
+            sent.delay = sent.delay.max(started.elapsed().saturating_sub(due).as_secs_f64());
             if self.connect_anew {
                 http = http_client(self.address)?;
             }

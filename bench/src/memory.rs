@@ -82,7 +82,7 @@ fn busy(
         figure("peak", "MB", peak),
         figure("peak_until_settled", "MB", settled),
         figure("rate", "MB/s", fed.bytes as f64 / 1e6 / fed.seconds),
-        figure("sender_delay_max", "s", fed.behind),
+        figure("sender_delay_max", "s", fed.delay),
         figure("text_per_cpu_all_included", "MB/s", fed.bytes as f64 / 1e6 / cpu),
     ])
 }

@@ -67,7 +67,7 @@ pub(crate) fn run(args: &SegmentsArgs, context: &BenchContext) -> anyhow::Result
         let made = node.metric("bucksaw_store_segments")?;
         Ok((queued == 0.0 && node.metric("bucksaw_store_text_bytes")? as u64 == fed.bytes).then_some(made))
     })?;
-    ensure!(segments >= f64::from(args.segments) * 0.9, "there are only {segments} segments");
+    ensure!(segments >= f64::from(args.segments) * 0.9, "only {segments} segments exist");
     // Restarts the node, so that no cache is filled.
     node.stop()?;
     let node = context.node("node", &flags)?;

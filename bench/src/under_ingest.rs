@@ -100,7 +100,7 @@ fn measure_corpus(args: &UnderIngestArgs, context: &BenchContext, corpus: &Corpu
 
     let load = machine::load();
     let (mut idle, mut busy) = (vec![Vec::new(); questions.len()], vec![Vec::new(); questions.len()]);
-    let (mut fed, mut meanwhile) = (FeedTotals::default(), StoreCounters::default());
+    let (mut fed, mut during_queries) = (FeedTotals::default(), StoreCounters::default());
     for round in 1..=args.rounds {
         eprintln!("round {round} of {}", args.rounds);
         node.wait_settled(corpus.bytes + fed.bytes)?;
@@ -108,17 +108,17 @@ fn measure_corpus(args: &UnderIngestArgs, context: &BenchContext, corpus: &Corpu
         let before = StoreCounters::of(&node)?;
         let sent =
             measure_under_ingest(args, corpus, &node, rate, || time_queries(args, &questions, &node, &mut busy))?;
-        meanwhile.add(&StoreCounters::of(&node)?, &before);
+        during_queries.add(&StoreCounters::of(&node)?, &before);
         fed = FeedTotals {
             bytes: fed.bytes + sent.bytes,
             lines: fed.lines + sent.lines,
             seconds: fed.seconds + sent.seconds,
-            behind: fed.behind.max(sent.behind),
+            delay: fed.delay.max(sent.delay),
         };
     }
     ensure!(
-        meanwhile.merges > 0.0 || args.durability != "bulk",
-        "nothing was merged meanwhile: let more come in, or for longer"
+        during_queries.merges > 0.0 || args.durability != "bulk",
+        "nothing was merged during_queries: let more come in, or for longer"
     );
     node.assert_count(corpus.lines + fed.lines)?;
     let dir = node.dir().to_owned();
@@ -133,12 +133,12 @@ fn measure_corpus(args: &UnderIngestArgs, context: &BenchContext, corpus: &Corpu
     figures.extend([
         figure("sustained_rate", "MB/s", sustained / 1e6),
         figure("ingest_rate", "MB/s", fed.bytes as f64 / 1e6 / fed.seconds),
-        figure("sender_delay_max", "s", fed.behind),
-        figure("merged_during_queries", "MB", meanwhile.merged / 1e6),
-        figure("merges_during_queries", "merges", meanwhile.merges),
-        figure("throttled", "s", meanwhile.throttled_seconds),
-        figure("throttle_overrides", "times", meanwhile.throttle_overrides),
-        figure("refused", "bodies and questions", meanwhile.refused),
+        figure("sender_delay_max", "s", fed.delay),
+        figure("merged_during_queries", "MB", during_queries.merged / 1e6),
+        figure("merges_during_queries", "merges", during_queries.merges),
+        figure("throttled", "s", during_queries.throttled_seconds),
+        figure("throttle_overrides", "times", during_queries.throttle_overrides),
+        figure("refused", "bodies and questions", during_queries.refused),
     ]);
     runs.push(run(format!("{name}: under ingest"), load, figures));
     for (question, (idle, busy)) in questions.iter().zip(idle.iter().zip(&busy)) {

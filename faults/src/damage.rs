@@ -176,9 +176,11 @@ impl DamageTrial<'_> {
                     format!("run {run} ended with {status} and does not name {name}: {output}")
                 });
                 trial.check(!is_sound, || "the node refuses to start, and verify calls the directory sound".to_owned());
-                let kept = files(&self.node.dir)?;
-                let is_there = |(path, bytes): (&PathBuf, &Vec<u8>)| kept.get(path) == Some(bytes);
-                trial.check(before.iter().all(is_there), || "the node refuses to start, and changed files".to_owned());
+                let remaining = files(&self.node.dir)?;
+                let is_unchanged = |(path, bytes): (&PathBuf, &Vec<u8>)| remaining.get(path) == Some(bytes);
+                trial.check(before.iter().all(is_unchanged), || {
+                    "the node refuses to start, and changed files".to_owned()
+                });
                 break;
             }
             self.check_answers(run, &order, &damaged, &mut trial)?;

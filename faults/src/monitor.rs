@@ -163,9 +163,9 @@ impl ClusterMonitor {
 
     fn poll_node(&self, place: usize) {
         let answer = get(self.nodes[place], "/metrics", METRICS_MAX).ok().filter(|answer| answer.status == 200);
-        let mut told = lock_ignoring_poison(&self.counters);
-        let told = &mut told[place];
-        told.is_responding = answer.is_some();
+        let mut counters = lock_ignoring_poison(&self.counters);
+        let node = &mut counters[place];
+        node.is_responding = answer.is_some();
         let Some(answer) = answer else { return };
         let metrics = Metrics::read(&String::from_utf8_lossy(&answer.body));
         let raw = (
@@ -175,12 +175,12 @@ impl ClusterMonitor {
         );
         // A counter that decreased was reset by a restart.
         let grown = |now: f64, before: f64| if now >= before { now - before } else { now };
-        told.accepted += grown(raw.0, told.raw.0);
-        told.consumed += grown(raw.1, told.raw.1);
-        told.stored += grown(raw.2, told.raw.2);
-        told.raw = raw;
-        told.pending = metrics.sum("bucksaw_ingest_pending_bytes");
-        told.oldest_seconds = metrics.sum("bucksaw_ingest_oldest_pending_seconds");
+        node.accepted += grown(raw.0, node.raw.0);
+        node.consumed += grown(raw.1, node.raw.1);
+        node.stored += grown(raw.2, node.raw.2);
+        node.raw = raw;
+        node.pending = metrics.sum("bucksaw_ingest_pending_bytes");
+        node.oldest_seconds = metrics.sum("bucksaw_ingest_oldest_pending_seconds");
     }
 
     fn sample(&self) {

@@ -108,8 +108,8 @@ pub(crate) fn draw(rows: &[FaultResult], samples: &[ClusterSample], probes: &[La
 
 /// The consumed ratio over the last ten seconds. Over a long run, the total ratio would hide a stall.
 fn recent_ratio(samples: &[ClusterSample], x: &dyn Fn(Duration) -> f64) -> Vec<(f64, f64)> {
-    let consumed = |sample: &ClusterSample| sample.nodes.iter().map(|told| told.consumed).sum::<f64>();
-    let pending = |sample: &ClusterSample| sample.nodes.iter().map(|told| told.pending).sum::<f64>();
+    let consumed = |sample: &ClusterSample| sample.nodes.iter().map(|node| node.consumed).sum::<f64>();
+    let pending = |sample: &ClusterSample| sample.nodes.iter().map(|node| node.pending).sum::<f64>();
     let over = 10 * OVER;
     let mut points = Vec::new();
     for (place, sample) in samples.iter().enumerate() {

@@ -71,35 +71,35 @@ pub(crate) fn random_schedule(
     hold: Duration,
     capabilities: &Capabilities,
 ) -> (Vec<ScheduledFaults>, Vec<String>) {
-    let mut drawn: Vec<Vec<(FaultKind, FleetRole)>> = if small {
+    let mut schedule: Vec<Vec<(FaultKind, FleetRole)>> = if small {
         SHORT_SCHEDULE.iter().map(|single| vec![*single]).collect()
     } else {
         SINGLE_FAULTS.iter().map(|single| vec![*single]).chain(FAULT_PAIRS.iter().map(|pair| pair.to_vec())).collect()
     };
-    random.shuffle(&mut drawn);
+    random.shuffle(&mut schedule);
     // The rolling restart comes late, and permanent losses last.
-    drawn.push(vec![(FaultKind::Rolling, Ingest)]);
+    schedule.push(vec![(FaultKind::Rolling, Ingest)]);
     if !small {
-        drawn.push(vec![(FaultKind::EmptyDisk, Store)]);
+        schedule.push(vec![(FaultKind::EmptyDisk, Store)]);
     }
-    drawn.push(vec![(FaultKind::Destroy, Store)]);
-    let mut left_out = Vec::new();
-    drawn.retain(|kinds| {
+    schedule.push(vec![(FaultKind::Destroy, Store)]);
+    let mut skipped = Vec::new();
+    schedule.retain(|kinds| {
         let missing = kinds.iter().find_map(|(kind, _)| Some((kind, capabilities.missing_for(*kind)?)));
-        missing.iter().for_each(|(kind, why)| left_out.push(format!("{}: {why}", kind.name())));
+        missing.iter().for_each(|(kind, why)| skipped.push(format!("{}: {why}", kind.name())));
         missing.is_none()
     });
-    left_out.dedup();
+    skipped.dedup();
     let mut step = |kinds: Vec<(FaultKind, FleetRole)>| {
         let fault = |(kind, role): &(FaultKind, FleetRole)| {
             let mut places = roles.iter().enumerate().filter(|(_, have)| *have == role).map(|(place, _)| place);
             let count = roles.iter().filter(|have| *have == role).count().max(1);
-            let drawn = if *kind == FaultKind::FullDisk { 0 } else { random.below(count) };
-            Fault { kind: *kind, target: places.nth(drawn).unwrap_or(0) }
+            let index = if *kind == FaultKind::FullDisk { 0 } else { random.below(count) };
+            Fault { kind: *kind, target: places.nth(index).unwrap_or(0) }
         };
         ScheduledFaults { faults: kinds.iter().map(fault).collect(), hold }
     };
-    (drawn.into_iter().map(&mut step).collect(), left_out)
+    (schedule.into_iter().map(&mut step).collect(), skipped)
 }
 
 #[cfg(test)]
@@ -108,14 +108,14 @@ mod tests {
 
     const ROLES: [FleetRole; 6] = [Ingest, Ingest, Ingest, Store, Store, Store];
 
-    fn drawn(seed: u64, capabilities: &Capabilities) -> (Vec<ScheduledFaults>, Vec<String>) {
+    fn schedule_of(seed: u64, capabilities: &Capabilities) -> (Vec<ScheduledFaults>, Vec<String>) {
         random_schedule(&mut Random::new(seed), &ROLES, false, Duration::from_secs(1), capabilities)
     }
 
     #[test]
     fn the_seed_determines_the_schedule() {
         let capabilities = Capabilities { root: true, nft: true, strace: true, faketime: Some("x".into()) };
-        let all = |seed| drawn(seed, &capabilities).0.into_iter().map(|step| step.faults).collect::<Vec<_>>();
+        let all = |seed| schedule_of(seed, &capabilities).0.into_iter().map(|step| step.faults).collect::<Vec<_>>();
         assert_eq!(all(1), all(1));
         assert_ne!(all(1), all(2));
         assert_eq!(all(1).len(), SINGLE_FAULTS.len() + FAULT_PAIRS.len() + 3);
@@ -125,14 +125,14 @@ mod tests {
 
     #[test]
     fn skipped_faults_are_listed() {
-        let (steps, left_out) = drawn(1, &Capabilities::default());
+        let (steps, skipped) = schedule_of(1, &Capabilities::default());
         assert!(
             steps
                 .iter()
                 .flat_map(|step| &step.faults)
                 .all(|fault| Capabilities::default().missing_for(fault.kind).is_none())
         );
-        assert!(left_out.iter().any(|line| line.contains("nft")), "{left_out:?}");
-        assert!(left_out.iter().any(|line| line.contains("strace")), "{left_out:?}");
+        assert!(skipped.iter().any(|line| line.contains("nft")), "{skipped:?}");
+        assert!(skipped.iter().any(|line| line.contains("strace")), "{skipped:?}");
     }
 }

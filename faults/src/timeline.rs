@@ -77,16 +77,16 @@ fn timeline(samples: &[ClusterSample], rows: &[FaultResult], writers: &[String])
     text.push('\n');
     for sample in samples {
         let sum = |of: fn(&NodeCounters) -> f64| sample.nodes.iter().map(of).sum::<f64>();
-        let (consumed, pending) = (sum(|told| told.consumed), sum(|told| told.pending));
+        let (consumed, pending) = (sum(|node| node.consumed), sum(|node| node.pending));
         let _ = write!(
             text,
             "{},{:.0},{consumed:.0},{pending:.0},{:.4},{},{},{},{}",
             seconds(sample.at),
-            sum(|told| told.accepted),
+            sum(|node| node.accepted),
             ratio(sample),
             sample.found,
             sample.sent.iter().sum::<u64>(),
-            sample.nodes.iter().filter(|told| told.is_responding).count(),
+            sample.nodes.iter().filter(|node| node.is_responding).count(),
             fault_at(sample.at, rows)
         );
         for (sent, seen) in sample.sent.iter().zip(&sample.seen) {
@@ -100,8 +100,8 @@ fn timeline(samples: &[ClusterSample], rows: &[FaultResult], writers: &[String])
 /// Bytes consumed over bytes accepted. Accepted bytes are computed as consumed plus pending bytes, so that a node
 /// killed between two samples causes no error.
 pub(crate) fn ratio(sample: &ClusterSample) -> f64 {
-    let consumed: f64 = sample.nodes.iter().map(|told| told.consumed).sum();
-    let pending: f64 = sample.nodes.iter().map(|told| told.pending).sum();
+    let consumed: f64 = sample.nodes.iter().map(|node| node.consumed).sum();
+    let pending: f64 = sample.nodes.iter().map(|node| node.pending).sum();
     if consumed + pending > 0.0 { consumed / (consumed + pending) } else { 1.0 }
 }
 
@@ -109,7 +109,7 @@ pub(crate) fn ratio(sample: &ClusterSample) -> f64 {
 pub(crate) fn consumed_since(before: &[NodeCounters], now: &[NodeCounters]) -> f64 {
     let grown =
         |of: fn(&NodeCounters) -> f64| now.iter().zip(before).map(|(now, before)| of(now) - of(before)).sum::<f64>();
-    let (consumed, pending) = (grown(|told| told.consumed), grown(|told| told.pending).max(0.0));
+    let (consumed, pending) = (grown(|node| node.consumed), grown(|node| node.pending).max(0.0));
     if consumed + pending > 0.0 { consumed / (consumed + pending) } else { 1.0 }
 }
 

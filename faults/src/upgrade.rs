@@ -193,7 +193,7 @@ impl<'a> UpgradeRun<'a> {
         row.count(observation);
         self.report.record_observation(row, observation, name);
         let problem = match &observation.compared {
-            None if well => "there is none",
+            None if well => "no whole answer",
             Some(seen) if well && seen.partial => "it is partial",
             _ => return,
         };

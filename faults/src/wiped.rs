@@ -85,14 +85,14 @@ fn measure(wiped: &WipeOptions) -> anyhow::Result<String> {
     let packed = packed_bytes(&nodes[1]).context("a store does not report its contents")?;
     nodes[1].destroy()?;
     nodes[1].spawn()?;
-    let began = Instant::now();
+    let started = Instant::now();
     let restored = wait("copies to be restored", || {
-        (stored_records(&nodes).is_some_and(|held| held >= records * REPLICATION_FACTOR)).then(|| began.elapsed())
+        (stored_records(&nodes).is_some_and(|held| held >= records * REPLICATION_FACTOR)).then(|| started.elapsed())
     })?;
     let reported = wait("all nodes to report re-replication", || {
         let cluster = nodes[0].cluster().ok()?;
         let is_reported = |node: &serde_json::Value| node["membership"] == "down" && node["re_replicated"] == true;
-        cluster["nodes"].as_array()?.iter().any(is_reported).then(|| began.elapsed())
+        cluster["nodes"].as_array()?.iter().any(is_reported).then(|| started.elapsed())
     })?;
     // The proof: with another store stopped, the rest has every record.
     nodes[2].kill();

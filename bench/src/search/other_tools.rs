@@ -71,7 +71,7 @@ fn time_tool(start: impl FnOnce() -> anyhow::Result<Vec<Child>>) -> anyhow::Resu
 
 /// Reads the output of the first child, keeps its beginning, and waits for all. Their CPU is the increase of the CPU
 /// of all children, so no other child may end meanwhile.
-fn run(start: impl FnOnce() -> anyhow::Result<Vec<Child>>, kept: &mut Vec<u8>) -> anyhow::Result<ToolTiming> {
+fn run(start: impl FnOnce() -> anyhow::Result<Vec<Child>>, head: &mut Vec<u8>) -> anyhow::Result<ToolTiming> {
     let (before, started) = (process::children_cpu_seconds()?, Instant::now());
     let mut children = start()?;
     let (mut bytes, mut lines, mut piece) = (0, 0, vec![0; READ]);
@@ -80,7 +80,7 @@ fn run(start: impl FnOnce() -> anyhow::Result<Vec<Child>>, kept: &mut Vec<u8>) -
         let read = out.read(&mut piece)?;
         let Some(piece) = piece.get(..read).filter(|piece| !piece.is_empty()) else { break };
         if bytes == 0 {
-            kept.extend_from_slice(piece);
+            head.extend_from_slice(piece);
         }
         bytes += piece.len() as u64;
         lines += memchr::memchr_iter(b'\n', piece).count() as u64;
