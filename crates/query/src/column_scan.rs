@@ -95,14 +95,9 @@ fn visit_matching_lines(
         None
     } else {
         let row = |line: usize| (line - first) as u32;
-        let picked: Vec<u32> = match (order, rows) {
-            (Order::Descending, _) if most < lines.len() => {
-                let mut last: Vec<u32> = lines.rev().filter(|line| rows.contains(*line)).take(most).map(row).collect();
-                last.reverse();
-                last
-            }
-            (_, RowSet::Some(bits)) => bits.iter_in(lines).take(most).map(row).collect(),
-            _ => lines.filter(|line| rows.contains(*line)).take(most).map(row).collect(),
+        let picked: Vec<u32> = match order {
+            Order::Descending if most < lines.len() => rows.last_in(lines, most).into_iter().map(row).collect(),
+            _ => rows.first_in(lines, most).map(row).collect(),
         };
         if picked.is_empty() {
             return Some(ControlFlow::Continue(()));

@@ -9,6 +9,7 @@ use bucksaw_segment::{Chunk, Rows};
 
 use super::*;
 
+mod blocks;
 mod errors;
 mod lines;
 mod oracle;

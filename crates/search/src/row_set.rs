@@ -165,6 +165,24 @@ impl RowSet {
         }
     }
 
+    /// The first `limit` rows of a range that are in the set, in rising order.
+    pub fn first_in(&self, range: Range<usize>, limit: usize) -> impl Iterator<Item = usize> + '_ {
+        let (bits, all) = match self {
+            Self::None => (None, 0..0),
+            Self::All => (None, range.clone()),
+            Self::Some(bits) => (Some(bits), 0..0),
+        };
+        bits.into_iter().flat_map(move |bits| bits.iter_in(range.clone())).chain(all).take(limit)
+    }
+
+    /// The last `limit` rows of a range that are in the set, in rising order.
+    #[must_use]
+    pub fn last_in(&self, range: Range<usize>, limit: usize) -> Vec<usize> {
+        let mut last: Vec<usize> = range.rev().filter(|row| self.contains(*row)).take(limit).collect();
+        last.reverse();
+        last
+    }
+
     /// The number of rows in the set, of `len` in total.
     #[must_use]
     pub fn count(&self, len: usize) -> usize {
@@ -243,6 +261,22 @@ mod tests {
             prop_assert_eq!(inside, bits.iter().collect::<Vec<_>>());
             let all = RowSet::Some(Bitmap::full(len));
             prop_assert_eq!((all & !RowSet::from_bitmap(bits.clone())).count(len), len - bits.count());
+        }
+
+        #[test]
+        fn the_first_and_last_rows_of_a_range_are_found(
+            len in 1_usize..200,
+            modulus in 1_usize..9,
+            bounds in (0_usize..200, 0_usize..200),
+            limit in 0_usize..40,
+        ) {
+            let range = bounds.0.min(len)..bounds.1.min(len);
+            for rows in [RowSet::from_fn(len, |row| row % modulus == 0), RowSet::None, RowSet::All] {
+                let in_range: Vec<usize> = range.clone().filter(|row| rows.contains(*row)).collect();
+                let count = limit.min(in_range.len());
+                prop_assert_eq!(rows.first_in(range.clone(), limit).collect::<Vec<_>>(), &in_range[..count]);
+                prop_assert_eq!(rows.last_in(range.clone(), limit), &in_range[in_range.len() - count..]);
+            }
         }
 
         #[test]

@@ -7,7 +7,7 @@ use regex_automata::{meta, util::syntax};
 use super::*;
 
 /// Whether `record` matches, in the simplest way.
-fn matches(expr: &Expr, labels: &Labels, record: &[u8]) -> bool {
+pub(super) fn matches(expr: &Expr, labels: &Labels, record: &[u8]) -> bool {
     match expr {
         Expr::All => true,
         Expr::Literal(Literal { bytes, case_insensitive: false }) => {
