@@ -1,21 +1,21 @@
-//! Numbers below some bound, such as those of a dictionary's values, in as few bytes each as they need.
+//! Dictionary codes and table ids in as few bytes as they need.
 //!
-//! Most dictionaries have fewer than 256 values. Their numbers are asked where they were unpacked: who prints a tenth of
-//! the rows waits for memory more than for anything else, and of bytes four times as many fit in a cache line.
+//! Most dictionaries have fewer than 256 values. Codes of one byte are read where the frame was unpacked: printing a tenth of
+//! the rows is bound by memory, and a cache line holds four times as many bytes as words.
 #![deny(clippy::indexing_slicing)]
 
 use crate::decode::column_tree::{CodePlanesRef, Payload};
 
-/// The numbers of a column.
+/// The codes of a column.
 #[derive(Debug)]
 pub(crate) enum DecodedCodes {
-    /// They are bytes as they are packed.
+    /// One byte each, read from the frame.
     Packed(Payload),
     Bytes(Vec<u8>),
     Words(Vec<u32>),
 }
 
-/// The numbers of a column, where they lie.
+/// A view of the codes of a column.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CodesRef<'b> {
     Bytes(&'b [u8]),
@@ -41,7 +41,7 @@ impl CodesRef<'_> {
 }
 
 impl DecodedCodes {
-    /// Reads numbers; `None` when one is not below the bound.
+    /// Reads codes; `None` if one is not below the bound.
     pub(crate) fn read(planes: &[u8], ids: &CodePlanesRef) -> Option<Self> {
         if ids.width == 1 {
             let below = planes.iter().all(|id| u32::from(*id) < ids.bound);
@@ -55,7 +55,7 @@ impl DecodedCodes {
         out.iter().all(|id| *id < ids.bound).then_some(Self::Words(out))
     }
 
-    /// What `map` says of each of the numbers; `None` when it says nothing of one.
+    /// Maps each code; `None` if a code has no mapping.
     pub(crate) fn mapped(ids: CodesRef<'_>, map: CodesRef<'_>) -> Option<Self> {
         match map {
             CodesRef::Bytes(map) => {
@@ -67,7 +67,7 @@ impl DecodedCodes {
         }
     }
 
-    /// Bytes of memory beside what is unpacked of the block.
+    /// Memory in bytes, without that of the frames.
     pub(crate) fn memory(&self) -> usize {
         match self {
             Self::Packed(_) => 0,

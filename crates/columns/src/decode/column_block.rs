@@ -1,4 +1,4 @@
-//! Opening a packed block: its frames, which are unpacked when they are asked for, and its tree.
+//! A packed block: its tree, and frames that are unpacked on first use.
 #![deny(clippy::indexing_slicing)]
 
 use std::cell::RefCell;
@@ -10,20 +10,21 @@ use crate::decode::column_tree::{ColumnNode, ColumnTree, IndexRange, Payload};
 use crate::decode::decoded_column::DecodedColumn;
 use crate::decode::meta_reader::MetaReader;
 
-/// What a block unpacks to, its columns and what is said of them, against its text, at most; and what is allowed to the
-/// smallest. Also the sum of the rows of all columns: a token has a byte of text, and columns within columns have fewer.
+/// The largest ratio of unpacked bytes (frames and tree) to the text, and the bytes that even the smallest block may take.
+/// The ratio also bounds the rows of all columns together: a token has at least one byte of text, and nested columns have
+/// fewer rows.
 const UNPACKED_RATIO_MAX: usize = 8;
 const UNPACKED_BYTES_MIN: usize = 64 << 10;
 
-/// Bytes behind what was unpacked, so that a copy of fixed size may begin anywhere in it.
+/// Bytes behind unpacked data, so that a copy of this size may start anywhere in the data.
 pub(crate) const PADDING_BYTES: usize = 32;
 
-/// A packed block of lines that can be searched. What was unpacked of it stays with it.
+/// A packed block of lines, searched through [`bucksaw_search::SearchBlock`]. Unpacked frames and decoded columns are kept.
 #[derive(Debug)]
 pub struct ColumnBlock {
     packed: Vec<u8>,
     frames: Vec<PackedFrame>,
-    /// What is said of the columns, and [`SLACK`] bytes behind it.
+    /// The encoded tree with its literals, and [`PADDING_BYTES`].
     meta: Vec<u8>,
     pub(crate) tree: ColumnTree,
     pub(crate) decoded: Vec<OnceLock<Option<Box<DecodedColumn>>>>,
@@ -41,13 +42,14 @@ struct PackedFrame {
 }
 
 impl ColumnBlock {
-    /// Reads what stands in the block; the columns are unpacked when they are asked for. `None` when it is damaged.
+    /// Reads the tree of a block of `rows` lines and `text_len` bytes of text; columns are unpacked on first use. `None` if the
+    /// block is damaged.
     #[must_use]
     pub fn open(packed: Vec<u8>, rows: usize, text_len: usize) -> Option<Self> {
-        let most = text_len.checked_mul(UNPACKED_RATIO_MAX)?.checked_add(UNPACKED_BYTES_MIN)?;
+        let bytes_max = text_len.checked_mul(UNPACKED_RATIO_MAX)?.checked_add(UNPACKED_BYTES_MIN)?;
         let mut head = MetaReader { bytes: &packed, at: 0 };
         let (meta_raw, meta_len, count) = (head.size()?, head.size()?, head.size()?);
-        if count > packed.len() || meta_raw > most || rows > text_len {
+        if count > packed.len() || meta_raw > bytes_max || rows > text_len {
             return None;
         }
         let sizes: Option<Vec<(usize, usize)>> = (0..count).map(|_| Some((head.size()?, head.size()?))).collect();
@@ -60,7 +62,7 @@ impl ColumnBlock {
             let range = at..at.checked_add(*len)?;
             at = range.end;
             unpacked += raw_len;
-            if unpacked > most {
+            if unpacked > bytes_max {
                 return None;
             }
             frames.push(PackedFrame { range, raw_len: *raw_len, raw: OnceLock::new() });
@@ -69,7 +71,7 @@ impl ColumnBlock {
             return None;
         }
         let raw_lens: Vec<usize> = sizes.into_iter().map(|(_, raw_len)| raw_len).collect();
-        let tree = ColumnTree::read(meta.get(..meta_raw)?, rows, &raw_lens, most)?;
+        let tree = ColumnTree::read(meta.get(..meta_raw)?, rows, &raw_lens, bytes_max)?;
         let mut decoded = Vec::new();
         decoded.resize_with(tree.len(), OnceLock::new);
         let own = packed.len() + meta.len() + tree.memory() + decoded.len() * 16;
@@ -77,13 +79,13 @@ impl ColumnBlock {
         Some(Self { packed, frames, meta, tree, decoded, lengths, rows, text_len, memory })
     }
 
-    /// How many lines.
+    /// The number of lines.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Bytes of memory that it has by now: what is unpacked of it comes to it.
+    /// Memory in bytes, with everything that was unpacked so far.
     #[must_use]
     pub fn memory(&self) -> usize {
         self.memory.load(Ordering::Relaxed)
@@ -93,7 +95,7 @@ impl ColumnBlock {
         self.memory.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// The length of each line and 1, once it was measured; 0 before.
+    /// The length of each line plus 1; 0 if not yet measured.
     pub(crate) fn line_lengths(&self) -> &[AtomicU32] {
         self.lengths.get_or_init(|| {
             self.add_memory(self.rows * size_of::<AtomicU32>());
@@ -117,17 +119,17 @@ impl ColumnBlock {
         list.slice(&self.meta)
     }
 
-    /// The text that all literals are pieces of.
+    /// The bytes that contain all literals.
     pub(crate) fn literals(&self) -> &[u8] {
         self.meta.get(..self.meta.len() - PADDING_BYTES).unwrap_or_default()
     }
 
-    /// That text from a place on, and [`SLACK`] bytes behind it.
+    /// These bytes from an offset on, with [`PADDING_BYTES`] behind them.
     pub(crate) fn padded_literals_from(&self, start: usize) -> Option<&[u8]> {
         self.meta.get(start..)
     }
 
-    /// A frame, unpacked, and [`SLACK`] bytes behind it.
+    /// An unpacked frame, with [`PADDING_BYTES`] behind it.
     fn padded_frame(&self, frame: u32) -> Option<&[u8]> {
         let frame = self.frames.get(frame as usize)?;
         let raw = frame.raw.get_or_init(|| {
@@ -143,12 +145,12 @@ impl ColumnBlock {
         self.padded_frame(payload.frame)?.get(start..start + payload.len as usize)
     }
 
-    /// The bytes of a column and all behind them: [`SLACK`] bytes or more.
+    /// The bytes of a column and everything behind them, at least [`PADDING_BYTES`].
     pub(crate) fn padded_bytes_from(&self, payload: Payload) -> Option<&[u8]> {
         self.padded_frame(payload.frame)?.get(payload.offset as usize..)
     }
 
-    /// All bytes of the frame that a column is in.
+    /// All bytes of the frame that contains a column.
     pub(crate) fn frame_bytes(&self, payload: Payload) -> Option<&[u8]> {
         let frame = self.padded_frame(payload.frame)?;
         frame.get(..frame.len() - PADDING_BYTES)
@@ -159,10 +161,10 @@ impl ColumnBlock {
     }
 }
 
-/// Unpacks, and adds [`SLACK`] bytes.
+/// Unpacks a frame and appends [`PADDING_BYTES`].
 fn decompress_padded(packed: &[u8], raw_len: usize) -> Option<Vec<u8>> {
     thread_local! {
-        /// Making one takes longer than to unpack a small frame.
+        /// Creating a decompressor takes longer than unpacking a small frame.
         static UNPACKER: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
     }
     UNPACKER.with_borrow_mut(|unpacker| {

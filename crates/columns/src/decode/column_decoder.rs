@@ -12,7 +12,7 @@ impl ColumnBlock {
         number_planes::decode(self.bytes(at.planes)?, rows, at.width as usize, at.is_delta, at.base)
     }
 
-    /// The column in a form that gives any row at once; `None` when it is damaged.
+    /// A decoded column; `None` if it is damaged.
     pub(crate) fn decoded_column(&self, at: usize) -> Option<&DecodedColumn> {
         let decoded = self.decoded.get(at)?.get_or_init(|| {
             let decoded = Box::new(self.decode(at)?);
@@ -22,12 +22,12 @@ impl ColumnBlock {
         decoded.as_deref()
     }
 
-    /// The numbers of values of a dictionary.
+    /// The codes of a dictionary or mapped column.
     pub(crate) fn codes_of(&self, at: usize) -> Option<CodesRef<'_>> {
         let DecodedColumn::Codes { codes, .. } = self.decoded_column(at)? else { return None };
         match (codes, self.node(at)?.kind) {
             (Some(ids), _) => self.resolve_codes(ids),
-            // It follows no other: what is followed stands for itself.
+            // The determinant is a dictionary, so the recursion ends here.
             (None, ColumnKind::Mapped { determinant, .. }) => self.codes_of(determinant),
             (None, _) => None,
         }
@@ -92,7 +92,7 @@ impl ColumnBlock {
     }
 }
 
-/// Where the texts start that have an LF after each.
+/// The starts of values with an LF after each, and the end.
 fn starts(raw: &[u8], rows: usize) -> Option<Vec<u32>> {
     let mut starts = Vec::with_capacity(rows + 1);
     starts.push(0);

@@ -1,17 +1,17 @@
-//! Reading the tree of columns back. All that is said in it is checked before it is used.
+//! Reads the tree of columns, and validates it before use.
 //!
-//! The nodes lie in lists, one for each kind of thing and all allocated once, so that opening a block takes a few
-//! allocations, whatever the number of its columns.
+//! Nodes, tables, parts and patterns lie in one list each, so that opening a block takes a few allocations whatever the
+//! number of columns.
 #![deny(clippy::indexing_slicing)]
 
 use crate::decode::meta_reader::MetaReader;
 use crate::fixed_width::{self, PatternByte};
 use crate::format::{CONSTANT, COPY, DICTIONARY, FIXED_WIDTH, INTEGERS, MAPPED, RAW, TABLES, TOKEN_PLACEHOLDER};
 
-/// Trees are this deep at most.
+/// The greatest depth of a tree.
 const DEPTH_MAX: usize = 12;
 
-/// Some neighbours in a list.
+/// A range of a list.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct IndexRange {
     start: u32,
@@ -27,7 +27,7 @@ impl IndexRange {
         all.get(self.start as usize..self.start as usize + self.len as usize).unwrap_or_default()
     }
 
-    /// Where it starts and ends.
+    /// Start and end.
     pub(crate) fn bounds(self) -> (usize, usize) {
         (self.start as usize, self.start as usize + self.len as usize)
     }
@@ -37,7 +37,7 @@ impl IndexRange {
     }
 }
 
-/// Where the bytes of a column are.
+/// The bytes of a column in a frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Payload {
     pub(crate) frame: u32,
@@ -51,10 +51,10 @@ pub(crate) struct ColumnNode {
     pub(crate) kind: ColumnKind,
 }
 
-/// What a column is. Numbers of nodes stand for other columns.
+/// The encoding of a column. Other columns are given by node number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ColumnKind {
-    /// All values are this: bytes of the tree's text.
+    /// The value of all rows, as a range of the literals.
     Constant(IndexRange),
     Raw(Payload),
     Integers(NumberPlanesRef),
@@ -91,7 +91,7 @@ pub(crate) struct NumberPlanesRef {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CodePlanesRef {
     pub(crate) width: u8,
-    /// All are below this.
+    /// All codes are below this.
     pub(crate) bound: u32,
     pub(crate) planes: Payload,
 }
@@ -104,15 +104,15 @@ pub(crate) struct TableNode {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum TablePart {
-    /// Bytes of the tree's text.
+    /// A range of the literals.
     Literal(IndexRange),
     Column(usize),
 }
 
-/// All nodes of a block.
+/// All columns of a block.
 #[derive(Debug, Default)]
 pub(crate) struct ColumnTree {
-    /// The last one is the root.
+    /// The root is the last one.
     nodes: Vec<ColumnNode>,
     tables: Vec<TableNode>,
     parts: Vec<TablePart>,
@@ -121,10 +121,10 @@ pub(crate) struct ColumnTree {
 }
 
 impl ColumnTree {
-    /// Reads a tree whose lines are `rows`. `frames` are the bytes that each frame unpacks to; `budget` is how many rows
-    /// the columns may have together.
+    /// Reads the tree of a block of `rows` lines. `frames` are the unpacked lengths of the frames; `budget` bounds the rows of
+    /// all columns together.
     pub(crate) fn read(bytes: &[u8], rows: usize, frames: &[usize], budget: usize) -> Option<Self> {
-        // A column takes some four bytes or more.
+        // A column takes about four bytes or more.
         let mut tree = Self { nodes: Vec::with_capacity(bytes.len() / 4), ..Self::default() };
         tree.parts.reserve(bytes.len() / 2);
         let mut reader = Reader { meta: MetaReader { bytes, at: 0 }, tree, frames, budget };
@@ -161,7 +161,7 @@ impl ColumnTree {
         list.slice(&self.numbers)
     }
 
-    /// Bytes of memory.
+    /// Memory in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.nodes.capacity() * size_of::<ColumnNode>()
             + self.tables.capacity() * size_of::<TableNode>()
@@ -175,7 +175,7 @@ struct Reader<'m> {
     meta: MetaReader<'m>,
     tree: ColumnTree,
     frames: &'m [usize],
-    /// Rows that further columns may have together.
+    /// Rows that the remaining columns may have together.
     budget: usize,
 }
 
@@ -252,7 +252,7 @@ impl Reader<'_> {
                 ColumnKind::Dictionary { codes, values: self.node(distinct, depth + 1)? }
             }
             MAPPED => {
-                // The place among the columns of the table, until all of them are read.
+                // The position among the columns of the table; resolved when all of them are read.
                 let determinant = self.meta.size()?;
                 let distinct = self.meta.size().filter(|distinct| *distinct <= rows)?;
                 let map = match self.meta.byte()? {
@@ -307,7 +307,7 @@ impl Reader<'_> {
     fn table(&mut self, rows: usize, depth: usize) -> Option<TableNode> {
         let layout = self.meta.range()?;
         let bytes = self.meta.bytes.get(layout.clone())?;
-        // The parts come first, one behind the other; those of tables within columns follow them.
+        // The parts of a table are adjacent; those of nested tables follow.
         let first = self.tree.parts.len();
         let mut from = layout.start;
         for mark in memchr::memchr_iter(TOKEN_PLACEHOLDER, bytes).map(|at| layout.start + at) {
@@ -332,8 +332,8 @@ impl Reader<'_> {
         Some(table)
     }
 
-    /// Turns places among the columns of a table into nodes. What is referred to stands for itself, so there are no
-    /// circles.
+    /// Replaces positions among the columns of a table by node numbers. A referenced column is no reference itself, so
+    /// references have no cycles.
     fn resolve_references(&mut self, table: &TableNode) -> Option<()> {
         for at in table.parts.indices() {
             let Some(TablePart::Column(column)) = self.tree.parts.get(at).copied() else { continue };

@@ -1,24 +1,24 @@
-//! Columns in a form that gives any row at once.
+//! Decoded columns, with access to any row.
 #![deny(clippy::indexing_slicing)]
 
 use std::sync::OnceLock;
 
 use crate::decode::codes::DecodedCodes;
 
-/// A column in a form that gives any row at once.
+/// A decoded column.
 #[derive(Debug)]
 pub(crate) enum DecodedColumn {
-    /// Where each text of a raw column starts; the last place is the end.
+    /// The starts of the values of a raw column, and the end.
     TextStarts(Vec<u32>),
     Numbers(Vec<u64>),
     Fixed(Vec<Vec<u64>>),
-    /// Numbers of the values of a dictionary, and these when they are not raw.
+    /// Dictionary codes, and the values if they are not a raw column.
     Codes {
-        /// `None` where another column's stand for them.
+        /// `None` if the codes are those of the determinant.
         codes: Option<DecodedCodes>,
         texts: OnceLock<Option<OwnedTexts>>,
     },
-    /// For each value its table + 1 or 0, the row in there, and for each table the values.
+    /// For each value its table id and its row in the table; for each table id the values.
     TableRows {
         table_ids: DecodedCodes,
         table_rows: Vec<u32>,
@@ -26,32 +26,32 @@ pub(crate) enum DecodedColumn {
     },
 }
 
-/// Texts one after the other.
+/// Adjacent texts.
 #[derive(Debug)]
 pub(crate) struct OwnedTexts {
     pub(crate) bytes: Vec<u8>,
-    /// Where each starts; the last place is the end.
+    /// The starts, and the end.
     pub(crate) starts: Vec<u32>,
 }
 
-/// Texts one after the other, and some bytes behind them.
+/// A view of adjacent texts, with padding behind them.
 #[derive(Clone, Copy)]
 pub(crate) struct TextsRef<'b> {
     pub(crate) bytes: &'b [u8],
     pub(crate) starts: &'b [u32],
-    /// Bytes between two.
+    /// Bytes between two texts.
     pub(crate) separator_bytes: u32,
 }
 
 impl<'b> TextsRef<'b> {
-    /// One of the texts.
+    /// A text.
     #[inline]
     pub(crate) fn get(&self, at: usize) -> Option<&'b [u8]> {
         let [start, end] = self.starts.get(at..at + 2)? else { return None };
         self.bytes.get(*start as usize..end.checked_sub(self.separator_bytes)? as usize)
     }
 
-    /// Where one of the texts starts, and its length.
+    /// The start and length of a text.
     #[inline]
     pub(crate) fn range(&self, at: usize) -> Option<(usize, usize)> {
         let [start, end] = self.starts.get(at..at + 2)? else { return None };

@@ -1,17 +1,17 @@
-//! Writing out values of fixed places: a template, and the digits that are put into it.
+//! Formats fixed-width values: a template into which digits are written.
 #![deny(clippy::indexing_slicing)]
 
 use crate::decimal::ASCII_ZEROS;
 use crate::fixed_width::{self, DIGITS_MAX, FIXED_WIDTH_MAX, PatternByte};
 
-/// Bytes that a value may take.
+/// The longest formatted value, in bytes, with a suffix.
 pub(crate) const FORMATTED_BYTES_MAX: usize = FIXED_WIDTH_MAX;
 
-/// What values of fixed places are written out from.
+/// The literal bytes, digits and hexadecimal groups of a fixed-width column.
 pub(crate) struct FixedWidthTemplate<'b> {
     len: usize,
     template_bytes: [u8; FORMATTED_BYTES_MAX],
-    /// For each decimal digit, the last first: which number it is of, and where it stands.
+    /// For each decimal digit, from the last: its number and its position.
     digits: Vec<(usize, usize)>,
     numbers: &'b [Vec<u64>],
     hex_groups: Vec<HexGroup>,
@@ -19,30 +19,30 @@ pub(crate) struct FixedWidthTemplate<'b> {
     nibbles: &'b [u8],
 }
 
-/// Some hexadecimal digits, which are made all at once.
+/// Hexadecimal digits that are converted together.
 struct HexGroup {
-    /// Where their bytes begin.
+    /// The offset of their bytes.
     byte: usize,
-    /// What letters are above the digits, eight bits for each.
+    /// The distance of letters from digits, eight bits per digit.
     letter_offsets: u64,
     to: HexTarget,
 }
 
-/// Digits of a long group, all of which have the same letters.
+/// Digits of a long group, all with letters of one case.
 const LONG_RUN_DIGITS: usize = 32;
 
-/// Where they are put.
+/// The positions of the digits.
 enum HexTarget {
-    /// [`LONG`], one behind the other.
+    /// [`LONG_RUN_DIGITS`] adjacent digits.
     LongRun(usize),
-    /// Eight, one behind the other.
+    /// Eight adjacent digits.
     Run(usize),
-    /// Which of them, and where.
+    /// The index and position of each digit.
     Scattered(Vec<(usize, usize)>),
 }
 
 impl HexGroup {
-    /// The first of some digits, whose bytes begin there, and the other digits.
+    /// Splits the first group off some digits, whose bytes start at `byte`.
     fn split_first_group(byte: usize, places: &[(usize, u8)]) -> (Self, &[(usize, u8)]) {
         if let Some((long, others)) = places.split_first_chunk::<LONG_RUN_DIGITS>()
             && let [(at, letter), ..] = long
@@ -55,9 +55,9 @@ impl HexGroup {
         (Self::new(byte, some), others)
     }
 
-    /// Up to eight.
+    /// A group of up to eight digits.
     fn new(byte: usize, places: &[(usize, u8)]) -> Self {
-        // The last one of an odd number stands alone, in the lower bits.
+        // The last digit of an odd number is alone in its byte, in the lower bits.
         let which = |seen| seen + usize::from(places.len() % 2 == 1 && seen + 1 == places.len());
         let mut letters = [0; 8];
         for (seen, (_, first)) in places.iter().enumerate() {
@@ -98,13 +98,13 @@ impl HexGroup {
     }
 }
 
-/// A hexadecimal digit, of which the letters are so far above the others.
+/// A hexadecimal digit; `letter` is the distance of its letters from digits.
 #[inline]
 fn hex_digit(nibble: u8, letter: u8) -> u8 {
     nibble + b'0' + if nibble > 9 { letter } else { 0 }
 }
 
-/// Four bytes in hexadecimal digits.
+/// The eight hexadecimal digits of four bytes.
 #[inline]
 fn eight_hex_digits(bytes: [u8; 4], letters: u64) -> [u8; 8] {
     let spread = u64::from(u32::from_le_bytes(bytes));
@@ -146,7 +146,7 @@ impl<'b> FixedWidthTemplate<'b> {
         })
     }
 
-    /// Appends the same text to all values; `None`, and nothing happens, when there is no room.
+    /// Appends a suffix to all values; `None`, without a change, if it does not fit.
     pub(crate) fn append(&mut self, text: &[u8]) -> Option<()> {
         let end = self.len + text.len();
         self.template_bytes.get_mut(self.len..end)?.copy_from_slice(text);
@@ -154,8 +154,8 @@ impl<'b> FixedWidthTemplate<'b> {
         Some(())
     }
 
-    /// Writes a value; gives its bytes. They are written where they stay: to read digits again right after they were
-    /// written one by one would have to wait for them.
+    /// Writes a value and returns its length. Digits are written to their final place: reading bytes back right after they
+    /// were written one by one would stall.
     #[inline]
     pub(crate) fn write(&self, row: usize, to: &mut [u8; FORMATTED_BYTES_MAX]) -> Option<usize> {
         *to = self.template_bytes;
@@ -181,17 +181,17 @@ impl<'b> FixedWidthTemplate<'b> {
     }
 }
 
-/// The last digits of a number, which change from value to value where the others stay: of times, for one.
+/// The last digits of a number, which change from row to row while the others stay, as in times.
 const SUFFIX_DIGITS: usize = 4;
 const SUFFIX_POWER: u64 = 10_000;
 
-/// Writes values one after the other. What the first digits were is kept, from the second value on that has them.
+/// Writes the values of consecutive rows. A prefix is cached when it occurs a second time in succession.
 pub(crate) struct FixedWidthFormatter<'b> {
     template: FixedWidthTemplate<'b>,
-    /// A value that was written, and its number without the last digits.
+    /// A formatted value, and its number without the last digits.
     cached_value: [u8; FORMATTED_BYTES_MAX],
     cached_prefix: Option<u64>,
-    /// The same of the value before.
+    /// The number of the previous value without the last digits.
     previous_prefix: Option<u64>,
 }
 
@@ -200,7 +200,7 @@ impl<'b> FixedWidthFormatter<'b> {
         Self { template: spelling, cached_value: [0; FORMATTED_BYTES_MAX], cached_prefix: None, previous_prefix: None }
     }
 
-    /// Writes a value; gives its bytes.
+    /// Writes a value and returns its length.
     #[inline]
     pub(crate) fn write(&mut self, row: usize, to: &mut [u8; FORMATTED_BYTES_MAX]) -> Option<usize> {
         let [numbers] = self.template.numbers else { return self.template.write(row, to) };

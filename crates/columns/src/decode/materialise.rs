@@ -1,13 +1,13 @@
-//! Lines from columns: some lines at a time, and these column by column.
+//! Builds rows from columns, in batches, column by column.
 //!
-//! First it is measured how long each line is, then every column puts its values where they belong, and with each what stands
-//! behind all of them. To build a line after the other, value by value, takes twice as long and more: each value is then
-//! another kind of column, somewhere else in memory; here that is settled once for a column and many lines.
+//! The lengths of all rows of a batch are measured first. Then each column writes its values, each with the literal behind
+//! it, to their offsets. Building rows one by one takes more than twice as long: each value belongs to another kind of column
+//! elsewhere in memory, which is resolved once per column and batch here.
 //!
-//! Values are copied as pieces of fixed size, which write over what is behind them. So they are put from the start of a
-//! line to its end, and behind each line is room.
+//! Values are copied in pieces of fixed size that overwrite the bytes behind them, so each row is written from start to end
+//! and has padding behind it.
 //!
-//! Invariant: there is never more text at once than the block says that it has.
+//! Invariant: a materialiser never returns more text than the block declares.
 #![deny(clippy::indexing_slicing)]
 
 use std::cell::RefCell;
@@ -22,62 +22,62 @@ use crate::decode::fixed_width_format::FORMATTED_BYTES_MAX;
 use crate::decode::partition::PartitionCache;
 use crate::decode::suffixed_values::{LiteralSuffix, SuffixedColumn};
 
-/// Text that is put together at a time, in bytes, about. Every column that has some of the rows has to be looked up, however
-/// few they are, and of most it is one or two: of long lines with a hundred columns, a third as many rows at a time takes an
-/// eighth longer, although the text of so many stays in nearer caches.
+/// The text of a batch, in bytes, about. Each column with rows in the batch is looked up, however few rows it has, and most have
+/// one or two: with long lines of a hundred columns, batches a third as large take an eighth longer, although their text stays in
+/// nearer caches.
 const BATCH_BYTES: usize = 1_792 << 10;
 
-/// Rows that are put together at a time, at least.
+/// The fewest rows of a batch.
 const BATCH_ROWS_MIN: usize = 512;
 
-/// Rows that are put together at a time, at most.
+/// The most rows of a batch.
 const BATCH_ROWS_MAX: usize = 2_048;
 
-/// Room for text, in bytes, at most, but for a single line that takes more. A thread keeps it from one block to the next: new
-/// memory has to be cleared, by the operating system and by us, which for a few lines of a block is much of the work.
+/// The largest text buffer, in bytes, unless a single row needs more. A thread keeps it from block to block: clearing new memory
+/// is much of the work for a few rows of a block.
 const KEPT_BUFFER_BYTES_MAX: usize = 2 << 20;
 
 thread_local! {
     static TEXT_BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Puts values together.
+/// Builds rows of a column.
 pub(crate) struct RowMaterialiser<'b> {
     block: &'b ColumnBlock,
-    /// Bytes that may still be given.
+    /// Bytes that may still be returned.
     bytes_left: usize,
     text: Vec<u8>,
     partitions: PartitionCache,
-    /// By column: its values with the text that follows all of them.
+    /// For each column, its values joined with the literal behind them.
     suffixed_columns: Vec<SuffixedColumn<'b>>,
-    /// Lists that were used.
+    /// Lists for reuse.
     free_lists: Vec<Vec<u32>>,
 }
 
 impl Drop for RowMaterialiser<'_> {
     fn drop(&mut self) {
         if self.text.len() <= KEPT_BUFFER_BYTES_MAX {
-            // Where the thread ends, there is no place for it.
-            let _ = TEXT_BUFFER.try_with(|kept| kept.replace(std::mem::take(&mut self.text)));
+            // A thread that ends has no place for the buffer.
+            let _ = TEXT_BUFFER.try_with(|buffer| buffer.replace(std::mem::take(&mut self.text)));
         }
     }
 }
 
 impl<'b> RowMaterialiser<'b> {
     pub(crate) fn new(block: &'b ColumnBlock) -> Self {
-        let mut joined = Vec::new();
-        joined.resize_with(block.tree.len(), SuffixedColumn::default);
+        let mut suffixed_columns = Vec::new();
+        suffixed_columns.resize_with(block.tree.len(), SuffixedColumn::default);
         Self {
             block,
             bytes_left: block.text_len(),
             text: TEXT_BUFFER.take(),
             partitions: PartitionCache::default(),
-            suffixed_columns: joined,
+            suffixed_columns,
             free_lists: Vec::new(),
         }
     }
 
-    /// Hands over values of a column, each with `behind` after it, until `each` has enough.
+    /// Calls `each` with values of a column, each followed by `behind`, until it breaks.
     pub(crate) fn materialise(
         &mut self,
         at: usize,
@@ -85,14 +85,14 @@ impl<'b> RowMaterialiser<'b> {
         behind: &[u8],
         each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Option<()> {
-        let usual = self.block.text_len() / self.block.rows().max(1) + 1;
-        let count = (BATCH_BYTES / (usual + FORMATTED_BYTES_MAX)).clamp(BATCH_ROWS_MIN, BATCH_ROWS_MAX);
-        let there = self.block.node(at)?.rows;
+        let line_bytes = self.block.text_len() / self.block.rows().max(1) + 1;
+        let count = (BATCH_BYTES / (line_bytes + FORMATTED_BYTES_MAX)).clamp(BATCH_ROWS_MIN, BATCH_ROWS_MAX);
+        let row_count = self.block.node(at)?.rows;
         let mut some = Vec::with_capacity(count.min(rows.size_hint().1.unwrap_or(count)));
         loop {
             some.clear();
             some.extend(rows.by_ref().take(count).map(|row| row as u32));
-            if some.iter().any(|row| *row as usize >= there) {
+            if some.iter().any(|row| *row as usize >= row_count) {
                 return None;
             }
             if some.is_empty() {
@@ -121,7 +121,7 @@ impl<'b> RowMaterialiser<'b> {
         if let (true, Some((first, last))) = (room > KEPT_BUFFER_BYTES_MAX, rows.split_at_checked(rows.len() / 2))
             && !first.is_empty()
         {
-            // Some of them are much longer than others.
+            // Some rows are much longer than the average.
             self.free_lists.push(lens);
             return match self.materialise_batch(at, first, behind, each)? {
                 ControlFlow::Continue(()) => self.materialise_batch(at, last, behind, each),
@@ -162,7 +162,7 @@ impl<'b> RowMaterialiser<'b> {
         list
     }
 
-    /// The length of each value and what is behind it. Those of lines are kept: to measure them is an eighth of the work.
+    /// The length of each row with what follows it. Lengths of lines are kept: measuring is an eighth of the work.
     fn row_lengths(&mut self, at: usize, rows: &[u32], behind: u32) -> Option<Vec<u32>> {
         let known = if at == self.block.root() { self.block.line_lengths() } else { &[] };
         let mut lens = self.take_list();
@@ -182,7 +182,7 @@ impl<'b> RowMaterialiser<'b> {
         Some(lens)
     }
 
-    /// Adds the lengths of values to those of their lines, but for what all of them have, which it returns.
+    /// Adds the lengths of values to those of their rows, and returns the length that all rows have in addition.
     fn measure(&mut self, at: usize, rows: &[u32], lens: &mut [u32]) -> Option<u32> {
         let block = self.block;
         match block.node(at)?.kind {
@@ -250,7 +250,7 @@ impl<'b> RowMaterialiser<'b> {
         Some(all)
     }
 
-    /// Puts values where `places` says, behind each the same text, and moves the places behind that.
+    /// Writes values and the suffix at `places`, and advances the places.
     fn write_column(&mut self, at: usize, rows: &[u32], places: &mut [u32], tail: LiteralSuffix<'b>) -> Option<()> {
         let block = self.block;
         let of = match block.node(at)?.kind {
@@ -277,11 +277,11 @@ impl<'b> RowMaterialiser<'b> {
                 Some(())
             }
             ColumnKind::Fixed { .. } => {
-                let (speller, tail) = self.suffixed_columns.get_mut(at)?.formatter(block, of, tail)?;
+                let (formatter, tail) = self.suffixed_columns.get_mut(at)?.formatter(block, of, tail)?;
                 let text = self.text.as_mut_slice();
                 for (row, place) in rows.iter().zip(&mut *places) {
                     let room: &mut [u8; FORMATTED_BYTES_MAX] = text.get_mut(*place as usize..)?.first_chunk_mut()?;
-                    *place = place.wrapping_add(speller.write(*row as usize, room)? as u32);
+                    *place = place.wrapping_add(formatter.write(*row as usize, room)? as u32);
                 }
                 self.write_suffix(tail, places)
             }
@@ -295,9 +295,9 @@ impl<'b> RowMaterialiser<'b> {
                     return write_texts(text, &texts, rows.iter().map(|row| ids.get(*row as usize)), places, tail);
                 };
                 for (row, place) in rows.iter().zip(places) {
-                    let (joined, len) = texts.get(ids.get(*row as usize)?)?;
+                    let (value, len) = texts.get(ids.get(*row as usize)?)?;
                     let to: &mut [u8; PADDING_BYTES] = text.get_mut(*place as usize..)?.first_chunk_mut()?;
-                    *to = *joined;
+                    *to = *value;
                     *place = place.wrapping_add(*len);
                 }
                 Some(())
@@ -394,7 +394,7 @@ fn write_texts(
     Some(())
 }
 
-/// `source` has [`SLACK`] bytes behind what is copied.
+/// `source` has [`PADDING_BYTES`] behind the copied bytes.
 #[inline]
 fn copy_padded(text: &mut [u8], source: &[u8], start: usize, len: usize, place: &mut u32) -> Option<()> {
     let at = *place as usize;
@@ -412,7 +412,7 @@ fn copy_padded(text: &mut [u8], source: &[u8], start: usize, len: usize, place: 
     Some(())
 }
 
-/// All values of a column, and [`SLACK`] bytes behind them.
+/// All values of a column, with [`PADDING_BYTES`] behind them.
 fn materialise_texts(block: &ColumnBlock, at: usize) -> Option<OwnedTexts> {
     let rows = block.node(at)?.rows;
     let (mut bytes, mut starts) = (Vec::new(), Vec::with_capacity(rows + 1));
@@ -427,7 +427,7 @@ fn materialise_texts(block: &ColumnBlock, at: usize) -> Option<OwnedTexts> {
 }
 
 impl ColumnBlock {
-    /// The values of the dictionary `at`.
+    /// The values of the dictionary column `at`.
     pub(crate) fn dictionary_values(&self, at: usize, values: usize) -> Option<TextsRef<'_>> {
         if let ColumnKind::Raw(payload) = self.node(values)?.kind {
             return self.raw_texts(values, payload);
@@ -441,7 +441,7 @@ impl ColumnBlock {
         texts.as_ref().map(|texts| TextsRef { bytes: &texts.bytes, starts: &texts.starts, separator_bytes: 0 })
     }
 
-    /// All lines, an LF after each; `None` when the block is damaged.
+    /// All lines, an LF after each; `None` if the block is damaged.
     #[must_use]
     pub fn text(&self) -> Option<Vec<u8>> {
         let mut out = Vec::with_capacity(self.text_len());
@@ -452,8 +452,8 @@ impl ColumnBlock {
         (out.len() == self.text_len()).then_some(out)
     }
 
-    /// Hands over some of the lines, given by rising rows, each with an LF, until `each` has enough; `None` when the block
-    /// is damaged. Some may have been handed over by then.
+    /// Calls `each` with lines, given by rising rows, each with an LF, until it breaks; `None` if the block is damaged, perhaps
+    /// after some lines.
     pub(crate) fn visit_lines(
         &self,
         rows: impl Iterator<Item = usize>,

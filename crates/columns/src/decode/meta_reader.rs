@@ -1,9 +1,9 @@
-//! Reading what is said of the columns.
+//! Reads the encoded tree of columns.
 #![deny(clippy::indexing_slicing)]
 
 use std::ops::Range;
 
-/// A place in the bytes.
+/// A position in the encoded tree.
 pub(crate) struct MetaReader<'m> {
     pub(crate) bytes: &'m [u8],
     pub(crate) at: usize,

@@ -1,21 +1,21 @@
-//! Rows of a column of several tables, parted by table.
+//! Partitions the rows of a column of layout tables by table.
 #![deny(clippy::indexing_slicing)]
 
 use crate::decode::codes::CodesRef;
 
-/// Some rows by table.
+/// Rows grouped by table.
 #[derive(Default)]
 pub(crate) struct TablePartition {
-    /// Which of the rows, table by table and rising within each.
+    /// Positions among the rows, table by table and rising within each.
     positions: Vec<u32>,
-    /// The rows in their tables, in that order.
+    /// The row in its table, in the same order.
     table_rows: Vec<u32>,
-    /// Each table of which there are rows, and where these end in that order.
+    /// Each table that has rows, and the end of its rows in that order.
     ends: Vec<(u32, u32)>,
 }
 
 impl TablePartition {
-    /// Parts rows, of which each is the row in `inner` of the table in `tables`. All of `counts` are 0, before and after.
+    /// Groups `rows`; `tables` gives the table of a row and `inner` the row in that table. All `counts` are 0 before and after.
     pub(crate) fn partition(
         &mut self,
         rows: &[u32],
@@ -52,7 +52,7 @@ impl TablePartition {
         Some(())
     }
 
-    /// Each table of which there are rows, which of the rows these are, and which rows of the table.
+    /// Each table that has rows, their positions, and their rows in the table.
     pub(crate) fn table_slices(&self) -> impl Iterator<Item = (u32, &[u32], &[u32])> {
         let (mut order, mut rows) = (self.positions.as_slice(), self.table_rows.as_slice());
         let mut from = 0;
@@ -63,28 +63,28 @@ impl TablePartition {
     }
 }
 
-/// Partings that are asked for twice, in the same order: when it is measured, and when it is put together.
+/// Partitions of a batch, computed while it is measured and used again, in the same order, while it is written.
 #[derive(Default)]
 pub(crate) struct PartitionCache {
     partitions: Vec<TablePartition>,
-    /// How many were made.
+    /// How many are valid.
     computed: usize,
     next: usize,
     counts: Vec<u32>,
 }
 
 impl PartitionCache {
-    /// Forgets all.
+    /// Invalidates all partitions.
     pub(crate) fn clear(&mut self) {
         (self.computed, self.next) = (0, 0);
     }
 
-    /// Goes back to the first.
+    /// Returns to the first partition.
     pub(crate) fn rewind(&mut self) {
         self.next = 0;
     }
 
-    /// The next parting, which was made before or is made now; to be given back to this place.
+    /// The next partition, computed if it is not valid; to be returned with [`Self::put_back`].
     pub(crate) fn take_next(
         &mut self,
         rows: &[u32],
@@ -97,20 +97,20 @@ impl PartitionCache {
         if self.partitions.len() <= at {
             self.partitions.resize_with(at + 1, TablePartition::default);
         }
-        let mut parting = std::mem::take(self.partitions.get_mut(at)?);
+        let mut partition = std::mem::take(self.partitions.get_mut(at)?);
         if at >= self.computed {
             self.computed = self.next;
             if self.counts.len() < table_count {
                 self.counts.resize(table_count, 0);
             }
-            parting.partition(rows, tables, inner, &mut self.counts)?;
+            partition.partition(rows, tables, inner, &mut self.counts)?;
         }
-        Some((at, parting))
+        Some((at, partition))
     }
 
-    pub(crate) fn put_back(&mut self, (at, parting): (usize, TablePartition)) {
+    pub(crate) fn put_back(&mut self, (at, partition): (usize, TablePartition)) {
         if let Some(place) = self.partitions.get_mut(at) {
-            *place = parting;
+            *place = partition;
         }
     }
 }

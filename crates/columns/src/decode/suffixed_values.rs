@@ -1,6 +1,6 @@
-//! Values of a column with the text that follows all of them, so that one copy puts both.
+//! Joins the values of a column with the literal that follows them, so that one copy writes both.
 //!
-//! Half of what a line is put together from are the literals between its columns.
+//! Half of the parts of a line are literals between its columns.
 #![deny(clippy::indexing_slicing)]
 
 use crate::decode::column_block::{ColumnBlock, PADDING_BYTES};
@@ -8,17 +8,16 @@ use crate::decode::column_tree::{ColumnKind, IndexRange};
 use crate::decode::decoded_column::{DecodedColumn, TextsRef};
 use crate::decode::fixed_width_format::{FixedWidthFormatter, FixedWidthTemplate};
 
-/// Dictionaries with more values are not joined with what follows: these lie in the nearest cache as they are, and would not
-/// joined.
+/// The largest dictionary that is joined with a suffix: more values would not stay in the first cache.
 const SUFFIXED_VALUES_MAX: usize = 256;
 
-/// So many values for each of the dictionary make it worth to join all of it.
+/// Uses per distinct value from which joining the dictionary pays off.
 const USES_PER_VALUE_MIN: usize = 4;
 
-/// A short text that follows all values of a column.
+/// A short literal that follows all values of a column.
 #[derive(Clone, Copy)]
 pub(crate) struct LiteralSuffix<'b> {
-    /// With what lies behind it.
+    /// The literal and the bytes behind it.
     text: &'b [u8; PADDING_BYTES],
     len: u32,
 }
@@ -30,7 +29,7 @@ impl Default for LiteralSuffix<'_> {
 }
 
 impl<'b> LiteralSuffix<'b> {
-    /// A literal, if it is short.
+    /// The literal, if it fits.
     pub(crate) fn of(block: &'b ColumnBlock, literal: IndexRange) -> Option<Self> {
         let (start, end) = literal.bounds();
         let text = block.padded_literals_from(start)?.first_chunk()?;
@@ -45,7 +44,7 @@ impl<'b> LiteralSuffix<'b> {
         self.text.get(..self.len as usize).unwrap_or_default()
     }
 
-    /// Puts it at a place, and moves that behind it.
+    /// Writes the suffix at an offset and advances the offset.
     #[inline]
     pub(crate) fn append_to(self, text: &mut [u8], place: &mut u32) -> Option<()> {
         let to: &mut [u8; PADDING_BYTES] = text.get_mut(*place as usize..)?.first_chunk_mut()?;
@@ -55,18 +54,18 @@ impl<'b> LiteralSuffix<'b> {
     }
 }
 
-/// A value and the text behind it, and the bytes of both.
+/// A value with its suffix, and the length of both.
 pub(crate) type SuffixedValue = ([u8; PADDING_BYTES], u32);
 
-/// The values of a column with the same text behind each: one copy for both.
+/// The values of a column with a common suffix.
 pub(crate) enum SuffixedColumn<'b> {
-    /// Not yet: so many values were put.
+    /// Not yet joined; the number of values written so far.
     Counting(usize),
-    /// Of a dictionary, with their bytes.
+    /// The joined values of a dictionary.
     Texts(Vec<SuffixedValue>),
-    /// What is left of the text does not fit behind the values.
+    /// A formatter, and the suffix if it does not fit into the template.
     Formatted(Box<FixedWidthFormatter<'b>>, LiteralSuffix<'b>),
-    /// There are too many, or they are too long.
+    /// Too many values, or too long ones.
     Disabled,
 }
 
@@ -102,7 +101,7 @@ impl<'b> SuffixedColumn<'b> {
         })
     }
 
-    /// What writes values of the column `at`, of fixed places, with a text; and what has to be put behind them.
+    /// The formatter of the fixed-width column `at`, and the suffix that has to be written separately.
     pub(crate) fn formatter(
         &mut self,
         block: &'b ColumnBlock,
@@ -115,12 +114,12 @@ impl<'b> SuffixedColumn<'b> {
             else {
                 return None;
             };
-            let mut spelling = FixedWidthTemplate::new(block.tree.pattern(pattern), numbers, block.bytes(nibbles)?)?;
-            let rest = spelling.append(tail.bytes()).map_or(tail, |()| LiteralSuffix::default());
-            *self = Self::Formatted(FixedWidthFormatter::new(spelling).into(), rest);
+            let mut template = FixedWidthTemplate::new(block.tree.pattern(pattern), numbers, block.bytes(nibbles)?)?;
+            let rest = template.append(tail.bytes()).map_or(tail, |()| LiteralSuffix::default());
+            *self = Self::Formatted(FixedWidthFormatter::new(template).into(), rest);
         }
         match self {
-            Self::Formatted(speller, rest) => Some((speller, *rest)),
+            Self::Formatted(formatter, rest) => Some((formatter, *rest)),
             _ => None,
         }
     }

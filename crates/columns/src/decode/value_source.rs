@@ -1,4 +1,4 @@
-//! Single values from columns. (`weave` puts many together.)
+//! Access to single values of a column. `materialise` builds many at once.
 #![deny(clippy::indexing_slicing)]
 
 use std::cell::OnceCell;
@@ -10,7 +10,7 @@ use crate::decode::column_tree::{ColumnKind, IndexRange, TableNode, TablePart};
 use crate::decode::decoded_column::{DecodedColumn, TextsRef};
 use crate::decode::fixed_width_format::{FORMATTED_BYTES_MAX, FixedWidthTemplate};
 
-/// Text that grows up to a bound. Behind it there is room for a value of fixed size.
+/// A text that grows up to a bound, with padding for a value of fixed size behind it.
 pub(crate) struct BoundedBuffer {
     bytes: Vec<u8>,
     len: usize,
@@ -22,7 +22,7 @@ impl BoundedBuffer {
         Self { bytes: vec![0; max.saturating_add(FORMATTED_BYTES_MAX)], len: 0, max }
     }
 
-    /// `source` has [`SLACK`] bytes behind `len`.
+    /// `source` has [`PADDING_BYTES`] behind `len`.
     #[inline]
     fn push_padded(&mut self, source: &[u8], start: usize, len: usize) -> Option<()> {
         if len <= PADDING_BYTES {
@@ -37,7 +37,7 @@ impl BoundedBuffer {
         (self.len <= self.max).then_some(())
     }
 
-    /// Where the next bytes go.
+    /// The padding behind the text.
     #[inline]
     fn next_bytes(&mut self) -> Option<&mut [u8; FORMATTED_BYTES_MAX]> {
         self.bytes.get_mut(self.len..)?.first_chunk_mut()
@@ -53,19 +53,23 @@ impl BoundedBuffer {
         self.len = len;
     }
 
-    /// Doubles the room, up to `most` bytes.
-    fn grow(&mut self, most: usize) -> Option<()> {
-        self.max = (self.max.max(512) * 2).min(most);
+    /// Doubles the bound, up to `bytes_max`.
+    fn grow(&mut self, bytes_max: usize) -> Option<()> {
+        self.max = (self.max.max(512) * 2).min(bytes_max);
         let room = self.max + FORMATTED_BYTES_MAX;
         (self.bytes.len() < room).then(|| self.bytes.resize(room, 0))
     }
 
-    /// Pushes what may need more room, up to `most` bytes; `None` when that is not enough.
-    pub(crate) fn push_growing(&mut self, most: usize, mut push: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
+    /// Pushes a value and raises the bound as needed, up to `bytes_max`; `None` if that is not enough.
+    pub(crate) fn push_growing(
+        &mut self,
+        bytes_max: usize,
+        mut push: impl FnMut(&mut Self) -> Option<()>,
+    ) -> Option<()> {
         let start = self.len;
         while push(self).is_none() {
             self.len = start;
-            self.grow(most)?;
+            self.grow(bytes_max)?;
         }
         Some(())
     }
@@ -75,9 +79,9 @@ impl BoundedBuffer {
     }
 }
 
-/// What gives the values of a column.
+/// The source of a column's values.
 pub(crate) enum ValueSource<'b> {
-    /// The text of all literals from this one on, and its bytes.
+    /// A literal with everything behind it, and its length.
     Literal(&'b [u8], usize),
     Text(TextsRef<'b>),
     Numbers(&'b [u64]),
@@ -87,30 +91,30 @@ pub(crate) enum ValueSource<'b> {
         texts: TextsRef<'b>,
     },
     Split(TableSources<'b>),
-    /// All in one table.
+    /// The columns of a single table.
     Table(Vec<Self>),
 }
 
-/// Values by their layout.
+/// Values of several layout tables.
 pub(crate) struct TableSources<'b> {
     block: &'b ColumnBlock,
-    /// Of each value.
+    /// The table id of each value.
     pub(crate) table_ids: CodesRef<'b>,
     /// The row of each value in its table.
     pub(crate) table_rows: &'b [u32],
     outliers: Option<usize>,
     tables: &'b [TableNode],
-    /// Of `rest` and the tables, made when one of their rows is asked for.
+    /// The sources of the outliers and the tables, created on first use.
     sources: Vec<OnceCell<Option<Vec<ValueSource<'b>>>>>,
 }
 
 impl<'b> TableSources<'b> {
-    /// How many tables there are.
+    /// The number of tables.
     pub(crate) fn table_count(&self) -> usize {
         self.tables.len()
     }
 
-    /// The columns of the table with this number; 0 is for what is kept whole.
+    /// The columns of a table id; 0 is the outliers.
     pub(crate) fn columns(&self, number: usize) -> Option<&[ValueSource<'b>]> {
         let columns = self.sources.get(number)?.get_or_init(|| match number.checked_sub(1) {
             None => Some(vec![ValueSource::of(self.block, self.outliers?)?]),
@@ -162,7 +166,7 @@ impl<'b> ValueSource<'b> {
         Some(Self::Literal(block.padded_literals_from(start)?, end - start))
     }
 
-    /// The rows of a table.
+    /// The source of a table's rows.
     pub(crate) fn of_table(block: &'b ColumnBlock, table: &TableNode) -> Option<Self> {
         Some(Self::Table(Self::parts(block, table)?))
     }
@@ -175,7 +179,7 @@ impl<'b> ValueSource<'b> {
         block.tree.parts(table).iter().map(part).collect()
     }
 
-    /// The value of a row, where it lies somewhere as it is.
+    /// The value of a row, if it is stored as text.
     #[inline]
     pub(crate) fn get(&self, row: usize) -> Option<&'b [u8]> {
         match self {
@@ -193,8 +197,8 @@ impl<'b> ValueSource<'b> {
             Self::Literal(bytes, len) => out.push_padded(bytes, 0, *len),
             Self::Text(texts) => push_text(texts, row, out),
             Self::Numbers(numbers) => out.push_number(*numbers.get(row)?),
-            Self::Fixed(spelling) => {
-                out.len += spelling.write(row, out.next_bytes()?)?;
+            Self::Fixed(template) => {
+                out.len += template.write(row, out.next_bytes()?)?;
                 (out.len <= out.max).then_some(())
             }
             Self::Dictionary { codes, texts } => push_text(texts, codes.get(row)?, out),

@@ -1,24 +1,23 @@
-//! Where tokens of a line may begin and end, for a whole text at once: a bit for each byte.
+//! Token boundaries of a whole text as bitmaps with one bit per byte.
 //!
-//! Most bytes lie within tokens, and a bit map is looked over 64 bytes at a time. The loops are such that the compiler
-//! makes wide instructions of them.
+//! Most bytes lie inside tokens, and a bitmap is scanned 64 bytes at a time. The compiler vectorises the loops.
 
-/// Bytes for a word of bits.
+/// Bytes of text per word of a bitmap.
 const WORD_BITS: usize = 64;
 
-/// The bit maps of a text.
+/// The bitmaps of a text.
 #[derive(Debug, Default)]
 pub(crate) struct Boundaries {
-    /// Where a token may begin, the bytes behind where one may end, and all quotes.
+    /// The first byte of each possible token, the byte behind it, and all quotes.
     edges: Vec<u64>,
-    /// Quotes, and what takes their meaning from them.
+    /// Quotes and backslashes.
     quotes: Vec<u64>,
-    /// Whether there are zero bytes.
+    /// Whether the text has zero bytes.
     pub(crate) has_zeros: bool,
 }
 
 impl Boundaries {
-    /// Looks over a text; takes the place of the one before.
+    /// Computes the bitmaps of a text, in place of the previous one.
     pub(crate) fn compute(&mut self, text: &[u8]) {
         self.edges.clear();
         self.quotes.clear();
@@ -38,13 +37,13 @@ impl Boundaries {
         self.has_zeros = zeros != 0;
     }
 
-    /// The edges from a place on. Beyond `end` it does not look far: a text of empty lines has none at all.
+    /// The edges from an offset on. The search ends soon behind `end`: a text of empty lines has no edges.
     #[inline]
     pub(crate) fn edges(&self, from: usize, end: usize) -> SetBits<'_> {
         SetBits::new(words_until(&self.edges, end), from)
     }
 
-    /// The first quote or backslash at or after a place; at or beyond `end` when there is none before.
+    /// The first quote or backslash at or after an offset; `end` or more if none is before `end`.
     #[inline]
     pub(crate) fn next_quote(&self, from: usize, end: usize) -> usize {
         SetBits::new(words_until(&self.quotes, end), from).next()
@@ -57,7 +56,7 @@ fn words_until(words: &[u64], end: usize) -> &[u64] {
     words.get(..end / WORD_BITS + 1).unwrap_or(words)
 }
 
-/// The bits that are set, one after the other.
+/// Iterates over the bits that are set.
 pub(crate) struct SetBits<'b> {
     words: &'b [u64],
     word_index: usize,
@@ -72,7 +71,7 @@ impl<'b> SetBits<'b> {
         Self { words, word_index: place, bits }
     }
 
-    /// The next one; beyond the end when there is none.
+    /// The next bit; `usize::MAX` if none is left.
     #[inline]
     pub(crate) fn next(&mut self) -> usize {
         while self.bits == 0 {
@@ -87,7 +86,7 @@ impl<'b> SetBits<'b> {
         self.word_index * WORD_BITS + bit
     }
 
-    /// The first one at or after a place, which is not before the last.
+    /// The first bit at or after an offset, which is not before the previous bit.
     #[inline]
     pub(crate) fn next_from(&mut self, from: usize) -> usize {
         *self = SetBits::new(self.words, from);
@@ -95,7 +94,7 @@ impl<'b> SetBits<'b> {
     }
 }
 
-/// Whether a byte is of a token of a line: all but white space, quotes, brackets and such. See `cut`.
+/// Whether a byte belongs to a token of a line: not white space, a quote, a bracket or another delimiter.
 #[inline]
 fn is_token_byte(byte: u8) -> bool {
     let within = |low: u8, high: u8| byte.wrapping_sub(low) <= high - low;
@@ -110,7 +109,7 @@ fn is_token_byte(byte: u8) -> bool {
         | (byte == 0)
 }
 
-/// A bit for each byte.
+/// One bit per byte.
 #[inline]
 fn byte_mask(chunk: &[u8; WORD_BITS], is: impl Fn(u8) -> bool) -> u64 {
     let flags = chunk.map(|byte| u8::from(is(byte)));

@@ -1,14 +1,13 @@
-//! Columns of a table that say the same as another one, or follow from it.
+//! Finds columns of a table that equal another column or are a function of it.
 //!
-//! Logs say many things twice: an address and its name, a logger and the class it is in. Of two dictionaries, where each
-//! value of one always comes with the same value of the other, only the map from one to the other is kept. That the
-//! columns of a table are looked at in pairs is cheap, because nearly all pairs part within the first rows. Where they do
-//! not, it is given up, so that many columns that are nearly alike take no longer than others.
+//! Logs are redundant: an address and its name, a logger and its class. If each value of one dictionary always occurs with the
+//! same value of another, only the mapping is stored. Comparing the columns of a table in pairs is cheap, because nearly all
+//! pairs differ within the first rows. The comparisons are limited, so that many similar columns take no longer than others.
 
 use crate::encode::encoded_column::EncodedColumn;
 use crate::encode::hash::hash;
 
-/// Rows of pairs that are looked at for each value of a table and for each column, at most.
+/// Rows that are compared per value of a table and per column, at most.
 const COMPARISONS_PER_VALUE: usize = 4;
 const COMPARISONS_PER_COLUMN: usize = 1 << 10;
 
@@ -29,24 +28,24 @@ fn codes(column: &EncodedColumn) -> Option<(&[u32], usize)> {
 fn map_dictionaries(columns: &mut [EncodedColumn]) {
     let distinct = |at: &usize| columns.get(*at).and_then(codes).map(|(_, distinct)| distinct);
     let mut order: Vec<usize> = (0..columns.len()).filter(|at| distinct(at).is_some()).collect();
-    // Those with more values can lead those with fewer.
+    // A column with more values can determine one with fewer.
     order.sort_by_key(|at| std::cmp::Reverse(distinct(at)));
     let rows = columns.iter().find_map(codes).map_or(0, |(ids, _)| ids.len());
     let mut mapper = DependencyFinder {
         comparisons_left: order.len() * (rows * COMPARISONS_PER_VALUE + COMPARISONS_PER_COLUMN),
         ..DependencyFinder::default()
     };
-    let mut leaders: Vec<usize> = Vec::new();
+    let mut determinants: Vec<usize> = Vec::new();
     for at in order {
         let Some((ids, own)) = codes(&columns[at]) else { continue };
-        // The last leader has the fewest values, so the map is the shortest.
-        let found = leaders.iter().rev().find_map(|leader| {
-            let (from, distinct) = codes(&columns[*leader])?;
+        // The last determinant has the fewest values, so its mapping is the shortest.
+        let found = determinants.iter().rev().find_map(|determinant_column| {
+            let (from, distinct) = codes(&columns[*determinant_column])?;
             let pays = distinct * 4 <= ids.len() * 3 && (distinct <= own * 16 || distinct * 8 <= ids.len());
-            if pays { mapper.find_mapping(from, ids, distinct).map(|map| (*leader, map)) } else { None }
+            if pays { mapper.find_mapping(from, ids, distinct).map(|map| (*determinant_column, map)) } else { None }
         });
         let Some((determinant, map)) = found else {
-            leaders.push(at);
+            determinants.push(at);
             continue;
         };
         if columns[at] == columns[determinant] {
@@ -58,17 +57,17 @@ fn map_dictionaries(columns: &mut [EncodedColumn]) {
     }
 }
 
-/// Finds maps. Keeps its memory from pair to pair, because most pairs part soon.
+/// Finds mappings. Its memory is reused from pair to pair, because most pairs differ soon.
 #[derive(Default)]
 struct DependencyFinder {
-    /// For each code of the leader in which try it was seen last, and what came with it.
+    /// For each code of the determinant, the comparison that saw it last, and the code that it maps to.
     mappings: Vec<(u32, u32)>,
     generation: u32,
     comparisons_left: usize,
 }
 
 impl DependencyFinder {
-    /// The code in `to` for each of the `distinct` ones of `from`, if it follows.
+    /// The code in `to` for each of the `distinct` codes in `from`, if `to` is a function of `from`.
     fn find_mapping(&mut self, from: &[u32], to: &[u32], distinct: usize) -> Option<Vec<u32>> {
         self.generation += 1;
         if self.mappings.len() < distinct {

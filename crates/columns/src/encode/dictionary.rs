@@ -1,4 +1,4 @@
-//! Numbering the distinct values of a column in the order in which they come first.
+//! Builds the dictionary of a column: codes in the order of first occurrence.
 
 use crate::encode::hash::{ValueKey, bytes_equal};
 use crate::encode::text_span::TextSpan;
@@ -6,42 +6,41 @@ use crate::encode::values::{ValueBuffer, reserve};
 
 /// The values of a column.
 pub(crate) enum ColumnValues {
-    /// They recur.
+    /// Recurring values.
     Dictionary(Dictionary),
-    /// They hardly recur.
+    /// Values that hardly recur.
     HighCardinality(ValueBuffer),
 }
 
-/// A column as numbers of its distinct values.
+/// A column as codes of its distinct values.
 pub(crate) struct Dictionary {
-    /// For each row the number of its value.
+    /// The code of each row.
     pub(crate) codes: Vec<u32>,
     /// The distinct values.
     pub(crate) distinct: ValueBuffer,
 }
 
-/// A column that is being numbered, some rows at a time. Of the text it keeps a copy of what it needs, one value after the
-/// other: what is compared with it, and what is made of it later, stays in near caches, and the text itself is looked at
-/// once, right after it was cut.
+/// Builds a dictionary from batches of rows. It copies the distinct values, so that comparisons and later steps stay in near
+/// caches and the text is read once, right after it was tokenised.
 #[derive(Debug, Default)]
 pub(crate) struct DictionaryBuilder {
     slots: Vec<HashSlot>,
     codes: Vec<u32>,
-    /// The distinct values; all, once it shows that they hardly recur.
+    /// The distinct values; all values of a high-cardinality column.
     values: ValueBuffer,
-    /// The value before, and its number.
+    /// The previous value and its code.
     last_value: (ValueKey, u32),
-    /// At which row it is asked again whether values recur.
+    /// The row at which the cardinality is checked next.
     next_check_row: usize,
     is_high_cardinality: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct HashSlot {
-    /// The key, without what would be filled up.
+    /// The bits of the key, stored without its padding.
     bits: u64,
     len: u32,
-    /// Number + 1 of the value; 0 is free.
+    /// The code of the value plus 1; 0 is a free slot.
     code_plus_one: u32,
 }
 
@@ -51,10 +50,10 @@ impl HashSlot {
     }
 }
 
-/// Slots at first: most columns have few values, whose slots should lie together.
+/// The initial number of slots: most columns have few values, whose slots should be adjacent.
 const SLOTS_INITIAL: usize = 16;
 
-/// How many rows are looked at before it is asked for the first time whether values recur.
+/// Rows before the first check of the cardinality.
 const FIRST_CHECK_ROW: usize = 256;
 
 impl DictionaryBuilder {
@@ -62,8 +61,8 @@ impl DictionaryBuilder {
         Self { slots: vec![HashSlot::default(); SLOTS_INITIAL], next_check_row: FIRST_CHECK_ROW, ..Self::default() }
     }
 
-    /// Takes the next rows: pieces of a text. For about as many as are `expected` room is made, so that lists are seldom
-    /// moved: fresh memory is dear.
+    /// Adds rows, given as spans of a text. Reserves memory for about `expected` rows, because moving lists to new memory is
+    /// expensive.
     #[inline]
     pub(crate) fn extend(&mut self, text: &[u8], rows: impl ExactSizeIterator<Item = TextSpan>, expected: usize) {
         if !self.is_high_cardinality && self.codes.len() >= self.next_check_row {
@@ -80,9 +79,8 @@ impl DictionaryBuilder {
         reserve(&mut self.codes, rows.len(), expected);
         for span in rows {
             let key = ValueKey::of(text, span);
-            let (last, number) = self.last_value;
-            let is_last =
-                key == last && !self.codes.is_empty() && (key.is_exact() || self.has_value(number, text, span));
+            let (last, code) = self.last_value;
+            let is_last = key == last && !self.codes.is_empty() && (key.is_exact() || self.has_value(code, text, span));
             if !is_last {
                 self.last_value = (key, self.find_or_insert(key, text, span));
             }
@@ -90,7 +88,7 @@ impl DictionaryBuilder {
         }
     }
 
-    /// The whole column.
+    /// The finished column.
     pub(crate) fn finish(mut self) -> ColumnValues {
         if !self.is_high_cardinality && self.values.len() * 2 > self.codes.len() {
             self.abandon_dictionary();
@@ -101,7 +99,7 @@ impl DictionaryBuilder {
         ColumnValues::Dictionary(Dictionary { codes: self.codes, distinct: self.values })
     }
 
-    /// Lists all values from now on.
+    /// Turns the dictionary into a list of all values.
     fn abandon_dictionary(&mut self) {
         let distinct = std::mem::take(&mut self.values);
         for id in std::mem::take(&mut self.codes) {
@@ -111,7 +109,7 @@ impl DictionaryBuilder {
         self.is_high_cardinality = true;
     }
 
-    /// The number of a value; a new one when it was not there before.
+    /// The code of a value, a new one if needed.
     #[inline]
     fn find_or_insert(&mut self, key: ValueKey, text: &[u8], span: TextSpan) -> u32 {
         if self.values.len() * 2 >= self.slots.len() {
@@ -146,7 +144,7 @@ impl DictionaryBuilder {
         }
     }
 
-    /// Whether the value of this number is what lies at `span`.
+    /// Whether the value of a code equals the text at `span`.
     fn has_value(&self, number: u32, text: &[u8], span: TextSpan) -> bool {
         bytes_equal(self.values.values().get(number as usize), span.slice(text))
     }

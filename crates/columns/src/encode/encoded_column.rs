@@ -3,34 +3,34 @@
 use crate::encode::number_planes::NumberPlanes;
 use crate::fixed_width::PatternByte;
 
-/// A column as it is written. Columns with the same values are the same.
+/// An encoded column. Columns with equal values are equal.
 #[derive(Debug, PartialEq)]
 pub(crate) enum EncodedColumn {
-    /// All values are this.
+    /// The value of all rows.
     Constant(Vec<u8>),
     /// The values, an LF after each.
     Raw(Vec<u8>),
-    /// Decimal numbers as anybody would write them.
+    /// Decimal numbers in canonical form.
     Integers(NumberPlanes),
-    /// Values of one length that differ in digits.
+    /// Fixed-width values.
     Fixed { pattern: Vec<PatternByte>, numbers: Vec<NumberPlanes>, nibbles: Vec<u8> },
-    /// Numbers of distinct values, and these.
+    /// Codes and distinct values.
     Dictionary { codes: Vec<u32>, distinct: usize, values: Box<Self> },
-    /// Distinct values whose number follows from that of another column of the same table.
+    /// Distinct values whose codes are a function of those of another column of the table.
     Mapped { determinant: usize, map: Vec<u32>, values: Box<Self> },
-    /// The same values as another column of the same table.
+    /// The values of another column of the table.
     Copy { column: usize },
-    /// Values by their layout.
+    /// Values grouped by layout.
     Tables(LayoutTables),
 }
 
-/// Values by their layout.
+/// Values grouped by layout.
 #[derive(Debug, PartialEq)]
 pub(crate) struct LayoutTables {
     pub(crate) tables: Vec<EncodedTable>,
-    /// For each value its table + 1; 0 for those in `rest`.
+    /// For each value the number of its table plus 1; 0 for an outlier.
     pub(crate) table_ids: Vec<u32>,
-    /// Values that are kept whole, an LF after each.
+    /// Values of no table, an LF after each.
     pub(crate) outliers: Vec<u8>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct LayoutTables {
 #[derive(Debug, PartialEq)]
 pub(crate) struct EncodedTable {
     pub(crate) rows: usize,
-    /// The literals, with [`TOKEN`] for each column.
+    /// The literals, with [`TOKEN_PLACEHOLDER`](crate::format::TOKEN_PLACEHOLDER) for each column.
     pub(crate) layout: Vec<u8>,
     pub(crate) columns: Vec<EncodedColumn>,
 }

@@ -1,5 +1,5 @@
-//! A quick hash for tables that compare bytes afterwards; nothing of it goes to disk. After wyhash's mixing step (Wang
-//! Yi, public domain): multiply to 128 bits and fold.
+//! A fast hash for tables that compare bytes afterwards; never stored. It uses wyhash's mixing step (Wang Yi, public domain):
+//! multiply to 128 bits and fold.
 
 use crate::encode::text_span::TextSpan;
 
@@ -36,7 +36,7 @@ pub(crate) fn hash(bytes: &[u8]) -> u64 {
     mix(short ^ K1, len ^ K0)
 }
 
-/// What tells values apart: the bytes of a short one, a hash of a longer one; and the length.
+/// The key of a value: its length with the bytes of a short value, or a hash of a longer one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ValueKey {
     pub(crate) bits: u64,
@@ -44,7 +44,7 @@ pub(crate) struct ValueKey {
 }
 
 impl ValueKey {
-    /// The key of a piece of a text.
+    /// The key of a span of a text.
     #[inline]
     pub(crate) fn of(text: &[u8], span: TextSpan) -> Self {
         let bits = match text.get(span.start as usize..).and_then(<[u8]>::first_chunk::<8>) {
@@ -56,20 +56,20 @@ impl ValueKey {
         Self { bits, len: span.len }
     }
 
-    /// Whether the same key says that the values are the same.
+    /// Whether equal keys imply equal values.
     #[inline]
     pub(crate) fn is_exact(self) -> bool {
         self.len <= 8
     }
 
-    /// Where to look for it in a table.
+    /// The hash that selects the slot in a table.
     #[inline]
     pub(crate) fn slot_hash(self) -> usize {
         mix(self.bits ^ K1, K0 ^ u64::from(self.len)) as usize
     }
 }
 
-/// Whether two texts are the same, without a call for short ones.
+/// Whether two texts are equal, without a call to memcmp for short ones.
 #[inline]
 pub(crate) fn bytes_equal(a: &[u8], b: &[u8]) -> bool {
     if a.len() != b.len() || a.len() > 16 {

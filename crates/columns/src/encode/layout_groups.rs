@@ -1,4 +1,4 @@
-//! Values grouped by their layout.
+//! Groups the values of a column by layout.
 
 use std::collections::HashMap;
 
@@ -10,32 +10,32 @@ use crate::encode::tokeniser::{Granularity, Tokeniser, delimiter_lengths};
 use crate::encode::values::Values;
 use crate::encode::work_budget::WorkBudget;
 
-/// Layouts of a column, at most; the values of further ones are kept whole.
+/// The most layouts of a column; values of further layouts are outliers.
 const LAYOUTS_MAX: usize = 8_192;
 
-/// Rows of a layout whose columns are numbered at once: so few that their text is still in the nearer caches, and so many
-/// that what is known of a column is seldom fetched.
+/// Rows of a layout that are added to its columns at once: few enough for their text to be in near caches, and enough to make
+/// loading the state of a column rare.
 const ENCODE_BATCH_ROWS: usize = 128;
 
-/// Columns that are numbered while values are cut, at most. Those of further layouts wait until all are cut, so that many
-/// layouts do not take much memory at once.
+/// The most columns that are built while values are tokenised. Columns of further layouts are built when all values are
+/// tokenised, which bounds the memory for many layouts.
 const EAGER_COLUMNS_MAX: usize = 4_096;
 
-/// A value longer than this is kept whole, in bytes.
+/// The longest value that is tokenised, in bytes; a longer one is an outlier.
 pub(crate) const VALUE_BYTES_MAX: usize = 64 << 10;
 
-/// Values of the same layout.
+/// The values of one layout.
 pub(crate) struct LayoutGroup {
     pub(crate) layout: Vec<u8>,
     pub(crate) rows: usize,
     pub(crate) columns: Vec<ColumnValues>,
 }
 
-/// A group in the making.
+/// A group that is being built.
 struct OpenGroup {
     layout: Vec<u8>,
     rows: usize,
-    /// For each value that is not yet in the columns where its tokens start, and where it ends.
+    /// For each value that is not yet in the columns, the starts of its tokens and its end.
     pending_offsets: Vec<u32>,
     columns: Vec<DictionaryBuilder>,
 }
@@ -45,7 +45,7 @@ impl OpenGroup {
         Self { layout: layout.to_vec(), rows: 0, pending_offsets: Vec::new(), columns: Vec::new() }
     }
 
-    /// Takes the rows that wait into the columns. There will be about as many rows as are `expected`.
+    /// Adds the pending rows to the columns, of about `expected` rows in the end.
     fn encode_pending(&mut self, text: &[u8], width: usize, expected: usize) {
         self.columns.resize_with(width, DictionaryBuilder::new);
         for some in self.pending_offsets.chunks((width + 1) * ENCODE_BATCH_ROWS) {
@@ -68,16 +68,16 @@ impl OpenGroup {
     }
 }
 
-/// All values of a column by layout.
+/// All values of a column, grouped by layout.
 pub(crate) struct LayoutGroups {
     pub(crate) groups: Vec<LayoutGroup>,
-    /// For each value its group + 1; 0 for those that are kept whole.
+    /// For each value the number of its group plus 1; 0 for an outlier.
     pub(crate) group_ids: Vec<u32>,
 }
 
 impl LayoutGroups {
-    /// Cuts the values. What has company of fewer than `rows_min` is kept whole, and so is what comes when the work is used
-    /// up.
+    /// Tokenises the values. Values of layouts with fewer than `rows_min` rows are outliers, and so are the values after the work
+    /// budget is exhausted.
     pub(crate) fn group_by_layout(
         values: Values<'_>,
         way: Granularity,
@@ -117,7 +117,7 @@ impl LayoutGroups {
             };
             last = Some((key, at));
             let group = &mut open[at as usize];
-            // Two layouts may have the same hash, if somebody wants them to.
+            // Input crafted for it can give two layouts one hash.
             if group.layout != cut.layout() {
                 order.push(0);
                 continue;
@@ -142,13 +142,13 @@ impl LayoutGroups {
         Self { groups: open.into_iter().map(|group| group.finish(text)).collect(), group_ids: order }
     }
 
-    /// How many values are kept whole.
+    /// The number of outliers.
     pub(crate) fn outlier_count(&self) -> usize {
         self.group_ids.len() - self.groups.iter().map(|group| group.rows).sum::<usize>()
     }
 }
 
-/// Leaves groups out that have few rows.
+/// Turns the values of groups with few rows into outliers.
 fn drop_small_groups(groups: &mut Vec<OpenGroup>, order: &mut [u32], rows_min: usize) {
     let mut kept = 0;
     let numbers: Vec<u32> = std::iter::once(0)
@@ -163,7 +163,7 @@ fn drop_small_groups(groups: &mut Vec<OpenGroup>, order: &mut [u32], rows_min: u
     }
 }
 
-/// How many layouts a sample of the values has.
+/// The number of layouts in a sample of the values.
 pub(crate) fn count_sampled_layouts(
     values: Values<'_>,
     way: Granularity,
@@ -175,14 +175,14 @@ pub(crate) fn count_sampled_layouts(
     let step = values.len().div_ceil(sample).max(1);
     for row in (0..values.len()).step_by(step) {
         let span = values.span(row);
-        // What is too long counts as a layout of its own.
+        // A value with too many tokens counts as a layout of its own.
         let key = if cut.tokenise(way, values.text(), borders, span) { hash(cut.layout()) } else { row as u64 };
         seen.insert(key, ());
     }
     seen.len()
 }
 
-/// Keys are hashes already.
+/// Hashes keys that are hashes already.
 #[derive(Clone, Default)]
 struct BuildIdentityHasher;
 

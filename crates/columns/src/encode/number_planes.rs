@@ -1,25 +1,25 @@
-//! Numbers of a column: as differences from the smallest or from the one before, cut into planes of bytes.
+//! Encodes numbers as byte planes: differences from the minimum, or deltas.
 //!
-//! All lowest bytes come first, then all second ones, and so on: bytes that vary alike stand together for the packer
-//! behind, and a width for the whole column makes decoding a loop without branches.
+//! All lowest bytes come first, then all second bytes, and so on: zstd packs bytes of similar distribution together, and one
+//! width for the whole column makes decoding a loop without branches.
 
-/// Numbers as they are written.
+/// Encoded numbers.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NumberPlanes {
     pub(crate) count: usize,
-    /// Whether each is a difference from the one before.
+    /// Whether the numbers are deltas.
     pub(crate) is_delta: bool,
-    /// What is added: the smallest number, or the first one less its (zigzag) step.
+    /// The minimum, or the number before the first delta.
     pub(crate) base: u64,
-    /// Bytes of each.
+    /// Bytes per number.
     pub(crate) width: usize,
     pub(crate) planes: Vec<u8>,
 }
 
-/// Values that an estimate looks at, at most.
+/// The most numbers in the sample of an estimate.
 const SAMPLE_NUMBERS_MAX: usize = 2_048;
 
-/// Fewer values are not counted.
+/// The fewest numbers whose byte frequencies are counted.
 const ENTROPY_NUMBERS_MIN: usize = 64;
 
 fn zigzag(step: u64) -> u64 {
@@ -30,14 +30,14 @@ fn byte_width(max: u64) -> usize {
     (64 - max.leading_zeros() as usize).div_ceil(8)
 }
 
-/// How the numbers are best written, and about how many bytes that takes after packing.
+/// The better encoding of some numbers, and its approximate size after packing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SizeEstimate {
     is_delta: bool,
     pub(crate) bytes: f64,
 }
 
-/// Numbers are in two's complement when `signed`.
+/// Estimates the size of numbers, in two's complement if `signed`.
 pub(crate) fn estimate_size(numbers: &[u64], signed: bool) -> SizeEstimate {
     let sample = sample(numbers);
     let base = minimum(sample, signed);
@@ -57,11 +57,11 @@ fn minimum(numbers: &[u64], signed: bool) -> u64 {
     numbers.iter().map(|number| number ^ flip).min().unwrap_or_default() ^ flip
 }
 
-/// Bytes by the frequencies of the bytes in each plane.
+/// The size in bytes by the entropy of each plane.
 fn entropy_bytes(numbers: impl Iterator<Item = u64> + Clone) -> f64 {
     let all = numbers.clone().fold(0, |all, number| all | number);
     let count = numbers.clone().count();
-    // Of few numbers the frequencies say nothing.
+    // The frequencies of few numbers are meaningless.
     if count < ENTROPY_NUMBERS_MIN {
         return (count * byte_width(all)) as f64;
     }
@@ -73,7 +73,7 @@ fn entropy_bytes(numbers: impl Iterator<Item = u64> + Clone) -> f64 {
     (0..byte_width(all)).map(plane).sum::<f64>() / 8.0
 }
 
-/// Bits by frequencies.
+/// The size in bits by frequencies.
 pub(crate) fn entropy_bits(counts: impl Iterator<Item = u32>, total: u32) -> f64 {
     let total = f64::from(total);
     counts.filter(|count| *count > 0).map(|count| f64::from(count) * (total / f64::from(count)).log2()).sum()

@@ -1,4 +1,4 @@
-//! Values that are numbers, or made of numbers at fixed places.
+//! Columns of integers and of fixed-width values.
 
 use crate::decimal::parse_integer;
 use crate::encode::digit_pattern::{common_pattern, extract_digits};
@@ -13,21 +13,21 @@ pub(crate) enum NumericValues {
     Fixed { pattern: Vec<PatternByte>, numbers: Vec<Vec<u64>>, nibbles: Vec<u8> },
 }
 
-/// How they are best written.
+/// The better encoding of each list of numbers.
 pub(crate) struct NumericEstimate {
     estimates: Vec<SizeEstimate>,
     nibbles: usize,
 }
 
 impl NumericEstimate {
-    /// About how many bytes they take then.
+    /// The approximate size in bytes after packing.
     pub(crate) fn bytes(&self) -> f64 {
         self.estimates.iter().map(|estimate| estimate.bytes).sum::<f64>() + self.nibbles as f64
     }
 }
 
 impl NumericValues {
-    /// The numbers of the values; `None` when one of them has none.
+    /// The numbers of the values; `None` if the values are neither integers nor fixed-width.
     pub(crate) fn parse(values: Values<'_>) -> Option<Self> {
         if !values.get(0).last().is_some_and(u8::is_ascii_hexdigit) {
             return None;
@@ -40,7 +40,7 @@ impl NumericValues {
         Some(Self::Fixed { pattern, numbers, nibbles })
     }
 
-    /// Those of rows that have these values.
+    /// The numbers of rows with these codes.
     pub(crate) fn expand(&self, ids: &[u32]) -> Self {
         let expand = |numbers: &Vec<u64>| ids.iter().map(|id| numbers[*id as usize]).collect();
         match self {

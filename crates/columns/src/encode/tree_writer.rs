@@ -1,14 +1,14 @@
-//! Writing the tree of columns.
+//! Serialises the tree of columns and packs its frames.
 
 use crate::encode::encoded_column::{EncodedColumn, LayoutTables};
 use crate::encode::number_planes::NumberPlanes;
 use crate::fixed_width::PatternByte;
 use crate::format::{CONSTANT, COPY, DICTIONARY, FIXED_WIDTH, INTEGERS, MAPPED, RAW, TABLES};
 
-/// Columns are packed together until they have this many bytes: the unit of unpacking.
+/// The size of a frame, in bytes, from which a new one is started. Frames are the unit of unpacking.
 const FRAME_BYTES: usize = 128 << 10;
 
-/// Where the bytes of a column go: text, or numbers.
+/// The stream of frames that the bytes of a column go to.
 #[derive(Clone, Copy)]
 enum PayloadKind {
     Text,
@@ -18,7 +18,7 @@ enum PayloadKind {
 #[derive(Default)]
 struct FrameBuffer {
     pending: Vec<u8>,
-    /// Number of the open frame.
+    /// The number of the open frame.
     frame: u32,
 }
 
@@ -161,7 +161,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The bytes of a block.
+    /// The serialised block.
     pub(crate) fn write(mut self, split: LayoutTables) -> std::io::Result<Vec<u8>> {
         self.write_tables(&split)?;
         drop(split);

@@ -1,19 +1,19 @@
-//! The values of a column before they are encoded: pieces of one text.
+//! The values of a column before encoding: spans of one text.
 
 use crate::encode::text_span::TextSpan;
 
-/// A column, row by row.
+/// The values of a column by row.
 #[derive(Clone, Copy)]
 pub(crate) struct Values<'a> {
     text: &'a [u8],
     starts: &'a [u32],
-    /// Where what comes after each value starts, and how many bytes lie between.
+    /// The start of what follows each value, and the number of bytes between.
     next_starts: &'a [u32],
     separator_bytes: u32,
 }
 
 impl<'a> Values<'a> {
-    /// Values that start at `starts`, each with `gap` bytes between it and what starts at its place in `nexts`.
+    /// Values that start at `starts` and end `gap` bytes before the offset in `nexts`.
     pub(crate) fn new(text: &'a [u8], starts: &'a [u32], nexts: &'a [u32], gap: usize) -> Self {
         Self { text, starts, next_starts: nexts, separator_bytes: gap as u32 }
     }
@@ -47,25 +47,25 @@ impl<'a> Values<'a> {
         self.spans().map(move |span| span.slice(text))
     }
 
-    /// Bytes of all values.
+    /// The length of all values together.
     pub(crate) fn bytes(self) -> usize {
         self.spans().map(|span| span.len as usize).sum()
     }
 }
 
-/// Values that were copied out of a text, an LF after each.
+/// Values copied from a text, an LF after each.
 #[derive(Debug, Default)]
 pub(crate) struct ValueBuffer {
     bytes: Vec<u8>,
-    /// Where each ends, behind its LF. The first one is where the first value starts.
+    /// The offset 0, then the offset behind the LF of each value.
     ends: Vec<u32>,
 }
 
-/// Values of so many bytes are copied without a call.
+/// Values of up to this many bytes are copied without a call.
 const INLINE_COPY_BYTES: usize = 16;
 
 impl ValueBuffer {
-    /// Copies a piece of a text.
+    /// Appends a copy of a span.
     #[inline]
     pub(crate) fn push(&mut self, text: &[u8], span: TextSpan) {
         if self.ends.is_empty() {
@@ -83,7 +83,7 @@ impl ValueBuffer {
         self.ends.push(end as u32 + 1);
     }
 
-    /// Makes room for some more values, of about as many as are `expected`, all like those that there are.
+    /// Reserves memory for `more` values, of about `expected` in total and of the average length so far.
     pub(crate) fn reserve(&mut self, more: usize, expected: usize) {
         let value = self.bytes.len() / self.len().max(1) + 1;
         reserve(&mut self.ends, more + 1, expected);
@@ -110,10 +110,10 @@ impl ValueBuffer {
     }
 }
 
-/// Makes room for some more items, of about as many as are `expected`.
+/// Reserves memory for `more` items, of about `expected` in total.
 pub(crate) fn reserve<Item>(list: &mut Vec<Item>, more: usize, expected: usize) {
     if list.capacity() - list.len() < more {
-        // A little more than expected, because to guess a little too low would be to move all of it in the end.
+        // A margin, because an estimate slightly too low would move the whole list.
         list.reserve_exact(more.max((expected + expected / 16).saturating_sub(list.len())).max(list.len() / 2));
     }
 }

@@ -1,7 +1,6 @@
-//! Whether the lines of a block are those of a text.
+//! Compares an encoded block with its text, before the block is returned.
 //!
-//! Asked before a block is given away. Some lines at a time, and of these column by column, what should stand in the text is
-//! compared with what does: no line is built, and what is looked at stays in the nearest caches.
+//! Batches of lines are compared column by column, without building lines, so that the data stays in near caches.
 #![deny(clippy::indexing_slicing)]
 
 use crate::decimal;
@@ -11,23 +10,23 @@ use crate::decode::partition::TablePartition;
 use crate::decode::value_source::ValueSource;
 use crate::encode::hash::bytes_equal;
 
-/// Lines that are compared at a time: so few that their text stays in the nearest cache, but for each table enough, on
-/// average, that it pays to fetch its columns.
+/// Lines of a batch: few enough for their text to stay in the first cache, and enough per table on average to make loading its
+/// columns worthwhile.
 const BATCH_ROWS_MIN: usize = 256;
 const BATCH_ROWS_PER_TABLE: usize = 16;
 
-/// Whether the block has just these lines: each starts at one of `starts` and has an LF behind it.
+/// Whether the lines of the block are exactly those of the text, which start at `starts` and end with an LF.
 pub(crate) fn has_text(block: &ColumnBlock, text: &[u8], starts: &[u32]) -> bool {
     let Some(source) = ValueSource::of(block, block.root()).filter(|_| starts.len() == block.rows()) else {
         return false;
     };
-    let walk = TextComparison { text };
+    let comparison = TextComparison { text };
     let mut next = 0;
     let rows = if let ValueSource::Split(split) = &source { split.table_count() * BATCH_ROWS_PER_TABLE } else { 0 };
     let rows = rows.max(BATCH_ROWS_MIN);
     for (at, starts) in starts.chunks(rows).enumerate() {
         let mut places = starts.to_vec();
-        if walk.compare_column(&source, at * rows, &mut places).is_none() {
+        if comparison.compare_column(&source, at * rows, &mut places).is_none() {
             return false;
         }
         for (start, end) in starts.iter().zip(&places) {
@@ -40,14 +39,13 @@ pub(crate) fn has_text(block: &ColumnBlock, text: &[u8], starts: &[u32]) -> bool
     next as usize == text.len()
 }
 
-/// Goes over a text.
+/// The text that columns are compared with.
 struct TextComparison<'w> {
     text: &'w [u8],
 }
 
 impl TextComparison<'_> {
-    /// Moves the place of each row, of which the first is `first`, over its value; `None` when something else stands
-    /// there.
+    /// Advances the offset of each row, from row `first` on, behind its value; `None` if the text differs.
     fn compare_column(&self, source: &ValueSource<'_>, first: usize, places: &mut [u32]) -> Option<()> {
         match source {
             ValueSource::Literal(text, len) => {
@@ -66,9 +64,9 @@ impl TextComparison<'_> {
                 .iter_mut()
                 .zip(numbers.get(first..)?)
                 .try_for_each(|(place, number)| self.compare_number(*number, place)),
-            ValueSource::Fixed(spelling) => places.iter_mut().enumerate().try_for_each(|(at, place)| {
+            ValueSource::Fixed(template) => places.iter_mut().enumerate().try_for_each(|(at, place)| {
                 let mut room = [0; FORMATTED_BYTES_MAX];
-                let len = spelling.write(first + at, &mut room)?;
+                let len = template.write(first + at, &mut room)?;
                 self.compare_value(room.get(..len)?, place)
             }),
             ValueSource::Table(sources) => {
@@ -76,13 +74,13 @@ impl TextComparison<'_> {
             }
             ValueSource::Split(split) => {
                 let rows: Vec<u32> = (first as u32..).take(places.len()).collect();
-                let mut parting = TablePartition::default();
-                parting.partition(&rows, split.table_ids, split.table_rows, &mut vec![0; split.table_count() + 1])?;
+                let mut partition = TablePartition::default();
+                partition.partition(&rows, split.table_ids, split.table_rows, &mut vec![0; split.table_count() + 1])?;
                 let mut some = Vec::new();
-                for (table, order, rows) in parting.table_slices() {
+                for (table, order, rows) in partition.table_slices() {
                     some.clear();
                     some.extend(order.iter().filter_map(|at| places.get(*at as usize)));
-                    // Those of a table follow each other in it.
+                    // Consecutive lines of a table are consecutive rows of it.
                     let row = *rows.first()? as usize;
                     let sources = split.columns(table as usize)?;
                     sources.iter().try_for_each(|source| self.compare_column(source, row, &mut some))?;
@@ -95,8 +93,7 @@ impl TextComparison<'_> {
         }
     }
 
-    /// Whether what stands there is the number, and nothing else of its length: it is read, because to read digits that
-    /// were just written would have to wait for them.
+    /// Compares a number by parsing the text: reading digits that were just written would stall.
     #[inline]
     fn compare_number(&self, number: u64, place: &mut u32) -> Option<()> {
         let start = *place as usize;

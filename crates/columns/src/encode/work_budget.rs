@@ -1,33 +1,32 @@
-//! How much work a text may be, so that packing it always keeps its pace.
+//! Limits the work of encoding a text, so that packing never falls below a rate.
 //!
-//! What columns cost is, first of all, in proportion to the values and tokens that are cut, at whatever depth: each is cut,
-//! numbered, written, and compared with the text again. Each column takes its time too, and so does each byte that the
-//! filter has to learn. All this is counted while columns are made, of some lines before they are made of all; no clock
-//! is asked, and the same text is always packed in the same way.
+//! The cost of columns is mainly proportional to the values and tokens that are tokenised, at any depth: each is numbered,
+//! written, and compared with the text. Each column and each byte of filter grams has a cost too. The work is counted while
+//! columns are encoded, first of a sample of the lines. No clock is read, so the same text is always packed in the same way.
 
-/// Tokens for each [`BYTES`] of the text, at most: of some of it, and of all, where a little more than was foreseen is no
-/// reason to throw away what was made. A token takes 20 to 40 ns in all, and 60 MB/s leave 16 for a byte.
+/// Tokens per [`UNIT_BYTES`] of the text, at most: of a sample, and of the whole text, where slightly more than estimated is no
+/// reason to discard the columns. A token takes 20 to 40 ns in total, and 60 MB/s leave 16 ns per byte.
 const SAMPLE_TOKENS_PER_UNIT: usize = 11;
 const TEXT_TOKENS_PER_UNIT: usize = 13;
 const UNIT_BYTES: usize = 32;
 
-/// As much as for so many bytes may be done for any text: a short one takes no time to speak of.
+/// The text length whose budget even a shorter text has, in bytes.
 const BUDGET_BYTES_MIN: usize = 1 << 20;
 
-/// What a column takes beyond its tokens, in tokens: lists, tables of values, guesses at how it is best written.
+/// The cost of a column beyond its tokens, in tokens: lists, hash tables, size estimates.
 const COLUMN_TOKENS: usize = 200;
 
-/// What a value takes beyond its tokens, in tokens.
+/// The cost of a value beyond its tokens, in tokens.
 const VALUE_TOKENS: usize = 1;
 
-/// Bytes of which the filter takes as long to learn as a token does.
+/// Bytes whose grams cost as much as one token.
 const GRAM_BYTES_PER_TOKEN: usize = 4;
 
-/// What may still be done for a text.
+/// The work that is left for a text.
 #[derive(Debug, Default)]
 pub(crate) struct WorkBudget {
     tokens_left: usize,
-    /// The bytes that are worked on, and those of the text that they stand for.
+    /// The bytes that are encoded, and those of the text that they represent.
     sample_bytes: usize,
     text_bytes: usize,
 }
@@ -42,7 +41,7 @@ impl WorkBudget {
         }
     }
 
-    /// For some bytes that stand for a text of so many: it has about as many columns, which have more rows.
+    /// The budget of a sample of `part` bytes of a text of `bytes`. The text has about as many columns, with more rows.
     pub(crate) fn for_sample(part: usize, bytes: usize) -> Self {
         let work = Self { tokens_left: 0, sample_bytes: part, text_bytes: bytes };
         Self {
@@ -51,45 +50,46 @@ impl WorkBudget {
         }
     }
 
-    /// As much as there is.
+    /// No limit.
     #[cfg(test)]
     pub(crate) fn unlimited() -> Self {
         Self { tokens_left: usize::MAX, sample_bytes: 0, text_bytes: 1 }
     }
 
-    /// What of the whole text falls to the part.
+    /// The share of the sample in a cost of the whole text.
     fn scale_to_sample(&self, all: usize) -> usize {
         (all as u64 * self.sample_bytes as u64 / self.text_bytes.max(1) as u64) as usize
     }
 
-    /// Takes what it costs to cut a value into so many tokens.
+    /// Charges a value of `tokens` tokens.
     #[inline]
     pub(crate) fn charge_value(&mut self, tokens: usize) {
         self.charge_tokens(VALUE_TOKENS + tokens);
     }
 
-    /// Takes what so many tokens cost; nothing is left when they are too many.
+    /// Charges tokens; saturates at 0.
     #[inline]
     fn charge_tokens(&mut self, count: usize) {
         self.tokens_left = self.tokens_left.saturating_sub(count);
     }
 
-    /// Takes what so many columns cost.
+    /// Charges columns.
     pub(crate) fn charge_columns(&mut self, count: usize) {
         self.charge_tokens(self.scale_to_sample(count * COLUMN_TOKENS));
     }
 
-    /// How many rows of a layout tell that it will have a table in the whole text, where a table has so many at least.
+    /// The rows of a layout, in the sample, from which it will have a table in the whole text; `rows_min` is the minimum of a
+    /// table.
     pub(crate) fn table_rows_min(&self, rows_min: usize) -> usize {
         if self.sample_bytes < self.text_bytes { 1 } else { rows_min }
     }
 
-    /// Takes what it costs that the filter learns so many bytes.
+    /// Charges bytes whose grams are added to the filter.
     pub(crate) fn charge_grams(&mut self, bytes: usize) {
         self.charge_tokens(bytes / GRAM_BYTES_PER_TOKEN);
     }
 
-    /// Whether it was too much.
+    /// Whether no work is left.
     #[inline]
     pub(crate) fn is_exhausted(&self) -> bool {
         self.tokens_left == 0

@@ -1,40 +1,41 @@
-//! What zstd alone makes of a text.
+//! Samples how well zstd alone packs a text.
 
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::CParameter;
 
-/// Pieces from all over the text that are packed first to see what that brings, and the bytes of each: more than 256 kB in
-/// all, for which zstd takes other tables.
+/// The number of samples, spread over the text, and the bytes of each. Together they exceed 256 kB, below which zstd uses smaller
+/// tables.
 const SAMPLE_PIECES: usize = 8;
 const SAMPLE_PIECE_BYTES: usize = 64 << 10;
 
-/// Where zstd does not make a [`DENSE`]th part of the pieces, hardly anything recurs, as in random words or base64.
+/// A text is dense if zstd packs it to more than one part in this many: little recurs, as in random words or base64.
 const DENSE_RATIO_MAX: usize = 4;
 
-/// The highest level for which a lower one is tried, and the bytes of the window at that level, and of places in its larger
-/// table, as powers of two. In dense texts it looks long for matches of some bytes, and those bring little: 60 to 130 MB/s,
-/// where level 1 takes 200 to 900 and makes 880 to 1,210 thousandths.
+/// The highest level for which lower levels are tried; the bytes of its window and the entries of its larger table, as powers of
+/// two. In dense text level 3 searches long for short matches that save little: 60 to 130 MB/s, while level 1 reaches 200 to 900
+/// and packs to 880 to 1,210 thousandths of its size.
 const LEVEL_MAX: i32 = 3;
 const WINDOW_LOG: u32 = 21;
 const TABLE_LOG: u32 = 17;
 
-/// The lower levels, quickest first, and the thousandths of the output that each may take of the pieces. With its small
-/// table, level 1 does up to 13 worse in all of a text than in pieces; level 2 with the table of level 3 does better.
+/// The lower levels, fastest first, and the size of the packed samples up to which each is chosen, in thousandths of the size at
+/// the requested level. With its small table, level 1 packs a whole text up to 13 thousandths worse than the samples; level 2 with
+/// the table of level 3 packs it better.
 const LOWER_LEVELS: [(i32, usize); 2] = [(1, 1_010), (2, 1_015)];
 
-/// What became of the pieces of a text.
+/// The result of packing samples of a text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ZstdSample {
-    /// The level at which the text is packed best: that which was asked for, or a quicker one that packs as well.
+    /// The level for the text: the requested one, or a lower one that packs as well.
     pub(crate) level: i32,
-    /// Whether little recurs.
+    /// Whether the text is dense.
     pub(crate) is_dense: bool,
     bytes: usize,
     packed: usize,
 }
 
 impl ZstdSample {
-    /// Packs pieces of the text at a level, and where they are dense at lower ones.
+    /// Packs samples of the text at a level, and those of dense text at lower levels too.
     pub(crate) fn measure(text: &[u8], level: i32) -> Option<Self> {
         let some = sample_pieces(text, SAMPLE_PIECE_BYTES);
         let packed = compress(&some, level)?.len();
@@ -46,24 +47,24 @@ impl ZstdSample {
         Some(Self { level: lower.map_or(level, |(lower, _)| *lower), is_dense, bytes: some.len(), packed })
     }
 
-    /// About how many bytes zstd alone makes of so many: rather more, where much recurs.
+    /// The approximate packed size of `bytes` bytes; too high for texts in which much recurs.
     pub(crate) fn expected_bytes(&self, bytes: usize) -> usize {
         (self.packed as f64 * bytes as f64 / self.bytes.max(1) as f64) as usize
     }
 }
 
-/// Whether little recurs in so many bytes of which zstd makes so many.
+/// Whether a text of `bytes` bytes that zstd packs to `packed` is dense.
 pub(crate) fn is_dense(bytes: usize, packed: usize) -> bool {
     packed * DENSE_RATIO_MAX > bytes
 }
 
-/// Pieces from all over a text.
+/// Samples spread over a text.
 fn sample_pieces(text: &[u8], bytes: usize) -> Vec<u8> {
     let step = text.len().div_ceil(SAMPLE_PIECES).max(1);
     text.chunks(step).flat_map(|part| &part[..part.len().min(bytes)]).copied().collect()
 }
 
-/// Packs a text. At low levels it looks as far back as at [`LEVEL_MAX`], and at level 2 for as many places.
+/// Packs a text. Levels below [`LEVEL_MAX`] get its window, and level 2 also its table.
 pub(crate) fn compress(text: &[u8], level: i32) -> Option<Vec<u8>> {
     let mut packer = Compressor::new(level).ok()?;
     if level < LEVEL_MAX {
@@ -91,7 +92,7 @@ mod tests {
         assert!(
             sample.expected_bytes(text.len()) * 100 / slow > 97 && sample.expected_bytes(text.len()) * 100 / slow < 103
         );
-        assert_eq!(ZstdSample::measure(&text, 5).unwrap().level, 5, "who asks for more gets it");
+        assert_eq!(ZstdSample::measure(&text, 5).unwrap().level, 5, "a higher level is kept");
     }
 
     /// Letters between gaps of 100 layouts: what recurs are the gaps, and by chance the letters between some of them. Level 1
