@@ -1,11 +1,11 @@
-//! Numbers in decimal digits.
+//! Formats and parses decimal integers.
 //!
-//! All indices here are bounded by what a number of 64 bits can be.
+//! All indices are bounded by the digits of a 64-bit number.
 
 /// The longest number: a sign and 19 digits.
 pub(crate) const NUMBER_BYTES_MAX: usize = 20;
 
-/// Numbers below this have eight digits or fewer, which are made all at once.
+/// Numbers below this have eight digits or fewer, which are computed together.
 const EIGHT_DIGITS: u64 = 100_000_000;
 
 /// The powers of ten that fit in 64 bits.
@@ -19,16 +19,16 @@ const POWERS: [u64; 20] = {
     powers
 };
 
-/// The bytes of a number.
+/// The length of a number in decimal.
 #[inline]
 pub(crate) fn decimal_length(number: i64) -> usize {
     let rest = number.unsigned_abs();
-    // The binary digits tell the decimal ones but for one: 1,233 / 4,096 is a little more than log 2.
+    // The bit length gives the number of digits up to one: 1,233 / 4,096 is slightly more than the decimal logarithm of 2.
     let log = ((64 - (rest | 1).leading_zeros() as usize) * 1_233) >> 12;
     usize::from(number < 0) + log + usize::from(rest >= POWERS[log] || rest == 0)
 }
 
-/// Eight digits of a number below [`EIGHT`], as bytes, the first in the lowest: in each step all parts are halved at once.
+/// The eight digits of a number below [`EIGHT_DIGITS`] as bytes, the first in the lowest. Each step halves all parts at once.
 #[inline]
 pub(crate) fn eight_digits(number: u32) -> u64 {
     let fours = u64::from(number / 10_000) | u64::from(number % 10_000) << 32;
@@ -38,17 +38,17 @@ pub(crate) fn eight_digits(number: u32) -> u64 {
     tens | (twos - tens * 10) << 8
 }
 
-/// Turns digits in bytes to text.
+/// Added to eight digits in bytes, gives their text.
 pub(crate) const ASCII_ZEROS: u64 = 0x3030_3030_3030_3030;
 
-/// Writes a number to the beginning of some room; gives its bytes.
+/// Writes a number to the start of `to` and returns its length.
 #[inline]
 pub(crate) fn write<const ROOM: usize>(number: i64, to: &mut [u8; ROOM]) -> usize {
     const { assert!(ROOM >= NUMBER_BYTES_MAX) };
     match u32::try_from(number) {
         Ok(small) if u64::from(small) < EIGHT_DIGITS => {
             let digits = eight_digits(small);
-            // How many zeros are in front, but for a last digit; eight bits each.
+            // Leading zeros, except the last digit, at eight bits each.
             let front = (digits | 1 << 56).trailing_zeros() & !7;
             write_eight((digits | ASCII_ZEROS) >> front, to, 0);
             8 - front as usize / 8
@@ -68,7 +68,7 @@ fn write_long<const ROOM: usize>(number: i64, to: &mut [u8; ROOM]) -> usize {
         write_eight(eight_digits((rest % EIGHT_DIGITS) as u32) | ASCII_ZEROS, to, end);
         rest /= EIGHT_DIGITS;
     }
-    // What comes behind the first digits is there already.
+    // The digits behind the first ones are already written.
     let first = ((eight_digits(rest as u32) | ASCII_ZEROS) >> (64 - (end - start) * 8)).to_le_bytes();
     to[start..end].copy_from_slice(&first[..end - start]);
     len

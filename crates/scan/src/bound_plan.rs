@@ -1,4 +1,4 @@
-//! A plan for one stream, at work on chunks.
+//! A plan for one stream, which searches chunks and blocks.
 
 use std::ops::ControlFlow;
 
@@ -11,22 +11,22 @@ use crate::cursor::Cursor;
 use crate::plan_node::PlanNode;
 use crate::record_boundaries::{RecordBoundaries, ScanWindow};
 
-/// Bytes that are searched between two looks at `cancel`: at worst some milliseconds of work, and they stay in the cache
-/// while the parts of an expression go over them.
+/// The size of a scan window, in bytes: at worst some milliseconds of work between two polls of `cancel`, and small enough to stay
+/// in a core's cache while the terms of an expression search it.
 const WINDOW_BYTES: usize = 256 * 1024;
 
-/// A plan for the records of one stream. It is one thread's; others make their own, which is cheap.
+/// A plan for the records of one stream, used by one thread. Binding again for another thread is cheap.
 #[derive(Debug)]
 pub enum BoundPlan {
-    /// No record matches, whatever it says: its text need not be read.
+    /// No record matches; the text need not be read.
     Nothing,
-    /// Every record matches, whatever it says: to count them, their text need not be read.
+    /// Every record matches; the text need not be read to count them.
     All,
-    /// The records tell.
+    /// Each record is tested.
     PerRecord(Matcher),
 }
 
-/// Finds matching records. What it holds is how far its search is, and nothing from one chunk to the next.
+/// Finds matching records. It carries no state from chunk to chunk.
 #[derive(Debug)]
 pub struct Matcher {
     node: PlanNode,
@@ -39,9 +39,9 @@ pub struct Matcher {
 pub struct MatchedRecord {
     /// Its row in the chunk.
     pub row: u32,
-    /// Where it starts in the chunk's text.
+    /// The offset of its start in the chunk's text.
     pub start: usize,
-    /// Where it ends: the offset of the LF behind it.
+    /// The offset of the LF behind it.
     pub end: usize,
 }
 
@@ -55,9 +55,8 @@ impl BoundPlan {
         }
     }
 
-    /// Calls `each` for the matching records of `chunk`, in the order of their rows, until it breaks. `cancel` is asked
-    /// every 256 KiB of text or more often, also inside a long record that is searched for a regex; once it says yes, nothing
-    /// more is found.
+    /// Calls `each` for the matching records of `chunk`, in the order of their rows, until it breaks. Polls `cancel` every 256 KiB
+    /// of text or more often, also inside a long record that is searched for a regex; nothing is found after a cancellation.
     pub fn find(
         &mut self,
         chunk: &Chunk<'_>,
@@ -81,7 +80,7 @@ impl BoundPlan {
         let _ = scan_windows(&mut matcher.cursor, matcher.window_bytes, &records, cancel, &mut |start, next| {
             row += records.count_between(counted, start) as u32;
             counted = start;
-            // A chunk whose text has more records than it says is damaged; the rest have no ids.
+            // A chunk whose text has more records than it declares is damaged; the rest have no ids.
             if row >= chunk.rows.count {
                 return ControlFlow::Break(());
             }
@@ -89,15 +88,15 @@ impl BoundPlan {
         });
     }
 
-    /// How many records of `chunk` match. `cancel` is asked as in [`Self::find`]; once it says yes, some that
-    /// match may not be counted.
+    /// The number of records of `chunk` that match. Polls `cancel` as [`Self::find`] does; the count may be too low after a
+    /// cancellation.
     pub fn count(&mut self, chunk: &Chunk<'_>, cancel: &dyn Fn() -> bool) -> u32 {
         let all = chunk.rows.count;
         match self {
             Self::Nothing => 0,
             Self::All => all,
             Self::PerRecord(Matcher { cursor, window_bytes: span_bytes, .. }) => match cursor.negated_inner() {
-                // The records of which few are looked for are found faster than all others.
+                // Finding the few records that match the member is faster than finding all others.
                 Some(inner) => count_records(inner, *span_bytes, chunk, cancel).map_or(0, |others| all - others),
                 None => {
                     let mut found = 0_u32;
@@ -112,7 +111,7 @@ impl BoundPlan {
         }
     }
 
-    /// Whether it surely finds the same as another.
+    /// Whether both plans consist of the same terms, so that they find the same records.
     #[must_use]
     pub fn is_equivalent(&self, other: &Self) -> bool {
         match (self, other) {
@@ -165,7 +164,7 @@ impl BoundPlan {
         Some(must_match | RowSet::Some(batch.found))
     }
 
-    /// Whether a record matches, given alone and without an LF behind it. Agrees with [`Self::find`].
+    /// Whether one record, without an LF behind it, matches. Agrees with [`Self::find`].
     #[must_use]
     pub fn matches(&self, record: &[u8]) -> bool {
         match self {
@@ -217,7 +216,7 @@ impl<R: Iterator<Item = usize>> RowBatch<'_, R> {
     }
 }
 
-/// How many records match; `None` when that was stopped.
+/// The number of matching records; `None` after a cancellation.
 fn count_records(cursor: &mut Cursor, span_bytes: usize, chunk: &Chunk<'_>, cancel: &dyn Fn() -> bool) -> Option<u32> {
     let mut count = 0_u32;
     let flow = scan_windows(cursor, span_bytes, &RecordBoundaries::of_chunk(chunk), cancel, &mut |_, _| {
@@ -227,7 +226,7 @@ fn count_records(cursor: &mut Cursor, span_bytes: usize, chunk: &Chunk<'_>, canc
     flow.is_continue().then_some(count.min(chunk.rows.count))
 }
 
-/// Calls `each` with the start of each matching record and of the one behind it, span by span.
+/// Calls `each` with the start of each matching record and of the next record, window by window.
 fn scan_windows(
     cursor: &mut Cursor,
     span_bytes: usize,
@@ -244,7 +243,7 @@ fn scan_windows(
             ScanWindow { records, end: records.next_start(from.saturating_add(span_bytes) - 1), cancel_poll: &watch };
         cursor.reset();
         while let Some(start) = cursor.seek(&span, from) {
-            // What is found by a search that was stopped need not match.
+            // A match found after a cancellation is meaningless.
             if watch.is_cancelled() {
                 break;
             }

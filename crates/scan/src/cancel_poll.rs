@@ -1,8 +1,8 @@
-//! Whether a search is still wanted: looked at between bounded slices of work.
+//! Polls for cancellation between bounded slices of work.
 
 use std::cell::Cell;
 
-/// Asks whether to stop, and remembers a yes. Whatever a search says after it was stopped says nothing.
+/// Polls a cancel callback and remembers a cancellation. Results of a search after a cancellation are meaningless.
 pub(crate) struct CancelPoll<'a> {
     cancel: &'a dyn Fn() -> bool,
     is_cancelled: Cell<bool>,
@@ -13,12 +13,12 @@ impl<'a> CancelPoll<'a> {
         Self { cancel, is_cancelled: Cell::new(false) }
     }
 
-    /// One that never stops a search.
+    /// A poll that is never cancelled.
     pub(crate) fn never() -> Self {
         Self::new(&|| false)
     }
 
-    /// Asks whether to stop.
+    /// Calls the callback, unless already cancelled; returns whether the search is cancelled.
     pub(crate) fn poll(&self) -> bool {
         if !self.is_cancelled.get() && (self.cancel)() {
             self.is_cancelled.set(true);
@@ -26,7 +26,7 @@ impl<'a> CancelPoll<'a> {
         self.is_cancelled.get()
     }
 
-    /// Whether it was told to stop before.
+    /// Whether a poll saw a cancellation.
     pub(crate) fn is_cancelled(&self) -> bool {
         self.is_cancelled.get()
     }
@@ -34,6 +34,6 @@ impl<'a> CancelPoll<'a> {
 
 impl std::fmt::Debug for CancelPoll<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Watch").field("stopped", &self.is_cancelled).finish_non_exhaustive()
+        f.debug_struct("CancelPoll").field("is_cancelled", &self.is_cancelled).finish_non_exhaustive()
     }
 }

@@ -1,13 +1,13 @@
-//! Cursors: each part of an expression finds its next matching record, and they leap over each other.
+//! Cursors: each node of a plan finds its next matching record and lets others skip ahead.
 //!
-//! A cursor is asked for the first match at or after a place, and the places only rise within a span. It keeps its last
-//! answer, so that no text is searched twice: as long as it is asked for places before that answer, the answer stands.
+//! A cursor seeks the first match at or after an offset; the offsets only rise within a window. It remembers its last match, so
+//! that no text is searched twice: an offset before that match has the same result.
 //!
-//! - A *leaf* searches the bytes for its next hit and goes back to the start of the record.
-//! - `Or` answers the first of its members' answers.
-//! - `Not` goes from record to record until its member answers another one.
-//! - `And` is driven by the member that is thought to be the rarest. Where that goes in long leaps by itself, the few
-//!   records it stops at are tried alone with the others; where it stops often, the others leap too.
+//! - A *term* searches the bytes for its next occurrence and goes back to the start of the record.
+//! - `Or` is at the first of its members' matches.
+//! - `Not` steps through the records until its member matches another one.
+//! - `And` is driven by the member that is estimated to be the rarest. Where it takes long leaps, the few records at which it
+//!   stops are tested alone with the other members. Where it stops often, the other members seek too.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use crate::record_boundaries::ScanWindow;
 use crate::regex_term::RegexTerm;
 use crate::text_term::TextTerm;
 
-/// A leap of at least so many bytes is a long one: a few times what it costs to try some records alone.
+/// The length of a long leap, in bytes: a few times the cost of testing some records alone.
 const LONG_LEAP_BYTES: usize = 1024;
 
-/// A part of an expression on its way through a span. Made fresh for each scan, and [reset](Self::reset) for each span.
+/// The position of a node in a window. Created per scan, and [reset](Self::reset) for each window.
 #[derive(Debug)]
 pub(crate) struct Cursor {
     kind: CursorKind,
@@ -40,18 +40,18 @@ enum CursorKind {
     Not(Box<Cursor>),
 }
 
-/// What was answered last.
+/// The last match.
 #[derive(Clone, Copy, Debug)]
 enum NextMatch {
     Unknown,
     /// The start of a record.
     At(usize),
-    /// There is no more in this span.
+    /// The window has no further match.
     Exhausted,
 }
 
 impl Cursor {
-    /// A cursor for `node`; `None` when nothing can match.
+    /// A cursor for `node`; `None` if nothing can match.
     pub(crate) fn new(node: &PlanNode) -> Option<Self> {
         let kind = match node {
             PlanNode::Nothing => return None,
@@ -74,7 +74,7 @@ impl Cursor {
         Some(Self { kind, next_match: NextMatch::Unknown })
     }
 
-    /// Forgets what it knows, for another span.
+    /// Prepares for another window.
     pub(crate) fn reset(&mut self) {
         self.next_match = NextMatch::Unknown;
         match &mut self.kind {
@@ -90,7 +90,7 @@ impl Cursor {
     }
 
     /// The start of the first matching record at or after `from`, itself the start of a record.
-    /// Says nothing when the watch of the span stopped it.
+    /// Meaningless after a cancellation.
     pub(crate) fn seek(&mut self, span: &ScanWindow<'_>, from: usize) -> Option<usize> {
         match self.next_match {
             NextMatch::Exhausted => return None,
@@ -102,12 +102,12 @@ impl Cursor {
         found
     }
 
-    /// The member that this cursor is the negation of.
+    /// The member of a negation.
     pub(crate) fn negated_inner(&mut self) -> Option<&mut Self> {
         if let CursorKind::Not(inner) = &mut self.kind { Some(inner) } else { None }
     }
 
-    /// Whether a record matches, looked at alone. Says nothing when the watch stopped it.
+    /// Whether a record matches, tested alone. Meaningless after a cancellation.
     pub(crate) fn matches_record(&self, record: &[u8], watch: &CancelPoll<'_>) -> bool {
         match &self.kind {
             CursorKind::Every => true,
@@ -143,8 +143,8 @@ impl Cursor {
         }
     }
 
-    /// `at` when the record there matches, else a place behind it before which none does; `None` when none does any more.
-    /// With `alone` the record is looked at alone rather than the text searched.
+    /// `at` if the record there matches, otherwise an offset behind it before which none matches; `None` if no further record
+    /// matches. With `alone` the record is tested alone instead of searching the text.
     fn try_at(&mut self, span: &ScanWindow<'_>, at: usize, alone: bool) -> Option<usize> {
         if !alone || self.has_answer_from(at) {
             return self.seek(span, at);
@@ -164,7 +164,7 @@ impl Cursor {
         }
     }
 
-    /// Whether its candidates are so many, and looking at each so slow, that it never leaps for others.
+    /// Whether it has too many candidates, each slow to test, to seek on behalf of other members.
     fn is_slow(&self) -> bool {
         match &self.kind {
             CursorKind::Field(field, _) => !field.has_value_needle(),
@@ -175,7 +175,7 @@ impl Cursor {
     }
 }
 
-/// The first record at or after `from` that all match.
+/// The first record at or after `from` that matches all members.
 fn seek_conjunction(first: &mut Cursor, others: &mut [Cursor], span: &ScanWindow<'_>, from: usize) -> Option<usize> {
     let mut place = from;
     'candidates: loop {

@@ -1,17 +1,17 @@
-//! Why an expression cannot be searched for.
+//! Errors of compiling an expression.
 
 use bucksaw_record::expr::Pattern;
 
-/// What is wrong with an expression that was read but cannot be searched for. Prints on one line.
+/// Why a parsed expression cannot be compiled. Displays on one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompileError {
-    /// A regex is not of the syntax.
+    /// A regex has a syntax error.
     #[error("the regex {regex} is wrong in its column {column}: {reason}")]
     Regex {
-        /// The regex as it is written in an expression, cut when it is long.
+        /// The regex as written in the expression, shortened if long.
         regex: String,
-        /// Where in the regex: counted from 1, in characters behind the opening slash, an escaped slash being one.
+        /// The column of the error in the regex: from 1, in characters behind the opening slash; an escaped slash is one.
         column: usize,
         /// What is wrong there.
         reason: String,
@@ -19,15 +19,15 @@ pub enum CompileError {
     /// A regex would take too much memory or time.
     #[error("the regex {regex} is too large: {reason}")]
     TooLarge {
-        /// The regex as it is written in an expression, cut when it is long.
+        /// The regex as written in the expression, shortened if long.
         regex: String,
-        /// The limit that it goes beyond.
+        /// The limit that it exceeds.
         reason: String,
     },
     /// All regexes of the expression together would take too much memory.
     #[error("the regexes of the expression are too large together: more than {limit} bytes when compiled")]
     TooManyRegexes {
-        /// Bytes that they may take.
+        /// The limit in bytes.
         limit: usize,
     },
 }
@@ -35,7 +35,7 @@ pub enum CompileError {
 /// A regex is quoted up to this many characters, so that an error stays one readable line.
 const SHOWN_CHARS_MAX: usize = 60;
 
-/// A regex as a message shows it.
+/// A regex as shown in a message.
 pub(crate) fn quoted_pattern(pattern: &Pattern) -> String {
     let mut text = String::new();
     for (count, char) in pattern.to_string().chars().enumerate() {

@@ -1,8 +1,7 @@
-//! Tests of fields that are read from records.
+//! Field terms: tests of fields that are read from records.
 //!
-//! Reading fields is slow beside searching bytes, so records are read only where bytes say that they may pass: the
-//! parts of the name must be there, and the value if it is compared with one. Escapes may hide either, so a record
-//! with an escape that can is always read.
+//! Parsing fields is slow compared with searching bytes, so a record is parsed only if it contains the parts of the name, and the
+//! value if the test is an equality. Either may be written with escapes, so a record with such an escape is always parsed.
 
 use bucksaw_record::expr::{self, Test};
 use bucksaw_search::Needle;
@@ -14,7 +13,7 @@ use crate::record_boundaries::ScanWindow;
 use crate::regex_engine::RegexEngine;
 use crate::regex_term::compile_for_values;
 
-/// A field and what its value must pass. A negated test is a negation around one of these.
+/// A field and the test of its value. A negated test is a negation of such a term.
 #[derive(Debug)]
 pub(crate) struct FieldTerm {
     name: String,
@@ -34,19 +33,19 @@ enum ValueTest {
     Number(fn(f64, f64) -> bool, f64),
 }
 
-/// Where the search for candidates is, in one span.
+/// The progress of the search for candidates in one window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CandidatePositions {
     needle: KnownPosition,
     escape: KnownPosition,
 }
 
-/// Where something stands next; `usize::MAX` when nowhere, `None` when not looked for yet.
+/// The next occurrence of a text; `usize::MAX` if none is left, `None` if not yet searched for.
 #[derive(Clone, Copy, Debug, Default)]
 struct KnownPosition(Option<usize>);
 
 impl KnownPosition {
-    /// The first place at or after `from`. Places only rise, so that what was found ahead is still the next.
+    /// The first occurrence at or after `from`. Offsets only rise, so an occurrence found ahead is still the next.
     fn next_from(&mut self, from: usize, search: impl FnOnce() -> Option<usize>) -> usize {
         match self.0 {
             Some(at) if at >= from => at,
@@ -56,7 +55,7 @@ impl KnownPosition {
 }
 
 impl FieldTerm {
-    /// The field, and whether it must fail the test rather than pass it.
+    /// The term, and whether it is negated.
     pub(crate) fn compile(field: &expr::Field) -> Result<(Self, bool), CompileError> {
         let (check, negated) = match &field.test {
             Test::Equal(value) => (ValueTest::Equal(value.clone()), false),
@@ -73,7 +72,7 @@ impl FieldTerm {
             _ => None,
         };
         let by_value = value.is_some();
-        // Names recur in record after record, values do so less.
+        // Values are rarer than names.
         let needles: Vec<&[u8]> = value.into_iter().chain(name_needles(&field.name)).collect();
         let escape_start = Needle::new(escape_start_of(&needles), false);
         let needles = needles.into_iter().map(|needle| Needle::new(needle, false)).collect();
@@ -97,17 +96,17 @@ impl FieldTerm {
         &self.name
     }
 
-    /// Bytes of memory, where they are many.
+    /// Memory of a regex in bytes; other tests take little.
     pub(crate) fn memory(&self) -> usize {
         if let ValueTest::Match(regex) = &self.value_test { regex.memory() } else { 0 }
     }
 
-    /// Bytes of text that should be searched at once.
+    /// The text to search at once, in bytes.
     pub(crate) fn slice_bytes(&self) -> usize {
         if let ValueTest::Match(regex) = &self.value_test { regex.slice_bytes() } else { usize::MAX }
     }
 
-    /// Whether candidates are found by a value, and so are rarer than the field.
+    /// Whether candidates are found by a value, and so are rarer than records with the field.
     pub(crate) fn has_value_needle(&self) -> bool {
         self.has_value_needle
     }
@@ -147,8 +146,8 @@ impl FieldTerm {
     }
 }
 
-/// What every escape in which one of these may be written begins with. JSON has escapes of one letter for few bytes, and
-/// can write all others as `\u` and their code; logfmt has some of the former.
+/// The common start of all escapes in which these texts may be written. JSON has escapes of one letter for few bytes, and `\u` with a
+/// code for all others; logfmt has some of the former.
 fn escape_start_of(needles: &[&[u8]]) -> &'static [u8] {
     let mut bytes = needles.iter().copied().flatten();
     if bytes.clone().any(|byte| matches!(byte, b'"' | b'\\' | b'/') || *byte < b' ') {
@@ -160,9 +159,8 @@ fn escape_start_of(needles: &[&[u8]]) -> &'static [u8] {
     }
 }
 
-/// What stands in every record, not counting escapes, that has a field of this name, the longest first: the parts of it
-/// between dots. No numbers, because these may be the places of an array's elements, which are written nowhere; but what
-/// is all numbers starts with a key.
+/// Texts that every record with a field of this name contains, escapes aside, the longest first: the parts of the name between dots.
+/// Numbers are left out, because they may be positions in an array; a name of numbers alone starts with a key.
 fn name_needles(name: &str) -> Vec<&[u8]> {
     let numeric = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
     let first = name.split('.').next().filter(|_| name.split('.').all(numeric));
@@ -173,8 +171,8 @@ fn name_needles(name: &str) -> Vec<&[u8]> {
     needles
 }
 
-/// What stands in every record, not counting escapes, that has a field of this value. The text of an object or array
-/// may have space inside that its value has not; an LF that splits records is no part of a needle.
+/// A text that every record with a field of this value contains, escapes aside. The text of an object or array may contain space that
+/// its value does not.
 fn value_needle(value: &[u8]) -> Option<&[u8]> {
     (!value.is_empty() && !value.starts_with(b"{") && !value.starts_with(b"[")).then_some(value)
 }

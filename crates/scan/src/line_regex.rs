@@ -1,24 +1,23 @@
-//! Rewrites a regex that is meant for one record, so that it can run over the text of many.
+//! Rewrites a regex for one record so that it can run over the text of many lines.
 //!
-//! Records that are lines have no LF inside, so nothing that a regex matches in one of them takes in an LF. Whatever
-//! could is taken out: an LF leaves its classes, and a literal with an LF fails. The start and the end of the text
-//! become the start and the end of a line. The result matches in the text of many lines exactly where the regex matches
-//! in one of the lines alone.
+//! A record that is a line contains no LF, so no match contains one. The rewrite removes LF from classes and lets literals with an LF
+//! fail. The start and the end of the text become the start and the end of a line. The result matches in the text of many lines
+//! exactly where the regex matches in one of the lines alone.
 //!
-//! The two anchors of the `R` flag look at CR and LF together and cannot be told so; [`is_possible`] says no to them.
+//! The two anchors of the `R` flag examine CR and LF together and cannot be rewritten; [`can_restrict_to_lines`] rejects them.
 
 use regex_syntax::hir::{
     Class, ClassBytes, ClassBytesRange, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Look, Repetition,
 };
 
-/// Whether [`strip`] gives what it promises.
+/// Whether [`restrict_to_lines`] can rewrite the regex.
 pub(crate) fn can_restrict_to_lines(hir: &Hir) -> bool {
     let looks = hir.properties().look_set();
     !looks.contains(Look::StartCRLF) && !looks.contains(Look::EndCRLF)
 }
 
-/// The regex for the text of many lines, and whether it differs from `hir` in what it matches. Groups are not kept:
-/// nobody asks what they matched. Recursion is as deep as the regex nests, which the parser bounds.
+/// The regex for the text of many lines, and whether it differs from `hir`. Capture groups are dropped, because no search uses them.
+/// The recursion is as deep as the regex nests, which the parser bounds.
 pub(crate) fn restrict_to_lines(hir: Hir) -> (Hir, bool) {
     let mut changed = false;
     (rewrite(hir, &mut changed), changed)

@@ -1,4 +1,4 @@
-//! The tree of a plan: what an expression asks, compiled and simplified.
+//! The tree of a plan: a compiled and simplified expression.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::plan::REGEXES_BYTES_MAX;
 use crate::regex_term::{CompiledPattern, RegexTerm, compile_for_records};
 use crate::text_term::TextTerm;
 
-/// A part of a plan. Cheap to clone but for its branches.
+/// A node of a plan. Cheap to clone except for its branches.
 ///
-/// Invariant: `All` and `Nothing` stand only alone; `And` has no `And` in it, `Or` no `Or`, `Not` no `Not`; both `And` and
-/// `Or` have two members or more.
+/// Invariant: `All` and `Nothing` are roots only; `And` has no member `And`, `Or` no `Or`, `Not` no `Not`; `And` and `Or` have two
+/// members or more.
 #[derive(Clone, Debug)]
 pub(crate) enum PlanNode {
     All,
@@ -28,7 +28,7 @@ pub(crate) enum PlanNode {
 }
 
 impl PlanNode {
-    /// Compiles an expression. `room` is the bytes that its regexes may still take.
+    /// Compiles an expression. `room` is the memory left for its regexes, in bytes.
     pub(crate) fn compile(expr: &Expr, room: &mut usize) -> Result<Self, CompileError> {
         let node = match expr {
             Expr::All => Self::All,
@@ -65,7 +65,7 @@ impl PlanNode {
         members.iter().map(|member| Self::compile(member, room)).collect()
     }
 
-    /// The same for records of one stream: fields that are its labels are settled.
+    /// The node for records of one stream: fields that are labels are resolved.
     pub(crate) fn bind(&self, labels: &Labels) -> Self {
         match self {
             Self::Field(field) => match labels.get(field.name()) {
@@ -80,7 +80,7 @@ impl PlanNode {
         }
     }
 
-    /// Whether it surely is the same: made of the same terms of the same expression.
+    /// Whether both nodes consist of the same terms of one expression, so that they match the same records.
     pub(crate) fn is_equivalent(&self, other: &Self) -> bool {
         let all = |mine: &[Self], others: &[Self]| {
             mine.len() == others.len() && mine.iter().zip(others).all(|(mine, other)| mine.is_equivalent(other))
@@ -96,7 +96,7 @@ impl PlanNode {
         }
     }
 
-    /// Calls `weigh` with the bytes of memory of each regex.
+    /// Calls `weigh` with the memory of each regex, in bytes.
     pub(crate) fn visit_regex_bytes(&self, weigh: &mut dyn FnMut(usize)) {
         match self {
             Self::Regex(regex) => weigh(regex.memory()),
@@ -107,7 +107,7 @@ impl PlanNode {
         }
     }
 
-    /// Bytes of text that should be searched between two looks at a [`Watch`].
+    /// The text to search between two polls of a [`CancelPoll`], in bytes.
     pub(crate) fn slice_bytes(&self) -> usize {
         match self {
             Self::Regex(regex) => regex.slice_bytes(),
@@ -118,10 +118,10 @@ impl PlanNode {
         }
     }
 
-    /// How much work a candidate is thought to be, seen over many records: what is rare and quickly found is low.
+    /// The estimated cost over many records: low for terms that are rare and found fast.
     pub(crate) fn cost(&self) -> usize {
         match self {
-            // The longer a needle, the rarer it is.
+            // A longer needle is rarer.
             Self::Text(text) => 1_000 - text.len().min(900),
             Self::Regex(_) => 1_000,
             Self::Field(field) if field.has_value_needle() => 2_000,

@@ -1,21 +1,21 @@
-//! Where the records of a chunk start and end.
+//! The offsets of the records of a chunk.
 
 use bucksaw_segment::Chunk;
 use memchr::{memchr, memchr_iter, memrchr};
 
 use crate::cancel_poll::CancelPoll;
 
-/// The records of a chunk, by their offsets in its text.
+/// The text of a chunk and the offsets of its records.
 #[derive(Debug)]
 pub(crate) struct RecordBoundaries<'a> {
     /// The records, each followed by an LF.
     pub(crate) text: &'a [u8],
-    /// Where each record starts, and where the text ends; `None` when each line is a record.
+    /// The start of each record, and the end of the text; `None` if each line is a record.
     starts: Option<Vec<usize>>,
 }
 
 impl<'a> RecordBoundaries<'a> {
-    /// The records of `chunk`. Text behind the last whole record is left out.
+    /// The records of `chunk`, without text behind the last whole record.
     pub(crate) fn of_chunk(chunk: &Chunk<'a>) -> Self {
         let Some(lengths) = &chunk.rows.lengths else {
             let end = memrchr(b'\n', chunk.text).map_or(0, |last| last + 1);
@@ -44,8 +44,8 @@ impl<'a> RecordBoundaries<'a> {
         self.starts.is_none()
     }
 
-    /// The start of the record that `at` is in, the LF behind a record being of it. `floor` is the start of a record at
-    /// or before it.
+    /// The start of the record that contains `at`; the LF behind a record belongs to it. `floor` is the start of a record at or
+    /// before `at`.
     pub(crate) fn record_start(&self, floor: usize, at: usize) -> usize {
         match &self.starts {
             None => {
@@ -59,7 +59,7 @@ impl<'a> RecordBoundaries<'a> {
         }
     }
 
-    /// The first start of a record, or the end of the text, that is behind `at`.
+    /// The first start of a record behind `at`, or the end of the text.
     pub(crate) fn next_start(&self, at: usize) -> usize {
         let found = match &self.starts {
             None => self.text.get(at..).and_then(|rest| memchr(b'\n', rest)).map(|end| at + end + 1),
@@ -68,7 +68,7 @@ impl<'a> RecordBoundaries<'a> {
         found.unwrap_or(self.text.len())
     }
 
-    /// How many records start in `from..to`, both of them starts of records.
+    /// The number of records in `from..to`; both are starts of records.
     pub(crate) fn count_between(&self, from: usize, to: usize) -> usize {
         match &self.starts {
             None => memchr_iter(b'\n', self.text.get(from..to).unwrap_or_default()).count(),
@@ -85,7 +85,7 @@ impl<'a> RecordBoundaries<'a> {
     }
 }
 
-/// A part of the text that is searched in one go: up to `end`, the start of a record or the end of the text.
+/// A part of the text that is searched in one go. `end` is the start of a record or the end of the text.
 #[derive(Debug)]
 pub(crate) struct ScanWindow<'a> {
     pub(crate) records: &'a RecordBoundaries<'a>,
@@ -94,7 +94,7 @@ pub(crate) struct ScanWindow<'a> {
 }
 
 impl ScanWindow<'_> {
-    /// The start of the first record at or after `from` that passes, each looked at alone.
+    /// The start of the first record at or after `from` that passes, each tested alone.
     pub(crate) fn find_first(&self, mut from: usize, passes: impl Fn(&[u8]) -> bool) -> Option<usize> {
         while from < self.end && !self.cancel_poll.is_cancelled() {
             if passes(self.records.record(from)) {

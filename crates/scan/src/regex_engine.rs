@@ -1,16 +1,16 @@
-//! The search for one regex in a text, in slices of bounded work.
+//! Searches a text for a regex, in slices of bounded work.
 //!
 //! The [meta engine](meta::Regex) is the fastest for most regexes, but it cannot be interrupted, and where its lazy DFA
 //! gives up, its time per byte grows with the number of NFA states. So it searches only texts for which that product is
-//! small. Everything else is searched here:
+//! small. Other texts are searched here:
 //!
 //! - a lazy DFA, with a cache that holds all states of most large regexes;
-//! - where its cache fills too quickly, a simulation of the NFA. Its memory is proportional to the NFA, its time per byte
-//!   too, and it looks at its [`Watch`] after each slice of work.
+//! - where its cache fills too quickly, a simulation of the NFA. Its memory and its time per byte are proportional to the NFA, and
+//!   it polls for cancellation after each slice of work.
 //!
-//! Both answer only whether there is a match and where one ends first, so neither needs priorities or groups.
+//! Both find only whether a match exists and where one ends first, so neither needs priorities or groups.
 //!
-//! Invariant: between two looks at the [`Watch`] lie at most some [`SLICE_WORK`] steps of an automaton.
+//! Invariant: between two polls of a [`CancelPoll`] lie at most about [`SLICE_WORK`] steps of an automaton.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -30,32 +30,32 @@ const NFA_BYTES_MAX: usize = 512 * 1024;
 /// The most NFA states of a regex that the meta engine searches for.
 const META_STATES_MAX: usize = 1_000;
 
-/// Bytes times NFA states of a text that the meta engine searches at once: at worst a hundred milliseconds or so.
+/// Bytes times NFA states of a text that the meta engine searches at once: at worst about a hundred milliseconds.
 const META_WORK: usize = 16 << 20;
 
-/// Bytes times NFA states between two looks at a [`Watch`].
+/// Bytes times NFA states between two polls of a [`CancelPoll`].
 const SLICE_WORK: usize = 4 << 20;
 
 /// The shortest and the longest slice, in bytes.
 const SLICE_BYTES_MIN: usize = 1 << 10;
 const SLICE_BYTES_MAX: usize = 256 << 10;
 
-/// Bytes of states that the meta engine's lazy DFA keeps, for each thread that searches.
+/// The cache of the meta engine's lazy DFA per searching thread, in bytes.
 const META_CACHE_BYTES: usize = 1 << 20;
 
-/// Bytes of states that a lazy DFA of this module keeps, for each thread that searches: a thousand repetitions of a class
-/// need a thousand states of a thousand bytes each.
+/// The cache of a lazy DFA of this module per searching thread, in bytes: a thousand repetitions of a class need a thousand states of
+/// a thousand bytes each.
 const CACHE_BYTES: usize = 8 << 20;
 
-/// Bytes of all caches of lazy DFAs of this module, of all queries of the process together. A search without a cache
-/// simulates the NFA. A process-wide limit, because what it bounds is the memory of the process.
+/// The limit of all caches of lazy DFAs of this module in the process, in bytes. A search without a cache simulates the NFA. The
+/// limit is process-wide, because it bounds the memory of the process.
 static CACHE_BYTES_LIMIT: AtomicUsize = AtomicUsize::new(MEMORY_BYTES_MAX);
 
-/// The greatest limit, which holds unless [`limit_memory`] is called.
+/// The largest limit, and the default.
 pub const MEMORY_BYTES_MAX: usize = 128 << 20;
 
-/// Limits the memory that the searches of all queries of the process keep for states of automata, to at most
-/// [`MEMORY_BYTES_MAX`]. With less, large regexes are searched for more slowly. What is held already is not given back.
+/// Limits the memory for states of automata in the process, to at most [`MEMORY_BYTES_MAX`]. A lower limit slows down searches for
+/// large regexes. Memory already in use is not released.
 pub fn limit_memory(bytes: usize) {
     CACHE_BYTES_LIMIT.store(bytes.min(MEMORY_BYTES_MAX), Ordering::Relaxed);
 }
@@ -64,25 +64,25 @@ fn cache_bytes_limit() -> usize {
     CACHE_BYTES_LIMIT.load(Ordering::Relaxed)
 }
 
-/// Texts that are simulated after a cache filled too quickly, before the DFA is tried again; twice as many each time.
+/// Texts that are simulated after a cache filled too quickly, before the DFA is tried again; doubled each time.
 const PAUSE_TEXTS: u32 = 64;
 const PAUSE_TEXTS_MAX: u32 = 1 << 16;
 
-/// Bytes that all caches have taken. A process-wide count, because what it bounds is the memory of the process.
+/// The size of all caches in the process, in bytes.
 static CACHE_BYTES_USED: AtomicUsize = AtomicUsize::new(0);
 
-/// A regex, ready to be searched for by any number of threads.
+/// A compiled regex, shared by any number of threads.
 #[derive(Debug)]
 pub(crate) struct RegexEngine {
     meta: Option<meta::Regex>,
     nfa: NFA,
-    /// There is none where the NFA needs a larger cache than [`CACHE_BYTES`] from the start.
+    /// `None` if the NFA needs a larger cache than [`CACHE_BYTES`] from the start.
     dfa: Option<DFA>,
-    /// What no search uses just now.
+    /// Caches that no search uses.
     idle_caches: Mutex<Vec<PooledDfaCache>>,
 }
 
-/// A cache and its share of the memory of all caches.
+/// A cache, and its reservation in the memory of all caches.
 #[derive(Debug)]
 struct PooledDfaCache {
     cache: Box<Cache>,
@@ -106,11 +106,11 @@ impl Drop for PooledDfaCache {
     }
 }
 
-/// The lazy DFA cannot tell.
+/// The lazy DFA gave up without a result.
 struct DfaGaveUp;
 
 impl RegexEngine {
-    /// Builds the automata, or says why they would be too large.
+    /// Builds the automata; the error is why they would be too large.
     pub(crate) fn new(hir: &Hir) -> Result<Self, String> {
         let too_large = || format!("it takes more than {NFA_BYTES_MAX} bytes when compiled; have it repeat less");
         let nfa = NfaConfig::new().which_captures(WhichCaptures::None).utf8(false).nfa_size_limit(Some(NFA_BYTES_MAX));
@@ -130,23 +130,23 @@ impl RegexEngine {
         Ok(Self { meta, nfa, dfa, idle_caches: Mutex::default() })
     }
 
-    /// Bytes of memory, without the caches of searches.
+    /// Memory in bytes, without the caches of searches.
     pub(crate) fn memory(&self) -> usize {
         let dfa = self.dfa.as_ref().map_or(0, DFA::memory_usage);
         self.meta.as_ref().map_or(0, meta::Regex::memory_usage) + self.nfa.memory_usage() + dfa
     }
 
-    /// Bytes of text that should be searched at once.
+    /// The text to search at once, in bytes.
     pub(crate) fn slice_bytes(&self) -> usize {
         (SLICE_WORK / self.nfa.states().len().max(1)).clamp(SLICE_BYTES_MIN, SLICE_BYTES_MAX)
     }
 
-    /// Whether a text has a match. Says nothing when the watch stopped it.
+    /// Whether a text has a match. Meaningless after a cancellation.
     pub(crate) fn is_match(&self, text: &[u8], watch: &CancelPoll<'_>) -> bool {
         self.find_end(text, watch).is_some()
     }
 
-    /// Where a match ends, the first that is found from the left. Says nothing when the watch stopped it.
+    /// The end of the first match found from the left. Meaningless after a cancellation.
     pub(crate) fn find_end(&self, text: &[u8], watch: &CancelPoll<'_>) -> Option<usize> {
         if let Some(meta) = &self.meta
             && text.len() <= META_WORK / self.nfa.states().len().max(1)
@@ -174,7 +174,7 @@ impl RegexEngine {
             }
             found
         };
-        // Where caches are scarce, each is free for others in between.
+        // If caches are scarce, each is released between searches.
         if CACHE_BYTES_USED.load(Ordering::Relaxed) <= cache_bytes_limit() / 2 || held.paused_texts > 0 {
             self.idle_caches.lock().unwrap_or_else(PoisonError::into_inner).push(held);
         }
@@ -240,14 +240,14 @@ impl RegexEngine {
     }
 }
 
-/// All states in which the NFA can be at one place of a text.
+/// The set of NFA states at one offset of a text.
 struct Simulation<'a> {
     nfa: &'a NFA,
     text: &'a [u8],
-    /// States that wait for a byte, at this place and at the next.
+    /// States that consume a byte, at this offset and at the next.
     current: Vec<StateID>,
     next: Vec<StateID>,
-    /// For each state the last place, plus one, at which it was entered.
+    /// For each state the last offset at which it was entered, plus one.
     visited_at: Vec<usize>,
     stack: Vec<StateID>,
 }
@@ -258,7 +258,7 @@ impl<'a> Simulation<'a> {
         Self { nfa, text, current: Vec::new(), next: Vec::new(), visited_at: entered, stack: Vec::new() }
     }
 
-    /// Goes over a byte to the place `at`. Whether a match ends there.
+    /// Consumes a byte and moves to offset `at`. Returns whether a match ends there.
     fn step(&mut self, byte: u8, at: usize) -> bool {
         std::mem::swap(&mut self.current, &mut self.next);
         self.next.clear();
@@ -276,7 +276,7 @@ impl<'a> Simulation<'a> {
         found
     }
 
-    /// Enters a state, and all that are reached from it without a byte. Whether a match is among them.
+    /// Enters a state and all states reached from it without a byte. Returns whether a match state is among them.
     fn enter(&mut self, state: StateID, at: usize) -> bool {
         self.stack.push(state);
         while let Some(state) = self.stack.pop() {
@@ -309,7 +309,7 @@ fn build_meta(hir: &Hir) -> Result<meta::Regex, String> {
         .which_captures(WhichCaptures::Implicit)
         .nfa_size_limit(Some(NFA_BYTES_MAX))
         .hybrid_cache_capacity(META_CACHE_BYTES)
-        // One-pass automata are for capture groups, which are not needed.
+        // One-pass automata serve capture groups, which no search uses.
         .onepass(false);
     meta::Builder::new().configure(config).build_from_hir(hir).map_err(|error| match error.size_limit() {
         Some(limit) => format!("it takes more than {limit} bytes when compiled; have it repeat less"),
@@ -334,7 +334,7 @@ mod tests {
         RegexEngine::new(&parse(regex).unwrap()).unwrap()
     }
 
-    /// Letters that do not repeat themselves.
+    /// Pseudo-random letters.
     fn letters(count: usize) -> Vec<u8> {
         let mut state = 7_u64;
         let next = |_| {
@@ -344,7 +344,7 @@ mod tests {
         (0..count).map(next).collect()
     }
 
-    /// The regexes that took more than a minute, without the letter that let others find an early end.
+    /// Regexes that took more than a minute before searches were sliced.
     const SLOW: [&str; 2] = ["[^\\x00]{0,1000}z{0,1000}Q", "(?i)([a-z]{100}){20}[0-9]"];
 
     #[test]
@@ -360,7 +360,7 @@ mod tests {
             let watch = CancelPoll::new(&cancel);
             assert!(!engine.is_match(&text, &watch) && watch.is_cancelled(), "{regex}");
             assert_eq!(looks.get(), 4, "{regex}: the token is not read again after the stop");
-            // Simulated, too.
+            // The simulation stops too.
             looks.set(0);
             assert!(engine.simulate_nfa(&text, &CancelPoll::new(&cancel)).is_none());
             assert_eq!(looks.get(), 4, "{regex}");
@@ -406,7 +406,7 @@ mod tests {
             if let Ok(found) = engine.search_with_pooled_cache(text, &never) {
                 prop_assert_eq!(found, engine.simulate_nfa(text, &never), "lazily: {}", regex);
             }
-            // Within one line an end that comes first lies in the line that matches.
+            // The first end of a match in one line belongs to that line.
             if !text.contains(&b'\n') {
                 let alone = engine.find_end(text, &never);
                 prop_assert_eq!(alone.is_some(), want);

@@ -1,26 +1,26 @@
-//! Texts that whatever a regex matches must contain: what a filter or a column can be asked before any line is there.
+//! Literals that every match of a regex contains, which filters and columns are searched for before any line is built.
 //!
-//! A regex is turned into clauses, each a list of texts of which one at least must be there. Neighbouring literals are
-//! one text; a letter that matches in both cases makes the text one of any case.
+//! A regex has clauses, each a list of texts of which every match contains at least one. Adjacent literals form one text; a letter
+//! that matches in both cases makes its text case-insensitive.
 
 use bucksaw_search::Needle;
 use regex_syntax::hir::{Class, Hir, HirKind};
 
-/// Texts of a clause, at most.
+/// The most texts of a clause.
 const CLAUSE_LITERALS_MAX: usize = 64;
 
-/// A shorter text is nearly everywhere, in bytes.
+/// The shortest text, in bytes: a shorter one is in nearly every line.
 const LITERAL_BYTES_MIN: usize = 2;
 
-/// A shorter text leaves hardly a line out that a longer one has not left out.
+/// The shortest text beside a longer one, in bytes: a shorter one would exclude hardly any further line.
 const EXTRA_LITERAL_BYTES_MIN: usize = 4;
 
-/// What a regex asks for at least.
+/// The literals that every match of a regex contains.
 #[derive(Debug, Default)]
 pub(crate) struct RequiredLiterals {
-    /// Of each list, one text is in every match.
+    /// Every match contains a text of each clause.
     pub(crate) clauses: Vec<Vec<Needle>>,
-    /// Whether a line matches if it has one text of the only clause.
+    /// Whether a line matches if and only if it contains a text of the only clause.
     pub(crate) is_exact: bool,
     /// The clause whose only text every match begins with.
     pub(crate) literal_prefix: Option<usize>,
@@ -35,7 +35,7 @@ impl RequiredLiterals {
         let shortest =
             |clause: &Vec<RequiredLiteral>| clause.iter().map(|text| text.bytes.len()).min().unwrap_or_default();
         let mut clauses = walk.clauses;
-        // The longest first: it is thought to be the rarest.
+        // The longest first: it is probably the rarest.
         clauses.sort_by_key(|clause| std::cmp::Reverse(shortest(clause)));
         let longest = clauses.first().map_or(0, shortest);
         let min = if longest < EXTRA_LITERAL_BYTES_MIN { LITERAL_BYTES_MIN } else { EXTRA_LITERAL_BYTES_MIN };
@@ -54,9 +54,9 @@ impl RequiredLiterals {
 struct RequiredLiteral {
     bytes: Vec<u8>,
     any_case: bool,
-    /// Whether some letter has a case, so that any case would be too much.
+    /// Whether a letter matches in one case only, so that a case-insensitive search finds too much.
     has_letter: bool,
-    /// Whether every match begins with it, and with nothing else.
+    /// Whether every match begins with exactly this text.
     is_prefix: bool,
 }
 
@@ -64,9 +64,9 @@ struct RequiredLiteral {
 struct LiteralExtractor {
     current: RequiredLiteral,
     clauses: Vec<Vec<RequiredLiteral>>,
-    /// Whether nothing was left out so far.
+    /// Whether the clauses describe the regex completely so far.
     is_exact: bool,
-    /// Whether something may come before the next text.
+    /// Whether something may precede the next text in a match.
     has_preceding: bool,
 }
 
@@ -76,7 +76,7 @@ impl LiteralExtractor {
             HirKind::Empty => {}
             HirKind::Look(_) => {
                 self.is_exact = false;
-                // It may look at what is before the match.
+                // An assertion may depend on the byte before the match.
                 self.has_preceding |= self.current.bytes.is_empty();
             }
             HirKind::Literal(literal) => literal.0.iter().for_each(|byte| self.push_byte(*byte)),
@@ -101,13 +101,13 @@ impl LiteralExtractor {
     }
 
     fn push_byte(&mut self, byte: u8) {
-        // No line has one; such a match is not to be found here.
+        // A line contains no LF, so the text is not found although the regex may match a record.
         self.is_exact &= byte != b'\n';
         self.current.has_letter |= byte.is_ascii_alphabetic();
         self.current.bytes.push(byte);
     }
 
-    /// Something stands here of which nothing is known.
+    /// Ends the current text, because something unknown follows.
     fn break_literal(&mut self) {
         self.finish_literal();
         self.is_exact = false;
@@ -124,7 +124,7 @@ impl LiteralExtractor {
         }
     }
 
-    /// Of each branch, its longest text.
+    /// Adds a clause with the longest text of each branch.
     fn visit_alternation(&mut self, branches: &[Hir]) {
         self.finish_literal();
         let mut union: Vec<RequiredLiteral> = Vec::new();
@@ -149,7 +149,7 @@ impl LiteralExtractor {
     }
 }
 
-/// The letter of which a class has both cases and nothing else.
+/// The letter, in lower case, if a class consists of its two cases.
 fn case_pair(class: &Class) -> Option<u8> {
     let bounds: Vec<(u32, u32)> = match class {
         Class::Bytes(bytes) => bytes.iter().map(|range| (range.start().into(), range.end().into())).collect(),

@@ -1,4 +1,4 @@
-//! The way from lines to bytes, and the choice whether columns are worth it.
+//! Encodes a text, as columns or with zstd alone, whichever is better.
 
 use crate::decode::column_block::ColumnBlock;
 use crate::encode::layout_groups::{VALUE_BYTES_MAX, count_sampled_layouts};
@@ -11,64 +11,62 @@ use crate::encode::work_budget::WorkBudget;
 use crate::encode::zstd_sample::{self, ZstdSample};
 use std::cell::LazyCell;
 
-/// A text that is shorter is not worth columns, in bytes.
+/// The shortest text that is encoded as columns, in bytes.
 const TEXT_BYTES_MIN: usize = 16 << 10;
 
-/// Lines that are shorter on average are left to zstd, in bytes: what is done for each line takes too long for so little.
+/// The shortest average line of a text that is encoded as columns, in bytes: shorter lines cost too much each.
 const LINE_BYTES_MIN: usize = 12;
 
-/// A guess at the bytes of a line, for the room that is made for lines.
+/// The line length by which memory for line starts is reserved, in bytes.
 const LINE_BYTES_EXPECTED: usize = 64;
 
-/// Lines whose layouts are counted before anything else is done.
+/// The sample of lines whose layouts are counted first.
 const SAMPLE_LINES: usize = 2_048;
 
-/// Sampled lines for each layout, at least: else hardly two lines are alike, and columns cost much and bring nothing.
+/// Sampled lines per layout, at least: otherwise hardly two lines share a layout, and columns save nothing.
 const LINES_PER_LAYOUT: usize = 3;
 
-/// Pieces of the text whose columns are made before those of all, and the bytes of each: to see how much work they are, and,
-/// in dense text, what they bring. If they bring nothing there, more would not either. Where zstd packs well, the columns of
-/// more lines are relatively smaller, so that those of few say nothing.
+/// The number of samples in a trial, and the bytes of each. The trial measures the work, and in dense text also the savings. In
+/// other text the savings of a sample are meaningless, because the columns of more lines are relatively smaller.
 const TRIAL_PIECES: usize = 8;
 const TRIAL_BYTES: usize = 16 << 10;
 const TRIAL_BYTES_DENSE: usize = 32 << 10;
 
-/// The columns of these pieces may take so many hundredths of what zstd alone would make of them.
+/// The largest size of the columns of a dense trial, in hundredths of the size by zstd alone.
 const TRIAL_PERCENT_MAX: usize = 95;
 
-/// Columns may take so many hundredths of what zstd alone takes: to be searched without being unpacked is worth a little. In
-/// dense text zstd may have given a little away for its pace already.
+/// The largest size of columns, in hundredths of the size by zstd alone: searching without unpacking is worth a little space. In
+/// dense text zstd may already be larger for its speed.
 const COLUMNS_PERCENT_MAX: usize = 102;
 const DENSE_COLUMNS_PERCENT_MAX: usize = 100;
 
-/// Beside dense text that is left to zstd, the filter may take so many bytes, or such a part of the packed text: it is large,
-/// being of random words, and the block should not be.
+/// The largest filter of dense text that zstd packs, in bytes or as a part of the packed text: a filter of random words is large.
 const DENSE_FILTER_BYTES: usize = 16 << 10;
 const DENSE_FILTER_DIVISOR: usize = 64;
 
-/// Packs lines. Keeps its memory from block to block, half a megabyte that it takes with the first: one for each thread.
+/// Encodes texts of lines. It keeps its memory, half a megabyte, from block to block; use one per thread.
 #[derive(Debug)]
 pub struct Encoder {
     tree_encoder: LazyCell<TreeEncoder>,
 }
 
-/// A packed block.
+/// An encoded text with its filter.
 #[derive(Clone, Debug)]
 pub struct EncodedText {
-    /// The text.
+    /// The encoded text.
     pub text: TextEncoding,
-    /// For [`Filter`](crate::Filter).
+    /// The bytes of its [`Filter`](crate::Filter).
     pub filter: Vec<u8>,
 }
 
-/// What became of a text.
+/// An encoded text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TextEncoding {
-    /// The columns, for [`Block::open`].
+    /// Columns, for [`ColumnBlock::open`].
     Columns(Vec<u8>),
-    /// A frame of zstd, which does better alone, or would take much less time.
+    /// A zstd frame, because columns would be larger or take too long.
     Zstd(Vec<u8>),
-    /// Nothing makes it smaller.
+    /// Neither encoding is smaller than the text.
     Plain,
 }
 
@@ -79,13 +77,13 @@ impl Default for Encoder {
 }
 
 impl Encoder {
-    /// An encoder.
+    /// Creates an encoder.
     #[must_use]
     pub fn new() -> Self {
         Self { tree_encoder: LazyCell::new(|| TreeEncoder::new(TableThresholds::default())) }
     }
 
-    /// An encoder that makes columns of as little as it can, for tests.
+    /// An encoder with the smallest possible tables, for tests.
     #[cfg(test)]
     pub(crate) fn with_smallest_tables() -> Self {
         Self {
@@ -98,7 +96,7 @@ impl Encoder {
         self.tree_encoder.filter.finish(usize::MAX)
     }
 
-    /// Packs a text of lines, an LF after each; `level` is that of zstd. More than 2 GB are never columns.
+    /// Encodes a text of lines, an LF after each, with a level of zstd. Text of more than 2 GB is never encoded as columns.
     pub fn encode(&mut self, text: &[u8], level: i32) -> EncodedText {
         let packed = self.choose_encoding(text, level).unwrap_or(TextEncoding::Plain);
         if !matches!(packed, TextEncoding::Columns(_)) {
@@ -120,7 +118,7 @@ impl Encoder {
         }
         let sample = ZstdSample::measure(text, level)?;
         let Some(columns) = self.try_columns(text, &sample) else { return zstd(sample.level).map(TextEncoding::Zstd) };
-        // Where little recurs, pieces tell well what zstd makes of all of it.
+        // The samples of dense text predict the size of the whole.
         let expected = sample.expected_bytes(text.len());
         let clearly = columns.len() * 3 < expected * 2 || (columns.len() * 10 < expected * 9 && sample.is_dense);
         if clearly {
@@ -132,7 +130,7 @@ impl Encoder {
         if columns.len() <= most { Some(TextEncoding::Columns(columns)) } else { zstd.map(TextEncoding::Zstd) }
     }
 
-    /// The columns of a text, if they may be worth it.
+    /// The columns of a text, if they may be worthwhile.
     fn try_columns(&mut self, text: &[u8], sample: &ZstdSample) -> Option<Vec<u8>> {
         let lines = LineOffsets::of(text, text.len() / LINE_BYTES_MIN)?;
         if !self.has_common_layouts(text, &lines) || !self.is_trial_smaller(text, &lines, sample) {
@@ -142,7 +140,7 @@ impl Encoder {
         self.encode_columns(text, &lines, WorkBudget::for_text(text.len()), sample.level)
     }
 
-    /// Whether some of the lines have layouts in common.
+    /// Whether sampled lines share layouts.
     fn has_common_layouts(&mut self, text: &[u8], lines: &LineOffsets) -> bool {
         let step = lines.count().div_ceil(SAMPLE_LINES).max(1);
         let (sample, sampled) = copy_lines(text, lines.line_ranges().step_by(step));
@@ -156,7 +154,7 @@ impl Encoder {
         layouts * LINES_PER_LAYOUT <= lines.count().min(SAMPLE_LINES)
     }
 
-    /// Whether columns of the whole text may be worth it, by those of some lines.
+    /// Whether columns of the whole text may be worthwhile, by a trial on some lines.
     fn is_trial_smaller(&mut self, text: &[u8], lines: &LineOffsets, sample: &ZstdSample) -> bool {
         let piece = if sample.is_dense { TRIAL_BYTES_DENSE } else { TRIAL_BYTES };
         let (some, lines) = copy_lines(text, lines.trial_lines(text.len(), piece));
@@ -169,14 +167,14 @@ impl Encoder {
                 .is_ok_and(|columns| columns.len() * 100 < sample.expected_bytes(some.len()) * TRIAL_PERCENT_MAX)
     }
 
-    /// Columns of any text, be they worth it or not.
+    /// The columns of any text, worthwhile or not.
     #[cfg(test)]
     pub(crate) fn encode_columns_always(&mut self, text: &[u8], level: i32) -> Vec<u8> {
         self.tree_encoder.boundaries.compute(text);
         self.encode_columns(text, &LineOffsets::of(text, usize::MAX).unwrap(), WorkBudget::unlimited(), level).unwrap()
     }
 
-    /// The columns, if they are no more than this work and the text comes back from them.
+    /// The columns, if they stay within the work budget and the text round-trips.
     fn encode_columns(&mut self, text: &[u8], lines: &LineOffsets, work: WorkBudget, level: i32) -> Option<Vec<u8>> {
         let split = self.tree_encoder.encode_lines(lines.values(text), work)?;
         let columns = Writer::new(level).and_then(|writer| writer.write(split)).ok()?;
@@ -187,7 +185,7 @@ impl Encoder {
     }
 }
 
-/// The bytes that the filter may take beside a text that is left to zstd.
+/// The largest filter of a text that zstd packs.
 fn filter_bytes_max(bytes: usize, packed: usize) -> usize {
     if zstd_sample::is_dense(bytes, packed) {
         DENSE_FILTER_BYTES.max(packed / DENSE_FILTER_DIVISOR)
@@ -196,15 +194,15 @@ fn filter_bytes_max(bytes: usize, packed: usize) -> usize {
     }
 }
 
-/// Where the lines of a text start, and at last where it ends.
+/// The starts of the lines of a text, and its end.
 struct LineOffsets(Vec<u32>);
 
 impl LineOffsets {
     /// The lines of a text, `most` at most; `None` when it does not end with one of these, or is too long.
     fn of(text: &[u8], most: usize) -> Option<Self> {
-        // Places in a text are kept in 32 bits, also where an LF was put behind each token.
+        // Offsets have 32 bits, also in a copy with an LF behind each token.
         u32::try_from(text.len()).ok().filter(|len| *len < u32::MAX / 2)?;
-        // To count them first would be one more walk over the text.
+        // Counting the lines first would be another pass over the text.
         let mut starts = Vec::with_capacity(text.len() / LINE_BYTES_EXPECTED);
         starts.push(0);
         starts.extend(memchr::memchr_iter(b'\n', text).map(|end| end as u32 + 1).take(most));
@@ -223,12 +221,12 @@ impl LineOffsets {
         Values::new(text, self.starts(), &self.0[1..], 1)
     }
 
-    /// Where each line starts, and what comes after it.
+    /// The start of each line and of the next.
     fn line_ranges(&self) -> impl Iterator<Item = (u32, u32)> {
         self.starts().iter().copied().zip(self.0[1..].iter().copied())
     }
 
-    /// The same of some lines from all over a text of so many bytes: no lines that are kept whole.
+    /// The same for a sample spread over a text of `bytes` bytes, without lines that would be outliers.
     fn trial_lines(&self, bytes: usize, piece_bytes: usize) -> impl Iterator<Item = (u32, u32)> {
         let step = bytes / TRIAL_PIECES;
         let piece = move |at: usize| {
@@ -241,7 +239,7 @@ impl LineOffsets {
     }
 }
 
-/// Some lines of a text as a text of their own: nothing has to look at the rest for them.
+/// A copy of some lines, so that a trial does not scan the rest of the text.
 fn copy_lines(text: &[u8], some: impl Iterator<Item = (u32, u32)>) -> (Vec<u8>, LineOffsets) {
     let (mut copy, mut starts) = (Vec::new(), vec![0]);
     for (start, next) in some {

@@ -1,39 +1,37 @@
-//! Cutting text at its delimiters.
+//! Splits text into tokens and delimiters.
 //!
-//! What lies between two delimiters is a token; the bytes between two tokens are a gap. The gaps of a line, with a zero
-//! where each token was, are its *layout*. Lines with the same layout go into the same table. No token is looked at for
-//! what it says: words, numbers and names are all the same.
+//! The bytes between two tokens are a delimiter. The delimiters of a line, with a placeholder for each token, are its *layout*.
+//! Lines with the same layout form a table. Tokens are not classified by meaning: words, numbers and names are treated alike.
 //!
-//! Three ways to cut ([`Way`]), from coarse to fine: a line, what is between two delimiters of a line, and that at the
-//! borders of digits.
+//! A [`Granularity`] is how finely a value is split: a line, words, or runs of letters and digits.
 
 use crate::encode::boundaries::Boundaries;
 use crate::encode::byte_class::{ByteClass, byte_class};
 use crate::encode::text_span::TextSpan;
 use crate::format::TOKEN_PLACEHOLDER;
 
-/// Tokens of a line, at most; a line with more is kept whole.
+/// The most tokens of a line; a line with more is an outlier.
 pub(crate) const TOKENS_MAX: usize = 400;
 
-/// Gaps of so many bytes are copied without a call.
+/// Delimiters of up to this many bytes are copied without a call.
 const INLINE_COPY_BYTES: usize = 8;
 
-/// How to cut.
+/// How finely a value is tokenised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Granularity {
-    /// At white space, brackets and such; quoted text is one token. Names before `=`, and quoted ones before `:`, are of
-    /// the gap.
+    /// At white space, brackets and similar bytes; quoted text is one token. Names before `=`, and quoted names before `:`, belong
+    /// to the delimiter.
     Line,
-    /// At all that is neither letter nor digit.
+    /// At every byte that is neither letter nor digit.
     Word,
-    /// And between letters and digits.
+    /// Also between letters and digits.
     Digits,
-    /// Not at all.
+    /// The value is one token.
     None,
 }
 
 impl Granularity {
-    /// How what was cut in this way is cut again.
+    /// The granularity for tokens of this granularity.
     pub(crate) fn finer(self) -> Self {
         match self {
             Self::Line => Self::Word,
@@ -43,24 +41,23 @@ impl Granularity {
     }
 }
 
-/// A value that was cut.
+/// Tokenises values, one at a time, in reused memory.
 #[derive(Debug, Default)]
 pub(crate) struct Tokeniser {
-    /// The first `layout_len` bytes are the layout; what follows is of earlier ones.
+    /// The layout in the first `layout_len` bytes.
     layout: Vec<u8>,
     layout_len: usize,
-    /// Where the first `count` tokens start. Where they end follows from the layout.
+    /// The starts of the first `count` tokens. Their ends follow from the layout.
     starts: Vec<u32>,
     count: usize,
 }
 
 impl Tokeniser {
-    /// Cuts a value of `text`; `false` when it has too many tokens. Only [`Way::Line`] asks the `borders`, which must be
-    /// those of the text then.
+    /// Tokenises a value of `text`; `false` if it has too many tokens. [`Granularity::Line`] needs the boundaries of the text.
     pub(crate) fn tokenise(&mut self, way: Granularity, text: &[u8], borders: &Boundaries, value: TextSpan) -> bool {
         let (start, end) = (value.start as usize, (value.start + value.len) as usize);
         self.starts.resize(TOKENS_MAX + 1, 0);
-        // No byte is twice in a layout, and each token has one.
+        // A layout has each delimiter byte once, and a placeholder per token.
         let room = 2 * (end - start) + 1 + INLINE_COPY_BYTES;
         if self.layout.len() < room {
             self.layout.resize(room, 0);
@@ -76,18 +73,18 @@ impl Tokeniser {
         lens.is_some()
     }
 
-    /// The gaps of what was cut, with [`TOKEN`] between each two.
+    /// The layout of the value: its delimiters with [`TOKEN_PLACEHOLDER`] between each two.
     pub(crate) fn layout(&self) -> &[u8] {
         &self.layout[..self.layout_len]
     }
 
-    /// Where its tokens start.
+    /// The starts of its tokens.
     pub(crate) fn starts(&self) -> &[u32] {
         &self.starts[..self.count]
     }
 }
 
-/// What is written while a value is cut: apart from [`Cut`], so that the lengths stay in registers.
+/// The output for one value, apart from [`Tokeniser`], so that the lengths stay in registers.
 struct TokenWriter<'c, 't> {
     text: &'t [u8],
     layout: &'c mut [u8],
@@ -101,7 +98,7 @@ impl TokenWriter<'_, '_> {
     fn push_delimiter(&mut self, from: usize, to: usize) {
         let (len, at) = (to - from, self.layout_len);
         self.layout_len = at + len;
-        // To copy a fixed number of bytes takes no call.
+        // Copying a fixed number of bytes takes no call.
         match (self.text.get(from..from + INLINE_COPY_BYTES), self.layout.get_mut(at..at + INLINE_COPY_BYTES)) {
             (Some(short), Some(room)) if len <= INLINE_COPY_BYTES => room.copy_from_slice(short),
             _ => copy_long(&self.text[from..to], &mut self.layout[at..at + len]),
@@ -117,7 +114,7 @@ impl TokenWriter<'_, '_> {
         self.count += 1;
     }
 
-    /// The bytes of the layout and how many tokens there are, when all is cut but the last gap.
+    /// Appends the last delimiter; returns the length of the layout and the number of tokens.
     #[inline(always)]
     fn finish(mut self, gap_from: usize, end: usize) -> Option<(usize, usize)> {
         self.push_delimiter(gap_from, end);
@@ -139,7 +136,7 @@ impl TokenWriter<'_, '_> {
                 b'"' => match closing_quote(text, borders, at + 1, end) {
                     Some(close) if is_key(text, borders, at, close, end) => {
                         edges = borders.edges(close + 2, end);
-                        // The colon is of a token that may go on behind it, or ends there.
+                        // The colon belongs to a token that may continue behind it.
                         at = match text.get(close + 2).map(|byte| byte_class(*byte)) {
                             Some(class) if class <= ByteClass::Connector => close + 2,
                             Some(ByteClass::Delimiter) if text[close + 2] != b'\\' => edges.next().max(edges.next()),
@@ -169,7 +166,7 @@ impl TokenWriter<'_, '_> {
                         self.push_token(gap_from, from);
                         gap_from = to;
                     }
-                    // A quote is an edge of its own.
+                    // Quotes have edges of their own.
                     if stop != b'"' && stop != b'\\' {
                         at = edges.next();
                     }
@@ -182,8 +179,8 @@ impl TokenWriter<'_, '_> {
         self.finish(gap_from, end)
     }
 
-    /// Cuts at all that is neither letter nor digit, and where `joins` says that what stands there does not belong to a
-    /// token with this first byte.
+    /// Splits at bytes that are neither letters nor digits, and where `joins` denies that a byte belongs to a token with the given
+    /// first byte.
     #[inline]
     fn tokenise_words(
         mut self,
@@ -218,12 +215,12 @@ fn copy_long(gap: &[u8], room: &mut [u8]) {
     room.copy_from_slice(gap);
 }
 
-/// Whether the quoted text is the name of something.
+/// Whether a quoted text is a key.
 fn is_key(text: &[u8], borders: &Boundaries, open: usize, close: usize, end: usize) -> bool {
     close + 1 < end && text[close + 1] == b':' && !(borders.has_zeros && text[open..close].contains(&TOKEN_PLACEHOLDER))
 }
 
-/// Whether a text before `=` is the name of something.
+/// Whether a text before `=` is a key.
 fn is_name(text: &[u8]) -> bool {
     text.iter().all(|byte| {
         *byte != TOKEN_PLACEHOLDER && (byte_class(*byte) < ByteClass::Connector || *byte == b'.' || *byte == b'-')
@@ -234,7 +231,7 @@ fn is_word(byte: u8) -> bool {
     byte_class(byte) <= ByteClass::Letter
 }
 
-/// Leaves soft bytes out at both ends, but for a sign; all of it when there is nothing else.
+/// Removes connectors at both ends, except a sign; a token of connectors alone stays whole.
 #[inline]
 fn trim(text: &[u8], start: usize, end: usize) -> (usize, usize) {
     if is_word(text[start]) && is_word(text[end - 1]) {
@@ -253,7 +250,7 @@ fn trim_connectors(token: &[u8], start: usize) -> (usize, usize) {
     (start + from, start + to)
 }
 
-/// Where the quoted text that begins at `from` ends.
+/// The offset of the quote that closes the text from `from` on.
 #[inline]
 fn closing_quote(text: &[u8], borders: &Boundaries, from: usize, end: usize) -> Option<usize> {
     let mut at = from;
@@ -269,7 +266,7 @@ fn closing_quote(text: &[u8], borders: &Boundaries, from: usize, end: usize) -> 
     }
 }
 
-/// Where each token ends before the next one, or the value: the bytes of the gaps of a layout, but for the first.
+/// The length of the delimiter behind each token of a layout.
 pub(crate) fn delimiter_lengths(layout: &[u8]) -> impl Iterator<Item = usize> {
     layout.split(|byte| *byte == TOKEN_PLACEHOLDER).skip(1).map(<[u8]>::len)
 }

@@ -1,4 +1,4 @@
-//! From the values of a column to the tree of columns that says the same in less.
+//! Builds the tree of columns from the values of a text.
 
 use crate::encode::boundaries::Boundaries;
 use crate::encode::column_links::link_columns;
@@ -14,54 +14,54 @@ use crate::encode::tokeniser::Granularity;
 use crate::encode::values::{ValueBuffer, Values};
 use crate::encode::work_budget::WorkBudget;
 
-/// What is tried, and how hard.
+/// The smallest tables.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TableThresholds {
-    /// Lines of a layout, at least.
+    /// The fewest lines of a layout.
     pub(crate) line_rows_min: usize,
-    /// Values of a layout within a column, at least.
+    /// The fewest values of a layout within a column.
     pub(crate) value_rows_min: usize,
 }
 
 impl Default for TableThresholds {
-    /// What came out best on logs of many kinds: smaller tables say more of themselves than of their lines.
+    /// The best values for logs of many kinds: the overhead of smaller tables exceeds their savings.
     fn default() -> Self {
         Self { line_rows_min: 16, value_rows_min: 16 }
     }
 }
 
-/// Sampled values for each layout that they may have, for a column to be cut.
+/// Sampled values per layout, at least, for a column to be tokenised.
 const SAMPLED_VALUES_PER_LAYOUT_MIN: usize = 16;
 
-/// Distinct values that are few enough to be kept as they are.
+/// A dictionary with fewer distinct values stores them raw.
 const SMALL_DICTIONARY_VALUES: usize = 32;
 
-/// Values that are sampled.
+/// The size of a sample.
 const SAMPLE_VALUES_MAX: usize = 512;
 
-/// Makes trees of columns.
+/// Builds trees of columns.
 #[derive(Debug)]
 pub(crate) struct TreeEncoder {
-    /// Of the text that is encoded.
+    /// The token boundaries of the text that is encoded.
     pub(crate) boundaries: Boundaries,
     thresholds: TableThresholds,
     pub(crate) filter: FilterBuilder,
     work_budget: WorkBudget,
 }
 
-/// What becomes of a column.
+/// The encoding chosen for a column.
 enum ColumnEncoding {
     Column(EncodedColumn),
-    /// All values have the same layout: it takes the place of the column.
+    /// All values have one layout, whose columns replace the column in its table.
     Inline(LayoutGroup, ValueState),
 }
 
-/// How far values have been taken apart.
+/// What was done with some values so far.
 #[derive(Clone, Copy)]
 struct ValueState {
-    /// The way in which they may be cut.
+    /// The granularity of the next tokenisation.
     granularity: Granularity,
-    /// Whether the filter has what is in them.
+    /// Whether the filter has their grams.
     is_in_filter: bool,
 }
 
@@ -75,7 +75,7 @@ impl ValueState {
     }
 }
 
-/// A table in the making: literals with [`TOKEN`] for each column, and the columns.
+/// A table that is being built: literals with [`TOKEN_PLACEHOLDER`] for each column, and the columns.
 #[derive(Default)]
 struct TableBuilder {
     literals: Vec<u8>,
@@ -92,7 +92,8 @@ impl TreeEncoder {
         }
     }
 
-    /// Encodes the lines of a text; [`Self::borders`] are those of the same text. `None` when it is more than this work.
+    /// Encodes the lines of a text, whose [`boundaries`](Self::boundaries) are already computed. `None` if the work budget is
+    /// exhausted.
     pub(crate) fn encode_lines(&mut self, values: Values<'_>, work: WorkBudget) -> Option<LayoutTables> {
         self.work_budget = work;
         let groups = LayoutGroups::group_by_layout(
@@ -131,9 +132,9 @@ impl TreeEncoder {
         EncodedTable { rows, layout: row.literals, columns: row.columns }
     }
 
-    /// Encodes the columns of a table; what is the same in all rows goes to the literals.
+    /// Encodes the columns of a table; constants become literals.
     fn encode_columns(&mut self, group: LayoutGroup, step: ValueState, row: &mut TableBuilder) {
-        // What was too much is thrown away.
+        // The caller discards the columns.
         if self.work_budget.is_exhausted() {
             return;
         }
@@ -145,7 +146,7 @@ impl TreeEncoder {
                 continue;
             };
             match self.encode_column(column, step) {
-                // A zero in the text is no mark of a column.
+                // A zero byte in a literal would read as a placeholder.
                 ColumnEncoding::Column(EncodedColumn::Constant(value)) if !value.contains(&TOKEN_PLACEHOLDER) => {
                     row.literals.extend_from_slice(&value);
                 }
@@ -204,7 +205,7 @@ impl TreeEncoder {
         })
     }
 
-    /// Values that hardly recur, and their numbers if they have some.
+    /// Encodes values that hardly recur, with their numbers if they are numeric.
     fn encode_high_cardinality(
         &mut self,
         values: ValueBuffer,
@@ -219,24 +220,24 @@ impl TreeEncoder {
         self.encode_tokens(values, step)
     }
 
-    /// Takes values into the filter, if they are not in it yet.
+    /// Adds values to the filter, unless it has their grams.
     fn add_values_to_filter(&mut self, values: Values<'_>, step: ValueState) {
         if !step.is_in_filter {
             self.add_texts_to_filter(values.iter());
         }
     }
 
-    /// Takes texts into the filter.
+    /// Adds texts to the filter, and charges the work.
     fn add_texts_to_filter<'t>(&mut self, texts: impl Iterator<Item = &'t [u8]>) {
         let before = self.filter.indexed_bytes;
         self.filter.add_all(texts);
         self.work_budget.charge_grams(self.filter.indexed_bytes - before);
     }
 
-    /// Takes into the filter what is not in the tokens of these values; the step from which the tokens go on.
+    /// Adds to the filter what the tokens of these values do not contain, and returns the state of the tokens.
     ///
-    /// The tokens of a layout are often the same, where the values are not: to take them one by one spares most of the
-    /// text. No gram goes beyond them but where words are joined.
+    /// Tokens recur more often than whole values, so adding them column by column avoids most of the text. Only grams of joined
+    /// words and addresses span tokens.
     fn add_layouts_to_filter(&mut self, values: Values<'_>, groups: &LayoutGroups, step: ValueState) -> ValueState {
         if step.is_in_filter {
             return step.with_finer_granularity();
@@ -255,7 +256,7 @@ impl TreeEncoder {
         step.with_finer_granularity()
     }
 
-    /// Cuts values that are neither numbers nor few, where they have layouts in common.
+    /// Tokenises values that are neither numeric nor few, if they share layouts.
     fn encode_tokens(&mut self, listed: ValueBuffer, step: ValueState) -> ColumnEncoding {
         let (way, values) = (step.granularity, listed.values());
         let sample = SAMPLE_VALUES_MAX.min(values.len());
@@ -273,7 +274,7 @@ impl TreeEncoder {
             &self.boundaries,
             &mut self.work_budget,
         );
-        // A layout that is one token says nothing.
+        // A layout of a single token gains nothing.
         if groups.outlier_count() == 0 && groups.groups.len() == 1 && groups.groups[0].layout == [TOKEN_PLACEHOLDER] {
             return self.encode_tokens(listed, step.with_finer_granularity());
         }
@@ -289,7 +290,7 @@ impl TreeEncoder {
     }
 }
 
-/// Whether a gram may go beyond a token of this layout: of two words that are joined, or of an address.
+/// Whether a gram of joined words or of an address may span tokens of this layout.
 fn may_join_words(layout: &[u8]) -> bool {
     layout.windows(3).any(|gap| matches!(gap, [TOKEN_PLACEHOLDER, b'-' | b'.' | b'/' | b':' | b'@', TOKEN_PLACEHOLDER]))
 }

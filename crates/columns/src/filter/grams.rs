@@ -27,7 +27,7 @@ pub(super) const WIDE_PAIR_GRAM_BYTES: u32 = 7;
 /// Bytes of the longest gram.
 pub(super) const GRAM_BYTES_MAX: usize = ADDRESS_GRAM_BYTES as usize;
 
-/// The byte in lower case if it is one of a word, or one that joins words; else 0.
+/// A word byte or joiner in lower case; 0 for other bytes.
 pub(super) const FOLDED: [u8; 256] = {
     let mut folded = [0; 256];
     let mut byte = 0;
@@ -43,7 +43,7 @@ pub(super) const FOLDED: [u8; 256] = {
     folded
 };
 
-/// Kinds of bytes that are in grams; 0 is for others.
+/// Kinds of bytes in grams; 0 for other bytes.
 const LETTER: u8 = 1;
 const DIGIT: u8 = 2;
 const JOINER: u8 = 4;
@@ -63,7 +63,7 @@ const BYTE_KINDS: [u8; 256] = {
     kinds
 };
 
-/// The piece that a text begins with, up to a byte that is in no gram: its length, and the kinds of its bytes.
+/// The run at the start of a text, up to a byte that is in no gram: its length, and the kinds of its bytes.
 #[inline]
 pub(super) fn leading_run(text: &[u8]) -> (usize, u8) {
     let mut kinds = 0;
@@ -76,13 +76,13 @@ pub(super) fn leading_run(text: &[u8]) -> (usize, u8) {
     (text.len(), kinds)
 }
 
-/// The place of a gram, which is the last bytes of `bytes`, among all while a block is encoded.
+/// The bit of a gram, given as the last `len` bytes of `bytes`, while a block is encoded.
 #[inline]
 pub(super) fn gram_bit(bytes: u64, len: u32) -> u32 {
     ((bytes << (64 - len * 8)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - BITS_LOG)) as u32
 }
 
-/// Calls `each` with the places of the grams of a text.
+/// Calls `each` with the bit of each gram of a text.
 #[inline]
 pub(super) fn for_each_gram(text: &[u8], mut each: impl FnMut(u32)) {
     let mut from = 0;
@@ -93,7 +93,7 @@ pub(super) fn for_each_gram(text: &[u8], mut each: impl FnMut(u32)) {
     }
 }
 
-/// The same for a piece with such bytes.
+/// The same for a run with these kinds of bytes.
 #[inline]
 pub(super) fn for_each_gram_of_run(text: &[u8], kinds: u8, each: impl FnMut(u32)) {
     match kinds {
@@ -103,7 +103,7 @@ pub(super) fn for_each_gram_of_run(text: &[u8], kinds: u8, each: impl FnMut(u32)
     }
 }
 
-/// The same for letters alone, as most pieces are.
+/// The same for a run of letters, as most runs are.
 #[inline]
 fn for_each_gram_of_letters(text: &[u8], mut each: impl FnMut(u32)) {
     let mut bytes = 0;
@@ -118,8 +118,8 @@ fn for_each_gram_of_letters(text: &[u8], mut each: impl FnMut(u32)) {
     }
 }
 
-/// The same for letters and digits. Where digits are cannot be foretold, and so is not asked once there is a gram at each
-/// byte: one that is not there besides gives way to this one.
+/// The same for a run of letters and digits. Branches on digits would be mispredicted, so from the sixth byte on each byte emits two
+/// grams, of which the second may repeat the first.
 #[inline]
 fn for_each_gram_of_word(text: &[u8], mut each: impl FnMut(u32)) {
     let (mut bytes, mut letters) = (0, 0);
@@ -139,7 +139,7 @@ fn for_each_gram_of_word(text: &[u8], mut each: impl FnMut(u32)) {
     }
 }
 
-/// The same for words that are joined: those of each word, of each two, and of addresses.
+/// The same for joined words: the grams of each word, of each pair of words, and of addresses.
 #[inline]
 fn for_each_gram_of_joined_words(text: &[u8], kinds: u8, mut each: impl FnMut(u32)) {
     let (mut rest, mut before, mut dots) = (text, 0, 0);
@@ -150,7 +150,7 @@ fn for_each_gram_of_joined_words(text: &[u8], kinds: u8, mut each: impl FnMut(u3
         }
         let mut pair = |of_each: usize, len: u32| {
             if word >= of_each && before >= of_each {
-                // What joins them stands before the rest.
+                // The joiner precedes the rest.
                 let from = text.len() - rest.len() - 1 - of_each;
                 let pair = &text[from..from + len as usize];
                 if pair.iter().any(|byte| BYTE_KINDS[*byte as usize] == LETTER) {
@@ -172,7 +172,7 @@ fn for_each_gram_of_joined_words(text: &[u8], kinds: u8, mut each: impl FnMut(u3
     }
 }
 
-/// Those of addresses alone.
+/// The grams of addresses.
 fn for_each_gram_of_addresses(text: &[u8], mut each: impl FnMut(u32)) {
     let (mut bytes, mut address, mut dots) = (0, 0, 0_u32);
     for byte in text {

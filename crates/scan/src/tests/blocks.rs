@@ -5,6 +5,7 @@ use std::ops::{ControlFlow, Range};
 use std::path::Path;
 
 use bucksaw_env::{Fs as _, sim};
+use bucksaw_record::expr::Literal;
 use bucksaw_record::{Millis, Producer};
 use bucksaw_search::SearchBlock;
 use bucksaw_segment::stored::{Reader, SearchableBlock, SegmentOrigin, Writer};
@@ -160,6 +161,7 @@ fn any_expr() -> impl Strategy<Value = String> {
             "/(retry|took) [17]/",
             "\"-6\"",
             "/level=(info|warn) user=u[56]/",
+            "/(retry|nowhere at all) [17]/",
         ][..],
     );
     let negated = (term, any::<bool>()).prop_map(|(term, not)| match (term, not) {
@@ -173,8 +175,17 @@ fn any_expr() -> impl Strategy<Value = String> {
     })
 }
 
+/// A text that occurs in a record, given by the record, an offset, a length and whether case matters.
+fn part_of_a_record(records: &[Record], needle: &(prop::sample::Index, prop::sample::Index, usize, bool)) -> Expr {
+    let (record, start, len, case_insensitive) = needle;
+    let line = &records[record.index(records.len())].line;
+    let start = start.index(line.len() + 1);
+    let bytes = line[start..(start + len).min(line.len())].to_vec();
+    Expr::Literal(Literal { bytes, case_insensitive: *case_insensitive })
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
     fn records_and_their_order_agree_with_the_oracle_on_every_codec(
@@ -182,13 +193,16 @@ proptest! {
         count in 1_usize..3_000,
         block_rows in prop::sample::select(&[40_usize, 300, 1_000, 3_000][..]),
         exprs in prop::collection::vec(any_expr(), 6),
-        limits in prop::collection::vec(prop_oneof![1_usize..6, Just(100), Just(usize::MAX)], 6),
+        needles in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 1_usize..24, any::<bool>()), 24),
+        limits in prop::collection::vec(prop_oneof![1_usize..6, Just(100), Just(usize::MAX)], 30),
     ) {
         let records = records(count, seed);
         for codec in [Codec::Columns(1), Codec::Lz4] {
             let segment = segment(&records, block_rows, codec);
-            for (expr, limit) in exprs.iter().zip(&limits) {
-                let (plan, parsed) = (compile(expr), Expr::parse(expr.as_bytes()).unwrap());
+            let exprs = exprs.iter().map(|expr| Expr::parse(expr.as_bytes()).unwrap());
+            let exprs = exprs.chain(needles.iter().map(|needle| part_of_a_record(&records, needle)));
+            for (parsed, limit) in exprs.zip(&limits) {
+                let (plan, expr) = (Plan::compile(&parsed).unwrap(), parsed.to_string());
                 let matching = || records.iter().enumerate().filter(|(row, record)| {
                     oracle::matches(&parsed, &Labels::parse(stream(*row)).unwrap(), &record.line)
                 });
