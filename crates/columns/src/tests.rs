@@ -1,4 +1,4 @@
-//! Whatever the text: it comes back, and what is found in its columns is what is in its lines.
+//! Any text round-trips, and a search of its columns agrees with a search of its lines.
 
 use std::ops::ControlFlow;
 
@@ -66,7 +66,7 @@ fn check_find(text: &[u8], block: &ColumnBlock, filter: &[u8], needle: &[u8], an
     }
 }
 
-/// A text of lines that are alike, as logs are.
+/// A text of similar lines, such as logs.
 fn log_text() -> impl Strategy<Value = Vec<u8>> {
     let word = prop_oneof![
         "[a-c]{1,9}".prop_map(String::into_bytes),
@@ -107,8 +107,8 @@ fn log_text() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Where each state leads at each of [`class`]'s classes, and whether a line may end there. Of the numbers of states, the
-/// two highest stand for "not accepted" and "accepted".
+/// For each state the next state by class of byte, and whether a line that ends in it is accepted. The two highest state numbers
+/// are "dead" and "matched".
 type TransitionTable = Vec<([u8; 6], bool)>;
 
 fn table() -> impl Strategy<Value = TransitionTable> {
@@ -248,7 +248,7 @@ proptest! {
     }
 }
 
-/// Accepts lines with three digits one after the other.
+/// Accepts lines with three consecutive digits.
 fn digits() -> Automaton {
     let classes = std::array::from_fn(|byte| u8::from((byte as u8).is_ascii_digit()));
     let step = |state: u8, byte: u8| match (state, byte.is_ascii_digit()) {
@@ -259,8 +259,8 @@ fn digits() -> Automaton {
     Automaton::explore(classes, 0, step, |_| Some(false)).unwrap()
 }
 
-/// What is packed and given away is either columns of the text, or what zstd makes of it, whichever is wanted, and never
-/// larger than by zstd: where the text is dense, with its filter.
+/// Checks that a text is encoded as columns or by zstd, as expected, and is never larger than by zstd; for dense text with its filter
+/// included.
 fn check_choice(name: &str, text: &[u8], level: i32, want: bool) {
     let zstd: usize = text.chunks(4 << 20).map(|part| zstd::bulk::compress(part, level).unwrap().len()).sum();
     let packed = Encoder::new().encode(text, level);
@@ -319,8 +319,8 @@ fn columns_are_chosen_where_they_are_smaller() {
     check("nested", &text(&mut |next| nested(next() as usize % 40)), true);
 }
 
-/// Text whose columns would be small, and would take too long: it is left to zstd before they are made, wherever in it the
-/// hostile part is. Of logs, columns are made.
+/// Text whose columns would be small but take too long is packed by zstd, wherever in it the hostile part is. Logs are encoded as
+/// columns.
 #[test]
 fn text_over_the_work_budget_is_left_to_zstd() {
     const BYTES: usize = 2 << 20;
@@ -385,7 +385,7 @@ fn odd_texts_round_trip() {
     check(&text);
 }
 
-/// Lines that are put together at a time are fewer where some are very long.
+/// Batches of lines are smaller where some lines are very long.
 #[test]
 fn long_lines_among_short_ones_round_trip() {
     let line = |row: usize| match row % 97 {
@@ -402,7 +402,7 @@ fn long_lines_among_short_ones_round_trip() {
     }
 }
 
-/// The lines in which a head is found that is followed by digits and an `end`.
+/// The rows in which `head` is found as a literal prefix, of which a match continues with digits and `end`.
 fn lines_with_head(lines: &[String], head: &[u8], end: u8) -> Vec<usize> {
     let classes = std::array::from_fn(|byte| match byte as u8 {
         b'0'..=b'9' => 1,

@@ -2,11 +2,9 @@
 
 use bucksaw_record::{Expr, Labels};
 
-use crate::plan_node::PlanNode;
-use crate::{BoundPlan, CompileError};
-
-/// The memory limit of all compiled regexes of an expression, in bytes, without the caches of each thread.
-pub(crate) const REGEXES_BYTES_MAX: usize = 16 * 1024 * 1024;
+use crate::bound_plan::BoundPlan;
+use crate::error::CompileError;
+use crate::plan_node::{PlanNode, REGEXES_BYTES_MAX};
 
 /// A compiled expression. Needles and automata are compiled once, not per block. Cheap to clone.
 #[derive(Clone, Debug)]

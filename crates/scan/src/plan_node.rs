@@ -7,9 +7,11 @@ use bucksaw_record::{Expr, Labels};
 use crate::CompileError;
 use crate::cancel_poll::CancelPoll;
 use crate::field_term::FieldTerm;
-use crate::plan::REGEXES_BYTES_MAX;
 use crate::regex_term::{CompiledPattern, RegexTerm, compile_for_records};
 use crate::text_term::TextTerm;
+
+/// The memory limit of all compiled regexes of an expression, in bytes, without the caches of each thread.
+pub(crate) const REGEXES_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// A node of a plan. Cheap to clone except for its branches.
 ///

@@ -1,7 +1,7 @@
-//! Regexes: from the source to automata, within bounds.
+//! Regex terms: compiles the source of a regex to automata, within limits.
 //!
-//! A regex has up to three automata: one for a record alone, one for the text of many lines, from which the LF was
-//! [removed](crate::line_regex), and [one for columns](crate::automaton). The first two are searched by an [`Engine`].
+//! A regex has up to three automata: one for a single record, one for the text of many lines, which
+//! [never matches an LF](crate::line_regex), and [one for columns](crate::automaton). A [`RegexEngine`] runs the first two.
 
 use bucksaw_record::expr::Pattern;
 use bucksaw_search::Automaton;
@@ -18,47 +18,47 @@ use crate::record_boundaries::ScanWindow;
 use crate::regex_engine::RegexEngine;
 use crate::required_literals::RequiredLiterals;
 
-/// How deep the groups of a regex may nest. People stay below ten; the compiler recurses this deep.
+/// The greatest nesting of groups, which bounds the recursion of the compiler. Regexes written by hand stay below ten.
 const NEST_MAX: u32 = 100;
 
-/// The longest source of a regex, in bytes: room for an alternation of a thousand words, and it bounds the time that
-/// large Unicode classes take to be put together, before their size can be measured.
+/// The longest source of a regex, in bytes. It allows an alternation of a thousand words, and bounds the time for large Unicode
+/// classes before their size is measured.
 const SOURCE_BYTES_MAX: usize = 16 * 1024;
 
 /// A compiled regex.
 #[derive(Debug)]
 pub(crate) struct RegexTerm {
-    /// For a record alone.
+    /// For a single record.
     record_engine: RegexEngine,
     /// For the text of many lines.
     chunk_engine: ChunkEngine,
-    /// Texts that are in every match.
+    /// Texts that every match contains.
     required_literals: RequiredLiterals,
-    /// For columns; there is none where the needles say all, or where it would be too large.
+    /// For columns; `None` if the required literals are exact, or if it would be too large.
     column_automaton: Option<Automaton>,
-    /// The same, begun where a match begins; there is one where each begins with a text.
+    /// For columns, anchored at the start of a match; only for a regex with a literal prefix.
     prefix_automaton: Option<Automaton>,
 }
 
 #[derive(Debug)]
 enum ChunkEngine {
-    /// The automaton for a record alone can match no LF, so that it does for any text.
+    /// The automaton for a single record matches no LF, so it serves any text.
     Shared,
-    /// Another automaton, right only where each line is a record.
+    /// Another automaton, valid only if each line is a record.
     Separate(Box<RegexEngine>),
-    /// There is none: each record is looked at alone.
+    /// None; each record is tested alone.
     Unsupported,
 }
 
-/// What a source becomes.
+/// A compiled source.
 #[derive(Debug)]
 pub(crate) enum CompiledPattern {
-    /// It has one match, these bytes.
+    /// A regex whose only match is this text.
     Text(Vec<u8>),
     Regex(Box<RegexTerm>),
 }
 
-/// Compiles a regex that is looked for in records.
+/// Compiles a regex for records.
 pub(crate) fn compile_for_records(pattern: &Pattern) -> Result<CompiledPattern, CompileError> {
     let hir = parse(pattern, true)?;
     if let HirKind::Literal(literal) = hir.kind() {
@@ -69,15 +69,15 @@ pub(crate) fn compile_for_records(pattern: &Pattern) -> Result<CompiledPattern, 
         .map_err(|reason| too_large(pattern, reason))
 }
 
-/// Compiles a regex that is looked for in the values of a field: `^` and `$` are the bounds of the value.
+/// Compiles a regex for values of a field: `^` and `$` are the bounds of the value.
 pub(crate) fn compile_for_values(pattern: &Pattern) -> Result<RegexEngine, CompileError> {
     let hir = parse(pattern, false)?;
     RegexEngine::new(&hir).map_err(|reason| too_large(pattern, reason))
 }
 
 impl RegexTerm {
-    /// Text with ASCII letters in any case. As a regex it is searched several times faster than by an Aho-Corasick
-    /// automaton of that kind, because some of its spellings are looked for as literals.
+    /// A case-insensitive text. A regex finds it several times faster than a case-insensitive Aho-Corasick automaton, because it
+    /// searches for some of the spellings as literals.
     pub(crate) fn any_case(text: &[u8]) -> Result<Self, CompileError> {
         let letters = text.iter().map(|byte| {
             let range = |byte| hir::ClassBytesRange::new(byte, byte);
@@ -119,29 +119,29 @@ impl RegexTerm {
         })
     }
 
-    /// Bytes of memory, without the caches of searches.
+    /// Memory in bytes, without the caches of searches.
     pub(crate) fn memory(&self) -> usize {
         let own = if let ChunkEngine::Separate(regex) = &self.chunk_engine { regex.memory() } else { 0 };
         let columns = self.column_automaton.iter().chain(&self.prefix_automaton).map(Automaton::memory);
         self.record_engine.memory() + own + columns.sum::<usize>()
     }
 
-    /// For the columns of lines.
+    /// The automaton for columns.
     pub(crate) fn column_automaton(&self) -> Option<&Automaton> {
         self.column_automaton.as_ref()
     }
 
-    /// For what follows the [head](Needles::head) of a match in columns.
+    /// The automaton from the [literal prefix](RequiredLiterals::literal_prefix) of a match on.
     pub(crate) fn prefix_automaton(&self) -> Option<&Automaton> {
         self.prefix_automaton.as_ref()
     }
 
-    /// Texts that are in every match.
+    /// Texts that every match contains.
     pub(crate) fn required_literals(&self) -> &RequiredLiterals {
         &self.required_literals
     }
 
-    /// Bytes of text that should be searched at once.
+    /// The text to search at once, in bytes.
     pub(crate) fn slice_bytes(&self) -> usize {
         let own = if let ChunkEngine::Separate(regex) = &self.chunk_engine { regex.slice_bytes() } else { usize::MAX };
         own.min(self.record_engine.slice_bytes())
@@ -158,15 +158,15 @@ impl RegexTerm {
             ChunkEngine::Separate(regex) if span.records.is_line_per_record() => regex,
             _ => return span.find_first(from, |record| self.matches_record(record, span.cancel_poll)),
         };
-        // The last LF stays out: behind it there is no record, but an empty match.
+        // Without the last LF: an empty match behind it would belong to no record.
         let rest = span.records.text.get(from..span.end.saturating_sub(1))?;
-        // Where a match ends is enough: it is in the record where it starts.
+        // A match ends in the record in which it starts.
         let hit = regex.find_end(rest, span.cancel_poll)?;
         Some(span.records.record_start(from, from + hit))
     }
 }
 
-/// Reads a regex; `multi_line` is whether `^` and `$` also match at the bounds of lines.
+/// Parses a regex; with `multi_line`, `^` and `$` also match at the bounds of lines.
 fn parse(pattern: &Pattern, multi_line: bool) -> Result<Hir, CompileError> {
     if pattern.source.len() > SOURCE_BYTES_MAX {
         let reason = format!("its source may have {SOURCE_BYTES_MAX} bytes");
@@ -190,7 +190,7 @@ fn parse(pattern: &Pattern, multi_line: bool) -> Result<Hir, CompileError> {
     })
 }
 
-/// The bounds of a regex that is wrong as a whole.
+/// The span of an error that concerns the whole regex.
 fn whole() -> regex_syntax::ast::Span {
     regex_syntax::ast::Span::splat(regex_syntax::ast::Position::new(0, 1, 1))
 }

@@ -14,7 +14,7 @@ mod errors;
 mod lines;
 mod oracle;
 
-/// Rows and text of records; `stated` is whether their lengths are.
+/// Rows and text of records, with their lengths if `stated`.
 fn pack(records: &[&[u8]], stated: bool) -> (Arc<Rows>, Vec<u8>) {
     let mut rows = Rows::default();
     rows.push_run(Id::MIN, records.len() as u32);
@@ -22,7 +22,7 @@ fn pack(records: &[&[u8]], stated: bool) -> (Arc<Rows>, Vec<u8>) {
     (rows.into(), records.iter().flat_map(|record| [record, &b"\n"[..]].concat()).collect())
 }
 
-/// The rows that `find` finds, after making sure of its ranges and of what `count` and `matches` say.
+/// The rows that `find` returns. Checks their ranges, and that `count` and `matches` agree.
 fn rows(plan: &Plan, labels: &Labels, records: &[&[u8]], stated: bool) -> Vec<usize> {
     let (rows, text) = pack(records, stated);
     let chunk = Chunk { labels, rows, text: &text };
@@ -49,7 +49,7 @@ fn rows(plan: &Plan, labels: &Labels, records: &[&[u8]], stated: bool) -> Vec<us
     found
 }
 
-/// What is found in the lines is found in their columns too. They are repeated until they are worth columns.
+/// Checks that a search of columns finds the same lines. They are repeated until the encoder chooses columns.
 fn check_columns(mut bound: BoundPlan, records: &[&[u8]], found: &[usize]) {
     let once: Vec<u8> = records.iter().flat_map(|record| [record, &b"\n"[..]].concat()).collect();
     let times = 20_000_usize.div_ceil(once.len().max(1)).max(17);
@@ -108,7 +108,7 @@ fn a_label_comes_before_a_field() {
     assert_eq!(rows(&compile("level=error"), &Labels::default(), &[b"level=error"], false), [0]);
 }
 
-/// Lines that columns do not tell about are looked at in several spans.
+/// Undecided lines are built and tested in several windows.
 #[test]
 fn fields_are_found_in_columns_of_many_windows() {
     let line = |row: usize| format!("at={row} took={} by=worker-{} path=/api/v1/items", row * 7_919 % 1_009, row % 13);
@@ -155,7 +155,7 @@ fn a_search_stops_when_cancelled() {
 
 #[test]
 fn matches_at_window_ends_are_found_once() {
-    // Long and short records, so that spans end before, in and behind them; a record is longer than a span.
+    // Long and short records, so that windows end before, in and behind them; one record is longer than a window.
     let long = vec![b'a'; 300_000];
     let mut records: Vec<&[u8]> = Vec::new();
     for at in 0..4_000_usize {

@@ -1,31 +1,31 @@
 //! Fields of JSON records, read in one pass and only as far as needed.
 //!
-//! A reader of our own rather than a general one, because a record may be cut, may hold bytes that are not UTF-8, and
-//! numbers are wanted as they are written. It follows the grammar where it has to walk and is lenient otherwise: what is
-//! skipped only has its strings and brackets counted, and any bare word passes for a number or literal.
+//! A general JSON reader does not serve, because a record may be truncated or contain bytes that are not UTF-8, and numbers are
+//! compared as written. The reader follows the grammar on the way to a field and is lenient otherwise: in skipped values it only
+//! counts strings and brackets, and any bare word is a number or literal.
 
 use std::borrow::Cow;
 
 use super::quoted::{quoted_length, unescape};
 
-/// How many objects and arrays are entered inside the outermost: deeper than people nest, and safe for every stack.
+/// The greatest nesting of objects and arrays that are entered: deeper than logs nest, and safe for every stack.
 const DEPTH_MAX: usize = 128;
 
 /// See [`super::lookup`].
 pub(super) fn lookup<'a>(record: &'a [u8], name: &str) -> Option<Cow<'a, [u8]>> {
     let mut found = None;
-    // Where the record breaks off, what was found before still counts.
+    // Fields before a truncation count.
     let _ = find(&mut Reader { rest: record }, name.as_bytes(), 0, &mut found);
     found.map(decoded_value)
 }
 
-/// See [`super::each`].
+/// See [`super::visit`].
 pub(super) fn visit(record: &[u8], limit: usize, take: &mut dyn FnMut(&str, Cow<'_, [u8]>)) {
     let mut walk = FieldVisitor { name: String::new(), left: limit, take };
     let _ = walk.visit_members(&mut Reader { rest: record }, 0);
 }
 
-/// Goes through the value that comes next, and keeps the last that stands at `path`, which is not empty.
+/// Reads the next value and keeps the last one at `path`, which is not empty.
 fn find<'a>(reader: &mut Reader<'a>, path: &[u8], depth: usize, found: &mut Option<&'a [u8]>) -> Option<()> {
     let mut members = reader.enter()?;
     while let Some(key) = reader.next_member(&mut members)? {
@@ -58,7 +58,7 @@ struct FieldVisitor<'w> {
 }
 
 impl FieldVisitor<'_> {
-    /// Reports what is in the object or array that comes next. `None` ends the whole walk.
+    /// Visits the members of the next object or array. `None` ends the traversal.
     fn visit_members(&mut self, reader: &mut Reader<'_>, depth: usize) -> Option<()> {
         let mut members = reader.enter()?;
         let length = self.name.len();
@@ -90,7 +90,7 @@ impl FieldVisitor<'_> {
     }
 }
 
-/// What a value's text stands for.
+/// The value of a value's text.
 fn decoded_value(text: &[u8]) -> Cow<'_, [u8]> {
     match text {
         [b'"', inner @ .., b'"'] => unescape(inner),
@@ -99,7 +99,7 @@ fn decoded_value(text: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// An object's or array's text without the space between its parts.
+/// The text of an object or array without space between its parts.
 fn compact(text: &[u8]) -> Cow<'_, [u8]> {
     if !text.iter().any(u8::is_ascii_whitespace) {
         return Cow::Borrowed(text);
@@ -118,7 +118,7 @@ fn compact(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(kept)
 }
 
-/// Where in an object or array a reader is.
+/// The position of a reader in an object or array.
 struct ContainerPosition {
     /// The next element of an array; `None` in an object.
     index: Option<usize>,
@@ -130,7 +130,7 @@ enum MemberKey<'a> {
     Index(usize),
 }
 
-/// A place in JSON text, moving forward. `None` everywhere means that the text breaks off or goes wrong.
+/// A reader of JSON text. `None` from any method means that the text is truncated or invalid.
 struct Reader<'a> {
     rest: &'a [u8],
 }
@@ -149,7 +149,7 @@ impl<'a> Reader<'a> {
         matches!(self.rest, [b'{' | b'[', ..])
     }
 
-    /// Enters the object or array that comes next.
+    /// Enters the next object or array.
     fn enter(&mut self) -> Option<ContainerPosition> {
         self.skip_space();
         let (bracket, rest) = self.rest.split_first()?;
@@ -161,7 +161,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Goes to the next member's value; `Some(None)` when the object or array has ended.
+    /// Moves to the value of the next member; `Some(None)` at the end of the object or array.
     fn next_member(&mut self, members: &mut ContainerPosition) -> Option<Option<MemberKey<'a>>> {
         self.skip_space();
         let close = if members.index.is_some() { b']' } else { b'}' };
@@ -188,12 +188,12 @@ impl<'a> Reader<'a> {
         Some(Some(MemberKey::Name(unescape(name))))
     }
 
-    /// Goes behind the value that comes next, and returns its text.
+    /// Skips the next value and returns its text.
     fn skip_value(&mut self) -> Option<&'a [u8]> {
         let length = match self.rest {
             [b'"', inner @ ..] => quoted_length(inner)? + 2,
             [b'{' | b'[', ..] => container_length(self.rest)?,
-            // A word is whole only when something follows it; at the end it may have been cut.
+            // A word at the end of the text may be truncated.
             rest => rest.iter().position(|byte| !is_word(*byte)).filter(|length| *length > 0)?,
         };
         let (text, behind) = self.rest.split_at_checked(length)?;
@@ -206,7 +206,7 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.')
 }
 
-/// Bytes of the object or array that `text` starts with.
+/// The length of the object or array at the start of `text`.
 fn container_length(text: &[u8]) -> Option<usize> {
     let (mut at, mut depth) = (0, 0_usize);
     loop {

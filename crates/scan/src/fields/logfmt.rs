@@ -9,7 +9,7 @@
 //! quoted = bytes; \" \\ \n \r \t stand for one byte, any other backslash for itself
 //! ```
 //!
-//! Where a quote does not end, the line does: it was cut there, or it is no logfmt.
+//! An unterminated quote ends the fields: the line was truncated, or is not logfmt.
 
 use std::borrow::Cow;
 
@@ -66,7 +66,7 @@ fn is_key_end(byte: u8) -> bool {
     byte == b'=' || byte == b'"' || byte.is_ascii_whitespace()
 }
 
-/// What follows the token that `text` is in.
+/// The text behind the current token.
 fn after_token(text: &[u8]) -> &[u8] {
     let end = text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());
     text.get(end..).unwrap_or_default()

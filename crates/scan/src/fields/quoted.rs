@@ -1,10 +1,10 @@
-//! Strings in quotes: where they end, for JSON and logfmt alike, and what they say in JSON.
+//! Quoted strings: their end in JSON and logfmt, and their value in JSON.
 
 use std::borrow::Cow;
 
 use memchr::{memchr, memchr2};
 
-/// Bytes before the quote that ends the string; `None` when there is none. `inner` starts behind the opening quote.
+/// The offset of the closing quote, if any. `inner` starts behind the opening quote.
 pub(super) fn quoted_length(inner: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -16,8 +16,8 @@ pub(super) fn quoted_length(inner: &[u8]) -> Option<usize> {
     }
 }
 
-/// What a string says, its quotes taken off. An escape that JSON does not know stands for itself; half of a surrogate
-/// pair, as left by programs that cut strings, becomes the replacement character.
+/// The value of a string without its quotes. An escape that JSON does not define is kept as it is; half of a surrogate pair, as left
+/// by programs that truncate strings, becomes the replacement character.
 pub(super) fn unescape(inner: &[u8]) -> Cow<'_, [u8]> {
     if memchr(b'\\', inner).is_none() {
         return Cow::Borrowed(inner);
@@ -50,7 +50,7 @@ pub(super) fn unescape(inner: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(plain)
 }
 
-/// Appends the character whose `\u` was read, and returns what is behind it.
+/// Appends the character behind a `\u`, and returns the rest.
 fn unescape_code_unit<'a>(digits: &'a [u8], plain: &mut Vec<u8>) -> &'a [u8] {
     let mut rest = digits.get(4..).unwrap_or_default();
     let mut code = hex_code_unit(digits).unwrap_or_default();
@@ -66,7 +66,7 @@ fn unescape_code_unit<'a>(digits: &'a [u8], plain: &mut Vec<u8>) -> &'a [u8] {
     rest
 }
 
-/// The number that four hex digits stand for.
+/// The number written as four hexadecimal digits.
 fn hex_code_unit(digits: &[u8]) -> Option<u32> {
     let four = digits.get(..4).filter(|four| four.iter().all(u8::is_ascii_hexdigit))?;
     u32::from_str_radix(str::from_utf8(four).ok()?, 16).ok()

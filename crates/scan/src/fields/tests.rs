@@ -50,7 +50,7 @@ fn json() {
     check(br#"{"a":1,"a":2}"#, "a", "2");
     check(br#"{"a.b":1,"a":{"b":2}}"#, "a.b", "2");
     check(br#"{"a":{"b":1},"a":{}}"#, "a.b", "1");
-    // What breaks off or goes wrong has the fields up to there.
+    // A truncated or invalid record has the fields up to that point.
     check(br#"{"a":1,"b":2"#, "a", "1");
     check(br#"{"a":1,"b":2"#, "b", "none");
     check(br#"{"a":"x","b":"y"#, "b", "none");

@@ -1,15 +1,15 @@
-//! The level of a record, where one is found: how bad it says that it is.
+//! The severity level of a record, if it has one.
 //!
-//! There is no field that all programs agree on, so a level is looked for as a reader would, in this order:
+//! Programs write the level in different ways, so it is searched for in this order:
 //!
 //! 1. a label of the stream named as one of [`KEYS`], with a level's name;
 //! 2. such a key in the text, as in JSON or logfmt: `"level":"warn"`, `severity=ERROR`, or the numbers of pino and bunyan;
-//! 3. the first word that is a level's name and stands as one does: in capitals (`ERROR`), in brackets (`[error]`,
+//! 3. the first word that is the name of a level and is written like one: in capitals (`ERROR`), in brackets (`[error]`,
 //!    `<warn>`), or before a colon (`fatal: …`);
 //! 4. glog's letter and date at the start: `E1121 …`.
 //!
-//! Only the first bytes of a text are looked at: a level stands in front, and looking costs time for each record.
-//! The page colours records by the same rules; `cases.txt` is what both are tested with.
+//! Only the first bytes of a text are examined: a level comes early, and the search costs time for each record. The page colours
+//! records by the same rules; `cases.txt` tests both.
 //!
 //! ```
 //! use bucksaw_record::Labels;
@@ -22,32 +22,32 @@
 
 use bucksaw_record::Labels;
 
-/// Bytes of a text that are looked at.
+/// Bytes of a text that are examined.
 const PREFIX_BYTES_MAX: usize = 512;
 
 /// The keys that name a level, in any case of letters. Of a key with dots, such as `log.level`, the last part counts.
 pub const KEYS: [&str; 8] =
     ["level", "severity", "lvl", "loglevel", "log_level", "levelname", "severity_text", "severitytext"];
 
-/// How bad a record says that it is.
+/// The severity of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Steps, for who looks for a fault.
+    /// Steps, for debugging.
     Trace,
-    /// Details, for who looks for a fault.
+    /// Details, for debugging.
     Debug,
-    /// What happens.
+    /// Normal events.
     Info,
-    /// What may go wrong.
+    /// Possible problems.
     Warn,
-    /// What went wrong.
+    /// Errors.
     Error,
-    /// What ended a program, or should wake somebody.
+    /// Errors that end a program or need an operator.
     Fatal,
 }
 
 impl Level {
-    /// All of them, the mildest first.
+    /// All levels, the least severe first.
     pub const ALL: [Self; 6] = [Self::Trace, Self::Debug, Self::Info, Self::Warn, Self::Error, Self::Fatal];
 
     /// Its name: `trace`, `debug`, `info`, `warn`, `error` or `fatal`.
@@ -63,7 +63,7 @@ impl Level {
         }
     }
 
-    /// The level of a record, where [one is found](self).
+    /// The level of a record, if [it has one](self).
     #[must_use]
     pub fn of(labels: &Labels, text: &[u8]) -> Option<Self> {
         Self::of_labels(labels).or_else(|| Self::of_text(text))
@@ -76,7 +76,7 @@ impl Level {
         named.find_map(|(_, value)| Self::from_name(value.as_bytes()))
     }
 
-    /// The level that stands in a text.
+    /// The level written in a text.
     #[must_use]
     pub fn of_text(text: &[u8]) -> Option<Self> {
         let head = text.get(..PREFIX_BYTES_MAX).unwrap_or(text);
@@ -133,7 +133,7 @@ fn is_key(word: &[u8]) -> bool {
     (3..=13).contains(&word.len()) && KEYS.iter().any(|key| word.eq_ignore_ascii_case(key.as_bytes()))
 }
 
-/// The level in what follows a key: `":"info"`, `=info`, `: 30`.
+/// The level in the text behind a key: `":"info"`, `=info`, `: 30`.
 fn level_after_key(behind: &[u8]) -> Option<Level> {
     let rest = behind.strip_prefix(b"\"").unwrap_or(behind).trim_ascii_start();
     let rest = match rest {

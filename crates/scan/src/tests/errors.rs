@@ -1,4 +1,4 @@
-//! What is said of regexes that cannot be used, and that none of them takes long.
+//! Errors of invalid and oversized regexes, which are reported in bounded time.
 
 use super::*;
 

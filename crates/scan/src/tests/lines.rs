@@ -1,4 +1,4 @@
-//! What regexes match in lines: tables.
+//! Tables of expressions and the records that they match.
 
 use super::*;
 

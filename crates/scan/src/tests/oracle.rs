@@ -1,4 +1,4 @@
-//! Random expressions over random records, against a matcher that looks at each record alone and does nothing clever.
+//! Random expressions over random records, against a matcher that tests each record alone.
 
 use bucksaw_record::expr::{Field, Literal, Pattern, Test};
 use proptest::prelude::*;
@@ -119,7 +119,7 @@ fn any_pattern() -> impl Strategy<Value = Pattern> {
     let part = (atom, repeat).prop_map(|(atom, repeat)| format!("(?:{atom}){repeat}"));
     let branch = prop::collection::vec(part, 1..4).prop_map(|parts| parts.concat());
     let branches = prop::collection::vec(branch, 1..3).prop_map(|branches| branches.join("|"));
-    // Half of them begin with a text.
+    // Half of them have a literal prefix.
     let head = prop::sample::select(&["", "", "", "aa", "ab", "a=", "bc=aa"][..]);
     let source = (head, branches).prop_map(|(head, branches)| match head {
         "" => branches,
