@@ -79,7 +79,7 @@ fn write_eight<const ROOM: usize>(digits: u64, to: &mut [u8; ROOM], at: usize) {
     to[at..at + 8].copy_from_slice(&digits.to_le_bytes());
 }
 
-/// The number that a value stands for, if [`write`] would write the same bytes.
+/// The number that a value stands for, if [`write()`] would write the same bytes.
 pub(crate) fn parse_integer(value: &[u8]) -> Option<u64> {
     let (negative, digits) = match value {
         [b'-', digits @ ..] => (true, digits),
