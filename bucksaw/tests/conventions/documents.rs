@@ -1,6 +1,7 @@
-//! The map of the code is true: every file that ARCHITECTURE.md names exists, and every type beside a file is defined there.
+//! The documents are true: every link leads somewhere, every file that ARCHITECTURE.md names exists, and every type beside a
+//! file is defined there.
 
-use crate::source_files::repository;
+use crate::source_files::{files, repository, short};
 
 /// The texts in backticks of one line.
 fn code_spans(line: &str) -> impl Iterator<Item = &str> {
@@ -55,4 +56,41 @@ fn the_way_of_a_record_has_fewer_than_fifteen_types() {
     let (walk, _) = walk.split_once("\n## ").unwrap();
     let steps = walk.lines().filter(|line| line.starts_with("| ") && line.contains(".rs`")).count();
     assert!((8..15).contains(&steps), "{steps} steps");
+}
+
+/// The anchor of a heading, as GitHub makes it.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim().chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.collect::<String>().to_lowercase().replace(' ', "-")
+}
+
+#[test]
+fn links_lead_to_files_and_headings_that_exist() {
+    let (mut errors, mut links) = (Vec::new(), 0);
+    for path in files(repository(), &["md"]) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        for (line, number) in text.lines().zip(1..) {
+            for link in line.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next()) {
+                if link.starts_with("http") || link.starts_with('/') {
+                    continue;
+                }
+                links += 1;
+                let (file, fragment) = link.split_once('#').unwrap_or((link, ""));
+                let target = if file.is_empty() { path.clone() } else { path.parent().unwrap().join(file) };
+                let found = if fragment.is_empty() {
+                    target.exists()
+                } else {
+                    std::fs::read_to_string(&target).is_ok_and(|text| {
+                        text.lines()
+                            .any(|line| line.starts_with('#') && anchor(line.trim_start_matches('#')) == fragment)
+                    })
+                };
+                if !found {
+                    errors.push(format!("{}:{number}: {link} does not exist", short(&path)));
+                }
+            }
+        }
+    }
+    assert!(links > 100, "only {links} links found");
+    assert!(errors.is_empty(), "{}", errors.join("\n"));
 }
