@@ -12,6 +12,7 @@ use bucksaw_record::{Id, Millis, Producer};
 
 use crate::ledger::{RecordLedger, Violation};
 use crate::pending_query::QueryKind;
+use crate::query_filter::QueryFilter;
 
 /// What an answer says.
 #[derive(Debug)]
@@ -94,10 +95,16 @@ impl CheckedAnswer {
 
     fn check_against(&self, ledger: &RecordLedger, due: &BTreeSet<Id>) -> Vec<Violation> {
         match (&self.content, self.kind) {
-            (AnswerContent::Records(found), QueryKind::Records(order, limit)) => {
-                check_records(ledger, due, found, order, limit)
+            (AnswerContent::Records(found), QueryKind::Records(order, limit, filter)) => {
+                let due = ledger.matching(due.clone(), filter);
+                let unmatched = found.iter().find(|(_, text)| !filter.matches(text));
+                let unmatched = unmatched.map(|(id, _)| Violation::Unmatched(*id));
+                unmatched.into_iter().chain(check_records(ledger, &due, found, order, limit)).collect()
             }
-            (AnswerContent::Count(count), _) => check_counts(ledger, due, &[bucket(Millis(0), Millis::MAX, *count)]),
+            (AnswerContent::Count(count), QueryKind::Count(filter)) => {
+                let due = ledger.matching(due.clone(), filter);
+                check_counts(ledger, &due, &[bucket(Millis(0), Millis::MAX, *count)], filter)
+            }
             (AnswerContent::Buckets(buckets), _) => {
                 // They are in order, and do not overlap.
                 let counted = |id: &&Id| {
@@ -106,9 +113,9 @@ impl CheckedAnswer {
                 };
                 let still = ledger.still_required(due.iter().filter(|id| !counted(id)));
                 let lost = still.into_iter().map(Violation::Lost);
-                check_counts(ledger, due, buckets).into_iter().chain(lost).collect()
+                check_counts(ledger, due, buckets, QueryFilter::ALL).into_iter().chain(lost).collect()
             }
-            (AnswerContent::Records(_), _) => Vec::new(),
+            (AnswerContent::Records(_) | AnswerContent::Count(_), _) => Vec::new(),
         }
     }
 }
@@ -137,7 +144,10 @@ fn check_records(
     if let Some([_, (id, _)]) = found.windows(2).find(|pair| !in_order(pair)) {
         return vec![Violation::OutOfOrder(*id)];
     }
-    // Behind its limit an answer has nothing; before that it has all.
+    if let Some(limit) = limit.filter(|limit| (found.len() as u64) > *limit) {
+        return vec![Violation::Miscounted { count: found.len() as u64, least: 0, most: limit }];
+    }
+    // An answer that reaches its limit has every record before its last one.
     let last = found.last().filter(|_| limit.is_some_and(|limit| found.len() as u64 >= limit)).map(|(id, _)| *id);
     let due = due.iter().filter(|id| {
         last.is_none_or(|last| match order {
@@ -152,9 +162,12 @@ fn check_records(
 }
 
 /// Holds counts against what must be there and what may be.
-fn check_counts(ledger: &RecordLedger, due: &BTreeSet<Id>, buckets: &[Bucket]) -> Vec<Violation> {
-    let (due, possible, unnumbered) =
-        (ledger.still_required(due.iter()), ledger.allowed(), ledger.records_without_known_id_max());
+fn check_counts(ledger: &RecordLedger, due: &BTreeSet<Id>, buckets: &[Bucket], filter: QueryFilter) -> Vec<Violation> {
+    let (due, possible, unnumbered) = (
+        ledger.still_required(due.iter()),
+        ledger.matching(ledger.allowed(), filter),
+        ledger.records_without_known_id_max(),
+    );
     let mut violations = Vec::new();
     for bucket in buckets {
         let inside = |ids: &BTreeSet<Id>| ids.range(first_at(bucket.from)..first_at(bucket.to)).count() as u64;
@@ -211,30 +224,32 @@ mod tests {
                 numbers.iter().map(|number| (id(*number), format!("text {number}").into())).collect(),
             )
         };
-        let all = |order| QueryKind::Records(order, None);
+        let all = |order| QueryKind::Records(order, None, QueryFilter::ALL);
         check(of(&[1, 2, 3, 4]), all(Order::Ascending), false, &[]);
         check(of(&[5, 4, 3, 2, 1]), all(Order::Descending), false, &[]);
         check(of(&[1, 2, 4]), all(Order::Ascending), false, &[Violation::Lost(id(3))]);
         check(of(&[1, 2, 4]), all(Order::Ascending), true, &[]);
         check(of(&[1, 2, 2]), all(Order::Ascending), true, &[Violation::Duplicated(id(2))]);
         check(of(&[1, 3, 2, 4]), all(Order::Ascending), false, &[Violation::OutOfOrder(id(2))]);
-        let some = |order| QueryKind::Records(order, Some(2));
+        let some = |order| QueryKind::Records(order, Some(2), QueryFilter::ALL);
         check(of(&[1, 2]), some(Order::Ascending), false, &[]);
         check(of(&[1, 3]), some(Order::Ascending), false, &[Violation::Lost(id(2))]);
         check(of(&[5, 4]), some(Order::Descending), false, &[]);
         check(of(&[3, 2]), some(Order::Descending), false, &[Violation::Lost(id(4))]);
         check(of(&[4]), some(Order::Descending), false, &[1, 2, 3].map(|number| Violation::Lost(id(number))));
+        let beyond = Violation::Miscounted { count: 3, least: 0, most: 2 };
+        check(of(&[5, 4, 3]), some(Order::Descending), false, &[beyond]);
     }
 
     #[test]
     fn counts_lie_between_required_and_allowed() {
         let off = |count, least| Violation::Miscounted { count, least, most: 5 };
-        check(AnswerContent::Count(4), QueryKind::Count, false, &[]);
-        check(AnswerContent::Count(5), QueryKind::Count, false, &[]);
-        check(AnswerContent::Count(6), QueryKind::Count, false, &[off(6, 4)]);
-        check(AnswerContent::Count(3), QueryKind::Count, false, &[off(3, 4)]);
-        check(AnswerContent::Count(3), QueryKind::Count, true, &[]);
-        check(AnswerContent::Count(6), QueryKind::Count, true, &[off(6, 0)]);
+        check(AnswerContent::Count(4), QueryKind::Count(QueryFilter::ALL), false, &[]);
+        check(AnswerContent::Count(5), QueryKind::Count(QueryFilter::ALL), false, &[]);
+        check(AnswerContent::Count(6), QueryKind::Count(QueryFilter::ALL), false, &[off(6, 4)]);
+        check(AnswerContent::Count(3), QueryKind::Count(QueryFilter::ALL), false, &[off(3, 4)]);
+        check(AnswerContent::Count(3), QueryKind::Count(QueryFilter::ALL), true, &[]);
+        check(AnswerContent::Count(6), QueryKind::Count(QueryFilter::ALL), true, &[off(6, 0)]);
         let of = |first, second| {
             AnswerContent::Buckets(vec![bucket(Millis(0), Millis(3), first), bucket(Millis(3), Millis(9), second)])
         };

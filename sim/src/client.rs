@@ -66,7 +66,7 @@ impl AppendClient {
                 1..=5 => Durability::Durable,
                 _ => Durability::Fast,
             };
-            let count = rng.between(1, 4) as u32;
+            let count = rng.between(1, 10) as u32;
             let now = Millis(self.host.env().clock.unix_ms());
             let first = Id::new(now, producer(self.number), sequence);
             sequence += count;
@@ -175,8 +175,13 @@ impl AppendClient {
     fn batch(&self, rng: &SeededRng, first: Id, count: u32, durability: Durability) -> AppendRequest {
         let lines = (0..count).filter_map(|at| {
             let id = first.checked_add(at)?;
-            let padding = "x".repeat(rng.below(rng.between(1, 300)));
-            let line = format!("client {} record {} {padding}", self.number, id.sequence());
+            let padding = "x".repeat(rng.below(rng.between(1, 40)));
+            let (milliseconds, address) = (rng.below(10_000), rng.below(256));
+            let line = format!(
+                "client {} record {} took {milliseconds} ms from 10.0.0.{address} {padding}",
+                self.number,
+                id.sequence()
+            );
             self.ledger.record_sent(id, line.clone(), durability);
             Some(line)
         });

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bucksaw_ingest::Durability;
 use bucksaw_record::Id;
 
+use crate::query_filter::QueryFilter;
+
 /// What a client knows of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SentStatus {
@@ -46,6 +48,8 @@ pub enum Violation {
     RefusedButFound(Id),
     /// Never sent, or with another text.
     NeverSent(Id),
+    /// In an answer whose filter it does not match.
+    Unmatched(Id),
     /// More than once in an answer.
     Duplicated(Id),
     /// A node acknowledged two bodies with one key.
@@ -81,6 +85,7 @@ impl fmt::Display for Violation {
             Self::Lost(id) => write!(f, "{id} was acknowledged and is not found"),
             Self::RefusedButFound(id) => write!(f, "{id} was refused, but is found"),
             Self::NeverSent(id) => write!(f, "{id} was never sent, or with another text"),
+            Self::Unmatched(id) => write!(f, "{id} does not match the filter of its answer"),
             Self::Duplicated(id) => write!(f, "{id} is duplicated in one answer"),
             Self::KeyReused(key, node) => write!(f, "node {node} acknowledged two bodies with the key `{key}`"),
             Self::OutOfOrder(id) => write!(f, "{id} is out of order in an answer"),
@@ -414,6 +419,15 @@ impl RecordLedger {
     pub(crate) fn without_damaged(&self, mut ids: BTreeSet<Id>) -> BTreeSet<Id> {
         let known = self.lock();
         ids.retain(|id| known.entries.get(id).is_some_and(|entry| entry.fate == SentStatus::Acknowledged));
+        ids
+    }
+
+    /// Those of some ids whose records match a filter.
+    pub(crate) fn matching(&self, mut ids: BTreeSet<Id>, filter: QueryFilter) -> BTreeSet<Id> {
+        if filter != QueryFilter::ALL {
+            let known = self.lock();
+            ids.retain(|id| known.entries.get(id).is_some_and(|entry| filter.matches(&entry.text)));
+        }
         ids
     }
 

@@ -30,6 +30,7 @@ mod ledger;
 mod machine;
 mod pending_query;
 mod program_version;
+mod query_filter;
 mod records;
 #[cfg(test)]
 mod repair;

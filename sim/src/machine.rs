@@ -33,8 +33,8 @@ pub(crate) struct Machine {
     pub(crate) data_losses: u64,
     /// How often its power was cut.
     pub(crate) power_cuts: u64,
-    /// It came to the others when they had been there for a while, so there was a time when they had not heard of it.
-    pub(crate) is_late_joiner: bool,
+    /// Its node joined a running cluster, or left it and joined again, so other nodes may not have heard of it yet.
+    pub(crate) joins_again: bool,
     /// It was started, and nobody has asked it anything.
     pub(crate) is_just_started: bool,
     /// Nodes that were on it and will never come back, and did not say so.
@@ -73,7 +73,7 @@ impl Machine {
             destroyed: false,
             data_losses: 0,
             power_cuts: 0,
-            is_late_joiner: false,
+            joins_again: false,
             is_just_started: false,
             lost_nodes: Vec::new(),
             version: ProgramVersion::Current,
@@ -213,7 +213,7 @@ impl Machine {
         self.drop_node();
         let next = Producer::new(self.id.producer().bits() + NODES_MAX);
         self.id = Id::new(self.id.time(), next, 0);
-        self.is_late_joiner = true;
+        self.joins_again = true;
     }
 
     /// It becomes a copy of another one, disk and all. It must be down, and may be started then.
@@ -260,6 +260,7 @@ impl Machine {
     pub(crate) fn stop(&mut self) {
         let Some(running) = &mut self.running else { return };
         let Some(tasks) = running.tasks.take() else { return };
+        self.joins_again = true;
         let (node, outcome) = (running.node.clone(), Arc::clone(&running.outcome));
         self.host.spawn(async move {
             node.cluster.update_facts(|facts| facts.draining = true);

@@ -12,13 +12,19 @@ use bucksaw_record::{Expr, Id, Millis};
 use tokio::sync::oneshot;
 
 use crate::checked_answer::{AnswerContent, CheckedAnswer};
+use crate::injected_bug::InjectedBug;
+use crate::injected_bug::answers::AnswerBug;
 use crate::ledger::{RecordLedger, Violation};
 use crate::machine::Machine;
+use crate::query_filter::QueryFilter;
 use crate::rng::SeededRng;
 use crate::sim_cluster::SimCluster;
 
-/// Records of an answer that has a limit, at most.
+/// The highest limit of a random query, in records.
 const LIMIT_MAX: usize = 200;
+
+/// The limit of the newest-first queries of the final check, in records.
+const FINAL_LIMIT: u64 = 20;
 
 /// How long a reader who is slow rests between what he reads, and how often; then he reads on quickly.
 const READ_PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(3));
@@ -33,25 +39,35 @@ const BUCKETS: usize = 10_000;
 /// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueryKind {
-    /// Records in an order, and how many at most.
-    Records(Order, Option<u64>),
-    /// How many there are.
-    Count,
-    /// How many there are of each time.
+    /// The matching records in an order, up to a limit.
+    Records(Order, Option<u64>, QueryFilter),
+    /// The number of matching records.
+    Count(QueryFilter),
+    /// The number of records in each bucket of time.
     Histogram,
 }
 
 impl QueryKind {
-    /// All of which every record is a part.
-    pub(crate) const COMPLETE: [Self; 3] = [Self::Records(Order::Ascending, None), Self::Count, Self::Histogram];
+    /// The queries of the final check.
+    pub(crate) const FINAL: [Self; 8] = [
+        Self::Records(Order::Ascending, None, QueryFilter::ALL),
+        Self::Records(Order::Descending, None, QueryFilter::ALL),
+        Self::Records(Order::Descending, Some(FINAL_LIMIT), QueryFilter::ALL),
+        Self::Records(Order::Ascending, None, QueryFilter::LITERAL),
+        Self::Records(Order::Descending, Some(FINAL_LIMIT), QueryFilter::REGEX),
+        Self::Count(QueryFilter::ALL),
+        Self::Count(QueryFilter::LITERAL),
+        Self::Histogram,
+    ];
 
     fn random(rng: &SeededRng) -> Self {
         let order = if rng.percent(50) { Order::Ascending } else { Order::Descending };
+        let filter = QueryFilter::random(rng);
         match rng.below(6) {
-            0 => Self::Count,
+            0 => Self::Count(filter),
             1 => Self::Histogram,
-            2 => Self::Records(order, Some(rng.between(1, LIMIT_MAX) as u64)),
-            _ => Self::Records(order, None),
+            2 | 3 => Self::Records(order, Some(rng.between(1, LIMIT_MAX) as u64), filter),
+            _ => Self::Records(order, None, filter),
         }
     }
 }
@@ -115,13 +131,21 @@ impl PendingQuery {
         let own = Arc::clone(machine.scatter()?);
         let (tell, told) = oneshot::channel();
         let due = ledger.required_except_from(&fleet.unknown_to(at));
-        if fleet.queries_unmerged {
+        let answer_bug = AnswerBug::of(fleet);
+        if fleet.bug == Some(InjectedBug::NotMerged) {
             let scatters: Vec<_> = fleet.machines.iter().filter_map(Machine::scatter).map(Arc::clone).collect();
             let tasks = world.tasks();
             world.spawn(async move { drop(tell.send(query_each_unmerged(&scatters, &tasks, kind).await)) });
         } else {
             let tasks = machine.host.tasks();
-            machine.host.spawn(async move { drop(tell.send(query_one(&own, &tasks, kind, rest).await)) });
+            machine.host.spawn(async move {
+                let sent_kind = answer_bug.as_ref().map_or(kind, |bug| bug.sent_kind(kind));
+                let mut reply = query_one(&own, &tasks, sent_kind, rest).await;
+                if let (Some(bug), Ok((content, _))) = (&answer_bug, &mut reply) {
+                    bug.apply(kind, content);
+                }
+                drop(tell.send(reply));
+            });
         }
         Some(Self { machine: at, asked_at: world.now(), kind, required: due, is_final: false, reply: told })
     }
@@ -150,8 +174,10 @@ impl PendingQuery {
 
 fn request(kind: QueryKind) -> Request {
     match kind {
-        QueryKind::Records(order, limit) => Request { order, limit, ..Request::new(Expr::All, Millis(0), Millis::MAX) },
-        QueryKind::Count => Request::new(Expr::All, Millis(0), Millis::MAX),
+        QueryKind::Records(order, limit, filter) => {
+            Request { order, limit, ..Request::new(filter.expression(), Millis(0), Millis::MAX) }
+        }
+        QueryKind::Count(filter) => Request::new(filter.expression(), Millis(0), Millis::MAX),
         QueryKind::Histogram => Request::new(Expr::All, HISTOGRAM_FROM, HISTOGRAM_TO),
     }
 }
@@ -178,7 +204,7 @@ async fn query_one(
                 }
             }
         }
-        QueryKind::Count => {
+        QueryKind::Count(_) => {
             let (count, stats) = scatter.count(&request).await?;
             Ok((AnswerContent::Count(count), stats))
         }
@@ -210,7 +236,7 @@ async fn query_each_unmerged(
         }
     }
     let (mut content, stats) = sum.ok_or(RequestError::Cancelled)?;
-    if let (AnswerContent::Records(found), QueryKind::Records(order, _)) = (&mut content, kind) {
+    if let (AnswerContent::Records(found), QueryKind::Records(order, ..)) = (&mut content, kind) {
         found.sort();
         if order == Order::Descending {
             found.reverse();

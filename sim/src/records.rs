@@ -10,7 +10,7 @@ use bucksaw_ingest::SegmentView;
 use bucksaw_node::Node;
 use bucksaw_record::Id;
 use bucksaw_segment::queue::{HEADER_LEN, read_header, scan_segment};
-use bucksaw_segment::stored::Reader;
+use bucksaw_segment::stored::{Reader, SearchableBlock};
 use bucksaw_segment::{Block, Chunk};
 
 /// Records of one block or file.
@@ -72,11 +72,8 @@ impl RecordCache {
     /// All on the store of a machine that is down.
     pub(crate) fn stored_on_disk(&self, disk: &sim::Fs) -> RecordsRead {
         let mut found = RecordsRead::default();
-        let store = Path::new(crate::machine::DIR).join("store");
-        let is_segment =
-            |path: &Path| path.parent() == Some(&store) && path.extension().is_some_and(|end| end == "seg");
-        for path in disk.paths().iter().filter(|path| is_segment(path)) {
-            let Some(reader) = open_snapshot(disk, path).and_then(|file| Reader::open(file, path).ok()) else {
+        for path in stored_segment_paths(disk) {
+            let Some(reader) = open_snapshot(disk, &path).and_then(|file| Reader::open(file, &path).ok()) else {
                 found.is_partial = true;
                 continue;
             };
@@ -159,6 +156,34 @@ pub(crate) fn reported_damaged_ids(node: &Node, disk: &sim::Fs) -> BTreeSet<Id> 
         .into_iter()
         .flat_map(|name| queue_file_ids(disk, queue.join(name)).unwrap_or_default())
         .collect()
+}
+
+/// The ids of each columnar block of the store on a disk.
+pub(crate) fn columnar_blocks(disk: &sim::Fs) -> Vec<BTreeSet<Id>> {
+    let readers = stored_segment_paths(disk).into_iter().filter_map(|path| {
+        let file = open_snapshot(disk, &path)?;
+        Reader::open(file, &path).ok()
+    });
+    let mut blocks = Vec::new();
+    for reader in readers {
+        for block in 0..reader.footer().blocks.len() {
+            if !matches!(reader.searchable_block(block), Ok(SearchableBlock::Columns(_))) {
+                continue;
+            }
+            let mut records = RecordTexts::new();
+            let Ok(read) = reader.block(block) else { continue };
+            read.chunks().for_each(|chunk| collect_records(&chunk, &mut records));
+            blocks.push(records.into_iter().map(|(id, _)| id).collect());
+        }
+    }
+    blocks
+}
+
+/// The stored segments on a disk.
+fn stored_segment_paths(disk: &sim::Fs) -> Vec<PathBuf> {
+    let store = Path::new(crate::machine::DIR).join("store");
+    let is_segment = |path: &PathBuf| path.parent() == Some(&store) && path.extension().is_some_and(|end| end == "seg");
+    disk.paths().into_iter().filter(is_segment).collect()
 }
 
 /// The records in a segment on a disk that can be read.

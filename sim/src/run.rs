@@ -73,6 +73,8 @@ pub struct RunOutcome {
     pub power_cuts: u64,
     /// Queue segments and lists of nodes that were damaged.
     pub damaged_files: usize,
+    /// Columnar blocks on all stores at the end.
+    pub columnar_blocks: usize,
     /// The same for equal runs.
     pub fingerprint: u64,
 }
@@ -104,6 +106,7 @@ fn run_in(world: &World, seed: u64, scenario: &Scenario, planted: Option<Injecte
         complete: answers.complete,
         power_cuts: answers.power_cuts,
         damaged_files: answers.damaged_files,
+        columnar_blocks: answers.columnar_blocks,
         fingerprint: world.fingerprint(),
     }
 }
@@ -120,6 +123,7 @@ struct AnswerCounts {
     complete: usize,
     power_cuts: u64,
     damaged_files: usize,
+    columnar_blocks: usize,
 }
 
 struct ScenarioRun<'a> {
@@ -188,6 +192,7 @@ impl<'a> ScenarioRun<'a> {
         trouble.end_all(&mut self.fleet);
         self.heal(&mut trouble);
         self.answers.damaged_files = trouble.damaged_files();
+        self.answers.columnar_blocks = self.fleet.columnar_blocks().len();
         self.answers.power_cuts = self.fleet.machines.iter().map(|machine| machine.power_cuts).sum();
         (self.violations, self.answers)
     }
@@ -240,7 +245,7 @@ impl<'a> ScenarioRun<'a> {
         let nodes: Vec<usize> = self.fleet.nodes().map(|(at, _)| at).collect();
         let mut open: Vec<PendingQuery> = std::mem::take(&mut self.pending);
         for at in nodes {
-            for kind in QueryKind::COMPLETE {
+            for kind in QueryKind::FINAL {
                 open.extend(PendingQuery::final_check(self.world, &self.fleet, self.ledger, at, kind));
             }
         }

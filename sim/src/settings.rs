@@ -5,13 +5,15 @@ use std::time::Duration;
 use bucksaw_ingest as ingest;
 use bucksaw_node::load_control;
 use bucksaw_query as query;
-use bucksaw_segment::Codec;
 use bucksaw_store::{self as store, repair};
 
 use crate::injected_bug::InjectedBug;
 
 /// Longer than any run.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3_600);
+
+/// Bytes of text in a block: the least that the default codec encodes as columns.
+const BLOCK_BYTES: u64 = 16 << 10;
 
 /// Settings of the nodes.
 #[derive(Clone, Debug)]
@@ -33,11 +35,9 @@ impl NodeSettings {
         let mut queue =
             ingest::Config { segment_bytes_max: 4 << 10, free_bytes_min: reserve, ..ingest::Config::default() };
         let mut store = store::Config {
-            segment_bytes: 32 << 10,
-            block_bytes: 4 << 10,
+            segment_bytes: 128 << 10,
+            block_bytes: BLOCK_BYTES,
             gather_age: Duration::from_secs(4),
-            codec_quick: Codec::Plain,
-            codec_final: Codec::Lz4,
             free_bytes_min: reserve / 2,
             replication_factor: copies,
             repair: repair::Config {

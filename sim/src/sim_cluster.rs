@@ -4,22 +4,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use bucksaw_cluster::Member;
+use bucksaw_cluster::{Member, MemberState};
 use bucksaw_env::sim::{self, World};
 use bucksaw_node::Node;
 use bucksaw_record::Id;
 
 use crate::injected_bug::InjectedBug;
 use crate::machine::Machine;
-use crate::records::{RecordCache, RecordsRead, pending_ids_on_disk, reported_damaged_ids, segment_ids};
+use crate::records::{
+    RecordCache, RecordsRead, columnar_blocks, pending_ids_on_disk, reported_damaged_ids, segment_ids,
+};
 use crate::scenario::Scenario;
 use crate::settings::NodeSettings;
 
 pub(crate) struct SimCluster {
     pub(crate) machines: Vec<Machine>,
     pub(crate) copies: usize,
-    /// Each node is asked by itself, for what it has: one of the mutations.
-    pub(crate) queries_unmerged: bool,
+    /// The bug that is injected into all nodes and queries.
+    pub(crate) bug: Option<InjectedBug>,
     caches: Vec<RecordCache>,
     /// Stores that are lost for good: the nodes, and the records that were kept there and as often as promised.
     pub(crate) lost_stores: Vec<(Id, BTreeSet<Id>)>,
@@ -49,24 +51,17 @@ impl SimCluster {
             let roles = scenario.roles.get(number).copied().unwrap_or_default();
             let mut machine = Machine::new(world.add_host(name), number, roles, settings);
             machine.cannot_start = scenario.late_joiners.contains(&number);
-            machine.is_late_joiner = machine.cannot_start;
+            machine.joins_again = machine.cannot_start;
             machine
         };
         let machines = names.iter().enumerate().map(machine).collect();
-        Self { queries_unmerged: bug == Some(InjectedBug::NotMerged), ..Self::from_machines(machines, scenario.copies) }
+        Self { bug, ..Self::from_machines(machines, scenario.copies) }
     }
 
     /// These machines.
     pub(crate) fn from_machines(machines: Vec<Machine>, copies: usize) -> Self {
         let caches = machines.iter().map(|_| RecordCache::default()).collect();
-        Self {
-            machines,
-            copies,
-            queries_unmerged: false,
-            caches,
-            lost_stores: Vec::new(),
-            damaged_segments: BTreeMap::new(),
-        }
+        Self { machines, copies, bug: None, caches, lost_stores: Vec::new(), damaged_segments: BTreeMap::new() }
     }
 
     /// Starts those that are not up.
@@ -79,14 +74,15 @@ impl SimCluster {
         self.machines.iter().enumerate().filter_map(|(at, machine)| Some((at, machine.node()?)))
     }
 
-    /// Machines that came to the others late and that a node has not heard of: to that node they are not of the cluster yet.
+    /// The machines that are not members of the cluster for the node on machine `at`: late joiners of which it has not heard,
+    /// and nodes that have left and whose return it has not heard of. Its complete answers need not have their records.
     pub(crate) fn unknown_to(&self, at: usize) -> BTreeSet<usize> {
         let members = self.machines.get(at).and_then(Machine::node).map(|node| node.cluster.members());
         let is_heard_of = |machine: &Machine| {
-            let is_it = |member: &Member| member.facts.node == machine.id();
+            let is_it = |member: &Member| member.facts.node == machine.id() && member.state != MemberState::Left;
             members.as_ref().is_some_and(|members| members.iter().any(is_it))
         };
-        let unheard = |machine: &Machine| machine.is_late_joiner && !is_heard_of(machine);
+        let unheard = |machine: &Machine| machine.joins_again && !is_heard_of(machine);
         self.machines.iter().enumerate().filter(|(_, machine)| unheard(machine)).map(|(at, _)| at).collect()
     }
 
@@ -94,6 +90,12 @@ impl SimCluster {
     pub(crate) fn take_just_started(&mut self) -> Vec<usize> {
         let machines = self.machines.iter_mut().enumerate();
         machines.filter_map(|(at, machine)| std::mem::take(&mut machine.is_just_started).then_some(at)).collect()
+    }
+
+    /// The ids of each columnar block on the stores that are up.
+    pub(crate) fn columnar_blocks(&self) -> Vec<BTreeSet<Id>> {
+        let up = self.machines.iter().filter(|machine| machine.node().is_some());
+        up.flat_map(|machine| columnar_blocks(&machine.host.fs())).collect()
     }
 
     /// Stores that are up.
