@@ -89,7 +89,7 @@ injected_bugs! {
     ColumnMatchMissed, "column-match-missed", 10, "A filtered search over columnar blocks misses one matching row.";
     ColumnBlockDropped, "column-block-dropped", 10, "A search skips a columnar block: a filter rules out what it should not.";
     NewestFirstOffByOne, "newest-first-off-by-one", 10, "A newest-first search with a limit begins at the second record.";
-    SealNotChecked, "seal-not-checked", 300, "Recovery does not check the seal of a closed queue file: a truncated file counts as whole.";
+    SealNotChecked, "seal-not-checked", 100, "Recovery does not check the seal of a closed queue file: a truncated file counts as whole.";
 }
 
 impl InjectedBug {

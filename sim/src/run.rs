@@ -90,6 +90,9 @@ fn run_in(world: &World, seed: u64, scenario: &Scenario, planted: Option<Injecte
     let ledger = RecordLedger::default();
     let sound = Scenario { faulty_stores: Vec::new(), destroys_store: false, loses_disk: false, ..scenario.clone() };
     let scenario = if planted.is_some_and(InjectedBug::is_repaired) { &sound } else { scenario };
+    // Few runs damage a queue segment that no store has yet, so each run with this bug damages files.
+    let damaging = Scenario { damage_seed: scenario.damage_seed.or(Some(seed)), ..scenario.clone() };
+    let scenario = if planted == Some(InjectedBug::SealNotChecked) { &damaging } else { scenario };
     let ran = catch_unwind(AssertUnwindSafe(|| ScenarioRun::new(world, seed, scenario, &ledger, planted).run()));
     let panicked = |panic: Box<dyn std::any::Any + Send>| {
         (vec![Violation::Panicked(panic_message(&*panic))], AnswerCounts::default())

@@ -69,10 +69,10 @@ impl AnswerBug {
                     found.retain(|(id, _)| !block.contains(id));
                 }
             }
-            InjectedBug::NewestFirstOffByOne if order == Order::Descending => {
-                if limit.is_some_and(|limit| found.len() as u64 > limit) {
-                    found.remove(0);
-                }
+            InjectedBug::NewestFirstOffByOne
+                if order == Order::Descending && limit.is_some_and(|limit| found.len() as u64 > limit) =>
+            {
+                found.remove(0);
             }
             _ => {}
         }
