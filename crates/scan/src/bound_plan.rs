@@ -47,10 +47,10 @@ pub struct MatchedRecord {
 
 impl BoundPlan {
     pub(crate) fn new(node: &PlanNode) -> Self {
-        let span_bytes = node.slice_bytes().min(WINDOW_BYTES);
+        let window_bytes = node.slice_bytes().min(WINDOW_BYTES);
         match (node, Cursor::new(node)) {
             (PlanNode::All, _) => Self::All,
-            (_, Some(cursor)) => Self::PerRecord(Matcher { node: node.clone(), cursor, window_bytes: span_bytes }),
+            (_, Some(cursor)) => Self::PerRecord(Matcher { node: node.clone(), cursor, window_bytes }),
             (_, None) => Self::Nothing,
         }
     }
@@ -95,13 +95,13 @@ impl BoundPlan {
         match self {
             Self::Nothing => 0,
             Self::All => all,
-            Self::PerRecord(Matcher { cursor, window_bytes: span_bytes, .. }) => match cursor.negated_inner() {
+            Self::PerRecord(Matcher { cursor, window_bytes, .. }) => match cursor.negated_inner() {
                 // Finding the few records that match the member is faster than finding all others.
-                Some(inner) => count_records(inner, *span_bytes, chunk, cancel).map_or(0, |others| all - others),
+                Some(inner) => count_records(inner, *window_bytes, chunk, cancel).map_or(0, |others| all - others),
                 None => {
                     let mut found = 0_u32;
                     let _ =
-                        scan_windows(cursor, *span_bytes, &RecordBoundaries::of_chunk(chunk), cancel, &mut |_, _| {
+                        scan_windows(cursor, *window_bytes, &RecordBoundaries::of_chunk(chunk), cancel, &mut |_, _| {
                             found += 1;
                             ControlFlow::Continue(())
                         });
@@ -217,9 +217,14 @@ impl<R: Iterator<Item = usize>> RowBatch<'_, R> {
 }
 
 /// The number of matching records; `None` after a cancellation.
-fn count_records(cursor: &mut Cursor, span_bytes: usize, chunk: &Chunk<'_>, cancel: &dyn Fn() -> bool) -> Option<u32> {
+fn count_records(
+    cursor: &mut Cursor,
+    window_bytes: usize,
+    chunk: &Chunk<'_>,
+    cancel: &dyn Fn() -> bool,
+) -> Option<u32> {
     let mut count = 0_u32;
-    let flow = scan_windows(cursor, span_bytes, &RecordBoundaries::of_chunk(chunk), cancel, &mut |_, _| {
+    let flow = scan_windows(cursor, window_bytes, &RecordBoundaries::of_chunk(chunk), cancel, &mut |_, _| {
         count += 1;
         ControlFlow::Continue(())
     });
@@ -229,31 +234,34 @@ fn count_records(cursor: &mut Cursor, span_bytes: usize, chunk: &Chunk<'_>, canc
 /// Calls `each` with the start of each matching record and of the next record, window by window.
 fn scan_windows(
     cursor: &mut Cursor,
-    span_bytes: usize,
+    window_bytes: usize,
     records: &RecordBoundaries<'_>,
     cancel: &dyn Fn() -> bool,
     each: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    let (watch, mut from) = (CancelPoll::new(cancel), 0);
+    let (cancel_poll, mut from) = (CancelPoll::new(cancel), 0);
     while from < records.text.len() {
-        if watch.poll() {
+        if cancel_poll.poll() {
             return ControlFlow::Break(());
         }
-        let span =
-            ScanWindow { records, end: records.next_start(from.saturating_add(span_bytes) - 1), cancel_poll: &watch };
+        let window = ScanWindow {
+            records,
+            end: records.next_start(from.saturating_add(window_bytes) - 1),
+            cancel_poll: &cancel_poll,
+        };
         cursor.reset();
-        while let Some(start) = cursor.seek(&span, from) {
+        while let Some(start) = cursor.seek(&window, from) {
             // A match found after a cancellation is meaningless.
-            if watch.is_cancelled() {
+            if cancel_poll.is_cancelled() {
                 break;
             }
             from = records.next_start(start);
             each(start, from)?;
         }
-        if watch.is_cancelled() {
+        if cancel_poll.is_cancelled() {
             return ControlFlow::Break(());
         }
-        from = span.end;
+        from = window.end;
     }
     ControlFlow::Continue(())
 }

@@ -91,13 +91,13 @@ impl Cursor {
 
     /// The start of the first matching record at or after `from`, itself the start of a record.
     /// Meaningless after a cancellation.
-    pub(crate) fn seek(&mut self, span: &ScanWindow<'_>, from: usize) -> Option<usize> {
+    pub(crate) fn seek(&mut self, window: &ScanWindow<'_>, from: usize) -> Option<usize> {
         match self.next_match {
             NextMatch::Exhausted => return None,
             NextMatch::At(at) if at >= from => return Some(at),
             _ => {}
         }
-        let found = if from < span.end { self.search(span, from) } else { None };
+        let found = if from < window.end { self.search(window, from) } else { None };
         self.next_match = found.map_or(NextMatch::Exhausted, NextMatch::At);
         found
     }
@@ -108,35 +108,36 @@ impl Cursor {
     }
 
     /// Whether a record matches, tested alone. Meaningless after a cancellation.
-    pub(crate) fn matches_record(&self, record: &[u8], watch: &CancelPoll<'_>) -> bool {
+    pub(crate) fn matches_record(&self, record: &[u8], cancel_poll: &CancelPoll<'_>) -> bool {
         match &self.kind {
             CursorKind::Every => true,
             CursorKind::Text(text) => text.matches_record(record),
-            CursorKind::Regex(regex) => regex.matches_record(record, watch),
-            CursorKind::Field(field, _) => field.matches_record(record, watch),
+            CursorKind::Regex(regex) => regex.matches_record(record, cancel_poll),
+            CursorKind::Field(field, _) => field.matches_record(record, cancel_poll),
             CursorKind::And(first, others) => {
-                first.matches_record(record, watch) && others.iter().all(|other| other.matches_record(record, watch))
+                first.matches_record(record, cancel_poll)
+                    && others.iter().all(|other| other.matches_record(record, cancel_poll))
             }
-            CursorKind::Or(members) => members.iter().any(|member| member.matches_record(record, watch)),
-            CursorKind::Not(inner) => !inner.matches_record(record, watch),
+            CursorKind::Or(members) => members.iter().any(|member| member.matches_record(record, cancel_poll)),
+            CursorKind::Not(inner) => !inner.matches_record(record, cancel_poll),
         }
     }
 
-    fn search(&mut self, span: &ScanWindow<'_>, from: usize) -> Option<usize> {
+    fn search(&mut self, window: &ScanWindow<'_>, from: usize) -> Option<usize> {
         match &mut self.kind {
             CursorKind::Every => Some(from),
-            CursorKind::Text(text) => text.seek(span, from),
-            CursorKind::Regex(regex) => regex.seek(span, from),
-            CursorKind::Field(field, ahead) => field.seek(span, from, ahead),
-            CursorKind::And(first, others) => seek_conjunction(first, others, span, from),
-            CursorKind::Or(members) => members.iter_mut().filter_map(|member| member.seek(span, from)).min(),
+            CursorKind::Text(text) => text.seek(window, from),
+            CursorKind::Regex(regex) => regex.seek(window, from),
+            CursorKind::Field(field, ahead) => field.seek(window, from, ahead),
+            CursorKind::And(first, others) => seek_conjunction(first, others, window, from),
+            CursorKind::Or(members) => members.iter_mut().filter_map(|member| member.seek(window, from)).min(),
             CursorKind::Not(inner) => {
                 let mut at = from;
-                while at < span.end && !span.cancel_poll.is_cancelled() {
-                    if inner.seek(span, at) != Some(at) {
+                while at < window.end && !window.cancel_poll.is_cancelled() {
+                    if inner.seek(window, at) != Some(at) {
                         return Some(at);
                     }
-                    at = span.records.next_start(at);
+                    at = window.records.next_start(at);
                 }
                 None
             }
@@ -145,14 +146,14 @@ impl Cursor {
 
     /// `at` if the record there matches, otherwise an offset behind it before which none matches; `None` if no further record
     /// matches. With `alone` the record is tested alone instead of searching the text.
-    fn try_at(&mut self, span: &ScanWindow<'_>, at: usize, alone: bool) -> Option<usize> {
+    fn try_at(&mut self, window: &ScanWindow<'_>, at: usize, alone: bool) -> Option<usize> {
         if !alone || self.has_answer_from(at) {
-            return self.seek(span, at);
+            return self.seek(window, at);
         }
-        Some(if self.matches_record(span.records.record(at), span.cancel_poll) {
+        Some(if self.matches_record(window.records.record(at), window.cancel_poll) {
             at
         } else {
-            span.records.next_start(at)
+            window.records.next_start(at)
         })
     }
 
@@ -176,17 +177,17 @@ impl Cursor {
 }
 
 /// The first record at or after `from` that matches all members.
-fn seek_conjunction(first: &mut Cursor, others: &mut [Cursor], span: &ScanWindow<'_>, from: usize) -> Option<usize> {
+fn seek_conjunction(first: &mut Cursor, others: &mut [Cursor], window: &ScanWindow<'_>, from: usize) -> Option<usize> {
     let mut place = from;
     'candidates: loop {
-        if span.cancel_poll.is_cancelled() {
+        if window.cancel_poll.is_cancelled() {
             return None;
         }
-        let at = first.seek(span, place)?;
+        let at = first.seek(window, place)?;
         let long = at - place >= LONG_LEAP_BYTES;
         for other in &mut *others {
             let alone = long || other.is_slow();
-            let next = other.try_at(span, at, alone)?;
+            let next = other.try_at(window, at, alone)?;
             if next != at {
                 place = next;
                 continue 'candidates;

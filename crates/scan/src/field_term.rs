@@ -111,36 +111,43 @@ impl FieldTerm {
         self.has_value_needle
     }
 
-    pub(crate) fn value_matches(&self, value: &[u8], watch: &CancelPoll<'_>) -> bool {
+    pub(crate) fn value_matches(&self, value: &[u8], cancel_poll: &CancelPoll<'_>) -> bool {
         match &self.value_test {
             ValueTest::Equal(wanted) => wanted == value,
-            ValueTest::Match(regex) => regex.is_match(value, watch),
+            ValueTest::Match(regex) => regex.is_match(value, cancel_poll),
             ValueTest::Number(compare, limit) => number(value).is_some_and(|value| compare(value, *limit)),
         }
     }
 
-    pub(crate) fn matches_record(&self, record: &[u8], watch: &CancelPoll<'_>) -> bool {
+    pub(crate) fn matches_record(&self, record: &[u8], cancel_poll: &CancelPoll<'_>) -> bool {
         let candidate = self.needles.iter().all(|needle| needle.find(record, 0).is_some())
             || self.escape_start.find(record, 0).is_some();
-        candidate && lookup(record, &self.name).is_some_and(|value| self.value_matches(&value, watch))
+        candidate && lookup(record, &self.name).is_some_and(|value| self.value_matches(&value, cancel_poll))
     }
 
     /// The start of the first record at or after `from` that passes.
-    pub(crate) fn seek(&self, span: &ScanWindow<'_>, mut from: usize, ahead: &mut CandidatePositions) -> Option<usize> {
+    pub(crate) fn seek(
+        &self,
+        window: &ScanWindow<'_>,
+        mut from: usize,
+        ahead: &mut CandidatePositions,
+    ) -> Option<usize> {
         let Some(needle) = self.needles.first() else {
-            return span.find_first(from, |record| self.matches_record(record, span.cancel_poll));
+            return window.find_first(from, |record| self.matches_record(record, window.cancel_poll));
         };
-        while let Some(rest) = span.records.text.get(from..span.end).filter(|rest| !rest.is_empty()) {
+        while let Some(rest) = window.records.text.get(from..window.end).filter(|rest| !rest.is_empty()) {
             let needle = ahead.needle.next_from(from, || needle.find(rest, 0));
             let hit = needle.min(ahead.escape.next_from(from, || self.escape_start.find(rest, 0)));
             if hit == usize::MAX {
                 return None;
             }
-            let start = span.records.record_start(from, hit);
-            if self.matches_record(span.records.record(start), span.cancel_poll) || span.cancel_poll.is_cancelled() {
+            let start = window.records.record_start(from, hit);
+            if self.matches_record(window.records.record(start), window.cancel_poll)
+                || window.cancel_poll.is_cancelled()
+            {
                 return Some(start);
             }
-            from = span.records.next_start(start);
+            from = window.records.next_start(start);
         }
         None
     }

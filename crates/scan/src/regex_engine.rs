@@ -142,24 +142,25 @@ impl RegexEngine {
     }
 
     /// Whether a text has a match. Meaningless after a cancellation.
-    pub(crate) fn is_match(&self, text: &[u8], watch: &CancelPoll<'_>) -> bool {
-        self.find_end(text, watch).is_some()
+    pub(crate) fn is_match(&self, text: &[u8], cancel_poll: &CancelPoll<'_>) -> bool {
+        self.find_end(text, cancel_poll).is_some()
     }
 
     /// The end of the first match found from the left. Meaningless after a cancellation.
-    pub(crate) fn find_end(&self, text: &[u8], watch: &CancelPoll<'_>) -> Option<usize> {
+    pub(crate) fn find_end(&self, text: &[u8], cancel_poll: &CancelPoll<'_>) -> Option<usize> {
         if let Some(meta) = &self.meta
             && text.len() <= META_WORK / self.nfa.states().len().max(1)
         {
             return Some(meta.search_half(&Input::new(text).earliest(true))?.offset());
         }
-        if watch.poll() {
+        if cancel_poll.poll() {
             return None;
         }
-        self.search_with_pooled_cache(text, watch).unwrap_or_else(|DfaGaveUp| self.simulate_nfa(text, watch))
+        self.search_with_pooled_cache(text, cancel_poll)
+            .unwrap_or_else(|DfaGaveUp| self.simulate_nfa(text, cancel_poll))
     }
 
-    fn search_with_pooled_cache(&self, text: &[u8], watch: &CancelPoll<'_>) -> Result<Option<usize>, DfaGaveUp> {
+    fn search_with_pooled_cache(&self, text: &[u8], cancel_poll: &CancelPoll<'_>) -> Result<Option<usize>, DfaGaveUp> {
         let dfa = self.dfa.as_ref().ok_or(DfaGaveUp)?;
         let idle = self.idle_caches.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut held = idle.or_else(|| PooledDfaCache::new(dfa)).ok_or(DfaGaveUp)?;
@@ -167,7 +168,7 @@ impl RegexEngine {
             held.paused_texts -= 1;
             Err(DfaGaveUp)
         } else {
-            let found = self.search_dfa(dfa, &mut held.cache, text, watch);
+            let found = self.search_dfa(dfa, &mut held.cache, text, cancel_poll);
             if found.is_err() {
                 held.paused_texts = held.next_pause_texts;
                 held.next_pause_texts = (held.next_pause_texts * 2).min(PAUSE_TEXTS_MAX);
@@ -186,7 +187,7 @@ impl RegexEngine {
         dfa: &DFA,
         cache: &mut Cache,
         text: &[u8],
-        watch: &CancelPoll<'_>,
+        cancel_poll: &CancelPoll<'_>,
     ) -> Result<Option<usize>, DfaGaveUp> {
         let (slice, input) = (self.slice_bytes(), Input::new(text).earliest(true));
         if text.len() <= slice * 2 {
@@ -195,7 +196,7 @@ impl RegexEngine {
         }
         let mut state = dfa.start_state_forward(cache, &input).map_err(|_| DfaGaveUp)?;
         for (number, part) in text.chunks(slice).enumerate() {
-            if watch.poll() {
+            if cancel_poll.poll() {
                 return Ok(None);
             }
             for (at, byte) in part.iter().enumerate() {
@@ -215,7 +216,7 @@ impl RegexEngine {
         Ok(last.is_match().then_some(text.len()))
     }
 
-    fn simulate_nfa(&self, text: &[u8], watch: &CancelPoll<'_>) -> Option<usize> {
+    fn simulate_nfa(&self, text: &[u8], cancel_poll: &CancelPoll<'_>) -> Option<usize> {
         let mut simulation = Simulation::new(&self.nfa, text);
         if simulation.enter(self.nfa.start_unanchored(), 0) {
             return Some(0);
@@ -225,7 +226,7 @@ impl RegexEngine {
             work += simulation.next.len() + 1;
             if work >= SLICE_WORK {
                 work = 0;
-                if watch.poll() {
+                if cancel_poll.poll() {
                     return None;
                 }
             }
@@ -357,8 +358,8 @@ mod tests {
                 looks.set(looks.get() + 1);
                 looks.get() > 3
             };
-            let watch = CancelPoll::new(&cancel);
-            assert!(!engine.is_match(&text, &watch) && watch.is_cancelled(), "{regex}");
+            let cancel_poll = CancelPoll::new(&cancel);
+            assert!(!engine.is_match(&text, &cancel_poll) && cancel_poll.is_cancelled(), "{regex}");
             assert_eq!(looks.get(), 4, "{regex}: the token is not read again after the stop");
             // The simulation stops too.
             looks.set(0);

@@ -147,8 +147,8 @@ impl RegexTerm {
         own.min(self.record_engine.slice_bytes())
     }
 
-    pub(crate) fn matches_record(&self, record: &[u8], watch: &CancelPoll<'_>) -> bool {
-        self.record_engine.is_match(record, watch)
+    pub(crate) fn matches_record(&self, record: &[u8], cancel_poll: &CancelPoll<'_>) -> bool {
+        self.record_engine.is_match(record, cancel_poll)
     }
 
     /// The start of the first record at or after `from` in which the regex matches.

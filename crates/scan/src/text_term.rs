@@ -32,19 +32,19 @@ impl TextTerm {
     }
 
     /// The start of the first record at or after `from` that contains the text.
-    pub(crate) fn seek(&self, span: &ScanWindow<'_>, from: usize) -> Option<usize> {
+    pub(crate) fn seek(&self, window: &ScanWindow<'_>, from: usize) -> Option<usize> {
         if self.has_lf {
-            return if span.records.is_line_per_record() { None } else { self.seek_across_lines(span, from) };
+            return if window.records.is_line_per_record() { None } else { self.seek_across_lines(window, from) };
         }
-        let hit = self.needle.find(span.records.text.get(..span.end)?, from)?;
-        Some(span.records.record_start(from, hit))
+        let hit = self.needle.find(window.records.text.get(..window.end)?, from)?;
+        Some(window.records.record_start(from, hit))
     }
 
     /// The same for a text with an LF, which must not match the LF between two records.
-    fn seek_across_lines(&self, span: &ScanWindow<'_>, mut from: usize) -> Option<usize> {
-        let records = span.records;
+    fn seek_across_lines(&self, window: &ScanWindow<'_>, mut from: usize) -> Option<usize> {
+        let records = window.records;
         loop {
-            let hit = self.needle.find(records.text.get(..span.end)?, from)?;
+            let hit = self.needle.find(records.text.get(..window.end)?, from)?;
             let start = records.record_start(from, hit);
             if hit + self.len() < records.next_start(start) {
                 return Some(start);

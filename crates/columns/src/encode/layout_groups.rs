@@ -80,9 +80,9 @@ impl LayoutGroups {
     /// budget is exhausted.
     pub(crate) fn group_by_layout(
         values: Values<'_>,
-        way: Granularity,
+        granularity: Granularity,
         rows_min: usize,
-        borders: &Boundaries,
+        boundaries: &Boundaries,
         work: &mut WorkBudget,
     ) -> Self {
         let text = values.text();
@@ -90,15 +90,18 @@ impl LayoutGroups {
         let mut order = Vec::with_capacity(values.len());
         let mut known: HashMap<u64, u32, BuildIdentityHasher> = HashMap::default();
         let mut columns_left = EAGER_COLUMNS_MAX;
-        let mut cut = Tokeniser::default();
+        let mut tokeniser = Tokeniser::default();
         let mut last = None;
         for span in values.spans() {
-            if span.len as usize > VALUE_BYTES_MAX || work.is_exhausted() || !cut.tokenise(way, text, borders, span) {
+            if span.len as usize > VALUE_BYTES_MAX
+                || work.is_exhausted()
+                || !tokeniser.tokenise(granularity, text, boundaries, span)
+            {
                 order.push(0);
                 continue;
             }
-            work.charge_value(cut.starts().len());
-            let key = hash(cut.layout());
+            work.charge_value(tokeniser.starts().len());
+            let key = hash(tokeniser.layout());
             let at = match last {
                 Some((last_key, at)) if last_key == key => at,
                 _ => match known.get(&key) {
@@ -106,7 +109,7 @@ impl LayoutGroups {
                     None if open.len() < LAYOUTS_MAX => {
                         let at = open.len() as u32;
                         known.insert(key, at);
-                        open.push(OpenGroup::new(cut.layout()));
+                        open.push(OpenGroup::new(tokeniser.layout()));
                         at
                     }
                     None => {
@@ -118,12 +121,12 @@ impl LayoutGroups {
             last = Some((key, at));
             let group = &mut open[at as usize];
             // Input crafted for it can give two layouts one hash.
-            if group.layout != cut.layout() {
+            if group.layout != tokeniser.layout() {
                 order.push(0);
                 continue;
             }
-            let width = cut.starts().len();
-            group.pending_offsets.extend_from_slice(cut.starts());
+            let width = tokeniser.starts().len();
+            group.pending_offsets.extend_from_slice(tokeniser.starts());
             group.pending_offsets.push(span.start + span.len);
             group.rows += 1;
             order.push(at + 1);
@@ -166,17 +169,21 @@ fn drop_small_groups(groups: &mut Vec<OpenGroup>, order: &mut [u32], rows_min: u
 /// The number of layouts in a sample of the values.
 pub(crate) fn count_sampled_layouts(
     values: Values<'_>,
-    way: Granularity,
-    borders: &Boundaries,
+    granularity: Granularity,
+    boundaries: &Boundaries,
     sample: usize,
 ) -> usize {
-    let mut cut = Tokeniser::default();
+    let mut tokeniser = Tokeniser::default();
     let mut seen: HashMap<u64, (), BuildIdentityHasher> = HashMap::default();
     let step = values.len().div_ceil(sample).max(1);
     for row in (0..values.len()).step_by(step) {
         let span = values.span(row);
         // A value with too many tokens counts as a layout of its own.
-        let key = if cut.tokenise(way, values.text(), borders, span) { hash(cut.layout()) } else { row as u64 };
+        let key = if tokeniser.tokenise(granularity, values.text(), boundaries, span) {
+            hash(tokeniser.layout())
+        } else {
+            row as u64
+        };
         seen.insert(key, ());
     }
     seen.len()

@@ -54,7 +54,13 @@ pub(crate) struct Tokeniser {
 
 impl Tokeniser {
     /// Tokenises a value of `text`; `false` if it has too many tokens. [`Granularity::Line`] needs the boundaries of the text.
-    pub(crate) fn tokenise(&mut self, way: Granularity, text: &[u8], borders: &Boundaries, value: TextSpan) -> bool {
+    pub(crate) fn tokenise(
+        &mut self,
+        granularity: Granularity,
+        text: &[u8],
+        boundaries: &Boundaries,
+        value: TextSpan,
+    ) -> bool {
         let (start, end) = (value.start as usize, (value.start + value.len) as usize);
         self.starts.resize(TOKENS_MAX + 1, 0);
         // A layout has each delimiter byte once, and a placeholder per token.
@@ -62,12 +68,12 @@ impl Tokeniser {
         if self.layout.len() < room {
             self.layout.resize(room, 0);
         }
-        let sheet = TokenWriter { text, layout: &mut self.layout, layout_len: 0, starts: &mut self.starts, count: 0 };
-        let lens = match way {
-            Granularity::Line => sheet.tokenise_line(borders, start, end),
-            Granularity::Word => sheet.tokenise_words(start, end, |_, next| next <= ByteClass::Letter),
-            Granularity::Digits => sheet.tokenise_words(start, end, |first, next| first == next),
-            Granularity::None => sheet.single_token(start, end),
+        let writer = TokenWriter { text, layout: &mut self.layout, layout_len: 0, starts: &mut self.starts, count: 0 };
+        let lens = match granularity {
+            Granularity::Line => writer.tokenise_line(boundaries, start, end),
+            Granularity::Word => writer.tokenise_words(start, end, |_, next| next <= ByteClass::Letter),
+            Granularity::Digits => writer.tokenise_words(start, end, |first, next| first == next),
+            Granularity::None => writer.single_token(start, end),
         };
         (self.layout_len, self.count) = lens.unwrap_or_default();
         lens.is_some()
@@ -126,16 +132,16 @@ impl TokenWriter<'_, '_> {
         self.finish(end, end)
     }
 
-    fn tokenise_line(mut self, borders: &Boundaries, start: usize, end: usize) -> Option<(usize, usize)> {
+    fn tokenise_line(mut self, boundaries: &Boundaries, start: usize, end: usize) -> Option<(usize, usize)> {
         let text = self.text;
         let mut gap_from = start;
-        let mut edges = borders.edges(start, end);
+        let mut edges = boundaries.edges(start, end);
         let mut at = edges.next();
         while at < end {
             match text[at] {
-                b'"' => match closing_quote(text, borders, at + 1, end) {
-                    Some(close) if is_key(text, borders, at, close, end) => {
-                        edges = borders.edges(close + 2, end);
+                b'"' => match closing_quote(text, boundaries, at + 1, end) {
+                    Some(close) if is_key(text, boundaries, at, close, end) => {
+                        edges = boundaries.edges(close + 2, end);
                         // The colon belongs to a token that may continue behind it.
                         at = match text.get(close + 2).map(|byte| byte_class(*byte)) {
                             Some(class) if class <= ByteClass::Connector => close + 2,
@@ -216,8 +222,10 @@ fn copy_long(gap: &[u8], room: &mut [u8]) {
 }
 
 /// Whether a quoted text is a key.
-fn is_key(text: &[u8], borders: &Boundaries, open: usize, close: usize, end: usize) -> bool {
-    close + 1 < end && text[close + 1] == b':' && !(borders.has_zeros && text[open..close].contains(&TOKEN_PLACEHOLDER))
+fn is_key(text: &[u8], boundaries: &Boundaries, open: usize, close: usize, end: usize) -> bool {
+    close + 1 < end
+        && text[close + 1] == b':'
+        && !(boundaries.has_zeros && text[open..close].contains(&TOKEN_PLACEHOLDER))
 }
 
 /// Whether a text before `=` is a key.
@@ -252,10 +260,10 @@ fn trim_connectors(token: &[u8], start: usize) -> (usize, usize) {
 
 /// The offset of the quote that closes the text from `from` on.
 #[inline]
-fn closing_quote(text: &[u8], borders: &Boundaries, from: usize, end: usize) -> Option<usize> {
+fn closing_quote(text: &[u8], boundaries: &Boundaries, from: usize, end: usize) -> Option<usize> {
     let mut at = from;
     loop {
-        at = borders.next_quote(at, end);
+        at = boundaries.next_quote(at, end);
         if at >= end {
             return None;
         }
@@ -275,10 +283,10 @@ pub(crate) fn delimiter_lengths(layout: &[u8]) -> impl Iterator<Item = usize> {
 mod tests {
     use super::*;
 
-    fn cut(way: Granularity, line: &str) -> (String, Vec<&str>) {
-        let (mut cut, mut borders) = (Tokeniser::default(), Boundaries::default());
-        borders.compute(line.as_bytes());
-        assert!(cut.tokenise(way, line.as_bytes(), &borders, TextSpan { start: 0, len: line.len() as u32 }));
+    fn cut(granularity: Granularity, line: &str) -> (String, Vec<&str>) {
+        let (mut cut, mut boundaries) = (Tokeniser::default(), Boundaries::default());
+        boundaries.compute(line.as_bytes());
+        assert!(cut.tokenise(granularity, line.as_bytes(), &boundaries, TextSpan { start: 0, len: line.len() as u32 }));
         let layout = str::from_utf8(cut.layout()).unwrap().replace('\0', "_");
         let nexts = cut.starts().iter().skip(1).copied().chain([line.len() as u32]);
         let ends = nexts.zip(delimiter_lengths(cut.layout())).map(|(next, gap)| next as usize - gap);

@@ -258,10 +258,11 @@ impl TreeEncoder {
 
     /// Tokenises values that are neither numeric nor few, if they share layouts.
     fn encode_tokens(&mut self, listed: ValueBuffer, step: ValueState) -> ColumnEncoding {
-        let (way, values) = (step.granularity, listed.values());
+        let (granularity, values) = (step.granularity, listed.values());
         let sample = SAMPLE_VALUES_MAX.min(values.len());
-        if way == Granularity::None
-            || count_sampled_layouts(values, way, &self.boundaries, SAMPLE_VALUES_MAX) * SAMPLED_VALUES_PER_LAYOUT_MIN
+        if granularity == Granularity::None
+            || count_sampled_layouts(values, granularity, &self.boundaries, SAMPLE_VALUES_MAX)
+                * SAMPLED_VALUES_PER_LAYOUT_MIN
                 > sample
         {
             self.add_values_to_filter(values, step);
@@ -269,7 +270,7 @@ impl TreeEncoder {
         }
         let mut groups = LayoutGroups::group_by_layout(
             values,
-            way,
+            granularity,
             self.thresholds.value_rows_min,
             &self.boundaries,
             &mut self.work_budget,
