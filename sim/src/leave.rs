@@ -1,10 +1,9 @@
 //! Nodes that stop and leave in a world where all else is well.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_node::StopOutcome;
-use bucksaw_query::{BatchSlice, Request};
+use bucksaw_query::Request;
 use bucksaw_record::{Expr, Millis};
 
 use crate::test_bed::TestBed;
@@ -21,19 +20,10 @@ fn who_leaves_with_nothing_left_is_missed_by_nobody() {
             stopped = stopped.or_else(|| bench.fleet.machines[0].take_stop_outcome());
         }
         assert_eq!(stopped, Some(StopOutcome { drained: true, leave_acknowledged: true }));
-        let scatter = Arc::clone(bench.fleet.machines[1].scatter().unwrap());
-        let mut answer = scatter.search(&Request::new(Expr::All, Millis(0), Millis::MAX)).unwrap();
-        let (found, stats) = bench.world.block_on(async {
-            let mut found = 0;
-            loop {
-                let some = answer.next().await;
-                if some.is_empty() {
-                    return (found, answer.stats());
-                }
-                found += some.iter().map(BatchSlice::len).sum::<usize>();
-            }
-        });
-        assert_eq!(found, bench.sent as usize);
+        let answers = bench.fleet.machines[1].answers().unwrap();
+        let records = answers.search(Request::new(Expr::All, Millis(0), Millis::MAX)).unwrap();
+        let (found, stats) = bench.world.block_on(records.write_to(Vec::new())).unwrap();
+        assert_eq!(found.len(), bench.sent as usize);
         assert!(!stats.is_partial() && stats.nodes.missing.is_empty(), "{stats:?}");
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use bucksaw_env::sim::{self, PowerCutLoss};
 use bucksaw_node::{Config, Environment, Metrics, Node, NodeTasks, Roles, StopOutcome};
-use bucksaw_query::{ScanPool, Scatter};
+use bucksaw_query::{Answers, ScanPool};
 use bucksaw_record::{Id, Millis, Producer};
 #[cfg(test)]
 use bucksaw_store::repair::Repair;
@@ -93,9 +93,9 @@ impl Machine {
         self.running.as_ref().map(|running| &running.node)
     }
 
-    /// Answers queries to this node, while it is up.
-    pub(crate) fn scatter(&self) -> Option<&Arc<Scatter>> {
-        self.node().map(|node| &node.scatter)
+    /// The answers of this node, while it is up.
+    pub(crate) fn answers(&self) -> Option<Answers> {
+        self.node().map(Node::answers)
     }
 
     /// Repair of this node, while it is up and a store.

@@ -2,12 +2,15 @@
 //! over the network, as the program does.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_env::Tasks;
 use bucksaw_env::sim::World;
-use bucksaw_query::{BatchSlice, Bucket, Bucketing, Order, QueryStats, Request, RequestError, Scatter};
+use bucksaw_query::{
+    Answers, Bucket, Bucketing, Order, QueryStats, RecordRef, RecordSink, Request, RequestError, SinkClosed,
+};
 use bucksaw_record::{Expr, Id, Millis};
 use tokio::sync::oneshot;
 
@@ -128,14 +131,14 @@ impl PendingQuery {
         rest: Duration,
     ) -> Option<Self> {
         let machine = fleet.machines.get(at)?;
-        let own = Arc::clone(machine.scatter()?);
+        let own = machine.answers()?;
         let (tell, told) = oneshot::channel();
         let due = ledger.required_except_from(&fleet.unknown_to(at));
         let answer_bug = AnswerBug::of(fleet);
         if fleet.bug == Some(InjectedBug::NotMerged) {
-            let scatters: Vec<_> = fleet.machines.iter().filter_map(Machine::scatter).map(Arc::clone).collect();
+            let all: Vec<_> = fleet.machines.iter().filter_map(Machine::answers).collect();
             let tasks = world.tasks();
-            world.spawn(async move { drop(tell.send(query_each_unmerged(&scatters, &tasks, kind).await)) });
+            world.spawn(async move { drop(tell.send(query_each_unmerged(&all, &tasks, kind).await)) });
         } else {
             let tasks = machine.host.tasks();
             machine.host.spawn(async move {
@@ -182,8 +185,39 @@ fn request(kind: QueryKind) -> Request {
     }
 }
 
+/// Reads records with pauses, the first few times.
+struct PausingReader {
+    records: Vec<(Id, Arc<str>)>,
+    pause: Duration,
+    pauses: std::ops::Range<usize>,
+    tasks: Arc<dyn Tasks>,
+}
+
+impl RecordSink for PausingReader {
+    fn push(&mut self, record: RecordRef<'_>) -> ControlFlow<()> {
+        self.records.push((record.id, String::from_utf8_lossy(record.text).into()));
+        ControlFlow::Continue(())
+    }
+
+    async fn flush(&mut self) -> Result<(), SinkClosed> {
+        if !self.pause.is_zero() && self.pauses.next().is_some() {
+            self.tasks.sleep(self.pause).await;
+        }
+        Ok(())
+    }
+
+    /// A simulated thread cannot block.
+    fn flush_blocking(&mut self, _: &mut dyn FnMut()) -> Result<(), SinkClosed> {
+        Ok(())
+    }
+
+    fn closed(&self) -> impl Future<Output = ()> + Send + 'static {
+        std::future::pending()
+    }
+}
+
 async fn query_one(
-    scatter: &Arc<Scatter>,
+    answers: &Answers,
     tasks: &Arc<dyn Tasks>,
     kind: QueryKind,
     rest: Duration,
@@ -191,26 +225,18 @@ async fn query_one(
     let request = request(kind);
     match kind {
         QueryKind::Records(..) => {
-            let (mut answer, mut found, mut rests) = (scatter.search(&request)?, Vec::new(), 0..READ_PAUSES_MAX);
-            loop {
-                let some = answer.next().await;
-                if some.is_empty() {
-                    return Ok((AnswerContent::Records(found), answer.stats()));
-                }
-                let records = some.iter().flat_map(BatchSlice::records);
-                found.extend(records.map(|record| (record.id, String::from_utf8_lossy(record.text).into())));
-                if !rest.is_zero() && rests.next().is_some() {
-                    tasks.sleep(rest).await;
-                }
-            }
+            let (records, pauses, tasks) = (Vec::new(), 0..READ_PAUSES_MAX, Arc::clone(tasks));
+            let reader = PausingReader { records, pause: rest, pauses, tasks };
+            let (reader, stats) = answers.search(request)?.write_to(reader).await.ok_or(RequestError::Cancelled)?;
+            Ok((AnswerContent::Records(reader.records), stats))
         }
         QueryKind::Count(_) => {
-            let (count, stats) = scatter.count(&request).await?;
+            let (count, stats) = answers.count(request, ()).await?;
             Ok((AnswerContent::Count(count), stats))
         }
         QueryKind::Histogram => {
             let division = Bucketing { buckets: BUCKETS, by_level: false };
-            let (histogram, stats) = scatter.histogram(&request, division, &mut |_, _| {}).await?;
+            let (histogram, stats) = answers.histogram(request, division, (), |_, _| {}).await?;
             let some = |bucket: &Bucket| bucket.count > 0;
             Ok((AnswerContent::Buckets(histogram.buckets.into_iter().filter(some).collect()), stats))
         }
@@ -219,18 +245,18 @@ async fn query_one(
 
 /// Asks each node for its own alone, and adds up what they say: as if nothing were merged.
 async fn query_each_unmerged(
-    scatters: &[Arc<Scatter>],
+    all: &[Answers],
     tasks: &Arc<dyn Tasks>,
     kind: QueryKind,
 ) -> Result<(AnswerContent, QueryStats), RequestError> {
     let mut sum: Option<(AnswerContent, QueryStats)> = None;
-    for scatter in scatters {
-        let (content, stats) = query_one(scatter, tasks, kind, Duration::ZERO).await?;
+    for answers in all {
+        let (content, stats) = query_one(answers, tasks, kind, Duration::ZERO).await?;
         match &mut sum {
-            Some((all, told)) => {
-                all.add(content);
-                told.nodes.is_incomplete |= stats.nodes.is_incomplete;
-                told.damaged.extend(stats.damaged);
+            Some((sum, merged)) => {
+                sum.add(content);
+                merged.nodes.is_incomplete |= stats.nodes.is_incomplete;
+                merged.damaged.extend(stats.damaged);
             }
             none => *none = Some((content, stats)),
         }

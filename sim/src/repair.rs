@@ -202,9 +202,10 @@ fn quarantined_files(bench: &TestBed, at: usize) -> [usize; 2] {
 
 /// Whether the answer of a machine calls itself complete. Such a one has all records.
 fn is_complete(bench: &TestBed, at: usize) -> bool {
-    let scatter = Arc::clone(bench.fleet.machines[at].scatter().unwrap());
+    let answers = bench.fleet.machines[at].answers().unwrap();
     let all = Request::new(Expr::All, Millis(0), Millis::MAX);
-    let counted = bench.world.block_on_host(&bench.fleet.machines[at].host, async move { scatter.count(&all).await });
+    let counted =
+        bench.world.block_on_host(&bench.fleet.machines[at].host, async move { answers.count(all, ()).await });
     let (count, stats) = counted.unwrap().unwrap();
     assert!(stats.is_partial() || count == u64::from(bench.sent), "{count} of {}", bench.sent);
     !stats.is_partial()

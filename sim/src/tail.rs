@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bucksaw_query::{BatchSlice, Scatter, TailEvent};
+use bucksaw_query::{Answers, RecordRef, TailEvent};
 use bucksaw_record::{Expr, Id};
 use tokio::sync::oneshot;
 
@@ -28,14 +28,14 @@ struct TailRecords {
 impl TailSession {
     /// Follows at a machine; `None` when it is not up.
     pub(crate) fn start(machine: &Machine) -> Option<Self> {
-        let scatter = Arc::clone(machine.scatter()?);
+        let answers = machine.answers()?;
         let seen = Arc::new(Mutex::new(TailRecords::default()));
         let (stop, mut stopped) = oneshot::channel();
         let shown = Arc::clone(&seen);
         machine.host.spawn(async move {
             tokio::select! { biased;
                 _ = &mut stopped => {}
-                () = read_tail(&scatter, &shown) => {}
+                () = read_tail(&answers, &shown) => {}
             }
         });
         Some(Self { seen, _stop: stop })
@@ -60,15 +60,14 @@ impl TailSession {
     }
 }
 
-async fn read_tail(scatter: &Arc<Scatter>, seen: &Mutex<TailRecords>) {
-    let Ok(mut follow) = scatter.tail(&Expr::All) else { return };
-    loop {
-        let event = follow.next().await;
+async fn read_tail(answers: &Answers, seen: &Mutex<TailRecords>) {
+    let Ok(mut tail) = answers.tail(&Expr::All) else { return };
+    while let Some(event) = tail.next().await {
         let mut seen = lock_records(seen);
         match event {
-            TailEvent::Records(some) => {
-                let records = some.iter().flat_map(BatchSlice::records);
-                seen.records.extend(records.map(|record| (record.id, String::from_utf8_lossy(record.text).into())));
+            TailEvent::Records(mut records) => {
+                let text = |record: RecordRef<'_>| (record.id, String::from_utf8_lossy(record.text).into());
+                seen.records.extend(std::iter::from_fn(|| records.visit_next(text)));
             }
             _ => seen.is_partial = true,
         }

@@ -10,7 +10,7 @@ use bucksaw_env::sim::{self, World};
 use bucksaw_env::with_timeout;
 use bucksaw_ingest::Durability;
 use bucksaw_node::Roles;
-use bucksaw_query::{BatchSlice, Request};
+use bucksaw_query::{OwnedRecord, Request};
 use bucksaw_record::{Expr, Id, Millis, Producer};
 use bucksaw_rpc::{message_body, read_message};
 
@@ -106,28 +106,19 @@ impl UpgradeTest {
     /// Asks every node for everything: what was acknowledged before is in each answer, once, and each says that it is whole.
     fn query_all(&self) {
         let running = self.fleet.machines.iter().enumerate();
-        for (at, scatter) in running.filter_map(|(at, machine)| Some((at, machine.scatter()?))) {
+        for (at, answers) in running.filter_map(|(at, machine)| Some((at, machine.answers()?))) {
             let due = self.ledger.required();
-            let mut answer = scatter.search(&Request::new(Expr::All, Millis(0), Millis::MAX)).unwrap();
-            let (found, stats) = self.world.block_on(async {
-                let mut found: Vec<(Id, Arc<str>)> = Vec::new();
-                loop {
-                    let records = answer.next().await;
-                    if records.is_empty() {
-                        return (found, answer.stats());
-                    }
-                    for record in records.iter().flat_map(BatchSlice::records) {
-                        found.push((record.id, String::from_utf8_lossy(record.text).into()));
-                    }
-                }
-            });
+            let records = answers.search(Request::new(Expr::All, Millis(0), Millis::MAX)).unwrap();
+            let (records, stats) = self.world.block_on(records.write_to(Vec::new())).unwrap();
+            let text = |record: &OwnedRecord| (record.id, String::from_utf8_lossy(&record.text).into());
+            let found: Vec<(Id, Arc<str>)> = records.iter().map(text).collect();
             assert!(
                 !stats.is_partial() && stats.nodes.missing.iter().all(|node| node.reason.label() == "down"),
                 "n{at}: {stats:?}"
             );
             assert_eq!(self.ledger.check(&due, &found), []);
             let (count, counted) =
-                self.world.block_on(scatter.count(&Request::new(Expr::All, Millis(0), Millis::MAX))).unwrap();
+                self.world.block_on(answers.count(Request::new(Expr::All, Millis(0), Millis::MAX), ())).unwrap();
             assert!(!counted.is_partial() && count >= due.len() as u64, "n{at}: {count} of {}, {counted:?}", due.len());
         }
     }

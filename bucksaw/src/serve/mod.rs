@@ -20,11 +20,13 @@ mod signals;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use bucksaw_api::{App, NodeInfo};
-use bucksaw_env::Env;
+use bucksaw_env::{Env, real};
 use bucksaw_node::{Environment, Node, NodeOpenError};
+use bucksaw_query::Answers;
 use bucksaw_sources::{ConnectionSlots, Intake, TcpIntake};
 use tokio::sync::watch;
 use tracing::info;
@@ -99,10 +101,12 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         memory_limit_bytes: memory_limit.bytes,
     };
     let api_config = settings::api(&args, &plan, shares);
-    let app = App::new(node.engine.clone(), env, api_config, metrics.api, info, registry)
+    // Answers are rendered on blocking threads of the HTTP runtime.
+    let http_tasks = Arc::new(real::Tasks::new(runtimes.http.handle().clone()));
+    let answers = Answers::new(node.engine.clone(), http_tasks).with_scatter(node.scatter.clone());
+    let app = App::new(answers, env, api_config, metrics.api, info, registry)
         .with_repair(node.repair.clone())
-        .with_cluster(node.cluster.clone(), args.replication_factor)
-        .with_scatter(node.scatter.clone());
+        .with_cluster(node.cluster.clone(), args.replication_factor);
 
     let signals = Signals::install(&runtimes.http)?;
     let mut tasks = node.start();

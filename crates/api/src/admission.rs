@@ -20,27 +20,13 @@ use axum::extract::Request;
 use axum::http::{HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use prometheus_client::encoding::EncodeLabelValue;
 use tokio::sync::Notify;
 
 use crate::error::ApiError;
+use crate::metrics::ConnectionLimit;
 
 /// What is answered on a reserved connection.
 const MONITORING_PATHS: [&str; 3] = ["/-/healthy", "/-/ready", "/metrics"];
-
-/// Why a connection has no ordinary slot. The label of a metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
-#[expect(non_camel_case_types, reason = "label values are lower case")]
-pub(crate) enum ConnectionLimit {
-    /// Its address has as many as one may have.
-    address,
-    /// All addresses together have as many as there may be.
-    all,
-}
-
-impl ConnectionLimit {
-    pub(crate) const ALL: [Self; 2] = [Self::address, Self::all];
-}
 
 /// How many connections there may be.
 #[derive(Clone, Copy, Debug)]
@@ -184,6 +170,8 @@ pub(crate) async fn monitoring_only(request: Request, next: Next) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn admission(all: usize, address: usize, reserved: usize) -> Arc<Admission> {
@@ -232,5 +220,99 @@ mod tests {
         assert!(reserved().is_none(), "both are being answered");
         drop(first);
         assert!(reserved().is_some());
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    enum Op {
+        /// From this address.
+        Connect(u8),
+        /// Of the connections that are open, the one at this place.
+        Close(usize),
+        SendRequest(usize),
+    }
+
+    /// An open connection, with its number in the order of arrival if it is reserved.
+    enum Open {
+        Ordinary { address: u8, _slot: OrdinarySlot },
+        Reserved(usize, ReservedSlot),
+    }
+
+    fn ops() -> impl Strategy<Value = Vec<Op>> {
+        let op = prop_oneof![
+            4 => (0_u8..4).prop_map(Op::Connect),
+            2 => any::<usize>().prop_map(Op::Close),
+            1 => any::<usize>().prop_map(Op::SendRequest),
+        ];
+        prop::collection::vec(op, 1..80)
+    }
+
+    proptest! {
+        /// Slots follow from the open connections alone; the model keeps lists instead of counts.
+        #[test]
+        fn slots_follow_the_model(
+            (all, address, reserved) in (0_usize..5, 0_usize..4, 0_usize..4),
+            ops in ops(),
+        ) {
+            let admission = admission(all, address, reserved);
+            let mut open: Vec<Open> = Vec::new();
+            // Reserved connections by age: number, and whether a request was sent.
+            let mut model: Vec<(usize, bool)> = Vec::new();
+            for (number, op) in ops.into_iter().enumerate() {
+                match op {
+                    Op::Connect(from_address) => {
+                        let ordinary = |of: Option<u8>| {
+                            let is_counted = |open: &&Open| match open {
+                                Open::Ordinary { address, .. } => of.is_none_or(|of| of == *address),
+                                Open::Reserved(..) => false,
+                            };
+                            open.iter().filter(is_counted).count()
+                        };
+                        let full = if ordinary(None) >= all {
+                            Some(ConnectionLimit::all)
+                        } else if ordinary(Some(from_address)) >= address {
+                            Some(ConnectionLimit::address)
+                        } else {
+                            None
+                        };
+                        let evicted = model.iter().position(|(_, has_request)| !has_request);
+                        let has_reserve = model.len() < reserved || evicted.is_some();
+                        match (admission.admit(from(&format!("10.0.0.{from_address}"))), full) {
+                            (Admitted::Ordinary(slot), None) => open.push(Open::Ordinary { address: from_address, _slot: slot }),
+                            (Admitted::Reserved(slot, reason), Some(full)) => {
+                                prop_assert!(has_reserve);
+                                prop_assert_eq!(reason, full);
+                                if model.len() >= reserved {
+                                    model.remove(evicted.unwrap());
+                                }
+                                model.push((number, false));
+                                open.push(Open::Reserved(number, slot));
+                            }
+                            (Admitted::Refused(reason), Some(full)) => {
+                                prop_assert!(!has_reserve);
+                                prop_assert_eq!(reason, full);
+                            }
+                            (admitted, full) => prop_assert!(false, "{admitted:?} with {full:?}"),
+                        }
+                    }
+                    Op::Close(at) if !open.is_empty() => {
+                        if let Open::Reserved(number, _) = open.remove(at % open.len()) {
+                            model.retain(|(other, _)| *other != number);
+                        }
+                    }
+                    Op::SendRequest(at) if !open.is_empty() => {
+                        let at = at % open.len();
+                        if let Open::Reserved(number, slot) = &open[at] {
+                            slot.reserved.mark_request();
+                            model.iter_mut().filter(|(other, _)| other == number).for_each(|(_, sent)| *sent = true);
+                        }
+                    }
+                    Op::Close(_) | Op::SendRequest(_) => {}
+                }
+                prop_assert!(admission.counts().reserved.len() == model.len() && model.len() <= reserved);
+            }
+            drop(open);
+            let counts = admission.counts();
+            prop_assert_eq!((counts.ordinary, counts.by_address.len(), counts.reserved.len()), (0, 0, 0));
+        }
     }
 }

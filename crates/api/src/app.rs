@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bucksaw_cluster::Cluster;
-use bucksaw_env::{Body, Env};
+use bucksaw_env::Env;
 use bucksaw_ingest::Queue;
-use bucksaw_query::{Engine, Scatter};
+use bucksaw_query::{Answers, Engine};
 use bucksaw_record::Millis;
 use bucksaw_sources::Intake;
 use bucksaw_sources::http::BodyIntake;
@@ -18,7 +18,6 @@ use tokio::sync::Semaphore;
 use crate::config::Config;
 use crate::history::History;
 use crate::metrics::Metrics;
-use crate::node;
 
 /// What a node says of itself.
 #[derive(Clone, Debug, Default)]
@@ -38,8 +37,7 @@ pub struct NodeInfo {
 /// The state behind the handlers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct App {
-    pub(crate) engine: Arc<Engine>,
-    scatter: Option<Arc<Scatter>>,
+    pub(crate) answers: Answers,
     pub(crate) env: Env,
     pub(crate) config: Arc<Config>,
     pub(crate) info: Arc<NodeInfo>,
@@ -67,18 +65,17 @@ impl App {
     /// The surface of a node. It is ready until [`Self::set_ready`] says otherwise.
     #[must_use]
     pub fn new(
-        engine: Arc<Engine>,
+        answers: Answers,
         env: Env,
         config: Config,
         metrics: Metrics,
         info: NodeInfo,
         registry: Registry,
     ) -> Self {
-        let intake = Intake { queue: Arc::clone(engine.queue()), env: env.clone() };
+        let intake = Intake { queue: Arc::clone(answers.engine().queue()), env: env.clone() };
         let bodies = BodyIntake::new(intake, config.body_limits(), metrics.bodies.clone());
         Self {
-            engine,
-            scatter: None,
+            answers,
             env,
             bodies,
             metrics,
@@ -95,30 +92,10 @@ impl App {
         }
     }
 
-    /// The same with questions that are asked of all nodes of the cluster.
-    #[must_use]
-    pub fn with_scatter(self, scatter: Arc<Scatter>) -> Self {
-        Self { scatter: Some(scatter), ..self }
-    }
-
-    /// Who asks all nodes; `None` while this node is alone, and its engine's answers are those of the cluster.
-    pub(crate) fn scatter(&self) -> Option<&Arc<Scatter>> {
-        self.scatter.as_ref().filter(|scatter| !scatter.is_single_node())
-    }
-
     /// Lets it tell how restoring copies is getting on, where that is done. To be called before [`Self::in_cluster`].
     #[must_use]
     pub fn with_repair(self, repair: Option<Arc<Repair>>) -> Self {
         Self { repair, ..self }
-    }
-
-    /// Lets it tell of the other nodes, too, and them of this one. Each record is kept on `copies` stores.
-    #[must_use]
-    pub fn with_cluster(mut self, cluster: Arc<Cluster>, replication_factor: u32) -> Self {
-        let app = self.clone();
-        cluster.router().add(node::STATUS, move |_: Body| node::serve_status(app.clone()));
-        self.membership = Some(ClusterMembership { cluster, replication_factor });
-        self
     }
 
     /// Says whether the node wants traffic: no longer once it is about to stop.
@@ -130,8 +107,13 @@ impl App {
         self.ready.load(Ordering::Relaxed)
     }
 
+    /// The engine of this node.
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        self.answers.engine()
+    }
+
     pub(crate) fn queue(&self) -> &Arc<Queue> {
-        self.engine.queue()
+        self.engine().queue()
     }
 
     pub(crate) fn now(&self) -> Millis {

@@ -83,6 +83,7 @@ impl From<RequestError> for ApiError {
     fn from(error: RequestError) -> Self {
         let status = match error {
             RequestError::RecordNotFound(_) => StatusCode::NOT_FOUND,
+            RequestError::Internal => return Self::internal(),
             RequestError::Cancelled | RequestError::RecordMaybeMissing(..) => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::BAD_REQUEST,
         };

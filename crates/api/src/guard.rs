@@ -19,10 +19,9 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use prometheus_client::encoding::EncodeLabelValue;
 
 use crate::error::ApiError;
-use crate::metrics::{Metrics, RefusalLabels};
+use crate::metrics::{Metrics, RefusalLabels, RefusalReason};
 
 /// Allows every name.
 const ANY: &str = "*";
@@ -33,22 +32,6 @@ const PAGES: [&str; 2] = ["/", "/nodes"];
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
-
-/// Why a request is refused. The label of a metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
-#[expect(non_camel_case_types, reason = "label values are lower case")]
-pub(crate) enum RefusalReason {
-    /// `Host` is a name that is not allowed.
-    host,
-    /// `Origin` is not the origin of the node.
-    origin,
-    /// `Sec-Fetch-Site` says that another site caused the request.
-    fetch_site,
-}
-
-impl RefusalReason {
-    pub(crate) const ALL: [Self; 3] = [Self::host, Self::origin, Self::fetch_site];
-}
 
 /// The check, with the names that are allowed. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -207,6 +190,7 @@ fn is_address(host: &str) -> bool {
 mod tests {
     use axum::http::HeaderValue;
     use prometheus_client::registry::Registry;
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -325,5 +309,107 @@ mod tests {
         };
         assert_eq!(of("http://10.0.0.1:7650"), None);
         assert_eq!(of("http://127.0.0.1:7650"), Some(RefusalReason::origin));
+    }
+
+    /// A host as it may be sent, with what the guard should know of it.
+    #[derive(Clone, Debug)]
+    struct SentHost {
+        text: String,
+        /// The same for equal hosts.
+        name: String,
+        port: Option<u16>,
+        is_allowed: bool,
+    }
+
+    fn sent_host() -> impl Strategy<Value = SentHost> {
+        let hosts = prop::sample::select(vec![
+            ("127.0.0.1", "127.0.0.1", true),
+            ("10.0.0.7", "10.0.0.7", true),
+            ("[::1]", "[::1]", true),
+            ("localhost", "localhost", true),
+            ("LocalHost.", "localhost", true),
+            ("logs.example", "logs.example", true),
+            ("LOGS.example.", "logs.example", true),
+            ("evil.example", "evil.example", false),
+            ("logs.example.evil.example", "logs.example.evil.example", false),
+            ("127.0.0.1.evil.example", "127.0.0.1.evil.example", false),
+        ]);
+        (hosts, prop::option::of(prop::sample::select(vec![80_u16, 443, 7650]))).prop_map(
+            |((host, name, allowed), port)| {
+                let text = port.map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+                SentHost { text, name: name.to_owned(), port, is_allowed: allowed }
+            },
+        )
+    }
+
+    proptest! {
+        /// The reason follows from the parts of a request, in this order: host, origin, fetch site.
+        #[test]
+        fn requests_are_refused_by_their_parts(
+            host in prop::option::of(sent_host()),
+            origin in prop::option::of((prop::sample::select(vec!["http", "https", "ftp"]), sent_host())),
+            null_origin in prop::bool::weighted(0.1),
+            site in prop::option::of(prop::sample::select(vec!["same-origin", "none", "same-site", "cross-site", ""])),
+            mode in prop::option::of(prop::sample::select(vec!["navigate", "cors"])),
+            dest in prop::option::of(prop::sample::select(vec!["document", "iframe"])),
+            method in prop::sample::select(vec!["GET", "POST"]),
+            path in prop::sample::select(vec!["/", "/nodes", "/api/v1/query", "/nodes/x"]),
+        ) {
+            let mut headers = HeaderMap::new();
+            let mut add = |name: &'static str, value: Option<String>| {
+                if let Some(value) = value {
+                    headers.append(name, HeaderValue::from_str(&value).unwrap());
+                }
+            };
+            let origin_text = origin.as_ref().map(|(scheme, origin)| format!("{scheme}://{}", origin.text));
+            add("host", host.as_ref().map(|host| host.text.clone()));
+            add("origin", if null_origin { Some("null".to_owned()) } else { origin_text });
+            add("sec-fetch-site", site.map(str::to_owned));
+            add("sec-fetch-mode", mode.map(str::to_owned));
+            add("sec-fetch-dest", dest.map(str::to_owned));
+            let is_same_origin = match (&origin, &host) {
+                _ if null_origin => false,
+                (None, _) => true,
+                (Some((scheme, origin)), Some(host)) => {
+                    let default = match *scheme { "http" => Some(80), "https" => Some(443), _ => None };
+                    default.is_some_and(|port| {
+                        origin.name == host.name && origin.port.unwrap_or(port) == host.port.unwrap_or(port)
+                    })
+                }
+                (Some(_), None) => false,
+            };
+            let is_same_site = site.is_none_or(|site| site == "same-origin" || site == "none");
+            let opens_page = method == "GET" && (path == "/" || path == "/nodes") && mode == Some("navigate") && dest != Some("iframe");
+            let want = if host.is_some_and(|host| !host.is_allowed) {
+                Some(RefusalReason::host)
+            } else if opens_page {
+                None
+            } else if !is_same_origin {
+                Some(RefusalReason::origin)
+            } else if !is_same_site {
+                Some(RefusalReason::fetch_site)
+            } else {
+                None
+            };
+            let guard = Guard::new(&["Logs.Example".to_owned()], Metrics::new(&mut Registry::default()));
+            let got = guard.check(&method.parse().unwrap(), &path.parse().unwrap(), &headers).err();
+            prop_assert_eq!(got, want);
+        }
+
+        #[test]
+        fn any_host_and_origin_are_checked_without_a_panic(host in "\\PC{0,20}", origin in "[a-z:/\\[\\].0-9]{0,20}") {
+            let mut headers = HeaderMap::new();
+            for (name, value) in [("host", &host), ("origin", &origin)] {
+                if let Ok(value) = HeaderValue::from_str(value) {
+                    headers.insert(name, value);
+                }
+            }
+            let guard = Guard::new(&[], Metrics::new(&mut Registry::default()));
+            let is_refused = guard.check(&Method::GET, &Uri::from_static("/api/v1/query"), &headers).is_err();
+            // Only an address and `localhost` pass without a configured name.
+            let name = host.split(':').next().unwrap_or_default();
+            let may_pass = name.parse::<std::net::IpAddr>().is_ok() || host.starts_with('[') || canonical(name) == "localhost";
+            prop_assert!(is_refused || may_pass || !headers.contains_key("host"), "{host:?} passed");
+        }
     }
 }

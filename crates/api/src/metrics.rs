@@ -1,19 +1,46 @@
 //! What the HTTP surface counts. Records are counted by the queue, by source.
 
 use bucksaw_sources::http::BodyMetrics;
-use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use crate::admission::ConnectionLimit;
-use crate::guard::RefusalReason;
+/// Why a request is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
+#[expect(non_camel_case_types, reason = "label values are lower case")]
+pub(crate) enum RefusalReason {
+    /// `Host` is a name that is not allowed.
+    host,
+    /// `Origin` is not the origin of the node.
+    origin,
+    /// `Sec-Fetch-Site` says that another site caused the request.
+    fetch_site,
+}
+
+impl RefusalReason {
+    pub(crate) const ALL: [Self; 3] = [Self::host, Self::origin, Self::fetch_site];
+}
 
 /// The label `reason` of refused requests.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub(crate) struct RefusalLabels {
     pub(crate) reason: RefusalReason,
+}
+
+/// Why a connection has no ordinary slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
+#[expect(non_camel_case_types, reason = "label values are lower case")]
+pub(crate) enum ConnectionLimit {
+    /// Its address has as many connections as one address may have.
+    address,
+    /// All addresses together have as many connections as allowed.
+    all,
+}
+
+impl ConnectionLimit {
+    pub(crate) const ALL: [Self; 2] = [Self::address, Self::all];
 }
 
 /// The label `reason` of connections without an ordinary slot.

@@ -1,31 +1,47 @@
 //! Handlers for operators: cluster status, metrics, health, readiness, and the list of API calls.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bucksaw_cluster::{DataSummary, ForgetError, IncompatiblePeer, Member, Version};
+use bucksaw_cluster::{Cluster, DataSummary, ForgetError, IncompatiblePeer, Member, Version};
 use bucksaw_env::Body;
 use bucksaw_ingest::HaltReason;
 use bucksaw_query::re_replicated_stores;
-use bucksaw_record::{Millis, time};
 use futures_util::future::join_all;
 use serde_json::{Map, Value, json};
+use tokio::sync::watch;
 
-use crate::app::App;
+use crate::app::{App, ClusterMembership};
 use crate::error::ApiError;
+use crate::history::SAMPLE_INTERVAL;
 use crate::params::Params;
+use crate::render::format_time;
 use crate::replication;
 
 /// Name of the call between nodes that returns [`node_status`].
-pub(crate) const STATUS: &str = "node/status";
+const STATUS: &str = "node/status";
 
 /// Time limit of a [`STATUS`] call. After it, the node is shown with its last gossiped facts.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 
+impl App {
+    /// Adds the cluster: its nodes become part of the status, and other nodes can query the status of this one. Each record
+    /// is kept on `replication_factor` stores. Call it after [`Self::with_repair`].
+    #[must_use]
+    pub fn with_cluster(mut self, cluster: Arc<Cluster>, replication_factor: u32) -> Self {
+        let app = self.clone();
+        cluster.router().add(STATUS, move |_: Body| serve_status(app.clone()));
+        self.membership = Some(ClusterMembership { cluster, replication_factor });
+        self
+    }
+}
+
+/// `GET /api/v1/cluster`.
 pub(crate) async fn cluster(State(app): State<App>) -> Result<Json<Value>, ApiError> {
     let own = node_status(app.clone()).await?;
     let Some(membership) = &app.membership else { return Ok(Json(json!({ "nodes": [own] }))) };
@@ -72,7 +88,7 @@ pub(crate) async fn cluster(State(app): State<App>) -> Result<Json<Value>, ApiEr
     })))
 }
 
-/// Removes a node that will not return from the member list.
+/// `POST /api/v1/forget`: removes a node that will not return from the member list.
 pub(crate) async fn forget(State(app): State<App>, params: Params) -> Result<Json<Value>, ApiError> {
     params.reject_unknown(&["node"])?;
     let node =
@@ -91,8 +107,8 @@ fn forget_failure(error: ForgetError) -> ApiError {
     ApiError::new(status, error.to_string())
 }
 
-/// Answers [`STATUS`].
-pub(crate) async fn serve_status(app: App) -> io::Result<Body> {
+/// Serves [`STATUS`].
+async fn serve_status(app: App) -> io::Result<Body> {
     let status = node_status(app).await.map_err(|_| io::Error::other("cannot read the status of the node"))?;
     Ok(Body::whole(serde_json::to_vec(&status)?))
 }
@@ -171,17 +187,13 @@ fn load(queue: &bucksaw_ingest::Queue) -> Value {
     })
 }
 
-pub(crate) fn format_time(at: Option<Millis>) -> Option<String> {
-    at.map(|at| time::format_rfc3339(at, 0))
-}
-
 async fn node_status(app: App) -> Result<Value, ApiError> {
     // Sums over all segments and may list a directory, so it must not run on a thread of the runtime.
     tokio::task::spawn_blocking(move || node_status_blocking(&app)).await.map_err(|_| ApiError::internal())
 }
 
 fn node_status_blocking(app: &App) -> Value {
-    let (queue, store) = (app.queue(), app.engine.store().status());
+    let (queue, store) = (app.queue(), app.engine().store().status());
     let backlog = queue.backlog();
     let halt = queue.halt_reason();
     let state = match (app.is_ready(), &halt) {
@@ -218,10 +230,10 @@ fn node_status_blocking(app: &App) -> Value {
         "load": load(queue),
         "disk_free_bytes": queue.free_bytes(),
         "memory_limit_bytes": info.memory_limit_bytes,
-        "damaged": app.engine.damaged_files(),
-        "damaged_re_replicated": app.engine.re_replicated_files(),
-        "segments_with_damaged_blocks": app.engine.segments_with_damaged_blocks(),
-        "segments_re_replicated": app.engine.segments_with_re_replicated_blocks(),
+        "damaged": app.engine().damaged_files(),
+        "damaged_re_replicated": app.engine().re_replicated_files(),
+        "segments_with_damaged_blocks": app.engine().segments_with_damaged_blocks(),
+        "segments_re_replicated": app.engine().segments_with_re_replicated_blocks(),
         "segments_rebuilt": store.rebuilt_segments,
     });
     let damaged_keys = queue.damaged_keys();
@@ -244,6 +256,28 @@ fn node_status_blocking(app: &App) -> Value {
     status
 }
 
+/// Samples the metrics until the node stops.
+pub(crate) async fn sample_metrics(app: App, mut stop: watch::Receiver<bool>) {
+    let mut interval = tokio::time::interval(SAMPLE_INTERVAL);
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = interval.tick() => {}
+            _ = stop.wait_for(|stop| *stop) => return,
+        }
+        let mut text = String::new();
+        if prometheus_client::encoding::text::encode(&mut text, &app.registry).is_ok() {
+            app.history.add(app.now(), &text);
+        }
+    }
+}
+
+/// `GET /api/v1/history`.
+pub(crate) async fn history(State(app): State<App>) -> Json<Value> {
+    Json(app.history.describe())
+}
+
+/// `GET /metrics`.
 pub(crate) async fn metrics(State(app): State<App>) -> Result<Response, ApiError> {
     app.queue().update_halt_metrics();
     let mut text = String::new();

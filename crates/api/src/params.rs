@@ -129,6 +129,8 @@ impl<S: Send + Sync> FromRequest<S> for Params {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -155,5 +157,122 @@ mod tests {
         assert!(request(b"from=yesterday").is_err());
         assert!(request(b"order=up").is_err());
         assert!(request(b"q=%28").is_err());
+    }
+
+    /// Decodes byte by byte, as the URL standard says for `application/x-www-form-urlencoded`.
+    fn naive_pairs(query: &[u8]) -> Vec<(String, Vec<u8>)> {
+        let decode = |part: &[u8]| {
+            let (mut out, mut rest) = (Vec::new(), part);
+            while let Some((byte, tail)) = rest.split_first() {
+                let hex = tail.get(..2).and_then(|digits| str::from_utf8(digits).ok());
+                let hex = hex.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
+                rest = match (byte, hex) {
+                    (b'%', Some(digits)) => {
+                        out.push(u8::from_str_radix(digits, 16).unwrap());
+                        &tail[2..]
+                    }
+                    _ => {
+                        out.push(if *byte == b'+' { b' ' } else { *byte });
+                        tail
+                    }
+                };
+            }
+            out
+        };
+        let mut pairs = Vec::new();
+        for pair in query.split(|byte| *byte == b'&') {
+            if pair.is_empty() {
+                continue;
+            }
+            let end = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
+            let value = pair.get(end + 1..).unwrap_or_default();
+            pairs.push((String::from_utf8_lossy(&decode(&pair[..end])).into_owned(), decode(value)));
+        }
+        pairs
+    }
+
+    fn encode(bytes: &[u8], style: u8) -> Vec<u8> {
+        let mut out = Vec::new();
+        for (at, byte) in bytes.iter().enumerate() {
+            match byte {
+                b' ' if style == 0 => out.push(b'+'),
+                byte if byte.is_ascii_alphanumeric() && style != 2 => out.push(*byte),
+                byte if at % 2 == 0 => out.extend_from_slice(format!("%{byte:02X}").as_bytes()),
+                byte => out.extend_from_slice(format!("%{byte:02x}").as_bytes()),
+            }
+        }
+        out
+    }
+
+    proptest! {
+        #[test]
+        fn any_query_string_parses_like_the_naive_decoder(
+            query in prop::collection::vec(prop_oneof![any::<u8>(), prop::sample::select(b"%+&=a2fF".to_vec())], 0..40),
+        ) {
+            prop_assert_eq!(Params::parse(&query).0, naive_pairs(&query));
+        }
+
+        #[test]
+        fn encoded_pairs_round_trip(
+            pairs in prop::collection::vec(("[a-z]{1,6}", prop::collection::vec(any::<u8>(), 0..12), 0_u8..3), 0..6),
+        ) {
+            let encoded = pairs.iter().map(|(name, value, style)| [name.as_bytes(), b"=", &encode(value, *style)].concat());
+            let params = Params::parse(&encoded.collect::<Vec<_>>().join(&b'&'));
+            for (name, ..) in &pairs {
+                let all = pairs.iter().filter(|(other, ..)| other == name).map(|(_, value, _)| value.as_slice());
+                prop_assert_eq!(params.all(name).collect::<Vec<_>>(), all.collect::<Vec<_>>());
+                prop_assert_eq!(params.bytes(name), params.all(name).next());
+            }
+            let known: Vec<&str> = pairs.iter().map(|(name, ..)| name.as_str()).collect();
+            prop_assert!(params.reject_unknown(&known).is_ok());
+            prop_assert_eq!(params.reject_unknown(&known[1.min(known.len())..]).is_err(), {
+                known.first().is_some_and(|first| !known[1..].contains(first))
+            });
+        }
+
+        #[test]
+        fn requests_have_the_bounds_that_were_asked_for(
+            (from, to) in (prop::option::of(0_u64..3_000_000_000), prop::option::of(0_u64..3_000_000_000)),
+            limit in prop::option::of(any::<u64>()),
+            order in prop::sample::select(vec!["", "asc", "desc"]),
+            after in prop::option::of(any::<u128>()),
+        ) {
+            let now = Millis(1_700_000_000_000);
+            let mut query = format!("order={order}");
+            let mut add = |name: &str, value: Option<String>| {
+                if let Some(value) = value {
+                    query.push_str(&format!("&{name}={value}"));
+                }
+            };
+            add("from", from.map(|seconds| seconds.to_string()));
+            add("to", to.map(|seconds| seconds.to_string()));
+            add("limit", limit.map(|limit| limit.to_string()));
+            add("after", after.map(|id| Id::from_bits(id).to_string()));
+            let request = Params::parse(query.as_bytes()).request(now, Order::Descending);
+            let lower = from.map_or(now.0 - 3_600_000, |seconds| seconds * 1_000);
+            let upper = to.map_or(now.0 + Millis::AHEAD_MS_MAX + 1, |seconds| seconds * 1_000);
+            if lower > upper {
+                prop_assert!(request.is_err());
+                return Ok(());
+            }
+            let request = request.unwrap();
+            let is_ascending = order == "asc";
+            prop_assert_eq!(request.order, if is_ascending { Order::Ascending } else { Order::Descending });
+            prop_assert_eq!(request.limit, limit);
+            // An id is in the request exactly if its time is in the span and it follows `after`.
+            let near = [lower, upper].into_iter().flat_map(|ms| {
+                let first = Id::first_at(Millis(ms)).bits();
+                [first.saturating_sub(1), first, first + 1]
+            });
+            let probes = near.chain(after.into_iter().flat_map(|id| [id.saturating_sub(1), id, id.saturating_add(1)]));
+            for id in probes.map(Id::from_bits) {
+                let in_span = (lower..upper).contains(&id.time().0);
+                let follows = after.is_none_or(|after| if is_ascending { id.bits() > after } else { id.bits() < after });
+                // No id follows the highest one.
+                if after != Some(u128::MAX) {
+                    prop_assert_eq!((request.from..request.to).contains(&id), in_span && follows, "{}", id);
+                }
+            }
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bucksaw_query::{Bucket, FieldValues, Level, MissingNode, OwnedRecord, QueryStats, RecordRef, RecordRun};
-use bucksaw_record::{Flags, Id, time};
+use bucksaw_record::{Flags, Id, Millis, time};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
@@ -233,7 +233,12 @@ impl RawWriter {
     }
 }
 
-/// What an answer rests on.
+/// A time as RFC 3339 in UTC.
+pub(crate) fn format_time(at: Option<Millis>) -> Option<String> {
+    at.map(|at| time::format_rfc3339(at, 0))
+}
+
+/// The statistics of an answer.
 pub(crate) fn stats(stats: &QueryStats, seconds: f64) -> Value {
     json!({
         "matched": stats.matched,
@@ -280,6 +285,7 @@ pub(crate) fn field(field: &FieldValues) -> Value {
 #[cfg(test)]
 mod tests {
     use bucksaw_record::{Labels, Millis, Producer};
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -327,5 +333,127 @@ mod tests {
         check(&vec![json!({ "x": "\0" }); 10], 1);
         check(&vec![json!({ "x": "\0".repeat(5_000) }); 40], 41);
         check(&vec![json!("abc"); 100_000], 40);
+    }
+
+    fn any_record() -> impl Strategy<Value = OwnedRecord> {
+        let text = prop_oneof![
+            "\\PC{0,40}".prop_map(String::into_bytes),
+            prop::collection::vec(any::<u8>(), 0..40),
+            // Long lines: text, binary, and characters of several bytes at the borders of steps.
+            (any::<u8>(), 16_000_usize..40_000).prop_map(|(byte, length)| vec![byte; length]),
+            ("[a-c]{0,3}", 6_000_usize..9_000).prop_map(|(head, count)| format!(
+                "{head}{}",
+                "\u{20ac}\u{1F600}\n".repeat(count)
+            )
+            .into_bytes()),
+        ];
+        let labels = prop::sample::select(vec!["", "app=a", "app=a,host=\"x\",zone=\u{e4}"]);
+        (any::<u64>(), any::<u32>(), 0_u32..1_000_000, 0_u8..4, labels, text).prop_map(
+            |(ms, sequence, nanos, flags, labels, text)| OwnedRecord {
+                id: Id::new(Millis(ms % 253_402_300_800_000), Producer::new(7), sequence),
+                nanos,
+                flags,
+                labels: Labels::parse(labels).unwrap_or_default(),
+                text,
+                is_stored: false,
+            },
+        )
+    }
+
+    /// The object of a record, built in one go.
+    fn naive_object(record: &OwnedRecord) -> String {
+        let quote = |text: &str| serde_json::to_string(text).unwrap();
+        let labels: Vec<String> =
+            record.labels.iter().map(|(name, value)| format!("{}:{}", quote(name), quote(value))).collect();
+        let mut flags = String::new();
+        if record.flags & Flags::CUT != 0 {
+            flags.push_str(",\"cut\":true");
+        }
+        if record.flags & Flags::UNTERMINATED != 0 {
+            flags.push_str(",\"unterminated\":true");
+        }
+        let line = match String::from_utf8(record.text.clone()) {
+            Ok(line) => format!("\"line\":{}", quote(&line)),
+            Err(_) => format!("\"line_base64\":\"{}\"", BASE64_STANDARD.encode(&record.text)),
+        };
+        let time = time::format_rfc3339(record.id.time(), record.nanos);
+        format!("{{\"id\":\"{}\",\"time\":\"{time}\",\"labels\":{{{}}}{flags},{line}}}", record.id, labels.join(","))
+    }
+
+    /// Records as received: an LF follows each, except between the parts of a cut record, and after a flagged last one.
+    fn naive_raw(records: &[OwnedRecord]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for (at, record) in records.iter().enumerate() {
+            out.extend_from_slice(&record.text);
+            let is_continued = |next: &OwnedRecord| record.flags & Flags::CUT != 0 && record.id.is_followed_by(next.id);
+            let ends = match records.get(at + 1) {
+                Some(next) => !is_continued(next),
+                None => record.flags == 0,
+            };
+            if ends {
+                out.push(b'\n');
+            }
+        }
+        out
+    }
+
+    proptest! {
+        #[test]
+        fn objects_equal_the_naive_rendering(records in prop::collection::vec(any_record(), 0..8), is_list in any::<bool>()) {
+            let mut writer = if is_list { ObjectWriter::LIST } else { ObjectWriter::LINES };
+            let mut out = Vec::new();
+            for record in &records {
+                if let Some(long) = writer.write(record.as_ref(), &mut out) {
+                    prop_assert!(record.text.len() > WHOLE_BYTES_MAX);
+                    let bytes = long.remaining_bytes();
+                    let pieces: Vec<Vec<u8>> = long.collect();
+                    prop_assert_eq!(pieces.iter().map(Vec::len).sum::<usize>(), bytes);
+                    out.extend(pieces.concat());
+                }
+            }
+            let objects: Vec<String> = records.iter().map(|record| format!("{}\n", naive_object(record))).collect();
+            let want = objects.join(if is_list { "," } else { "" });
+            prop_assert!(out == want.as_bytes(), "{} and {want}", String::from_utf8_lossy(&out));
+            for line in objects {
+                let object: Value = serde_json::from_str(&line).unwrap();
+                prop_assert!(object["line"].is_string() != object["line_base64"].is_string());
+            }
+        }
+
+        #[test]
+        fn raw_records_equal_the_naive_rendering(
+            lengths in prop::collection::vec((0_usize..60, prop::bool::weighted(0.05), 0_u8..4, 1_u32..3), 0..40),
+            run_records in 1_usize..6,
+            take_every in 1_usize..5,
+        ) {
+            let (mut records, mut sequence) = (Vec::new(), 0);
+            for (length, is_long, flags, step) in lengths {
+                sequence += step;
+                let length = if is_long { length + SHARED_BYTES_MIN } else { length };
+                let mut record = record(vec![b'a' + (sequence % 26) as u8; length]);
+                record.id = Id::new(Millis(5), Producer::new(7), sequence);
+                // Most records have no flags.
+                record.flags = if flags == 3 { 1 + (sequence % 3) as u8 } else { 0 };
+                records.push(record);
+            }
+            let (mut writer, mut out, mut runs) = (RawWriter::default(), Vec::new(), 0);
+            let mut rest = records.as_slice();
+            while let Some(first) = rest.first() {
+                let plain = rest.iter().take_while(|record| record.flags == 0).count();
+                let count = plain.min(run_records).max(1);
+                let (run, tail) = rest.split_at(count);
+                rest = tail;
+                let text: Bytes =
+                    run.iter().flat_map(|record| record.text.iter().copied().chain([b'\n'])).collect::<Vec<u8>>().into();
+                let last = run[count - 1].id;
+                writer.push(RecordRun { first: first.id, last, flags: first.flags, records: count, lines: &text, buffer: &text });
+                runs += 1;
+                if runs % take_every == 0 {
+                    out.extend(writer.take().concat());
+                }
+            }
+            out.extend(writer.take().concat());
+            prop_assert!(out == naive_raw(&records));
+        }
     }
 }

@@ -6,7 +6,7 @@
 use bucksaw_store::repair::{Repair, RepairStatus};
 use serde_json::{Value, json};
 
-use crate::node::format_time;
+use crate::render::format_time;
 
 /// The repair status of this store.
 pub(crate) fn store_status(repair: &Repair, stored_bytes: u64) -> Value {

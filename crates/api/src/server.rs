@@ -21,7 +21,7 @@ use crate::admission::{Admission, Admitted, ConnectionLimits};
 use crate::app::App;
 use crate::guard::Guard;
 use crate::metrics::{ConnectionLimitLabels, Metrics};
-use crate::{admission, context, guard, history, ingest, node, page, query, socket, tail};
+use crate::{admission, guard, ingest, node, page, query, socket, tail};
 
 /// How long requests that run have to come to their end when the node is stopping.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -44,7 +44,7 @@ pub async fn serve(listener: TcpListener, app: App, mut stop: watch::Receiver<bo
         reserved: config.reserved_connections_max,
     });
     let (metrics, clock, repeats) = (app.metrics.clone(), Arc::clone(&app.env.clock), LogRateLimiter::new());
-    tokio::spawn(history::sample_metrics(app.clone(), stop.clone()));
+    tokio::spawn(node::sample_metrics(app.clone(), stop.clone()));
     let routers = Routers::new(app);
     let graceful = GracefulShutdown::new();
     loop {
@@ -166,10 +166,10 @@ fn router(app: App) -> Router {
         .route("/api/v1/count", get(query::count).post(query::count))
         .route("/api/v1/histogram", get(query::histogram).post(query::histogram))
         .route("/api/v1/fields", get(query::fields).post(query::fields))
-        .route("/api/v1/context", get(context::context))
+        .route("/api/v1/context", get(query::context))
         .route("/api/v1/cluster", get(node::cluster))
         .route("/api/v1/forget", post(node::forget))
-        .route("/api/v1/history", get(history::history))
+        .route("/api/v1/history", get(node::history))
         .route("/metrics", get(node::metrics))
         .route("/-/healthy", get(node::healthy))
         .route("/-/ready", get(node::ready))

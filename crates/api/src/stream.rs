@@ -17,7 +17,6 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use bucksaw_query::Cancel;
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::body::Frame;
@@ -95,7 +94,7 @@ impl StreamFormat {
 }
 
 /// The end of a stream that the maker holds.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct StreamSender {
     format: StreamFormat,
     sender: mpsc::Sender<StreamFrame>,
@@ -200,13 +199,8 @@ impl StreamSender {
         Ok(())
     }
 
-    /// Ends a whole answer.
-    pub(crate) fn finish(&self, stats: &serde_json::Value) -> Result<(), ClientGone> {
-        self.sender.blocking_send(self.final_frame(stats)).map_err(|_| ClientGone)
-    }
-
-    /// The same from the runtime.
-    pub(crate) async fn finish_async(&self, stats: &serde_json::Value) -> Result<(), ClientGone> {
+    /// Ends a complete answer with its statistics.
+    pub(crate) async fn finish(&self, stats: &serde_json::Value) -> Result<(), ClientGone> {
         self.sender.send(self.final_frame(stats)).await.map_err(|_| ClientGone)
     }
 
@@ -226,9 +220,14 @@ impl StreamSender {
         }
     }
 
-    /// Resolves when the reader closed the body.
-    pub(crate) async fn wait_until_gone(&self) {
-        self.sender.closed().await;
+    /// Resolves when the reader has closed the body.
+    pub(crate) fn closed(&self) -> impl Future<Output = ()> + Send + use<> {
+        let sender = self.sender.clone();
+        async move { sender.closed().await }
+    }
+
+    pub(crate) fn format(&self) -> StreamFormat {
+        self.format
     }
 
     fn records_frame(&self, bytes: Bytes) -> StreamFrame {
@@ -281,10 +280,10 @@ fn head(kind: u8, content_bytes: usize) -> Bytes {
     Bytes::copy_from_slice(&[kind, a, b, c, d])
 }
 
-/// A stream in a form, and the response that carries it. When the client goes away, `cancel` is told.
-pub(crate) fn open_stream(format: StreamFormat, cancel: Cancel) -> (StreamSender, Response) {
+/// A stream and the response that carries it.
+pub(crate) fn open_stream(format: StreamFormat) -> (StreamSender, Response) {
     let (sender, receiver) = mpsc::channel(FRAMES_QUEUED_MAX);
-    let body = Body::new(StreamBody { receiver, content: None, cancel }.boxed_unsync());
+    let body = Body::new(StreamBody { receiver, content: None }.boxed_unsync());
     let mut response = body.into_response();
     response.headers_mut().insert(header::CONTENT_TYPE, format.content_type());
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -298,7 +297,6 @@ struct StreamBody {
     receiver: mpsc::Receiver<StreamFrame>,
     /// Of a message whose head was sent.
     content: Option<Bytes>,
-    cancel: Cancel,
 }
 
 impl hyper::body::Body for StreamBody {
@@ -322,12 +320,6 @@ impl hyper::body::Body for StreamBody {
     }
 }
 
-impl Drop for StreamBody {
-    fn drop(&mut self) {
-        self.cancel.cancel();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -335,7 +327,7 @@ mod tests {
     /// How often a client is taken for stalled that takes a piece after each of these times.
     fn stalls(pauses: &'static [u64]) -> usize {
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        let (pieces, response) = open_stream(StreamFormat::Text, Cancel::default());
+        let (pieces, response) = open_stream(StreamFormat::Text);
         let client = runtime.spawn(async move {
             let mut body = response.into_body();
             for pause in pauses {
@@ -362,7 +354,7 @@ mod tests {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let records: Bytes = (0..SLICE_BYTES * (FRAMES_QUEUED_MAX + 1) + 7).map(|at| at as u8).collect();
         for form in [StreamFormat::Text, StreamFormat::Messages { raw: true }] {
-            let (pieces, response) = open_stream(form, Cancel::default());
+            let (pieces, response) = open_stream(form);
             let given = records.clone();
             let sent = runtime.spawn(async move { pieces.send_records(given).await.unwrap() });
             let mut body = response.into_body();

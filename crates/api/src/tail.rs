@@ -7,62 +7,53 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use bucksaw_env::Clock;
-use bucksaw_query::{Cancel, RecordRef, Tail, TailBatch};
+use bucksaw_query::{RecordRef, TailEvent, TailRecords, TailStream};
+use bytes::Bytes;
 use serde_json::json;
 
 use crate::app::App;
 use crate::error::ApiError;
 use crate::params::Params;
 use crate::render::{self, LongRecord};
-use crate::scatter;
-use crate::stream::{StreamFormat, StreamSender, open_stream};
+use crate::stream::{ClientGone, StreamFormat, StreamSender, open_stream};
 
-/// How often a follower looks for new records: half of the time from accepted to seen, at the most.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Bytes of a frame. A stalled client keeps a few frames in memory.
+const FRAME_BYTES: usize = 32 << 10;
 
-/// A piece of the answer is sent when it has so many bytes: a follower that stalls holds a few pieces.
-pub(crate) const FRAME_BYTES: usize = 32 << 10;
-
-/// What a follower was not shown is told so often.
+/// Interval of reports of records that the rate limiter skipped.
 const SKIPPED_REPORT_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A sign of life for proxies, who close what is silent.
-pub(crate) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
+/// Interval of keepalives: proxies close connections on which nothing is sent.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
+
+/// A comment, which server-sent events ignore.
+const KEEPALIVE: Bytes = Bytes::from_static(b": keepalive\n\n");
 
 pub(crate) async fn tail(State(app): State<App>, headers: HeaderMap, params: Params) -> Result<Response, ApiError> {
     params.reject_unknown(&["q", "format", "rate"])?;
-    let form = StreamFormat::negotiate(&headers, params.text("format")?)?;
+    let format = StreamFormat::negotiate(&headers, params.text("format")?)?;
     let expr = params.expr()?;
     let limiter = TailRateLimiter::new(params.number("rate")?, Arc::clone(&app.env.clock));
     let Ok(permit) = Arc::clone(&app.tail_permits).try_acquire_owned() else {
         return Err(ApiError::too_many_requests("too many tails are open"));
     };
-    if let Some(scatter) = app.scatter() {
-        let follow = scatter.tail(&expr)?;
-        let (sender, response) = open_stream(form, Cancel::default());
-        tokio::spawn(async move {
-            let _permit = permit;
-            scatter::write_tail(follow, form, &sender, limiter).await;
-        });
-        return Ok(response);
-    }
-    let tail = app.engine.tail(&expr)?;
-    let (sender, response) = open_stream(form, Cancel::default());
+    let tail = app.answers.tail(&expr)?;
+    let (sender, response) = open_stream(format);
     tokio::spawn(async move {
         let _permit = permit;
-        write_tail(tail, form, &sender, limiter).await;
+        write_tail(tail, format, &sender, limiter).await;
     });
     Ok(response)
 }
 
-/// How many records a follower wants to see, and what was kept from it.
-pub(crate) struct TailRateLimiter {
-    /// Records a second, at most.
+/// Limits the records per second shown to one client, and counts those that were skipped.
+struct TailRateLimiter {
+    /// `None` shows all records.
     records_per_second: Option<u64>,
-    /// Those that may be shown now.
+    /// Records that may be shown now.
     tokens: f64,
     refilled_at: Duration,
-    /// Those that were not shown, and of which was not told.
+    /// Records skipped since the last report.
     skipped: u64,
     reported_at: Duration,
     clock: Arc<dyn Clock>,
@@ -81,8 +72,8 @@ impl TailRateLimiter {
         }
     }
 
-    /// Lets time pass: what may be shown grows, to no more than a second's.
-    pub(crate) fn refill(&mut self) {
+    /// Adds the tokens of the time since the last call; at most those of one second are kept.
+    fn refill(&mut self) {
         let now = self.clock.uptime();
         let rate = self.records_per_second.map_or(0.0, |rate| rate as f64);
         self.tokens = (self.tokens + rate * (now - self.refilled_at).as_secs_f64()).min(rate);
@@ -90,18 +81,18 @@ impl TailRateLimiter {
     }
 
     /// Whether the next record is shown.
-    pub(crate) fn try_take(&mut self) -> bool {
-        let shown = self.records_per_second.is_none() || self.tokens >= 1.0;
-        if shown {
+    fn try_take(&mut self) -> bool {
+        let is_shown = self.records_per_second.is_none() || self.tokens >= 1.0;
+        if is_shown {
             self.tokens -= 1.0;
         } else {
             self.skipped += 1;
         }
-        shown
+        is_shown
     }
 
-    /// How many were not shown, when it is time to tell.
-    pub(crate) fn take_report(&mut self) -> Option<u64> {
+    /// The number of skipped records, if a report is due.
+    fn take_report(&mut self) -> Option<u64> {
         let now = self.clock.uptime();
         if self.skipped == 0 || now - self.reported_at < SKIPPED_REPORT_INTERVAL {
             return None;
@@ -111,56 +102,64 @@ impl TailRateLimiter {
     }
 }
 
-async fn write_tail(mut tail: Tail, format: StreamFormat, sender: &StreamSender, mut limiter: TailRateLimiter) {
-    let mut look = tokio::time::interval(POLL_INTERVAL);
-    look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut quiet = Duration::ZERO;
+/// Sends events until the client is gone.
+async fn write_tail(mut tail: TailStream, format: StreamFormat, sender: &StreamSender, mut limiter: TailRateLimiter) {
+    let mut idle = Duration::ZERO;
     loop {
-        let more = tail.has_more();
-        tokio::select! {
+        let event = tokio::select! {
             biased;
-            () = sender.wait_until_gone() => return,
-            // Who has to catch up does not wait.
-            () = std::future::ready(()), if more => {}
-            _ = look.tick() => {}
-        }
-        let Ok((back, mut tailed)) = tokio::task::spawn_blocking(move || {
-            let tailed = tail.poll();
-            (tail, tailed)
-        })
-        .await
-        else {
-            return;
+            () = sender.closed() => return,
+            event = tail.next() => match event {
+                Some(event) => Some(event),
+                None => return,
+            },
+            () = tokio::time::sleep(SKIPPED_REPORT_INTERVAL) => None,
         };
-        tail = back;
-        quiet = if tailed.is_empty() { quiet + POLL_INTERVAL } else { Duration::ZERO };
-        let beat = quiet >= KEEPALIVE_INTERVAL;
-        if beat {
-            quiet = Duration::ZERO;
-        }
-        if write_batch(&mut tailed, format, sender, &mut limiter, beat).await.is_err() {
+        idle = if event.is_some() { Duration::ZERO } else { idle + SKIPPED_REPORT_INTERVAL };
+        let sent = match event {
+            Some(event) => send_event(event, format, sender, &mut limiter).await,
+            None if idle >= KEEPALIVE_INTERVAL => {
+                idle = Duration::ZERO;
+                send_keepalive(format, sender).await
+            }
+            None => Ok(()),
+        };
+        if sent.is_err() || send_report(sender, &mut limiter).await.is_err() {
             return;
         }
     }
 }
 
-async fn write_batch(
-    tailed: &mut TailBatch,
+async fn send_event(
+    event: TailEvent,
     format: StreamFormat,
     sender: &StreamSender,
     limiter: &mut TailRateLimiter,
-    beat: bool,
-) -> Result<(), crate::stream::ClientGone> {
-    if tailed.skipped_bytes > 0 {
-        sender.send_notice(&json!({ "skipped_bytes": tailed.skipped_bytes })).await?;
-    }
+) -> Result<(), ClientGone> {
+    let notice = match event {
+        TailEvent::Records(records) => return send_records(records, format, sender, limiter).await,
+        TailEvent::Skipped { address: None, bytes } => json!({ "skipped_bytes": bytes }),
+        TailEvent::Skipped { address: Some(address), bytes } => json!({ "skipped_bytes": bytes, "node": address }),
+        TailEvent::Lost { address, reason } => json!({ "lost": reason.to_string(), "node": address }),
+        TailEvent::Joined { address } => json!({ "joined": true, "node": address }),
+        _ => return Ok(()),
+    };
+    sender.send_notice(&notice).await
+}
+
+async fn send_records(
+    mut records: TailRecords,
+    format: StreamFormat,
+    sender: &StreamSender,
+    limiter: &mut TailRateLimiter,
+) -> Result<(), ClientGone> {
     limiter.refill();
     let mut out = Vec::new();
-    let mut show = |record: RecordRef<'_>, out: &mut Vec<u8>| match limiter.try_take() {
+    let mut render = |record: RecordRef<'_>, out: &mut Vec<u8>| match limiter.try_take() {
         true => write_record(record, format, out),
         false => None,
     };
-    while let Some(long) = tailed.visit_next(|record| show(record, &mut out)) {
+    while let Some(long) = records.visit_next(|record| render(record, &mut out)) {
         if out.len() >= FRAME_BYTES || long.is_some() && !out.is_empty() {
             sender.send_records(std::mem::take(&mut out).into()).await?;
         }
@@ -168,22 +167,30 @@ async fn write_batch(
             sender.send_long(long).await?;
         }
     }
-    if out.is_empty() && beat && format == StreamFormat::Events {
-        out.extend_from_slice(b": still here\n\n");
+    if out.is_empty() {
+        return Ok(());
     }
-    if !out.is_empty() {
-        sender.send_records(out.into()).await?;
+    sender.send_records(out.into()).await
+}
+
+async fn send_keepalive(format: StreamFormat, sender: &StreamSender) -> Result<(), ClientGone> {
+    match format {
+        StreamFormat::Events => sender.send_records(KEEPALIVE).await,
+        _ => Ok(()),
     }
+}
+
+async fn send_report(sender: &StreamSender, limiter: &mut TailRateLimiter) -> Result<(), ClientGone> {
     match limiter.take_report() {
         Some(skipped) => sender.send_notice(&json!({ "skipped_records": skipped })).await,
         None => Ok(()),
     }
 }
 
-/// Writes a record, or returns it when it is long and is to be rendered in pieces.
-pub(crate) fn write_record(record: RecordRef<'_>, format: StreamFormat, out: &mut Vec<u8>) -> Option<LongRecord> {
+/// Renders a record, or returns it if it is long and is to be rendered in pieces.
+fn write_record(record: RecordRef<'_>, format: StreamFormat, out: &mut Vec<u8>) -> Option<LongRecord> {
     let (before, after): (&[u8], &[u8]) = match format {
-        form if form.is_raw() => {
+        format if format.is_raw() => {
             out.extend_from_slice(record.text);
             out.push(b'\n');
             return None;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bucksaw_cluster::{Cluster, Facts, Format, Formats, Roles, Router};
 use bucksaw_env::{Env, Net, Tasks};
 use bucksaw_ingest::Queue;
-use bucksaw_query::{Engine, GossipPeers, QueryServer, RepairHints, ReplyTimeouts, Scatter};
+use bucksaw_query::{Answers, Engine, GossipPeers, QueryServer, RepairHints, ReplyTimeouts, Scatter};
 use bucksaw_record::Id;
 use bucksaw_segment::{queue, stored};
 use bucksaw_store::repair::Repair;
@@ -68,6 +68,12 @@ pub enum NodeOpenError {
 }
 
 impl Node {
+    /// Answers queries at this node, for the whole cluster.
+    #[must_use]
+    pub fn answers(&self) -> Answers {
+        Answers::new(Arc::clone(&self.engine), Arc::clone(&self.tasks)).with_scatter(Arc::clone(&self.scatter))
+    }
+
     /// Opens the queue and the store of a data directory, and starts to join the cluster.
     ///
     /// The caller holds the lock on the data directory. The queue opens before the store, and both are reconciled before

@@ -10,7 +10,7 @@ use bucksaw_store::BlockRef;
 use crate::block_cache::BlockCache;
 use crate::column_scan;
 use crate::request::{Cancel, Request};
-use crate::unit::{Visit, scan_text};
+use crate::text_scan::{Visit, scan_text};
 
 /// A block of a segment.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use bucksaw_segment::{ColumnarBlock, StreamSlice};
 
 use crate::column_lines::ColumnLines;
 use crate::request::{Cancel, Order, Request};
-use crate::unit::{MatchChunk, Visit};
+use crate::text_scan::{MatchChunk, Visit};
 
 /// Hands over the matching records of each stream, of each at most `most`, from the side where the answer begins. Returns
 /// the bytes of text that were searched; `None` when the block is damaged.

@@ -140,15 +140,26 @@ impl std::fmt::Debug for Context {
     }
 }
 
-impl Context {
-    /// Finds the record and which ones are before it. That may take as long as a query, and so may showing them.
-    pub(crate) fn start(
-        engine: &Arc<Engine>,
+impl Engine {
+    /// Finds the record `id` and starts an answer with it and up to `before` and `after` records of its stream on either
+    /// side, oldest first, at most 4 MB per side.
+    ///
+    /// # Errors
+    /// [`RequestError::RecordNotFound`].
+    pub fn context(
+        self: &Arc<Self>,
         id: Id,
         before: u64,
         after: u64,
         cancel: &Cancel,
-    ) -> Result<Self, RequestError> {
+    ) -> Result<Context, RequestError> {
+        Context::start(self, id, before, after, cancel)
+    }
+}
+
+impl Context {
+    /// Finds the record and which ones are before it. That may take as long as a query, and so may showing them.
+    fn start(engine: &Arc<Engine>, id: Id, before: u64, after: u64, cancel: &Cancel) -> Result<Self, RequestError> {
         let finding = engine.with_time_limit(cancel);
         let mut stream = None;
         let stats = for_each_record(engine, record_request(id), &finding, &mut |record| {

@@ -21,8 +21,10 @@ use crate::match_buffer::RowIds;
 use crate::partial_result::poll_cancel;
 use crate::request::{Cancel, Request, RequestError};
 use crate::result_budget::ResultReservation;
+use crate::snapshot::units;
 use crate::stats::QueryStats;
-use crate::unit::{MatchChunk, Unit, scan, units};
+use crate::text_scan::MatchChunk;
+use crate::unit::{Unit, scan};
 
 /// More stretches than any screen has columns.
 const BUCKETS_MAX: usize = 10_000;
@@ -118,18 +120,45 @@ struct UnitCount {
     damaged: Vec<String>,
 }
 
-pub(crate) fn run(
+impl Engine {
+    /// The exact number of distinct matching records.
+    ///
+    /// # Errors
+    /// [`RequestError`].
+    pub fn count(self: &Arc<Self>, request: &Request, cancel: &Cancel) -> Result<(u64, QueryStats), RequestError> {
+        let bucketing = Bucketing { buckets: 1, by_level: false };
+        let (histogram, stats) = self.histogram(request, cancel, bucketing, &mut |_, _| {})?;
+        Ok((histogram.buckets.iter().map(|bucket| bucket.count).sum(), stats))
+    }
+
+    /// The exact number of distinct matching records per bucket of the request's time. A few times per second,
+    /// `on_progress` gets the counts so far and the fraction of the work that is done.
+    ///
+    /// # Errors
+    /// [`RequestError`].
+    pub fn histogram(
+        self: &Arc<Self>,
+        request: &Request,
+        cancel: &Cancel,
+        bucketing: Bucketing,
+        on_progress: &mut dyn FnMut(&Histogram, f64),
+    ) -> Result<(Histogram, QueryStats), RequestError> {
+        run(self, request, cancel, bucketing, on_progress)
+    }
+}
+
+fn run(
     engine: &Arc<Engine>,
     request: &Request,
     cancel: &Cancel,
-    division: Bucketing,
+    bucketing: Bucketing,
     on_progress: &mut dyn FnMut(&Histogram, f64),
 ) -> Result<(Histogram, QueryStats), RequestError> {
     let started = engine.env.clock.uptime();
     let plan = Arc::new(Plan::compile(&request.expr)?);
     let mut stats = QueryStats::default();
     let units = units(engine, request, &plan, &mut stats);
-    let grid = BucketGrid::new(request, division);
+    let grid = BucketGrid::new(request, bucketing);
     let shared = units_sharing_ids(&units);
     let request = Arc::new(request.clone());
     let cancel = &engine.with_time_limit(cancel);

@@ -10,18 +10,12 @@ use bucksaw_scan::Plan;
 use bucksaw_store::{DamagedSegment, Store};
 
 use crate::block_cache::BlockCache;
-use crate::context::Context;
-use crate::count::{self, Bucketing, Histogram};
-use crate::fields::Fields;
 use crate::match_buffer::MatchBufferPools;
 use crate::metrics::Metrics;
 use crate::pool::ScanPool;
-use crate::request::{Cancel, Request, RequestError};
+use crate::request::{Cancel, RequestError};
 use crate::result_budget::ResultBudget;
 use crate::scan_memory::ScanMemory;
-use crate::search::Search;
-use crate::stats::QueryStats;
-use crate::tail::Tail;
 
 /// Settings of queries.
 #[derive(Clone, Debug)]
@@ -112,83 +106,14 @@ impl Engine {
         }
     }
 
-    /// Begins a search over what is there now.
-    ///
-    /// # Errors
-    /// [`RequestError::Expression`].
-    pub fn search(self: &Arc<Self>, request: Request, cancel: Cancel) -> Result<Search, RequestError> {
-        let cancel = self.with_time_limit(&cancel);
-        let plan = Plan::compile(&request.expr)?;
-        Ok(Search::start(Arc::clone(self), request, plan, cancel))
-    }
-
-    /// The exact number of different records that match.
-    ///
-    /// # Errors
-    /// [`RequestError`].
-    pub fn count(self: &Arc<Self>, request: &Request, cancel: &Cancel) -> Result<(u64, QueryStats), RequestError> {
-        let (histogram, stats) =
-            count::run(self, request, cancel, Bucketing { buckets: 1, by_level: false }, &mut |_, _| {})?;
-        Ok((histogram.buckets.iter().map(|bucket| bucket.count).sum(), stats))
-    }
-
-    /// The exact number of different records that match, by equal stretches of the request's time. While it is being
-    /// counted, `see` is shown some times a second what was counted so far, and which part of the work is done.
-    ///
-    /// # Errors
-    /// [`RequestError`].
-    pub fn histogram(
-        self: &Arc<Self>,
-        request: &Request,
-        cancel: &Cancel,
-        bucketing: Bucketing,
-        on_progress: &mut dyn FnMut(&Histogram, f64),
-    ) -> Result<(Histogram, QueryStats), RequestError> {
-        count::run(self, request, cancel, bucketing, on_progress)
-    }
-
-    /// The same with the time limit of queries, which begins now unless it has begun.
+    /// `cancel` with the time limit of queries, which starts now unless it already has.
     pub(crate) fn with_time_limit(&self, cancel: &Cancel) -> Cancel {
         cancel.with_time_limit(&self.env.clock, self.config.query_timeout)
     }
 
-    /// Whether an expression can be asked for: for those who must know before they begin an answer.
-    ///
-    /// # Errors
-    /// [`RequestError::Expression`].
-    pub fn check_expression(&self, expr: &bucksaw_record::Expr) -> Result<(), RequestError> {
+    /// Checks that an expression compiles.
+    pub(crate) fn check_expression(&self, expr: &bucksaw_record::Expr) -> Result<(), RequestError> {
         Ok(Plan::compile(expr).map(drop)?)
-    }
-
-    /// The fields and labels of the newest matching records, with their commonest values.
-    ///
-    /// # Errors
-    /// [`RequestError`].
-    pub fn fields(self: &Arc<Self>, request: Request, cancel: Cancel) -> Result<(Fields, QueryStats), RequestError> {
-        crate::fields::run(self, request, cancel)
-    }
-
-    /// Begins an answer with the record `id` and those around it in its stream, oldest first: as many on either side as are
-    /// wanted and have 4 MB together.
-    ///
-    /// # Errors
-    /// [`RequestError::NoRecord`] when there is none.
-    pub fn context(
-        self: &Arc<Self>,
-        id: bucksaw_record::Id,
-        before: u64,
-        after: u64,
-        cancel: &Cancel,
-    ) -> Result<Context, RequestError> {
-        Context::start(self, id, before, after, cancel)
-    }
-
-    /// Follows the records that are accepted from now on.
-    ///
-    /// # Errors
-    /// [`RequestError::Expression`].
-    pub fn tail(self: &Arc<Self>, expr: &bucksaw_record::Expr) -> Result<Tail, RequestError> {
-        Ok(Tail::start(Arc::clone(self), Plan::compile(expr)?))
     }
 
     /// The queue.

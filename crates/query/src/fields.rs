@@ -101,24 +101,26 @@ impl FieldTally {
     }
 }
 
-pub(crate) fn run(
-    engine: &Arc<Engine>,
-    request: Request,
-    cancel: Cancel,
-) -> Result<(Fields, QueryStats), RequestError> {
-    let request = newest_records_request(engine, request);
-    let mut search = engine.search(request.clone(), cancel)?;
-    let mut gathered = FieldCollector::new(engine);
-    let mut count = |record: RecordRef<'_>| {
-        gathered.add(record);
-        ControlFlow::Continue(())
-    };
-    while search.visit_batch(&mut count) > 0 {}
-    if search.is_cancelled() {
-        return Err(RequestError::Cancelled);
+impl Engine {
+    /// The fields and labels of the newest matching records, with their most frequent values.
+    ///
+    /// # Errors
+    /// [`RequestError`].
+    pub fn fields(self: &Arc<Self>, request: Request, cancel: Cancel) -> Result<(Fields, QueryStats), RequestError> {
+        let request = newest_records_request(self, request);
+        let mut search = self.search(request.clone(), cancel)?;
+        let mut collector = FieldCollector::new(self);
+        let mut add = |record: RecordRef<'_>| {
+            collector.add(record);
+            ControlFlow::Continue(())
+        };
+        while search.visit_batch(&mut add) > 0 {}
+        if search.is_cancelled() {
+            return Err(RequestError::Cancelled);
+        }
+        let stats = search.stats().clone();
+        Ok((collector.finish(&request, stats.matched), stats))
     }
-    let stats = search.stats().clone();
-    Ok((gathered.finish(&request, stats.matched), stats))
 }
 
 /// The question for the records that are looked at.

@@ -16,6 +16,7 @@
 //! its source.
 //! Invariant: what could not be read is told of in the answer's [`Stats`]; an answer is never partial in silence.
 
+mod answers;
 mod block;
 mod block_cache;
 mod buffer_pool;
@@ -30,15 +31,21 @@ mod match_buffer;
 mod metrics;
 mod partial_result;
 mod pool;
+mod record_stream;
 mod request;
 mod result_budget;
 mod scan_memory;
 mod scatter;
 mod search;
+mod snapshot;
 mod stats;
 mod tail;
+mod tail_event;
+mod tail_stream;
+mod text_scan;
 mod unit;
 
+pub use answers::Answers;
 pub use bucksaw_scan::Level;
 pub use bucksaw_scan::{MEMORY_BYTES_MAX as AUTOMATA_BYTES_MAX, limit_memory as limit_automata};
 pub use context::Context;
@@ -48,16 +55,19 @@ pub use fields::{FieldValues, Fields};
 pub use match_buffer::{OwnedRecord, RecordRef, RecordRun};
 pub use metrics::Metrics;
 pub use pool::ScanPool;
+pub use record_stream::{RecordSink, RecordStream, SinkClosed};
 pub use request::{Cancel, Order, Request, RequestError};
 #[doc(hidden)]
 pub use scatter::decode_all_formats;
 pub use scatter::{
     BatchSlice, GossipPeers, QueryPeer, QueryPeers, QueryServer, RepairHints, ReplyTimeouts, Scatter, ScatterContext,
-    ScatterSearch, ScatterTail, TailEvent, re_replicated_stores,
+    ScatterSearch, ScatterTail, re_replicated_stores,
 };
 pub use search::Search;
 pub use stats::{MissingNode, MissingReason, NodeStats, QueryStats, TrashStats};
 pub use tail::{Tail, TailBatch};
+pub use tail_event::{TailEvent, TailRecords};
+pub use tail_stream::TailStream;
 
 #[cfg(test)]
 mod tests;

@@ -331,8 +331,8 @@ impl SealedMatches {
         }
         let slab = self.slabs.get(first.slab as usize)?.as_ref()?;
         let lines = slab.text.get(first.start as usize..(last.start + last.length + 1) as usize)?;
-        let (text, marks) = (&slab.text, first.flags);
-        let seen = see(RecordRun { first: first.id, last: last.id, flags: marks, records: count, lines, text });
+        let (buffer, marks) = (&slab.text, first.flags);
+        let seen = see(RecordRun { first: first.id, last: last.id, flags: marks, records: count, lines, buffer });
         self.release(first.slab, count);
         Some(seen)
     }
@@ -369,15 +369,15 @@ pub struct RecordRun<'a> {
     pub records: usize,
     /// Their bytes, an LF behind each.
     pub lines: &'a [u8],
-    /// What these are some of.
-    pub(crate) text: &'a Bytes,
+    /// The buffer that `lines` is a part of.
+    pub buffer: &'a Bytes,
 }
 
 impl RecordRun<'_> {
-    /// The lines, not copied: while this is there, so are some hundred kilobytes around them.
+    /// The lines without a copy. They keep the whole buffer, some hundred kilobytes, in memory.
     #[must_use]
     pub fn share_lines(&self) -> Bytes {
-        self.text.slice_ref(self.lines)
+        self.buffer.slice_ref(self.lines)
     }
 }
 

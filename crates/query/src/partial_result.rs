@@ -17,7 +17,8 @@ use bucksaw_segment::Rows;
 use crate::match_buffer::{MatchBuffer, MatchBufferPools, RowIds, SealedMatches};
 use crate::request::{Cancel, Order, Request};
 use crate::result_budget::ResultReservation;
-use crate::unit::{MatchChunk, Unit, scan};
+use crate::text_scan::MatchChunk;
+use crate::unit::{Unit, scan};
 
 /// The matches of a unit, or the first of them.
 #[derive(Debug)]

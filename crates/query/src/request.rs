@@ -115,6 +115,9 @@ pub enum RequestError {
     /// Written out, the expression is longer than one may be, so the other nodes of the cluster cannot be asked.
     #[error("the expression is too long to be sent to other nodes: at most {INPUT_BYTES_MAX} bytes when written out")]
     ExpressionTooLong,
+    /// A bug: a thread that worked for the query panicked.
+    #[error("internal error: see the log of the node")]
+    Internal,
 }
 
 /// Stops a running query: because its client has gone, or because its time limit is reached. Cheap to clone;
@@ -123,6 +126,23 @@ pub enum RequestError {
 pub struct Cancel {
     cancelled: Arc<AtomicBool>,
     limit: Option<Arc<TimeLimit>>,
+}
+
+/// Cancels when it is dropped.
+#[derive(Debug, Default)]
+pub(crate) struct CancelOnDrop(Cancel);
+
+impl CancelOnDrop {
+    /// What it cancels.
+    pub(crate) fn cancel(&self) -> Cancel {
+        self.0.clone()
+    }
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
 }
 
 /// The time that a query may take. The time in which a query waits for its reader does not count.

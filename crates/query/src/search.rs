@@ -17,10 +17,11 @@ use crate::dispatch::Dispatch;
 use crate::engine::Engine;
 use crate::match_buffer::{RecordRef, RecordRun, SealedMatches};
 use crate::partial_result::PartialResult;
-use crate::request::{Cancel, Order, Request};
+use crate::request::{Cancel, Order, Request, RequestError};
 use crate::result_budget::{QueryAccount, ResultReservation};
+use crate::snapshot::units;
 use crate::stats::QueryStats;
-use crate::unit::{Unit, units};
+use crate::unit::Unit;
 
 /// Records of a batch, and of a run of them. A batch ends with what reaches this.
 const BATCH_RECORDS: usize = 2_048;
@@ -135,8 +136,20 @@ impl std::fmt::Debug for Search {
     }
 }
 
+impl Engine {
+    /// Starts a search over the records that this node holds now.
+    ///
+    /// # Errors
+    /// [`RequestError::Expression`].
+    pub fn search(self: &Arc<Self>, request: Request, cancel: Cancel) -> Result<Search, RequestError> {
+        let cancel = self.with_time_limit(&cancel);
+        let plan = Plan::compile(&request.expr)?;
+        Ok(Search::start(Arc::clone(self), request, plan, cancel))
+    }
+}
+
 impl Search {
-    pub(crate) fn start(engine: Arc<Engine>, request: Request, plan: Plan, cancel: Cancel) -> Self {
+    fn start(engine: Arc<Engine>, request: Request, plan: Plan, cancel: Cancel) -> Self {
         let mut stats = QueryStats::default();
         let units = units(&engine, &request, &plan, &mut stats);
         let (order, limit, request) = (request.order, request.limit, Arc::new(request));

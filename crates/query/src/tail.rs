@@ -9,13 +9,14 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bucksaw_ingest::QueueSegment;
-use bucksaw_record::{Id, Labels};
+use bucksaw_record::{Expr, Id, Labels};
 use bucksaw_scan::{BoundPlan, Plan};
 use bucksaw_segment::Chunk;
 use bucksaw_segment::queue::HEADER_LEN;
 
 use crate::engine::Engine;
 use crate::match_buffer::{MatchBuffer, RecordRef, RowIds, SealedMatches};
+use crate::request::RequestError;
 use crate::result_budget::QueryAccount;
 
 /// Bytes that are read at one go, so that a follower that has much to catch up on hands out what it has, and one that
@@ -68,8 +69,18 @@ impl std::fmt::Debug for Tail {
     }
 }
 
+impl Engine {
+    /// Follows the records that this node accepts from now on.
+    ///
+    /// # Errors
+    /// [`RequestError::Expression`].
+    pub fn tail(self: &Arc<Self>, expr: &Expr) -> Result<Tail, RequestError> {
+        Ok(Tail::start(Arc::clone(self), Plan::compile(expr)?))
+    }
+}
+
 impl Tail {
-    pub(crate) fn start(engine: Arc<Engine>, plan: Plan) -> Self {
+    fn start(engine: Arc<Engine>, plan: Plan) -> Self {
         engine.metrics.tails.inc();
         let seen_appends = engine.queue.appends();
         let at_end = |segment: Arc<QueueSegment>| (segment.id(), SegmentCursor { at: segment.end(), segment });

@@ -16,6 +16,8 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod codecs;
+
 pub(crate) struct TestEngine {
     pub(crate) fs: sim::Fs,
     pub(crate) clock: Arc<sim::Clock>,
@@ -59,16 +61,20 @@ impl TestEngine {
     }
 
     pub(crate) fn with_pool(fs: sim::Fs, config: Config, size: u64, pool: ScanPool) -> Self {
+        let queue = ingest::Config { segment_bytes_max: 600 * size, ..ingest::Config::default() };
+        let store = store::Config { segment_bytes: 900 * size, block_bytes: 200 * size, ..store::Config::default() };
+        Self::with_configs(fs, config, queue, store, pool)
+    }
+
+    fn with_configs(fs: sim::Fs, config: Config, queue: ingest::Config, store: store::Config, pool: ScanPool) -> Self {
         let clock = Arc::new(sim::Clock::at_unix_ms(1_700_000_000_000));
         let entropy = Arc::new(sim::Entropy::seeded(7));
         let env = Env { fs: Arc::new(fs.clone()), clock: Arc::clone(&clock) as _, entropy };
         let mut registry = Registry::default();
-        let small = ingest::Config { segment_bytes_max: 600 * size, ..ingest::Config::default() };
         let metrics = ingest::Metrics::new(&mut registry);
-        let (queue, _) = Queue::open(env.clone(), Path::new("/queue"), small, metrics).unwrap();
-        let small = store::Config { segment_bytes: 900 * size, block_bytes: 200 * size, ..store::Config::default() };
+        let (queue, _) = Queue::open(env.clone(), Path::new("/queue"), queue, metrics).unwrap();
         let metrics = store::Metrics::new(&mut registry);
-        let store = SegmentStore::open(env.clone(), Path::new("/store"), small, metrics).unwrap();
+        let store = SegmentStore::open(env.clone(), Path::new("/store"), store, metrics).unwrap();
         let metrics = Metrics::new(&mut registry);
         let (queue, store) = (Arc::new(queue), Arc::new(store));
         let tasks = Arc::new(sim::InlineTasks::new(Arc::clone(&clock)));

@@ -2,9 +2,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_env::{Env, sim};
+use bucksaw_env::{Env, real, sim};
 use bucksaw_ingest::{Metrics as QueueMetrics, Queue};
-use bucksaw_query::{Engine, ScanPool};
+use bucksaw_query::{Answers, Engine, ScanPool};
 use bucksaw_store::SegmentStore;
 use prometheus_client::registry::Registry;
 
@@ -30,7 +30,9 @@ fn app(fs: &sim::Fs, seed: u64) -> App {
     let (config, metrics) = (bucksaw_query::Config::default(), bucksaw_query::Metrics::new(&mut registry));
     let engine = Engine::new(queue(&env), Arc::new(store), ScanPool::inline(), env.clone(), config, metrics);
     let metrics = Metrics::new(&mut registry);
-    App::new(Arc::new(engine), env, Config::default(), metrics, NodeInfo::default(), registry)
+    let tasks = real::Tasks::new(tokio::runtime::Handle::current());
+    let answers = Answers::new(Arc::new(engine), Arc::new(tasks));
+    App::new(answers, env, Config::default(), metrics, NodeInfo::default(), registry)
 }
 
 /// Sends a body with a key; gives the status.

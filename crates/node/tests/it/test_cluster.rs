@@ -7,7 +7,7 @@ use bucksaw_cluster::MemberState;
 use bucksaw_env::sim::{self, PowerCutLoss, World};
 use bucksaw_ingest::{Durability, FrameRecords, Source};
 use bucksaw_node::{Config, Environment, Metrics, Node, NodeTasks, Roles};
-use bucksaw_query::{self as query, BatchSlice, QueryStats, Request, ScanPool};
+use bucksaw_query::{self as query, QueryStats, Request, ScanPool};
 use bucksaw_record::{Expr, Id, Labels, Millis, Producer};
 use bucksaw_segment::RowMeta;
 use bucksaw_store::{self as store, repair};
@@ -154,17 +154,10 @@ impl TestCluster {
     /// Asks a node for everything.
     pub(crate) fn query_all(&self, number: usize) -> QueryOutcome {
         let everything = Request::new(Expr::All, Millis(0), Millis::MAX);
-        let mut answer = self.nodes[number].running.as_ref().unwrap().node.scatter.search(&everything).unwrap();
-        self.world.block_on(async {
-            let mut records = 0;
-            loop {
-                let found = answer.next().await;
-                if found.is_empty() {
-                    return QueryOutcome { records, stats: answer.stats() };
-                }
-                records += found.iter().flat_map(BatchSlice::records).count();
-            }
-        })
+        let answers = self.nodes[number].running.as_ref().unwrap().node.answers();
+        let records = answers.search(everything).unwrap();
+        let (records, stats) = self.world.block_on(records.write_to(Vec::new())).unwrap();
+        QueryOutcome { records: records.len(), stats }
     }
 
     /// Every node that lives says that its answer is complete, and it is.

@@ -303,6 +303,12 @@ impl BatchSlice {
         self.to - self.from
     }
 
+    /// The first record, and the rest if there is more.
+    pub(crate) fn split_first(&self) -> (Self, Option<Self>) {
+        let next = self.from + 1;
+        (Self::new(&self.batch, self.from, next), (next < self.to).then(|| Self::new(&self.batch, next, self.to)))
+    }
+
     /// The records one by one, each as a stretch.
     pub(crate) fn split_records(&self) -> impl Iterator<Item = Self> {
         (self.from..self.to).map(|at| Self::new(&self.batch, at, at + 1))
@@ -335,7 +341,7 @@ impl BatchSlice {
             let lines = batch.text.get(batch.start(from)..batch.start(to)).unwrap_or_default();
             if let (Some(first), Some(last)) = (batch.id(from), batch.id(to - 1)) {
                 let flags = batch.flags.get(from).copied().unwrap_or_default();
-                see(RecordRun { first, last, flags, records: to - from, lines, text: &batch.text });
+                see(RecordRun { first, last, flags, records: to - from, lines, buffer: &batch.text });
             }
             from = to;
         }

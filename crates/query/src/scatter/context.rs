@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bucksaw_record::Id;
 
-use super::Scatter;
 use super::batch::BatchSlice;
+use super::requester::Scatter;
 use super::search::ScatterSearch;
 use crate::context::{self, ContextWindow, PrecedingIds};
 use crate::match_buffer::RecordRef;
@@ -25,8 +25,19 @@ pub struct ScatterContext {
     is_after: bool,
 }
 
+impl Scatter {
+    /// Begins an answer with the record `id` and those around it in its stream, oldest first, as [`Engine::context`] does.
+    ///
+    /// # Errors
+    /// [`RequestError::NoRecord`] when there is none; [`RequestError::NotAllAnswered`] when a node may have it that did not
+    /// answer.
+    pub async fn context(self: &Arc<Self>, id: Id, before: u64, after: u64) -> Result<ScatterContext, RequestError> {
+        ScatterContext::start(self, id, before, after).await
+    }
+}
+
 impl ScatterContext {
-    pub(super) async fn start(scatter: &Arc<Scatter>, id: Id, before: u64, after: u64) -> Result<Self, RequestError> {
+    async fn start(scatter: &Arc<Scatter>, id: Id, before: u64, after: u64) -> Result<Self, RequestError> {
         let mut stream = None;
         let mut keep = |record: RecordRef<'_>| {
             stream = Some(record.labels.clone());

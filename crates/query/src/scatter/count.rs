@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use super::cells;
 use super::coverage::Coverage;
 use super::reply::{NodeReply, ReplyMessage, invalid_reply};
 use super::request::{ReplyStatus, ScatterRequest};
+use super::requester::Scatter;
 use super::server::COUNT;
-use super::{Scatter, cells};
 use crate::count::{BucketGrid, Bucketing, CountTotal, Histogram};
 use crate::request::{Request, RequestError};
 use crate::stats::{MissingReason, QueryStats};

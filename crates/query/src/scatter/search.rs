@@ -4,14 +4,20 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
+use bucksaw_rpc::MalformedMessage;
+
 use super::batch::{BatchSlice, RecordBatch};
 use super::coverage::Coverage;
 use super::merge::BatchMerge;
 use super::reply::{NodeReply, ReplyMessage, invalid_reply};
-use super::request::ReplyStatus;
-use super::{RepairHints, Scatter};
+use super::request::{ReplyStatus, ScatterRequest};
+use super::requester::{RepairHints, Scatter};
+use super::server::SEARCH;
+use crate::request::{Request, RequestError};
 use crate::stats::{MissingReason, QueryStats};
-use bucksaw_rpc::MalformedMessage;
+
+/// Memory for batches on their way, of one question, from all nodes together. Each has one here and some in the network.
+const BATCH_MEMORY_BYTES: usize = 4 << 20;
 
 /// Records that are handed out at a time, about.
 const BATCH_RECORDS: usize = 2_048;
@@ -42,13 +48,23 @@ impl std::fmt::Debug for ScatterSearch {
     }
 }
 
+impl Scatter {
+    /// Begins a search over what is there now.
+    ///
+    /// # Errors
+    /// [`RequestError::Expression`], [`RequestError::Long`].
+    pub fn search(self: &Arc<Self>, request: &Request) -> Result<ScatterSearch, RequestError> {
+        let nodes = self.peers.remote_peers().len() + 1;
+        let question = ScatterRequest::new(request).with_batch_bytes(BATCH_MEMORY_BYTES / nodes);
+        let (sources, coverage) = self.send_request(SEARCH, &question, request)?;
+        let copies = if self.repair_hints.is_some() { self.peers.replication_factor() } else { 0 };
+        let merge = BatchMerge::new(request, sources.len(), copies);
+        Ok(ScatterSearch::new(self, sources, merge, coverage))
+    }
+}
+
 impl ScatterSearch {
-    pub(super) fn new(
-        scatter: &Arc<Scatter>,
-        sources: Vec<Option<NodeReply>>,
-        mut merge: BatchMerge,
-        coverage: Coverage,
-    ) -> Self {
+    fn new(scatter: &Arc<Scatter>, sources: Vec<Option<NodeReply>>, mut merge: BatchMerge, coverage: Coverage) -> Self {
         let closed = sources.iter().enumerate().filter(|(_, source)| source.is_none());
         closed.for_each(|(node, _)| merge.close(node));
         if coverage.is_store_missing() {

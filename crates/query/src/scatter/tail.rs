@@ -13,17 +13,18 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bucksaw_env::BoxFuture;
-use bucksaw_record::Id;
+use bucksaw_record::{Expr, Id, Millis};
+use bucksaw_rpc::MalformedMessage;
 
-use super::Scatter;
 use super::batch::{BatchSlice, RecordBatch};
 use super::peers::QueryPeer;
 use super::reply::{NodeReply, ReplyMessage, invalid_reply};
 use super::request::ScatterRequest;
+use super::requester::Scatter;
 use super::server::TAIL;
-use crate::request::Request;
+use crate::request::{Request, RequestError};
 use crate::stats::MissingReason;
-use bucksaw_rpc::MalformedMessage;
+use crate::tail_event::{TailEvent, TailRecords};
 
 /// A follower remembers an id for each 2 KiB of the memory of queries, between these: 1 to 4 MB of ids. With fewer, records
 /// that two nodes accepted would be shown twice under little load.
@@ -33,33 +34,6 @@ const RECENT_IDS_MAX: u64 = 65_536;
 
 /// A node that was lost is asked again so often.
 const RECONNECT_INTERVAL: Duration = Duration::from_secs(5);
-
-/// What a follower is shown.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum TailEvent {
-    /// Records of one node.
-    Records(Vec<BatchSlice>),
-    /// The follower was too slow for a node, which passed over so many bytes.
-    Skipped {
-        /// Its address.
-        address: String,
-        /// Bytes of its queue.
-        bytes: u64,
-    },
-    /// A node is not followed any more: what it accepts is not shown.
-    Lost {
-        /// Its address.
-        address: String,
-        /// Why.
-        why: MissingReason,
-    },
-    /// A node is followed that was not before, or was lost. What it accepted before is not shown.
-    Joined {
-        /// Its address.
-        address: String,
-    },
-}
 
 /// Follows new records. Dropping it ends the work on all nodes.
 pub struct ScatterTail {
@@ -93,8 +67,20 @@ enum Wakeup {
     Recheck,
 }
 
+impl Scatter {
+    /// Follows the records that are accepted from now on, by any node.
+    ///
+    /// # Errors
+    /// [`RequestError::Expression`], [`RequestError::Long`].
+    pub fn tail(self: &Arc<Self>, expr: &Expr) -> Result<ScatterTail, RequestError> {
+        let request = Request::new(expr.clone(), Millis(0), Millis::MAX);
+        self.check_request(&request)?;
+        Ok(ScatterTail::start(self, &request))
+    }
+}
+
 impl ScatterTail {
-    pub(super) fn start(scatter: &Arc<Scatter>, request: &Request) -> Self {
+    fn start(scatter: &Arc<Scatter>, request: &Request) -> Self {
         let question = ScatterRequest::new(request).encode();
         let remembered = scatter.engine().config.result_bytes_max / BYTES_PER_RECENT_ID;
         let remembered = RecentIds::new(remembered.clamp(RECENT_IDS_MIN, RECENT_IDS_MAX));
@@ -172,7 +158,7 @@ impl ScatterTail {
             }
             // Who takes in nothing has nothing to be missed.
             if lane.reply.is_none() && !live && queue_from.is_some() && !std::mem::replace(&mut lane.is_lost, true) {
-                self.pending_events.push_back(TailEvent::Lost { address, why: MissingReason::Down });
+                self.pending_events.push_back(TailEvent::Lost { address, reason: MissingReason::Down });
             }
         }
     }
@@ -180,7 +166,7 @@ impl ScatterTail {
     fn accept_message(&mut self, node: Id, heard: Result<ReplyMessage, MissingReason>) -> Option<TailEvent> {
         let lane = self.nodes.get_mut(&node)?;
         let address = lane.address.clone();
-        let why = match heard {
+        let reason = match heard {
             Ok(ReplyMessage::Head(_)) => {
                 let silent = std::mem::replace(&mut lane.suppress_joined, false) && !lane.is_lost;
                 lane.is_lost = false;
@@ -189,23 +175,23 @@ impl ScatterTail {
             Ok(ReplyMessage::Progress(told)) => {
                 let bytes = told.bytes_lost.saturating_sub(lane.bytes_lost);
                 lane.bytes_lost = lane.bytes_lost.max(told.bytes_lost);
-                return (bytes > 0).then_some(TailEvent::Skipped { address, bytes });
+                return (bytes > 0).then_some(TailEvent::Skipped { address: Some(address), bytes });
             }
             Ok(ReplyMessage::Batch(content)) => match RecordBatch::decode(&content) {
                 Ok(batch) => {
                     let new = self.recent_ids.unseen(&Arc::new(batch));
-                    return (!new.is_empty()).then_some(TailEvent::Records(new));
+                    return (!new.is_empty()).then_some(TailEvent::Records(TailRecords::cluster(new)));
                 }
                 Err(broken) => invalid_reply(broken),
             },
             Ok(ReplyMessage::End(_)) => MissingReason::Truncated,
             Ok(ReplyMessage::Cells(_)) => invalid_reply(MalformedMessage("unexpected message: counted ids")),
-            Err(why) => why,
+            Err(reason) => reason,
         };
         lane.reply = None;
         // It is told of once, however often it is asked again in vain.
         let told = std::mem::replace(&mut lane.is_lost, true);
-        (!told).then_some(TailEvent::Lost { address, why })
+        (!told).then_some(TailEvent::Lost { address, reason })
     }
 }
 

@@ -7,19 +7,22 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bucksaw_env::{Body, BoxFuture, Clock as _, Tasks, sim};
+use bucksaw_record::expr::INPUT_BYTES_MAX;
 use bucksaw_record::{Expr, Id, Labels, Millis, Producer};
 use bucksaw_scan::Plan;
 use proptest::prelude::*;
 use tokio::sync::watch;
 
 use super::message::MessageKind;
+use super::request::ScatterRequest;
 use super::*;
 use crate::count::{Bucketing, Histogram};
 use crate::engine::Config;
 use crate::match_buffer::{OwnedRecord, RecordRef};
 use crate::pool::ScanPool;
-use crate::request::{Cancel, Order};
-use crate::stats::MissingReason;
+use crate::request::{Cancel, Order, Request, RequestError};
+use crate::stats::{MissingReason, QueryStats};
+use crate::tail_event::TailEvent;
 use crate::tests::TestEngine;
 use bucksaw_rpc::stream_message;
 
@@ -410,8 +413,8 @@ async fn a_follower_of_another_node_gets_all_of_a_large_look() {
     assert!(tokio::time::timeout(Duration::from_secs(1), follow.next()).await.is_err());
     (0..500).for_each(|number| cluster.put(&[0], id(number), "app=web", &"x".repeat(1_000)));
     while seen < 500 {
-        let TailEvent::Records(records) = follow.next().await else { panic!("no records") };
-        seen += records.iter().flat_map(BatchSlice::records).count();
+        let TailEvent::Records(mut records) = follow.next().await else { panic!("no records") };
+        seen += std::iter::from_fn(|| records.visit_next(|_| ())).count();
         batches += 1;
     }
     assert!((seen, batches > 5) == (500, true), "{seen} in {batches}");
@@ -587,12 +590,12 @@ async fn drain_tail(tail: &mut ScatterTail) -> (Vec<String>, Vec<String>) {
     let (mut lines, mut notices) = (Vec::new(), Vec::new());
     while let Ok(followed) = tokio::time::timeout(Duration::from_secs(1), tail.next()).await {
         match followed {
-            TailEvent::Records(records) => {
+            TailEvent::Records(mut records) => {
                 let text = |record: crate::RecordRef<'_>| String::from_utf8(record.text.to_vec()).unwrap();
-                lines.extend(records.iter().flat_map(BatchSlice::records).map(text));
+                lines.extend(std::iter::from_fn(|| records.visit_next(text)));
             }
-            TailEvent::Skipped { address, .. } => notices.push(format!("{address} skipped")),
-            TailEvent::Lost { address, why } => notices.push(format!("{address} {}", why.label())),
+            TailEvent::Skipped { address, .. } => notices.push(format!("{} skipped", address.unwrap())),
+            TailEvent::Lost { address, reason } => notices.push(format!("{address} {}", reason.label())),
             TailEvent::Joined { address } => notices.push(format!("{address} joined")),
         }
     }

@@ -121,17 +121,18 @@ fn message_loss_delays_answers_without_errors() {
 #[test]
 fn followers_see_all_nodes() {
     let town = TestCluster::joined(5, 3);
-    let mut follow = town.nodes[0].scatter.tail(&Expr::All).unwrap();
+    let mut tail = town.nodes[0].answers.tail(&Expr::All).unwrap();
     let mut next = |town: &TestCluster| {
         let tasks = town.world.tasks();
-        town.world.block_on(async { bucksaw_env::with_timeout(&tasks, seconds(8), follow.next()).await })
+        town.world.block_on(async { bucksaw_env::with_timeout(&tasks, seconds(8), tail.next()).await.flatten() })
     };
     assert!(next(&town).is_none());
     town.put(&[1, 2], 1, "seen once");
-    let Some(TailEvent::Records(records)) = next(&town) else { panic!("nothing came") };
-    assert_eq!(records.iter().map(BatchSlice::len).sum::<usize>(), 1);
+    let Some(TailEvent::Records(mut records)) = next(&town) else { panic!("no records") };
+    assert_eq!(records.visit_next(|record| record.id), Some(id(1)));
+    assert_eq!(records.visit_next(|record| record.id), None);
     assert!(next(&town).is_none());
     town.nodes[2].node.kill();
-    let Some(TailEvent::Lost { .. }) = next(&town) else { panic!("the loss was not told of") };
+    let Some(TailEvent::Lost { .. }) = next(&town) else { panic!("the loss was not reported") };
     assert!(next(&town).is_none());
 }

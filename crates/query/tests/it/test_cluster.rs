@@ -8,7 +8,7 @@ use bucksaw_cluster as cluster;
 use bucksaw_env::sim::{Host, World};
 use bucksaw_ingest::{Durability, FrameRecords, Source};
 use bucksaw_node::{self as node, Node, Roles};
-use bucksaw_query::{BatchSlice, Engine, QueryStats, Request, ScanPool, Scatter};
+use bucksaw_query::{Answers, Engine, QueryStats, Request, ScanPool, Scatter};
 use bucksaw_record::{Expr, Id, Labels, Millis, Producer};
 use bucksaw_segment::RowMeta;
 use bucksaw_store as store;
@@ -23,6 +23,7 @@ pub(crate) struct TestNode {
     pub(crate) node: Host,
     pub(crate) engine: Arc<Engine>,
     pub(crate) scatter: Arc<Scatter>,
+    pub(crate) answers: Answers,
     pub(crate) cluster: Arc<cluster::Cluster>,
 }
 
@@ -70,9 +71,11 @@ impl TestCluster {
         config.store = store::Config { replication_factor: 2, ..small };
         let environment = node::Environment { env, tasks: host.tasks(), net: host.net(), pool: ScanPool::inline() };
         let metrics = node::Metrics::new(&mut Registry::default());
-        let Node { engine, scatter, query_server, cluster, .. } = Node::open(config, environment, metrics).unwrap();
+        let node = Node::open(config, environment, metrics).unwrap();
+        let answers = node.answers();
+        let Node { engine, scatter, query_server, cluster, .. } = node;
         query_server.register(&cluster.router());
-        self.nodes.push(TestNode { node: host, engine, scatter, cluster });
+        self.nodes.push(TestNode { node: host, engine, scatter, answers, cluster });
     }
 
     pub(crate) fn put(&self, nodes: &[usize], number: u64, line: &str) {
@@ -106,20 +109,12 @@ impl TestCluster {
 
     /// All ids and the stats of an answer.
     pub(crate) fn search_all(&self, node: usize, request: &Request) -> (Vec<Id>, QueryStats) {
-        let mut answer = self.nodes[node].scatter.search(request).unwrap();
-        self.world.block_on(async {
-            let mut ids = Vec::new();
-            loop {
-                let records = answer.next().await;
-                if records.is_empty() {
-                    return (ids, answer.stats());
-                }
-                ids.extend(records.iter().flat_map(BatchSlice::records).map(|record| record.id));
-            }
-        })
+        let records = self.nodes[node].answers.search(request.clone()).unwrap();
+        let (records, stats) = self.world.block_on(records.write_to(Vec::new())).unwrap();
+        (records.iter().map(|record| record.id).collect(), stats)
     }
 
     pub(crate) fn count(&self, node: usize, request: &Request) -> (u64, QueryStats) {
-        self.world.block_on(self.nodes[node].scatter.count(request)).unwrap()
+        self.world.block_on(self.nodes[node].answers.count(request.clone(), ())).unwrap()
     }
 }
