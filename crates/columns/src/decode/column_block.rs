@@ -47,15 +47,15 @@ impl ColumnBlock {
     #[must_use]
     pub fn open(packed: Vec<u8>, rows: usize, text_len: usize) -> Option<Self> {
         let bytes_max = text_len.checked_mul(UNPACKED_RATIO_MAX)?.checked_add(UNPACKED_BYTES_MIN)?;
-        let mut head = MetaReader { bytes: &packed, at: 0 };
-        let (meta_raw, meta_len, count) = (head.size()?, head.size()?, head.size()?);
+        let mut reader = MetaReader { bytes: &packed, at: 0 };
+        let (meta_raw, meta_len, count) = (reader.size()?, reader.size()?, reader.size()?);
         if count > packed.len() || meta_raw > bytes_max || rows > text_len {
             return None;
         }
-        let sizes: Option<Vec<(usize, usize)>> = (0..count).map(|_| Some((head.size()?, head.size()?))).collect();
+        let sizes: Option<Vec<(usize, usize)>> = (0..count).map(|_| Some((reader.size()?, reader.size()?))).collect();
         let sizes = sizes?;
-        let mut at = head.at.checked_add(meta_len)?;
-        let meta = decompress_padded(packed.get(head.at..at)?, meta_raw)?;
+        let mut at = reader.at.checked_add(meta_len)?;
+        let meta = decompress_padded(packed.get(reader.at..at)?, meta_raw)?;
         let mut frames = Vec::with_capacity(count);
         let mut unpacked = meta_raw;
         for (len, raw_len) in &sizes {

@@ -196,8 +196,8 @@ pub(crate) struct FixedWidthFormatter<'b> {
 }
 
 impl<'b> FixedWidthFormatter<'b> {
-    pub(crate) fn new(spelling: FixedWidthTemplate<'b>) -> Self {
-        Self { template: spelling, cached_value: [0; FORMATTED_BYTES_MAX], cached_prefix: None, previous_prefix: None }
+    pub(crate) fn new(template: FixedWidthTemplate<'b>) -> Self {
+        Self { template, cached_value: [0; FORMATTED_BYTES_MAX], cached_prefix: None, previous_prefix: None }
     }
 
     /// Writes a value and returns its length.
@@ -232,15 +232,15 @@ mod tests {
     fn cached_formatting_equals_template_formatting() {
         let (digit, same) = (PatternByte::Digit, PatternByte::Literal(b':'));
         let check = |places: &[PatternByte], numbers: &[Vec<u64>], nibbles: &[u8], rows: usize| {
-            let spelling = || FixedWidthTemplate::new(places, numbers, nibbles).unwrap();
-            let mut speller = FixedWidthFormatter::new(spelling());
+            let template = || FixedWidthTemplate::new(places, numbers, nibbles).unwrap();
+            let mut formatter = FixedWidthFormatter::new(template());
             for row in 0..rows {
                 let (mut want, mut have) = ([0; FORMATTED_BYTES_MAX], [0; FORMATTED_BYTES_MAX]);
-                let len = spelling().write(row, &mut want).unwrap();
-                assert_eq!(speller.write(row, &mut have), Some(len));
+                let len = template().write(row, &mut want).unwrap();
+                assert_eq!(formatter.write(row, &mut have), Some(len));
                 assert_eq!(have[..len], want[..len], "row {row}");
             }
-            assert!(speller.write(rows, &mut [0; FORMATTED_BYTES_MAX]).is_none());
+            assert!(formatter.write(rows, &mut [0; FORMATTED_BYTES_MAX]).is_none());
         };
         let times = [1_234_567, 1_234_567, 1_234_999, 1_239_998, 1_240_001, 1_240_002, 9, 9, 10_009, 1_240_002];
         let places = [digit, digit, same, digit, digit, same, digit, digit, digit];

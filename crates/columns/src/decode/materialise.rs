@@ -217,10 +217,10 @@ impl<'b> RowMaterialiser<'b> {
                     return None;
                 };
                 let tables = block.tree.tables(tables);
-                let parting =
+                let partition =
                     self.partitions.take_next(rows, block.resolve_codes(numbers)?, inner, tables.len() + 1)?;
                 let mut of_some = self.take_list();
-                for (table, order, rows) in parting.1.table_slices() {
+                for (table, order, rows) in partition.1.table_slices() {
                     of_some.clear();
                     of_some.resize(rows.len(), 0);
                     let all = match table.checked_sub(1) {
@@ -233,7 +233,7 @@ impl<'b> RowMaterialiser<'b> {
                     }
                 }
                 self.free_lists.push(of_some);
-                self.partitions.put_back(parting);
+                self.partitions.put_back(partition);
             }
         }
         Some(0)
@@ -314,10 +314,10 @@ impl<'b> RowMaterialiser<'b> {
                     return None;
                 };
                 let tables = block.tree.tables(tables);
-                let parting =
+                let partition =
                     self.partitions.take_next(rows, block.resolve_codes(numbers)?, inner, tables.len() + 1)?;
                 let mut of_some = self.take_list();
-                for (table, order, rows) in parting.1.table_slices() {
+                for (table, order, rows) in partition.1.table_slices() {
                     of_some.clear();
                     for at in order {
                         of_some.push(*places.get(*at as usize)?);
@@ -331,7 +331,7 @@ impl<'b> RowMaterialiser<'b> {
                     }
                 }
                 self.free_lists.push(of_some);
-                self.partitions.put_back(parting);
+                self.partitions.put_back(partition);
                 self.write_suffix(tail, places)
             }
         }

@@ -124,21 +124,21 @@ mod tests {
     use super::*;
     use crate::encode::byte_class::{ByteClass, byte_class};
 
-    fn borders_of(text: &[u8]) -> Boundaries {
-        let mut borders = Boundaries::default();
-        borders.compute(text);
-        borders
+    fn boundaries_of(text: &[u8]) -> Boundaries {
+        let mut boundaries = Boundaries::default();
+        boundaries.compute(text);
+        boundaries
     }
 
     #[test]
     fn bits_are_what_the_classes_say() {
         let text: Vec<u8> = (0..=255).chain(*b"xx  x\"\"").collect();
-        let borders = borders_of(&text);
+        let boundaries = boundaries_of(&text);
         let is_token = |at: usize| byte_class(text[at]) <= ByteClass::Connector;
         let is_quote = |at: usize| text[at] == b'"' || text[at] == b'\\';
         let want: Vec<usize> =
             (0..text.len()).filter(|at| is_quote(*at) || is_token(*at) != (*at > 0 && is_token(at - 1))).collect();
-        let mut edges = borders.edges(0, text.len());
+        let mut edges = boundaries.edges(0, text.len());
         let mut got = Vec::new();
         loop {
             let at = edges.next();
@@ -146,15 +146,15 @@ mod tests {
                 break;
             }
             got.push(at);
-            assert_eq!(borders.edges(0, text.len()).next_from(at), at);
+            assert_eq!(boundaries.edges(0, text.len()).next_from(at), at);
         }
         assert_eq!(got, want);
         for at in 0..text.len() {
-            assert_eq!(borders.next_quote(at, text.len()) == at, is_quote(at), "{at}");
+            assert_eq!(boundaries.next_quote(at, text.len()) == at, is_quote(at), "{at}");
         }
-        assert!(borders.has_zeros);
-        assert!(!borders_of(b"0").has_zeros && borders_of(b"\0").has_zeros);
-        assert_eq!(borders.next_quote(text.len(), text.len()), usize::MAX);
-        assert_eq!((borders.edges(129, 130).next(), borders.edges(129, text.len()).next()), (usize::MAX, 258));
+        assert!(boundaries.has_zeros);
+        assert!(!boundaries_of(b"0").has_zeros && boundaries_of(b"\0").has_zeros);
+        assert_eq!(boundaries.next_quote(text.len(), text.len()), usize::MAX);
+        assert_eq!((boundaries.edges(129, 130).next(), boundaries.edges(129, text.len()).next()), (usize::MAX, 258));
     }
 }

@@ -102,7 +102,7 @@ fn find_copies(columns: &mut [EncodedColumn]) {
     }
 }
 
-/// What tells most columns apart; `None` of those that are linked in other ways.
+/// A key by which most columns differ; `None` for columns that are already linked.
 fn column_fingerprint(column: &EncodedColumn) -> Option<u64> {
     match column {
         EncodedColumn::Raw(bytes) => Some(hash(bytes)),
@@ -133,8 +133,7 @@ mod tests {
         assert_eq!(mapper.find_mapping(&[1, 0], &[0, 1], 2), Some(vec![1, 0]), "nothing is left of earlier ones");
     }
 
-    /// Pairs that part in the last row cost the most. They are given up after so many steps, and what is not looked at to
-    /// its end is no map.
+    /// Pairs that differ in the last row cost the most. The comparison stops at the limit, and an incomplete one gives no mapping.
     #[test]
     fn comparisons_are_bounded() {
         let mut mapper = DependencyFinder { comparisons_left: 25, ..DependencyFinder::default() };

@@ -32,7 +32,7 @@ pub(crate) struct WorkBudget {
 }
 
 impl WorkBudget {
-    /// For a text of so many bytes.
+    /// The budget of a text of `bytes` bytes.
     pub(crate) fn for_text(bytes: usize) -> Self {
         Self {
             tokens_left: bytes.max(BUDGET_BYTES_MIN) / UNIT_BYTES * TEXT_TOKENS_PER_UNIT,
