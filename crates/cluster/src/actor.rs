@@ -1,7 +1,7 @@
-//! The one task that owns all that is known: it takes datagrams, commands and time, one after the other.
+//! The task that owns the state of the crate and handles datagrams, commands and timers.
 //!
-//! Commands and datagrams that are there already come before timers. So a node that stood still for a while first hears what
-//! was said meanwhile, and only then finds that somebody has not answered.
+//! Pending commands and datagrams are handled before timers. So a node that was paused first handles the packets that arrived
+//! meanwhile, and does not take their senders for dead.
 
 mod datagrams;
 mod digest_exchange;
@@ -40,10 +40,10 @@ use crate::timers::Timers;
 use crate::{Config, Facts, Member};
 use probe_state::DuplicateProbes;
 
-/// How often facts that came in are shown, and whatever else is not urgent is done.
+/// Interval of publishing received facts and of other periodic work.
 const TICK: Duration = Duration::from_millis(200);
 
-/// Datagrams and commands that are taken before time is looked at again.
+/// Maximum datagrams and commands handled before timers are checked.
 const BATCH: usize = 64;
 
 /// What others ask of the task.
@@ -112,12 +112,12 @@ pub(crate) struct Actor {
     bootstrap: Bootstrap,
     timers: Timers<ActorTimer>,
     member_file: MemberFile,
-    /// This node, as it was last told.
+    /// The facts of this node as last published.
     local_facts: Arc<Facts>,
-    /// Changes of the own facts that were not taken over are told of once.
+    /// Whether rejected facts were logged.
     is_invalid_facts_logged: bool,
     started: ClockReading,
-    /// Nodes that are being told of this one, before it takes its place.
+    /// Nodes to which this one still announces itself before it has joined.
     announcing: BTreeSet<ExchangeTarget>,
     probes: DuplicateProbes,
     facts_sent_at: Option<Duration>,
@@ -125,19 +125,19 @@ pub(crate) struct Actor {
     incarnation_raised_at: Option<Duration>,
     duplicates: BTreeMap<Id, DuplicateId>,
     incompatible_peers: IncompatiblePeers,
-    /// What this node and others cannot do with each other, as it was last told of.
+    /// The version skew as last logged.
     version_skews: BTreeMap<Id, String>,
-    /// Since when somebody has come or gone, or facts have changed, and it was not written.
+    /// Whether a change of presence, or of facts, is not persisted yet.
     unsaved: [bool; 2],
     saved: Option<Duration>,
     saving: bool,
     save_errors: LogRateLimiter,
-    /// Goodbyes that are answered when they are written: nobody else may have heard them, and who said them is gone then.
+    /// Leave messages that are acknowledged after they are persisted, because no other node may have received them.
     leave_replies: Vec<oneshot::Sender<Vec<Entry>>>,
     has_left: bool,
 }
 
-/// What the task is woken by.
+/// What wakes the task.
 enum ActorEvent {
     Command(Option<ActorCommand>),
     Datagram((SocketAddr, Vec<u8>)),
@@ -146,7 +146,7 @@ enum ActorEvent {
 }
 
 impl Actor {
-    /// Goes on until the node leaves; not at all when another process runs with its id.
+    /// Runs until the node leaves; returns at once if another process has its id.
     pub(crate) async fn run(mut self, commands: mpsc::Receiver<ActorCommand>) {
         let goals = self.table.unreachable().into_iter().map(|(_, address)| ExchangeTarget::Address(address));
         let goals = goals.chain(self.context.config.join.iter().cloned().map(ExchangeTarget::Host)).collect();
@@ -163,12 +163,12 @@ impl Actor {
         self.run_loop(commands).await;
     }
 
-    /// Says whether this node has its place.
+    /// Publishes the join state.
     pub(crate) fn set_join_state(&self, place: JoinState) {
         self.context.join_state.send_if_modified(|was| std::mem::replace(was, place) != place);
     }
 
-    /// Takes the place when no other node is left that is to be told. Each was, or could not be reached in time.
+    /// Joins when all announcements have ended, with success or a timeout.
     pub(crate) fn announced(&mut self, goal: Option<&ExchangeTarget>) {
         if let Some(goal) = goal {
             self.announcing.remove(goal);
@@ -215,7 +215,7 @@ impl Actor {
             };
             match event {
                 ActorEvent::Command(Some(command)) => self.handle_command(command).await,
-                // The floors above hold nothing of the cluster any more.
+                // The `Cluster` was dropped.
                 ActorEvent::Command(None) => break,
                 ActorEvent::Datagram((from, bytes)) => {
                     datagram = net.receive();
@@ -235,9 +235,9 @@ impl Actor {
     async fn handle_command(&mut self, command: ActorCommand) {
         match command {
             ActorCommand::Exchange { entries, reply } => {
-                let is_goodbye = entries.first().is_some_and(|entry| entry.facts.left);
+                let is_leave = entries.first().is_some_and(|entry| entry.facts.left);
                 self.merge_digest(entries);
-                if is_goodbye {
+                if is_leave {
                     self.leave_replies.push(reply);
                     self.save_members();
                 } else {
@@ -246,9 +246,9 @@ impl Actor {
             }
             ActorCommand::Exchanged { goal, result } => self.exchanged(&goal, result),
             ActorCommand::Probed { identity, answers } => self.claimant_probed(identity, answers),
-            ActorCommand::IncompatiblePeer(stranger) => {
+            ActorCommand::IncompatiblePeer(peer) => {
                 self.context.metrics.exchanges_incompatible.inc();
-                self.note_incompatible_peer(stranger);
+                self.note_incompatible_peer(peer);
             }
             ActorCommand::Saved(result) => {
                 self.saving = false;
@@ -290,7 +290,7 @@ impl Actor {
         }
     }
 
-    /// What is done now and then.
+    /// Periodic work.
     fn tick(&mut self) {
         self.update_liveness();
         if self.table.highest_own_incarnation() > self.local_facts.incarnation && !self.table.is_own_id_duplicated() {
@@ -308,7 +308,7 @@ fn clock_reading(env: &Env) -> ClockReading {
     ClockReading { uptime: env.clock.uptime(), wall: Millis(env.clock.unix_ms()) }
 }
 
-/// What comes of `waiting`, if it is there already.
+/// The result of a future, if it is ready.
 async fn poll_once<T>(waiting: &mut BoxFuture<T>) -> Option<T> {
     std::future::poll_fn(|context| match waiting.as_mut().poll(context) {
         Poll::Ready(done) => Poll::Ready(Some(done)),

@@ -1,19 +1,18 @@
-//! Whether there may be nodes of which this one has not heard, because its data directory is new.
+//! Bootstrap: whether unknown nodes may exist, because the data directory is new.
 //!
-//! A node without a list from before knows of no node that is down, and of no node that it has not reached. What such a node
-//! holds is missing from answers. That another node is known proves nothing: it may be as new as this one. So a node awaits
-//! others until one of these is so:
+//! A node without a member file knows no node that is down or that it has not reached, and the records of such nodes are
+//! missing from answers. Another known node proves nothing, because it may be as new. So bootstrap lasts until
 //!
-//! - each name of `--join` was reached once, or leads back to this node;
-//! - a node that awaits none has told all that it knows.
+//! - each seed of `--join` was reached once, or resolves to this node; or
+//! - a node that is not bootstrapping has sent its digest.
 //!
-//! A name that leads nowhere for ever matters to a cluster of new nodes alone. `members.json` keeps how it stands.
+//! A seed that is never reached matters only in a cluster of new nodes. `members.json` persists the state.
 
 use std::collections::BTreeSet;
 
 use tokio::sync::watch;
 
-/// The names that were not reached, while others are awaited.
+/// The seeds that were not reached yet.
 #[derive(Debug)]
 pub(crate) struct Bootstrap {
     unreached_seeds: BTreeSet<String>,
@@ -21,29 +20,30 @@ pub(crate) struct Bootstrap {
 }
 
 impl Bootstrap {
-    /// Of a node with these names to join; `knows` when it has a list from before that was whole.
-    pub(crate) fn new(names: &[String], knows: bool, told: watch::Sender<bool>) -> Self {
-        let names: BTreeSet<String> = if knows { BTreeSet::new() } else { names.iter().cloned().collect() };
-        told.send_replace(!names.is_empty());
-        Self { unreached_seeds: names, bootstrapping: told }
+    /// The bootstrap of a node with these seeds; `is_complete` if its member file is complete.
+    pub(crate) fn new(seeds: &[String], is_complete: bool, bootstrapping: watch::Sender<bool>) -> Self {
+        let unreached_seeds: BTreeSet<String> =
+            if is_complete { BTreeSet::new() } else { seeds.iter().cloned().collect() };
+        bootstrapping.send_replace(!unreached_seeds.is_empty());
+        Self { unreached_seeds, bootstrapping }
     }
 
-    /// Whether there may be nodes of which nothing was heard.
+    /// Whether unknown nodes may exist.
     pub(crate) fn is_bootstrapping(&self) -> bool {
         !self.unreached_seeds.is_empty()
     }
 
-    /// The names that were not reached yet, while it matters.
+    /// The seeds that were not reached yet.
     pub(crate) fn unreached_seeds(&self) -> impl Iterator<Item = &String> {
         self.unreached_seeds.iter()
     }
 
-    /// A name was reached. True when nothing is awaited from now on.
+    /// A seed was reached. True if that ends the bootstrap.
     pub(crate) fn seed_reached(&mut self, name: &str) -> bool {
         self.unreached_seeds.remove(name) && self.publish()
     }
 
-    /// A node that awaits none has told all that it knows. True when nothing is awaited from now on.
+    /// A node that is not bootstrapping has sent its digest. True if that ends the bootstrap.
     pub(crate) fn complete(&mut self) -> bool {
         let was = self.is_bootstrapping();
         self.unreached_seeds.clear();

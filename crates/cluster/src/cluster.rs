@@ -1,4 +1,4 @@
-//! What the floors above see of the cluster.
+//! The interface of the crate: a node's membership and its view of the cluster.
 
 use std::fmt;
 use std::io;
@@ -18,13 +18,13 @@ use crate::router::{WeakRouter, serve};
 use crate::table::ForgetError;
 use crate::{Config, Facts, Handler, IncompatiblePeer, JoinState, Member, Metrics, Router, Version, exchange};
 
-/// Commands on their way to the task that owns the list; who sends more waits.
+/// Capacity of the command channel of the actor.
 const COMMANDS: usize = 64;
 
-/// The largest answer that [`Cluster::call_json`] takes, in bytes.
+/// Maximum reply of [`Cluster::call_json`], in bytes.
 pub const JSON_BYTES_MAX: usize = 4 << 20;
 
-/// A node's view of the cluster, and its place in it.
+/// The membership of a node, and its view of the cluster.
 pub struct Cluster {
     env: Env,
     tasks: Arc<dyn Tasks>,
@@ -39,11 +39,11 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Joins, and goes on for as long as the node's tasks do. `facts` need not state what the crate itself keeps
-    /// (see [`Facts`]); `router` may be added to before and after.
+    /// Joins the cluster in a task that runs until the node leaves. The crate sets some fields of `facts` itself (see
+    /// [`Facts`]). Handlers may be added to `router` before and after.
     ///
     /// # Errors
-    /// When `members.json` can neither be read nor set aside, or the facts are beyond their bounds.
+    /// If `members.json` can neither be read nor quarantined, or the facts exceed their bounds.
     pub fn start(
         config: Config,
         env: Env,
@@ -55,8 +55,8 @@ impl Cluster {
     ) -> io::Result<Arc<Self>> {
         let (commands, received) = mpsc::channel(COMMANDS);
         let members = watch::Sender::new(Arc::default());
-        let strangers = watch::Sender::new(Vec::new());
-        let place = watch::Sender::new(JoinState::Probing);
+        let incompatible_peers = watch::Sender::new(Vec::new());
+        let join_state = watch::Sender::new(JoinState::Probing);
         let bootstrapping = watch::Sender::new(false);
         let me = watch::Sender::new(facts);
         let calls_max = config.calls_max;
@@ -68,13 +68,13 @@ impl Cluster {
             metrics: metrics.clone(),
             facts: me.clone(),
             members: members.clone(),
-            incompatible_peers: strangers.clone(),
-            join_state: place.clone(),
+            incompatible_peers: incompatible_peers.clone(),
+            join_state: join_state.clone(),
             bootstrapping: bootstrapping.clone(),
             commands: commands.clone(),
         };
         let actor = Actor::new(given)?;
-        router.add(exchange::EXCHANGE_CALL, ExchangeHandler(commands.clone(), place.subscribe()));
+        router.add(exchange::EXCHANGE_CALL, ExchangeHandler(commands.clone(), join_state.subscribe()));
         tasks.spawn(Box::pin(actor.run(received)));
         let answered = router.weak();
         tasks.spawn(Box::pin(serve(tasks.clone(), net.clone(), router, metrics, calls_max)));
@@ -84,50 +84,50 @@ impl Cluster {
             net,
             router: answered,
             members,
-            incompatible_peers: strangers,
-            join_state: place,
+            incompatible_peers,
+            join_state,
             bootstrapping,
             facts: me,
             commands,
         }))
     }
 
-    /// All nodes that are known, this one among them, by id. Those that are down stay until they come back, said goodbye,
-    /// are forgotten, or [`Config::remember`] is over; those that left stay for as long, so that nobody takes them for new.
+    /// All known members, including this node, by id. Down members stay until they return, leave, are forgotten, or
+    /// [`Config::remember_for`] is over. Members that left stay for the same time, so that they are not taken for new.
     #[must_use]
     pub fn members(&self) -> Arc<Vec<Member>> {
         self.members.borrow().clone()
     }
 
-    /// Tells when [`Self::members`] changes.
+    /// Notifies of changes of [`Self::members`].
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<Arc<Vec<Member>>> {
         self.members.subscribe()
     }
 
-    /// Nodes that were heard of in the last minutes and speak another major version: they are no members.
+    /// Nodes of another major version that sent packets in the last minutes; they are not members.
     #[must_use]
     pub fn incompatible_peers(&self) -> Vec<IncompatiblePeer> {
         self.incompatible_peers.borrow().clone()
     }
 
-    /// Whether there may be nodes of which this one has not heard: its data directory is new, a name of [`Config::join`] was
-    /// never reached, and neither was a node that knows them all.
+    /// Whether unknown nodes may exist: the data directory is new, a seed of [`Config::join`] was never reached, nor a node
+    /// that knows all members.
     #[must_use]
     pub fn is_bootstrapping(&self) -> bool {
         *self.bootstrapping.borrow()
     }
 
-    /// Whether this node has its place. Until it is taken the node must accept nothing, for no other node knows of it.
+    /// Whether this node has joined. Before, it must accept no records, because no other node knows it.
     #[must_use]
     pub fn join_state(&self) -> JoinState {
         *self.join_state.borrow()
     }
 
-    /// Waits for a few seconds at most, until this node has its place or is refused it: where the process is that has it.
+    /// Waits, for a few seconds at most, until this node has joined or is refused.
     ///
     /// # Errors
-    /// The address of another process that runs with this node's id. Then this node is no member of the cluster.
+    /// The address of another process with this node's id; then this node is not a member.
     pub async fn wait_joined(&self) -> Result<(), SocketAddr> {
         let mut place = self.join_state.subscribe();
         match place
@@ -136,7 +136,7 @@ impl Cluster {
             .map(|place| *place)
         {
             Ok(JoinState::Refused(address)) => Err(address),
-            // It holds the sender itself, so there is one.
+            // This holds the sender, so the channel is open.
             Ok(_) | Err(_) => Ok(()),
         }
     }
@@ -147,13 +147,13 @@ impl Cluster {
         self.facts.borrow().node
     }
 
-    /// What this node tells of itself.
+    /// The facts of this node.
     #[must_use]
     pub fn facts(&self) -> Facts {
         self.facts.borrow().clone()
     }
 
-    /// Changes what this node tells of itself. Others know within [`Config::tell_period`] and a datagram's way.
+    /// Changes the facts of this node. They are published within [`Config::facts_period`].
     pub fn update_facts(&self, change: impl FnOnce(&mut Facts)) {
         self.facts.send_if_modified(|facts| {
             let before = facts.clone();
@@ -162,13 +162,13 @@ impl Cluster {
         });
     }
 
-    /// The calls that this node answers, to add to. They are let go of when the node's tasks end, unless a clone is kept.
+    /// The router of this node, to add handlers. The handlers are dropped when the node's tasks end.
     #[must_use]
     pub fn router(&self) -> Router {
         self.router.router()
     }
 
-    /// Calls a node, or this one; see [`Net::call`]. The caller sets a limit of time ([`within`]).
+    /// Calls a member, or this node; see [`Net::call`]. The caller sets a timeout ([`with_timeout`]).
     ///
     /// # Errors
     /// Those of [`Net::call`].
@@ -176,10 +176,10 @@ impl Cluster {
         self.net.call(member.facts.address, name, body).await
     }
 
-    /// Calls a node with JSON and reads its answer, of at most [`JSON_BYTES_MAX`] bytes, all within `time`.
+    /// Calls a member with a JSON message and reads its JSON reply, of at most [`JSON_BYTES_MAX`] bytes, within `time`.
     ///
     /// # Errors
-    /// `TimedOut`; `InvalidData` when the answer is not what was expected; else those of [`Net::call`].
+    /// `TimedOut`; `InvalidData` for an invalid reply; otherwise those of [`Net::call`].
     pub async fn call_json<Q: Serialize + Sync, A: DeserializeOwned>(
         &self,
         member: &Member,
@@ -193,21 +193,22 @@ impl Cluster {
         serde_json::from_slice(&bytes).map_err(io::Error::from)
     }
 
-    /// At most `count` of these members, drawn at random.
+    /// A random sample of at most `count` members.
     #[must_use]
     pub fn pick<'a>(&self, members: impl IntoIterator<Item = &'a Member>, count: usize) -> Vec<&'a Member> {
         crate::sampling::sample(self.env.entropy.as_ref(), members.into_iter().collect(), count)
     }
 
-    /// Says goodbye, and waits for a few seconds at most until others have heard it. To be called once, when everything else has
-    /// stopped. Whether another node has heard it, and tells the rest, or there is none; if not, they will take this one for down.
+    /// Leaves the cluster, and waits a few seconds at most for an acknowledgement. Called once, after everything else has
+    /// stopped. Returns whether another node has acknowledged, or none is known; otherwise the others will mark this node as
+    /// down.
     pub async fn leave(&self) -> bool {
         let (reply, left) = oneshot::channel();
-        // When it is told by nobody, the node has left before.
+        // If the actor has ended, the node has left before.
         self.commands.send(ActorCommand::Leave { reply }).await.is_ok() && left.await.unwrap_or(false)
     }
 
-    /// Takes a node that is down or has left, for good, from the list, here and everywhere.
+    /// Forgets a node that is down or has left: removes it from the tables of all nodes.
     ///
     /// # Errors
     /// [`ForgetError`].
@@ -218,7 +219,7 @@ impl Cluster {
     }
 }
 
-/// Answers other nodes' comparisons of lists.
+/// Answers digest exchanges.
 struct ExchangeHandler(mpsc::Sender<ActorCommand>, watch::Receiver<JoinState>);
 
 impl Handler for ExchangeHandler {
@@ -230,10 +231,10 @@ impl Handler for ExchangeHandler {
             }
             let gone = || io::Error::other("this node has left the cluster");
             let entries = match exchange::read(body).await {
-                Err(ExchangeError::Version(stranger)) => {
-                    commands.send(ActorCommand::IncompatiblePeer(stranger)).await.map_err(|_| gone())?;
-                    // The other is told in words of its own place.
-                    let (theirs, ours) = (stranger.protocol, Version::OWN.major);
+                Err(ExchangeError::Version(peer)) => {
+                    commands.send(ActorCommand::IncompatiblePeer(peer)).await.map_err(|_| gone())?;
+                    // The caller's error names its own version.
+                    let (theirs, ours) = (peer.protocol, Version::OWN.major);
                     return Err(io::Error::other(format!(
                         "protocol version {ours}, but the request has version {theirs}"
                     )));

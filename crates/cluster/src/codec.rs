@@ -1,4 +1,4 @@
-//! How foca's messages lie in a datagram. All numbers are little-endian.
+//! The encoding of foca's messages in datagrams. All numbers are little-endian.
 //!
 //! ```text
 //!   identity  node 16, incarnation 16, family 1 (4 or 6), address 4 or 16, port 2
@@ -19,11 +19,11 @@ use crate::identity::Identity;
 const HEADER_BYTES_MAX: usize = 3 * IDENTITY_BYTES_MAX + 4;
 const IDENTITY_BYTES_MAX: usize = 16 + 16 + 1 + 16 + 2;
 
-/// Writes and reads foca's messages.
+/// Encodes and decodes foca's messages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PacketCodec;
 
-/// Why bytes are no message, or a message found no room.
+/// Why a message cannot be decoded or encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CodecError {
     #[error("the message is cut off")]
@@ -117,7 +117,7 @@ impl foca::Codec<Identity> for PacketCodec {
     }
 }
 
-/// All or nothing.
+/// Appends all bytes or none.
 fn put(bytes: &[u8], mut buf: impl BufMut) -> Result<(), CodecError> {
     if buf.remaining_mut() < bytes.len() {
         return Err(CodecError::Full);
@@ -169,7 +169,7 @@ pub(crate) mod tests {
 
     pub(crate) fn any_identity() -> impl Strategy<Value = Identity> {
         (any::<u128>(), any::<u128>(), any::<std::net::IpAddr>(), 1_u16..)
-            .prop_filter("addresses of somebody", |(_, _, ip, _)| !ip.is_unspecified())
+            .prop_filter("specified addresses", |(_, _, ip, _)| !ip.is_unspecified())
             .prop_map(|(node, incarnation, ip, port)| Identity {
                 node: Id::from_bits(node),
                 incarnation: Id::from_bits(incarnation),

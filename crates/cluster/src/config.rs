@@ -1,4 +1,4 @@
-//! What can be set about the cluster.
+//! Settings of the cluster.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,33 +8,32 @@ use crate::Version;
 /// Settings of a node's membership.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The data directory, where `members.json` lies.
+    /// The data directory, for `members.json`.
     pub data_dir: PathBuf,
-    /// Nodes to join, as `HOST:PORT`. One that is alive is enough, and the order of starts does not matter.
+    /// Seeds as `HOST:PORT`. One live seed is enough; the order of starts does not matter.
     pub join: Vec<String>,
-    /// How long a node that is down is remembered, when it does not come back, is not forgotten and did not say goodbye.
-    /// As long as it could hold records that are asked for: the retention age.
+    /// How long departed members are kept: the retention age, as long as they may have records that queries ask for.
     pub remember_for: Duration,
-    /// How often another node is asked whether it is there. Shorter finds the dead sooner and costs two datagrams each.
+    /// Interval of probes. Shorter detects failures sooner, and costs two datagrams per probe.
     pub probe_period: Duration,
-    /// How long an answer to that may take before others are asked to ask, too. Less than half the period.
+    /// Timeout of a probe before indirect probes: less than half of the interval.
     pub probe_timeout: Duration,
-    /// How long a node that did not answer may contradict before it counts as down. Shorter finds the dead sooner, longer
-    /// bears with pauses and lost datagrams.
+    /// Time in which a suspected member can refute before it is down. Shorter detects failures sooner, longer tolerates pauses
+    /// and lost datagrams.
     pub suspect_timeout: Duration,
-    /// How often the list of nodes is compared with another node's.
+    /// Interval of digest exchanges.
     pub exchange_period: Duration,
-    /// Own facts are told to others at most this often.
+    /// Minimum interval between two publications of own facts.
     pub facts_period: Duration,
-    /// What the node tells others that it speaks, and goes by: [`Version::OWN`]. Only tests of versions to come say otherwise.
+    /// The protocol version that the node publishes and uses: [`Version::OWN`], except in tests of later versions.
     pub version: Version,
-    /// How many calls of other nodes are answered at the same time; more are refused.
+    /// Maximum number of concurrent calls of other nodes; more are refused.
     pub calls_max: usize,
 }
 
 impl Config {
-    /// Settings for a local network: a node that crashes is [`crate::State::Down`] after three seconds mostly, and
-    /// hardly ever after more than five.
+    /// Settings for a local network: a crashed node is [`crate::MemberState::Down`] usually after three seconds, and rarely
+    /// after more than five.
     #[must_use]
     pub fn new(data_dir: PathBuf) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! A node as one node tells another of it: in datagrams, in exchanges, and in `members.json`.
+//! Entries: members as sent in datagrams and digests, and as persisted in `members.json`.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,45 +10,45 @@ use crate::Facts;
 use crate::identity::{Identity, base_incarnation};
 use crate::json_text;
 
-/// What is known of a node.
+/// A member with its facts and state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Entry {
     pub(crate) facts: Facts,
-    /// That it is not there.
+    /// Set if it is not live.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) departure: Option<Departure>,
-    /// That it is there, by foca, and as whom.
+    /// Set if it is live: its process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) live: Option<LiveIdentity>,
-    /// That it may not have heard of all nodes yet. A node tells it of itself, in a list of all that it knows.
+    /// In the first entry of a digest: the sender may not know all nodes yet.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) bootstrapping: bool,
 }
 
-/// For fields that are left out where they say nothing.
+/// Omits false fields.
 pub(crate) fn is_false(is: &bool) -> bool {
     !is
 }
 
-/// A node that is not there.
+/// Why and since when a member is not live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Departure {
     pub(crate) reason: DepartureReason,
-    /// For how long, in milliseconds, by the clocks that never go back of those who saw it.
+    /// Its age in milliseconds, by monotonic clocks.
     pub(crate) elapsed_ms: u64,
 }
 
-/// Why a node is not there.
+/// Why a member is not live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum DepartureReason {
     Down,
     Left,
-    /// Somebody said that it will not come back.
+    /// An operator declared that it will not return.
     Forgotten,
 }
 
-/// A node that is there.
+/// The process of a live member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LiveIdentity {
     #[serde(with = "json_text::id")]
@@ -67,25 +67,25 @@ impl Departure {
 }
 
 impl Entry {
-    /// Whether this could be true.
+    /// Whether every field is valid.
     pub(crate) fn is_valid(&self) -> bool {
         self.facts.is_valid()
             && self.live.is_none_or(|live| live.address.port() != 0 && !live.address.ip().is_unspecified())
     }
 
-    /// Who is there, if somebody is.
+    /// The live process, if any.
     pub(crate) fn identity(&self) -> Option<Identity> {
         let live = self.live?;
         let address = SocketAddr::new(live.address.ip(), live.address.port());
         Some(Identity { node: self.facts.node, incarnation: live.incarnation, address })
     }
 
-    /// Whether it tells of a node at this address.
+    /// Whether it names this address.
     pub(crate) fn mentions_address(&self, address: SocketAddr) -> bool {
         self.facts.address == address || self.live.is_some_and(|live| live.address == address)
     }
 
-    /// The highest incarnation of which it tells.
+    /// The highest incarnation that it names.
     pub(crate) fn highest_incarnation(&self) -> Id {
         self.facts.incarnation.max(self.live.map_or(Id::MIN, |live| base_incarnation(live.incarnation)))
     }

@@ -1,10 +1,10 @@
-//! The call `cluster/exchange`: two nodes compare all that they know.
+//! The call `cluster/exchange`: two nodes exchange their digests.
 //!
-//! Question and answer are the same: `{"protocol": 1, "members": […]}`, all of the one side and all of the other.
-//! A question without members tells nothing, and is how a node that starts looks for a twin ([`crate::place`]).
-//! It is how a node joins, how facts arrive whose datagrams were lost, and how nodes that are down stay known.
+//! Request and reply have one format, `{"protocol": 1, "members": […]}`, with all entries of the sender. A request without
+//! members publishes nothing; a starting node uses it to search for a duplicate of its id ([`crate::join_state`]).
+//! Exchanges are how nodes join, how facts of lost datagrams arrive, and how down members stay known.
 //!
-//! `protocol` is in it in every version to come, whatever else is: so a node of another version can be told why it is refused.
+//! Every version has `protocol`, so that a node of another version is refused with a reason.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ use crate::{IncompatiblePeer, PROTOCOL};
 /// The name of the call.
 pub(crate) const EXCHANGE_CALL: &str = "cluster/exchange";
 
-/// Room for all nodes that may be known, each at its largest.
+/// Maximum size of a digest: all members, each of maximum size.
 const BYTES_MAX: usize = 2 << 20;
 
 #[derive(Serialize)]
@@ -36,13 +36,13 @@ struct DigestIn<'a> {
     members: Vec<&'a RawValue>,
 }
 
-/// Why a list was not taken over.
+/// Why a digest was not read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ExchangeError {
-    /// It is not what is expected, or was cut off.
+    /// It is invalid or truncated.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// It is from a node of another major version.
+    /// Its sender has another major version.
     #[error("protocol version {}, this node has {PROTOCOL}: incompatible", .0.protocol)]
     Version(IncompatiblePeer),
 }
@@ -56,12 +56,12 @@ impl From<ExchangeError> for io::Error {
     }
 }
 
-/// What a node tells.
+/// Encodes a digest.
 pub(crate) fn write(entries: &[Entry]) -> io::Result<Body> {
     Ok(Body::whole(serde_json::to_vec(&DigestOut { protocol: PROTOCOL, members: entries })?))
 }
 
-/// What another node told. The first is about itself. Nodes that make no sense are left out.
+/// Decodes a digest, whose first entry is its sender. Invalid entries are skipped.
 pub(crate) async fn read(body: Body) -> Result<Vec<Entry>, ExchangeError> {
     parse(&body.read_all(BYTES_MAX).await?)
 }
@@ -82,7 +82,7 @@ fn parse(bytes: &[u8]) -> Result<Vec<Entry>, ExchangeError> {
     Ok(members.filter(Entry::is_valid).collect())
 }
 
-/// Where a node of another version is, if it says so as we would.
+/// The address of a sender of another version, if its digest has this format.
 fn sender_address(bytes: &[u8]) -> Option<SocketAddr> {
     let told: serde_json::Value = serde_json::from_slice(bytes).ok()?;
     told["members"][0]["facts"]["address"].as_str()?.parse().ok()

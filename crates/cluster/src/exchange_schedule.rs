@@ -1,5 +1,5 @@
-//! Whom to compare lists with, and when: those who are there now and then, those who are missing as well, and while nobody is
-//! there everyone who could be, again and again. A new node tries all names that it was given until it has reached them.
+//! The schedule of digest exchanges: periodically with live and with missing members, repeatedly with all known addresses while
+//! isolated, and with all seeds until each was reached.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -12,34 +12,33 @@ use bucksaw_env::{Net, Tasks, with_timeout};
 use crate::entry::Entry;
 use crate::exchange;
 
-/// Comparisons that this node has under way at the same time.
+/// Maximum concurrent exchanges.
 const IN_FLIGHT_MAX: usize = 8;
 
-/// How long one may take, and how long a name may take to be resolved.
+/// Timeouts of an exchange and of resolving a seed.
 const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Addresses of one name that are tried.
+/// Maximum addresses tried per seed.
 const ADDRESSES_MAX: usize = 4;
 
-/// While nobody is there: from the first wait to the longest.
+/// First and longest interval while isolated.
 const ISOLATED_BACKOFF: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(2)];
 
-/// The names that were given are tried so often when somebody is there. It brings parts of a cluster together that were started
-/// apart from each other.
+/// Interval of exchanges with seeds while not isolated. They merge clusters that were started separately.
 const JOIN_PERIOD: Duration = Duration::from_secs(30);
 
-/// That a name leads nowhere is told so often.
+/// Minimum interval of warnings per seed.
 const WARN_PERIOD: Duration = Duration::from_secs(60);
 
-/// With whom.
+/// The target of an exchange.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ExchangeTarget {
     Address(SocketAddr),
-    /// `HOST:PORT`, as it was given.
+    /// A seed as `HOST:PORT`.
     Host(String),
 }
 
-/// When to reach out.
+/// Decides which exchanges are due.
 #[derive(Debug)]
 pub(crate) struct ExchangeSchedule {
     exchange_period: Duration,
@@ -53,16 +52,16 @@ pub(crate) struct ExchangeSchedule {
     warned_at: BTreeMap<String, Duration>,
 }
 
-/// What is due.
+/// The exchanges that are due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DueExchanges {
-    /// Somebody who is there, and somebody who is missing.
+    /// One with a live member and one with a missing one.
     pub(crate) exchange: bool,
-    /// One of the names that were given.
+    /// One with a seed.
     pub(crate) join: bool,
-    /// Everyone who could be there.
+    /// With all known addresses.
     pub(crate) isolated: bool,
-    /// The configured names that this node has not reached yet.
+    /// With the seeds that were not reached yet.
     pub(crate) seeds: bool,
 }
 
@@ -81,7 +80,7 @@ impl ExchangeSchedule {
         }
     }
 
-    /// What is due now. `random` spreads it, so that nodes that were started together do not call together.
+    /// The exchanges that are due. `random` spreads the calls of nodes that were started together.
     pub(crate) fn due(&mut self, alone: bool, bootstrapping: bool, now: Duration, random: u64) -> DueExchanges {
         let mut due = DueExchanges::default();
         let spread = |time: Duration| time.mul_f64(0.75 + (random % 1_024) as f64 / 2_048.0);
@@ -110,7 +109,7 @@ impl ExchangeSchedule {
         due
     }
 
-    /// Whether a comparison may begin; it must end with [`Self::done`].
+    /// Whether an exchange may begin; it must end with [`Self::done`].
     pub(crate) fn begin(&mut self, goal: &ExchangeTarget) -> bool {
         self.in_flight.len() < IN_FLIGHT_MAX && self.in_flight.insert(goal.clone())
     }
@@ -119,7 +118,7 @@ impl ExchangeSchedule {
         self.in_flight.remove(goal);
     }
 
-    /// Whether it is time to tell that this name leads nowhere.
+    /// Whether a warning about this seed may be logged now.
     pub(crate) fn should_warn(&mut self, host: &str, now: Duration) -> bool {
         let warn = self.warned_at.get(host).is_none_or(|at| now.saturating_sub(*at) >= WARN_PERIOD);
         if warn {
@@ -129,7 +128,7 @@ impl ExchangeSchedule {
     }
 }
 
-/// Compares lists with the first who answers; nothing when it would be this node itself.
+/// Exchanges digests with the first address of a target that answers; nothing if that is this node.
 pub(crate) async fn exchange_with(
     tasks: &Arc<dyn Tasks>,
     net: &Arc<dyn Net>,
@@ -156,7 +155,7 @@ pub(crate) async fn exchange_with(
     result
 }
 
-/// Compares lists with one node.
+/// Exchanges digests with one node.
 pub(crate) async fn exchange_once(
     tasks: &Arc<dyn Tasks>,
     net: &Arc<dyn Net>,
@@ -182,7 +181,7 @@ mod tests {
         assert_eq!(times(&mut reach, 0, 1_000), 3);
         // At 10, 11.6, 13.6, 15.6, 17.6 and 19.6 seconds.
         assert_eq!(times(&mut reach, 10_000, 20_000), 6);
-        // Somebody was there; then nobody: at once again.
+        // Not isolated, then isolated again: due at once.
         assert!(!reach.due(false, false, Duration::from_secs(30), 512).isolated);
         assert_eq!(times(&mut reach, 30_000, 31_000), 3);
     }

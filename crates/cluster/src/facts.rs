@@ -1,10 +1,10 @@
-//! What a node tells of itself: small, and of constant size whatever it holds.
+//! Facts: the metadata that a node publishes about itself, of constant size whatever it stores.
 //!
-//! A list of segments or of streams has no place here: it would grow with the data, and what grows cannot be told to all
-//! nodes each second. Whoever wants more calls the node.
+//! They contain no list of segments or streams, which would grow with the data: facts are sent to all nodes each second.
+//! Anything else is requested by a call.
 //!
-//! Fields may be added, with another minor version ([`Version`](crate::Version)): who does not know one passes over it, and who
-//! misses one takes its default. None may change its meaning.
+//! A minor version ([`Version`](crate::Version)) may add fields: unknown fields are ignored, and missing ones have defaults. No
+//! field changes its meaning.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -14,90 +14,89 @@ use serde::{Deserialize, Serialize};
 use crate::json_text;
 use crate::version::{Formats, MINOR_MAX, PROTOCOL, Version};
 
-/// An address for clients has at most so many bytes.
+/// Maximum bytes of an address for clients.
 pub const ADDRESS_BYTES_MAX: usize = 104;
 
-/// A node tells of so many stores that were made good, at most ([`Facts::made_good`]).
+/// Maximum length of [`Facts::re_replicated`].
 pub const RE_REPLICATED_MAX: usize = 3;
 
-/// What a node tells of itself.
+/// The metadata of a node.
 ///
-/// The crate itself keeps `incarnation`, `version`, `address`, `protocol`, `protocol_minor` and `left`; whoever starts a
-/// node sets the others.
+/// The crate sets `incarnation`, `version`, `address`, `protocol`, `protocol_minor` and `left`; the node sets the others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
-    /// The node, for as long as its data directory lives.
+    /// The node id, which belongs to the data directory.
     #[serde(with = "json_text::id")]
     pub node: Id,
-    /// Since when it runs: another one at each start, and a later one is higher.
+    /// The process: higher at each start.
     #[serde(with = "json_text::id")]
     pub incarnation: Id,
-    /// Higher whenever it tells anything new in the same incarnation.
+    /// Rises with each change within an incarnation.
     #[serde(default)]
     pub version: u64,
-    /// Where other nodes reach it.
+    /// Its address for other nodes.
     pub address: SocketAddr,
-    /// Where clients reach it.
+    /// Its addresses for clients.
     #[serde(default)]
     pub clients: Clients,
-    /// What it does.
+    /// Its roles.
     #[serde(default)]
     pub roles: Roles,
-    /// What it speaks: its own [`PROTOCOL`].
+    /// Its [`PROTOCOL`], the major version.
     #[serde(default)]
     pub protocol: u32,
-    /// What was added to that: its own minor version.
+    /// Its minor version.
     #[serde(default, rename = "minor")]
     pub protocol_minor: u32,
-    /// The files that it can give and take.
+    /// The file formats that it reads and writes.
     #[serde(default)]
     pub formats: Formats,
-    /// How busy it is taking in.
+    /// Its ingest load.
     #[serde(default)]
     pub load: Load,
-    /// What it has accepted and no store has taken.
+    /// Records in its queue that no store has acknowledged.
     #[serde(default)]
     pub queue: DataSummary,
-    /// What lies on its store.
+    /// Records in its store.
     #[serde(default)]
     pub stored: DataSummary,
-    /// Bytes of its store when it was started. None before it has counted them. A store that was emptied says so by this, however
-    /// soon others fill it again.
+    /// Bytes of its store at the start of the process; `None` until they are counted. An emptied store is detected by it even if
+    /// other stores refill it quickly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stored_bytes_at_open: Option<u64>,
-    /// When its last pass of repair that came to its end began, by its wall clock: stores that it took for lost then hold
-    /// nothing that has fewer copies for it. None since its start; not told either while as many stores are newly lost as
-    /// there are copies, for then records may be nowhere else.
+    /// When its last completed repair pass began, by its wall clock: no record of the stores that were lost then is
+    /// under-replicated because of them. `None` before the first pass, and while as many stores are newly lost as the
+    /// replication factor, because then records may have no replica left.
     #[serde(default, with = "json_text::millis", skip_serializing_if = "Option::is_none")]
     pub repair_pass_started: Option<Millis>,
-    /// Stores that are gone, by the [marks](Facts::mark) of the last facts that came of them: since they were taken for lost
-    /// a pass of repair over all that this one holds has ended, and nothing of it is held by too few of the others. At most
-    /// [`MADE_GOOD_MAX`]; of more those with the lowest ids. What it says of one ends when that one tells anything new.
+    /// Lost stores that are re-replicated as far as this store's records go, by the [fingerprint](Facts::fingerprint) of their
+    /// last facts: since their loss a repair pass has completed here without under-replicated records. At most
+    /// [`RE_REPLICATED_MAX`], those with the lowest ids. New facts of such a store end this.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub re_replicated: Vec<u64>,
-    /// Room on the file system of its data directory, in bytes.
+    /// Free bytes on the file system of its data directory.
     #[serde(default)]
     pub free_bytes: u64,
-    /// It will go soon: it answers, and takes nothing new.
+    /// It will leave soon: it answers, and accepts nothing new.
     #[serde(default)]
     pub draining: bool,
-    /// It said goodbye.
+    /// It has left.
     #[serde(default)]
     pub left: bool,
 }
 
-/// What a node does. It may do both.
+/// The roles of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Roles {
-    /// It takes in records.
+    /// It accepts records.
     #[serde(default)]
     pub ingest: bool,
-    /// It keeps records.
+    /// It stores records.
     #[serde(default)]
     pub store: bool,
 }
 
-/// Where clients reach a node: `HOST:PORT` each, and none where it does not listen.
+/// Addresses for clients as `HOST:PORT`; `None` without a listener.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clients {
     /// HTTP.
@@ -114,10 +113,10 @@ pub struct Clients {
     pub bulk: Option<String>,
 }
 
-/// How busy a node is taking in.
+/// Ingest load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Load {
-    /// Bytes of records accepted in a second, smoothed over some seconds.
+    /// Accepted bytes per second, smoothed over some seconds.
     #[serde(default)]
     pub bytes_per_second: u64,
     /// Connections of sources.
@@ -128,13 +127,13 @@ pub struct Load {
     pub level: u8,
 }
 
-/// How much there is, and of which time.
+/// Bytes and time range of records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataSummary {
     /// Bytes.
     #[serde(default)]
     pub bytes: u64,
-    /// The time of the oldest record; none when there is no record.
+    /// The time of the oldest record; `None` without records.
     #[serde(default, with = "json_text::millis", skip_serializing_if = "Option::is_none")]
     pub oldest: Option<Millis>,
     /// The time of the newest record.
@@ -143,7 +142,7 @@ pub struct DataSummary {
 }
 
 impl Facts {
-    /// The facts of a node that does nothing, to be filled in.
+    /// Facts of a node without roles.
     #[must_use]
     pub fn new(node: Id) -> Self {
         Self {
@@ -168,36 +167,36 @@ impl Facts {
         }
     }
 
-    /// What the node speaks.
+    /// The protocol version of the node.
     #[must_use]
     pub fn protocol_version(&self) -> Version {
         Version { major: self.protocol, minor: self.protocol_minor }
     }
 
-    /// Whether what is told of versions is within its bounds.
+    /// Whether the versions are within their bounds.
     pub(crate) fn has_valid_versions(&self) -> bool {
         self.protocol_minor <= MINOR_MAX && self.formats.is_valid()
     }
 
-    /// What tells two facts of one node apart, the newer higher.
+    /// The order of facts of one node.
     pub(crate) fn incarnation_and_version(&self) -> (Id, u64) {
         (self.incarnation, self.version)
     }
 
-    /// A number for just these facts of just this node: another one whenever it has told anything new. The same on every
-    /// machine and in every version, and in 48 bits, so that others can be told of it in few bytes.
+    /// A hash of node, incarnation and version, which changes with every change of the facts: 48 bits, the same on every machine
+    /// and in every version.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         let (node, incarnation) = (self.node.bits().to_le_bytes(), self.incarnation.bits().to_le_bytes());
         Producer::from_key(&[&node[..], &incarnation, &self.version.to_le_bytes()].concat()).bits()
     }
 
-    /// Whether these could be the facts of a node: every text within its bounds.
+    /// Whether every field is within its bounds.
     pub(crate) fn is_valid(&self) -> bool {
         let clients = &self.clients;
         let texts = [&clients.http, &clients.fast, &clients.durable, &clients.bulk];
         let plain = |text: &String| {
-            // What needs no escape in JSON, so that the bound is one of the encoded form as well.
+            // Only characters without escapes in JSON, so that the bound holds for the encoded text too.
             text.len() <= ADDRESS_BYTES_MAX
                 && text.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\'))
         };

@@ -172,8 +172,8 @@ fn lists_on_disk_are_what_they_were() {
 fn nodes_of_another_major_version_are_told_why() {
     let check = |text: &str, address: Option<&str>| {
         let address = address.map(|address| address.parse().unwrap());
-        let Err(unread @ ExchangeError::Version(stranger)) = read(text.as_bytes()) else { panic!("{text}") };
-        assert_eq!(stranger, IncompatiblePeer { address, protocol: PROTOCOL + 1 });
+        let Err(unread @ ExchangeError::Version(peer)) = read(text.as_bytes()) else { panic!("{text}") };
+        assert_eq!(peer, IncompatiblePeer { address, protocol: PROTOCOL + 1 });
         let words = "protocol version 2, this node has 1: incompatible";
         assert_eq!(io::Error::from(unread).to_string(), words);
     };

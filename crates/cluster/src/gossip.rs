@@ -1,4 +1,4 @@
-//! Foca, fed with checked packets only: who is alive.
+//! The SWIM failure detector foca, which receives checked packets only.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -16,33 +16,33 @@ use crate::packet::{self, GOSSIP_BYTES_MAX};
 use crate::suspicion;
 use crate::table::{LiveMember, MEMBERS_MAX};
 
-/// A node that is told again and again that it is dead comes back under a new incarnation at most so often. Without it, two
-/// nodes that contradict each other would do so as fast as the network carries it.
+/// Minimum interval of new incarnations of a node that others repeatedly declare dead. Without it, two nodes would contradict
+/// each other at the speed of the network.
 const RENEW_PERIOD: Duration = Duration::from_millis(200);
 
-/// Who is alive, by probes and hearsay.
+/// The failure detector.
 pub(crate) struct Gossip {
     foca: Foca<Identity, PacketCodec, EntropyRng, NoCustomBroadcast>,
     runtime: AccumulatingRuntime<Identity>,
     renewed_at: Option<Duration>,
 }
 
-/// What is to be done after foca was told something.
+/// Actions requested by foca.
 #[derive(Debug, Default)]
 pub(crate) struct GossipActions {
     pub(crate) send: Vec<(SocketAddr, Vec<u8>)>,
     pub(crate) timers: Vec<(Duration, Timer<Identity>)>,
-    /// Nodes that were not alive before, or not in this incarnation.
+    /// Members that are newly live, or in a new incarnation.
     pub(crate) up: Vec<Identity>,
-    /// Somebody came or went.
+    /// The live members have changed.
     pub(crate) changed: bool,
-    /// This node was taken for dead, and is now alive under another incarnation.
+    /// This node was declared dead and has a new incarnation.
     pub(crate) renewed: bool,
-    /// This node was taken for dead and cannot contradict.
+    /// This node was declared dead and cannot refute it.
     pub(crate) defunct: bool,
 }
 
-/// Draws from the environment.
+/// Random numbers of the environment.
 struct EntropyRng(Arc<dyn Entropy>);
 
 impl rand_core::TryRng for EntropyRng {
@@ -72,14 +72,14 @@ fn config(config: &Config) -> foca::Config {
         probe_period: config.probe_period,
         probe_rtt: config.probe_timeout,
         suspect_to_down_after: config.suspect_timeout,
-        // Enough for some hundred nodes even when every fifth datagram is lost.
+        // Sufficient for some hundred nodes with 20% packet loss.
         max_transmissions: NonZeroU8::new(10).unwrap_or(NonZeroU8::MIN),
-        // The table remembers them for longer. Foca need remember them only until no one any more says that they live.
+        // The member table keeps them longer. Foca needs them only until no packet reports them as live.
         remove_down_after: Some(Duration::from_secs(3_600)),
         max_packet_size: NonZeroUsize::new(GOSSIP_BYTES_MAX).unwrap_or(NonZeroUsize::MIN),
         notify_down_members: true,
         periodic_announce: every(Duration::from_secs(30), 1),
-        // Halves of a cluster that take each other for dead find each other by this.
+        // Merges halves of a cluster that have declared each other dead.
         periodic_announce_to_down_members: every(Duration::from_secs(1), 2),
         periodic_gossip: every(Duration::from_millis(200), 3),
         ..foca::Config::simple()
@@ -96,7 +96,7 @@ impl Gossip {
         *self.foca.identity()
     }
 
-    /// Everyone who is alive, this node among them, by address.
+    /// The live members, including this node, by address.
     pub(crate) fn live_members(&self) -> Vec<LiveMember> {
         let me = LiveMember { identity: self.me(), suspect: false };
         let others = self.foca.iter_members();
@@ -107,7 +107,7 @@ impl Gossip {
         seen
     }
 
-    /// A word to each of those whom foca suspects, by address.
+    /// A suspicion notice for each suspected member, by address.
     pub(crate) fn suspicion_notices(&self) -> Vec<(SocketAddr, Vec<u8>)> {
         let suspects = self.foca.iter_members().filter(|member| member.state() == foca::State::Suspect);
         let mut doubts: Vec<_> = suspects
@@ -121,7 +121,7 @@ impl Gossip {
         self.foca.num_members() == 0
     }
 
-    /// Nodes that foca takes for dead, by address.
+    /// Members that foca has declared dead, by address.
     pub(crate) fn down_members(&self) -> Vec<Identity> {
         let down = self.foca.iter_membership_state().filter(|member| member.state() == foca::State::Down);
         let mut down: Vec<Identity> = down.map(|member| *member.id()).collect();
@@ -130,7 +130,7 @@ impl Gossip {
         down
     }
 
-    /// The highest incarnation, after this node's, of another node at this one's address, of which the packet tells.
+    /// The identity of another process at this node's address with a higher incarnation, if the packet names one.
     pub(crate) fn later_incarnation(&self, packet: &packet::GossipPacket<'_>) -> Option<Identity> {
         let me = self.me();
         let told = packet.members.iter().map(Member::id).chain([&packet.header.dst]);
@@ -138,7 +138,7 @@ impl Gossip {
         rivals.max_by_key(|id| id.incarnation).copied()
     }
 
-    /// Takes in a packet; false when it was passed over because it would make foca hold too much.
+    /// Handles a packet; false if it is ignored because it would exceed the maximum of members.
     pub(crate) fn receive(&mut self, packet: &packet::GossipPacket<'_>, now: Duration) -> bool {
         let turned = packet.header.message == Message::TurnUndead;
         let recently = self.renewed_at.is_some_and(|at| now.saturating_sub(at) < RENEW_PERIOD);
@@ -164,7 +164,7 @@ impl Gossip {
         log(result);
     }
 
-    /// Takes nodes for alive of which another node says so, until probes say otherwise.
+    /// Adds members that another node reports as live, until probes fail.
     pub(crate) fn apply_live(&mut self, live: impl Iterator<Item = Identity>) {
         let room = (2 * MEMBERS_MAX).saturating_sub(self.foca.iter_membership_state().len());
         let me = self.me();
@@ -173,33 +173,33 @@ impl Gossip {
         log(result);
     }
 
-    /// Says "here I am" to somebody.
+    /// Announces this node to a member.
     pub(crate) fn announce(&mut self, to: Identity) {
         let result = self.foca.announce(to, &mut self.runtime);
         log(result);
     }
 
-    /// Goes on as somebody else.
+    /// Changes the identity of this node.
     pub(crate) fn change_identity(&mut self, me: Identity) {
         let result = self.foca.change_identity(me, &mut self.runtime);
         log(result);
         self.resume_probing();
     }
 
-    /// Under another name foca probes nobody until it next hears of somebody. Those who are there may have fallen silent, and
-    /// nobody would notice; so it hears of nobody here, which is enough.
+    /// After a change, foca does not probe until it receives an update. An empty update restarts the probes, so that silent
+    /// members are detected.
     fn resume_probing(&mut self) {
         let result = self.foca.apply_many(std::iter::empty(), false, &mut self.runtime);
         log(result);
     }
 
-    /// Says goodbye.
+    /// Leaves.
     pub(crate) fn leave(&mut self) {
         let result = self.foca.leave_cluster(&mut self.runtime);
         log(result);
     }
 
-    /// What there is to do now.
+    /// Takes the requested actions.
     pub(crate) fn take_actions(&mut self, now: Duration) -> GossipActions {
         let mut todo = GossipActions::default();
         while let Some((to, bytes)) = self.runtime.to_send() {
@@ -226,7 +226,7 @@ impl Gossip {
     }
 }
 
-/// Foca's errors are of packets that came too late or from nobody; it goes on, and so do we.
+/// Errors of foca concern outdated or misdirected packets, and are ignored.
 fn log(result: Result<(), foca::Error>) {
     if let Err(error) = result {
         tracing::debug!(?error, "gossip packet ignored");

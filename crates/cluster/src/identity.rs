@@ -1,29 +1,29 @@
-//! What tells one running node from another, and from its own former self.
+//! The identity of a process in foca.
 
 use std::net::SocketAddr;
 
 use bucksaw_record::Id;
 
-/// A node in one of its incarnations, at one address.
+/// A node in one incarnation, at one address.
 ///
-/// Foca knows one member for each address. So a node that starts again takes the place of its old self there at once, and two
-/// nodes that claim one id (a copied data directory) are two members, who live beside each other and can be told of.
+/// Foca has one member per address. So a restarted node replaces its former process at once, and two processes with one node id
+/// (a copied data directory) are two members, which can be reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Identity {
     pub(crate) node: Id,
-    /// [`Self::boot`], with the number of times that the node was wrongly taken for dead in its sequence.
+    /// The base incarnation; its sequence number counts how often the node was wrongly declared dead.
     pub(crate) incarnation: Id,
     pub(crate) address: SocketAddr,
 }
 
 impl Identity {
-    /// The incarnation as [`crate::Facts`] state it.
+    /// The incarnation in [`crate::Facts`].
     pub(crate) fn base_incarnation(&self) -> Id {
         base_incarnation(self.incarnation)
     }
 }
 
-/// An incarnation without what came after the start.
+/// An incarnation without that count.
 pub(crate) fn base_incarnation(incarnation: Id) -> Id {
     Id::new(incarnation.time(), incarnation.producer(), 0)
 }

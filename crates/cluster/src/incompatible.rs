@@ -1,40 +1,40 @@
-//! Nodes of another major version: nothing that they say is understood but the version, and that they are there is told.
+//! Incompatible peers: nodes of another major version, of which only the version is understood.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// So many are told of; a bound for what strangers can make a node hold.
+/// Maximum number of peers, which bounds memory.
 const INCOMPATIBLE_PEERS_MAX: usize = 16;
 
-/// Who has said nothing for so long is told of no more.
+/// Peers are removed after this time without a packet.
 const EXPIRE_AFTER: Duration = Duration::from_secs(120);
 
-/// A node that speaks another major version, and is no member.
+/// A node of another major version; not a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IncompatiblePeer {
-    /// Where it is, when that is known.
+    /// Its address, if known.
     pub address: Option<SocketAddr>,
-    /// The major version that it speaks.
+    /// Its major version.
     pub protocol: u32,
 }
 
-/// Those that were heard of lately.
+/// The peers seen recently.
 #[derive(Debug, Default)]
 pub(crate) struct IncompatiblePeers(BTreeMap<Option<SocketAddr>, (u32, Duration)>);
 
 impl IncompatiblePeers {
-    /// Takes note of one; says whether it is new.
-    pub(crate) fn observe(&mut self, stranger: IncompatiblePeer, now: Duration) -> bool {
-        let is_known = self.0.get(&stranger.address).is_some_and(|(protocol, _)| *protocol == stranger.protocol);
+    /// Adds or refreshes a peer; returns whether it is new.
+    pub(crate) fn observe(&mut self, peer: IncompatiblePeer, now: Duration) -> bool {
+        let is_known = self.0.get(&peer.address).is_some_and(|(protocol, _)| *protocol == peer.protocol);
         if is_known || self.0.len() < INCOMPATIBLE_PEERS_MAX {
-            self.0.insert(stranger.address, (stranger.protocol, now));
+            self.0.insert(peer.address, (peer.protocol, now));
             return !is_known;
         }
         false
     }
 
-    /// Lets go of those that are silent.
+    /// Removes silent peers.
     pub(crate) fn expire(&mut self, now: Duration) {
         self.0.retain(|_, (_, heard)| now.saturating_sub(*heard) < EXPIRE_AFTER);
     }
@@ -53,16 +53,16 @@ mod tests {
 
     #[test]
     fn incompatible_peers_are_bounded_and_expire() {
-        let mut strangers = IncompatiblePeers::default();
+        let mut peers = IncompatiblePeers::default();
         let seconds = Duration::from_secs;
-        let stranger = |port, protocol| IncompatiblePeer { address: Some(([10, 0, 0, 1], port).into()), protocol };
-        assert!(strangers.observe(stranger(1, 2), seconds(0)));
-        assert!(!strangers.observe(stranger(1, 2), seconds(100)));
-        assert!(strangers.observe(stranger(1, 3), seconds(100)), "it speaks another one now");
-        let new = (2..100).filter(|port| strangers.observe(stranger(*port, 2), seconds(100))).count();
-        assert_eq!((new, strangers.list().len()), (INCOMPATIBLE_PEERS_MAX - 1, INCOMPATIBLE_PEERS_MAX));
-        strangers.observe(stranger(1, 3), seconds(150));
-        strangers.expire(seconds(230));
-        assert_eq!(strangers.list(), [stranger(1, 3)]);
+        let peer = |port, protocol| IncompatiblePeer { address: Some(([10, 0, 0, 1], port).into()), protocol };
+        assert!(peers.observe(peer(1, 2), seconds(0)));
+        assert!(!peers.observe(peer(1, 2), seconds(100)));
+        assert!(peers.observe(peer(1, 3), seconds(100)), "it speaks another one now");
+        let new = (2..100).filter(|port| peers.observe(peer(*port, 2), seconds(100))).count();
+        assert_eq!((new, peers.list().len()), (INCOMPATIBLE_PEERS_MAX - 1, INCOMPATIBLE_PEERS_MAX));
+        peers.observe(peer(1, 3), seconds(150));
+        peers.expire(seconds(230));
+        assert_eq!(peers.list(), [peer(1, 3)]);
     }
 }

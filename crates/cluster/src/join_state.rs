@@ -1,21 +1,20 @@
-//! Whether a node may take its place: no other process runs with its id, and another node knows of it.
+//! The join procedure: a node joins if no other process runs with its id, and after other nodes know it.
 //!
-//! A data directory that was copied, or an image of a machine that was started twice, makes two nodes of one id. What one of
-//! them accepts, answers do not find, until the others know that there are two. So a node that starts
+//! A copied data directory, or a machine image that is started twice, makes two processes with one node id. Answers do not
+//! contain the records of one of them until other nodes know both. So a starting node
 //!
-//! 1. asks the nodes that it knows, and those of `--join`, for their lists. It tells nothing of itself, so a copy that is
-//!    refused leaves no trace in the cluster;
-//! 2. where a list has its id at another address, asks there, too. A process that answers with this id is a twin, and this node
-//!    is refused. If none answers, the node has moved, or has another port than before;
-//! 3. tells all that are alive of itself, and waits until they have heard it. Until then it must accept nothing.
+//! 1. requests the digests of known nodes and of `--join`, without publishing itself, so that a refused copy leaves no trace;
+//! 2. if a digest has its id at another address, probes that address. If a process answers with this id, the node is refused.
+//!    Otherwise the node has moved, or has another port than before;
+//! 3. announces itself to all live nodes and waits for their replies. Before, it must accept no records.
 //!
-//! Each step is bounded in time. A node that reaches no other one takes its place all the same: it must be able to accept while
-//! all others are down. Two processes that start at the same moment may both take their place. Each has told the same nodes of
-//! itself before it accepts anything. So these know of both, and say so in answers
-//! ([`Member::also_at`](crate::Member::also_at)).
+//! Each step has a timeout. A node that reaches no other node joins too, because it must be able to accept records while all
+//! others are down. Two processes that start at the same time may both join. But both have announced themselves to the same
+//! nodes before they accept records, so these report both in answers
+//! ([`Member::duplicate_suspected_at`](crate::Member::duplicate_suspected_at)).
 //!
-//! A node that hears of two processes with one id probes them, too: after a restart at another port the earlier one is not
-//! there any more, which foca finds out only seconds later. A node answers a request for its list only after that is settled.
+//! A node that learns of two processes with one id probes them too: after a restart at another port the earlier process is
+//! stopped, which foca detects only seconds later. Digest requests are answered after these probes.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -31,66 +30,65 @@ use crate::entry::Entry;
 use crate::exchange_schedule::{ExchangeTarget, exchange_once, exchange_with};
 use crate::identity::Identity;
 
-/// How long lists are asked for, at most.
+/// Timeout of the digest requests.
 const DIGEST_WAIT_MAX: Duration = Duration::from_secs(3);
 
-/// The same, after the first list came: it tells of all nodes that are alive, and the others may be down.
+/// The same after the first reply, which names all live nodes; the others may be down.
 const DIGEST_WAIT_AFTER_FIRST: Duration = Duration::from_millis(500);
 
-/// How long a process at another address may take to say who it is.
+/// Timeout of a probe of another address.
 const RESPONDER_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// Nodes that are asked for their lists.
+/// Maximum nodes asked for digests.
 const DIGEST_TARGETS_MAX: usize = 32;
 
-/// Addresses at which a twin is looked for.
+/// Maximum addresses probed for a duplicate.
 pub(crate) const RESPONDERS_MAX: usize = 8;
 
-/// The time between two probes of processes that claim one id, while it is not known whether both are there.
+/// Interval between two probes of processes that share an id.
 pub(crate) const PROBE_PERIOD: Duration = Duration::from_secs(5);
 
-/// The most nodes to which this one introduces itself before it takes its place. Gossip reaches the others.
+/// Maximum nodes to which this one announces itself before it joins. Gossip reaches the others.
 pub(crate) const ANNOUNCE_MAX: usize = 64;
 
-/// Whether a node has taken its place.
+/// The progress of a join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JoinState {
-    /// Not yet: it looks for a twin, and has told no other node of itself.
+    /// It searches for a duplicate of its id, unknown to other nodes.
     Probing,
-    /// Not yet: it tells other nodes of itself.
+    /// It announces itself to other nodes.
     Announcing,
-    /// It has: the other nodes that are alive know of it, as far as they can be reached.
+    /// It has joined: all reachable live nodes know it.
     Joined,
     /// Another process runs with its id, at this address.
     Refused(SocketAddr),
 }
 
-/// The result of the search for another process, which sends no facts of this node.
+/// The result of the search for a duplicate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DuplicateSearch {
     Duplicate(SocketAddr),
     None {
-        /// Where other nodes are alive.
+        /// Addresses of live nodes.
         peers: BTreeSet<SocketAddr>,
-        /// Earlier processes of this node that others believe to be alive, and that are not.
+        /// Stopped processes of this node that others report as live.
         absent: Vec<Identity>,
     },
 }
 
-/// Who answers at an address.
+/// The process at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Responder {
     /// A process of this node.
     Node(Id),
     /// No process listens there.
     None,
-    /// None did in time, or it said nothing of itself.
+    /// No reply in time, or one without an identity.
     Unknown,
 }
 
 impl Responder {
-    /// Whether no process of a node is at its address any more. One that has gone does not come back: the next one has another
-    /// incarnation.
+    /// Whether this process is not at its address any more. It does not return, because the next one has another incarnation.
     pub(crate) fn excludes(self, identity: Identity) -> bool {
         match self {
             Self::Node(node) => node != identity.node,
@@ -100,7 +98,7 @@ impl Responder {
     }
 }
 
-/// Looks for another process with the id of this node.
+/// Searches for another process with the id of this node, without publishing it.
 pub(crate) async fn find_duplicate(
     tasks: &Arc<dyn Tasks>,
     net: &Arc<dyn Net>,
@@ -137,17 +135,17 @@ pub(crate) async fn find_duplicate(
     DuplicateSearch::None { peers: others, absent }
 }
 
-/// Finds out who answers at an address, and tells nothing.
+/// Identifies the process at an address, without publishing this node.
 pub(crate) async fn identify_responder(tasks: &Arc<dyn Tasks>, net: &Arc<dyn Net>, address: SocketAddr) -> Responder {
     match exchange_once(tasks, net, address, &[], RESPONDER_WAIT_MAX).await {
-        // The first of a list is about the node itself.
+        // A digest begins with its sender.
         Ok(list) => list.first().map_or(Responder::Unknown, |own| Responder::Node(own.facts.node)),
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Responder::None,
         Err(_) => Responder::Unknown,
     }
 }
 
-/// Does all of this at the same time. What comes of it comes in the order in which it does.
+/// Runs all futures concurrently; results arrive in the order of completion.
 fn spawn_all<T: Send + 'static>(
     tasks: &Arc<dyn Tasks>,
     doing: impl Iterator<Item = impl Future<Output = T> + Send + 'static>,
@@ -155,7 +153,7 @@ fn spawn_all<T: Send + 'static>(
     let (tell, done) = mpsc::channel(DIGEST_TARGETS_MAX);
     for one in doing {
         let tell = tell.clone();
-        // The one who asked may not wait any longer.
+        // The receiver may have been dropped.
         tasks.spawn(Box::pin(async move { drop(tell.send(one.await).await) }));
     }
     done
@@ -169,7 +167,7 @@ async fn recv_until<T>(done: &mut mpsc::Receiver<T>, end: &mut BoxFuture<()>) ->
     }
 }
 
-/// Where a node is, by a list. Of one that is gone too: the node that says so may have been cut off from it.
+/// The address of a node in a digest, also if it is reported as departed: the reporting node may be cut off from it.
 fn claimed_identities(entry: &Entry) -> impl Iterator<Item = Identity> {
     let facts = &entry.facts;
     let told = Identity { node: facts.node, incarnation: facts.incarnation, address: facts.address };

@@ -1,48 +1,48 @@
-//! Who is there, how they are, and how to call them. It carries no records.
+//! Cluster membership: which nodes are live, their facts, and calls to them. It carries no records.
 //!
-//! Nodes know each other by gossip alone: no leader, no registration, no consensus. Each acts on what it knows itself, and what
-//! two nodes know differs for a moment. Three things go on, of which each does what the others cannot:
+//! Nodes find each other by gossip: no leader, no registration, no consensus. Each acts on its own view, and the views of two
+//! nodes differ for a moment. Three mechanisms complement each other:
 //!
 //! ```text
 //!   every 0.5 s                 when facts change               every 5 s, and at a join
-//!   is it there?                (at most once a second)         all that is known
+//!   failure detection           (at most once a second)         digest exchange
 //!
 //!   A ── ping ──────► B         A ── facts of A ──► B           A ══ call cluster/exchange ══► B
 //!   A ◄── ack ─────── B         A ── facts of A ──► C             all entries of A
 //!      none in 0.2 s:           A ── facts of A ──► D           A ◄═════════════════════════ B
 //!   A ── ping B! ──► C, D, E    …                                 all entries of B
 //!      none either:
-//!   B is suspect; rumour says   one datagram to each,           the newest wins, by incarnation
-//!   so, and B may contradict;   64 at most; what is lost        and version: brings lost facts,
-//!   after 2 s B is down         comes by the comparison         those who are down, goodbyes
+//!   B is suspect; gossip        one datagram to each,           the newest wins, by incarnation
+//!   spreads that, B may         64 at most; lost ones are       and version: restores lost facts,
+//!   refute; after 2 s B is down replaced by exchanges           down members, departures
 //! ```
 //!
-//! - *Probes and rumours* are SWIM by the crate foca, fed by one task ([`Cluster::start`]). It alone decides who is alive.
-//!   Whoever suspects a node says so to its face, too, so that it surely hears of it and contradicts (`doubt`).
-//!   A crash is known everywhere after three seconds mostly, and hardly ever after more than five, on a local network. Who is down is tried each second, so that halves of a
-//!   cluster that were parted find each other within seconds; who is alone tries everyone it knows, and `--join`, for ever.
-//! - *[`Facts`]* are small and of constant size. That is what lets them be told whole and at once: there is no state to catch up
-//!   with, no backlog, and no order in which they must arrive.
-//! - *The list* holds [`Member`]s that are down until they come back, said goodbye, are forgotten, or `remember` is over.
-//!   Goodbyes and the forgotten are tombstones for as long, so nobody brings them back. It survives restarts in
-//!   `members.json`, so that a node finds the others without `--join`, and knows who is missing.
+//! - *Failure detection* is SWIM by the crate foca, driven by one task ([`Cluster::start`]). It alone decides which members are
+//!   live. A node that suspects another also sends it a suspicion notice, so that it can refute (`suspicion`). On a local
+//!   network a crash is usually known everywhere within three seconds, and rarely later than five. Down members are probed
+//!   every second, so that the halves of a partitioned cluster merge within seconds. An isolated node tries all known members
+//!   and `--join` for ever.
+//! - *[`Facts`]* are small and of constant size, so they are always sent as a whole, in any order and without a backlog.
+//! - *The member table* keeps down [`Member`]s until they return, leave, are forgotten, or [`Config::remember_for`] is over.
+//!   Left and forgotten members are kept as tombstones for the same time. The table is persisted in `members.json`, so that a
+//!   node finds its peers without `--join` after a restart, and knows which ones are missing.
 //!
-//! A node is its id, its address and its *incarnation*, which is higher at each start. The highest takes the place of the
-//! others: a restart or a move needs nobody's consent. A node that was wrongly taken for dead goes on under the next one. Two
-//! live nodes have one id only when a data directory was copied. [`Member::also_at`] names both from the first moment, so that
-//! no answer counts as complete, and [`Member::twin`] when neither is a node that has just moved. A node that starts
-//! while another process runs with its id is refused ([`Cluster::place`]).
+//! A process is identified by node id, address and *incarnation*, which rises with each start. The highest incarnation replaces
+//! the others, so a restart or a move needs no agreement. A node that was wrongly declared dead raises its incarnation. Two live
+//! processes have one node id only if a data directory was copied. [`Member::duplicate_suspected_at`] reports both at once, so
+//! that no answer is complete, and [`Member::duplicate_at`] after the time that a move takes. A node that starts while another
+//! process runs with its id is refused ([`Cluster::join_state`]).
 //!
 //! Invariants:
-//! - Nothing here depends on the wall clock but what is shown, and which of two incarnations is later; and where a clock was set
-//!   back, a node learns of its earlier incarnation and goes on in one after it.
-//! - Every byte from outside is checked before foca or the list sees it. The list has at most a thousand nodes besides this one.
-//! - Packets of another [`PROTOCOL`] are passed over, counted and told of ([`Cluster::strangers`]); fields and kinds that are not
-//!   known are passed over; missing ones have defaults. So neighbouring versions understand each other: see [`Version`].
-//! - The same seed gives the same packets: randomness and time come by the environment, and nothing depends on the order of a hash.
+//! - Only what is displayed, and the order of incarnations, depends on the wall clock. If a clock was set back, the node learns
+//!   its earlier incarnation from its peers and continues above it.
+//! - All received bytes are checked before foca or the table sees them. The table has at most a thousand members.
+//! - Packets of another [`PROTOCOL`] are ignored, counted and reported ([`Cluster::incompatible_peers`]). Unknown fields and
+//!   kinds are ignored, and missing fields have defaults, so compatible versions work together: see [`Version`].
+//! - Equal seeds give equal packets: time and randomness come from the environment, and nothing depends on hash order.
 //!
-//! What it does not do: it encrypts nothing (the network's body does), and it decides nothing for the floors above: not whom to
-//! ask, nor when an answer is complete.
+//! The crate does not encrypt, which the network does, and does not decide which nodes to query or whether an answer is
+//! complete.
 
 mod actor;
 mod bootstrap;

@@ -1,4 +1,4 @@
-//! A node as another one sees it.
+//! Members as the crates above see them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,40 +7,40 @@ use bucksaw_record::Millis;
 
 use crate::Facts;
 
-/// A node, what it last told of itself, and whether it is there.
+/// A node with its last known facts and its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// What it told of itself, the newest that came here.
+    /// Its newest known facts.
     pub facts: Arc<Facts>,
-    /// Whether it is there.
+    /// Its state.
     pub state: MemberState,
-    /// When it came into this state, by this node's wall clock. The state itself never depends on that clock.
+    /// When it entered the state, by this node's wall clock. The state does not depend on that clock.
     pub since: Millis,
-    /// Another live node with the same id, and where: a data directory was copied. `facts` are those of the one that was
-    /// started last; what the other holds is in no answer.
+    /// The address of another live process with the same id: a data directory was copied. `facts` are those of the process
+    /// that started last; records of the other are in no answer.
     pub duplicate_at: Option<SocketAddr>,
-    /// The same from the first moment on, so also when the node has just moved, and its old process was not found to be dead
-    /// yet. Until it was, that one may have accepted records that no answer finds.
+    /// The same without delay, so also if the node has just moved and its old process is not yet known to have stopped. Until
+    /// then, the old process may accept records that no answer finds.
     pub duplicate_suspected_at: Option<SocketAddr>,
-    /// What it and this node cannot do with each other because of their versions, as it goes on after its name.
+    /// Which exchange of data the versions prevent, as a phrase that follows the node's name.
     pub version_skew: Option<String>,
 }
 
-/// Whether a node is there.
+/// The state of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MemberState {
-    /// It answers.
+    /// It answers probes.
     Alive,
-    /// It did not answer somebody, or has not been heard of since this node started; it is treated as alive for a while.
+    /// A probe failed, or it was not seen since this node started. It is treated as live for a while.
     Suspect,
-    /// It does not answer, and has not said goodbye.
+    /// It does not answer, and has not left.
     Down,
-    /// It said goodbye.
+    /// It has left.
     Left,
 }
 
 impl Member {
-    /// Whether it is worth asking: alive, or not yet known to be down.
+    /// Whether it is alive or suspect.
     #[must_use]
     pub fn is_live(&self) -> bool {
         matches!(self.state, MemberState::Alive | MemberState::Suspect)
@@ -51,7 +51,7 @@ impl MemberState {
     /// All states, in their order.
     pub const ALL: [Self; 4] = [Self::Alive, Self::Suspect, Self::Down, Self::Left];
 
-    /// The word for it, the same in status and metrics.
+    /// The name in status and metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,14 +1,13 @@
-//! `members.json`: what a node knew of the others, so that it finds them when it starts again.
+//! The member file `members.json`: the persisted digest, from which a node finds its peers after a restart.
 //!
 //! ```text
 //!   {"format": 1, "incarnation": "<id>", "bootstrapping": true, "members": [{"facts": {…}, "departure": {…}}, …]}
 //! ```
-//! Without it a node needs `--join` to find the others, and does not know of those that are down with records that they alone
-//! have. So it is kept twice ([`env::twice`](bucksaw_env::twice)): what is damaged is taken from `members.backup`. It is
-//! written rarely. Where there is no sound backup, a list that makes no sense is set aside as `members.json.damaged` and told
-//! of; one of a newer format, where it makes no sense here, as `members.json.newer`.
+//! Without it a node needs `--join`, and does not know down members that may have the only replicas of records. So it has a
+//! backup ([`backed_up_file`](bucksaw_env::backed_up_file)), `members.backup`, which replaces a damaged file. Without a valid
+//! backup, an invalid file is quarantined as `members.json.damaged`, or as `members.json.newer` if it has a newer format.
 //!
-//! A version that knew of no backup leaves an old one behind. Its list has a later incarnation, and counts.
+//! A version without backups may leave an outdated backup. Its file has a later incarnation, and takes precedence.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,22 +25,22 @@ use crate::table::MEMBERS_MAX;
 
 const FORMAT: u32 = 1;
 
-/// More than a thousand nodes need.
+/// Maximum size of the file: more than a thousand members need.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// The file.
+/// The member file.
 #[derive(Clone, Debug)]
 pub(crate) struct MemberFile {
     fs: Arc<dyn Fs>,
     path: PathBuf,
 }
 
-/// What is in it.
+/// The content of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PersistedMembers {
     /// The last incarnation of this node.
     pub(crate) incarnation: Id,
-    /// Whether there may be more, of which this node has not heard. Left out where it is false.
+    /// Whether unknown nodes may exist. Omitted if false.
     pub(crate) is_bootstrapping: bool,
     pub(crate) members: Vec<Entry>,
 }
@@ -56,7 +55,7 @@ struct MemberFileOut<'a> {
     members: &'a [Entry],
 }
 
-/// What is in it in every format.
+/// The part that all formats have.
 #[derive(Deserialize)]
 struct MemberFileFormat {
     format: u32,
@@ -78,10 +77,10 @@ impl MemberFile {
         Self { fs, path: data_dir.join("members.json") }
     }
 
-    /// What was kept; none when there is nothing, or nothing that makes sense.
+    /// The persisted members; `None` without a valid file.
     ///
     /// # Errors
-    /// When the disk fails, or a damaged file cannot be set aside.
+    /// If the disk fails, or a damaged file cannot be quarantined.
     pub(crate) fn read(&self) -> io::Result<Option<PersistedMembers>> {
         let BackedUpFile { file, backup } = BackedUpFile::read(&*self.fs, &self.path, FILE_BYTES_MAX)?;
         let Some(bytes) = file else { return Ok(None) };
@@ -108,19 +107,19 @@ impl MemberFile {
         let (path, own) = (aside.display(), FORMAT);
         match newer {
             Some(MemberFileFormat { format }) => {
-                tracing::warn!(%path, format, own, "members.json has a newer format and is set aside; nodes are found by --join");
+                tracing::warn!(%path, format, own, "members.json has a newer format and is quarantined; nodes are found by --join");
             }
             None => {
-                tracing::warn!(%path, "members.json is damaged and set aside; nodes are found by --join");
+                tracing::warn!(%path, "members.json is damaged and quarantined; nodes are found by --join");
             }
         }
         Ok(None)
     }
 
-    /// Replaces what was kept, in one step.
+    /// Replaces the file atomically.
     ///
     /// # Errors
-    /// What the disk says; then what was kept before still is.
+    /// Those of the disk; the previous file remains.
     pub(crate) fn write(&self, kept: &PersistedMembers) -> io::Result<()> {
         let written = MemberFileOut {
             format: FORMAT,
@@ -134,7 +133,7 @@ impl MemberFile {
     }
 }
 
-/// Nodes that make no sense are left out; that happens when a newer version wrote the file.
+/// Decodes a file. Invalid members, which a newer version may write, are skipped.
 fn parse(bytes: &[u8]) -> Option<PersistedMembers> {
     let MemberFileIn { format, incarnation, bootstrapping, members } = serde_json::from_slice(bytes).ok()?;
     let members = members.into_iter().take(MEMBERS_MAX);

@@ -1,13 +1,13 @@
-//! What is in a datagram, and what is none.
+//! Encodes and validates datagrams.
 //!
 //! ```text
 //!   offset  size  field
 //!        0     1  version: PROTOCOL
-//!        1     1  kind: 1 gossip, 2 facts; kinds from 128 on are passed over by who does not know them
+//!        1     1  kind: 1 gossip, 2 facts; unknown kinds from 128 on are ignored
 //!        2        gossip: foca's header, then a count of members (big-endian, 2 bytes) and the members (see `codec`);
 //!                 facts: one entry as JSON
 //! ```
-//! Every byte is checked before foca sees any: it is written for friends.
+//! All bytes are validated before foca receives them, because foca trusts its input.
 
 use bucksaw_env::DATAGRAM_BYTES_MAX;
 use bytes::Buf as _;
@@ -23,13 +23,13 @@ const VERSION: u8 = PROTOCOL as u8;
 const GOSSIP: u8 = 1;
 const FACTS: u8 = 2;
 
-/// Kinds from here on may be passed over by who does not know them.
+/// Unknown kinds from here on are ignored.
 const OPTIONAL_KIND_MIN: u8 = 128;
 
-/// The largest message of foca.
+/// Maximum size of a foca message.
 pub(crate) const GOSSIP_BYTES_MAX: usize = DATAGRAM_BYTES_MAX - HEADER_BYTES;
 
-/// A datagram that was understood.
+/// A valid datagram.
 #[derive(Debug)]
 pub(crate) enum Packet<'a> {
     Gossip(Box<GossipPacket<'a>>),
@@ -40,20 +40,20 @@ pub(crate) enum Packet<'a> {
 #[derive(Debug)]
 pub(crate) struct GossipPacket<'a> {
     pub(crate) header: Header<Identity>,
-    /// Of whom it tells.
+    /// The members in it.
     pub(crate) members: Vec<Member<Identity>>,
-    /// All of it, for foca.
+    /// The encoded message.
     pub(crate) bytes: &'a [u8],
 }
 
-/// Why a datagram is passed over.
+/// Why a datagram is ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PacketError {
-    /// It makes no sense.
+    /// It is invalid.
     Malformed,
-    /// It is from a node that speaks another major version.
+    /// Its sender has another major version.
     Version(u8),
-    /// It is of a kind that a later version has added.
+    /// Its kind was added by a later version.
     UnknownKind,
 }
 
@@ -93,19 +93,19 @@ impl<'a> GossipPacket<'a> {
     }
 }
 
-/// A datagram with a message of foca.
+/// A datagram with a foca message.
 pub(crate) fn gossip(bytes: &[u8]) -> Vec<u8> {
     [&[VERSION, GOSSIP], bytes].concat()
 }
 
-/// A datagram that tells of a node; none when it would be too large, which it is not for sound facts.
+/// A datagram with an entry; `None` if it is too large, which valid facts are not.
 pub(crate) fn facts(entry: &Entry) -> Option<Vec<u8>> {
     let mut datagram = vec![VERSION, FACTS];
     serde_json::to_writer(&mut datagram, entry).ok()?;
     (datagram.len() <= DATAGRAM_BYTES_MAX).then_some(datagram)
 }
 
-/// Whether a node would understand this datagram; public for those who try to break it.
+/// Whether a datagram is valid; public for fuzzing.
 #[must_use]
 pub fn is_packet(datagram: &[u8]) -> bool {
     Packet::parse(datagram).is_ok()

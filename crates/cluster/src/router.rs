@@ -1,4 +1,4 @@
-//! Who answers which call.
+//! Dispatches calls of other nodes to handlers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,9 +10,9 @@ use tokio::sync::Semaphore;
 
 use crate::{Metrics, Version};
 
-/// Answers the calls of one name.
+/// Answers calls of one name.
 pub trait Handler: Send + Sync {
-    /// Answers one call. An error is told to the caller in words; `Unsupported` means that there is no such call.
+    /// Answers one call. The caller receives the text of an error; `Unsupported` means an unknown call.
     fn answer(&self, body: Body) -> BoxFuture<io::Result<Body>>;
 }
 
@@ -24,29 +24,29 @@ impl<F: Fn(Body) -> W + Send + Sync, W: Future<Output = io::Result<Body>> + Send
 
 type Handlers = RwLock<BTreeMap<String, Arc<dyn Handler>>>;
 
-/// The calls that a node answers. Cheap to clone; clones share what was added.
+/// The handlers of a node by call name. Clones share them.
 #[derive(Clone, Default)]
 pub struct Router(Arc<Handlers>);
 
-/// The same, as the node knows it. Handlers hold the node, so who holds them is the task alone that answers calls: with that
-/// both are let go of.
+/// A weak reference to a router. Handlers hold the node, so only the task that answers calls holds them; both are dropped when
+/// it ends.
 pub(crate) struct WeakRouter(Weak<Handlers>);
 
 impl WeakRouter {
-    /// One that answers nothing when the task has ended.
+    /// The router; an empty one after the task has ended.
     pub(crate) fn router(&self) -> Router {
         self.0.upgrade().map(Router).unwrap_or_default()
     }
 }
 
 impl Router {
-    /// One that answers nothing yet.
+    /// An empty router.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Lets a handler answer the calls of this name, instead of one that did.
+    /// Adds a handler for a call name, or replaces it.
     ///
     /// ```
     /// # use bucksaw_cluster::Router;
@@ -68,8 +68,8 @@ impl Router {
     }
 }
 
-/// Accepts calls and has them answered, each in a task of its own, `calls_max` at the same time. A call counts until the first of
-/// its answer is there; what is streamed after that is between the two nodes.
+/// Accepts calls and answers each in its own task, at most `calls_max` at a time. A call counts until its reply begins, without
+/// the streaming of the reply.
 pub(crate) async fn serve(
     tasks: Arc<dyn Tasks>,
     net: Arc<dyn Net>,
@@ -101,7 +101,7 @@ pub(crate) async fn serve(
     }
 }
 
-/// A call that is being answered; counted until dropped, also when answering it ends by a bug.
+/// Counts a call until it is dropped, also after a panic.
 struct InFlightCall(Metrics);
 
 impl InFlightCall {

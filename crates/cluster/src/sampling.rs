@@ -1,8 +1,8 @@
-//! Picking at random, so that a seed decides.
+//! Random samples, decided by the environment's seed.
 
 use bucksaw_env::Entropy;
 
-/// At most `count` of `all`, each choice and each order as likely as another.
+/// A uniform random sample of at most `count` elements, in random order.
 pub(crate) fn sample<T>(entropy: &dyn Entropy, mut items: Vec<T>, count: usize) -> Vec<T> {
     let count = count.min(items.len());
     for at in 0..count {

@@ -1,12 +1,11 @@
-//! A word to somebody who is suspected, so that it may contradict.
+//! Suspicion notices: notify a suspected member directly, so that it can refute the suspicion.
 //!
-//! Foca spreads a suspicion some ten times to whom chance picks, and who is suspected contradicts when it hears of it. It
-//! need not hear: then whoever suspects it first takes it for down, and tells it. But those who suspect it by hearsay do
-//! nothing of the kind, nor does the first one when it was itself taken for dead meanwhile, or lost everybody: it goes on under
-//! another name, and forgets what it was about to do. Probes that are answered end no suspicion, only a contradiction does.
-//! So a node would be suspected for ever. Therefore whoever suspects somebody says so to its face, again and again: a probe
-//! that carries the suspicion. The answer contradicts. (Lifeguard calls it the buddy system: Dadgar, Phillips, Currey,
-//! "Lifeguard: SWIM-ing with situational awareness".)
+//! Foca sends a suspicion to about ten random members, and the suspected member refutes when it receives it. It may not receive
+//! it. Then the node that suspected it first declares it down, but nodes that only received the suspicion do not, nor does the
+//! first node if it has changed its incarnation meanwhile. An answered probe does not end a suspicion, only a refutation does.
+//! So a member could stay suspect for ever. Therefore each node that suspects a member repeatedly sends it a probe that carries
+//! the suspicion; the answer refutes it. (The buddy system of Lifeguard: Dadgar, Phillips, Currey, "Lifeguard: SWIM-ing with
+//! situational awareness".)
 
 use foca::{Codec as _, Header, Member, Message};
 
@@ -14,11 +13,11 @@ use crate::codec::PacketCodec;
 use crate::identity::Identity;
 use crate::packet;
 
-/// A probe of somebody who is suspected, from `me`, that says so; none if it cannot be written, which it always can.
+/// A suspicion notice from `me` to a suspected member; `None` if it cannot be encoded, which does not happen.
 ///
-/// Its number is one that may be that of a probe of foca: then its answer counts for that one as well, and rightly so.
+/// Its number may equal that of a probe of foca. Then the answer also counts for that probe, which is right.
 pub(crate) fn suspicion_notice(me: Identity, suspect: &Member<Identity>) -> Option<Vec<u8>> {
-    // How often this node has contradicted is foca's secret. None says nothing new to anybody.
+    // Foca does not expose the suspicion number of this node. 0 is never newer.
     let header = Header { src: me, src_incarnation: 0, dst: *suspect.id(), message: Message::Ping(0) };
     let mut bytes = Vec::new();
     PacketCodec.encode_header(&header, &mut bytes).ok()?;

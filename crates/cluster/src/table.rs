@@ -1,19 +1,19 @@
-//! All nodes that are known, and what becomes of what is heard of them. Pure: time and who is alive come in as arguments.
+//! The member table, as a pure state machine: time and liveness are arguments.
 //!
-//! Facts come from anywhere and the newest win, by incarnation and version. Whether a node is there says foca alone; what others
-//! say about that counts only for nodes that foca does not know.
+//! Facts from any node are merged; the newest win, by incarnation and version. Foca alone decides whether a member is live;
+//! what other nodes report about that is used only for members that foca does not know.
 //!
 //! ```text
 //!                 foca has it                   foca lost it
 //!    ┌────────┐ ─────────────► ┌───────────┐ ──────────────► ┌──────┐ ── forget ──► Forgotten (a tombstone)
-//!    │Unheard │                │Live       │ ◄────────────── │Down  │
+//!    │Unconf. │                │Live       │ ◄────────────── │Down  │
 //!    └────────┘ ─────────────► └───────────┘  foca has it    └──────┘
-//!         │  nothing, for the grace  │ its facts say that it left
-//!         └──────────► Down          └──────────► Left ── a later incarnation ──► Unheard
+//!         │  not live within grace   │ its facts say that it left
+//!         └──────────► Down          └──────────► Left ── a later incarnation ──► Unconfirmed
 //! ```
-//! Down, Left and Forgotten end when they are older than `remember`. All three last equally long, so that no node holds
-//! one that the others have already dropped and brings it back. How long ago something was is measured by the clocks that
-//! never go back, and the longest that anybody saw is what counts.
+//! Down, Left and Forgotten members are removed after `remember`. The time is the same for all three and on all nodes, so that
+//! no node reintroduces a member that others have removed. Ages are measured by monotonic clocks, and the highest reported
+//! age is used.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -26,49 +26,49 @@ use crate::entry::{Departure, DepartureReason, Entry, LiveIdentity};
 use crate::identity::{Identity, base_incarnation};
 use crate::{Facts, Member, MemberState};
 
-/// More nodes are not known: a bound for what strangers can make a node hold.
+/// Maximum number of members, which bounds the memory that unauthenticated packets can use.
 pub(crate) const MEMBERS_MAX: usize = 1_000;
 
-/// The moment, by both clocks.
+/// A reading of both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClockReading {
     pub(crate) uptime: Duration,
     pub(crate) wall: Millis,
 }
 
-/// How long things take.
+/// The times of the table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TableTimeouts {
-    /// How long a node that is gone is remembered.
+    /// How long departed members are kept.
     pub(crate) remember: Duration,
-    /// How long a node that is only known from hearsay is taken for alive.
+    /// How long a member that only others have reported counts as live.
     pub(crate) grace: Duration,
-    /// How long two nodes have to claim one id before it is not just a node that moved.
+    /// How long two processes must share an id before they are duplicates and not one node that moved.
     pub(crate) duplicate_after: Duration,
 }
 
-/// A node that foca takes for alive.
+/// A member that foca reports as live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LiveMember {
     pub(crate) identity: Identity,
     pub(crate) suspect: bool,
 }
 
-/// All nodes but this one.
+/// All members but this node.
 #[derive(Debug)]
 pub(crate) struct MemberTable {
     me: Id,
     times: TableTimeouts,
     members: BTreeMap<Id, KnownMember>,
-    /// Their states when they were last settled.
+    /// The states at the last update.
     published_states: BTreeMap<Id, (MemberState, SocketAddr)>,
-    /// Ids that several live nodes claim, and since when.
+    /// Node ids shared by live processes, and since when.
     duplicates: BTreeMap<Id, (Duration, DuplicateId)>,
-    /// Processes that foca takes for alive, and that a probe has found not to be there.
+    /// Processes that foca reports as live, but that a probe has found stopped.
     absent: BTreeSet<Identity>,
-    /// Processes of which others have the same id.
+    /// Live processes that share a node id with another.
     claimants: BTreeSet<Identity>,
-    /// The highest incarnation of this node's id that anybody told of.
+    /// The highest reported incarnation of this node's id.
     highest_own_incarnation: Id,
 }
 
@@ -76,11 +76,11 @@ pub(crate) struct MemberTable {
 struct KnownMember {
     facts: Arc<Facts>,
     presence: Presence,
-    /// Since when, by the clock that never goes back; what was before this process began is in `before`.
+    /// The uptime since which it has this presence; `age_at_start` is added to its age.
     since: Duration,
     age_at_start: Duration,
     since_wall: Millis,
-    /// Who it is, when foca has it.
+    /// Its live process, by foca.
     live: Option<Identity>,
 }
 
@@ -91,22 +91,22 @@ enum Presence {
     Departed(DepartureReason),
 }
 
-/// Where two live nodes with one id are.
+/// The addresses of two live processes with one node id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DuplicateId {
-    /// The one that was started earlier, and is passed over.
+    /// The process that was started earlier, which is ignored.
     pub(crate) older: SocketAddr,
     pub(crate) newer: SocketAddr,
 }
 
-/// Why a node is not forgotten.
+/// Why a node cannot be forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ForgetError {
-    /// There is none.
+    /// No known node has the id.
     #[error("no node has this id")]
     Unknown,
-    /// It would be back at once.
+    /// The node is live, and would return at once.
     #[error("the node is alive: stop it first")]
     Live,
     /// This node has left.
@@ -115,31 +115,31 @@ pub enum ForgetError {
 }
 
 impl DuplicateId {
-    /// Where the other one is.
+    /// The address of the other process.
     pub(crate) fn other_address(self, address: SocketAddr) -> SocketAddr {
         if self.older == address { self.newer } else { self.older }
     }
 }
 
-/// What became of what was heard.
+/// The effect of merging an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MergeOutcome {
-    /// It was known.
+    /// Nothing new.
     Unchanged,
-    /// Newer facts of a node whose standing is the same.
+    /// Newer facts, with the same presence.
     Facts,
-    /// A node is new, began again, or is gone.
+    /// A member is new, has restarted or has departed.
     Standing,
-    /// There is no room for another node.
+    /// The table is full.
     Full,
 }
 
-/// A node whose standing changed.
+/// A member whose state has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PresenceChange {
     pub(crate) node: Id,
     pub(crate) address: SocketAddr,
-    /// None when it is known no more.
+    /// `None` if it was removed.
     pub(crate) state: Option<MemberState>,
 }
 
@@ -179,12 +179,12 @@ impl MemberTable {
         }
     }
 
-    /// The highest incarnation in which anybody has seen a node with this one's id.
+    /// The highest reported incarnation of this node's id.
     pub(crate) fn highest_own_incarnation(&self) -> Id {
         self.highest_own_incarnation
     }
 
-    /// Takes in what somebody tells of a node.
+    /// Merges an entry of another node.
     pub(crate) fn merge(&mut self, entry: Entry, now: ClockReading) -> MergeOutcome {
         if entry.facts.node == self.me {
             self.highest_own_incarnation = self.highest_own_incarnation.max(entry.highest_incarnation());
@@ -200,31 +200,31 @@ impl MemberTable {
         if entry.facts.incarnation < node.facts.incarnation {
             return MergeOutcome::Unchanged;
         }
-        let mut heard = MergeOutcome::Unchanged;
-        // Of the same age are those to be taken that nobody passed on who left out what it does not know.
-        let telling = |facts: &Facts| (facts.version, facts.protocol_minor);
-        if telling(&entry.facts) > telling(&node.facts) {
-            heard = if entry.facts.left == node.facts.left { MergeOutcome::Facts } else { MergeOutcome::Standing };
+        let mut outcome = MergeOutcome::Unchanged;
+        // Of equal versions, the copy of the newer protocol is kept: an older node drops fields when it forwards facts.
+        let order = |facts: &Facts| (facts.version, facts.protocol_minor);
+        if order(&entry.facts) > order(&node.facts) {
+            outcome = if entry.facts.left == node.facts.left { MergeOutcome::Facts } else { MergeOutcome::Standing };
             node.facts = Arc::new(entry.facts);
         }
         if let Some(departure) = departure {
             let worse = match node.presence {
                 Presence::Unconfirmed => true,
-                // That it left, itself has said; else foca knows better.
+                // Its own facts say that it left; otherwise foca decides.
                 Presence::Live { .. } => departure.reason == DepartureReason::Left && node.facts.left,
                 Presence::Departed(reason) => departure.reason > reason,
             };
             if worse {
                 node.set_presence(Presence::Departed(departure.reason), departure.elapsed(), now);
-                heard = MergeOutcome::Standing;
+                outcome = MergeOutcome::Standing;
             } else if node.presence == Presence::Departed(departure.reason) && departure.elapsed() > node.age(now) {
                 node.set_presence(node.presence, departure.elapsed(), now);
             }
         }
-        heard
+        outcome
     }
 
-    /// A node that was not known, or that began again.
+    /// Inserts a new member, or a new incarnation of a known one.
     fn insert_incarnation(&mut self, facts: Facts, departure: Option<Departure>, now: ClockReading) -> MergeOutcome {
         if departure.is_some_and(|departure| departure.elapsed() >= self.times.remember) {
             return MergeOutcome::Unchanged;
@@ -248,7 +248,7 @@ impl MemberTable {
         MergeOutcome::Standing
     }
 
-    /// Whether there is room for one more; tombstones make way for who is not gone.
+    /// Makes room for one more member; the oldest tombstone is removed for one that is not departed.
     fn make_room(&mut self, is_departed: bool, now: ClockReading) -> bool {
         if self.members.len() < MEMBERS_MAX {
             return true;
@@ -260,7 +260,7 @@ impl MemberTable {
         !is_departed && oldest.is_some_and(|oldest| self.members.remove(&oldest).is_some())
     }
 
-    /// Takes in who is alive by foca, and lets time pass. `seen` is this node, too.
+    /// Applies the live members by foca and the time; returns the changes. `seen` includes this node.
     pub(crate) fn update_liveness(&mut self, seen: &[LiveMember], now: ClockReading) -> Vec<PresenceChange> {
         self.absent.retain(|gone| seen.iter().any(|seen| seen.identity == *gone));
         let seen: Vec<LiveMember> = seen.iter().filter(|seen| !self.absent.contains(&seen.identity)).copied().collect();
@@ -281,10 +281,10 @@ impl MemberTable {
         gone.chain(changed).collect()
     }
 
-    /// The latest of those who claim an id; and remembers which ids several claim.
+    /// The newest live process of each id; also updates the duplicates.
     fn newest_per_id(&mut self, seen: &[LiveMember], now: ClockReading) -> BTreeMap<Id, LiveMember> {
         let mut latest: BTreeMap<Id, LiveMember> = BTreeMap::new();
-        let mut twins = BTreeMap::new();
+        let mut duplicate_ids = BTreeMap::new();
         for seen in seen {
             let id = seen.identity.node;
             if let Some(other) = latest.get(&id).copied() {
@@ -294,27 +294,28 @@ impl MemberTable {
                     (*seen, other)
                 };
                 latest.insert(id, newer);
-                twins.insert(id, DuplicateId { older: older.identity.address, newer: newer.identity.address });
+                duplicate_ids.insert(id, DuplicateId { older: older.identity.address, newer: newer.identity.address });
             } else {
                 latest.insert(id, *seen);
             }
         }
-        // Foca has not heard of the one that was started later, or knows that it went, and the earlier one is alive.
+        // The later process may be unknown to foca, or stopped, while the earlier one is live.
         for (id, node) in &self.members {
             let earlier = latest.get(id).filter(|seen| seen.identity.base_incarnation() < node.facts.incarnation);
             if let Some(older) = earlier.map(|seen| seen.identity.address).filter(|older| *older != node.facts.address)
             {
-                twins.entry(*id).or_insert(DuplicateId { older, newer: node.facts.address });
+                duplicate_ids.entry(*id).or_insert(DuplicateId { older, newer: node.facts.address });
             }
         }
-        let claims = |seen: &&LiveMember| twins.contains_key(&seen.identity.node);
+        let claims = |seen: &&LiveMember| duplicate_ids.contains_key(&seen.identity.node);
         self.claimants = seen.iter().filter(claims).map(|seen| seen.identity).collect();
         let since = |id: &Id| self.duplicates.get(id).map_or(now.uptime, |(since, _)| *since);
-        self.duplicates = twins.into_iter().map(|(id, twins)| (id, (since(&id), twins))).collect();
+        self.duplicates =
+            duplicate_ids.into_iter().map(|(id, duplicate_ids)| (id, (since(&id), duplicate_ids))).collect();
         latest
     }
 
-    /// Nodes that foca takes for alive and whose own facts have not come.
+    /// Live processes whose own facts are missing.
     pub(crate) fn missing_facts<'a>(&'a self, seen: &'a [LiveMember]) -> impl Iterator<Item = Identity> + 'a {
         seen.iter().map(|seen| seen.identity).filter(|identity| {
             let of = self.members.get(&identity.node);
@@ -327,7 +328,7 @@ impl MemberTable {
         })
     }
 
-    /// Nodes that are not there and may come back, and where they were.
+    /// Members that are not live and may return, with their addresses.
     pub(crate) fn unreachable(&self) -> Vec<(Id, SocketAddr)> {
         let missing = self.members.iter().filter(|(_, node)| {
             matches!(node.presence, Presence::Unconfirmed | Presence::Departed(DepartureReason::Down))
@@ -335,7 +336,7 @@ impl MemberTable {
         missing.map(|(id, node)| (*id, node.facts.address)).collect()
     }
 
-    /// Marks a node that is gone as one that will not come back.
+    /// Marks a departed member as forgotten.
     ///
     /// # Errors
     /// As [`crate::Cluster::forget`].
@@ -355,53 +356,59 @@ impl MemberTable {
         }
     }
 
-    /// One node, to be told of.
+    /// The entry of one member.
     pub(crate) fn entry(&self, id: Id, now: ClockReading) -> Option<Entry> {
         self.members.get(&id).map(|node| node.entry(now))
     }
 
-    /// All nodes, to be told of.
+    /// The entries of all members.
     pub(crate) fn entries(&self, now: ClockReading) -> Vec<Entry> {
         self.members.values().map(|node| node.entry(now)).collect()
     }
 
-    /// Ids that several live nodes have claimed for longer than a move takes.
+    /// Ids that live processes have shared for longer than a move takes.
     pub(crate) fn duplicates(&self, now: ClockReading) -> BTreeMap<Id, DuplicateId> {
         let lasting = |since: Duration| now.uptime.saturating_sub(since) >= self.times.duplicate_after;
-        self.duplicates.iter().filter(|(_, (since, _))| lasting(*since)).map(|(id, (_, twins))| (*id, *twins)).collect()
+        self.duplicates
+            .iter()
+            .filter(|(_, (since, _))| lasting(*since))
+            .map(|(id, (_, duplicate_ids))| (*id, *duplicate_ids))
+            .collect()
     }
 
-    /// Whether another live node claims this one's id, even if just now.
+    /// Whether another live process has this node's id, however recently.
     pub(crate) fn is_own_id_duplicated(&self) -> bool {
         self.duplicates.contains_key(&self.me)
     }
 
-    /// Processes whose id another live one has, too.
+    /// Live processes that share their id.
     pub(crate) fn claimants(&self) -> &BTreeSet<Identity> {
         &self.claimants
     }
 
-    /// Takes note that a process is not there, whatever foca says. It counts when the table is settled next.
+    /// Marks a process as stopped, whatever foca reports. Effective at the next update.
     pub(crate) fn mark_absent(&mut self, identity: Identity) {
         self.absent.insert(identity);
     }
 
-    /// Where the live nodes are that claim an id, even if just now, when there are two.
+    /// The live processes that share an id, however recently.
     pub(crate) fn duplicate(&self, id: Id) -> Option<DuplicateId> {
-        self.duplicates.get(&id).map(|(_, twins)| *twins)
+        self.duplicates.get(&id).map(|(_, duplicate_ids)| *duplicate_ids)
     }
 
-    /// All nodes but this one, as they are shown.
+    /// All members but this node, for publication.
     pub(crate) fn members(&self, now: ClockReading) -> Vec<Member> {
-        let twins = self.duplicates(now);
+        let duplicate_ids = self.duplicates(now);
         let members = self.members.iter().filter_map(|(id, node)| {
-            let twin = twins.get(id).map(|twins| twins.older);
+            let twin = duplicate_ids.get(id).map(|duplicate_ids| duplicate_ids.older);
             Some(Member {
                 facts: Arc::clone(&node.facts),
                 state: node.state()?,
                 since: node.since_wall,
                 duplicate_at: twin,
-                duplicate_suspected_at: self.duplicate(*id).map(|twins| twins.other_address(node.facts.address)),
+                duplicate_suspected_at: self
+                    .duplicate(*id)
+                    .map(|duplicate_ids| duplicate_ids.other_address(node.facts.address)),
                 version_skew: None,
             })
         });
@@ -410,12 +417,12 @@ impl MemberTable {
 }
 
 impl KnownMember {
-    /// What becomes of the node, when this is who foca has of it.
+    /// Applies the live process that foca reports for the member.
     fn apply_liveness(&mut self, seen: Option<&LiveMember>, grace: Duration, now: ClockReading) {
         self.live = None;
         if let Some(seen) = seen.filter(|seen| seen.identity.base_incarnation() >= self.facts.incarnation) {
             if seen.identity.base_incarnation() > self.facts.incarnation {
-                // It began again, and has not yet said anything else.
+                // It has restarted, and its new facts have not arrived.
                 let facts = Arc::make_mut(&mut self.facts);
                 facts.incarnation = base_incarnation(seen.identity.incarnation);
                 facts.address = seen.identity.address;

@@ -1,9 +1,9 @@
-//! What is to be done later, by the order of its times.
+//! A timer queue.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Things with their times. Those of the same time come in the order in which they were put in.
+/// Timers, ordered by time and then by insertion.
 #[derive(Debug)]
 pub(crate) struct Timers<T> {
     pending: BTreeMap<(Duration, u64), T>,
@@ -20,13 +20,13 @@ impl<T> Timers<T> {
         self.next_sequence += 1;
     }
 
-    /// The first whose time has come.
+    /// Removes the first timer that is due.
     pub(crate) fn due(&mut self, now: Duration) -> Option<T> {
         let first = self.pending.first_entry().filter(|first| first.key().0 <= now)?;
         Some(first.remove())
     }
 
-    /// When the first is due.
+    /// The time of the first timer.
     pub(crate) fn next_at(&self) -> Option<Duration> {
         self.pending.first_key_value().map(|((at, _), _)| *at)
     }

@@ -1,16 +1,14 @@
-//! The version of what nodes say to each other, and what nodes of different versions do with one another.
+//! The version of the protocol between nodes.
 //!
-//! A minor version only adds: fields of messages, calls, packets of kinds from 128 on. Who does not know them passes over
-//! them, and who misses them takes a default. Nothing that is there changes its meaning, and nothing is taken away. A change
-//! that does more is a major version, and nodes of different major versions are no cluster.
+//! A minor version only adds fields, calls, and packet kinds from 128 on. Unknown ones are ignored, and missing fields have
+//! defaults. Any other change is a major version, and nodes of different major versions form no cluster.
 //!
-//! What has to hold between neighbours is tried; between versions that are farther apart it is not. So nothing is taken from
-//! the queue of a node that is no neighbour, and no copy is given to it: records stay where they are and are found there,
-//! and [`Member::apart`](crate::Member::apart) says why.
+//! Only compatible versions are tested together. So segments are neither fetched from an incompatible member nor replicated to
+//! it: its records stay in its queue and are found there, and [`Member::version_skew`](crate::Member::version_skew) reports it.
 //!
-//! Files are handed over as they lie. A version that brings a new format of them only reads it; the next one writes it. So
-//! neighbours always read what the other writes, and whoever goes back by one version reads what it wrote. That no file is
-//! handed to a node that does not read it is seen to by what nodes tell of themselves: [`Formats`].
+//! Files are exchanged unchanged. The version that introduces a format only reads it; the next one writes it. So compatible
+//! versions read each other's files, and a downgrade by one version is possible. The published [`Formats`] ensure that no node
+//! receives a file that it cannot read.
 
 use std::fmt;
 
@@ -19,47 +17,46 @@ use serde::{Deserialize, Serialize};
 /// The major version of what nodes say to each other. Packets of another one are ignored.
 pub const PROTOCOL: u32 = 1;
 
-/// Bounds of numbers that nodes tell, so that there is room for them in a datagram: more than there will be.
+/// Bounds of version numbers, so that facts fit into a datagram.
 pub(crate) const MINOR_MAX: u32 = 999;
 const FORMAT_MAX: u32 = 99;
 
-/// A version of what nodes say to each other.
+/// A protocol version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {
-    /// Nodes of different ones do not understand each other.
+    /// Nodes of different major versions do not communicate.
     pub major: u32,
-    /// What was added.
+    /// Counts additions.
     pub minor: u32,
 }
 
-/// The formats of the files that nodes hand to each other.
+/// The formats of the files that nodes exchange.
 ///
-/// In JSON four numbers, for there is little room in a datagram: for queues the newest that is read, the one that is written;
-/// then the same for what is stored. A later version may add numbers behind them.
+/// In JSON four numbers, because datagrams are small: the newest format that is read and the one that is written, for queue
+/// segments and then for stored segments. A later version may append numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<u32>", into = "Vec<u32>")]
 pub struct Formats {
-    /// Of segments in queues.
+    /// Of queue segments.
     pub queue: Format,
-    /// Of segments that are stored.
+    /// Of stored segments.
     pub stored: Format,
 }
 
 /// The formats of one kind of file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Format {
-    /// The newest that is read; older ones are, too.
+    /// The newest that is read; older ones are read too.
     pub reads: u32,
     /// The one that is written.
     pub writes: u32,
 }
 
 impl Version {
-    /// The version that is spoken here.
+    /// The version of this program.
     pub const OWN: Self = Self { major: PROTOCOL, minor: 0 };
 
-    /// Whether nodes of these two versions work with each other: the same major version, and minor ones that follow each
-    /// other.
+    /// Whether two versions are compatible: the same major version, and minor versions at most one apart.
     #[must_use]
     pub const fn is_compatible(self, other: Self) -> bool {
         self.major == other.major && self.minor.abs_diff(other.minor) <= 1
@@ -73,7 +70,7 @@ impl fmt::Display for Version {
 }
 
 impl Format {
-    /// One that is read and written.
+    /// A format that is read and written.
     #[must_use]
     pub const fn new(version: u32) -> Self {
         Self { reads: version, writes: version }

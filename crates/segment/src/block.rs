@@ -1,8 +1,8 @@
-//! Blocks: records in the order of their ids, grouped by stream, packed.
+//! Blocks: compressed records in the order of their ids, grouped by stream.
 //!
-//! A block is complete in itself: it names its streams, so that compaction can carry it from file to file as it is. It
-//! is two packed columns: what is said of the rows, and the text. A search looks at the text only where the rows are of
-//! interest. The text may be packed as columns of its own, and have a filter beside it: see `bucksaw_columns`.
+//! A block is self-contained: it has the labels of its streams, so that compaction can copy it between files. It consists of
+//! two compressed columns, rows and text. A search reads the text only if the rows match. The text may be encoded as
+//! searchable columns with a filter: see `bucksaw_columns`.
 //!
 //! ```text
 //!   rows column, unpacked: varint chunks, then for each chunk
@@ -12,8 +12,8 @@
 //!                                                  48 bits as varint · step sequence from the producer's next (0 first)
 //!     varint rows with nanoseconds, then for each  varint rows since the one before · varint ns
 //!     a byte: 1 lengths follow                     varint bytes of each record
-//!     marks, as in a frame
-//!   text column, unpacked: the text of the chunks one after the other
+//!     flags, as in a frame
+//!   text column, unpacked: the concatenated text of the chunks
 //! ```
 //! (*step* is the zigzag varint of a difference.)
 //!
@@ -33,10 +33,10 @@ use crate::row_meta::{decode_flags, encode_flags};
 use crate::varint::{Reader, put_delta, put_varint};
 use crate::{Chunk, Codec, RecordSummary, Rows};
 
-/// The rows column is small and packs well at any level.
+/// Level for the rows column, which is small and compresses well at any level.
 const ROWS_CODEC: Codec = Codec::Zstd(1);
 
-/// Gathers records in the order of their ids and packs them.
+/// Builds a block from records in the order of their ids.
 #[derive(Debug, Default)]
 pub struct BlockBuilder {
     chunks: Vec<ChunkBuilder>,
@@ -51,7 +51,7 @@ struct ChunkBuilder {
     text: Vec<u8>,
 }
 
-/// A block as it will lie in a file.
+/// A compressed block, as stored in a file.
 #[derive(Clone, Debug)]
 pub(crate) struct EncodedBlock {
     pub(crate) rows: PackedColumn,
@@ -62,7 +62,7 @@ pub(crate) struct EncodedBlock {
     pub(crate) streams: Vec<Labels>,
 }
 
-/// A packed column.
+/// A compressed column.
 #[derive(Clone, Debug)]
 pub(crate) struct PackedColumn {
     pub(crate) codec: Codec,
@@ -78,14 +78,19 @@ impl PackedColumn {
         Self { codec, bytes, raw_len }
     }
 
-    /// Packs the text of a block, and makes a filter for it where the codec has one.
+    /// Compresses the text of a block, and builds its filter if the codec has one.
     fn pack_text(codec: Codec, raw: Vec<u8>, are_lines: bool, encoder: &mut Encoder) -> (Self, Vec<u8>) {
-        let Codec::Columns(level) = codec else { return (Self::pack(codec, raw), Vec::new()) };
-        // Rows of columns are lines; a record with an LF inside would be several.
+        let (Codec::Columns(level) | Codec::ColumnsAlways(level)) = codec else {
+            return (Self::pack(codec, raw), Vec::new());
+        };
+        // The rows of columns are lines, so a record with an LF inside would become several rows.
         if !are_lines {
             return (Self::pack(codec, raw), Vec::new());
         }
-        let packed = encoder.encode(&raw, level.into());
+        let packed = match codec {
+            Codec::ColumnsAlways(_) => encoder.encode_always(&raw, level.into()),
+            _ => encoder.encode(&raw, level.into()),
+        };
         let text = match packed.text {
             TextEncoding::Columns(bytes) => Self { codec, bytes, raw_len: raw.len() },
             TextEncoding::Zstd(bytes) => Self { codec: Codec::Zstd(level), bytes, raw_len: raw.len() },
@@ -102,7 +107,7 @@ impl BlockBuilder {
         self.text_bytes
     }
 
-    /// Whether there is nothing to pack.
+    /// Whether the block has no records.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.chunks.is_empty()
@@ -124,7 +129,7 @@ impl BlockBuilder {
         self.text_bytes += text.len() as u64;
     }
 
-    /// Packs what was pushed, and starts anew. `None` when nothing was.
+    /// Compresses the block and clears the builder. `None` without records.
     pub(crate) fn pack(&mut self, codec: Codec, encoder: &mut Encoder) -> Option<EncodedBlock> {
         if self.is_empty() {
             return None;
@@ -149,8 +154,8 @@ impl BlockBuilder {
 }
 
 impl ChunkBuilder {
-    /// Takes rows of another chunk. Merges of records that state their own times come here for each of them, so nothing
-    /// may be walked but the range.
+    /// Copies rows of another chunk. Merges of records with event times call this for each record, so only the range is
+    /// visited.
     fn append_rows(&mut self, from: &Rows, range: Range<u32>, text: &[u8]) {
         let base = self.rows.count;
         from.runs_in(range.clone()).for_each(|(first, count)| self.rows.push_run(first, count));
@@ -222,14 +227,14 @@ fn encode_chunk(chunk: &ChunkBuilder, out: &mut Vec<u8>) {
     encode_flags(&rows.flags, out);
 }
 
-/// A block that was read back.
+/// A decoded block.
 #[derive(Clone, Debug)]
 pub struct Block {
     slices: Vec<StreamSlice>,
     text: Vec<u8>,
 }
 
-/// Where in the text of a block the records of one stream lie.
+/// The rows of one stream, and the range of their text in the block.
 #[derive(Clone, Debug)]
 pub struct StreamSlice {
     /// The stream.
@@ -250,18 +255,18 @@ impl Block {
         })
     }
 
-    /// Bytes of memory that it has, about.
+    /// Approximate bytes of memory.
     pub(crate) fn memory(&self) -> usize {
         slices_memory(&self.slices) + self.text.capacity()
     }
 
-    /// The text of all chunks and the stretch of each, in the order of [`Self::chunks`].
+    /// The text and the slices of all streams, in the order of [`Self::chunks`].
     #[must_use]
     pub fn into_parts(self) -> (Vec<u8>, Vec<StreamSlice>) {
         (self.text, self.slices)
     }
 
-    /// Puts the unpacked columns together; `None` when they do not fit each other.
+    /// Combines the decoded columns; `None` if they do not match.
     pub(crate) fn open(slices: Vec<StreamSlice>, text: Vec<u8>) -> Option<Self> {
         let fits = slices.iter().all(|stretch| {
             let Some(part) = text.get(stretch.range.clone()) else { return false };
@@ -275,7 +280,7 @@ impl Block {
     }
 }
 
-/// Rows are the records of all chunks. Records of several lines are rows too.
+/// The number of rows in all chunks. A record of several lines is one row.
 impl SearchBlock for Block {
     fn row_count(&self) -> usize {
         self.slices.iter().map(|slice| slice.rows.count as usize).sum()
@@ -307,22 +312,22 @@ impl SearchBlock for Block {
     }
 }
 
-/// A block that can be searched without its text.
+/// A block that is searched as columns, without its text.
 #[derive(Debug)]
 pub struct ColumnarBlock {
-    /// The streams one after the other. Each row is a line.
+    /// The slices of all streams. Each row is a line.
     pub slices: Vec<StreamSlice>,
-    /// The lines of all of them.
+    /// The lines of all slices.
     pub columns: bucksaw_columns::ColumnBlock,
 }
 
 impl ColumnarBlock {
-    /// Bytes of memory that it has by now, about: what is unpacked of it comes to it.
+    /// Approximate bytes of memory; grows with what a search decodes.
     pub(crate) fn memory(&self) -> usize {
         slices_memory(&self.slices) + self.columns.memory()
     }
 
-    /// Opens packed columns; `None` when they are damaged.
+    /// Opens compressed columns; `None` if they are damaged.
     pub(crate) fn open(stretches: Vec<StreamSlice>, packed: Vec<u8>, raw_len: usize) -> Option<Self> {
         if stretches.iter().any(|stretch| stretch.rows.lengths.is_some()) {
             return None;
@@ -336,7 +341,7 @@ fn slices_memory(slices: &[StreamSlice]) -> usize {
     slices.iter().map(|stretch| size_of::<StreamSlice>() + stretch.rows.memory()).sum()
 }
 
-/// What the unpacked rows column says; `None` when it is damaged.
+/// Decodes the rows column; `None` if it is damaged.
 pub(crate) fn decode_slices(rows: &[u8]) -> Option<Vec<StreamSlice>> {
     let mut reader = Reader(rows);
     let mut slices = Vec::new();

@@ -1,4 +1,4 @@
-//! Records of one stream with their text in one piece: what a search works on.
+//! Chunks: records of one stream with contiguous text, the input of a search.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::Rows;
 pub struct Chunk<'a> {
     /// The stream.
     pub labels: &'a Labels,
-    /// Ids and oddities, by row.
+    /// Ids and metadata by row.
     pub rows: Arc<Rows>,
     /// The records, each followed by an LF.
     pub text: &'a [u8],
@@ -36,7 +36,7 @@ impl<'a> Chunk<'a> {
     }
 }
 
-/// Bytes of text that the next `count` rows take, LFs included, when `lengths` are those from the next row on.
+/// Bytes of text of the next `count` rows, including LFs; `lengths` begins with the next row.
 pub(crate) fn rows_text_len(text: &[u8], lengths: Option<&[u32]>, count: u32) -> Option<usize> {
     if let Some(lengths) = lengths {
         return lengths.get(..count as usize).map(|part| part.iter().map(|length| *length as usize + 1).sum());

@@ -1,36 +1,38 @@
-//! How the text of a block is packed. The codec is one byte of the block's entry, so that others can come.
+//! Codecs of blocks. The block's entry stores the codec as one byte, so that codecs can be added.
 
 use std::borrow::Cow;
 
 use crate::zstd_context;
 
-/// A way to pack bytes.
+/// A compression format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Codec {
-    /// As they are.
+    /// Uncompressed.
     Plain,
-    /// LZ4 block format: quick to unpack, packs less.
+    /// LZ4 block format: faster, and larger.
     Lz4,
     /// Zstandard at a level of 1 to 19.
     Zstd(i8),
-    /// Columns that can be searched, packed with Zstandard at a level. Of a block's text only, and where it is made of
-    /// lines that are alike: anything else is packed as by `Zstd`. See `bucksaw_columns`.
+    /// Searchable columns, compressed with Zstandard at a level. Used for the text of a block if its lines are similar;
+    /// anything else is compressed as by `Zstd`. See `bucksaw_columns`.
     Columns(i8),
+    /// `Columns` also for texts that are too small to gain by it, for tests with small blocks. The stored format is the same.
+    ColumnsAlways(i8),
 }
 
 impl Codec {
-    /// The byte in the block's entry. The level of zstd is not kept: unpacking does not need it.
+    /// The byte in the block's entry. The level is not stored: decompression does not need it.
     #[must_use]
     pub fn byte(self) -> u8 {
         match self {
             Self::Plain => 0,
             Self::Lz4 => 1,
             Self::Zstd(_) => 2,
-            Self::Columns(_) => 3,
+            Self::Columns(_) | Self::ColumnsAlways(_) => 3,
         }
     }
 
-    /// The codec with this byte; `None` when there is none.
+    /// The codec with this byte; `None` if unknown.
     #[must_use]
     pub fn from_byte(byte: u8) -> Option<Self> {
         match byte {
@@ -42,13 +44,15 @@ impl Codec {
         }
     }
 
-    /// Packs `raw`; as plain bytes where packing would not make it smaller.
+    /// Compresses `raw`, or returns it as `Plain` if that is not smaller.
     #[must_use]
     pub fn pack(self, raw: &[u8]) -> (Self, Cow<'_, [u8]>) {
         let packed = match self {
             Self::Plain => None,
             Self::Lz4 => Some(lz4_flex::block::compress(raw)),
-            Self::Zstd(level) | Self::Columns(level) => zstd_context::compress(raw, i32::from(level)).ok(),
+            Self::Zstd(level) | Self::Columns(level) | Self::ColumnsAlways(level) => {
+                zstd_context::compress(raw, i32::from(level)).ok()
+            }
         };
         match packed {
             Some(packed) if packed.len() < raw.len() => (self.without_columns(), packed.into()),
@@ -56,20 +60,23 @@ impl Codec {
         }
     }
 
-    /// The codec for bytes that are no lines.
+    /// The codec for bytes that are not lines.
     fn without_columns(self) -> Self {
-        if let Self::Columns(level) = self { Self::Zstd(level) } else { self }
+        match self {
+            Self::Columns(level) | Self::ColumnsAlways(level) => Self::Zstd(level),
+            codec => codec,
+        }
     }
 
-    /// Unpacks to exactly `raw_len` bytes, which the caller has bounded; `None` when the bytes are damaged.
+    /// Decompresses to exactly `raw_len` bytes, which the caller has bounded; `None` if the bytes are damaged.
     #[must_use]
     pub fn unpack(self, packed: &[u8], raw_len: usize) -> Option<Vec<u8>> {
         let raw = match self {
             Self::Plain => packed.to_vec(),
             Self::Lz4 => lz4_flex::block::decompress(packed, raw_len).ok()?,
             Self::Zstd(_) => zstd_context::decompress(packed, raw_len)?,
-            // How many lines there are is said elsewhere.
-            Self::Columns(_) => return None,
+            // Columns need the number of lines.
+            Self::Columns(_) | Self::ColumnsAlways(_) => return None,
         };
         (raw.len() == raw_len).then_some(raw)
     }

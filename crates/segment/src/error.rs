@@ -1,37 +1,37 @@
-//! Damaged bytes are a value, not a panic.
+//! Errors of reading and opening segments.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Bytes that are not what they should be.
+/// Damaged bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("damaged at byte {offset}: {what}")]
 pub struct Damage {
-    /// Where in the file.
+    /// Offset in the file.
     pub offset: u64,
-    /// What was found wrong.
+    /// What is damaged.
     pub what: &'static str,
 }
 
-/// Why a segment, or a part of it, could not be read.
+/// Why a segment or a part of it could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The operating system failed.
+    /// The operating system reported an error.
     #[error("cannot read {path}", path = path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error.
         #[source]
         source: io::Error,
     },
-    /// The bytes are wrong.
+    /// The file is damaged.
     #[error("{path}: {damage}", path = path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// The damage.
         damage: Damage,
     },
     /// The file was written by a newer version of the program.
@@ -39,56 +39,56 @@ pub enum ReadError {
     Version {
         /// The file.
         path: PathBuf,
-        /// The format that the file states.
+        /// The version of the file.
         found: u32,
-        /// The newest format that is known here.
+        /// The newest supported version.
         known: u32,
     },
 }
 
 impl ReadError {
-    /// Wraps what the operating system said.
+    /// Wraps an error of the operating system.
     pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
         move |source| Self::Io { path: path.to_owned(), source }
     }
 
-    /// Damage at an offset of a file.
+    /// An error for damage at an offset of a file.
     #[must_use]
     pub fn damaged(path: &Path, offset: u64, what: &'static str) -> Self {
         Self::Damaged { path: path.to_owned(), damage: Damage { offset, what } }
     }
 }
 
-/// Why a directory of segments, the queue or the store, cannot be opened. Damage is no reason: what is damaged is set aside.
+/// Why a queue or a store cannot be opened. Damage is no reason: damaged files are quarantined.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The operating system failed.
+    /// The operating system reported an error.
     #[error("cannot use {path}: {source}", path = path.display())]
     Io {
         /// The directory or file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error.
         #[source]
         source: io::Error,
     },
-    /// A file is of a newer version of the program.
+    /// A file has a newer format version.
     #[error(transparent)]
     NewerVersion(ReadError),
-    /// What is known of the segments takes more memory than it may.
+    /// The index of the segments exceeds its memory.
     #[error("the index of the segments in {dir} takes {needed} bytes of memory, and may take {max}", dir = dir.display())]
     Memory {
         /// The directory.
         dir: PathBuf,
-        /// Bytes that it takes.
+        /// Bytes needed.
         needed: u64,
-        /// Bytes that it may take.
+        /// Maximum bytes.
         max: u64,
     },
 }
 
 impl OpenError {
-    /// Wraps what the operating system said of a directory or file.
+    /// Wraps an error of the operating system on a directory or file.
     pub fn io(path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
         let path = path.to_owned();
         move |source| Self::Io { path, source }

@@ -1,24 +1,24 @@
-//! A frame: records that were read from a source at once, as they lie in a queue segment and travel on the wire.
+//! Frames: records that were read from a source at once, in queue segments and in the framed protocol.
 //!
 //! ```text
 //!   offset  size  field       meaning (little-endian)
 //!        0     4  marker      "BSWF"
 //!        4     4  crc32c      over the 48 header bytes that follow and the body, seeded (below)
-//!        8     4  body_len    bytes after the header: sides, then text; at most BODY_BYTES_MAX
-//!       12     4  sides_len   bytes of the columns beside the text
-//!       16    16  first       id of the first record; the others have the next sequence numbers
+//!        8     4  body_len    bytes after the header: row metadata, then text; at most BODY_BYTES_MAX
+//!       12     4  meta_len    bytes of the row metadata
+//!       16    16  first       id of the first record; the next ones have the next sequence numbers
 //!       32     4  count       records; 0 in a stream frame
 //!       36     4  stream      number of the stream in this file or on this connection
-//!       40     8  accepted    Unix milliseconds at which a node took the records
+//!       40     8  accepted    Unix milliseconds at which a node accepted the records
 //!       48     1  kind        1 stream: the body is the labels of stream number `stream`; 2 records
-//!       49     1  flags       which sides there are
+//!       49     1  layout      which row metadata columns are present
 //!       50     6  reserved    zero
 //!       56        body
 //! ```
 //! The text of a record frame is `count` records, each followed by an LF that is not part of it.
 //!
-//! The checksum is seeded with the id of the file (with 0 on the wire): bytes in a log line that look like a frame are
-//! none, even when a reader looks for the next whole frame behind a damaged one.
+//! The checksum is seeded with the id of the file (with 0 on the wire). So a log line that contains the bytes of a frame is not
+//! taken for one when a reader searches for the next intact frame behind damage.
 
 use bucksaw_record::{Id, Labels, Millis};
 use memchr::memchr_iter;
@@ -28,10 +28,10 @@ use crate::{RowMeta, Rows};
 
 const RESERVED_LEN: usize = 6;
 
-/// What a frame holds.
+/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameKind {
-    /// The labels of a stream, which later frames refer to by its number.
+    /// Declares a stream: its labels, to which later frames refer by number.
     Stream,
     /// Records.
     Records,
@@ -42,54 +42,54 @@ pub enum FrameKind {
 pub struct FrameHeader {
     /// Bytes after the header.
     pub body_len: u32,
-    /// Bytes of the side columns, which come first in the body.
+    /// Bytes of the row metadata, at the start of the body.
     pub row_meta_len: u32,
     /// The id of the first record.
     pub first_id: Id,
-    /// How many records.
+    /// Number of records.
     pub count: u32,
     /// The number of the stream.
     pub stream: u32,
-    /// When a node took the records.
+    /// When a node accepted the records.
     pub accepted: Millis,
-    /// What the body is.
+    /// The kind of the frame.
     pub kind: FrameKind,
-    /// Which side columns there are.
+    /// Layout bits: which row metadata columns are present.
     pub layout_bits: u8,
 }
 
-/// Why bytes are not a frame.
+/// Why bytes are not a valid frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {
-    /// They do not start with the marker.
+    /// The marker is missing.
     #[error("no frame starts here")]
     Marker,
     /// A field is out of its bounds.
     #[error("the header of the frame is out of bounds")]
     Header,
-    /// The checksum is another.
-    #[error("the checksum of the frame does not fit")]
+    /// The checksum is wrong.
+    #[error("the checksum of the frame is wrong")]
     Checksum,
-    /// The columns or the text are not what the header says.
+    /// The row metadata or the text does not match the header.
     #[error("the body of the frame does not match its header")]
     Body,
-    /// The labels of its stream were never declared, or the declaration is damaged.
+    /// The stream was not declared, or its declaration is damaged.
     #[error("the labels of the frame's stream are missing")]
     Stream,
 }
 
 impl FrameHeader {
-    /// What every frame starts with.
+    /// The first bytes of every frame.
     pub(crate) const MARKER: [u8; 4] = *b"BSWF";
 
     /// Bytes of a header.
     pub const LEN: usize = 56;
 
-    /// The greatest body: bounds what a reader must hold. Twice the greatest record that can be configured.
+    /// Maximum size of a body, which bounds a reader's memory: twice the largest record that can be configured.
     pub const BODY_BYTES_MAX: usize = 32 << 20;
 
-    /// The header's bytes, with the checksum over it and the body's parts.
+    /// Encodes the header, with the checksum over it and the parts of the body.
     #[must_use]
     pub fn encode(&self, seed: u32, body: &[&[u8]]) -> [u8; Self::LEN] {
         debug_assert_eq!(body.iter().map(|part| part.len()).sum::<usize>(), self.body_len as usize);
@@ -120,7 +120,7 @@ impl FrameHeader {
         bytes
     }
 
-    /// Whether `head` and `body` are a frame whose length field alone is damaged: its checksum fits with the length of `body`.
+    /// Whether only the length field of a frame is damaged: the checksum is right with the length of `body`.
     pub(crate) fn has_damaged_length(seed: u32, head: &[u8; Self::LEN], body: &[u8]) -> bool {
         let Ok(length) = u32::try_from(body.len()) else { return false };
         let mut mended = *head;
@@ -130,7 +130,7 @@ impl FrameHeader {
         Frame::open(seed, &mended, body).is_ok()
     }
 
-    /// Reads a header and checks its bounds, not yet its checksum.
+    /// Decodes a header and checks its bounds, but not its checksum.
     ///
     /// # Errors
     /// [`FrameError::Marker`] or [`FrameError::Header`].
@@ -164,7 +164,7 @@ impl FrameHeader {
     fn is_valid(&self) -> bool {
         let has_valid_count = match self.kind {
             FrameKind::Stream => self.count == 0,
-            // Every record takes at least its LF, and the numbers must not overflow.
+            // Every record has at least its LF, and the sequence numbers must not overflow.
             FrameKind::Records => {
                 self.count > 0 && self.count <= self.text_len() && self.first_id.checked_add(self.count - 1).is_some()
             }
@@ -188,7 +188,7 @@ impl FrameHeader {
     }
 }
 
-/// A frame whose checksum fits.
+/// A frame with a verified checksum.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
     /// The fixed part.
@@ -197,10 +197,10 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Takes the header's bytes and as many body bytes as it says.
+    /// Decodes a header and its body.
     ///
     /// # Errors
-    /// [`FrameError`] when they are not a whole frame sealed with `seed`.
+    /// [`FrameError`] if they are not an intact frame with a checksum seeded with `seed`.
     pub fn open(seed: u32, header: &[u8; FrameHeader::LEN], body: &'a [u8]) -> Result<Self, FrameError> {
         let parsed = FrameHeader::parse(header)?;
         if body.len() != parsed.body_len as usize {
@@ -214,13 +214,13 @@ impl<'a> Frame<'a> {
         Ok(Self { header: parsed, body })
     }
 
-    /// The side columns as bytes.
+    /// The row metadata as bytes.
     #[must_use]
     pub fn row_meta(&self) -> &'a [u8] {
         self.body.get(..self.header.row_meta_len as usize).unwrap_or_default()
     }
 
-    /// The text; of a stream frame, the encoded labels.
+    /// The text, or the encoded labels of a stream frame.
     #[must_use]
     pub fn text(&self) -> &'a [u8] {
         self.body.get(self.header.row_meta_len as usize..).unwrap_or_default()
@@ -229,7 +229,7 @@ impl<'a> Frame<'a> {
     /// The labels in a stream frame.
     ///
     /// # Errors
-    /// [`FrameError::Body`] when there are none.
+    /// [`FrameError::Body`] if it has none.
     pub fn labels(&self) -> Result<Labels, FrameError> {
         match self.header.kind {
             FrameKind::Stream => Labels::decode(self.text()).map_err(|_| FrameError::Body),
@@ -237,11 +237,11 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// The rows of a record frame, checked against the text: a frame from the wire can have a right checksum and wrong
-    /// contents.
+    /// The rows of a record frame, checked against the text: a frame of a client may have a right checksum and an invalid
+    /// content.
     ///
     /// # Errors
-    /// [`FrameError::Body`] when they do not fit.
+    /// [`FrameError::Body`] if they do not match.
     pub fn rows(&self) -> Result<Rows, FrameError> {
         let header = &self.header;
         let row_meta = RowMeta::decode(header.layout_bits, self.row_meta(), header.first_id.time(), header.count)

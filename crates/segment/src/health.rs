@@ -1,4 +1,4 @@
-//! What a check of a file has found, what that costs, and what can be done about it.
+//! The result of checking a file, the loss that damage causes, and offline repair.
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -11,33 +11,33 @@ use bucksaw_record::{Id, Producer};
 
 use crate::{Damage, ReadError};
 
-/// Extension of a file that was set aside as damaged.
+/// Extension of a quarantined file.
 pub const DAMAGED_EXTENSION: &str = "damaged";
 
-/// Extension of a file that was set aside and whose readable records were saved to another file. Only that other file is
-/// used; this one is kept because of what cannot be read of it.
+/// Extension of a quarantined file whose readable records were saved to another file. Only the other file is used; this one
+/// is kept for its lost records.
 pub const SAVED_EXTENSION: &str = "saved.damaged";
 
-/// Number of records that cannot be read any more.
+/// Records that cannot be read any more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordLoss {
-    /// Records that are known to be lost.
+    /// Number of records known to be lost.
     pub records: u64,
-    /// Whether more may be lost than these: what tells their number is damaged, too.
+    /// Whether more may be lost: the record count is damaged too.
     pub is_lower_bound: bool,
 }
 
 impl RecordLoss {
-    /// Records may be lost, and nothing tells how many.
+    /// An unknown number of records may be lost.
     pub const UNKNOWN: Self = Self { records: 0, is_lower_bound: true };
 
-    /// The number of records that are lost, which is known.
+    /// An exact number of records is lost.
     #[must_use]
     pub fn exact(records: u64) -> Self {
         Self { records, is_lower_bound: false }
     }
 
-    /// Whether no record is lost for sure.
+    /// Whether it is certain that no record is lost.
     #[must_use]
     pub fn is_none(self) -> bool {
         self == Self::default()
@@ -62,16 +62,16 @@ impl fmt::Display for RecordLoss {
     }
 }
 
-/// What a check of a segment's file has found.
+/// The result of checking a segment file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// Number of records that can be read.
+    /// Number of readable records.
     pub records: u64,
-    /// Damage that costs no record: the file says the same elsewhere.
+    /// Damage that loses no record, because the file repeats the content.
     pub harmless: Vec<Damage>,
-    /// Damage that costs records.
+    /// Damage that loses records.
     pub harmful: Vec<Damage>,
-    /// The records that it costs.
+    /// The lost records.
     pub loss: RecordLoss,
 }
 
@@ -83,67 +83,66 @@ impl Health {
     }
 }
 
-/// A file of the data directory that was checked.
+/// A checked file of the data directory.
 pub trait CheckedFile {
-    /// What was found.
+    /// The result of the check.
     fn health(&self) -> &Health;
 
-    /// How the file was set aside before; `None` when it is in use.
+    /// How the file was quarantined; `None` if it is in use.
     fn quarantine_kind(&self) -> Option<QuarantineKind>;
 
-    /// What stands in the file and is no damage, for a person to read.
+    /// A remark on the file that is no damage.
     fn note(&self) -> Option<&Damage> {
         None
     }
 
-    /// Mends the file as far as it can be. A power cut at any moment leaves each record that could be read in a file that
-    /// can be mended again. Done again, it changes nothing.
+    /// Repairs the file as far as possible. After a power cut at any time, every readable record is in a file that can be
+    /// repaired again. A second repair changes nothing.
     ///
     /// # Errors
     /// [`ReadError`] when a file cannot be read or written.
     fn repair(&self, fs: &dyn Fs) -> Result<RepairOutcome, ReadError>;
 }
 
-/// How a file was set aside.
+/// Why a file is quarantined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuarantineKind {
-    /// Its records, as far as they can be read, may be in no other file.
+    /// Its readable records may be in no other file.
     Damaged,
-    /// What can be read of it was saved.
+    /// Its readable records were saved to another file.
     Saved,
 }
 
-/// What became of a file that was to be mended.
+/// The outcome of a repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RepairOutcome {
-    /// It is as it was: nothing is wrong, or nothing can be done.
+    /// The file is intact, or cannot be repaired.
     Unchanged,
-    /// All its records are in a sound file of this name.
+    /// All its records are in an intact file of this name.
     Repaired(String),
-    /// What can be read of it is in a sound file; the rest is lost.
+    /// Its readable records are in an intact file; the others are lost.
     Saved {
-        /// The name of the sound file.
+        /// The name of the intact file.
         name: String,
-        /// The name of the damaged file now.
+        /// The new name of the damaged file.
         original: String,
     },
-    /// Nothing of it can be read. It was set aside under this name.
+    /// No record is readable. It was quarantined under this name.
     Quarantined(String),
 }
 
-/// The id of the segment to which the readable records of a damaged one are saved. The same each time, so that a repair
-/// that is interrupted and done again makes one file.
+/// The id of the segment with the saved records of a damaged one: always the same, so that a repeated repair makes one file.
 #[must_use]
 pub fn saved_id(damaged: Id) -> Id {
     let mixed = (damaged.producer().bits() ^ u64::from(damaged.sequence())).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     Id::new(damaged.time(), Producer::random(mixed.rotate_right(16)), damaged.sequence())
 }
 
-/// Makes a file by the name of `draft` and gives it the name `target` when it is whole and durable. `fill` writes and syncs
-/// it, `check` reads it again.
+/// Writes a file as `draft` and renames it to `target` after it is complete and durable. `fill` writes and syncs it, `check`
+/// verifies it.
 ///
 /// # Errors
-/// [`ReadError`], also when the file does not read as it was written; the draft is removed then.
+/// [`ReadError`], also if the verification fails; the draft is removed.
 pub fn write_checked(
     fs: &dyn Fs,
     draft: &Path,
@@ -151,7 +150,7 @@ pub fn write_checked(
     fill: impl FnOnce(&Arc<dyn File>) -> Result<(), ReadError>,
     check: impl FnOnce(Arc<dyn File>) -> Result<bool, ReadError>,
 ) -> Result<(), ReadError> {
-    // Left behind by a repair that was interrupted.
+    // A leftover of an interrupted repair.
     match fs.remove(draft) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(ReadError::io(draft)(error)),
         _ => {}
@@ -171,7 +170,7 @@ pub fn write_checked(
     done
 }
 
-/// Gives a file another name, durably.
+/// Renames a file durably.
 ///
 /// # Errors
 /// [`ReadError`].
@@ -180,10 +179,10 @@ pub fn rename_durably(fs: &dyn Fs, from: &Path, to: &Path) -> Result<(), ReadErr
     fs.rename(from, to).and_then(|()| fs.sync_dir(dir)).map_err(ReadError::io(from))
 }
 
-/// Gives a file the name of one that was set aside, durably. The only copy of another one is not overwritten.
+/// Renames a file to a quarantine name durably. Never overwrites another quarantined file.
 ///
 /// # Errors
-/// [`ReadError`], also when a file has that name.
+/// [`ReadError`], also if a file has that name.
 pub fn quarantine(fs: &dyn Fs, from: &Path, to: &Path) -> Result<(), ReadError> {
     if from == to {
         return Ok(());

@@ -1,14 +1,13 @@
-//! Bytes on disk: both segment formats, their codecs, their invariants, their verification.
+//! The file formats of segments: writers, readers and verification.
 //!
-//! A *queue segment* ([`queue`]) is what ingest appends to: frames of whole chunks of lines, each with a checksum, in
-//! the order of arrival. A *store segment* ([`store`]) is what the store keeps: immutable blocks of records in the order
-//! of their ids, compressed, with a footer that says what each block holds. Both yield [`Chunk`]s: records of one stream
-//! with their text in one piece, which is what a search wants.
+//! A *queue segment* ([`queue`]) is append-only: frames of whole chunks of lines, each with a checksum, in the order of
+//! arrival. A *stored segment* ([`stored`]) is immutable: compressed blocks of records in the order of their ids, and a
+//! footer that describes each block. Both yield [`Chunk`]s for searching: records of one stream with contiguous text.
 //!
-//! `docs/format.md` draws both; the numbers there are compared with the constants here by a test.
+//! `docs/format.md` specifies both formats; a test compares its numbers with the constants here.
 //!
-//! What it does not do: no thread, no clock, no decision about when a segment is made, moved or removed. Those are
-//! `ingest`'s and `store`'s.
+//! The crate has no threads and no clock, and does not decide when a segment is created, moved or removed; `ingest` and
+//! `store` do.
 #![deny(clippy::indexing_slicing)]
 
 mod block;

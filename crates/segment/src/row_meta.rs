@@ -1,12 +1,12 @@
-//! The columns beside a frame's text: what cannot be said once for all of its rows.
+//! Row metadata: columns beside a frame's text for what differs between its rows.
 //!
 //! ```text
-//!   flag      column   for each row (times, lengths), or for each marked row (marks)
-//!   1 TIMES   times    zigzag varint: ms − ms of the row before (of the first id for row 0); varint: ns below the ms
+//!   bit       column   for each row (times, lengths), or for each row with flags
+//!   1 TIMES   times    zigzag varint: ms − ms of the previous row (of the first id for row 0); varint: ns below the ms
 //!   2 LENGTHS lengths  varint: bytes of the record, its LF not counted
-//!   4 MARKS   marks    varint: rows since the marked row before; a byte: the marks      (a varint before: how many)
+//!   4 FLAGS   flags    varint: rows since the previous such row; a byte: the flags      (preceded by a varint: count)
 //! ```
-//! A column is there only when its flag is set; they follow each other in this order and fill the space exactly.
+//! A column is present if its layout bit is set. The columns are in this order, and fill the space exactly.
 
 use bucksaw_record::{Flags, Id, Millis};
 
@@ -17,28 +17,28 @@ const TIMES_BIT: u8 = 1;
 const LENGTHS_BIT: u8 = 2;
 const FLAGS_BIT: u8 = 4;
 
-/// Nanoseconds in a millisecond; what is stated below the millisecond is less.
+/// Nanoseconds per millisecond: an exclusive bound.
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
-/// What is said of single rows.
+/// Times, lengths and flags of rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowMeta {
-    /// The time of every row and its nanoseconds below the millisecond; `None` when all have the time of the first id.
+    /// Time, and nanoseconds below the millisecond, of every row; `None` if all have the time of the first id.
     pub times: Option<Vec<(Millis, u32)>>,
-    /// The length of every record; `None` when each line is a record.
+    /// The length of every record; `None` if each line is a record.
     pub lengths: Option<Vec<u32>>,
-    /// Rows that were cut or came without a line end.
+    /// Rows that were cut or ended without a line end.
     pub flags: Flags,
 }
 
 impl RowMeta {
-    /// Sides that only mark rows.
+    /// Metadata that has flags only.
     #[must_use]
     pub fn with_flags(flags: Flags) -> Self {
         Self { flags, ..Self::default() }
     }
 
-    /// Appends the columns and returns their flags. `base` is the time in the frame's first id.
+    /// Appends the columns and returns the layout bits. `base` is the time of the frame's first id.
     pub fn encode(&self, base: Millis, out: &mut Vec<u8>) -> u8 {
         let mut layout_bits = 0;
         if let Some(times) = &self.times {
@@ -63,7 +63,7 @@ impl RowMeta {
         layout_bits
     }
 
-    /// The columns that [`Self::encode`] wrote for `count` rows; `None` when the bytes are damaged.
+    /// Decodes the columns of `count` rows; `None` if the bytes are damaged.
     #[must_use]
     pub fn decode(layout_bits: u8, bytes: &[u8], base: Millis, count: u32) -> Option<Self> {
         if layout_bits & !(TIMES_BIT | LENGTHS_BIT | FLAGS_BIT) != 0 {
@@ -94,7 +94,7 @@ impl RowMeta {
         reader.is_empty().then_some(row_meta)
     }
 
-    /// The rows that these sides and the first id describe. `None` when the sequence numbers would overflow.
+    /// The rows from the first id on; `None` if the sequence numbers would overflow.
     #[must_use]
     pub fn into_rows(self, first: Id, count: u32, accepted: Millis) -> Option<Rows> {
         first.checked_add(count.checked_sub(1)?)?;

@@ -1,17 +1,17 @@
-//! Which ids the rows of a chunk have, and what is said of single rows.
+//! The ids and metadata of the rows of a chunk.
 
 use std::ops::Range;
 
 use bucksaw_record::{Flags, Id, Millis};
 
-/// Rows with the same time and producer and rising sequence numbers: `first`, `first + 1`, …
+/// Consecutive rows with consecutive ids: the same time and producer, sequence numbers `n`, `n + 1`, …
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdRun {
-    /// The row of the chunk that the run starts at.
+    /// The first row of the run.
     pub row: u32,
     /// The id of that row.
     pub first_id: Id,
-    /// How many rows; at least 1, and the sequence number does not overflow in them.
+    /// Number of rows, at least 1; the sequence number does not overflow.
     pub count: u32,
 }
 
@@ -22,10 +22,10 @@ impl IdRun {
         Id::from_bits(self.first_id.bits() + u128::from(self.count.saturating_sub(1)))
     }
 
-    /// How many of the rows have ids lower than `limit`.
+    /// Number of rows with ids below `limit`.
     #[must_use]
     pub fn count_below(&self, limit: Id) -> u32 {
-        // Ids of a run are consecutive numbers, so a difference counts rows.
+        // Ids of a run are consecutive, so a difference is a number of rows.
         let distance = limit.bits().saturating_sub(self.first_id.bits());
         u32::try_from(distance).unwrap_or(u32::MAX).min(self.count)
     }
@@ -36,23 +36,22 @@ impl IdRun {
 /// Invariant: the runs are not empty, cover rows `0..count` in order, and have no gap between them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rows {
-    /// How many rows.
+    /// Number of rows.
     pub count: u32,
     /// Their ids.
     pub runs: Vec<IdRun>,
-    /// Nanoseconds below the millisecond (1..=999,999) of those rows whose source stated them, by row, rising.
+    /// Nanoseconds below the millisecond (1..=999,999) by row, ascending, for rows whose source stated them.
     pub nanos: Vec<(u32, u32)>,
-    /// Rows that were cut or came without a line end.
+    /// Rows that were cut or ended without a line end.
     pub flags: Flags,
-    /// Lengths in bytes of the records, without the LF after each; `None` when no record has an LF inside, so that each
-    /// line is a record.
+    /// Lengths of the records in bytes, without LF; `None` if each line is a record.
     pub lengths: Option<Vec<u32>>,
-    /// The latest moment at which one of the rows was accepted by a node.
+    /// The latest arrival of a row at a node.
     pub accepted: Millis,
 }
 
 impl Rows {
-    /// Bytes of memory, about.
+    /// Approximate bytes of memory.
     #[must_use]
     pub fn memory(&self) -> usize {
         let lengths = self.lengths.as_ref().map_or(0, Vec::len);
@@ -78,7 +77,7 @@ impl Rows {
         found.and_then(|at| self.nanos.get(at)).map_or(0, |(_, nanos)| *nanos)
     }
 
-    /// Adds `count` rows that go on from `first`, joining them to the last run where they fit.
+    /// Adds `count` rows with consecutive ids from `first` on, to the last run if they continue it.
     pub fn push_run(&mut self, first: Id, count: u32) {
         if count == 0 {
             return;
@@ -93,7 +92,7 @@ impl Rows {
         self.count += count;
     }
 
-    /// The runs of a range of rows, cut to it: the first id of each and how many rows.
+    /// The runs within a range of rows: first id and number of rows of each.
     pub fn runs_in(&self, rows: Range<u32>) -> impl Iterator<Item = (Id, u32)> + '_ {
         let from = self.runs.partition_point(|run| run.row + run.count <= rows.start);
         let runs = self.runs.get(from..).unwrap_or_default().iter();
@@ -105,14 +104,14 @@ impl Rows {
         })
     }
 
-    /// The nanoseconds of those of a range of rows that state some.
+    /// The nanoseconds of the rows in a range that have them.
     #[must_use]
     pub fn nanos_in(&self, rows: Range<u32>) -> &[(u32, u32)] {
         let at = |row| self.nanos.partition_point(|(stated, _)| *stated < row);
         self.nanos.get(at(rows.start)..at(rows.end)).unwrap_or_default()
     }
 
-    /// Some of the rows, given in rising order.
+    /// A selection of rows, given in ascending order.
     #[must_use]
     pub fn select(&self, rows: impl Iterator<Item = u32>) -> Self {
         let mut selected = Self { accepted: self.accepted, ..Self::default() };

@@ -1,32 +1,31 @@
-//! What a segment or block reaches over: enough to know that a query need not open it, and that two of them cannot hold
-//! the same record.
+//! Summaries of segments and blocks, by which a query skips them and finds overlaps: a zone map.
 
 use bucksaw_record::{Id, Millis, Producer};
 
 use crate::Rows;
 use crate::varint::{Reader, put_varint};
 
-/// Sequence numbers by producer are kept up to this many producers; beyond, any record may be in there.
+/// Maximum number of producers with sequence ranges; above it, any record may be included.
 const PRODUCERS_MAX: usize = 256;
 
 /// A producer, and its lowest and highest sequence number.
 type SequenceRange = (Producer, u32, u32);
 
-/// The span of some records.
+/// A summary of records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordSummary {
-    /// The lowest id; above `high` when there are no records.
+    /// The lowest id; above `high` without records.
     pub low: Id,
     /// The highest id.
     pub high: Id,
-    /// How many records.
+    /// Number of records.
     pub records: u64,
-    /// Bytes of text, an LF after each record.
+    /// Bytes of text, with an LF per record.
     pub text_bytes: u64,
-    /// The latest moment at which a node took one of them.
+    /// The latest arrival at a node.
     pub accepted: Millis,
-    /// By producer; `None` when there are too many. A list, because every block of every stored segment has one in memory, and
-    /// a tree takes 200 bytes for a single producer.
+    /// Sequence ranges by producer; `None` above the maximum. A sorted list, because the summaries of all blocks are in memory,
+    /// and a tree takes 200 bytes for a single producer.
     producers: Option<Vec<SequenceRange>>,
 }
 
@@ -38,13 +37,13 @@ impl Default for RecordSummary {
 }
 
 impl RecordSummary {
-    /// The newest of the records' times and of their arrivals: what retention goes by.
+    /// The latest time or arrival of a record, by which retention decides.
     #[must_use]
     pub fn newest(&self) -> Millis {
         self.high.time().max(self.accepted)
     }
 
-    /// Takes records in.
+    /// Adds records.
     pub fn add(&mut self, rows: &Rows, text_bytes: usize) {
         if let Some((low, high)) = rows.id_range() {
             self.low = self.low.min(low);
@@ -58,7 +57,7 @@ impl RecordSummary {
         }
     }
 
-    /// Takes in what another reaches over.
+    /// Adds the records of another summary.
     pub fn merge(&mut self, other: &Self) {
         self.low = self.low.min(other.low);
         self.high = self.high.max(other.high);
@@ -90,13 +89,13 @@ impl RecordSummary {
         self.records == 0
     }
 
-    /// Whether a record of the span `low..=high` may be among them.
+    /// Whether it may include a record of `low..=high`.
     #[must_use]
     pub fn overlaps(&self, low: Id, high: Id) -> bool {
         self.low <= high && low <= self.high
     }
 
-    /// Whether the same record may be in both. Never wrongly `false`.
+    /// Whether both may include the same record. `false` is always right.
     #[must_use]
     pub fn may_intersect(&self, other: &Self) -> bool {
         if !self.overlaps(other.low, other.high) {
@@ -110,18 +109,18 @@ impl RecordSummary {
         })
     }
 
-    /// How many producers are kept.
+    /// Number of producers with sequence ranges.
     #[must_use]
     pub fn producer_count(&self) -> usize {
         self.producers.as_ref().map_or(0, Vec::len)
     }
 
-    /// Bytes of memory that it takes besides its own size.
+    /// Bytes of memory besides its own size.
     pub(crate) fn memory(&self) -> usize {
         self.producers.as_ref().map_or(0, |producers| producers.capacity() * size_of::<SequenceRange>())
     }
 
-    /// Whether a record of this producer may be among them.
+    /// Whether it may include a record of this producer.
     #[must_use]
     pub fn may_contain_producer(&self, producer: Producer) -> bool {
         self.producers.as_ref().is_none_or(|ranges| producer_position(ranges, producer).is_ok())
@@ -163,7 +162,7 @@ impl RecordSummary {
             for _ in 0..known {
                 ranges.push((Producer::new(reader.varint()?), reader.varint_u32()?, reader.varint_u32()?));
             }
-            // They are written in this order, each once.
+            // Producers ascend.
             if !ranges.is_sorted_by(|(one, ..), (next, ..)| one < next) {
                 return None;
             }
@@ -173,7 +172,7 @@ impl RecordSummary {
     }
 }
 
-/// Where a producer is, or would be.
+/// The index of a producer, or of its place.
 fn producer_position(ranges: &[SequenceRange], producer: Producer) -> Result<usize, usize> {
     ranges.binary_search_by_key(&producer, |(known, ..)| *known)
 }

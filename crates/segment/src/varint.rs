@@ -1,6 +1,6 @@
-//! Integers of few bytes: LEB128, and zigzag for signed differences; and a reader that cannot run off the end.
+//! Variable-length integers: LEB128, zigzag for signed differences, and a bounds-checked reader.
 
-/// Appends an integer, seven bits a byte, the low ones first; the top bit says that more follow.
+/// Appends an integer: seven bits per byte, low bits first; the top bit means that more bytes follow.
 pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push((value & 0x7f) as u8 | 0x80);
@@ -9,13 +9,13 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Appends `to - from` so that small differences either way take few bytes. Wraps, so that every pair is possible.
+/// Appends the wrapping difference `to - from`; small differences in either direction take few bytes.
 pub(crate) fn put_delta(out: &mut Vec<u8>, from: u64, to: u64) {
     let step = to.wrapping_sub(from) as i64;
     put_varint(out, ((step << 1) ^ (step >> 63)) as u64);
 }
 
-/// Reads what the functions above wrote. Every method gives `None` when the bytes end or are out of bounds.
+/// Reads such integers. Every method returns `None` at the end of the bytes or for values out of bounds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a>(pub &'a [u8]);
 

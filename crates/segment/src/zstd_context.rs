@@ -1,12 +1,12 @@
-//! Zstandard for what is small: footers, and blocks of few records. What it needs for that is kept with the thread, for making
-//! it takes longer than to pack so little. What is large takes much memory to pack, and has it only while it is packed.
+//! Zstandard with a context per thread for small inputs such as footers: creating a context takes longer than compressing them.
+//! Large inputs need much memory, so their context exists only during compression.
 
 use std::cell::RefCell;
 use std::io;
 
 use zstd::bulk::{Compressor, Decompressor};
 
-/// Up to so many bytes are small: the tables of zstd are as large as what is packed asks for.
+/// Maximum size of a small input, in bytes. The tables of zstd grow with the input.
 const SMALL_BYTES: usize = 64 << 10;
 
 thread_local! {
@@ -14,10 +14,10 @@ thread_local! {
     static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
-/// Packs at a level of 1 to 19.
+/// Compresses at a level of 1 to 19.
 ///
 /// # Errors
-/// When there is no memory for it.
+/// If memory cannot be allocated.
 pub(crate) fn compress(raw: &[u8], level: i32) -> io::Result<Vec<u8>> {
     if raw.len() > SMALL_BYTES {
         return zstd::bulk::compress(raw, level);
@@ -32,7 +32,7 @@ pub(crate) fn compress(raw: &[u8], level: i32) -> io::Result<Vec<u8>> {
     })
 }
 
-/// Unpacks at most `raw_len` bytes; `None` when the bytes are damaged.
+/// Decompresses at most `raw_len` bytes; `None` if the bytes are damaged.
 pub(crate) fn decompress(packed: &[u8], raw_len: usize) -> Option<Vec<u8>> {
     DECOMPRESSOR.with_borrow_mut(|unpacker| {
         let unpacker = match unpacker {

@@ -1,90 +1,90 @@
 //! Suspends retention by age after the wall clock jumps forward.
 //!
-//! A wall clock that is days ahead makes every record look expired. So retention compares the wall clock with the time
-//! that has passed by the monotonic clock, and after a restart with the last trusted wall time, which is kept in
-//! `clock.json`. The trusted time rises only while the two agree, so a clock that is wrong at each start stays untrusted.
-//! A damaged digit could put that time far ahead, where no jump is found any more. So the file has a backup with a checksum.
+//! A wall clock that is days ahead makes every record look expired. So retention compares the wall clock with the
+//! monotonic clock, and after a restart with the last trusted wall time, which is kept in `clock.json`. The trusted time
+//! rises only while the two agree, so a clock that is wrong at each start stays untrusted. A damaged digit could move that
+//! time far ahead, where no jump would be detected. So the file has a backup with a checksum.
 //!
-//! Rule: a wall clock that is more than [`JUMP_MAX`] ahead of what is expected is trusted only after it has run steadily
-//! for as long as it jumped, at most [`HOLD_MAX`]. A machine that was off for eight days so expires records a day after its
-//! start, and one that was off for an hour after an hour. A clock that returns is trusted at once. A clock that goes back
-//! expires fewer records, so it is never suspect.
+//! Rule: a wall clock that is more than [`JUMP_MAX_MS`] ahead of the expected time is trusted only after it has run steadily
+//! for the duration of the jump, at most [`SUSPENSION_MAX`]. So a machine that was off for eight days expires records a day
+//! after its start, and one that was off for an hour after an hour. A clock that returns is trusted at once. A clock that
+//! goes back expires fewer records, so it is always trusted.
 
 use std::time::Duration;
 
 use bucksaw_record::Millis;
 
-/// The wall clock may be this far ahead of what is expected, in milliseconds: adjustments by NTP are smaller.
+/// How far the wall clock may be ahead of the expected time, in milliseconds. Adjustments by NTP are smaller.
 const JUMP_MAX_MS: u64 = 10 * 60_000;
 
-/// The longest time for which retention by age is suspended after one jump.
+/// Maximum suspension of retention by age after one jump.
 const SUSPENSION_MAX: Duration = Duration::from_secs(24 * 3_600);
 
-/// Compares the wall clock with the monotonic clock.
+/// Detects jumps of the wall clock by the monotonic clock.
 #[derive(Debug)]
 pub(crate) struct ClockGuard {
-    /// The highest wall time that was trusted.
+    /// The highest trusted wall time.
     trusted_max: Millis,
     /// The last trusted wall time, and the uptime at which it was read.
     last: (Millis, Duration),
     jump: Option<ClockJump>,
 }
 
-/// A wall clock that is not trusted yet.
+/// A jump after which the wall clock is not yet trusted.
 #[derive(Clone, Copy, Debug)]
 struct ClockJump {
-    /// Wall time and uptime when the jump was found.
+    /// Wall time and uptime when the jump was detected.
     began: (Millis, Duration),
     time: Duration,
     ahead: Duration,
 }
 
-/// What the guard finds.
+/// Whether the wall clock is trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Retention by age may go by the wall clock.
+    /// Retention by age uses the wall clock.
     Trusted,
-    /// It may not.
+    /// Retention by age is suspended.
     Suspended {
-        /// How far the clock is ahead of what was expected.
+        /// How far the clock is ahead of the expected time.
         ahead: Duration,
-        /// For how long retention by age stays suspended, if the clock runs steadily.
+        /// The remaining suspension, if the clock runs steadily.
         left: Duration,
-        /// Whether this jump is found for the first time.
+        /// Whether the jump was detected just now.
         is_new: bool,
     },
 }
 
 impl ClockGuard {
-    /// A guard that trusts wall times up to `trusted`, read at this uptime.
+    /// A guard that trusts the wall time `trusted` at this uptime.
     pub(crate) fn new(trusted: Millis, uptime: Duration) -> Self {
         Self { trusted_max: trusted, last: (trusted, uptime), jump: None }
     }
 
-    /// The highest wall time that was trusted.
+    /// The highest trusted wall time.
     pub(crate) fn trusted(&self) -> Millis {
         self.trusted_max
     }
 
-    /// Takes in what both clocks show.
+    /// Updates the guard with a reading of both clocks.
     pub(crate) fn check(&mut self, wall: Millis, uptime: Duration) -> Verdict {
         let expected = self.trusted_max.max(extrapolate(self.last, uptime));
         if wall.0 <= expected.0.saturating_add(JUMP_MAX_MS) {
             return self.trust(wall, uptime);
         }
-        let steady = |hold: &ClockJump| wall.0.abs_diff(extrapolate(hold.began, uptime).0) <= JUMP_MAX_MS;
-        let known = self.jump.filter(steady);
+        let is_steady = |jump: &ClockJump| wall.0.abs_diff(extrapolate(jump.began, uptime).0) <= JUMP_MAX_MS;
+        let known = self.jump.filter(is_steady);
         let ahead = Duration::from_millis(wall.0 - expected.0);
-        let hold = known.unwrap_or(ClockJump { began: (wall, uptime), time: ahead.min(SUSPENSION_MAX), ahead });
-        let left = hold.time.saturating_sub(uptime.saturating_sub(hold.began.1));
+        let jump = known.unwrap_or(ClockJump { began: (wall, uptime), time: ahead.min(SUSPENSION_MAX), ahead });
+        let left = jump.time.saturating_sub(uptime.saturating_sub(jump.began.1));
         if left.is_zero() {
             return self.trust(wall, uptime);
         }
-        self.jump = Some(hold);
-        Verdict::Suspended { ahead: hold.ahead, left, is_new: known.is_none() }
+        self.jump = Some(jump);
+        Verdict::Suspended { ahead: jump.ahead, left, is_new: known.is_none() }
     }
 
-    /// Whether [`Self::check`] would trust the wall clock, but for a jump that has run for as long as it has to.
+    /// Whether the wall clock is within bounds now. Unlike [`Self::check`], it does not end a suspension.
     pub(crate) fn would_trust(&self, wall: Millis, uptime: Duration) -> bool {
         wall.0 <= self.trusted_max.max(extrapolate(self.last, uptime)).0.saturating_add(JUMP_MAX_MS)
     }
@@ -95,16 +95,16 @@ impl ClockGuard {
     }
 }
 
-/// Retention by age, and emptying the trash by age, are suspended because the wall clock jumped forward.
+/// Suspension of retention by age, and of emptying the trash by age, after the wall clock jumped forward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Suspension {
-    /// How far the clock was ahead of what was expected.
+    /// How far the clock was ahead of the expected time.
     pub ahead: Duration,
-    /// For how long it stays so, if the clock runs steadily.
+    /// The remaining suspension, if the clock runs steadily.
     pub left: Duration,
 }
 
-/// What the wall clock shows at this uptime, when it runs on from `since`.
+/// The expected wall time at `uptime`, from an earlier reading of both clocks.
 fn extrapolate((wall, since): (Millis, Duration), uptime: Duration) -> Millis {
     let passed = u64::try_from(uptime.saturating_sub(since).as_millis()).unwrap_or(u64::MAX);
     Millis(wall.0.saturating_add(passed))

@@ -1,5 +1,5 @@
-//! Compaction: segments that are small or overlap are merged into few that are neither, and what was packed quickly when
-//! it was first stored is packed well. What the records say stays the same; only where they lie and how changes.
+//! Compaction: merges small and overlapping segments into larger ones that do not overlap, and recompresses segments that
+//! were stored with the quick codec. Records do not change.
 
 use std::io;
 use std::path::PathBuf;
@@ -19,12 +19,11 @@ use crate::segment_store::{SegmentDraft, SegmentStore};
 use crate::stored_segment::StoredSegment;
 use crate::unit::{MergeUnit, UnitReader};
 
-/// A source younger than this may still be in somebody's view of the queue, in milliseconds: an hour is far longer than
-/// any view lasts.
+/// Age, in milliseconds, up to which a queue segment may be part of a query's snapshot. Snapshots are far shorter than an
+/// hour.
 const SOURCE_AGE_MAX_MS: u64 = 3_600_000;
 
-/// A merge's records go into files of the target size. None is sealed before all are written: each says how many belong
-/// together.
+/// Writes a merge into files of the target size. None is sealed before all are written, because each states their number.
 struct CompactionOutput<'a> {
     store: &'a SegmentStore,
     drafts: Vec<SegmentDraft>,
@@ -44,23 +43,24 @@ impl MergeOutput for CompactionOutput<'_> {
 }
 
 impl SegmentStore {
-    /// Does the next merge, if one is worth it and there is room for what it makes. Returns the bytes of text that went through it; 0 when there is none.
-    /// `stopped` is asked between blocks. For one thread at a time.
+    /// Does the next merge, if one is due and its output fits on the disk. Returns the bytes of text that it rewrote, or 0.
+    /// Polls `is_stopped` between blocks. For one thread at a time.
     ///
     /// # Errors
-    /// [`StoreError`]; nothing has changed then.
-    pub fn compact(&self, stopped: &dyn Fn() -> bool) -> Result<u64, StoreError> {
+    /// [`StoreError`]; nothing has changed.
+    pub fn compact(&self, is_stopped: &dyn Fn() -> bool) -> Result<u64, StoreError> {
         let segments = self.segments();
-        let sound = segments.iter().filter(|segment| segment.damaged_block_count() == 0 && !segment.reach().is_empty());
-        let candidates: Vec<MergeCandidate> = sound.map(|segment| self.candidate(segment)).collect();
-        let MergePlan { chosen, mergeable_bytes: due_bytes } = plan(&candidates, self.merge_limits());
-        self.backlog.set_mergeable(due_bytes);
+        let intact =
+            segments.iter().filter(|segment| segment.damaged_block_count() == 0 && !segment.reach().is_empty());
+        let candidates: Vec<MergeCandidate> = intact.map(|segment| self.candidate(segment)).collect();
+        let MergePlan { chosen, mergeable_bytes } = plan(&candidates, self.merge_limits());
+        self.backlog.set_mergeable(mergeable_bytes);
         let inputs: Vec<Arc<StoredSegment>> =
             segments.iter().filter(|segment| chosen.contains(&segment.id())).cloned().collect();
         if inputs.is_empty() {
             return Ok(0);
         }
-        let merged = self.merge(&inputs, stopped);
+        let merged = self.merge(&inputs, is_stopped);
         match &merged {
             Ok(text_bytes) => {
                 self.metrics.compactions.inc();
@@ -70,32 +70,35 @@ impl SegmentStore {
             Err(StoreError::Stopped) => {}
             Err(_) => {
                 self.metrics.compact_failed.inc();
-                // What it met is counted at once: the next try, which counts too, comes late.
+                // Newly found damage is counted now; the next attempt comes later.
                 self.update_metrics();
             }
         }
         merged
     }
 
-    /// The same, but a merge is given up where the disk is full and retention has something to remove: that frees room at
-    /// once, and what was merged so far takes room.
+    /// Like [`Self::compact`], but stops the merge when the disk is full and retention can free space.
     ///
     /// # Errors
-    /// As [`Self::compact`]; [`StoreError::Stopped`] also where it was given up.
-    pub fn compact_after_retention(&self, queue: &Queue, stopped: &dyn Fn() -> bool) -> Result<u64, StoreError> {
-        self.compact(&|| stopped() || self.is_retention_urgent(queue))
+    /// As [`Self::compact`]; [`StoreError::Stopped`] also in favour of retention.
+    pub(crate) fn compact_after_retention(
+        &self,
+        queue: &Queue,
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<u64, StoreError> {
+        self.compact(&|| is_stopped() || self.is_retention_urgent(queue))
     }
 
-    fn merge(&self, inputs: &[Arc<StoredSegment>], stopped: &dyn Fn() -> bool) -> Result<u64, StoreError> {
+    fn merge(&self, inputs: &[Arc<StoredSegment>], is_stopped: &dyn Fn() -> bool) -> Result<u64, StoreError> {
         let units: Vec<MergeUnit> = inputs.iter().flat_map(MergeUnit::blocks).collect();
         let is_backlogged = || self.is_backlogged();
         let throttle = &self.merge_throttle.begin(&is_backlogged);
         let text_bytes: u64 = inputs.iter().map(|input| input.reach().text_bytes).sum();
-        let (block_bytes, quick) = (self.config.full_block_bytes(), self.config.recompress_codec());
-        // What makes less than a block that could stay will be merged again.
-        let stays = text_bytes >= block_bytes / 2;
-        let codec = if stays { self.config.codec_final } else { self.config.codec_quick };
-        let merge = SegmentMerge { block_bytes, codec, recompress_codec: quick, throttle, is_stopped: stopped };
+        let (block_bytes, recompress_codec) = (self.config.full_block_bytes(), self.config.recompress_codec());
+        // Less than half a block will be merged again.
+        let is_final = text_bytes >= block_bytes / 2;
+        let codec = if is_final { self.config.codec_final } else { self.config.codec_quick };
+        let merge = SegmentMerge { block_bytes, codec, recompress_codec, throttle, is_stopped };
         let mut output = CompactionOutput { store: self, drafts: Vec::new() };
         if let Err(failed) = merge.run(UnitReader::default(), units, &mut output) {
             let path = output.drafts.last().map_or_else(|| self.dir.clone(), |draft| draft.path.clone());
@@ -145,7 +148,7 @@ impl SegmentStore {
         }
     }
 
-    /// The queue segments whose records are in the inputs and may still be seen in the queue as well.
+    /// The queue segments whose records are in the inputs and that queries may still see in the queue.
     fn sources_of(&self, inputs: &[Arc<StoredSegment>]) -> Vec<Id> {
         let since = self.now().saturating_sub(SOURCE_AGE_MAX_MS);
         let sources = inputs.iter().flat_map(|input| &input.footer().sources);
@@ -154,12 +157,20 @@ impl SegmentStore {
 
     fn candidate(&self, segment: &StoredSegment) -> MergeCandidate {
         let RecordSummary { low, high, text_bytes, .. } = *segment.reach();
-        // The blocks of a smaller one are too small to stay as they are.
-        let repack =
+        // Smaller segments are recompressed when they are merged.
+        let needs_recompression =
             segment.is_quickly_packed(self.config.recompress_codec()) && text_bytes >= self.config.full_block_bytes();
         let blocks = segment.footer().blocks.iter();
         let open_bytes = blocks.map(|block| block.summary.text_bytes + block.packed_bytes()).max().unwrap_or(0);
-        MergeCandidate { id: segment.id(), low, high, text_bytes, file_bytes: segment.file_bytes(), open_bytes, repack }
+        MergeCandidate {
+            id: segment.id(),
+            low,
+            high,
+            text_bytes,
+            file_bytes: segment.file_bytes(),
+            open_bytes,
+            needs_recompression,
+        }
     }
 
     fn merge_limits(&self) -> MergeLimits {

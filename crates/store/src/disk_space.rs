@@ -1,10 +1,9 @@
-//! How much is written at once, by the room on the disk.
+//! Limits of batches and merges by free disk space.
 //!
-//! What is gathered and merged is written before what it was made of can be removed, so it has to fit beside it. How
-//! small it becomes is not known in advance. So a gathering takes half of the room, as if its text could not be packed, and
-//! half as much again after each one that did not fit: until one fits, if it is of a single segment of the queue. Merges
-//! take what is beyond the reserve, or a quarter of the room, which leaves gathering the rest: the queue has to become
-//! smaller before the store is put in order.
+//! The output of a batch or a merge is written before its input can be removed, and its compressed size is not known in
+//! advance. A batch therefore takes at most half of the free space, as if its text were incompressible, and is halved after
+//! each one that does not fit, down to a single queue segment. A merge takes the space above the reserve or a quarter of the
+//! free space, so that the queue can still shrink.
 
 use std::io;
 
@@ -17,29 +16,29 @@ impl SegmentStore {
         self.env.fs.space(&self.dir)
     }
 
-    /// Room on the disk; where that is not known, as much as anybody wants.
+    /// Free bytes on the disk; the maximum if unknown.
     pub(crate) fn free_bytes(&self) -> u64 {
         self.space().map_or(u64::MAX, |space| space.free_bytes)
     }
 
-    /// Bytes of text to take from the queues at once.
+    /// Bytes of text to fetch for the next batch.
     pub(crate) fn room_for_gathering(&self) -> u64 {
-        // Half of the room, because the last segment that is taken goes beyond it.
+        // Half of the free space, because the last fetched segment exceeds the limit.
         self.config.gather_bytes_max().min(self.free_bytes() / 2).min(self.gather_batch_size.bytes()).max(1)
     }
 
-    /// Bytes of files that may be merged at once.
+    /// Bytes of files that one merge may read.
     pub(crate) fn room_for_merging(&self) -> u64 {
         let (free, reserve) = (self.free_bytes(), self.config.free_bytes_min);
         (free.saturating_sub(reserve) / 2).max(free / 4)
     }
 
-    /// Whether `text_bytes`, packed quickly, might not fit: then there is time to pack them well.
+    /// Whether `text_bytes` might not fit on the disk with the quick codec, so that the final one is used.
     pub(crate) fn may_not_fit(&self, text_bytes: u64) -> bool {
         self.free_bytes() < self.config.free_bytes_min.max(text_bytes).saturating_mul(2)
     }
 
-    /// Whether the trash is worth less than its room: there is hardly more left than the queue wants to go on.
+    /// Whether less than twice the reserve is free, so that the trash is emptied early.
     pub(crate) fn is_disk_nearly_full(&self) -> bool {
         let reserve = self.config.free_bytes_min;
         self.free_bytes() < reserve.saturating_mul(2)

@@ -1,4 +1,4 @@
-//! What a store takes from a queue, its own or another node's: `ingest/fetch` and `ingest/ack`, as who calls them.
+//! The store's side of the lease protocol: fetches segments from another node's queue and acknowledges them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,33 +17,33 @@ use crate::peers::Peer;
 use crate::replication_context::{ReplicationContext, timed_out};
 use crate::segment_store::SegmentStore;
 
-/// How long segments are reserved. Longer than all takes that goes well; what goes wrong holds them up for so long.
+/// Duration of a lease: longer than a successful batch takes. A store that fails delays its segments by this much.
 const LEASE_DURATION: Duration = Duration::from_secs(60);
 
-/// How long a call that ends a reservation may take, and how often it is tried.
+/// Timeout and number of attempts of an ack.
 const ACK_TIMEOUT: Duration = Duration::from_secs(5);
 const ACK_ATTEMPTS_MAX: u32 = 3;
 
-/// How long nothing is done when telling failed.
+/// Pause after a failed ack.
 const ACK_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Where segments wait.
+/// Whose queue segments come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueueLocation {
     Local,
     Remote(Peer),
 }
 
-/// What was taken from one queue.
+/// Segments fetched from one queue.
 pub(crate) struct FetchedBatch {
     pub(crate) location: QueueLocation,
     pub(crate) views: Vec<SegmentView>,
     pub(crate) backlog: QueueBacklogStatus,
-    /// The files of what came from another node.
+    /// The local files of segments from another node.
     pub(crate) _spool_files: Vec<SpoolFile>,
 }
 
-/// Segments that came damaged over the network.
+/// Why a fetch failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FetchError {
     #[error(transparent)]
@@ -52,7 +52,7 @@ pub(crate) enum FetchError {
     Damaged(Id),
 }
 
-/// Fetches segments. When it fails, those that may have been reserved are told.
+/// Fetches segments from another node's queue. The error has the ids of segments that may be leased.
 pub(crate) async fn fetch_from(
     context: &ReplicationContext,
     peer: Peer,
@@ -60,18 +60,18 @@ pub(crate) async fn fetch_from(
 ) -> Result<FetchedBatch, (FetchError, Vec<Id>)> {
     let ReplicationContext { node, tasks, net, timeouts, .. } = context;
     let unknown = |error: io::Error| (FetchError::from(error), Vec::new());
-    let take = FetchRequest { holder: *node, text_bytes, lease_ms: to_millis(LEASE_DURATION) };
-    let call = async { read_head::<FetchReply>(net.call(peer.address, FETCH, message_body(&take)?).await?).await };
+    let request = FetchRequest { holder: *node, text_bytes, lease_ms: to_millis(LEASE_DURATION) };
+    let call = async { read_head::<FetchReply>(net.call(peer.address, FETCH, message_body(&request)?).await?).await };
     let answer = with_timeout(tasks, timeouts.answer, call).await.ok_or_else(|| unknown(timed_out()))?;
-    let (taken, mut rest) = answer.map_err(unknown)?;
-    let ids: Vec<Id> = taken.segments.iter().map(|segment| segment.id).collect();
+    let (reply, mut rest) = answer.map_err(unknown)?;
+    let ids: Vec<Id> = reply.segments.iter().map(|segment| segment.id).collect();
     let mut batch = FetchedBatch {
         location: QueueLocation::Remote(peer),
         views: Vec::new(),
-        backlog: taken.backlog,
+        backlog: reply.backlog,
         _spool_files: Vec::new(),
     };
-    for segment in taken.segments {
+    for segment in reply.segments {
         let fetched = fetch_segment(context, &segment, &mut rest).await;
         let (view, spool) = fetched.map_err(|error| (error, ids.clone()))?;
         context.store.metrics.pulled_bytes.inc_by(segment.bytes);
@@ -81,7 +81,7 @@ pub(crate) async fn fetch_from(
     Ok(batch)
 }
 
-/// Brings one file here, and checks it.
+/// Receives one segment into a local file, and checks it.
 async fn fetch_segment(
     context: &ReplicationContext,
     segment: &FetchedSegment,
@@ -92,18 +92,18 @@ async fn fetch_segment(
     context.append_to_file(rest, segment.bytes, &spool.file).await?;
     let (id, text_bytes) = (segment.id, segment.text_bytes);
     let (file, path) = (Arc::clone(&spool.file), spool.path().to_owned());
-    let surveyed = context.run_blocking(move || Ok(scan_segment(&file, &path, id).map(|found| (found, file, path))));
-    let Ok((found, file, path)) = surveyed.await? else { return Err(FetchError::Damaged(id)) };
-    let own = bucksaw_segment::queue::read_header(&*file, &path).is_ok_and(|own| own == id);
-    // What a damaged file still holds may be less than its queue had counted, never more.
-    let whole = found.damage.is_empty() && found.tail_bytes == 0 && found.summary.text_bytes <= text_bytes;
-    if !own || !whole {
+    let scan = context.run_blocking(move || Ok(scan_segment(&file, &path, id).map(|found| (found, file, path))));
+    let Ok((found, file, path)) = scan.await? else { return Err(FetchError::Damaged(id)) };
+    let has_id = bucksaw_segment::queue::read_header(&*file, &path).is_ok_and(|found| found == id);
+    // A damaged file may contain less than its queue has counted, but never more.
+    let is_intact = found.damage.is_empty() && found.tail_bytes == 0 && found.summary.text_bytes <= text_bytes;
+    if !has_id || !is_intact {
         return Err(FetchError::Damaged(id));
     }
     Ok((SegmentView::from_scan(id, file, path, found), spool))
 }
 
-/// Tells another node's queue. When it does not hear of it, the reservation ends and the segments are taken again.
+/// Acknowledges segments to another node's queue. If all attempts fail, the lease expires and the segments are fetched again.
 pub(crate) async fn ack(
     context: &ReplicationContext,
     peer: Peer,
@@ -112,10 +112,10 @@ pub(crate) async fn ack(
     unreadable: Vec<Id>,
 ) {
     let ReplicationContext { node, tasks, net, .. } = context;
-    let settle = AckRequest { holder: *node, stored, returned, unreadable };
+    let request = AckRequest { holder: *node, stored, returned, unreadable };
     for _ in 0..ACK_ATTEMPTS_MAX {
         let call = async {
-            read_message::<serde_json::Value>(net.call(peer.address, ACK, message_body(&settle)?).await?).await
+            read_message::<serde_json::Value>(net.call(peer.address, ACK, message_body(&request)?).await?).await
         };
         match with_timeout(tasks, ACK_TIMEOUT, call).await {
             Some(Ok(_)) => return,
@@ -131,7 +131,7 @@ pub(crate) async fn ack(
     }
 }
 
-/// A file from another node that is of use until this is dropped.
+/// A local file that is removed when this is dropped.
 pub(crate) struct SpoolFile {
     pub(crate) store: Arc<SegmentStore>,
     pub(crate) path: PathBuf,
@@ -156,7 +156,7 @@ impl Drop for SpoolFile {
     }
 }
 
-/// A time in whole milliseconds, as calls tell it.
+/// A duration in whole milliseconds.
 pub(crate) fn to_millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

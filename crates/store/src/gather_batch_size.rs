@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The most bytes of text that a gathering takes, by what came of those before.
+/// The maximum bytes of text of the next batch.
 #[derive(Debug)]
 pub(crate) struct GatherBatchSize {
     bytes: AtomicU64,
@@ -11,21 +11,21 @@ pub(crate) struct GatherBatchSize {
 }
 
 impl GatherBatchSize {
-    pub(crate) fn new(most: u64) -> Self {
-        Self { bytes: AtomicU64::new(most), bytes_max: most }
+    pub(crate) fn new(bytes_max: u64) -> Self {
+        Self { bytes: AtomicU64::new(bytes_max), bytes_max }
     }
 
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// A gathering of `text_bytes` was stored. The next may be a little larger: one that is too large is written in vain.
+    /// A batch of `text_bytes` was stored. The next may be an eighth larger: a batch that is too large is wasted work.
     pub(crate) fn grow(&self, text_bytes: u64) {
-        let proven = text_bytes.max(self.bytes());
-        self.bytes.store(proven.saturating_add(proven.div_ceil(8)).min(self.bytes_max), Ordering::Relaxed);
+        let bytes = text_bytes.max(self.bytes());
+        self.bytes.store(bytes.saturating_add(bytes.div_ceil(8)).min(self.bytes_max), Ordering::Relaxed);
     }
 
-    /// There was no room for a gathering of `text_bytes`.
+    /// A batch of `text_bytes` did not fit.
     pub(crate) fn shrink(&self, text_bytes: u64) {
         self.bytes.store((text_bytes.min(self.bytes()) / 2).max(1), Ordering::Relaxed);
     }

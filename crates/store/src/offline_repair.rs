@@ -1,13 +1,13 @@
-//! Checking the files of the store while no node runs on them, and mending what can be mended.
+//! Offline check and repair of the store's files, while no node uses them.
 //!
 //! ```text
-//!   X.seg, X.damaged   damage costs nothing   ──► X.seg, written anew, the same segment
-//!                      some records are lost  ──► Y.seg with all others, then X.saved.damaged
+//!   X.seg, X.damaged   no record is lost      ──► X.seg, rewritten, the same segment
+//!                      some records are lost  ──► Y.seg with the others, then X.saved.damaged
 //!                      nothing can be read    ──► X.damaged
 //! ```
-//! Y has an id of its own, and names neither sources nor a merge: a restart must not remove, because of Y, a queue segment
-//! or an input of a merge that has what is lost in X. The records of Y that are in such files too are answered once.
-//! X.saved.damaged is told of in answers and in `status` as any file that was set aside.
+//! Y has a new id, and neither sources nor merge info. Otherwise a restart could remove, because of Y, a queue segment or a
+//! merge input that has the records lost in X. Answers drop duplicates of records that are in Y and in such files.
+//! Answers and `status` report X.saved.damaged like any quarantined file.
 
 use std::path::{Path, PathBuf};
 
@@ -22,17 +22,17 @@ use bucksaw_segment::stored::VerifiedSegment;
 
 use crate::name;
 
-/// A file of the store, or of its trash, that was checked.
+/// A checked file of the store or of its trash.
 #[derive(Debug)]
 pub struct CheckedStoreFile {
     path: PathBuf,
     name: String,
-    /// The id in the name; without one the file is left as it is.
+    /// The id in the name; a file without one is not repaired.
     id: Option<Id>,
     kind: StoreFileKind,
-    /// `None` of a file that is not looked into.
-    examined: Option<VerifiedSegment>,
-    unexamined_health: Health,
+    /// `None` if the content is not checked.
+    verified: Option<VerifiedSegment>,
+    unverified_health: Health,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,14 +42,14 @@ enum StoreFileKind {
     Quarantined(QuarantineKind),
 }
 
-/// Checks a file in the store's directory or in its trash. `None` when it is no segment.
+/// Checks a file in the store's directory or in its trash. `None` if it is no segment.
 ///
 /// # Errors
 /// [`ReadError`] when it cannot be read at all.
 pub fn check(fs: &dyn Fs, path: &Path) -> Result<Option<CheckedStoreFile>, ReadError> {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let own = |name| name::parse(name).map(|(_, _, id, extension)| (id, extension.to_owned()));
-    // In the trash the time at which it went there stands in front.
+    // Names in the trash begin with the time of the move.
     let trashed = || name.split_once('-').filter(|(ms, _)| ms.parse::<u64>().is_ok()).and_then(|(_, rest)| own(rest));
     let (id, kind) = match (own(&name), trashed()) {
         (Some((id, extension)), _) if extension == "seg" => (Some(id), StoreFileKind::Store),
@@ -60,7 +60,7 @@ pub fn check(fs: &dyn Fs, path: &Path) -> Result<Option<CheckedStoreFile>, ReadE
             (Some(id), StoreFileKind::Quarantined(QuarantineKind::Saved))
         }
         (None, Some((id, extension))) if extension == "seg" => (Some(id), StoreFileKind::Trash),
-        // A node leaves files with other names alone; a person may want to know of them all the same.
+        // A node ignores files with other names, but the check reports them.
         _ if name.ends_with(".seg") => (None, StoreFileKind::Store),
         _ if name.ends_with(".damaged") => (None, StoreFileKind::Quarantined(QuarantineKind::Damaged)),
         _ => return Ok(None),
@@ -70,8 +70,8 @@ pub fn check(fs: &dyn Fs, path: &Path) -> Result<Option<CheckedStoreFile>, ReadE
         name,
         id,
         kind,
-        examined: None,
-        unexamined_health: Health::default(),
+        verified: None,
+        unverified_health: Health::default(),
     };
     if id.is_some() && kind == StoreFileKind::Quarantined(QuarantineKind::Saved)
         || id.is_none() && kind != StoreFileKind::Store
@@ -79,45 +79,45 @@ pub fn check(fs: &dyn Fs, path: &Path) -> Result<Option<CheckedStoreFile>, ReadE
         return Ok(Some(checked));
     }
     let file = fs.open(path).map_err(|source| ReadError::Io { path: path.to_owned(), source })?;
-    checked.examined = Some(VerifiedSegment::open(file, path, id)?);
+    checked.verified = Some(VerifiedSegment::open(file, path, id)?);
     Ok(Some(checked))
 }
 
 impl CheckedFile for CheckedStoreFile {
     fn health(&self) -> &Health {
-        self.examined.as_ref().map_or(&self.unexamined_health, VerifiedSegment::health)
+        self.verified.as_ref().map_or(&self.unverified_health, VerifiedSegment::health)
     }
 
     fn quarantine_kind(&self) -> Option<QuarantineKind> {
         match self.kind {
-            StoreFileKind::Quarantined(aside) => Some(aside),
+            StoreFileKind::Quarantined(kind) => Some(kind),
             StoreFileKind::Store | StoreFileKind::Trash => None,
         }
     }
 
     fn repair(&self, fs: &dyn Fs) -> Result<RepairOutcome, ReadError> {
-        let (Some(id), Some(examined)) = (self.id, &self.examined) else { return Ok(RepairOutcome::Unchanged) };
-        let health = examined.health();
+        let (Some(id), Some(verified)) = (self.id, &self.verified) else { return Ok(RepairOutcome::Unchanged) };
+        let health = verified.health();
         match self.kind {
-            // A copy under another name than its own is not taken for the segment of that name.
-            _ if examined.id() != id => Ok(RepairOutcome::Unchanged),
+            // A copy under another name is not the segment of that name.
+            _ if verified.id() != id => Ok(RepairOutcome::Unchanged),
             StoreFileKind::Quarantined(QuarantineKind::Saved) => Ok(RepairOutcome::Unchanged),
             StoreFileKind::Store | StoreFileKind::Trash if health.is_intact() => Ok(RepairOutcome::Unchanged),
-            _ if health.loss.is_none() => self.rewrite_in_place(fs, id, examined),
-            // Past its retention, and gone before long.
+            _ if health.loss.is_none() => self.rewrite_in_place(fs, id, verified),
+            // It is past its retention and will be removed.
             StoreFileKind::Trash => Ok(RepairOutcome::Unchanged),
             StoreFileKind::Store | StoreFileKind::Quarantined(QuarantineKind::Damaged) => {
-                self.salvage(fs, id, examined)
+                self.salvage(fs, id, verified)
             }
         }
     }
 }
 
 impl CheckedStoreFile {
-    /// Writes the segment anew, in its own place.
-    fn rewrite_in_place(&self, fs: &dyn Fs, id: Id, examined: &VerifiedSegment) -> Result<RepairOutcome, ReadError> {
-        if !examined.health().is_intact() {
-            self.write(fs, examined, id, &self.path)?;
+    /// Rewrites the segment under its own name.
+    fn rewrite_in_place(&self, fs: &dyn Fs, id: Id, verified: &VerifiedSegment) -> Result<RepairOutcome, ReadError> {
+        if !verified.health().is_intact() {
+            self.write(fs, verified, id, &self.path)?;
         }
         if self.quarantine_kind().is_none() {
             return Ok(RepairOutcome::Repaired(self.name.clone()));
@@ -127,9 +127,9 @@ impl CheckedStoreFile {
         Ok(RepairOutcome::Repaired(name_of(&target)))
     }
 
-    /// Saves what can be read to a segment of its own, and then sets the file aside.
-    fn salvage(&self, fs: &dyn Fs, id: Id, examined: &VerifiedSegment) -> Result<RepairOutcome, ReadError> {
-        if examined.summary().is_empty() {
+    /// Saves the readable records in a new segment, and then quarantines the file.
+    fn salvage(&self, fs: &dyn Fs, id: Id, verified: &VerifiedSegment) -> Result<RepairOutcome, ReadError> {
+        if verified.summary().is_empty() {
             return match self.kind {
                 StoreFileKind::Quarantined(_) => Ok(RepairOutcome::Unchanged),
                 StoreFileKind::Store | StoreFileKind::Trash => {
@@ -139,24 +139,24 @@ impl CheckedStoreFile {
                 }
             };
         }
-        let (saved, reach) = (saved_id(id), examined.summary());
+        let (saved, reach) = (saved_id(id), verified.summary());
         let target = self.path.with_file_name(name::file_name(reach.low.time(), reach.high.time(), saved, "seg"));
         let original = self.path.with_extension(SAVED_EXTENSION);
-        self.write(fs, examined, saved, &target)?;
+        self.write(fs, verified, saved, &target)?;
         quarantine(fs, &self.path, &original)?;
         Ok(RepairOutcome::Saved { name: name_of(&target), original: name_of(&original) })
     }
 
-    fn write(&self, fs: &dyn Fs, examined: &VerifiedSegment, id: Id, target: &Path) -> Result<(), ReadError> {
-        // A name by which a node removes the draft at its start.
+    fn write(&self, fs: &dyn Fs, verified: &VerifiedSegment, id: Id, target: &Path) -> Result<(), ReadError> {
+        // A node removes drafts with these names at its start.
         let draft = match self.kind {
             StoreFileKind::Trash => self.path.with_extension("tmp"),
             StoreFileKind::Store | StoreFileKind::Quarantined(_) => self.path.with_file_name(format!("{id}.tmp")),
         };
-        let fill = |file: &_| examined.write(std::sync::Arc::clone(file), &draft, id);
+        let fill = |file: &_| verified.write(std::sync::Arc::clone(file), &draft, id);
         let is_same = |file| {
-            let anew = VerifiedSegment::open(file, &draft, None)?;
-            Ok(anew.id() == id && anew.health().is_intact() && anew.summary() == examined.summary())
+            let rewritten = VerifiedSegment::open(file, &draft, None)?;
+            Ok(rewritten.id() == id && rewritten.health().is_intact() && rewritten.summary() == verified.summary())
         };
         write_checked(fs, &draft, target, fill, is_same)
     }

@@ -1,4 +1,4 @@
-//! Opening the store: reads the footers, and finishes what a crash left half done.
+//! Opening the store: reads all footers, and completes or undoes merges that a crash interrupted.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -30,10 +30,10 @@ use crate::throttle::BackgroundThrottle;
 use crate::trashed_segment;
 
 impl SegmentStore {
-    /// Opens the store in `dir`, which is made if it is missing. One process at a time; the caller holds the lock.
+    /// Opens the store in `dir`, which is created if missing. The caller holds the lock on the data directory.
     ///
     /// # Errors
-    /// [`OpenError`]. Damage is no error: it is logged, counted and set aside.
+    /// [`OpenError`]. Damage is no error: a damaged file is logged, counted and quarantined.
     pub fn open(env: Env, dir: &Path, config: Config, metrics: Metrics) -> Result<Self, OpenError> {
         let foreground = Foreground::new(Arc::clone(&env.clock));
         let throttle = || BackgroundThrottle::new(&foreground, &env.clock, &metrics, config.share_percent_min);
@@ -64,9 +64,9 @@ impl SegmentStore {
         store.metrics.replication_factor.set(i64::try_from(store.config.replication_factor).unwrap_or(i64::MAX));
         store.env.fs.create_dir_all(dir).map_err(OpenError::io(dir))?;
         match store.env.fs.create_dir_all(&store.trash_dir()) {
-            // Retention makes it when it is wanted, or removes what is past it.
-            Err(error) if Shortage::is_disk_full(&error) => warn!(%error, "cannot make the trash"),
-            made => made.map_err(OpenError::io(&store.trash_dir()))?,
+            // Retention creates it later, or removes expired segments at once.
+            Err(error) if Shortage::is_disk_full(&error) => warn!(%error, "cannot create the trash directory"),
+            created => created.map_err(OpenError::io(&store.trash_dir()))?,
         }
         let mut segments = Vec::new();
         let (bytes_max, mut bytes) = (open_bytes_max(store.config.index_bytes_max), 0_u64);
@@ -77,7 +77,7 @@ impl SegmentStore {
                 store.discard(&path);
                 continue;
             }
-            // Files with other names were not made by us, and are left alone.
+            // Files with other names are not the store's, and are ignored.
             let Some((low, high, _, extension)) = name::parse(&file_name) else { continue };
             match extension {
                 "seg" => {
@@ -86,8 +86,8 @@ impl SegmentStore {
                         Ok(reader) => {
                             let stored = StoredSegment::new(reader);
                             bytes += stored.index_bytes();
-                            // What a merge left behind is there twice, and is not counted below. More is only counted: to
-                            // keep it could exhaust the memory of the node.
+                            // Leftovers of a merge count twice here, but not below. Beyond twice the maximum segments are
+                            // only counted: keeping them could exhaust the node's memory.
                             if bytes <= bytes_max.saturating_mul(2) {
                                 store.restore_damage(&stored);
                                 segments.push(Arc::new(stored));
@@ -129,23 +129,23 @@ impl SegmentStore {
         Ok(store)
     }
 
-    /// A file that somebody moved here from the trash gets the name that it had before; all others keep theirs.
+    /// Restores the name of a file that an operator moved here from the trash. Other names are unchanged.
     fn restore_trash_name(&self, file_name: String) -> String {
-        let Some((_, before)) = trashed_segment::parse(&file_name) else { return file_name };
-        match self.env.fs.rename(&self.dir.join(&file_name), &self.dir.join(before)) {
+        let Some((_, name_before)) = trashed_segment::parse(&file_name) else { return file_name };
+        match self.env.fs.rename(&self.dir.join(&file_name), &self.dir.join(name_before)) {
             Ok(()) => {
-                info!(segment = before, "a segment was taken back from the trash");
-                before.to_owned()
+                info!(segment = name_before, "a segment was restored from the trash");
+                name_before.to_owned()
             }
             Err(error) => {
-                warn!(segment = file_name, %error, "cannot rename a segment that was taken back from the trash: it is left alone");
+                warn!(segment = file_name, %error, "cannot rename a segment that was moved from the trash: it is ignored");
                 file_name
             }
         }
     }
 
     fn quarantine(&self, path: &Path, low: Millis, high: Millis, damaged: &ReadError) {
-        error!(error = %damaged, "a segment cannot be read: it is set aside as damaged, and answers over its time are partial");
+        error!(error = %damaged, "a segment cannot be read: it is quarantined, and answers over its time are partial");
         let target = path.with_extension("damaged");
         if let Err(error) = self.env.fs.rename(path, &target) {
             warn!(path = %path.display(), %error, "cannot rename a damaged segment");
@@ -155,30 +155,31 @@ impl SegmentStore {
         lock(&self.quarantined_files).push(DamagedSegment::quarantined_file(name, low, high, proof));
     }
 
-    /// Finishes merges: when all that one made is there, what is left of its inputs goes; when not all of it is there but
-    /// all inputs are, what it made goes, for the inputs have everything. In any other case all is kept: records that are
-    /// there twice are answered once.
+    /// Completes or undoes interrupted merges. If all outputs of a merge exist, its remaining inputs are removed. If an output
+    /// is missing and all inputs exist, the outputs are removed. Otherwise everything is kept: answers drop duplicates.
     fn finish_merges(&self, segments: Vec<Arc<StoredSegment>>) -> Vec<Arc<StoredSegment>> {
         let present: HashSet<Id> = segments.iter().map(|segment| segment.id()).collect();
-        let mut gone: HashSet<Id> = HashSet::new();
+        let mut obsolete: HashSet<Id> = HashSet::new();
         for segment in &segments {
             let Some(merge) = &segment.footer().merge else { continue };
             let inputs: Vec<Id> = merge.inputs.iter().filter(|input| present.contains(input)).copied().collect();
             let same =
                 |other: &&Arc<StoredSegment>| other.footer().merge.as_ref().is_some_and(|other| other.id == merge.id);
             if segments.iter().filter(same).count() == merge.output_count as usize {
-                gone.extend(inputs);
+                obsolete.extend(inputs);
             } else if inputs.len() == merge.inputs.len() {
-                gone.insert(segment.id());
+                obsolete.insert(segment.id());
             }
         }
-        let (gone, kept): (Vec<_>, Vec<_>) = segments.into_iter().partition(|segment| gone.contains(&segment.id()));
-        gone.iter().for_each(|segment| self.trash_leftover(segment.reader().path(), segment.id()));
-        kept
+        let (obsolete, segments): (Vec<_>, Vec<_>) =
+            segments.into_iter().partition(|segment| obsolete.contains(&segment.id()));
+        obsolete.iter().for_each(|segment| self.trash_leftover(segment.reader().path(), segment.id()));
+        segments
     }
 
-    /// Tells the queue what of it is on the store already. To be called once, before anything is gathered or answered. Where
-    /// other stores have to keep a copy, too, it is not known whether they do, and the queue's segments are stored anew.
+    /// Commits the queue segments that are already stored. Called once, before the first batch and the first query. With a
+    /// replication factor above 1 it does nothing: it is unknown whether other stores have replicas, so the segments are
+    /// stored again.
     pub fn reconcile(&self, queue: &Queue) {
         if self.config.replication_factor <= 1 {
             self.segments().iter().for_each(|segment| queue.commit(&segment.footer().sources));

@@ -1,53 +1,53 @@
-//! The other nodes, as far as the store has to do with them.
+//! The other nodes, as the store uses them.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use bucksaw_record::Id;
 
-/// Another node that is alive.
+/// Another node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Who it is.
+    /// Its id.
     pub node: Id,
-    /// Where it is called.
+    /// Its address for calls.
     pub address: SocketAddr,
-    /// Bytes that its store holds.
+    /// Bytes in its store.
     pub held_bytes: u64,
-    /// Room on its disk, in bytes.
+    /// Free bytes on its disk.
     pub free_bytes: u64,
 }
 
-/// Another store, there or not.
+/// Another store, live or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerStore {
-    /// Who it is, and what was last known of it.
+    /// The node, with its last known sizes.
     pub peer: Peer,
-    /// Another one at each start.
+    /// Differs for each process.
     pub incarnation: Id,
-    /// Another one whenever it has told anything new of itself, so that nobody takes it for gone who has only not heard it.
+    /// Changes with every change of the store's facts, so that a store with new facts is not taken for a lost one.
     pub fingerprint: u64,
-    /// Whether it is there, as far as is known; else it is down, or has left.
+    /// Whether it is live; otherwise it is down or has left.
     pub is_live: bool,
-    /// Whether a node with another id started later at its address: its disk was replaced, so it does not come back.
+    /// Whether a node with another id was started later at its address: its disk was replaced, so it does not return.
     pub is_replaced: bool,
-    /// Whether its facts of this incarnation count its store: the first facts after a start do not.
+    /// Whether the facts of this incarnation include the size of its store: the first facts after a start do not.
     pub has_reported_size: bool,
-    /// What it held when it was started, in bytes, if it says so.
+    /// Bytes in its store at the start of its process, if known.
     pub stored_bytes_at_open: Option<u64>,
-    /// Whether it takes copies: not when it will go soon, or cannot read what is written here.
+    /// Whether it accepts replicas: not if it is draining, or cannot read the format of this node.
     pub accepts_replicas: bool,
 }
 
-/// Tells who is there.
+/// Lists other nodes.
 pub trait Peers: Send + Sync + std::fmt::Debug {
-    /// The others that may have something in their queues that can be read here.
+    /// Nodes whose queues may have segments that this node can read.
     fn queues(&self) -> Vec<Peer>;
 
-    /// The others that keep them, and read what is written here.
+    /// Live stores that accept replicas and read the format of this node.
     fn stores(&self) -> Vec<Peer>;
 
-    /// All other stores that are known, also those that are down or have left.
+    /// All known other stores, also those that are down or have left.
     fn peer_stores(&self) -> Vec<PeerStore>;
 }
 
@@ -69,14 +69,14 @@ impl Peers for NoPeers {
     }
 }
 
-/// How long a call between stores may take before the other is given up.
+/// Timeouts of calls between stores.
 #[derive(Clone, Copy, Debug)]
 pub struct PeerTimeouts {
-    /// For an answer to begin.
+    /// Until the reply begins.
     pub answer: Duration,
-    /// Between one piece and the next.
+    /// Between two chunks of a body.
     pub piece: Duration,
-    /// Until a segment that was sent whole is durable there.
+    /// Until a segment that was sent completely is durable.
     pub durable: Duration,
 }
 

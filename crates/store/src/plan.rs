@@ -1,88 +1,90 @@
-//! Which segments to merge next. Pure: spans and sizes in, a choice out.
+//! The merge policy: which segments to merge next, as a pure function of time ranges and sizes.
 //!
-//! Two things make queries slow: many small segments, and many segments over the same time. So:
+//! Queries are slow with many small segments, and with many segments over the same time. So:
 //!
-//! * *Small neighbours*: a run of at least [`RUN_MIN`] segments next to each other in time that fit into one, whose
-//!   largest is no larger than the others together. The last condition is what bounds the work: a record is written
-//!   again only when its segment at least doubles, so at most log₂(target ÷ first size) times.
-//! * *Overlap*: where more than [`DEPTH_MAX`] segments cover the same moment, at least [`RUN_MIN`] of them that are alike
-//!   in size are merged and cut anew into segments that do not overlap. Like with like, because what comes out may be no
-//!   larger than the largest that went in: a large segment must not be written again for each small one. So records that
-//!   come late, however late, cost a few more writings and not one for each gathering.
+//! * *Small neighbours*: at least [`INPUTS_MIN`] adjacent segments that fit into one, whose largest is no larger than the
+//!   others together. The last condition bounds the write amplification: a record is rewritten only when its segment at
+//!   least doubles, so at most log₂(target ÷ first size) times.
+//! * *Overlap*: if more than [`DEPTH_MAX`] segments cover one moment, at least [`INPUTS_MIN`] of them of similar size are merged
+//!   and divided into segments that do not overlap. The sizes are similar so that a large segment is not rewritten for each
+//!   small one. So late records cost a few more rewrites, and not one per batch.
 //!
-//! And when neither is there:
+//! If neither applies:
 //!
-//! * *Quickly packed*: a segment that is large enough to stand by itself, but is still packed as it was when it was first
-//!   stored, is packed anew, alone. The newest first: that is what people search.
+//! * *Recompression*: a full segment that was stored with the quick codec is rewritten alone. The newest comes first, because
+//!   queries mostly read new records.
 
 use bucksaw_record::Id;
 
-/// Fewer small neighbours are left to wait for more.
+/// Minimum inputs of a merge.
 const INPUTS_MIN: usize = 4;
 
-/// No merge reads more segments: each holds a block in memory.
+/// Maximum inputs of a merge: each has a block in memory.
 const INPUTS_MAX: usize = 16;
 
-/// Segments are alike when the largest is at most so many times the smallest.
+/// Maximum ratio of the sizes of overlapping inputs.
 const TIER_RATIO: u64 = 4;
 
-/// So many segments may cover one moment.
+/// Segments that may cover one moment without a merge.
 const DEPTH_MAX: usize = 4;
 
-/// What is known of a segment.
+/// A segment that may be merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MergeCandidate {
     pub(crate) id: Id,
     pub(crate) low: Id,
     pub(crate) high: Id,
     pub(crate) text_bytes: u64,
-    /// Bytes of its file. A merge needs about the bytes of its inputs while these are still there.
+    /// Bytes of its file. A merge needs about as much space as its inputs, which exist until it ends.
     pub(crate) file_bytes: u64,
-    /// Memory, in bytes, of its largest block while that is open.
+    /// Memory, in bytes, of its largest block when open.
     pub(crate) open_bytes: u64,
-    /// Whether it is worth to be packed anew, though it is merged with no other.
-    pub(crate) repack: bool,
+    /// Whether it is worth recompressing alone.
+    pub(crate) needs_recompression: bool,
 }
 
-/// What is to be done.
+/// The next merge.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MergePlan {
-    /// The segments to merge next, or none.
+    /// Its inputs; empty if nothing is due.
     pub(crate) chosen: Vec<Id>,
-    /// Bytes of text of all segments that could be merged or packed anew now, with these or without. What comes out of a
-    /// merge may be merged again; that is not foreseen.
+    /// Bytes of text of all segments that could be merged or recompressed now. Later merges of the outputs are not included.
     pub(crate) mergeable_bytes: u64,
 }
 
-/// What a merge may take.
+/// Limits of a merge.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MergeLimits {
     /// Bytes of text of a full segment.
     pub(crate) target_bytes: u64,
-    /// Memory, in bytes, of the blocks that are open at a time: one of each segment.
+    /// Memory, in bytes, of the open blocks: one of each input.
     pub(crate) open_bytes_max: u64,
-    /// Room on the disk, in bytes.
+    /// Bytes of files that may be read.
     pub(crate) room_bytes: u64,
 }
 
-/// Plans. `segments` are sorted by `low`. One for which there is no room, or with a block that does not fit into memory by
-/// itself, is neither chosen nor due, because nothing can be done about it.
-pub(crate) fn plan(segments: &[MergeCandidate], bounds: MergeLimits) -> MergePlan {
-    let fitting = segments.iter().filter(|segment| inputs_within_limits(std::slice::from_ref(segment), bounds) == 1);
+/// Plans the next merge. `segments` are sorted by `low`. A segment that alone exceeds the limits is neither chosen nor counted.
+pub(crate) fn plan(segments: &[MergeCandidate], limits: MergeLimits) -> MergePlan {
+    let fitting = segments.iter().filter(|segment| inputs_within_limits(std::slice::from_ref(segment), limits) == 1);
     let fitting: Vec<MergeCandidate> = fitting.copied().collect();
     let segments = fitting.as_slice();
-    let deep = overlap(segments, bounds);
-    let (flat, due_bytes) = neighbours(segments, bounds);
-    let of_deep = deep.iter().flatten().filter(|segment| !segment.repack).map(|segment| segment.text_bytes).sum();
-    let quick = segments.iter().filter(|segment| segment.repack);
-    let due_bytes = due_bytes.max(of_deep) + quick.clone().map(|segment| segment.text_bytes).sum::<u64>();
+    let overlapping = overlap(segments, limits);
+    let (adjacent, due_bytes) = neighbours(segments, limits);
+    let overlapping_bytes = overlapping
+        .iter()
+        .flatten()
+        .filter(|segment| !segment.needs_recompression)
+        .map(|segment| segment.text_bytes)
+        .sum();
+    let quick = segments.iter().filter(|segment| segment.needs_recompression);
+    let due_bytes = due_bytes.max(overlapping_bytes) + quick.clone().map(|segment| segment.text_bytes).sum::<u64>();
     let newest = quick.max_by_key(|segment| segment.high).map(|segment| vec![*segment]);
-    let chosen = deep.or(flat).or(newest).unwrap_or_default();
+    let chosen = overlapping.or(adjacent).or(newest).unwrap_or_default();
     MergePlan { chosen: chosen.iter().map(|segment| segment.id).collect(), mergeable_bytes: due_bytes }
 }
 
-/// Of the segments over the moment that most of them cover, the smallest tier, as much of it as one merge may read.
-fn overlap(segments: &[MergeCandidate], bounds: MergeLimits) -> Option<Vec<MergeCandidate>> {
+/// The smallest segments of similar size at the moment that the most segments cover, up to the limits.
+fn overlap(segments: &[MergeCandidate], limits: MergeLimits) -> Option<Vec<MergeCandidate>> {
     let mut open: Vec<MergeCandidate> = Vec::new();
     let mut deepest: Vec<MergeCandidate> = Vec::new();
     for segment in segments {
@@ -99,35 +101,35 @@ fn overlap(segments: &[MergeCandidate], bounds: MergeLimits) -> Option<Vec<Merge
     (0..deepest.len()).find_map(|start| {
         let rest = deepest.get(start..)?;
         let largest = rest.first()?.text_bytes.saturating_mul(TIER_RATIO);
-        let most = inputs_within_limits(rest, bounds);
-        let alike = rest.iter().take(most).take_while(|segment| segment.text_bytes <= largest).count();
+        let inputs_max = inputs_within_limits(rest, limits);
+        let alike = rest.iter().take(inputs_max).take_while(|segment| segment.text_bytes <= largest).count();
         rest.get(..alike).filter(|tier| tier.len() >= INPUTS_MIN).map(<[MergeCandidate]>::to_vec)
     })
 }
 
-/// How many of the first segments one merge may read: their blocks fit into memory, and what it writes onto the disk.
-fn inputs_within_limits(segments: &[MergeCandidate], bounds: MergeLimits) -> usize {
+/// How many of the first segments one merge may read.
+fn inputs_within_limits(segments: &[MergeCandidate], limits: MergeLimits) -> usize {
     let (mut open, mut files) = (0_u64, 0_u64);
     let fits = |segment: &&MergeCandidate| {
         open = open.saturating_add(segment.open_bytes);
         files = files.saturating_add(segment.file_bytes);
-        open <= bounds.open_bytes_max && files <= bounds.room_bytes
+        open <= limits.open_bytes_max && files <= limits.room_bytes
     };
     segments.iter().take(INPUTS_MAX).take_while(fits).count()
 }
 
-/// The cheapest run of small neighbours, and the bytes of all that are in any and would not be packed anew without it.
-fn neighbours(segments: &[MergeCandidate], bounds: MergeLimits) -> (Option<Vec<MergeCandidate>>, u64) {
+/// The cheapest run of small neighbours, and the text bytes of the segments in any run that need no recompression.
+fn neighbours(segments: &[MergeCandidate], limits: MergeLimits) -> (Option<Vec<MergeCandidate>>, u64) {
     let mut best: Option<(u64, &[MergeCandidate])> = None;
     let (mut due_bytes, mut due_to) = (0, 0);
     for start in 0..segments.len() {
         let Some(rest) = segments.get(start..) else { break };
         let (mut sum, mut largest) = (0, 0);
         let mut longest = None;
-        for (at, segment) in rest.iter().enumerate().take(inputs_within_limits(rest, bounds)) {
+        for (at, segment) in rest.iter().enumerate().take(inputs_within_limits(rest, limits)) {
             sum += segment.text_bytes;
             largest = largest.max(segment.text_bytes);
-            if sum > bounds.target_bytes {
+            if sum > limits.target_bytes {
                 break;
             }
             if at + 1 >= INPUTS_MIN && largest <= sum - largest {
@@ -135,11 +137,11 @@ fn neighbours(segments: &[MergeCandidate], bounds: MergeLimits) -> (Option<Vec<M
             }
         }
         if let Some((sum, run)) = longest {
-            // By bytes a segment: merging many small ones gains most for the work.
+            // Cost per removed segment: merging many small ones gains most.
             let cost = sum / run.len() as u64;
             let fresh = run.get(due_to.max(start) - start..).unwrap_or_default();
-            let others = fresh.iter().filter(|segment| !segment.repack);
-            due_bytes += others.map(|segment| segment.text_bytes).sum::<u64>();
+            let counted = fresh.iter().filter(|segment| !segment.needs_recompression);
+            due_bytes += counted.map(|segment| segment.text_bytes).sum::<u64>();
             due_to = due_to.max(start + run.len());
             if best.is_none_or(|(least, _)| cost < least) {
                 best = Some((cost, run));
@@ -156,7 +158,7 @@ mod tests {
 
     const TARGET: u64 = 128 << 20;
 
-    /// A plan with memory without limit.
+    /// A plan with unlimited memory.
     fn plan(segments: &[MergeCandidate], target_bytes: u64, room_bytes: u64) -> MergePlan {
         super::plan(segments, MergeLimits { target_bytes, open_bytes_max: u64::MAX, room_bytes })
     }
@@ -165,11 +167,19 @@ mod tests {
         let at = |ms| Id::first_at(Millis(ms));
         let id = Id::new(Millis(1), Producer::new(number), 0);
         let (file_bytes, open_bytes) = (text_bytes / 10, text_bytes.min(1 << 20));
-        MergeCandidate { id, low: at(low), high: at(high), text_bytes, file_bytes, open_bytes, repack: false }
+        MergeCandidate {
+            id,
+            low: at(low),
+            high: at(high),
+            text_bytes,
+            file_bytes,
+            open_bytes,
+            needs_recompression: false,
+        }
     }
 
-    /// Segments of `bytes` one after the other, `count` times, merged as planned. Returns how many are left and how many
-    /// bytes were written for each byte that came in.
+    /// Adds `count` segments of `bytes` and merges as planned after each. Returns the number of segments and the write
+    /// amplification of the merges.
     fn simulate(count: u64, bytes: u64, span: impl Fn(u64) -> (u64, u64)) -> (usize, f64) {
         let mut segments: Vec<MergeCandidate> = Vec::new();
         let mut written = 0;
@@ -179,9 +189,9 @@ mod tests {
             segments.push(candidate(number, low, high, bytes));
             loop {
                 segments.sort_by_key(|segment| segment.low);
-                let MergePlan { chosen, mergeable_bytes: due_bytes } = plan(&segments, TARGET, u64::MAX);
+                let MergePlan { chosen, mergeable_bytes } = plan(&segments, TARGET, u64::MAX);
                 let of_chosen = segments.iter().filter(|segment| chosen.contains(&segment.id));
-                assert!(due_bytes >= of_chosen.map(|segment| segment.text_bytes).sum());
+                assert!(mergeable_bytes >= of_chosen.map(|segment| segment.text_bytes).sum());
                 if chosen.is_empty() {
                     break;
                 }
@@ -192,7 +202,7 @@ mod tests {
                 let high = inputs.iter().map(|input| input.high).max().unwrap();
                 let sum: u64 = inputs.iter().map(|input| input.text_bytes).sum();
                 written += sum;
-                // Outputs are cut at the target size and do not overlap; the records are taken to lie evenly.
+                // Outputs have the target size and do not overlap; records are assumed to be evenly distributed.
                 let parts = sum.div_ceil(TARGET);
                 let (first, last) = (low.time().0, high.time().0);
                 for part in 0..parts {
@@ -232,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_do_is_nothing() {
+    fn too_few_segments_are_not_merged() {
         assert_eq!(plan(&[], TARGET, u64::MAX), MergePlan::default());
         let few: Vec<MergeCandidate> =
             (0..3).map(|number| candidate(number, number * 10, number * 10 + 9, 5)).collect();
@@ -240,19 +250,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_counts_once() {
+    fn mergeable_bytes_count_once() {
         let small = |count: u64| -> Vec<MergeCandidate> {
             (0..count).map(|number| candidate(number, number * 10, number * 10 + 9, 1_000)).collect()
         };
         assert_eq!(plan(&small(100), TARGET, u64::MAX).mergeable_bytes, 100_000);
-        // A full one ends a run: five before it, and three behind it that are too few.
+        // A full segment ends a run: five before it, and three behind it, which are too few.
         let mut mixed = small(9);
         mixed[5].text_bytes = TARGET;
         assert_eq!(plan(&mixed, TARGET, u64::MAX).mergeable_bytes, 5_000);
     }
 
     #[test]
-    fn blocks_that_are_open_together_fit_into_memory() {
+    fn open_blocks_fit_into_memory() {
         let deep: Vec<MergeCandidate> = (0..20).map(|number| candidate(number, 0, 100, TARGET)).collect();
         let flat: Vec<MergeCandidate> =
             (0..20).map(|number| candidate(number, number * 9, number * 9, 2 << 20)).collect();
@@ -264,26 +274,26 @@ mod tests {
         for segments in [&deep, &flat] {
             assert_eq!(chosen(segments, u64::MAX), 16);
             assert_eq!(chosen(segments, 6 << 20), 6);
-            assert_eq!(chosen(segments, 3 << 20), 0, "so few are not worth it");
+            assert_eq!(chosen(segments, 3 << 20), 0, "fewer than the minimum");
         }
         let mut mixed = flat.clone();
         mixed[0].open_bytes = 40 << 20;
         assert_eq!(chosen(&mixed, 32 << 20), 16, "the others are merged without it");
-        let quick = [MergeCandidate { repack: true, ..deep[0] }];
+        let quick = [MergeCandidate { needs_recompression: true, ..deep[0] }];
         assert_eq!((chosen(&quick, 1 << 20), chosen(&quick, 1 << 19)), (1, 0));
     }
 
     #[test]
-    fn what_was_packed_quickly_waits_for_merges_and_counts_once() {
+    fn recompression_comes_after_merges_and_counts_once() {
         let quick = |number, text_bytes| MergeCandidate {
-            repack: true,
+            needs_recompression: true,
             ..candidate(number, number * 10, number * 10 + 9, text_bytes)
         };
         let large = [quick(0, TARGET), quick(1, TARGET), candidate(2, 20, 29, TARGET)];
         let all = plan(&large, TARGET, u64::MAX);
         assert_eq!((all.chosen, all.mergeable_bytes), (vec![large[1].id], 2 * TARGET));
         assert_eq!(plan(&large[2..], TARGET, u64::MAX), MergePlan::default());
-        // What is merged is packed anew by that.
+        // A merge recompresses its inputs.
         let mut run: Vec<MergeCandidate> = (0..4).map(|number| quick(number, TARGET / 5)).collect();
         run.push(quick(4, TARGET));
         let first = plan(&run, TARGET, u64::MAX);

@@ -1,20 +1,19 @@
-//! Pulling: a store takes what waits from the queues of all nodes, makes one segment of it, has it kept by as many stores as
-//! it is to be, and only then tells the queues to let go.
+//! The path from the queues of all nodes to the store: fetches segments, stores them as one, replicates it, and acknowledges.
 //!
 //! ```text
-//!   wait ──► take ──► pack ──► replicate ──► settle
-//!    │        │        │          │            └ the queues commit what was stored as often as wanted
-//!    │        │        │          └ to `copies − 1` others; itself is the first
-//!    │        │        └ merged by id, durable, shown
-//!    │        └ oldest first, from the queue that was due, then from others by chance, until there is enough
-//!    └ until something is due in a queue, its own or another's
+//!   wait ──► fetch ──► append ──► replicate ──► ack
+//!    │         │         │           │           └ the queues commit fully replicated segments
+//!    │         │         │           └ to `replication_factor − 1` other stores
+//!    │         │         └ merged by id, durable, searchable
+//!    │         └ oldest first, from the queue that is due, then from random others until the batch is full
+//!    └ until a queue is due, the local one or another node's
 //! ```
-//! Whatever fails, the queues have their segments back: at once where they can be told, else when the reservation ends. A
-//! commit that may or may not have arrived is not undone, for the records are stored then; what is taken twice is there
-//! twice, and answered once.
+//! After any failure the queues have their segments back: by an ack if they can be reached, otherwise when the lease expires.
+//! An ack that may have been lost is not undone, because the records are stored; if they are fetched again, answers drop the
+//! duplicates.
 //!
-//! Invariant: a queue is told to commit only when `copies` stores hold the records, durable and shown. While fewer stores
-//! are there nothing is taken, and the records stay where they are and are found there.
+//! Invariant: a queue commits only what as many stores as the replication factor have, durable and searchable. While stores
+//! are missing nothing is fetched, and queries find the records in the queues.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,29 +32,29 @@ use crate::replicate::Replicator;
 use crate::replication_context::ReplicationContext;
 use crate::store::{Store, StoreBatch, StoredBatch};
 
-/// A wait is begun anew so often, for nodes come and go.
+/// Maximum duration of one wait; the next one takes new nodes into account.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// After a gathering nothing is taken for as long as it took, and no longer than this, so that more of what clients wait for
-/// goes into the next segment: each costs syncs, and is merged again.
+/// Maximum pause after a batch. The pause is as long as the batch took, so that the next segment collects more records that
+/// clients wait for: each segment costs syncs, and is merged again.
 const BATCH_DELAY_MAX: Duration = Duration::from_millis(20);
 
-/// How long nothing is done when stores are missing, or when something failed.
+/// Pause while stores are missing, and after a failure.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Pulls, one gathering after the other.
+/// Moves batches from the queues to the store.
 #[derive(Debug)]
 pub struct Puller {
     context: ReplicationContext,
     /// Where batches are appended: the store of `context`.
     store: Arc<dyn Store>,
-    /// The node's own queue, if it has one.
+    /// The local queue, if the node has one.
     queue: Option<Arc<Queue>>,
     replicator: Replicator,
     log_limits: PullLogLimits,
 }
 
-/// Errors that occur again at each try. Each is logged at most once a minute.
+/// Recurring errors. Each is logged at most once a minute.
 #[derive(Debug, Default)]
 struct PullLogLimits {
     take: LogRateLimiter,
@@ -63,23 +62,21 @@ struct PullLogLimits {
     copies: LogRateLimiter,
 }
 
-/// A queue in which something is due.
+/// A queue that is due.
 #[derive(Clone, Copy, Debug)]
 pub struct DueQueue(QueueLocation);
 
 impl Puller {
-    /// A puller for a store, and the node's own queue, if it has one; [`Self::wait`] and [`Self::bring`] have to be called
-    /// again and again.
+    /// A puller for the store of `context`. `queue` is the local queue, if the node has one. The caller alternates
+    /// [`Self::wait`] and [`Self::store_batch`].
     #[must_use]
     pub fn new(context: ReplicationContext, queue: Option<Arc<Queue>>) -> Self {
         let store = Arc::clone(&context.store) as Arc<dyn Store>;
         Self { replicator: Replicator(context.clone()), context, store, queue, log_limits: PullLogLimits::default() }
     }
 
-    /// Waits until something is due in a queue; `None` when nothing was for a while, when too few stores are there to keep
-    /// it, or when the memory for what is known of segments is used up.
+    /// Waits until a queue is due. `None` after five seconds, while stores are missing, and while the store is full.
     pub async fn wait(&self) -> Option<DueQueue> {
-        // Queues keep what the store has no memory for.
         if self.missing_stores() > 0 || self.store.is_full() {
             self.context.tasks.sleep(RETRY_DELAY).await;
             return None;
@@ -94,14 +91,13 @@ impl Puller {
         self.context.store.backlog.set_queued(queued_bytes);
     }
 
-    /// Takes what is due, and what waits elsewhere, to the store, and has it kept by as many stores as wanted. Returns the
-    /// bytes of text that are.
+    /// Stores a batch from the due queue and from others. Returns its bytes of text, or 0 if it failed or found nothing.
     pub async fn store_batch(&self, due: DueQueue) -> u64 {
         let clock = &self.context.store.env.clock;
         let begun = clock.uptime();
         let batches = self.fetch_all(due.0).await;
         if batches.is_empty() {
-            // Another store was faster.
+            // Another store has fetched the segments.
             self.context.tasks.sleep(RETRY_DELAY / 20).await;
             return 0;
         }
@@ -111,8 +107,7 @@ impl Puller {
         text_bytes
     }
 
-    /// Brings what is left in this node's queue, due or not. Returns the bytes of text that were stored as often as wanted;
-    /// 0 when there is nothing left, or when it failed.
+    /// Stores a batch from the local queue, due or not. Returns its bytes of text, or 0 if it failed or the queue is empty.
     pub async fn drain(&self) -> u64 {
         if self.missing_stores() > 0 || self.store.is_full() {
             return 0;
@@ -133,14 +128,14 @@ impl Puller {
         }
     }
 
-    /// How many stores there are too few.
+    /// How many stores are missing for the replication factor.
     fn missing_stores(&self) -> usize {
         let missing = self.context.store.replication_factor().saturating_sub(self.context.peers.stores().len() + 1);
         self.context.store.metrics.missing_stores.set(i64::try_from(missing).unwrap_or(i64::MAX));
         missing
     }
 
-    /// The queues of other nodes; none while their records would make too many files.
+    /// The queues of other nodes; none while the node is short of descriptors.
     fn remote_queues(&self) -> Vec<QueueLocation> {
         if self.context.store.is_short_of_descriptors() {
             return Vec::new();
@@ -148,7 +143,7 @@ impl Puller {
         self.context.peers.queues().into_iter().map(QueueLocation::Remote).collect()
     }
 
-    /// Where something is due; `None` when nothing was for a while.
+    /// The first queue that is due; `None` after [`WAIT_MAX`].
     async fn first_due(&self) -> Option<QueueLocation> {
         let mut waits: Vec<_> = self.remote_queues().into_iter().map(|origin| self.wait_for(origin)).collect();
         if self.queue.is_some() {
@@ -163,13 +158,13 @@ impl Puller {
             waits = rest;
         }
         if self.context.store.env.clock.uptime().saturating_sub(started) < WAIT_MAX {
-            // Nobody could be asked.
+            // No queue could be reached.
             self.context.tasks.sleep(RETRY_DELAY).await;
         }
         None
     }
 
-    /// The origin, when something is due there.
+    /// `origin`, once that queue is due.
     fn wait_for(&self, origin: QueueLocation) -> bucksaw_env::BoxFuture<Option<QueueLocation>> {
         let (tasks, net, due) =
             (Arc::clone(&self.context.tasks), Arc::clone(&self.context.net), self.store.fetch_threshold());
@@ -191,7 +186,7 @@ impl Puller {
                     match with_timeout(&tasks, WAIT_MAX + answer, call).await {
                         Some(Ok(waits)) => waits.due,
                         Some(Err(error)) => {
-                            debug!(node = %peer.node, %error, "a queue cannot be asked what waits");
+                            debug!(node = %peer.node, %error, "cannot wait for a queue");
                             false
                         }
                         None => false,
@@ -202,7 +197,7 @@ impl Puller {
         })
     }
 
-    /// Takes from the queue that is due, then from others, until there is enough.
+    /// Fetches from the due queue, then from random others, until the batch is full.
     async fn fetch_all(&self, due: QueueLocation) -> Vec<FetchedBatch> {
         let mut left = self.store.batch_bytes_max();
         let mut others = self.remote_queues();
@@ -213,9 +208,9 @@ impl Puller {
         let mut batches = Vec::new();
         let mut next = Some(due);
         while let Some(origin) = next {
-            if let Some(haul) = self.fetch(origin, left).await {
-                left = left.saturating_sub(haul.views.iter().map(|view| view.reach.text_bytes).sum());
-                batches.push(haul);
+            if let Some(batch) = self.fetch(origin, left).await {
+                left = left.saturating_sub(batch.views.iter().map(|view| view.reach.text_bytes).sum());
+                batches.push(batch);
             }
             next = None;
             if left > 0 && !others.is_empty() {
@@ -226,12 +221,12 @@ impl Puller {
         batches
     }
 
-    /// How many lines of a kind were suppressed, when one may be logged now.
+    /// The number of suppressed log lines, if one may be logged now.
     fn may_log(&self, error: &LogRateLimiter) -> Option<u64> {
         error.check(self.context.store.env.clock.uptime())
     }
 
-    /// Takes from a queue; `None` when nothing came of it.
+    /// Fetches from a queue; `None` if that failed or there is nothing.
     async fn fetch(&self, origin: QueueLocation, text_bytes: u64) -> Option<FetchedBatch> {
         let batch = match (origin, &self.queue) {
             (QueueLocation::Local, Some(queue)) => {
@@ -245,7 +240,7 @@ impl Puller {
             }
             (QueueLocation::Local, None) => return None,
             (QueueLocation::Remote(peer), _) => match fetch_from(&self.context, peer, text_bytes).await {
-                Ok(haul) => haul,
+                Ok(batch) => batch,
                 Err((error, ids)) => {
                     if let Some(suppressed) = self.may_log(&self.log_limits.take) {
                         warn!(node = %peer.node, %error, suppressed, "cannot fetch segments from a queue: will retry");
@@ -262,11 +257,11 @@ impl Puller {
         (!batch.views.is_empty()).then_some(batch)
     }
 
-    /// Packs what was taken, and has it kept by others.
+    /// Appends batches to the store and replicates the segment.
     async fn write_and_replicate(&self, batches: Vec<FetchedBatch>) -> (Vec<FetchedBatch>, StoreOutcome) {
         let (store, queue) = (Arc::clone(&self.store), self.queue.clone());
         let packed = self.context.run_blocking_low_priority(move || {
-            let views: Vec<SegmentView> = batches.iter().flat_map(|haul| haul.views.iter().cloned()).collect();
+            let views: Vec<SegmentView> = batches.iter().flat_map(|batch| batch.views.iter().cloned()).collect();
             let packed = store.append(&StoreBatch {
                 segments: &views,
                 backlog: total_backlog(&batches),
@@ -275,7 +270,7 @@ impl Puller {
             (batches, packed)
         });
         let Some((batches, packed)) = packed.await else {
-            // The reservations end by themselves.
+            // The leases expire.
             return (Vec::new(), StoreOutcome::Failed { unreadable: None });
         };
         let packed = match packed {
@@ -307,17 +302,17 @@ impl Puller {
             warn!(segment = %stored.id(), kept, wanted = copies, suppressed, "too few replicas: the records stay in the queues");
         }
         if kept == 0 {
-            // Nobody else has it, and its records will be stored anew.
+            // No other store has it, and its records will be stored again.
             let store = Arc::clone(&self.context.store);
             run_blocking(&self.context.tasks, move || store.remove_segment(&stored)).await;
         }
         StoreOutcome::Failed { unreadable: None }
     }
 
-    /// Tells all queues what came of their segments.
+    /// Acknowledges the segments to their queues: as stored, or as returned.
     async fn ack_all(&self, batches: &[FetchedBatch], stored: &StoreOutcome) {
-        let settled = batches.iter().map(|haul| async {
-            let ids: Vec<Id> = haul.views.iter().map(|view| view.id).collect();
+        let acks = batches.iter().map(|batch| async {
+            let ids: Vec<Id> = batch.views.iter().map(|view| view.id).collect();
             let (kept, returned, unreadable) = match stored {
                 StoreOutcome::Replicated { .. } => (ids, Vec::new(), Vec::new()),
                 StoreOutcome::Failed { unreadable } => {
@@ -325,37 +320,37 @@ impl Puller {
                     (Vec::new(), ids, unreadable)
                 }
             };
-            match haul.location {
+            match batch.location {
                 QueueLocation::Remote(peer) => ack(&self.context, peer, kept, returned, unreadable).await,
                 QueueLocation::Local => {
                     let Some(queue) = self.queue.clone() else { return };
-                    let settle = move || {
+                    let apply = move || {
                         queue.commit(&kept);
                         unreadable.iter().for_each(|id| queue.record_unreadable(*id));
                         queue.release(&returned);
                     };
-                    run_blocking(&self.context.tasks, settle).await;
+                    run_blocking(&self.context.tasks, apply).await;
                 }
             }
         });
-        join_all(settled).await;
+        join_all(acks).await;
     }
 }
 
-/// What came of a gathering.
+/// What became of a batch.
 enum StoreOutcome {
-    /// As many stores as wanted keep it.
+    /// It is on as many stores as the replication factor.
     Replicated { text_bytes: u64 },
-    /// It goes back.
+    /// Its segments go back to their queues.
     Failed { unreadable: Option<Id> },
 }
 
-/// What waited in all queues together.
+/// The sum of the backlogs of all queues.
 fn total_backlog(batches: &[FetchedBatch]) -> QueueBacklog {
-    batches.iter().fold(QueueBacklog::default(), |sum, FetchedBatch { backlog: waits, .. }| QueueBacklog {
-        segments: sum.segments + waits.segments,
-        text_bytes: sum.text_bytes + waits.text_bytes,
-        oldest_age: sum.oldest_age.max(Duration::from_millis(waits.oldest_ms)),
-        has_waiting_client: sum.has_waiting_client || waits.has_waiting_client,
+    batches.iter().fold(QueueBacklog::default(), |sum, FetchedBatch { backlog, .. }| QueueBacklog {
+        segments: sum.segments + backlog.segments,
+        text_bytes: sum.text_bytes + backlog.text_bytes,
+        oldest_age: sum.oldest_age.max(Duration::from_millis(backlog.oldest_ms)),
+        has_waiting_client: sum.has_waiting_client || backlog.has_waiting_client,
     })
 }

@@ -1,13 +1,12 @@
-//! Receiving a segment that another store made: it is checked, made durable and shown before the other hears that it is
-//! kept.
+//! Receives replicas: a segment of another store is checked, made durable and searchable before the reply.
 //!
 //! ```text
 //!   store                                    store
-//!     ── store/put {id, bytes}, the file ──►   <new id>.tmp ── checked, synced ──► <span>-<id>.seg, synced, shown
+//!     ── store/put {id, bytes}, the file ──►   <new id>.tmp ── checked, synced ──► <span>-<id>.seg, synced
 //!     ◄────────────── {} ───────────────────
 //! ```
-//! The copy has the id of the first, and nothing else links the two: each store merges and lets go of its own.
-//! A segment that is there already is kept once, so whoever got no answer may send it again.
+//! The replica has the id of the original; after that, each store merges and removes its own. A put of a segment that is
+//! already stored succeeds, so a sender without a reply may repeat it.
 
 use std::io;
 use std::path::PathBuf;
@@ -27,10 +26,10 @@ use crate::replication_context::ReplicationContext;
 use crate::segment_store::SegmentStore;
 use crate::stored_segment::StoredSegment;
 
-/// The call that brings a segment.
+/// The call that sends a segment.
 pub const PUT: &str = "store/put";
 
-/// What is brought. The file follows.
+/// The head of a put. The file follows.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct PutRequest {
     /// The segment.
@@ -39,11 +38,11 @@ pub(crate) struct PutRequest {
     pub(crate) bytes: u64,
 }
 
-/// Answers the calls of other stores.
+/// Answers [`PUT`] calls.
 #[derive(Clone, Debug)]
 pub struct SegmentReceiver(ReplicationContext);
 
-/// A file that was begun; it goes when this is dropped before it has its name.
+/// A segment that is being received. Its file is removed if this is dropped before the rename.
 struct IncomingSegment {
     store: Arc<SegmentStore>,
     id: Id,
@@ -62,16 +61,16 @@ impl Drop for IncomingSegment {
 }
 
 impl SegmentReceiver {
-    /// Receives for a store.
+    /// A receiver for the store of `context`.
     #[must_use]
-    pub fn new(linked: ReplicationContext) -> Self {
-        Self(linked)
+    pub fn new(context: ReplicationContext) -> Self {
+        Self(context)
     }
 
-    /// Answers [`PUT`]: an answer without an error says that the segment is durable here.
+    /// Answers [`PUT`]. On success the segment is durable and searchable here.
     ///
     /// # Errors
-    /// Why it is not kept.
+    /// Why the segment is not stored.
     pub async fn put(&self, body: Body) -> io::Result<Body> {
         let (put, rest): (PutRequest, BodyRemainder) = read_head(body).await?;
         if !self.0.store.has(put.id) {
@@ -84,7 +83,7 @@ impl SegmentReceiver {
         let store = Arc::clone(&self.0.store);
         let mut incoming = self.0.run_blocking(move || store.begin_incoming(put)).await?;
         self.0.append_to_file(&mut rest, put.bytes, &incoming.file).await?;
-        // The sender says that this is all: what was cut off is not taken for whole.
+        // The body must end here: a truncated body is an error.
         if self.0.read_chunk(&mut rest, 1).await?.is_some() {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the body is longer than stated"));
         }
@@ -93,7 +92,7 @@ impl SegmentReceiver {
 }
 
 impl SegmentStore {
-    /// Whether a segment is here.
+    /// Whether a segment is stored.
     #[must_use]
     pub fn has(&self, id: Id) -> bool {
         self.segments().iter().any(|segment| segment.id() == id)
@@ -102,19 +101,16 @@ impl SegmentStore {
     fn begin_incoming(self: &Arc<Self>, put: PutRequest) -> io::Result<IncomingSegment> {
         let space = self.env.fs.space(&self.dir)?;
         if self.is_short_of_descriptors() {
-            return Err(io::Error::new(io::ErrorKind::StorageFull, "there is no file descriptor for it"));
+            return Err(io::Error::new(io::ErrorKind::StorageFull, "no file descriptor is left for the segment"));
         }
         if self.index_memory.is_full() {
-            return Err(io::Error::new(
-                io::ErrorKind::StorageFull,
-                "there is no memory for the index of more segments",
-            ));
+            return Err(io::Error::new(io::ErrorKind::StorageFull, "the index memory is used up"));
         }
         if put.bytes.saturating_add(self.config.free_bytes_min) > space.free_bytes {
-            return Err(io::Error::new(io::ErrorKind::StorageFull, "there is no room for it"));
+            return Err(io::Error::new(io::ErrorKind::StorageFull, "not enough disk space for the segment"));
         }
         if !lock(&self.receiving).insert(put.id) {
-            return Err(io::Error::new(io::ErrorKind::ResourceBusy, "it is being received already"));
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, "the segment is already being received"));
         }
         let path = self.dir.join(format!("{}.tmp", self.new_id()));
         match self.env.fs.create(&path) {
@@ -128,7 +124,7 @@ impl SegmentStore {
 }
 
 impl IncomingSegment {
-    /// Checks the file, makes it durable and shows it.
+    /// Checks the file, makes it durable and adds it to the store.
     fn finish(&mut self) -> Result<(), StoreError> {
         let sealed = self.check()?;
         let store = &self.store;
@@ -138,11 +134,11 @@ impl IncomingSegment {
         let stored = store.sync_and_open(&[sealed])?;
         store.metrics.received_bytes.inc_by(stored.iter().map(|stored| stored.file_bytes()).sum());
         store.replace_segments(&stored, &[]);
-        debug!(segment = %self.id, "keeps a copy of another store's segment");
+        debug!(segment = %self.id, "stored a replica");
         Ok(())
     }
 
-    /// Every checksum of the file fits; gives its name.
+    /// Verifies every checksum of the file and returns its final name.
     fn check(&self) -> Result<PathBuf, StoreError> {
         let reader = Reader::open(Arc::clone(&self.file), &self.path).map_err(StoreError::ReadBack)?;
         let stored = StoredSegment::new(reader);

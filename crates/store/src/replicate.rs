@@ -1,7 +1,7 @@
-//! Copies: a segment that was made here is kept by other stores, too.
+//! Sends replicas of a segment to other stores.
 //!
-//! Which ones is a local decision on what is known of them: by chance, with the odds in favour of those that hold least. So
-//! a store that is new and empty takes nearly all copies until it has caught up, and nothing at rest is moved for it.
+//! The stores are drawn at random, with higher weights for those that hold less. So a new, empty store receives nearly all
+//! replicas until it has caught up, and no stored data is moved for it.
 
 use std::io;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::receive::{PUT, PutRequest};
 use crate::replication_context::ReplicationContext;
 use crate::stored_segment::StoredSegment;
 
-/// Bytes of a file that are read and sent at a time.
+/// Bytes of a file per read and message.
 const CHUNK_BYTES: u64 = 256 << 10;
 
-/// Of the odds of a store that holds nothing, one that holds as much as all on average has so much: a tenth.
+/// Weight of a store that holds the average, relative to an empty one.
 const AVERAGE_WEIGHT: f64 = 0.1;
 
 /// Sends segments to other stores.
@@ -28,7 +28,7 @@ const AVERAGE_WEIGHT: f64 = 0.1;
 pub(crate) struct Replicator(pub(crate) ReplicationContext);
 
 impl Replicator {
-    /// Has a segment kept by `copies` of the others; gives the number that keep it, which is less when no more would.
+    /// Sends a segment to `copies` of `others`. Returns how many have stored it: fewer if the rest failed.
     pub(crate) async fn replicate(&self, stored: &Arc<StoredSegment>, others: Vec<Peer>, copies: usize) -> usize {
         let mut order = weighted_order(others, &*self.0.store.env.entropy).into_iter();
         let mut accepted = 0;
@@ -38,7 +38,7 @@ impl Replicator {
                 break;
             }
             let sent = next.iter().map(|peer| self.replicate_to(stored, *peer));
-            accepted += join_all(sent).await.into_iter().filter(|kept| *kept).count();
+            accepted += join_all(sent).await.into_iter().filter(|is_stored| *is_stored).count();
         }
         accepted
     }
@@ -47,13 +47,13 @@ impl Replicator {
         match self.put_segment(stored, peer).await {
             Ok(()) => {
                 self.0.store.metrics.replicated_bytes.inc_by(stored.file_bytes());
-                debug!(segment = %stored.id(), store = %peer.node, "another store keeps a copy");
+                debug!(segment = %stored.id(), store = %peer.node, "replicated a segment");
                 true
             }
             Err(error) => {
                 self.0.store.metrics.replicate_failed.inc();
                 if let Some(suppressed) = self.0.store.may_log(|errors| &errors.replicate) {
-                    warn!(segment = %stored.id(), store = %peer.node, %error, suppressed, "another store did not take a copy");
+                    warn!(segment = %stored.id(), store = %peer.node, %error, suppressed, "cannot replicate a segment");
                 }
                 false
             }
@@ -64,8 +64,7 @@ impl Replicator {
         let ReplicationContext { tasks, net, timeouts, .. } = &self.0;
         let (writer, body) = Body::channel();
         tasks.spawn(Box::pin(send_file(Arc::clone(tasks), *timeouts, writer, Arc::clone(stored))));
-        // The answer comes when all was sent and is durable. That the sending goes on is seen to there, so this bounds the
-        // whole only in case that it hangs.
+        // The reply comes after the segment is durable. Sending has its own timeouts; this one bounds the whole call.
         let pieces = u32::try_from(stored.file_bytes() / CHUNK_BYTES).unwrap_or(u32::MAX).saturating_add(1);
         let time = timeouts.durable + timeouts.answer + timeouts.piece.saturating_mul(pieces.min(64));
         let call = async { read_message::<serde_json::Value>(net.call(peer.address, PUT, body).await?).await };
@@ -73,7 +72,7 @@ impl Replicator {
     }
 }
 
-/// Sends a segment's file. The reader is gone when it has answered already.
+/// Sends a segment's file. The reader may close the body early after its reply.
 async fn send_file(tasks: Arc<dyn Tasks>, timeouts: PeerTimeouts, writer: BodyWriter, stored: Arc<StoredSegment>) {
     if let Err(error) = send_file_chunks(&tasks, timeouts, &writer, &stored).await {
         writer.fail(error).await;
@@ -105,20 +104,20 @@ async fn send_file_chunks(
     Ok(())
 }
 
-/// The stores in the order in which they are asked.
+/// A random order of the stores, weighted by how much less than the average they hold.
 fn weighted_order(mut stores: Vec<Peer>, entropy: &dyn Entropy) -> Vec<Peer> {
     stores.sort_unstable_by_key(|peer| peer.node);
     let average = stores.iter().map(|peer| peer.held_bytes as f64).sum::<f64>() / stores.len().max(1) as f64;
-    let odds = |peer: &Peer| {
+    let weight = |peer: &Peer| {
         let behind = 1.0 - peer.held_bytes as f64 / average.max(1.0);
         behind.max(0.0) + AVERAGE_WEIGHT
     };
-    // Exponential races (Efraimidis, Spirakis: "Weighted random sampling with a reservoir"): the order of -ln(u)/odds.
+    // Exponential races (Efraimidis, Spirakis: "Weighted random sampling with a reservoir"): the order of -ln(u)/weight.
     let mut order: Vec<(f64, Id, Peer)> = stores
         .iter()
         .map(|peer| {
-            let chance = (entropy.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
-            (-chance.max(f64::MIN_POSITIVE).ln() / odds(peer), peer.node, *peer)
+            let uniform = (entropy.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+            (-uniform.max(f64::MIN_POSITIVE).ln() / weight(peer), peer.node, *peer)
         })
         .collect();
     order.sort_unstable_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));
@@ -132,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    /// How often of a thousand times each of the stores is the first to be asked.
+    /// How often, of a thousand draws, each store is the first.
     fn firsts(held: &[u64]) -> Vec<usize> {
         let node = |number: usize| Id::new(Millis(1), Producer::new(number as u64), 0);
         let address = "10.0.0.1:7659".parse().unwrap();

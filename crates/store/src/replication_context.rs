@@ -1,4 +1,4 @@
-//! A store, and what links it to the others.
+//! A store with its peers, network, tasks and timeouts.
 
 use std::io;
 use std::sync::Arc;
@@ -10,35 +10,34 @@ use bucksaw_rpc::BodyRemainder;
 use crate::peers::{PeerTimeouts, Peers};
 use crate::segment_store::SegmentStore;
 
-/// A store, and what links it to the others: what pulling, copying, receiving and repair need.
+/// What pulling, replication, receiving and repair share.
 #[derive(Clone, Debug)]
 pub struct ReplicationContext {
     /// This node.
     pub node: Id,
-    /// Its store.
+    /// The local store.
     pub store: Arc<SegmentStore>,
-    /// The others.
+    /// The other nodes.
     pub peers: Arc<dyn Peers>,
-    /// Tasks and time.
+    /// Runs tasks and timers.
     pub tasks: Arc<dyn Tasks>,
-    /// How others are called.
+    /// Calls other nodes.
     pub net: Arc<dyn Net>,
-    /// How long others are waited for.
+    /// Timeouts of calls.
     pub timeouts: PeerTimeouts,
 }
 
 impl ReplicationContext {
-    /// Does work that may block away from the tasks.
+    /// Runs work that may block on another thread.
     pub(crate) async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
         let done = run_blocking(&self.tasks, work).await;
-        done.unwrap_or_else(|| Err(io::Error::other("it was given up because of a bug")))
+        done.unwrap_or_else(|| Err(io::Error::other("the blocking task panicked")))
     }
 
-    /// Does work of the store that nobody waits for, away from the tasks: at a lower priority, unless too much has piled up.
-    /// `None` when it was given up because of a bug.
+    /// Runs background work on another thread, with low priority unless the store is backlogged. `None` if it panicked.
     pub async fn run_blocking_low_priority<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -50,18 +49,22 @@ impl ReplicationContext {
         }
     }
 
-    /// The next piece of what comes, of `most` bytes at most; `None` at its end.
+    /// The next chunk of a body, of at most `bytes_max` bytes; `None` at its end.
     ///
     /// # Errors
     /// The sender failed, or timed out waiting for data.
-    pub(crate) async fn read_chunk(&self, rest: &mut BodyRemainder, most: u64) -> io::Result<Option<bytes::Bytes>> {
-        with_timeout(&self.tasks, self.timeouts.piece, rest.next_chunk(most)).await.ok_or_else(timed_out)?
+    pub(crate) async fn read_chunk(
+        &self,
+        rest: &mut BodyRemainder,
+        bytes_max: u64,
+    ) -> io::Result<Option<bytes::Bytes>> {
+        with_timeout(&self.tasks, self.timeouts.piece, rest.next_chunk(bytes_max)).await.ok_or_else(timed_out)?
     }
 
-    /// Appends so many bytes of what comes to a file.
+    /// Appends `bytes` bytes of a body to a file.
     ///
     /// # Errors
-    /// Those of [`Self::piece`], an end before these bytes, or the file's.
+    /// Those of [`Self::read_chunk`], `UnexpectedEof`, or those of the file.
     pub(crate) async fn append_to_file(
         &self,
         rest: &mut BodyRemainder,
@@ -79,7 +82,7 @@ impl ReplicationContext {
     }
 }
 
-/// Nothing came for too long.
+/// The error of a timeout.
 pub(crate) fn timed_out() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "timed out waiting for data")
 }

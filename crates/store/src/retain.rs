@@ -1,13 +1,10 @@
-//! Retention: what is too old or too much goes to the trash, and from there, after a while, for good.
+//! Retention: moves segments that are too old, or too many, to the trash, from which they are removed later.
 //!
-//! Answers leave out at once, block by block, what is too old by this rule: see [`store::answers_since`].
+//! A segment is too old if both its newest record and its newest arrival are. So records that are loaded late stay as long
+//! as others, whatever their time. Answers apply the same rule at once, block by block: see [`SegmentStore::answers_since`].
 //!
-//! A segment is too old when both its newest record and its newest arrival are: records that were loaded late stay as
-//! long as others, whatever time they state.
-//!
-//! After the wall clock jumps forward nothing is too old for a while, and the trash is kept: see [`crate::clock_guard`].
-//! Where the files take too many bytes the oldest segments go first, and the newest segment always stays, even when it is
-//! larger than the limit by itself.
+//! After the wall clock jumps forward, retention by age is suspended: see [`crate::clock_guard`]. Retention by size removes
+//! the oldest segments first and never the newest, even if that alone exceeds the limit.
 
 use std::sync::Arc;
 
@@ -20,26 +17,26 @@ use crate::segment_store::SegmentStore;
 use crate::stored_segment::StoredSegment;
 
 impl SegmentStore {
-    /// Moves what is past its retention to the trash, empties the trash of what lay there long enough, and frees room from
-    /// it while the disk is full. The node's queue forgets what expired.
+    /// Moves expired segments to the trash, removes old files from the trash, and more of them while the disk is full. The
+    /// queue forgets expired segments.
     pub fn retain(&self, queue: &Queue) {
         let is_trusted = self.trusts_clock();
         let expired = self.expired(is_trusted);
-        let gone = expired.iter().filter(|segment| self.expire(segment, queue));
-        let (segments, bytes) = gone.fold((0_u64, 0), |(count, sum), segment| (count + 1, sum + segment.file_bytes()));
+        let moved = expired.iter().filter(|segment| self.expire(segment, queue));
+        let (segments, bytes) = moved.fold((0_u64, 0), |(count, sum), segment| (count + 1, sum + segment.file_bytes()));
         if segments > 0
             && let Some(suppressed) = self.may_log(|errors| &errors.expired)
         {
             info!(segments, bytes, suppressed, "segments are past their retention: moved to the trash");
         }
-        // A file that is open takes room though it is removed.
+        // An open file occupies disk space even if it is removed.
         drop(expired);
         self.empty_trash(queue.is_full(), is_trusted);
         self.update_metrics();
     }
 
-    /// The time before which an answer finds nothing, by `--retention-age`: what has no record, and no arrival, at or after
-    /// it is past its retention, though it may not be removed yet. `None` where nothing is, and while the clock is not
+    /// The time before which answers find nothing, by the retention age: blocks without a record and an arrival since then are
+    /// past their retention, though they may not be removed yet. `None` without a retention age, and while the clock is not
     /// trusted.
     #[must_use]
     pub fn answers_since(&self) -> Option<Millis> {
@@ -48,7 +45,7 @@ impl SegmentStore {
         is_trusted.then(|| self.now().saturating_sub(u64::try_from(age.as_millis()).unwrap_or(u64::MAX)))
     }
 
-    /// Whether the disk is full, and [`Self::retain`] would remove something.
+    /// Whether the disk is full and [`Self::retain`] would remove something.
     pub(crate) fn is_retention_urgent(&self, queue: &Queue) -> bool {
         queue.is_full() && (!self.trashed().is_empty() || self.has_expired())
     }
@@ -88,17 +85,17 @@ impl SegmentStore {
         expired
     }
 
-    /// Takes a segment off the store. The queue forgets its sources first: an answer that comes meanwhile finds the records
-    /// on the store, and never again in the queue.
+    /// Removes a segment from the store. The queue forgets its sources first, so that a concurrent answer finds the records in
+    /// the store, and no later answer finds them in the queue.
     fn expire(&self, segment: &StoredSegment, queue: &Queue) -> bool {
         queue.forget(&segment.footer().sources);
         let path = segment.reader().path();
-        // What is damaged is kept for a person to look at, and out of the way; what was made good other stores keep.
-        let done = match segment.damage().filter(|broken| !broken.is_re_replicated()) {
+        // A damaged file stays for inspection, unless its records are re-replicated.
+        let moved = match segment.damage().filter(|damage| !damage.is_re_replicated()) {
             None => self.expire_to_trash(segment),
             Some(_) => self.env.fs.rename(path, &path.with_extension("damaged")),
         };
-        match &done {
+        match &moved {
             Ok(()) => {
                 self.remove_damage_file(segment);
                 self.replace_segments(&[], &[segment.id()]);
@@ -111,7 +108,7 @@ impl SegmentStore {
                 }
             }
         }
-        done.is_ok()
+        moved.is_ok()
     }
 }
 

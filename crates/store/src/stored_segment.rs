@@ -1,4 +1,4 @@
-//! A segment on the store, shared with those who read it.
+//! A stored segment in use, with the damage that was found in it.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,42 +12,42 @@ use tracing::{error, info, warn};
 use crate::repair::damage_state::DamageState;
 use crate::repair::proof::Proof;
 
-/// An immutable segment. Stays readable while somebody holds it, also when its file is removed.
+/// An immutable stored segment. Readable while it is held, even after its file is removed.
 #[derive(Debug)]
 pub struct StoredSegment {
     reader: Reader,
     reach: RecordSummary,
     newest_source: Option<Id>,
-    /// What this takes in memory.
+    /// Bytes of memory of this.
     index_bytes: u64,
-    /// Blocks that were found damaged. Held for moments only, and with no other lock.
+    /// Blocks that were found damaged. Locked briefly, and with no other lock.
     damaged_blocks: Mutex<DamageState>,
-    /// How many of [`Reader::mended`] were logged.
+    /// How many of [`Reader::rebuilt_damage`] were logged.
     rebuilt_logged: AtomicUsize,
 }
 
-/// What answers have to do without: a file that was set aside, or damaged blocks of a segment.
+/// Records that cannot be read: all of a quarantined file, or damaged blocks of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedSegment {
     /// The file's name in the store's directory.
     pub name: String,
-    /// The time of the first record that is missing.
+    /// The time of the first lost record.
     pub low: Millis,
-    /// The time of the last one.
+    /// The time of the last lost record.
     pub high: Millis,
-    /// The blocks of a segment that is in use; empty when all of the file is missing.
+    /// The damaged blocks; empty for a quarantined file.
     pub(crate) blocks: BTreeSet<usize>,
-    /// What is known of the records.
+    /// Whether the records are re-replicated, as far as is known.
     pub(crate) proof: Proof,
 }
 
 impl DamagedSegment {
-    /// A file that was set aside.
+    /// A quarantined file.
     pub(crate) fn quarantined_file(name: String, low: Millis, high: Millis, proof: Proof) -> Self {
         Self { name, low, high, blocks: BTreeSet::new(), proof }
     }
 
-    /// Whether every record that is missing is kept by other stores, so that answers are whole without them.
+    /// Whether other stores have all lost records, so that answers are complete without them.
     #[must_use]
     pub fn is_re_replicated(&self) -> bool {
         self.proof.is_proven()
@@ -59,13 +59,14 @@ impl StoredSegment {
         let reach = reader.footer().summary();
         let newest_source = reader.footer().sources.iter().max().copied();
         let index_bytes = (size_of::<Self>() - size_of::<Reader>() + reader.memory()) as u64;
-        let (broken, logged) = (Mutex::default(), AtomicUsize::new(0));
-        let stored = Self { reader, reach, newest_source, index_bytes, damaged_blocks: broken, rebuilt_logged: logged };
+        let (damaged, logged) = (Mutex::default(), AtomicUsize::new(0));
+        let stored =
+            Self { reader, reach, newest_source, index_bytes, damaged_blocks: damaged, rebuilt_logged: logged };
         stored.log_rebuilt();
         stored
     }
 
-    /// Bytes of memory that what is known of the segment takes, about: most of it is for the blocks and the labels.
+    /// Approximate bytes of memory of the index of the segment: mostly its block entries and labels.
     #[must_use]
     pub fn index_bytes(&self) -> u64 {
         self.index_bytes
@@ -77,26 +78,25 @@ impl StoredSegment {
         self.reader.id()
     }
 
-    /// What it reaches over.
+    /// The ids, records and bytes in it.
     #[must_use]
     pub fn reach(&self) -> &RecordSummary {
         &self.reach
     }
 
-    /// The newest of the queue segments that it names as its sources; `None` when it names none.
+    /// The newest of its sources; `None` if it has none.
     #[must_use]
     pub fn newest_source(&self) -> Option<Id> {
         self.newest_source
     }
 
-    /// What it holds, block by block.
+    /// Its footer: blocks, streams, sources.
     #[must_use]
     pub fn footer(&self) -> &Footer {
         self.reader.footer()
     }
 
-    /// Whether it was packed quickly, by this codec, when it was gathered. What a merge made was packed for good, also where
-    /// that came to the same.
+    /// Whether gathering compressed it with the quick codec. The output of a merge is never recompressed for its codec.
     pub(crate) fn is_quickly_packed(&self, quick: Option<Codec>) -> bool {
         let Some(quick) = quick else { return false };
         let footer = self.footer();
@@ -121,8 +121,7 @@ impl StoredSegment {
         &self.reader
     }
 
-    /// Reads a block. Damage is logged once and remembered: the segment is not merged any more, so that nothing that
-    /// could still be rescued is removed.
+    /// Reads a block. Damage is logged once and remembered: the segment is no longer merged, so that its file stays for a repair.
     ///
     /// # Errors
     /// [`ReadError`].
@@ -130,7 +129,7 @@ impl StoredSegment {
         self.record_result(block, self.reader.block(block))
     }
 
-    /// Reads a block as a search wants it; otherwise as [`Self::block`].
+    /// Reads a block for a search; otherwise like [`Self::block`].
     ///
     /// # Errors
     /// [`ReadError`].
@@ -138,7 +137,7 @@ impl StoredSegment {
         self.record_result(block, self.reader.searchable_block(block))
     }
 
-    /// Reads which records a block has; otherwise as [`Self::block`].
+    /// Reads the rows of a block without its text; otherwise like [`Self::block`].
     ///
     /// # Errors
     /// [`ReadError`].
@@ -146,7 +145,7 @@ impl StoredSegment {
         self.record_result(block, self.reader.rows(block))
     }
 
-    /// Reads all bytes of a block and holds them against their checksums; otherwise as [`Self::block`].
+    /// Verifies all checksums of a block; otherwise like [`Self::block`].
     ///
     /// # Errors
     /// [`ReadError`].
@@ -163,29 +162,27 @@ impl StoredSegment {
         self.lock_damaged_blocks().contains(block)
     }
 
-    /// Damaged blocks of which other stores are proven to keep all records: answers pass over them.
+    /// Damaged blocks whose records are re-replicated. Answers skip them.
     #[must_use]
     pub fn re_replicated_blocks(&self) -> BTreeSet<usize> {
         self.lock_damaged_blocks().re_replicated.clone()
     }
 
-    /// What answers have to do without: the damaged blocks that were not made good, or all when all of them were. `None` where
-    /// no block was found damaged.
+    /// The damaged blocks that are not re-replicated, or all if all of them are. `None` without damaged blocks.
     #[must_use]
     pub fn damage(&self) -> Option<DamagedSegment> {
-        let broken = self.lock_damaged_blocks();
-        let (blocks, proof) = match broken.blocks.is_empty() {
-            true => (broken.re_replicated.clone(), Proof::proven()),
-            false => (broken.blocks.clone(), broken.proof.clone()),
+        let state = self.lock_damaged_blocks();
+        let (blocks, proof) = match state.blocks.is_empty() {
+            true => (state.re_replicated.clone(), Proof::proven()),
+            false => (state.blocks.clone(), state.proof.clone()),
         };
-        drop(broken);
+        drop(state);
         let reaches = || blocks.iter().filter_map(|block| Some(&self.footer().blocks.get(*block)?.summary));
         let (low, high) = (reaches().map(|reach| reach.low).min()?, reaches().map(|reach| reach.high).max()?);
         Some(DamagedSegment { name: self.file_name(), low: low.time(), high: high.time(), blocks, proof })
     }
 
-    /// Takes back what was known of its blocks before a restart. Those that can be read now, because the file was mended or
-    /// replaced, are not damaged.
+    /// Restores the damage known before a restart, except of blocks that can be read now.
     pub(crate) fn restore_damage(&self, mut damage: DamageState) {
         let blocks = self.footer().blocks.len();
         damage.retain(|block| block < blocks && self.reader.block(block).is_err());
@@ -193,29 +190,29 @@ impl StoredSegment {
         if !damage.blocks.is_empty() {
             error!(%path, blocks = ?damage.blocks, "blocks are damaged: answers over their time are partial");
         } else if !damage.re_replicated.is_empty() {
-            info!(%path, blocks = ?damage.re_replicated, "blocks are damaged, and other stores keep all their records");
+            info!(%path, blocks = ?damage.re_replicated, "blocks are damaged, and their records are re-replicated");
         }
         *self.lock_damaged_blocks() = damage;
     }
 
-    /// What would be kept of its blocks with what is known now of some; `None` when more are damaged.
+    /// The damage state with a new proof for some blocks; `None` if the damaged blocks have changed since.
     pub(crate) fn damage_with(&self, known: &DamagedSegment) -> Option<DamageState> {
         let mut damage = self.lock_damaged_blocks().clone();
         damage.apply_proof(&known.blocks, &known.proof).then_some(damage)
     }
 
-    /// Takes in what is known now of some blocks, unless more are damaged.
+    /// Applies a new proof for some blocks, unless the damaged blocks have changed since.
     pub(crate) fn apply_proof(&self, known: &DamagedSegment) {
         self.lock_damaged_blocks().apply_proof(&known.blocks, &known.proof);
     }
 
-    /// Since when its records lie on shelves, about: when it was gathered, or what was merged last into it was.
+    /// The approximate time since which its records are stored: of its gathering, or of that of its newest merge input.
     pub(crate) fn stored_since(&self) -> Millis {
         let merged = self.footer().merge.as_ref().and_then(|merge| merge.inputs.iter().map(|input| input.time()).max());
         merged.unwrap_or_else(|| self.id().time())
     }
 
-    /// Remembers that a block is damaged, as was found out while it was searched.
+    /// Remembers damage that was found while the block was searched.
     #[must_use]
     pub fn mark_damaged(&self, block: usize, what: &'static str) -> ReadError {
         let at = self.footer().blocks.get(block).map_or(0, |entry| entry.offset);
@@ -229,18 +226,18 @@ impl StoredSegment {
         read.inspect_err(|error| self.record_damage(block, error))
     }
 
-    /// Logs, once, each damage that cost nothing.
+    /// Logs each rebuilt damage once.
     fn log_rebuilt(&self) {
-        let mended = self.reader.rebuilt_damage();
-        if self.rebuilt_logged.swap(mended.len(), Ordering::Relaxed) < mended.len()
-            && let Some(damage) = mended.last()
+        let rebuilt = self.reader.rebuilt_damage();
+        if self.rebuilt_logged.swap(rebuilt.len(), Ordering::Relaxed) < rebuilt.len()
+            && let Some(damage) = rebuilt.last()
         {
             let path = self.reader.path().display();
-            warn!(%path, %damage, "a segment is damaged, and what is damaged was rebuilt: check the disk");
+            warn!(%path, %damage, "damage in a segment was rebuilt, no record is lost: check the disk");
         }
     }
 
-    /// Whether damage was found that cost nothing.
+    /// Whether damage was found and rebuilt.
     #[must_use]
     pub fn has_rebuilt_damage(&self) -> bool {
         self.rebuilt_logged.load(Ordering::Relaxed) > 0
@@ -254,7 +251,7 @@ impl StoredSegment {
         }
     }
 
-    /// How many blocks were found damaged so far.
+    /// Number of blocks found damaged.
     #[must_use]
     pub fn damaged_block_count(&self) -> usize {
         self.lock_damaged_blocks().len()

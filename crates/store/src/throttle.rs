@@ -1,17 +1,18 @@
-//! Stepping aside: work that nobody waits for lets queries go first, block by block.
+//! The background throttle: background work pauses before each block while queries run.
 //!
 //! ```text
 //!   queries          ▁▁██████████▁▁▁▁██████████████████████████████████▁▁▁
 //!   blocks of a merge █▁▁▁▁▁▁▁▁▁▁▁██▁▁▁▁▁▁▁▁▁▁▁▁█▁▁▁▁▁▁▁▁▁▁▁▁█▁▁▁▁▁▁▁▁▁████
-//!                      waits        the wait is earned by work: a share is left
+//!                      pause        a pause is limited by earned credit
 //! ```
-//! A block that was begun is finished: it takes a fraction of a second, and half a block is worth nothing. Before the next
-//! one the work waits while the [`Foreground`] is busy, for as long as it has *credit*. Work earns credit and waiting
-//! spends it, so that a share of the time is always left for work, however long queries run. And while too much has piled
-//! up already ([`Debt`](crate::debt::Debt)), nothing waits: a store that falls behind makes queries slower than it could
-//! by working, and in the end the disk full. A gathering that a client waits for (`bulk`) does not wait either.
+//! A block is never interrupted: it takes a fraction of a second, and half a block is useless. Before the next block, the work
+//! pauses while the [`Foreground`] is busy and it has *credit*. Work earns credit and pauses spend it, so a minimum share
+//! of the time remains for work, however long queries run. Above the limit of the compaction backlog
+//! ([`CompactionBacklog`](crate::backlog::CompactionBacklog)) nothing pauses: a store that falls behind slows queries down
+//! more than its work does, and finally fills the disk. A batch with `bulk` records, for which a client waits, does not
+//! pause either.
 //!
-//! It looks every few milliseconds rather than be woken: what it waits for is that nothing happens.
+//! The throttle polls, because the event that it waits for is the absence of queries.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,38 +25,38 @@ use crate::foreground::Foreground;
 use crate::lock::lock;
 use crate::metrics::Metrics;
 
-/// How often is looked whether queries still run.
+/// Interval of polling whether queries still run.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// No wait is longer than this, however much was worked before: a client may come meanwhile who waits for a gathering.
+/// Maximum credit, and so the longest pause: a client may begin to wait for a batch meanwhile.
 pub(crate) const CREDIT_MAX: Duration = Duration::from_secs(1);
 
-/// Lets one kind of work step aside, which one thread at a time does.
+/// Throttles one kind of background work, which one thread at a time does.
 #[derive(Debug)]
 pub(crate) struct BackgroundThrottle {
     foreground: Arc<Foreground>,
     clock: Arc<dyn Clock>,
     metrics: Metrics,
-    /// Time of waiting that each time of work earns.
+    /// Pause per unit of work.
     credit_per_work: u32,
-    /// What was earned and not spent. Held for moments only.
+    /// Earned and not spent. The lock is held briefly.
     credit: Mutex<Duration>,
     is_disabled: AtomicBool,
 }
 
-/// One gathering or merge: from its making until it is dropped, all time that is not waited counts as work.
+/// One batch or merge. All time from its creation to its drop counts as work, except pauses.
 pub(crate) struct ThrottledTask<'a> {
     throttle: &'a BackgroundThrottle,
-    /// `None` when somebody waits for this, too, so that it never steps aside.
+    /// `None` if a client waits for this work, so that it never pauses.
     is_backlogged: Option<&'a dyn Fn() -> bool>,
-    /// Since when it works.
+    /// The uptime since which it works.
     working_since: Cell<Duration>,
-    /// Whether it did not step aside where it would have.
+    /// Whether the backlog has overridden a pause.
     has_overridden: Cell<bool>,
 }
 
 impl BackgroundThrottle {
-    /// Leaves at least `share_min` of a hundred of the time for work.
+    /// A throttle that leaves at least `share_min` percent of the time for work.
     pub(crate) fn new(foreground: &Arc<Foreground>, clock: &Arc<dyn Clock>, metrics: &Metrics, share_min: u32) -> Self {
         let share = share_min.clamp(1, 100);
         Self {
@@ -68,12 +69,12 @@ impl BackgroundThrottle {
         }
     }
 
-    /// Begins a piece of work of many blocks. `is_pressed` is asked while it would wait.
+    /// Begins work of many blocks. `is_backlogged` is polled before and during pauses.
     pub(crate) fn begin<'a>(&'a self, is_backlogged: &'a dyn Fn() -> bool) -> ThrottledTask<'a> {
         self.begin_task(Some(is_backlogged))
     }
 
-    /// Begins a piece of work that somebody waits for as others do for an answer.
+    /// Begins work that a client waits for.
     pub(crate) fn begin_unthrottled(&self) -> ThrottledTask<'_> {
         self.begin_task(None)
     }
@@ -87,15 +88,15 @@ impl BackgroundThrottle {
         }
     }
 
-    /// From now on nothing waits, and what waits goes on: the node is stopping.
+    /// Ends all pauses, also current ones: the node is stopping.
     pub(crate) fn disable(&self) {
         self.is_disabled.store(true, Ordering::Release);
     }
 }
 
 impl ThrottledTask<'_> {
-    /// Lets queries go first, if there are any. To be called before each block; `stopped` ends the wait.
-    pub(crate) fn yield_to_queries(&self, stopped: &dyn Fn() -> bool) {
+    /// Pauses while queries run and credit is left. Called before each block; `is_stopped` ends the pause.
+    pub(crate) fn yield_to_queries(&self, is_stopped: &dyn Fn() -> bool) {
         let Some(is_backlogged) = self.is_backlogged else { return };
         let throttle = self.throttle;
         let mut credit = self.accrue_credit();
@@ -103,7 +104,7 @@ impl ThrottledTask<'_> {
         while !credit.is_zero()
             && throttle.foreground.is_busy()
             && !throttle.is_disabled.load(Ordering::Acquire)
-            && !stopped()
+            && !is_stopped()
         {
             if is_backlogged() {
                 if !self.has_overridden.replace(true) {
@@ -111,11 +112,11 @@ impl ThrottledTask<'_> {
                 }
                 break;
             }
-            let nap = POLL_INTERVAL.min(credit);
-            std::thread::sleep(nap);
+            let pause = POLL_INTERVAL.min(credit);
+            std::thread::sleep(pause);
             let later = throttle.clock.uptime();
-            // A clock that stands still, as that of a test may, must not make it wait for ever.
-            let waited = later.saturating_sub(now).max(nap);
+            // The clock of a test may not advance, which must not extend the pause for ever.
+            let waited = later.saturating_sub(now).max(pause);
             throttle.metrics.throttled_seconds.inc_by(waited.as_secs_f64());
             credit = credit.saturating_sub(waited);
             now = later;
@@ -124,7 +125,7 @@ impl ThrottledTask<'_> {
         *lock(&throttle.credit) = credit;
     }
 
-    /// Counts the work since it was counted last, and gives the credit.
+    /// Adds the credit for the work since the last call, and returns the sum.
     fn accrue_credit(&self) -> Duration {
         let now = self.throttle.clock.uptime();
         let worked = now.saturating_sub(self.working_since.replace(now));
@@ -151,23 +152,23 @@ mod tests {
         clock: Arc<sim::Clock>,
         foreground: Arc<Foreground>,
         metrics: Metrics,
-        aside: BackgroundThrottle,
+        throttle: BackgroundThrottle,
     }
 
     fn throttle_test() -> ThrottleTest {
         let clock = Arc::new(sim::Clock::at_unix_ms(0));
         let shared = Arc::clone(&clock) as Arc<dyn Clock>;
         let (foreground, metrics) = (Foreground::new(Arc::clone(&shared)), Metrics::default());
-        let aside = BackgroundThrottle::new(&foreground, &shared, &metrics, 20);
-        ThrottleTest { clock, foreground, metrics, aside }
+        let throttle = BackgroundThrottle::new(&foreground, &shared, &metrics, 20);
+        ThrottleTest { clock, foreground, metrics, throttle }
     }
 
     impl ThrottleTest {
-        /// Does so many blocks, and gives the time that this took. Each look takes 50 ms.
+        /// Works on `blocks` blocks and returns the duration. Each poll takes 50 ms.
         fn work(&self, blocks: u32, is_backlogged: bool, mut each: impl FnMut(u32)) -> Duration {
             let started = self.clock.uptime();
-            let pressed = || is_backlogged;
-            let throttle = self.aside.begin(&pressed);
+            let is_backlogged = || is_backlogged;
+            let throttle = self.throttle.begin(&is_backlogged);
             for block in 0..blocks {
                 each(block);
                 throttle.yield_to_queries(&|| {
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_waits_without_queries() {
+    fn work_does_not_pause_without_queries() {
         let bench = throttle_test();
         assert_eq!(bench.work(20, false, |_| {}), 20 * BLOCK);
         assert_eq!(bench.metrics.throttled_seconds.get(), 0.0);
@@ -194,13 +195,13 @@ mod tests {
         let took = bench.work(50, false, |_| {});
         let share = (50 * BLOCK).as_secs_f64() / took.as_secs_f64();
         assert!((0.19..0.22).contains(&share), "{share}");
-        let aside = bench.metrics.throttled_seconds.get();
-        assert!((aside - (took - 50 * BLOCK).as_secs_f64()).abs() < 1e-6, "{aside}");
+        let throttled = bench.metrics.throttled_seconds.get();
+        assert!((throttled - (took - 50 * BLOCK).as_secs_f64()).abs() < 1e-6, "{throttled}");
         assert_eq!(bench.metrics.throttle_overrides.get(), 0);
     }
 
     #[test]
-    fn waits_are_bounded() {
+    fn pauses_are_bounded() {
         let bench = throttle_test();
         bench.work(1_000, false, |_| {});
         let _busy = bench.foreground.enter();
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_on_when_the_queries_end() {
+    fn work_continues_when_queries_end() {
         let bench = throttle_test();
         let mut busy = Some(bench.foreground.enter());
         let took = bench.work(2, false, |block| {
@@ -217,7 +218,7 @@ mod tests {
                 busy.take();
             }
         });
-        // The moment after a query passes within one look.
+        // The time that finished queries count for passes within one poll.
         assert_eq!(took, 2 * BLOCK + Duration::from_millis(50));
     }
 
@@ -225,10 +226,10 @@ mod tests {
     fn a_backlog_overrides_the_throttle() {
         let bench = throttle_test();
         let _busy = bench.foreground.enter();
-        let looks = Duration::from_millis(50) * 9;
-        assert_eq!(bench.work(10, true, |_| {}), 10 * BLOCK + looks, "it looked, and did not wait");
+        let polls = Duration::from_millis(50) * 9;
+        assert_eq!(bench.work(10, true, |_| {}), 10 * BLOCK + polls, "it polls, and does not pause");
         assert_eq!(bench.metrics.throttled_seconds.get(), 0.0);
-        assert_eq!(bench.metrics.throttle_overrides.get(), 1, "a piece of work counts once");
+        assert_eq!(bench.metrics.throttle_overrides.get(), 1, "one override per task");
     }
 
     #[test]
@@ -236,16 +237,16 @@ mod tests {
         let bench = throttle_test();
         let _busy = bench.foreground.enter();
         bench.clock.advance(BLOCK);
-        let throttle = bench.aside.begin_unthrottled();
+        let throttle = bench.throttle.begin_unthrottled();
         bench.clock.advance(BLOCK);
-        throttle.yield_to_queries(&|| panic!("it would have waited"));
+        throttle.yield_to_queries(&|| panic!("it pauses"));
     }
 
     #[test]
-    fn a_clock_that_stands_still_ends_the_wait() {
+    fn a_stopped_clock_does_not_extend_the_pause() {
         let bench = throttle_test();
-        let pressed = || false;
-        let throttle = bench.aside.begin(&pressed);
+        let is_backlogged = || false;
+        let throttle = bench.throttle.begin(&is_backlogged);
         let _busy = bench.foreground.enter();
         bench.clock.advance(Duration::from_millis(5));
         throttle.yield_to_queries(&|| false);
@@ -256,12 +257,12 @@ mod tests {
     fn a_stopping_node_is_not_throttled() {
         let bench = throttle_test();
         let _busy = bench.foreground.enter();
-        bench.aside.disable();
+        bench.throttle.disable();
         assert_eq!(bench.work(10, false, |_| {}), 10 * BLOCK);
         let bench = self::throttle_test();
         let _busy = bench.foreground.enter();
-        let pressed = || false;
-        let throttle = bench.aside.begin(&pressed);
+        let is_backlogged = || false;
+        let throttle = bench.throttle.begin(&is_backlogged);
         bench.clock.advance(BLOCK);
         throttle.yield_to_queries(&|| true);
         assert_eq!(bench.clock.uptime(), BLOCK);

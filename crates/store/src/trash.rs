@@ -1,12 +1,11 @@
-//! The trash: segments that retention took from the store, until they are removed for good.
+//! The trash: expired segments until their removal.
 //!
-//! Their names say since when they are there, and of which time their records are: `<when>-<span>-<id>.seg`. They are in no
-//! answer, and each answer over their time says so. A file that is moved back to the store's directory, with its name as
-//! it is or without the moment in front, is on the store again after the next start.
+//! File names state when a segment was moved and its time range: `<when>-<span>-<id>.seg`. Answers do not contain its
+//! records, and report how many there are in their time. A file that is moved back to the store's directory, with or without
+//! the prefix of its name, is part of the store again after the next start.
 //!
-//! What is oldest in the trash goes first: when it has been there for the configured age, and before that while there is
-//! hardly any room on the disk. Nothing here needs room to free room: where a segment cannot be moved to the trash for
-//! want of room it is removed at once, being past its retention.
+//! The oldest files are removed first: after the configured age, or earlier while the disk is nearly full. Freeing space
+//! needs no space: a segment that cannot be moved because the disk is full is removed at once.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,7 +23,7 @@ use crate::stored_segment::StoredSegment;
 use crate::trashed_segment::{TrashedSegment, parse};
 
 impl SegmentStore {
-    /// What is in the trash, the longest there first, as retention found it when it last looked.
+    /// The segments in the trash, oldest first, as of the last run of retention.
     #[must_use]
     pub fn trashed(&self) -> Arc<Vec<TrashedSegment>> {
         Arc::clone(&lock(&self.trashed))
@@ -34,13 +33,13 @@ impl SegmentStore {
         self.dir.join("trash")
     }
 
-    /// Reads what is in the trash.
+    /// Reads the trash directory.
     pub(crate) fn scan_trash(&self) {
         let known = self.trashed();
         let Ok(names) = self.env.fs.list(&self.trash_dir()) else { return };
         let mut all: Vec<TrashedSegment> = Vec::new();
         for name in names {
-            // Only what retention put there.
+            // Other files are ignored.
             let Some((since, Some((low, high, _, _)))) = parse(&name).map(|(since, name)| (since, name::parse(name)))
             else {
                 continue;
@@ -67,7 +66,7 @@ impl SegmentStore {
         *lock(&self.trashed) = Arc::new(all);
     }
 
-    /// Moves a segment that is past its retention to the trash. Where the trash has no room for another name, it is removed.
+    /// Moves an expired segment to the trash, or removes it if the directory is full.
     pub(crate) fn expire_to_trash(&self, segment: &StoredSegment) -> io::Result<()> {
         let path = segment.reader().path();
         let old_name = file_name(path);
@@ -85,7 +84,7 @@ impl SegmentStore {
             }
             Err(error) if Shortage::is_disk_full(&error) => {
                 self.env.fs.remove(path)?;
-                info!(segment = old_name, "past its retention: removed at once, for the trash has no room for it");
+                info!(segment = old_name, "past its retention: removed at once, because the disk is full");
                 Ok(())
             }
             Err(error) => Err(error),
@@ -94,17 +93,17 @@ impl SegmentStore {
 
     fn rename_into_trash(&self, path: &Path, target: &Path) -> io::Result<()> {
         match self.env.fs.rename(path, target) {
-            // It could not be made at the start, or somebody removed it.
+            // The directory could not be created at the start, or was removed.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.env.fs.create_dir_all(&self.trash_dir())?;
                 self.env.fs.rename(path, target)
             }
-            done => done,
+            result => result,
         }
     }
 
-    /// Removes what has been in the trash for long enough, and the longest there first what is in the way of new records.
-    /// `is_full` says that the disk takes nothing more, whatever its figures say.
+    /// Removes files that are old enough, and the oldest first while the disk is nearly full. `is_full`: writes fail, whatever
+    /// the free space.
     pub(crate) fn empty_trash(&self, is_full: bool, is_trusted: bool) {
         self.scan_trash();
         let age = u64::try_from(self.config.trash_age.as_millis()).unwrap_or(u64::MAX);
@@ -112,7 +111,7 @@ impl SegmentStore {
         let (mut left, mut removed, mut bytes) = (Vec::new(), 0_u64, 0);
         for file in self.trashed().iter() {
             let is_old = is_trusted && self.now().0.saturating_sub(file.since.0) >= age;
-            // A full disk whose figures say that there is room is looked at anew after each file.
+            // If writes fail despite free space, one file is removed per run.
             let is_short = self.is_disk_nearly_full() || (is_full && removed == 0);
             if !is_old && !over && !is_short {
                 left.push(file.clone());
@@ -136,10 +135,10 @@ impl SegmentStore {
         }
     }
 
-    /// Takes a segment off the store that another run left behind.
+    /// Moves a leftover of an interrupted merge to the trash.
     pub(crate) fn trash_leftover(&self, path: &Path, id: Id) {
         match self.rename_into_trash(path, &self.trash_dir().join(format!("{}-{}", self.now(), file_name(path)))) {
-            Ok(()) => info!(segment = %id, "moved a segment to the trash whose records are in another"),
+            Ok(()) => info!(segment = %id, "moved the leftover of a merge to the trash"),
             Err(error) => warn!(segment = %id, %error, "cannot move a segment to the trash"),
         }
     }

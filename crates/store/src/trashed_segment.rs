@@ -9,19 +9,19 @@ use crate::name;
 pub struct TrashedSegment {
     /// The file's name in the trash.
     pub name: String,
-    /// Since when it is there.
+    /// When it was moved.
     pub since: Millis,
     /// The time of its first record.
     pub low: Millis,
     /// The time of its last record.
     pub high: Millis,
-    /// Its records; `None` where the file cannot be read.
+    /// Number of records; `None` if the file cannot be read.
     pub records: Option<u64>,
     /// Bytes of the file.
     pub bytes: u64,
 }
 
-/// The moment at which a file came to the trash, and the name that it had before; `None` when it is none of ours.
+/// When a file was moved to the trash, and its former name; `None` if the store has not made the name.
 pub(crate) fn parse(name: &str) -> Option<(Millis, &str)> {
     let (since, name) = name.split_once('-')?;
     name::parse(name)?;

@@ -12,39 +12,39 @@ use crate::clock_guard::{ClockGuard, Suspension, Verdict};
 use crate::lock::lock;
 use crate::segment_store::SegmentStore;
 
-/// The trusted time is written when it has risen by this, in milliseconds.
+/// How far the trusted time rises between two writes, in milliseconds.
 const PERSIST_STEP_MS: u64 = 60_000;
 
-/// More than `clock.json` has.
+/// Maximum size of `clock.json`.
 const FILE_BYTES_MAX: u64 = 4_096;
 
-/// What `clock.json` has.
+/// The content of `clock.json`.
 #[derive(Serialize, Deserialize)]
 struct ClockFile {
     trusted_ms: u64,
 }
 
 impl SegmentStore {
-    /// Whether retention by age is suspended, as was found when it was last looked at.
+    /// Whether retention by age was suspended when the clock was last checked.
     #[must_use]
     pub fn suspension(&self) -> Option<Suspension> {
         *lock(&self.suspension)
     }
 
-    /// Begins with the time that the last run trusted. Where none was kept, that is the newest arrival on the store, and on
-    /// an empty store the wall clock.
+    /// Starts the clock guard with the trusted time of the last process. Without one it uses the newest arrival in the store,
+    /// and in an empty store the wall clock.
     pub(crate) fn restore_clock_guard(&self) {
         let arrived = || self.segments().iter().map(|segment| segment.reach().accepted).max();
-        let kept = self.read_clock().unwrap_or_else(|error| {
+        let trusted = self.read_clock().unwrap_or_else(|error| {
             warn!(%error, "cannot read the last trusted time: the newest stored arrival is used instead");
             None
         });
-        let kept = kept.unwrap_or_else(|| arrived().unwrap_or(self.now()));
-        *lock(&self.clock_guard) = ClockGuard::new(kept, self.env.clock.uptime());
+        let trusted = trusted.unwrap_or_else(|| arrived().unwrap_or(self.now()));
+        *lock(&self.clock_guard) = ClockGuard::new(trusted, self.env.clock.uptime());
         *lock(&self.clock_persisted) = Millis(0);
     }
 
-    /// Whether retention by age may go by the wall clock now.
+    /// Checks the wall clock: whether retention by age may use it now.
     pub(crate) fn trusts_clock(&self) -> bool {
         let (verdict, trusted) = {
             let mut guard = lock(&self.clock_guard);
@@ -76,7 +76,7 @@ impl SegmentStore {
         self.dir.join("clock.json")
     }
 
-    /// The time that was kept; `None` where none was. What is damaged is written anew when retention is looked at.
+    /// The persisted time; `None` if there is none. Damage is repaired by the next write.
     fn read_clock(&self) -> io::Result<Option<Millis>> {
         let path = self.clock_file();
         let found = BackedUpFile::read(&*self.env.fs, &path, FILE_BYTES_MAX)?;
@@ -84,7 +84,7 @@ impl SegmentStore {
             warn!(path = %path.display(), damage, "the file of the last trusted time, or its backup, was damaged");
         }
         let bytes = match found {
-            BackedUpFile { backup: BackupState::Valid(kept) | BackupState::Newer(kept), .. } => kept,
+            BackedUpFile { backup: BackupState::Valid(backup) | BackupState::Newer(backup), .. } => backup,
             BackedUpFile { file: Some(file), .. } => file,
             BackedUpFile { file: None, .. } => return Ok(None),
         };
@@ -92,7 +92,8 @@ impl SegmentStore {
         Ok(Some(Millis(trusted_ms)))
     }
 
-    /// Writes the trusted time, now and then. A write that fails is tried again: an older time only suspends for longer.
+    /// Writes the trusted time after each [`PERSIST_STEP_MS`]. A failed write is retried; an older time only extends a
+    /// suspension.
     fn persist_clock(&self, trusted: Millis) {
         if trusted.0.saturating_sub(lock(&self.clock_persisted).0) < PERSIST_STEP_MS {
             return;
@@ -101,15 +102,15 @@ impl SegmentStore {
             Ok(()) => *lock(&self.clock_persisted) = trusted,
             Err(error) => {
                 if let Some(suppressed) = self.may_log(|errors| &errors.clock) {
-                    warn!(%error, suppressed, "cannot write the last trusted time: it is tried again");
+                    warn!(%error, suppressed, "cannot write the last trusted time; retrying");
                 }
             }
         }
     }
 
     fn write_clock(&self, trusted: Millis) -> io::Result<()> {
-        let mut kept = serde_json::to_vec(&ClockFile { trusted_ms: trusted.0 })?;
-        kept.push(b'\n');
-        backed_up_file::write(&*self.env.fs, &self.clock_file(), &kept)
+        let mut bytes = serde_json::to_vec(&ClockFile { trusted_ms: trusted.0 })?;
+        bytes.push(b'\n');
+        backed_up_file::write(&*self.env.fs, &self.clock_file(), &bytes)
     }
 }

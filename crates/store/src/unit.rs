@@ -1,4 +1,4 @@
-//! What a merge reads: frames of queue segments and blocks of store segments, opened only when their turn comes.
+//! The input of merges: frames of queue segments and blocks of stored segments, opened when the merge reaches them.
 
 use std::sync::Arc;
 
@@ -10,20 +10,20 @@ use bucksaw_segment::{Chunk, ReadError, Rows, StreamSlice};
 use crate::repair::{IdSet, TimeRange};
 use crate::stored_segment::StoredSegment;
 
-/// Records of one stream, sorted by id, on their way through a merge.
+/// A position in records of one stream, sorted by id.
 #[derive(Debug)]
 pub(crate) struct MergeCursor {
     pub(crate) labels: Labels,
     pub(crate) rows: Arc<Rows>,
     pub(crate) text: Arc<Vec<u8>>,
-    /// The next row, and where it is.
+    /// The next row.
     pub(crate) row: u32,
     run: usize,
     text_at: usize,
     text_end: usize,
 }
 
-/// Something that opens to pieces.
+/// A frame or a block; opened, it yields cursors.
 #[derive(Debug)]
 pub(crate) struct MergeUnit {
     pub(crate) low: Id,
@@ -37,15 +37,15 @@ enum UnitSource {
     Block { segment: Arc<StoredSegment>, block: usize, whole: bool },
 }
 
-/// Where units are read from.
+/// Opens units.
 #[derive(Debug, Default)]
 pub(crate) struct UnitReader {
     frame_readers: Vec<(Id, FrameReader)>,
-    /// Only these records are wanted.
+    /// The records to read from blocks that are not read as a whole.
     filter: Option<(TimeRange, Arc<IdSet>)>,
 }
 
-/// A segment that could not be read.
+/// An input segment could not be read.
 #[derive(Debug, thiserror::Error)]
 #[error("segment {segment}: {source}")]
 pub(crate) struct InputError {
@@ -55,12 +55,12 @@ pub(crate) struct InputError {
 }
 
 impl UnitReader {
-    /// Reads only some records of a window from blocks that are not wanted as a whole.
+    /// Reads only `ids` within `range`, except from blocks that are read as a whole.
     pub(crate) fn filtered(range: TimeRange, ids: Arc<IdSet>) -> Self {
         Self { frame_readers: Vec::new(), filter: Some((range, ids)) }
     }
 
-    /// The frames of a queue segment.
+    /// Adds the frames of a queue segment to `units`.
     pub(crate) fn add_queue_segment(
         &mut self,
         view: &SegmentView,
@@ -80,8 +80,8 @@ impl UnitReader {
     /// Opens a unit.
     pub(crate) fn open(&mut self, unit: &MergeUnit) -> Result<Vec<MergeCursor>, InputError> {
         match &unit.from {
-            UnitSource::Frame { reader: walk, place } => {
-                let Some((segment, frames)) = self.frame_readers.get_mut(*walk) else { return Ok(Vec::new()) };
+            UnitSource::Frame { reader, place } => {
+                let Some((segment, frames)) = self.frame_readers.get_mut(*reader) else { return Ok(Vec::new()) };
                 let failed = |source| InputError { segment: *segment, source };
                 frames.seek(place.offset);
                 let chunk = frames.next_chunk().map_err(failed)?;
@@ -89,14 +89,14 @@ impl UnitReader {
             }
             UnitSource::Block { segment, block, whole } => {
                 let read = segment.block(*block).map_err(|source| InputError { segment: segment.id(), source })?;
-                let (text, stretches) = read.into_parts();
+                let (text, slices) = read.into_parts();
                 let text = Arc::new(text);
-                let pieces = stretches.into_iter().map(|stretch| MergeCursor::from_slice(stretch, Arc::clone(&text)));
+                let cursors = slices.into_iter().map(|slice| MergeCursor::from_slice(slice, Arc::clone(&text)));
                 match &self.filter {
-                    Some((window, ids)) if !whole => {
-                        Ok(pieces.filter_map(|piece| piece.filter(*window, ids)).collect())
+                    Some((range, ids)) if !whole => {
+                        Ok(cursors.filter_map(|cursor| cursor.filter(*range, ids)).collect())
                     }
-                    _ => Ok(pieces.collect()),
+                    _ => Ok(cursors.collect()),
                 }
             }
         }
@@ -104,7 +104,7 @@ impl UnitReader {
 }
 
 impl MergeUnit {
-    /// The blocks of a store segment.
+    /// The blocks of a stored segment.
     pub(crate) fn blocks(segment: &Arc<StoredSegment>) -> impl Iterator<Item = Self> {
         (0..).zip(&segment.footer().blocks).map(|(block, entry)| Self {
             low: entry.summary.low,
@@ -113,14 +113,14 @@ impl MergeUnit {
         })
     }
 
-    /// A block, of which only some records may be wanted.
+    /// A block that is read as a whole or filtered.
     pub(crate) fn filtered_block(segment: &Arc<StoredSegment>, block: usize, whole: bool) -> Option<Self> {
         let reach = &segment.footer().blocks.get(block)?.summary;
         let from = UnitSource::Block { segment: Arc::clone(segment), block, whole };
         Some(Self { low: reach.low, high: reach.high, from })
     }
 
-    /// The block that this is, when all of it is wanted, with its bytes of text.
+    /// The block and its bytes of text, if it is read as a whole.
     pub(crate) fn as_block(&self) -> Option<(&StoredSegment, usize, u64)> {
         match &self.from {
             UnitSource::Block { segment, block, whole: true } => {
@@ -141,40 +141,40 @@ impl MergeCursor {
         Self { labels, rows, text: Arc::new(text), row: 0, run: 0, text_at: 0, text_end }
     }
 
-    fn from_slice(stretch: StreamSlice, text: Arc<Vec<u8>>) -> Self {
-        let StreamSlice { labels, rows, range } = stretch;
+    fn from_slice(slice: StreamSlice, text: Arc<Vec<u8>>) -> Self {
+        let StreamSlice { labels, rows, range } = slice;
         Self { labels, rows, text, row: 0, run: 0, text_at: range.start, text_end: range.end }
     }
 
-    /// Only those of its records that are wanted; `None` when none is.
+    /// A cursor over the records in `ids` and `range`; `None` if there are none.
     fn filter(self, range: TimeRange, ids: &IdSet) -> Option<Self> {
         let text = self.text.get(self.text_at..self.text_end)?;
         let mut records = (0..).zip(Chunk { labels: &self.labels, rows: Arc::clone(&self.rows), text }.records());
-        let (mut wanted, mut kept) = (Vec::new(), Vec::new());
+        let (mut selected, mut selected_text) = (Vec::new(), Vec::new());
         for run in &self.rows.runs {
-            let in_window = range.contains(run.first_id);
+            let is_in_range = range.contains(run.first_id);
             for (row, record) in records.by_ref().take(run.count as usize) {
                 let id = Id::from_bits(run.first_id.bits() + u128::from(row - run.row));
-                if in_window && ids.contains(id) {
-                    wanted.push(row);
-                    kept.extend_from_slice(record);
-                    kept.push(b'\n');
+                if is_in_range && ids.contains(id) {
+                    selected.push(row);
+                    selected_text.extend_from_slice(record);
+                    selected_text.push(b'\n');
                 }
             }
         }
-        let rows = Arc::new(self.rows.select(wanted.into_iter()));
-        let text_end = kept.len();
+        let rows = Arc::new(self.rows.select(selected.into_iter()));
+        let text_end = selected_text.len();
         drop(records);
-        (rows.count > 0).then(|| Self { rows, text: Arc::new(kept), text_at: 0, text_end, ..self })
+        (rows.count > 0).then(|| Self { rows, text: Arc::new(selected_text), text_at: 0, text_end, ..self })
     }
 
-    /// The id of the next row; `None` when there are no more.
+    /// The id of the next row; `None` at the end.
     pub(crate) fn next_id(&self) -> Option<Id> {
         let run = self.rows.runs.get(self.run)?;
         Some(Id::from_bits(run.first_id.bits() + u128::from(self.row - run.row)))
     }
 
-    /// How many of the rows to come have ids below `limit`.
+    /// Number of the next rows with ids below `limit`.
     pub(crate) fn count_below(&self, limit: Id) -> u32 {
         let mut count = 0;
         for run in self.rows.runs.get(self.run..).unwrap_or_default() {
@@ -188,7 +188,7 @@ impl MergeCursor {
         count
     }
 
-    /// Moves past `count` rows, and returns their text.
+    /// Advances by `count` rows and returns their text.
     pub(crate) fn take_rows(&mut self, count: u32) -> &[u8] {
         let start = self.text_at;
         let rest = self.text.get(start..self.text_end).unwrap_or_default();
@@ -212,13 +212,13 @@ impl MergeCursor {
     }
 }
 
-/// Where the first `count` lines end.
+/// The end of the first `count` lines.
 fn lines_end(text: &[u8], count: u32) -> usize {
     let mut ends = memchr::memchr_iter(b'\n', text);
     (count as usize).checked_sub(1).and_then(|last| ends.nth(last)).map_or(0, |end| end + 1)
 }
 
-/// The records of a frame whose source stated their times, in the order of their ids.
+/// The records of a frame, sorted by id: sources that state event times may send them in any order.
 fn sort_rows(chunk: &Chunk<'_>) -> (Arc<Rows>, Vec<u8>) {
     let mut order: Vec<(Id, u32, &[u8])> =
         (0..).zip(chunk.records()).filter_map(|(row, record)| Some((chunk.rows.id(row)?, row, record))).collect();

@@ -1,4 +1,4 @@
-//! What comes in by datagrams, what foca wants done, and what goes out.
+//! Receives and sends datagrams, and executes the actions of foca.
 
 use std::net::SocketAddr;
 
@@ -9,10 +9,10 @@ use crate::incompatible::IncompatiblePeer;
 use crate::packet::{self, Packet, PacketError};
 use crate::sampling;
 
-/// Own facts are told to so many at once; in larger clusters the others hear of them by comparing lists.
+/// Maximum recipients of a broadcast; in larger clusters the others learn it by digest exchanges.
 const BROADCAST_MAX: usize = 64;
 
-/// So many of those who are suspected are told of it at once: in the largest partition they are half of all.
+/// Maximum suspicion notices at once: in a partition, half of all members may be suspect.
 const SUSPICION_NOTICES_MAX: usize = 16;
 
 impl Actor {
@@ -47,7 +47,7 @@ impl Actor {
         self.flush();
     }
 
-    /// Does what foca wants done.
+    /// Executes the actions of foca.
     pub(super) fn flush(&mut self) {
         let now = self.now().uptime;
         let todo = self.gossip.take_actions(now);
@@ -80,7 +80,7 @@ impl Actor {
         self.context.net.send(to, datagram);
     }
 
-    /// Says to those who are suspected that they are, as often as somebody is probed.
+    /// Sends suspicion notices at the interval of probes.
     pub(super) fn notify_suspects(&mut self) {
         let time = self.now().uptime;
         if time.saturating_sub(self.suspects_notified_at) < self.context.config.probe_period {
@@ -94,7 +94,7 @@ impl Actor {
         }
     }
 
-    /// Tells everyone of a node.
+    /// Sends an entry to all live members, up to the maximum.
     pub(super) fn broadcast(&self, entry: &Entry) {
         let Some(datagram) = packet::facts(entry) else { return };
         let me = self.gossip.me().address;

@@ -1,4 +1,4 @@
-//! Comparing lists: with whom it is time to, and what comes of it.
+//! Starts digest exchanges and merges their results.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,22 +10,22 @@ use crate::identity::Identity;
 use crate::sampling;
 use crate::table::{LiveMember, MergeOutcome};
 
-/// Those who are tried at once while nobody is there, of each kind.
+/// Targets of each kind that an isolated node tries at once.
 const ISOLATED_TARGETS_MAX: usize = 4;
 
 impl Actor {
-    /// All that is known, this node first.
+    /// The digest, beginning with this node.
     pub(super) fn entries(&self) -> Vec<Entry> {
         let mut entries = vec![Entry { bootstrapping: self.bootstrap.is_bootstrapping(), ..self.local_entry() }];
         entries.extend(self.table.entries(self.now()));
         entries
     }
 
-    /// Takes in what another node knows. The first is about itself.
+    /// Merges the digest of another node, which begins with its sender.
     pub(super) fn merge_digest(&mut self, entries: Vec<Entry>) {
         let live: Vec<Identity> = entries.iter().filter_map(Entry::identity).collect();
         let me = self.gossip.me();
-        // Whoever was here before, alive or not: others would go on believing that one.
+        // An earlier process at this address, live or not, would take precedence on other nodes.
         let rivals = entries.iter().filter(|entry| entry.mentions_address(me.address)).map(Entry::highest_incarnation);
         if let Some(rival) = rivals.max().filter(|rival| *rival > me.base_incarnation()) {
             self.raise_incarnation(rival);
@@ -34,10 +34,10 @@ impl Actor {
         if let Some(peer) = live.first().filter(|peer| peer.address != me.address)
             && !self.gossip.live_members().iter().any(|seen| seen.identity == *peer)
         {
-            // It is there, and was taken for dead; this lets it know, and it comes back under a new incarnation.
+            // It is live, but foca has declared it dead. The announcement makes it raise its incarnation.
             self.gossip.announce(*peer);
         }
-        // A goodbye tells of the node alone.
+        // A leave message contains the sender alone.
         let is_all =
             entries.first().is_some_and(|own| own.facts.node != me.node && !own.bootstrapping && !own.facts.left);
         self.merge_entries(entries);
@@ -47,7 +47,7 @@ impl Actor {
         self.flush();
     }
 
-    /// Has it written at once: after a crash it need not be found out again, which may be impossible then.
+    /// Persists the end of the bootstrap at once: after a crash the seeds may be unreachable.
     fn bootstrap_completed(&mut self) {
         (self.unsaved[0], self.saved) = (true, None);
         self.save_members();
@@ -72,7 +72,7 @@ impl Actor {
         }
     }
 
-    /// Compares lists with those with whom it is time to.
+    /// Starts the exchanges that are due.
     pub(super) fn start_due_exchanges(&mut self) {
         let entropy = self.context.env.entropy.clone();
         let entropy = entropy.as_ref();
@@ -117,7 +117,7 @@ impl Actor {
         }
     }
 
-    /// One of those who are there and whose facts are not.
+    /// The address of a random live member whose facts are missing.
     pub(super) fn pick_missing_facts(&self, seen: &[LiveMember]) -> Vec<SocketAddr> {
         let wanted = self.table.missing_facts(seen).map(|identity| identity.address).collect();
         sampling::sample(self.context.env.entropy.as_ref(), wanted, 1)

@@ -1,8 +1,8 @@
-//! The goodbye.
+//! Leaving the cluster.
 //!
-//! Whoever hears it tells the others, so it is enough that one has, and has written it. Datagrams go to all; a few are
-//! called, again and again, until they have heard. Meanwhile this node goes on: it answers others, who may be saying
-//! goodbye as well.
+//! It is enough that one node has received and persisted the leave message, because it forwards it. Datagrams are sent to all
+//! members, and a few are called repeatedly until one acknowledges. Meanwhile this node still answers calls, also of other
+//! nodes that leave.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,20 +16,20 @@ use crate::entry::Entry;
 use crate::exchange_schedule::exchange_once;
 use crate::sampling;
 
-/// How many are to have heard a goodbye by a call, where there are so many, and how long each may take.
+/// Members that are called, live and other ones each, and the timeout of a call.
 const LEAVE_TARGETS: usize = 3;
 const LEAVE_CALL_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// When nobody has heard it yet it is said again after so long.
+/// Pause before the calls are repeated.
 const LEAVE_RETRY_PAUSE: Duration = Duration::from_millis(200);
 
-/// Nobody waits longer for a node that stops.
+/// Maximum duration of a leave.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Actor {
-    /// Tells everyone by datagram, and some so that they surely have heard it.
+    /// Broadcasts the leave and calls some members for an acknowledgement.
     pub(super) fn start_leave(&mut self, reply: oneshot::Sender<bool>) {
-        // What changed a moment ago is told first, whenever the last was: that the queue is empty, say.
+        // Pending changes of the facts are published first, such as an empty queue.
         self.facts_sent_at = None;
         self.refresh_local_facts();
         Arc::make_mut(&mut self.local_facts).left = true;
@@ -40,12 +40,12 @@ impl Actor {
             (self.context.tasks.clone(), self.context.net.clone(), self.context.commands.clone());
         self.context.tasks.spawn(Box::pin(async move {
             let heard = others.iter().all(Vec::is_empty) || send_leave(&tasks, &net, &others, own).await;
-            // The task that it is told ends by it.
+            // The actor ends after this command.
             let _ = commands.send(ActorCommand::LeaveSent { acknowledged: heard, reply }).await;
         }));
     }
 
-    /// Some of those who are there, and some who seem not to be: it may be this node that is cut off.
+    /// Some live members, and some others: this node may be the one that is cut off.
     fn leave_targets(&self) -> [Vec<SocketAddr>; 2] {
         let me = self.gossip.me().address;
         let live =
@@ -57,7 +57,7 @@ impl Actor {
         [some(live), some(missing)]
     }
 
-    /// Goes, and writes the list a last time.
+    /// Leaves foca and writes the member file.
     pub(super) async fn finish_leave(&mut self) {
         self.gossip.leave();
         self.flush();
@@ -65,14 +65,14 @@ impl Actor {
         let (keep, kept, entries) = (self.member_file.clone(), self.persisted_members(), self.entries());
         match run_blocking(&self.context.tasks, move || keep.write(&kept)).await {
             Some(Err(error)) => tracing::warn!(%error, "cannot write members.json"),
-            // Others that leave now were heard, too.
+            // Nodes that leave at the same time are acknowledged.
             Some(Ok(())) => self.leave_replies.drain(..).for_each(|reply| drop(reply.send(entries.clone()))),
             None => {}
         }
     }
 }
 
-/// Calls them one after the other, and again while nobody has heard it; whether anybody has.
+/// Calls the targets in turn until one acknowledges; returns whether one has.
 async fn send_leave(tasks: &Arc<dyn Tasks>, net: &Arc<dyn Net>, others: &[Vec<SocketAddr>; 2], own: Entry) -> bool {
     let (mut heard, own) = (false, [own]);
     let calls = async {

@@ -1,4 +1,4 @@
-//! What this node says of itself: what the floors above state, under an incarnation that others believe.
+//! The facts of this node, under an incarnation that other nodes accept.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use crate::Facts;
 use crate::entry::{Entry, LiveIdentity};
 use crate::identity::Identity;
 
-/// A node takes a later incarnation at most so often.
+/// Minimum interval between two incarnations.
 const INCARNATION_PERIOD: Duration = Duration::from_secs(1);
 
 impl Actor {
-    /// Takes over what the floors above say of this node, and tells it, but not too often.
+    /// Publishes changed facts, at most once per [`crate::Config::facts_period`].
     pub(super) fn refresh_local_facts(&mut self) {
         let time = self.now().uptime;
         if self.facts_sent_at.is_some_and(|told| time.saturating_sub(told) < self.context.config.facts_period) {
@@ -45,7 +45,7 @@ impl Actor {
         self.publish_local_facts();
     }
 
-    /// Says something new about this node.
+    /// Publishes the facts of this node with the next version.
     pub(super) fn publish_local_facts(&mut self) {
         Arc::make_mut(&mut self.local_facts).version += 1;
         self.facts_sent_at = Some(self.now().uptime);
@@ -54,7 +54,7 @@ impl Actor {
         self.context.facts.send_if_modified(|facts| {
             (facts.incarnation, facts.version, facts.address) = (own.incarnation, own.version, own.address);
             (facts.protocol, facts.protocol_minor, facts.left) = (own.protocol, own.protocol_minor, own.left);
-            // It is no news to this task, and the floors above did not say it.
+            // The change is this task's own, so it must not be notified.
             false
         });
         self.broadcast(&self.local_entry());
@@ -68,8 +68,8 @@ impl Actor {
         Entry { facts: Facts::clone(&self.local_facts), departure: None, live, bootstrapping: false }
     }
 
-    /// Goes on in an incarnation after this one: somebody else at this address, or this node by a clock that ran ahead, was in
-    /// a later one than this, and would be believed.
+    /// Raises the incarnation above `last`: another node at this address, or this node with a clock that was ahead, has used a
+    /// later one, which other nodes would prefer.
     pub(super) fn raise_incarnation(&mut self, last: Id) {
         let time = self.now().uptime;
         if self.local_facts.left
@@ -90,7 +90,7 @@ impl Actor {
     }
 }
 
-/// An incarnation that begins now, and in any case after `last`.
+/// A new incarnation, at the current time but above `last`.
 pub(super) fn incarnation_after(last: Id, env: &Env) -> Id {
     let at = if last == Id::MIN { Millis(0) } else { Millis(last.time().0.saturating_add(1)) };
     Id::new(at.max(Millis(env.clock.unix_ms())), Producer::random(env.entropy.next_u64()), 0)

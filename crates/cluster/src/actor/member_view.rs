@@ -1,4 +1,4 @@
-//! What the floors above see: the conclusions from what foca knows.
+//! Updates and publishes the members.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::table::{DuplicateId, PresenceChange};
 use crate::{Member, MemberState};
 
 impl Actor {
-    /// Draws the conclusions from what foca knows, and shows them.
+    /// Applies the live members of foca, logs changes and publishes the members.
     pub(super) fn update_liveness(&mut self) {
         let now = self.now();
         for PresenceChange { node, address, state } in self.table.update_liveness(&self.gossip.live_members(), now) {
@@ -21,24 +21,25 @@ impl Actor {
                 None => tracing::info!(%node, %address, "node was removed from the member table"),
             }
         }
-        let twins = self.table.duplicates(now);
-        for (node, DuplicateId { older, newer }) in twins.iter().filter(|(node, _)| !self.duplicates.contains_key(node))
+        let duplicate_ids = self.table.duplicates(now);
+        for (node, DuplicateId { older, newer }) in
+            duplicate_ids.iter().filter(|(node, _)| !self.duplicates.contains_key(node))
         {
             tracing::error!(%node, %older, %newer, "duplicate node id: one data directory is a copy of the other; stop one node and remove its node.json");
         }
-        self.duplicates = twins;
+        self.duplicates = duplicate_ids;
         self.publish();
         self.probe_claimants();
     }
 
-    /// Shows all nodes to the floors above.
+    /// Publishes all members.
     pub(super) fn publish(&mut self) {
         let now = self.now();
         let mut members = self.table.members(now);
         let state = if self.local_facts.left { MemberState::Left } else { MemberState::Alive };
         let (node, address) = (self.local_facts.node, self.local_facts.address);
-        let twin = self.duplicates.get(&node).map(|twins| twins.other_address(address));
-        let also_at = self.table.duplicate(node).map(|twins| twins.other_address(address));
+        let twin = self.duplicates.get(&node).map(|duplicate_ids| duplicate_ids.other_address(address));
+        let also_at = self.table.duplicate(node).map(|duplicate_ids| duplicate_ids.other_address(address));
         let facts = Arc::clone(&self.local_facts);
         members.push(Member {
             facts,

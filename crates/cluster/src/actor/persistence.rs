@@ -1,4 +1,4 @@
-//! Keeping the list for the next start.
+//! Writes the member file.
 
 use std::io;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use bucksaw_env::run_blocking;
 use super::{Actor, ActorCommand};
 use crate::member_file::PersistedMembers;
 
-/// `members.json` is written at most so often when somebody came or went, and so often when only facts changed.
+/// Minimum interval of writes after a change of presence, and after a change of facts only.
 const SAVE_PERIODS: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(60)];
 
 impl Actor {
-    /// Writes the list when it is time to, and at once when somebody says goodbye.
+    /// Writes the member file if it is due, and at once after a leave message.
     pub(super) fn save_members(&mut self) {
         let time = self.now().uptime;
         let waited = |period| self.saved.is_none_or(|saved| time.saturating_sub(saved) >= period);
@@ -23,14 +23,14 @@ impl Actor {
         }
         (self.saving, self.saved, self.unsaved) = (true, Some(time), [false; 2]);
         let (keep, kept) = (self.member_file.clone(), self.persisted_members());
-        let goodbyes = std::mem::take(&mut self.leave_replies);
-        let goodbyes: Vec<_> = goodbyes.into_iter().map(|reply| (reply, self.entries())).collect();
+        let replies = std::mem::take(&mut self.leave_replies);
+        let replies: Vec<_> = replies.into_iter().map(|reply| (reply, self.entries())).collect();
         let (tasks, commands) = (self.context.tasks.clone(), self.context.commands.clone());
         self.context.tasks.spawn(Box::pin(async move {
             let result = run_blocking(&tasks, move || keep.write(&kept)).await;
             let result = result.unwrap_or_else(|| Err(io::Error::other("the task that writes members.json panicked")));
             if result.is_ok() {
-                for (reply, entries) in goodbyes {
+                for (reply, entries) in replies {
                     let _ = reply.send(entries);
                 }
             }

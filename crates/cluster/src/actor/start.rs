@@ -1,4 +1,4 @@
-//! The beginning: what was kept, and a new incarnation.
+//! Starts the actor: reads the member file and begins a new incarnation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -22,7 +22,7 @@ use crate::timers::Timers;
 use crate::{Facts, Version};
 
 impl Actor {
-    /// Reads what was kept.
+    /// Creates the actor from the member file.
     ///
     /// # Errors
     /// As [`crate::Cluster::start`].
@@ -91,7 +91,7 @@ impl Actor {
     }
 }
 
-/// An address without what is of this machine only.
+/// An address without the IPv6 scope, which is local to a machine.
 pub(super) fn without_scope(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip(), address.port())
 }

@@ -129,9 +129,9 @@ fn who_said_goodbye_has_left_at_once_and_is_not_down_afterwards() {
     let mut table = table();
     table.merge(entry(1, 1, 1), at(0));
     table.update_liveness(&[seen(1, 1)], at(0));
-    let mut goodbye = entry(1, 1, 2);
-    goodbye.facts.left = true;
-    assert_eq!(table.merge(goodbye, at(1)), MergeOutcome::Standing);
+    let mut leave = entry(1, 1, 2);
+    leave.facts.left = true;
+    assert_eq!(table.merge(leave, at(1)), MergeOutcome::Standing);
     table.update_liveness(&[seen(1, 1)], at(1));
     assert_eq!(states(&table, at(1)), [(1, MemberState::Left)]);
     table.update_liveness(&[], at(2));
@@ -172,7 +172,7 @@ fn the_forgotten_stay_so_until_they_come_back_themselves() {
 fn what_is_gone_is_dropped_in_time_and_not_brought_back() {
     let mut table = table();
     table.merge(departed(entry(1, 1, 1), DepartureReason::Down, 100), at(0));
-    // Somebody saw it go earlier: that counts. Later does not.
+    // The highest reported age is used.
     table.merge(departed(entry(1, 1, 1), DepartureReason::Down, 200), at(0));
     table.merge(departed(entry(1, 1, 1), DepartureReason::Down, 50), at(0));
     table.update_liveness(&[], at(799));
@@ -233,7 +233,7 @@ fn any_entry() -> impl Strategy<Value = Entry> {
     (1_u64..4, 1_u64..3, 0_u64..4, departure, any::<bool>()).prop_map(
         |(node, incarnation, version, departure, left)| {
             let mut entry = Entry { departure, ..entry(node, incarnation, version) };
-            // A node says goodbye with the last that it says.
+            // A leave has the last version of a node.
             entry.facts.left = left && version == 3;
             entry
         },

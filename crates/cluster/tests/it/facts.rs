@@ -151,16 +151,16 @@ fn members_are_picked_by_the_seed() {
 #[test]
 fn an_incompatible_peer_is_reported_and_no_member() {
     let town = TestCluster::settled(6, 2);
-    let stranger = town.world.add_host("stranger");
+    let outsider = town.world.add_host("outsider");
     let at = town.nodes[0].node.address();
-    let list = format!(r#"{{"protocol":2,"members":[{{"facts":{{"address":"{}"}}}}]}}"#, stranger.address());
-    let asked = stranger.net().call(at, "cluster/exchange", Body::whole(list));
+    let list = format!(r#"{{"protocol":2,"members":[{{"facts":{{"address":"{}"}}}}]}}"#, outsider.address());
+    let asked = outsider.net().call(at, "cluster/exchange", Body::whole(list));
     let error = town.world.block_on(asked).unwrap_err().to_string();
     assert_eq!(error, "protocol version 1, but the request has version 2");
-    stranger.net().send(town.nodes[1].node.address(), vec![2, 1, 9]);
+    outsider.net().send(town.nodes[1].node.address(), vec![2, 1, 9]);
     town.world.run_for(seconds(1));
     let told = |number: usize| town.cluster(number).incompatible_peers();
-    let want = vec![IncompatiblePeer { address: Some(stranger.address()), protocol: 2 }];
+    let want = vec![IncompatiblePeer { address: Some(outsider.address()), protocol: 2 }];
     assert_eq!((told(0), told(1)), (want.clone(), want));
     assert_eq!(town.metric(0, "cluster_exchanges_incompatible_total"), 1);
     assert_eq!(town.metric(1, "cluster_packets_incompatible_total"), 1);

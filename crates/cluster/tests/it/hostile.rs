@@ -1,15 +1,15 @@
-//! Datagrams and calls that nobody of the cluster has sent.
+//! Datagrams and calls from outside of the cluster.
 
 use bucksaw_env::{Body, Entropy as _, sim};
 use proptest::prelude::*;
 
 use crate::test_cluster::{TestCluster, seconds};
 
-/// A stranger in the network of a settled cluster sends these; nothing changes.
+/// An outsider sends these to a settled cluster; nothing changes.
 fn send_datagrams(town: &TestCluster, datagrams: &[Vec<u8>]) {
     let before: Vec<_> = town.live_nodes().map(|number| town.cluster(number).members()).collect();
-    let stranger = town.world.add_host("stranger");
-    let net = stranger.net();
+    let outsider = town.world.add_host("outsider");
+    let net = outsider.net();
     for datagram in datagrams {
         for number in town.live_nodes() {
             net.send(town.nodes[number].node.address(), datagram.clone());
@@ -44,11 +44,11 @@ proptest! {
 #[test]
 fn calls_with_nonsense_are_refused() {
     let town = TestCluster::settled(4, 2);
-    let stranger = town.world.add_host("stranger");
+    let outsider = town.world.add_host("outsider");
     let entropy = sim::Entropy::seeded(9);
     for length in 0..200_u64 {
         let bytes: Vec<u8> = (0..length).map(|_| entropy.next_u64() as u8).collect();
-        let asked = stranger.net().call(town.nodes[0].node.address(), "cluster/exchange", Body::whole(bytes));
+        let asked = outsider.net().call(town.nodes[0].node.address(), "cluster/exchange", Body::whole(bytes));
         assert!(town.world.block_on(asked).is_err());
     }
     for (question, ok) in [
@@ -57,7 +57,7 @@ fn calls_with_nonsense_are_refused() {
         (r#"{"protocol": 2, "members": []}"#, false),
         (r#"{"members": []}"#, false),
     ] {
-        let asked = stranger.net().call(town.nodes[0].node.address(), "cluster/exchange", Body::whole(question));
+        let asked = outsider.net().call(town.nodes[0].node.address(), "cluster/exchange", Body::whole(question));
         assert_eq!(town.world.block_on(asked).is_ok(), ok, "{question}");
     }
     town.world.run_for(seconds(5));
@@ -69,7 +69,7 @@ fn calls_with_nonsense_are_refused() {
 #[test]
 fn a_flood_of_invented_nodes_has_an_end() {
     let town = TestCluster::settled(5, 3);
-    let stranger = town.world.add_host("stranger");
+    let outsider = town.world.add_host("outsider");
     let id = |number: u64| bucksaw_record::Id::from_bits(u128::from(number) << 40);
     for batch in 0..10 {
         let members: Vec<String> = (0..500)
@@ -82,7 +82,7 @@ fn a_flood_of_invented_nodes_has_an_end() {
             })
             .collect();
         let question = format!(r#"{{"protocol": 1, "members": [{}]}}"#, members.join(","));
-        let asked = stranger.net().call(town.nodes[0].node.address(), "cluster/exchange", Body::whole(question));
+        let asked = outsider.net().call(town.nodes[0].node.address(), "cluster/exchange", Body::whole(question));
         assert!(town.world.block_on(asked).is_ok());
     }
     town.world.run_for(seconds(5));

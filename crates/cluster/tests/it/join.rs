@@ -46,7 +46,7 @@ fn a_node_that_starts_again_takes_the_place_of_its_old_self_at_once() {
     for seed in 0..4 {
         let mut town = TestCluster::settled(seed, 4);
         town.kill(2);
-        // Nobody has noticed.
+        // No node has noticed.
         town.start(2);
         let incarnation = town.cluster(2).facts().incarnation;
         let is_back = |town: &TestCluster| {

@@ -45,7 +45,7 @@ impl TestCluster {
     /// One more.
     pub(crate) fn add(&mut self, id: Id) {
         let node = self.world.add_host(&format!("n{}", self.nodes.len()));
-        // Until it begins, nobody listens there.
+        // No process listens there before it starts.
         node.kill();
         let join = vec!["n0:7659".to_owned()];
         self.nodes.push(TestNode { node, id, join, cluster: None, registry: Registry::default() });
@@ -56,7 +56,7 @@ impl TestCluster {
         let mut town = Self::new(seed, count);
         (0..count).for_each(|number| town.start(number));
         assert!(town.run_until(30, TestCluster::all_alive), "they did not find each other: {}", town.describe_views());
-        // Until nobody has news any more.
+        // Until no node has news any more.
         town.world.run_for(seconds(10));
         town
     }

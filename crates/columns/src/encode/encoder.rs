@@ -130,6 +130,16 @@ impl Encoder {
         if columns.len() <= most { Some(TextEncoding::Columns(columns)) } else { zstd.map(TextEncoding::Zstd) }
     }
 
+    /// Encodes a text as [`Self::encode`], but as columns whenever that is possible, however small the text or the gain. So
+    /// tests with small blocks store and search columns.
+    pub fn encode_always(&mut self, text: &[u8], level: i32) -> EncodedText {
+        self.tree_encoder.boundaries.compute(text);
+        let lines = LineOffsets::of(text, usize::MAX);
+        let columns = lines.and_then(|lines| self.encode_columns(text, &lines, WorkBudget::unlimited(), level));
+        let Some(columns) = columns else { return self.encode(text, level) };
+        EncodedText { text: TextEncoding::Columns(columns), filter: self.tree_encoder.filter.finish(usize::MAX) }
+    }
+
     /// The columns of a text, if they may be worthwhile.
     fn try_columns(&mut self, text: &[u8], sample: &ZstdSample) -> Option<Vec<u8>> {
         let lines = LineOffsets::of(text, text.len() / LINE_BYTES_MIN)?;

@@ -51,7 +51,6 @@ impl WorkBudget {
     }
 
     /// No limit.
-    #[cfg(test)]
     pub(crate) fn unlimited() -> Self {
         Self { tokens_left: usize::MAX, sample_bytes: 0, text_bytes: 1 }
     }

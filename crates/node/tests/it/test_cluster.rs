@@ -9,7 +9,7 @@ use bucksaw_ingest::{Durability, FrameRecords, Source};
 use bucksaw_node::{Config, Environment, Metrics, Node, NodeTasks, Roles};
 use bucksaw_query::{self as query, QueryStats, Request, ScanPool};
 use bucksaw_record::{Expr, Id, Labels, Millis, Producer};
-use bucksaw_segment::RowMeta;
+use bucksaw_segment::{Codec, RowMeta};
 use bucksaw_store::{self as store, repair};
 use prometheus_client::registry::Registry;
 
@@ -74,6 +74,8 @@ impl TestCluster {
         config.store = store::Config {
             segment_bytes: 32 << 10,
             block_bytes: 4 << 10,
+            codec_quick: Codec::ColumnsAlways(3),
+            codec_final: Codec::ColumnsAlways(3),
             gather_age: Duration::from_secs(2),
             replication_factor: self.replication_factor,
             index_bytes_max: self.index_bytes_max,

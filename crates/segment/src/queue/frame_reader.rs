@@ -184,7 +184,7 @@ pub(super) fn error_text(error: FrameError) -> &'static str {
     match error {
         FrameError::Marker => "no frame starts here",
         FrameError::Header => "the header of the frame is out of bounds",
-        FrameError::Checksum => "the checksum of the frame does not fit",
+        FrameError::Checksum => "the checksum of the frame is wrong",
         FrameError::Body => "the body of the frame does not match its header",
         FrameError::Stream => "the labels of the frame's stream are missing",
     }

@@ -89,7 +89,7 @@ fn a_scan_finds_every_whole_frame() {
     assert_eq!(found(&[stream(0), one.clone(), two.clone(), three.clone()]), (6, 0, vec![]));
     assert_eq!(found(&[stream(0), one.clone(), torn(&three, 58)]), (2, 58, vec![]));
     assert_eq!(found(&[stream(0), one.clone(), torn(&three, 3)]), (2, 3, vec![]));
-    let checksum = "the checksum of the frame does not fit";
+    let checksum = "the checksum of the frame is wrong";
     assert_eq!(found(&[stream(0), one.clone(), broken(&two), three.clone()]), (5, 0, vec![checksum]));
     assert_eq!(found(&[stream(0), one.clone(), vec![0; 5_000], three.clone()]), (5, 0, vec!["no frame starts here"]));
     assert_eq!(found(&[stream(0), one.clone(), broken(&three)]).0, 2);

@@ -188,7 +188,7 @@ fn xor_page(parity: &mut [u8], page: &[u8]) {
     parity.iter_mut().zip(page).for_each(|(sum, byte)| *sum ^= byte);
 }
 
-/// How long the record is that begins with these bytes, for a block of so many bytes; `None` when none does.
+/// The length of the recovery record that begins with these bytes, for a block of this size; `None` if it is none.
 pub(super) fn record_len(head: &[u8; FIXED_LEN], block_len: usize, id: Id) -> Option<usize> {
     let head = RecoveryHeader::parse(head, id)?;
     (head.entry.packed_bytes() as usize == block_len).then_some(head.length)

@@ -18,7 +18,7 @@ use crate::{BlockBuilder, Codec, RecordSummary, zstd_context};
 /// A footer is a hundredth of its segment, so a little time packs it well enough.
 const FOOTER_LEVEL: i32 = 3;
 
-/// Writes blocks, and at last the footer. Dropping it before [`Self::seal`] leaves a file that nobody reads.
+/// Writes blocks, and finally the footer. A file whose writer is dropped before [`Self::seal`] is invalid.
 #[derive(Debug)]
 pub struct Writer {
     file: Arc<dyn File>,

@@ -237,7 +237,7 @@ async fn a_bad_batch_ends_the_connection_with_its_reason() {
     check(&long, "a batch is damaged: the header of the frame is out of bounds").await;
     let mut flipped = batch(AT, 0, "x\n");
     flipped[56] ^= 4;
-    check(&flipped, "a batch is damaged: the checksum of the frame does not fit").await;
+    check(&flipped, "a batch is damaged: the checksum of the frame is wrong").await;
     check(&forged(&|_| {}, b"a\nb\n"), "a batch is damaged: the body of the frame does not match its header").await;
     check(
         &forged(&|header| header.layout_bits = 1, b"a\n"),

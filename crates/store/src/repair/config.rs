@@ -1,4 +1,4 @@
-//! What can be set about repair.
+//! Settings of repair.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ pub(super) const MEMBERS_KNOWN_AFTER: Duration = Duration::from_secs(10);
 /// Settings of repair.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// Bytes of files that it reads and sends in a second, at most, over a window and the rest after it.
+    /// Maximum bytes per second that repair reads and sends, averaged over a range and the pause after it.
     pub bytes_per_second: u64,
-    /// Bytes of text that are compared and sent at a time, about: blocks whose times overlap are in memory together.
+    /// Approximate bytes of text per range: blocks with overlapping times are in memory together.
     pub range_bytes: u64,
-    /// When a pass has ended, the next one begins after so long.
+    /// Time between two passes.
     pub pass_interval: Duration,
-    /// A store that is down, or has left, for so long is taken for lost. Shorter than a restart takes, each restart copies
-    /// all that the store had.
+    /// Time after which a store that is down or has left is lost. If this is shorter than a restart, each restart
+    /// re-replicates everything that the store has.
     pub lost_after: Duration,
-    /// What came to a store less long ago may still be on its way to other stores. Longer than it usually takes to send a
-    /// segment and sync it. Where that takes longer, an unneeded copy can be made, which does no harm.
+    /// Age below which a record may still be in transit to other stores. It should exceed the usual time to send and sync a
+    /// segment; otherwise repair may create a replica too many, which is harmless.
     pub fresh_age_max: Duration,
-    /// A window of which some store could not be asked, or that no other store took, is looked at again after so long.
+    /// Pause before a deferred range is compared again.
     pub retry_delay: Duration,
 }
 

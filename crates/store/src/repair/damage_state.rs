@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 
 use super::proof::{Proof, WitnessRecord};
 
-/// The format of the file, and the only one that is read.
+/// The format of a damage file; others are not read.
 const FORMAT: u32 = 1;
 
-/// What is known about a damaged file.
+/// The damage of a file, with the proof so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DamageState {
-    /// Of the whole file, or of `blocks`.
+    /// The proof for the whole file, or for `blocks`.
     pub(crate) proof: Proof,
-    /// Damaged blocks that were not made good; none of a file that was set aside.
+    /// Damaged blocks that are not re-replicated; empty for a quarantined file.
     pub(crate) blocks: BTreeSet<usize>,
-    /// Those that were.
+    /// Damaged blocks that are re-replicated.
     pub(crate) re_replicated: BTreeSet<usize>,
 }
 
@@ -34,19 +34,15 @@ struct DamageFile {
 }
 
 impl DamageState {
-    /// Reads what was kept beside a file of this size; `None` when that says nothing any more.
+    /// Decodes a damage file; `None` if it is invalid for a file of this size and this replication factor.
     pub(crate) fn parse(bytes: &[u8], file_bytes: u64, copies: usize) -> Option<Self> {
         let written: DamageFile = serde_json::from_slice(bytes).ok()?;
         if (written.format, written.file_bytes, written.copies) != (FORMAT, file_bytes, copies) {
             return None;
         }
         let DamageFile { stores, is_proven, blocks, blocks_re_replicated, .. } = written;
-        let made_good = blocks_re_replicated.difference(&blocks).copied().collect();
-        Some(Self {
-            proof: Proof::from_records(stores, is_proven && blocks.is_empty())?,
-            blocks,
-            re_replicated: made_good,
-        })
+        let re_replicated = blocks_re_replicated.difference(&blocks).copied().collect();
+        Some(Self { proof: Proof::from_records(stores, is_proven && blocks.is_empty())?, blocks, re_replicated })
     }
 
     /// An unproven proof of the stores that a file names, whatever else it says.
@@ -55,7 +51,7 @@ impl DamageState {
         Proof::from_records(written.stores, false)
     }
 
-    /// What is kept beside the file.
+    /// Encodes the damage file.
     pub(crate) fn encode(&self, file_bytes: u64, copies: usize) -> Vec<u8> {
         let written = DamageFile {
             format: FORMAT,
@@ -70,17 +66,17 @@ impl DamageState {
         serde_json::to_vec(&written).unwrap_or_default()
     }
 
-    /// How many blocks are damaged.
+    /// Number of damaged blocks.
     pub(crate) fn len(&self) -> usize {
         self.blocks.len() + self.re_replicated.len()
     }
 
-    /// Whether a block is known to be damaged.
+    /// Whether a block is damaged.
     pub(crate) fn contains(&self, block: usize) -> bool {
         self.blocks.contains(&block) || self.re_replicated.contains(&block)
     }
 
-    /// Takes note of a damaged block. Says whether that is news.
+    /// Adds a damaged block; returns whether it is new.
     pub(crate) fn insert(&mut self, block: usize) -> bool {
         let is_new = !self.contains(block) && self.blocks.insert(block);
         if is_new {
@@ -89,7 +85,7 @@ impl DamageState {
         is_new
     }
 
-    /// Takes in what is known now of some blocks, unless others have been found damaged meanwhile. Says whether it did.
+    /// Applies a proof for `blocks`, unless the damaged blocks are others by now; returns whether it did.
     pub(crate) fn apply_proof(&mut self, blocks: &BTreeSet<usize>, proof: &Proof) -> bool {
         if *blocks != self.blocks {
             return false;
@@ -103,7 +99,7 @@ impl DamageState {
         true
     }
 
-    /// Forgets blocks that are sound. What was proven of more blocks is proven of those that are left.
+    /// Removes blocks that are intact after all. A proof for more blocks holds for the rest.
     pub(crate) fn retain(&mut self, is_damaged: impl Fn(usize) -> bool) {
         self.blocks.retain(|block| is_damaged(*block));
         self.re_replicated.retain(|block| is_damaged(*block));
@@ -121,7 +117,7 @@ mod tests {
         Id::from_bits(number)
     }
 
-    fn walk(proof: &mut Proof, stores: &[u128]) {
+    fn pass(proof: &mut Proof, stores: &[u128]) {
         for (begun, store) in [4, 5].into_iter().flat_map(|begun| stores.iter().map(move |store| (begun, *store))) {
             proof.record_status(
                 node(store),
@@ -131,11 +127,11 @@ mod tests {
         proof.evaluate(node(0), 2);
     }
 
-    /// A proof of three stores, of which these have walked.
-    fn proof(walked: &[u128]) -> Proof {
+    /// A proof of three stores, of which these have passed.
+    fn proof(passed: &[u128]) -> Proof {
         let mut proof = Proof::default();
         proof.add_stores(&(0..3).map(node).collect());
-        walk(&mut proof, walked);
+        pass(&mut proof, passed);
         proof
     }
 
@@ -148,7 +144,7 @@ mod tests {
         let files = bucksaw_fixtures::GoldenFiles::new(env!("CARGO_MANIFEST_DIR"), FORMAT);
         let kept = DamageState { proof: proof(&[0, 2]), blocks: [1, 7].into(), re_replicated: [3].into() };
         files.check("proof", &kept.encode(70_000, 2));
-        // What waits for a pass is not kept.
+        // The baselines of passes are not persisted.
         let kept = parse(&kept, 100, 2);
         for bytes in files.read_all("proof") {
             assert_eq!(DamageState::parse(&bytes, 70_000, 2), kept);
@@ -162,25 +158,25 @@ mod tests {
     fn a_damage_file_is_valid_for_its_file_and_replication_factor() {
         let kept = DamageState { proof: proof(&[0, 1]), ..DamageState::default() };
         let mut read = parse(&kept, 100, 2).unwrap();
-        walk(&mut read.proof, &[]);
-        assert!(!read.proof.is_proven(), "a store that was forgotten since has not told it");
-        walk(&mut read.proof, &[2]);
+        pass(&mut read.proof, &[]);
+        assert!(!read.proof.is_proven(), "a store that was forgotten since has not passed");
+        pass(&mut read.proof, &[2]);
         assert!(read.proof.is_proven());
         assert!(parse(&read, 100, 2).unwrap().proof.is_proven());
         assert_eq!((parse(&read, 101, 2), parse(&read, 100, 3), DamageState::parse(b"{", 100, 2)), (None, None, None));
     }
 
     #[test]
-    fn blocks_are_kept_as_they_are() {
+    fn blocks_round_trip() {
         let kept = DamageState { proof: proof(&[0, 1]), blocks: [3, 70_000].into(), re_replicated: [1].into() };
         assert_eq!(parse(&kept, 100, 2).unwrap().encode(100, 2), kept.encode(100, 2));
         let text = String::from_utf8(DamageState { proof: proof(&[0, 1, 2]), ..kept }.encode(100, 2)).unwrap();
         let read = DamageState::parse(text.replace("[1]", "[1,3]").as_bytes(), 100, 2).unwrap();
-        assert!(!read.proof.is_proven(), "blocks that were made good are named so");
+        assert!(!read.proof.is_proven(), "a proven file has no damaged blocks");
         assert_eq!(
             (read.blocks, read.re_replicated),
             ([3, 70_000].into(), [1].into()),
-            "what is in doubt is not made good"
+            "a block in both lists is not re-replicated"
         );
     }
 
@@ -191,18 +187,18 @@ mod tests {
         kept.proof = proof(&[0, 1]);
         let (first, old) = (kept.blocks.clone(), proof(&[0, 1, 2]));
         assert!(old.is_proven() && kept.insert(9));
-        assert!(!kept.apply_proof(&first, &old), "it says nothing of the second");
+        assert!(!kept.apply_proof(&first, &old), "the proof does not cover the second");
         assert_eq!((kept.blocks.len(), kept.re_replicated.len()), (2, 0));
         let mut new = kept.proof.clone();
-        walk(&mut new, &[2]);
-        assert!(!new.is_proven(), "the others walked before the second was found");
+        pass(&mut new, &[2]);
+        assert!(!new.is_proven(), "the others passed before the second was found");
         let mut new = kept.proof.clone();
-        walk(&mut new, &[0, 1]);
-        assert!(!new.is_proven(), "the third store may have had the other copy of the first");
-        walk(&mut new, &[2]);
+        pass(&mut new, &[0, 1]);
+        assert!(!new.is_proven(), "the third store may have had the other replica of the first");
+        pass(&mut new, &[2]);
         assert!(kept.apply_proof(&[4, 9].into(), &new));
         assert_eq!((kept.blocks.len(), &kept.re_replicated), (0, &[4, 9].into()));
-        // What was made good stays so, and is not asked for again.
+        // A re-replicated block stays so.
         assert!(!kept.insert(9) && kept.insert(2));
         assert_eq!((&kept.blocks, kept.len(), &kept.proof), (&[2].into(), 3, &Proof::default()));
         kept.retain(|block| block != 4);

@@ -4,11 +4,11 @@ use super::time_range::{BlockExtent, TimeRange};
 use crate::segment_store::SegmentStore;
 use crate::stored_segment::StoredSegment;
 
-/// Records of one window, about.
+/// Approximate number of records in a maximum range.
 const RECORDS_MAX: u64 = 1 << 18;
 
 impl SegmentStore {
-    /// Bytes of the files in these windows, if the records of each were spread evenly over its span.
+    /// Estimated bytes of files in these ranges, assuming evenly distributed records in each segment.
     pub(crate) fn bytes_in(&self, ranges: &[TimeRange]) -> u64 {
         if ranges.is_empty() {
             return 0;
@@ -20,13 +20,13 @@ impl SegmentStore {
         };
         let extents = segments.iter().map(|segment| extent(segment));
         let inside = |extent: BlockExtent| {
-            ranges.iter().map(|window| extent.fraction_in(window.from.0, window.to.0.saturating_sub(1))).sum::<f64>()
+            ranges.iter().map(|range| extent.fraction_in(range.from.0, range.to.0.saturating_sub(1))).sum::<f64>()
                 * extent.weight
         };
         extents.map(inside).sum::<f64>() as u64
     }
 
-    /// Bytes of files that so many records take, if all were alike.
+    /// Estimated bytes of files of `records` records, assuming equal sizes.
     pub(crate) fn bytes_of(&self, records: u64) -> u64 {
         if records == 0 {
             return 0;
@@ -36,7 +36,7 @@ impl SegmentStore {
         (self.file_bytes() as f64 * records as f64 / all as f64) as u64
     }
 
-    /// The blocks on the store.
+    /// The extents of all blocks.
     pub(crate) fn extents(&self) -> Vec<BlockExtent> {
         let text_bytes_max = self.config.repair.range_bytes.min(self.config.segment_bytes).max(1);
         let segments = self.segments();

@@ -1,4 +1,4 @@
-//! Some records of the store as a segment of their own, to be sent to others. It is never shown here.
+//! Extracts records into a temporary segment that is sent to other stores.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,14 +15,14 @@ use crate::segment_store::{SegmentDraft, SegmentStore};
 use crate::stored_segment::StoredSegment;
 use crate::unit::{MergeUnit, UnitReader};
 
-/// A segment that goes, with its file, when this is dropped.
+/// A temporary segment. Its file is removed on drop.
 #[derive(Debug)]
 pub(crate) struct ExtractedSegment {
     pub(crate) stored: Arc<StoredSegment>,
     _file: TempFile,
 }
 
-/// A file that is removed. Its name says that it means nothing after a restart.
+/// A temporary file. Its name is that of a draft, so that it is also removed after a crash.
 #[derive(Debug)]
 struct TempFile {
     store: Arc<SegmentStore>,
@@ -44,10 +44,10 @@ impl MergeOutput for ExtractOutput {
 }
 
 impl SegmentStore {
-    /// Makes a segment of some records of a window; `None` when none of them is here any more.
+    /// Writes those records of a range that are in `ids` to a segment; `None` if none of them is stored any more.
     ///
     /// # Errors
-    /// [`StoreError`]; nothing is left of it then.
+    /// [`StoreError`]; no file remains.
     pub(crate) fn extract(
         self: &Arc<Self>,
         range: TimeRange,
@@ -83,7 +83,7 @@ impl SegmentStore {
         let mut output = ExtractOutput(draft);
         let inputs = UnitReader::filtered(range, Arc::clone(ids));
         merge.run(inputs, units, &mut output).map_err(|failed| merge_error(failed, &file.path))?;
-        // It says nothing of the queue segments that its records come from: it does not have all that they had.
+        // Without sources: it does not have all records of the queue segments that these come from.
         output.0.writer.seal(SegmentOrigin::default()).map_err(StoreError::io("write", &file.path))?;
         let opened = self.env.fs.open(&file.path).map_err(StoreError::io("open", &file.path))?;
         let reader = Reader::open(opened, &file.path).map_err(StoreError::ReadBack)?;

@@ -1,13 +1,12 @@
-//! Asking other stores which records of a window they hold.
+//! The call `store/held-ids`: which records of a time range another store holds.
 //!
 //! ```text
 //!   store                                                       store
 //!     ── store/ids {from_ms, to_ms, bytes, crc}, a set of ids ──►   reads rows of blocks, no text
 //!     ◄── {bytes, crc, retention}, those of them that it holds ───────
 //! ```
-//! Who asks sends the ids that it holds itself, and is told which of them the other does. So an answer is never greater than
-//! its question, whatever the other holds; blocks that have none of the producers asked for need not be opened; and a store
-//! that holds little asks little.
+//! The request contains the ids of the calling store, and the reply those of them that the other store holds too. So a reply
+//! is never larger than its request, and blocks without the requested producers are not opened.
 
 use std::io;
 use std::sync::Arc;
@@ -23,20 +22,20 @@ use super::time_range::TimeRange;
 use crate::peers::Peer;
 use crate::replication_context::{ReplicationContext, timed_out};
 
-/// The call that asks.
+/// The name of the call.
 pub const HELD_IDS: &str = "store/held-ids";
 
-/// The question. A set follows.
+/// The head of a request. An id set follows.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct HeldIdsRequest {
-    /// The window, without its end.
+    /// The time range, without its end.
     from_ms: u64,
     to_ms: u64,
     #[serde(flatten)]
     set: IdSetChecksum,
 }
 
-/// The answer. A set follows.
+/// The head of a reply. An id set follows.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct HeldIdsReply {
     #[serde(flatten)]
@@ -45,15 +44,15 @@ struct HeldIdsReply {
     retention: RetentionBounds,
 }
 
-/// How a set that follows is told from one that was cut off or changed on its way.
+/// Length and checksum of the id set that follows.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct IdSetChecksum {
     bytes: usize,
     crc: u32,
 }
 
-/// Which of these records of a window another store holds, and what it keeps at all. The caller knows that they are not too
-/// many ([`IDS_BYTES_MAX`]).
+/// Asks another store which of these records of a range it holds, and for its retention bounds. `asked` is an encoded set of
+/// at most [`IDS_BYTES_MAX`] bytes.
 pub(crate) async fn request_held_ids(
     context: &ReplicationContext,
     peer: Peer,
@@ -61,35 +60,35 @@ pub(crate) async fn request_held_ids(
     asked: &[u8],
 ) -> io::Result<(IdSet, RetentionBounds)> {
     let ReplicationContext { tasks, net, timeouts, .. } = context;
-    let question = HeldIdsRequest { from_ms: range.from.0, to_ms: range.to.0, set: IdSetChecksum::of(asked) };
-    let body = message_with_set(&question, asked)?;
-    let answer = async { read_head::<HeldIdsReply>(net.call(peer.address, HELD_IDS, body).await?).await };
-    // What is asked for takes a while to find out, as durability does.
-    let (told, rest) = with_timeout(tasks, timeouts.durable, answer).await.ok_or_else(timed_out)??;
-    Ok((told.set.read(context, rest).await?, told.retention))
+    let request = HeldIdsRequest { from_ms: range.from.0, to_ms: range.to.0, set: IdSetChecksum::of(asked) };
+    let body = message_with_set(&request, asked)?;
+    let reply = async { read_head::<HeldIdsReply>(net.call(peer.address, HELD_IDS, body).await?).await };
+    // The other store reads its disk before it replies, so this timeout is that of durability.
+    let (head, rest) = with_timeout(tasks, timeouts.durable, reply).await.ok_or_else(timed_out)??;
+    Ok((head.set.read(context, rest).await?, head.retention))
 }
 
-/// Answers the questions of other stores.
+/// Answers [`HELD_IDS`] calls.
 #[derive(Clone, Debug)]
 pub struct HeldIdsServer(ReplicationContext);
 
 impl HeldIdsServer {
-    /// Answers for a store.
+    /// A server for the store of `context`.
     #[must_use]
-    pub fn new(linked: ReplicationContext) -> Self {
-        Self(linked)
+    pub fn new(context: ReplicationContext) -> Self {
+        Self(context)
     }
 
-    /// Answers [`IDS`].
+    /// Answers [`HELD_IDS`].
     ///
     /// # Errors
-    /// What is wrong with the question.
+    /// `InvalidData` for an invalid request, a timeout, or an error of the sender.
     pub async fn ids(&self, body: Body) -> io::Result<Body> {
         let ReplicationContext { store, tasks, timeouts, .. } = &self.0;
-        let (question, rest) =
+        let (request, rest) =
             with_timeout(tasks, timeouts.answer, read_head::<HeldIdsRequest>(body)).await.ok_or_else(timed_out)??;
-        let asked = question.set.read(&self.0, rest).await?;
-        let (from, to) = (question.from_ms.min(Millis::MAX.0), question.to_ms.min(TimeRange::ALL.to.0));
+        let asked = request.set.read(&self.0, rest).await?;
+        let (from, to) = (request.from_ms.min(Millis::MAX.0), request.to_ms.min(TimeRange::ALL.to.0));
         let range = TimeRange { from: Millis(from), to: Millis(to) };
         let store = Arc::clone(store);
         let found = self.0.run_blocking(move || Ok((store.held_ids(range, &asked).encode(), store.retention_bounds())));
@@ -107,24 +106,24 @@ impl IdSetChecksum {
         Self { bytes: set.len(), crc: crc32c::crc32c(set) }
     }
 
-    /// Reads the set, and nothing may follow it.
+    /// Reads and verifies the set; nothing may follow it.
     async fn read(self, context: &ReplicationContext, mut rest: BodyRemainder) -> io::Result<IdSet> {
         let wrong = |what| io::Error::new(io::ErrorKind::InvalidData, what);
         if self.bytes > IDS_BYTES_MAX {
-            return Err(wrong("there are too many ids"));
+            return Err(wrong("the id set is too large"));
         }
         let mut bytes = Vec::new();
-        let most = self.bytes as u64 + 1;
-        while let Some(piece) = context.read_chunk(&mut rest, most).await? {
+        let bytes_max = self.bytes as u64 + 1;
+        while let Some(piece) = context.read_chunk(&mut rest, bytes_max).await? {
             bytes.extend_from_slice(&piece);
             if bytes.len() > self.bytes {
                 return Err(wrong("the body is longer than stated"));
             }
         }
         if bytes.len() != self.bytes || crc32c::crc32c(&bytes) != self.crc {
-            return Err(wrong("the ids came damaged"));
+            return Err(wrong("the id set is damaged"));
         }
-        IdSet::decode(&bytes).ok_or_else(|| wrong("these are no ids"))
+        IdSet::decode(&bytes).ok_or_else(|| wrong("the id set is invalid"))
     }
 }
 

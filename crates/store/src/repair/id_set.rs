@@ -1,10 +1,10 @@
-//! Sets of records: bitmaps of sequence numbers, one for each producer.
+//! Id sets: bitmaps of sequence numbers by producer.
 //!
-//! A producer gives a sequence number to one record only, so these two alone tell records apart; the window of time that a
-//! set is about need not be in it. What comes in a row, and nearly all does, takes a few bytes for a hundred thousand.
+//! A producer uses a sequence number once, so the set needs no times. A hundred thousand consecutive records take a few
+//! bytes, and nearly all records are consecutive.
 //!
 //! ```text
-//!   for each producer, rising:   8 bytes its number · a bitmap in the portable format of Roaring
+//!   for each producer, ascending:   8 bytes its number · a bitmap in the portable format of Roaring
 //! ```
 //! (Bitmaps: <https://github.com/RoaringBitmap/RoaringFormatSpec>.)
 
@@ -14,7 +14,7 @@ use bucksaw_record::{Id, Producer};
 use bucksaw_segment::IdRun;
 use roaring::RoaringBitmap;
 
-/// The greatest set that is sent, in bytes.
+/// Maximum size of an encoded set in a message, in bytes.
 pub(crate) const IDS_BYTES_MAX: usize = 16 << 20;
 
 /// A set of records.
@@ -24,32 +24,32 @@ pub(crate) const IDS_BYTES_MAX: usize = 16 << 20;
 pub struct IdSet(BTreeMap<Producer, RoaringBitmap>);
 
 impl IdSet {
-    /// How many records.
+    /// Number of records.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.0.values().map(RoaringBitmap::len).sum()
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether a record is among them.
+    /// Whether the set contains a record.
     #[must_use]
     pub fn contains(&self, id: Id) -> bool {
         self.0.get(&id.producer()).is_some_and(|sequences| sequences.contains(id.sequence()))
     }
 
-    /// Adds `count` records that go on from `first`.
+    /// Adds `count` consecutive records from `first` on.
     pub fn add(&mut self, first: Id, count: u32) {
         let Some(more) = count.checked_sub(1) else { return };
         let last = first.sequence().saturating_add(more);
         self.0.entry(first.producer()).or_default().insert_range(first.sequence()..=last);
     }
 
-    /// How many of a run are among them.
+    /// How many records of a run the set contains.
     pub(crate) fn count_in(&self, run: &IdRun) -> u64 {
         let sequences = self.0.get(&run.first_id.producer());
         sequences.map_or(0, |sequences| sequences.range_cardinality(run.first_id.sequence()..=run.last().sequence()))
@@ -59,20 +59,20 @@ impl IdSet {
         self.add(run.first_id, run.count);
     }
 
-    /// Adds all of another set.
+    /// Adds all records of another set.
     pub(crate) fn union_with(&mut self, other: &Self) {
         for (producer, sequences) in &other.0 {
             *self.0.entry(*producer).or_default() |= sequences;
         }
     }
 
-    /// Those that are in both.
+    /// The records in both sets.
     pub(crate) fn intersection(&self, other: &Self) -> Self {
         let common = self.0.iter().filter_map(|(producer, mine)| Some((*producer, mine & other.0.get(producer)?)));
         Self(common.filter(|(_, common)| !common.is_empty()).collect())
     }
 
-    /// Those that are not in the other.
+    /// The records that the other set does not contain.
     pub(crate) fn difference(&self, other: &Self) -> Self {
         let rest = self.0.iter().map(|(producer, mine)| match other.0.get(producer) {
             Some(others) => (*producer, mine - others),
@@ -85,30 +85,30 @@ impl IdSet {
         self.0.keys().copied()
     }
 
-    /// Takes the records of each producer apart.
+    /// One set per producer.
     pub(crate) fn into_producers(self) -> impl Iterator<Item = (Producer, Self)> {
         self.0.into_iter().map(|(producer, sequences)| (producer, Self(BTreeMap::from([(producer, sequences)]))))
     }
 
-    /// Whether records of a producer are among them.
+    /// Whether the set contains records of a producer.
     pub(crate) fn has_producer(&self, producer: Producer) -> bool {
         self.0.contains_key(&producer)
     }
 
-    /// The bytes of the set.
+    /// Encodes the set.
     #[must_use]
     pub fn encode(mut self) -> Vec<u8> {
         let mut out = Vec::new();
         for (producer, sequences) in &mut self.0 {
             sequences.optimize();
             out.extend_from_slice(&producer.bits().to_le_bytes());
-            // Nothing fails that is written to memory.
+            // Writing to memory cannot fail.
             let _ = sequences.serialize_into(&mut out);
         }
         out
     }
 
-    /// Reads what [`Self::encode`] wrote; `None` when it is anything else.
+    /// Decodes a set; `None` if the bytes are invalid.
     #[must_use]
     pub fn decode(mut bytes: &[u8]) -> Option<Self> {
         let mut ids = BTreeMap::new();
@@ -146,7 +146,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn rows_that_follow_each_other_take_few_bytes() {
+    fn consecutive_records_take_few_bytes() {
         let mut many = IdSet::default();
         many.add(id(1, 5), 100_000);
         assert_eq!(many.len(), 100_000);
@@ -167,16 +167,16 @@ pub(crate) mod tests {
         assert_eq!(IdSet::decode(&good[..good.len() - 1]), None);
         assert_eq!(IdSet::decode(&good[4..]), None);
         let (one, two) = (ids(&[(1, 1)]).encode(), ids(&[(2, 7)]).encode());
-        assert_eq!(IdSet::decode(&[two.clone(), one.clone()].concat()), None, "the producers rise");
-        assert_eq!(IdSet::decode(&[one.clone(), one].concat()), None, "and come once");
+        assert_eq!(IdSet::decode(&[two.clone(), one.clone()].concat()), None, "producers ascend");
+        assert_eq!(IdSet::decode(&[one.clone(), one].concat()), None, "producers are unique");
         let mut beyond = two;
         beyond[7] = 1;
-        assert_eq!(IdSet::decode(&beyond), None, "and have 48 bits");
+        assert_eq!(IdSet::decode(&beyond), None, "producers have 48 bits");
     }
 
     proptest! {
         #[test]
-        fn sets_are_what_they_say(
+        fn operations_equal_those_of_plain_sets(
             a in prop::collection::btree_set((0_u64..4, 0_u32..50), 0..60),
             b in prop::collection::btree_set((0_u64..4, 0_u32..50), 0..60),
         ) {

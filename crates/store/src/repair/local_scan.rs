@@ -1,4 +1,4 @@
-//! Looking which records of a window lie on this store, by the rows of its blocks and without their text.
+//! Finds the records of a time range in this store, by the rows of its blocks, without their text.
 
 use std::time::Duration;
 
@@ -13,62 +13,62 @@ use crate::lock::lock;
 use crate::segment_store::SegmentStore;
 use crate::throttle::ThrottledTask;
 
-/// A store that is filled to so many hundredths of its `retention_bytes` keeps nothing older than it has.
+/// Percentage of `retention_bytes` above which the store retains nothing older than its oldest record.
 const FULL_PERCENT: u64 = 90;
 
-/// Records are left alone for a part of their retention before its end, and at most for an hour: stores look at it now and
-/// then only, and their clocks differ.
+/// Repair ignores records in the last tenth of their retention age, at most an hour: stores apply retention at intervals, and
+/// their clocks differ.
 const EXPIRY_MARGIN_DIVISOR: u64 = 10;
 const EXPIRY_MARGIN_MAX_MS: u64 = 3_600_000;
 
-/// What a store keeps.
+/// The age and the time from which a store retains records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct RetentionBounds {
-    /// Records whose time, and whose arrival, are longer ago than so many milliseconds are let go.
+    /// Records whose time and arrival are older than this are removed, in milliseconds.
     pub(crate) age_ms: Option<u64>,
-    /// Records of an earlier time were let go for want of room.
+    /// Earlier records were removed by retention by size.
     pub(crate) since_ms: u64,
 }
 
-/// Which records are looked for.
+/// The parameters of a scan.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LocalScan {
     pub(crate) range: TimeRange,
     pub(crate) now: Millis,
-    /// What came to the store less long ago is fresh.
+    /// Records that arrived within this time are fresh.
     pub(crate) fresh_age_max: Duration,
-    /// What any store lets go of is of no interest.
+    /// Records outside these bounds are ignored.
     pub(crate) retention: RetentionBounds,
 }
 
-/// What was found.
+/// The result of a scan.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LocalIds {
-    /// Records that have been here for a while.
+    /// Records that are not fresh.
     pub(crate) ids: IdSet,
-    /// Records that came a moment ago, and others may be about to have.
+    /// Fresh records, whose replicas may still be in transit.
     pub(crate) fresh: IdSet,
-    /// Bytes that were read for it.
+    /// Bytes read.
     pub(crate) bytes: u64,
-    /// Some blocks could not be read now, and are not known to be damaged: the disk failed. What is in them was not looked at.
+    /// Some blocks could not be read because the disk failed; they are not known to be damaged.
     pub(crate) is_incomplete: bool,
 }
 
 impl RetentionBounds {
-    /// What is kept by both.
+    /// The records that both retain.
     pub(crate) fn intersect(self, other: Self) -> Self {
         let ages = [self.age_ms, other.age_ms];
         Self { age_ms: ages.into_iter().flatten().min(), since_ms: self.since_ms.max(other.since_ms) }
     }
 
-    /// Whether a record is kept, and will be for a while.
+    /// Whether a record is retained and does not expire soon.
     fn is_retained(self, at: Millis, accepted: Millis, now: Millis) -> bool {
-        let ends = |age_ms: u64| {
-            let edge = (age_ms / EXPIRY_MARGIN_DIVISOR).min(EXPIRY_MARGIN_MAX_MS);
-            at.max(accepted) < now.saturating_sub(age_ms - edge)
+        let expires_soon = |age_ms: u64| {
+            let margin = (age_ms / EXPIRY_MARGIN_DIVISOR).min(EXPIRY_MARGIN_MAX_MS);
+            at.max(accepted) < now.saturating_sub(age_ms - margin)
         };
-        at.0 >= self.since_ms && !self.age_ms.is_some_and(ends)
+        at.0 >= self.since_ms && !self.age_ms.is_some_and(expires_soon)
     }
 }
 
@@ -79,13 +79,13 @@ impl LocalScan {
     }
 
     fn is_fresh(&self, since: Millis) -> bool {
-        // A clock that was wrong must not make them fresh for ever.
+        // In both directions, so that a wrong clock does not make records fresh for ever.
         u128::from(self.now.0.abs_diff(since.0)) < self.fresh_age_max.as_millis()
     }
 }
 
 impl SegmentStore {
-    /// What this store keeps.
+    /// The retention bounds of this store.
     pub(crate) fn retention_bounds(&self) -> RetentionBounds {
         let age_ms = self.config.retention_age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
         let segments = self.segments();
@@ -95,8 +95,7 @@ impl SegmentStore {
         RetentionBounds { age_ms, since_ms: oldest.max(lock(&self.evicted_until).0) }
     }
 
-    /// The records of a window that are here and not damaged. With `verify`, all bytes of the blocks that begin in the window
-    /// are held against their checksums before.
+    /// The readable records of a range. With `verify`, the checksums of all blocks that begin in the range are verified first.
     pub(crate) fn scan_local_ids(&self, bounds: &LocalScan, verify: bool, throttle: &ThrottledTask<'_>) -> LocalIds {
         let mut found = LocalIds::default();
         let segments = self.segments();
@@ -129,7 +128,7 @@ impl SegmentStore {
         found
     }
 
-    /// Those of some records of a window that are here and not damaged.
+    /// Those of `asked` that are in the range and readable.
     pub(crate) fn held_ids(&self, range: TimeRange, asked: &IdSet) -> IdSet {
         let mut held = IdSet::default();
         for segment in self.segments().iter() {
@@ -139,30 +138,30 @@ impl SegmentStore {
                 }
                 let Ok(chunks) = segment.rows(block) else { continue };
                 let runs = chunks.iter().flat_map(|rows| &rows.runs);
-                let of_those =
+                let requested =
                     runs.filter(|run| range.contains(run.first_id) && asked.has_producer(run.first_id.producer()));
-                of_those.for_each(|run| held.add_run(run));
+                requested.for_each(|run| held.add_run(run));
             }
         }
         asked.intersection(&held)
     }
 
-    /// The sound blocks of a segment that may have records of a window.
+    /// The undamaged blocks of a segment that may have records of a range.
     pub(crate) fn sound_blocks_in<'a>(
         &self,
         segment: &'a crate::StoredSegment,
-        window: TimeRange,
+        range: TimeRange,
     ) -> impl Iterator<Item = (usize, &'a BlockEntry)> + use<'a> {
-        let touches = move |reach: &bucksaw_segment::RecordSummary| window.overlaps(reach.low, reach.high);
-        let blocks: &[BlockEntry] = if touches(segment.reach()) { &segment.footer().blocks } else { &[] };
-        let sound = (0..).zip(blocks).filter(move |(_, entry)| touches(&entry.summary));
-        sound.filter(|(block, _)| !segment.is_block_damaged(*block))
+        let overlaps = move |reach: &bucksaw_segment::RecordSummary| range.overlaps(reach.low, reach.high);
+        let blocks: &[BlockEntry] = if overlaps(segment.reach()) { &segment.footer().blocks } else { &[] };
+        let overlapping = (0..).zip(blocks).filter(move |(_, entry)| overlaps(&entry.summary));
+        overlapping.filter(|(block, _)| !segment.is_block_damaged(*block))
     }
 
-    /// Takes note that retention let go of records up to a time for want of room.
+    /// Records the time up to which retention by size has removed records.
     pub(crate) fn record_evicted_until(&self, high: Id) {
-        let mut let_go = lock(&self.evicted_until);
-        *let_go = (*let_go).max(high.time());
+        let mut evicted_until = lock(&self.evicted_until);
+        *evicted_until = (*evicted_until).max(high.time());
     }
 }
 
@@ -174,12 +173,12 @@ mod tests {
 
     #[test]
     fn records_about_to_expire_are_not_retained() {
-        let check = |keeps: RetentionBounds, at: u64, accepted: u64, want| {
+        let check = |bounds: RetentionBounds, at: u64, accepted: u64, want| {
             let now = Millis(1_000 * HOUR);
             assert_eq!(
-                keeps.is_retained(Millis(at * HOUR), Millis(accepted * HOUR), now),
+                bounds.is_retained(Millis(at * HOUR), Millis(accepted * HOUR), now),
                 want,
-                "{keeps:?} {at} {accepted}"
+                "{bounds:?} {at} {accepted}"
             );
         };
         let days = RetentionBounds { age_ms: Some(100 * HOUR), since_ms: 0 };
@@ -198,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn fresh_is_what_came_within_the_margin() {
+    fn records_are_fresh_within_the_margin() {
         let bounds = LocalScan {
             range: TimeRange::ALL,
             now: Millis(1_000_000),

@@ -1,40 +1,38 @@
-//! Repair: records that too few stores hold, because one of them or its disk was lost, are copied to others.
+//! Repair (anti-entropy): finds records that are on fewer stores than the replication factor, and replicates them.
 //!
 //! ```text
-//!   walker of each store, window by window, the newest first:
-//!     own rows ──► ids ──► every other store: which of these do you hold? ──► who holds what ──► too few? am I the one?
-//!                                                                                                  │
-//!       other stores, drawn as for new segments ◄── store/put ◄── a segment of just these ◄────────┘
+//!   each store, range by range, newest first:
+//!     scan own rows ──► ids ──► store/held-ids to every other store ──► holders of each record ──► under-replicated, and mine?
+//!                                                                                                    │
+//!       other stores, drawn as for new segments ◄── store/put ◄── a segment of these records ◄───────┘
 //! ```
-//! There is no list of what should be where. Each store walks over what it holds itself and asks the others, so whatever is
-//! held by one at least is found to be missing copies, however that came about. Of those who hold a record one is
-//! responsible by a hash (`decide`), so normally one acts, and the work is spread over all; where two do, a copy is made
-//! that was not needed, which does no harm, because answers drop equal ids. Who began with a record goes on until it is done.
+//! There is no list of what should be where. Each store compares its own records with all other stores, so repair finds
+//! every under-replicated record that at least one store holds, whatever the cause. One holder of a record is responsible for
+//! it by a hash (`responsibility`), so normally one store acts and the work is even. If two act, the extra replica is
+//! harmless, because answers drop duplicates. A store that has begun with a record finishes it.
 //!
-//! - A *window* is a span of time with no more than a quarter of a million records or 32 MiB of text on this store, about.
-//! - A *pass* goes over all of them: a minute or two after a start, then once a day; at once when a store is lost, came back
-//!   with much less than it had, or joined, or takes copies again, while copies were missing. The daily ones also hold all
-//!   own blocks against their checksums; a damaged block is not held, and is restored from another store as another copy.
-//! - *Hints* are windows in which somebody saw a copy missing ([`Repair::hint`]); they go before a pass.
-//! - *Gone and lost*: while a store is down and may come back, nothing is done; after `lost_after` it holds nothing.
-//!   A store whose disk was replaced does not come back: it is lost at once.
-//! - *Fresh* records, which came to the store less than `margin` ago, may be on their way to others still: those that
-//!   are missing copies are looked at again when they no longer are fresh, and only they.
-//! - What retention lets go of on any store is left to it, from a tenth of its time, at most an hour, before its end.
-//! - What is asked and sent is bounded: `bytes_per_second` over each window and the rest after it, and it steps aside for
-//!   queries as gathering does.
+//! - A *range* is a span of time with at most about a quarter of a million records or 32 MiB of text on this store.
+//! - A *pass* covers all ranges. It runs a minute or two after a start and then once a day; at once when a store is lost,
+//!   returns with much less data, or joins or accepts replicas again while records are under-replicated. Daily passes also
+//!   verify the checksums of all own blocks. A damaged block is not held, and its records are replicated from other stores.
+//! - *Hints* are ranges in which a missing replica was seen ([`Repair::hint`]); they precede the pass.
+//! - An *awaited* store is down and may return: comparisons pause. After `lost_after` the store is *lost* and holds nothing. A
+//!   store whose disk was replaced is lost at once.
+//! - *Fresh* records arrived within `fresh_age_max` and may be in transit to other stores. Those that are under-replicated are
+//!   compared again later.
+//! - Records in the last tenth of any store's retention age, at most an hour, are ignored.
+//! - The rate is limited to `bytes_per_second` over each range and the pause after it, and repair is throttled by queries.
 //!
-//! A pass ends when all windows were looked at with the answers of all stores that are not lost, and everything that could
-//! be copied was. Windows that fail are put off and looked at again. When it ends, [`Status::walked`] tells since when: who
-//! went down before that was made good, if it was fewer stores than there are copies. Where as many were lost at once, some
-//! records may be nowhere, and no pass says otherwise until they come back or are forgotten. [`Repair::made_good`] tells which
-//! of those that are lost this store can do without, if nothing was missing copies; what all stores say of that together
-//! decides whether answers can.
+//! A pass ends when all ranges were compared with all stores that are not lost, and replicated as far as possible. Failed ranges
+//! are deferred and repeated. [`RepairStatus::last_pass_started_at`] then states its start: stores that were lost before are
+//! re-replicated if they are fewer than the replication factor. If as many stores were lost at once, some records may have no
+//! replica left, and no pass proves otherwise until the stores return or are forgotten.
+//! [`Repair::re_replicated_fingerprints`] lists the lost stores that this store can do without. The lists of all stores
+//! together decide whether answers are complete.
 //!
-//! Files of this store that were set aside as damaged, and damaged blocks of its segments, are made good in the same way: see
-//! `proof.rs`.
+//! Quarantined files and damaged blocks of this store are re-replicated in the same way: see `proof`.
 //!
-//! What it does not do: nothing at rest is moved for balance, and copies that are too many stay.
+//! Repair does not move data for balance, and does not remove extra replicas.
 
 mod config;
 pub(crate) mod damage_file;

@@ -1,21 +1,21 @@
-//! How fast a pass gets on: by what was left of it a while ago, and is left now.
+//! The rate of a repair pass, from samples of its remaining bytes.
 
 use std::time::Duration;
 
-/// What was left is noted so often. Two notes are kept, so the pace is that of the last one to two of these.
+/// Interval of samples. Two samples are kept, so the rate covers the last one to two intervals.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(45);
 
-/// Sooner than this after the first note nothing can be said.
+/// Minimum time after the first sample for a rate.
 const SPAN_MIN: Duration = Duration::from_secs(1);
 
-/// The pace of one pass.
+/// The rate of one pass.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PassRate {
     before: RateSample,
     last: RateSample,
 }
 
-/// So much was left at an uptime.
+/// The remaining bytes at an uptime.
 #[derive(Clone, Copy, Debug)]
 struct RateSample {
     at: Duration,
@@ -23,20 +23,20 @@ struct RateSample {
 }
 
 impl PassRate {
-    /// A pass begins.
+    /// The rate of a pass that begins.
     pub(crate) fn new(now: Duration, left_bytes: u64) -> Self {
         let first = RateSample { at: now, left_bytes };
         Self { before: first, last: first }
     }
 
-    /// So much is left now.
+    /// Records the remaining bytes.
     pub(crate) fn sample(&mut self, now: Duration, left_bytes: u64) {
         if now.saturating_sub(self.last.at) >= SAMPLE_INTERVAL {
             *self = Self { before: self.last, last: RateSample { at: now, left_bytes } };
         }
     }
 
-    /// Bytes a second, when so much is left now.
+    /// Bytes per second, given the remaining bytes.
     pub(crate) fn bytes_per_second(&self, now: Duration, left_bytes: u64) -> u64 {
         let span = now.saturating_sub(self.before.at);
         if span < SPAN_MIN {
@@ -54,19 +54,19 @@ mod tests {
     fn the_rate_covers_the_last_minute() {
         let at = Duration::from_secs;
         let mut left = 1_000_000;
-        let mut pace = PassRate::new(at(0), left);
-        assert_eq!(pace.bytes_per_second(at(0), left), 0);
+        let mut rate = PassRate::new(at(0), left);
+        assert_eq!(rate.bytes_per_second(at(0), left), 0);
         for second in 1..=600 {
             left -= 100;
-            pace.sample(at(second), left);
-            assert_eq!(pace.bytes_per_second(at(second), left), 100, "{second}");
+            rate.sample(at(second), left);
+            assert_eq!(rate.bytes_per_second(at(second), left), 100, "{second}");
         }
-        // It stops: that is seen within two spans.
+        // A stopped pass has rate 0 after two intervals.
         for second in 601..=700 {
-            pace.sample(at(second), left);
+            rate.sample(at(second), left);
         }
-        assert_eq!(pace.bytes_per_second(at(700), left), 0);
-        // More is left than before: what was there has moved.
-        assert_eq!(pace.bytes_per_second(at(701), left + 1), 0);
+        assert_eq!(rate.bytes_per_second(at(700), left), 0);
+        // The remaining bytes can grow.
+        assert_eq!(rate.bytes_per_second(at(701), left + 1), 0);
     }
 }

@@ -1,48 +1,48 @@
-//! Asking another store whether it has walked over all that it holds.
+//! The messages of the call `store/repair-pass`: which repair passes another store has begun and completed.
 //!
 //! ```text
 //!   store                                                     store
-//!     ── store/repair-pass {boot, pass, from_ms, to_ms} ──►          begins a pass, if `begin` are not begun
+//!     ── store/repair-pass {boot, pass, from_ms, to_ms} ──►          begins pass `pass`, if it is the next
 //!     ◄── {boot, passes_begun, last_clean_pass, damaged, since_ms} ──────
 //! ```
-//! Passes are numbered from 1 since the store was started, and `boot` is another one at each start. So who asks knows a pass that
-//! began after its question by its number, and no clock is compared with another.
-//! What a store has let go of for want of room no pass looks for, so about that time its passes say nothing.
+//! Passes are numbered from 1 since the start of the process, and `boot` differs for each process. So the caller recognises a
+//! pass that began after its request by the number, without comparing clocks.
+//! A pass does not look for records that retention by size has removed, so it proves nothing about their time.
 
 use bucksaw_record::Millis;
 use serde::{Deserialize, Serialize};
 
 use super::time_range::TimeRange;
 
-/// The call that asks.
+/// The name of the call.
 pub const PASS_STATUS: &str = "store/repair-pass";
 
-/// The question.
+/// The request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct PassStatusRequest {
-    /// The start of the store to which `begin` belongs; 0 when it is not known.
+    /// The process of the called store to which `pass` belongs; 0 if unknown.
     pub(crate) boot: u64,
-    /// The number of passes that are to be begun.
+    /// The pass to begin; 0 for none.
     pub(crate) pass: u64,
-    /// The time about which it is asked, without its end.
+    /// The time range of the damage, without its end.
     pub(crate) from_ms: u64,
     pub(crate) to_ms: u64,
 }
 
-/// The answer.
+/// The reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct PassStatusReply {
-    /// Another number at each start.
+    /// Differs for each process.
     pub(crate) boot: u64,
-    /// Passes that were begun since.
+    /// Number of passes begun by this process.
     pub(crate) passes_begun: u64,
-    /// The last pass that ended with nothing left that has too few copies; 0 when none did.
+    /// The last pass after which no record was under-replicated; 0 for none.
     pub(crate) last_clean_pass: u64,
-    /// Whether anything of that time is damaged there, and was not made good.
+    /// Whether the store has damage in the time range that is not re-replicated.
     pub(crate) damaged: bool,
-    /// Records of an earlier time were let go for want of room. Without the field, records of any time may have been.
+    /// Retention by size has removed earlier records. If the field is missing, any record may have been removed.
     #[serde(default = "no_proof")]
     pub(crate) since_ms: u64,
 }
@@ -52,7 +52,7 @@ fn no_proof() -> u64 {
 }
 
 impl PassStatusReply {
-    /// What it says about damage of records that begin at a time.
+    /// The reply as evidence for damaged records from `low` on.
     pub(crate) fn for_damage_from(self, low: Millis) -> Self {
         let last_clean_pass = if self.since_ms <= low.0 { self.last_clean_pass } else { 0 };
         Self { last_clean_pass, ..self }

@@ -1,4 +1,4 @@
-//! Proves that the records of damaged files and blocks are kept elsewhere: asks the stores, and keeps what they told.
+//! Collects the proofs for damaged files and blocks: requests the pass status of all stores and persists the results.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -18,39 +18,39 @@ use crate::lock::lock;
 use crate::segment_store::SegmentStore;
 use crate::stored_segment::DamagedSegment;
 
-/// How often the other stores are asked.
+/// Interval of requests to the other stores.
 const REQUEST_INTERVAL: Duration = Duration::from_secs(2);
 
 impl Repair {
-    /// Answers [`super::WALKED`].
+    /// Answers [`super::PASS_STATUS`].
     ///
     /// # Errors
-    /// What is wrong with the question.
+    /// An invalid request, or a timeout.
     pub async fn answer_pass_status(&self, body: Body) -> io::Result<Body> {
-        let question = read_request(&self.context, body).await?;
-        Ok(Body::whole(serde_json::to_vec(&self.own_pass_status(question))?))
+        let request = read_request(&self.context, body).await?;
+        Ok(Body::whole(serde_json::to_vec(&self.own_pass_status(request))?))
     }
 
-    fn own_pass_status(&self, question: PassStatusRequest) -> PassStatusReply {
-        let told = lock(&self.state).answer_pass_status(question);
+    fn own_pass_status(&self, request: PassStatusRequest) -> PassStatusReply {
+        let reply = lock(&self.state).answer_pass_status(request);
         let store = &self.context.store;
         PassStatusReply {
-            damaged: store.has_damage(question.range()),
+            damaged: store.has_damage(request.range()),
             since_ms: store.retention_bounds().since_ms,
-            ..told
+            ..reply
         }
     }
 
     fn take_due(&self, now: Duration) -> bool {
-        let mut proved = lock(&self.proofs_due_at);
-        let is_due = *proved <= now;
+        let mut due_at = lock(&self.proofs_due_at);
+        let is_due = *due_at <= now;
         if is_due {
-            *proved = now + REQUEST_INTERVAL;
+            *due_at = now + REQUEST_INTERVAL;
         }
         is_due
     }
 
-    /// Goes on with what is to be proven, now and then. Not before all other stores are known.
+    /// Updates the open proofs after each [`REQUEST_INTERVAL`], once all other stores are known.
     pub(super) async fn update_proofs(&self) {
         let store = &self.context.store;
         let now = store.env.clock.uptime();
@@ -58,50 +58,51 @@ impl Repair {
             return;
         }
         let mut open = store.damaged_segments();
-        open.retain(|broken| !broken.is_re_replicated());
+        open.retain(|damage| !damage.is_re_replicated());
         if open.is_empty() {
             return;
         }
-        let (own, fellows) = (self.context.node, self.context.peers.peer_stores());
-        let stores: BTreeSet<Id> = fellows.iter().map(|peer_store| peer_store.peer.node).chain([own]).collect();
+        let (own, peer_stores) = (self.context.node, self.context.peers.peer_stores());
+        let stores: BTreeSet<Id> = peer_stores.iter().map(|peer_store| peer_store.peer.node).chain([own]).collect();
         let before = open.clone();
-        open.iter_mut().for_each(|broken| broken.proof.add_stores(&stores));
-        let question = |store: Id| {
-            let wanted =
-                open.iter().filter_map(|broken| broken.proof.awaited_pass(store)).max_by_key(|(_, pass)| *pass);
-            let (boot, pass) = wanted.unwrap_or_default();
-            let from = open.iter().map(|broken| broken.low.0).min().unwrap_or_default();
-            let to = open.iter().map(|broken| broken.high.0.saturating_add(1)).max().unwrap_or_default();
+        open.iter_mut().for_each(|damage| damage.proof.add_stores(&stores));
+        let request = |store: Id| {
+            let awaited =
+                open.iter().filter_map(|damage| damage.proof.awaited_pass(store)).max_by_key(|(_, pass)| *pass);
+            let (boot, pass) = awaited.unwrap_or_default();
+            let from = open.iter().map(|damage| damage.low.0).min().unwrap_or_default();
+            let to = open.iter().map(|damage| damage.high.0.saturating_add(1)).max().unwrap_or_default();
             PassStatusRequest { boot, pass, from_ms: from, to_ms: to }
         };
-        let live = fellows.iter().filter(|peer_store| peer_store.is_live);
-        let asked = live.map(|fellow| {
-            let (peer, question) = (fellow.peer, question(fellow.peer.node));
-            async move { (peer.node, request_pass_status(&self.context, peer, question).await) }
+        let live = peer_stores.iter().filter(|peer_store| peer_store.is_live);
+        let replies = live.map(|peer_store| {
+            let (peer, request) = (peer_store.peer, request(peer_store.peer.node));
+            async move { (peer.node, request_pass_status(&self.context, peer, request).await) }
         });
-        let mut told = vec![(own, Ok(self.own_pass_status(question(own))))];
-        told.extend(join_all(asked).await);
-        for (store, told) in told {
-            match told {
-                Ok(told) => open
+        let mut statuses = vec![(own, Ok(self.own_pass_status(request(own))))];
+        statuses.extend(join_all(replies).await);
+        for (store, status) in statuses {
+            match status {
+                Ok(status) => open
                     .iter_mut()
-                    .for_each(|broken| broken.proof.record_status(store, told.for_damage_from(broken.low))),
+                    .for_each(|damage| damage.proof.record_status(store, status.for_damage_from(damage.low))),
                 Err(error) => debug!(%store, %error, "a store did not answer with its pass status: will retry"),
             }
         }
-        let copies = store.config.replication_factor;
-        open.iter_mut().for_each(|broken| broken.proof.evaluate(own, copies));
-        let news: Vec<DamagedSegment> =
+        let replication_factor = store.config.replication_factor;
+        open.iter_mut().for_each(|damage| damage.proof.evaluate(own, replication_factor));
+        let changed: Vec<DamagedSegment> =
             open.into_iter().zip(before).filter(|(now, was)| now != was).map(|(now, _)| now).collect();
-        let keeping = Arc::clone(store);
-        run_blocking(&self.context.tasks, move || news.iter().for_each(|broken| keeping.persist_damage(broken))).await;
+        let store = Arc::clone(store);
+        let persist = move || changed.iter().for_each(|damage| store.persist_damage(damage));
+        run_blocking(&self.context.tasks, persist).await;
     }
 }
 
 impl SegmentStore {
-    /// Whether anything of a window is damaged here, and was not made good.
+    /// Whether the store has damage in a range that is not re-replicated.
     fn has_damage(&self, range: TimeRange) -> bool {
-        let overlaps = |broken: &DamagedSegment| broken.low < range.to && range.from <= broken.high;
-        self.damaged_segments().iter().any(|broken| !broken.is_re_replicated() && overlaps(broken))
+        let overlaps = |damage: &DamagedSegment| damage.low < range.to && range.from <= damage.high;
+        self.damaged_segments().iter().any(|damage| !damage.is_re_replicated() && overlaps(damage))
     }
 }

@@ -1,4 +1,4 @@
-//! What is left to walk: spans of time, some of them not before a moment.
+//! The queue of ranges to compare, some of them deferred.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,24 +9,24 @@ use super::id_set::IdSet;
 use super::status::RepairBlocker;
 use super::time_range::TimeRange;
 
-/// A list has no more legs than this; then neighbours become one.
+/// Maximum number of ranges; above it, the nearest are merged.
 const RANGES_MAX: usize = 64;
 
-/// A span to walk over.
+/// A range to compare.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PendingRange {
     pub(crate) range: TimeRange,
-    /// Only these records of it.
+    /// Only these records, if given.
     pub(crate) only_ids: Option<Arc<IdSet>>,
-    /// The uptime from which on.
+    /// Not before this uptime.
     pub(crate) ready_at: Duration,
-    /// Whether copies are known to be missing in it.
+    /// Whether it is known to have under-replicated records.
     pub(crate) is_under_replicated: bool,
-    /// Why it was put off, if it was.
+    /// Why it was deferred, if it was.
     pub(crate) blocked_by: Option<RepairBlocker>,
 }
 
-/// Legs to walk. Those with no ids of their own neither overlap nor touch.
+/// Pending ranges. Those without `only_ids` neither overlap nor touch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct RangeQueue(Vec<PendingRange>);
 
@@ -35,13 +35,13 @@ impl PendingRange {
         Self { range, only_ids: None, ready_at: Duration::ZERO, is_under_replicated: false, blocked_by: None }
     }
 
-    /// Whether this store once was the one to see to it, and goes on until it is done: who became responsible since may have
-    /// walked over it before.
+    /// Whether this store was responsible for it before, and so finishes it: a store that became responsible since may have
+    /// compared the range before.
     pub(crate) fn is_claimed(&self) -> bool {
         self.only_ids.is_some() || self.is_under_replicated
     }
 
-    /// Takes in another, which it touches or not.
+    /// Merges another range into this one.
     fn merge(&mut self, other: Self) {
         self.range.from = self.range.from.min(other.range.from);
         self.range.to = self.range.to.max(other.range.to);
@@ -54,7 +54,7 @@ impl PendingRange {
                 all.union_with(&others);
                 Some(Arc::new(all))
             }
-            // All of a span has some of it in it.
+            // A range without `only_ids` includes every set.
             _ => None,
         };
     }
@@ -63,7 +63,7 @@ impl PendingRange {
         self.range.from <= other.range.to && other.range.from <= self.range.to
     }
 
-    /// How far it is to another.
+    /// Distance to another range.
     fn distance(&self, other: &Self) -> u64 {
         let (one, two) = (self.range, other.range);
         one.from.0.saturating_sub(two.to.0).max(two.from.0.saturating_sub(one.to.0))
@@ -71,14 +71,14 @@ impl PendingRange {
 }
 
 impl RangeQueue {
-    /// All of time, once more, when a pass has come to where `front` is left: what is left of it first, then the rest.
+    /// All of time, beginning with `front`: the current range of the interrupted pass.
     pub(crate) fn restart(front: Option<TimeRange>) -> Self {
         let Some(front) = front.filter(|front| !front.is_empty()) else {
             return Self(vec![PendingRange::new(TimeRange::ALL)]);
         };
         let before = TimeRange { from: Millis(0), to: front.from };
         let after = TimeRange { from: front.to, to: TimeRange::ALL.to };
-        Self([front, before, after].into_iter().filter(|window| !window.is_empty()).map(PendingRange::new).collect())
+        Self([front, before, after].into_iter().filter(|range| !range.is_empty()).map(PendingRange::new).collect())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -89,30 +89,34 @@ impl RangeQueue {
         self.0.iter()
     }
 
-    /// The least window that has all of them; `None` when there are none.
+    /// The smallest range that includes all; `None` if the queue is empty.
     pub(crate) fn bounding_range(&self) -> Option<TimeRange> {
-        let (from, to) = (self.0.iter().map(|leg| leg.range.from).min()?, self.0.iter().map(|leg| leg.range.to).max()?);
+        let (from, to) = (
+            self.0.iter().map(|pending| pending.range.from).min()?,
+            self.0.iter().map(|pending| pending.range.to).max()?,
+        );
         Some(TimeRange { from, to })
     }
 
-    /// The first that may be walked now is taken out.
+    /// Removes the first range that is ready.
     pub(crate) fn take_ready(&mut self, now: Duration) -> Option<PendingRange> {
-        let at = self.0.iter().position(|leg| leg.ready_at <= now)?;
+        let at = self.0.iter().position(|pending| pending.ready_at <= now)?;
         Some(self.0.remove(at))
     }
 
-    /// Puts back what is left of a leg that was taken out: it goes on with that.
+    /// Puts the rest of a range back to the front.
     pub(crate) fn put_back(&mut self, pending: PendingRange) {
         self.0.insert(0, pending);
     }
 
-    /// Adds one behind the others, or to one that it touches.
+    /// Adds a range at the end, merged with those that it touches.
     pub(crate) fn add(&mut self, mut pending: PendingRange) {
         if pending.range.is_empty() {
             return;
         }
         if pending.only_ids.is_none() {
-            let touches = |leg: &PendingRange, other: &PendingRange| other.only_ids.is_none() && other.touches(leg);
+            let touches =
+                |pending: &PendingRange, other: &PendingRange| other.only_ids.is_none() && other.touches(pending);
             while let Some(at) = self.0.iter().position(|other| touches(&pending, other)) {
                 pending.merge(self.0.remove(at));
             }
@@ -123,10 +127,10 @@ impl RangeQueue {
         }
     }
 
-    /// Makes one of the newest and the leg that is nearest to it.
+    /// Merges the last range with the nearest one.
     fn merge_nearest(&mut self) {
         let Some(last) = self.0.pop() else { return };
-        match self.0.iter_mut().min_by_key(|leg| leg.distance(&last)) {
+        match self.0.iter_mut().min_by_key(|pending| pending.distance(&last)) {
             Some(nearest) => nearest.merge(last),
             None => self.0.push(last),
         }
@@ -156,11 +160,11 @@ mod tests {
         let some = PendingRange { only_ids: Some(Arc::new(ids(&[(1, 1)]))), ..pending(10, 60) };
         queue.add(some.clone());
         queue.add(some);
-        assert_eq!(queue.iter().count(), 3, "those with ids of their own stay by themselves");
+        assert_eq!(queue.iter().count(), 3, "ranges with ids of their own are not merged");
     }
 
     #[test]
-    fn their_number_is_bounded_and_nothing_is_left_out() {
+    fn the_number_of_ranges_is_bounded_and_none_is_lost() {
         let mut queue = RangeQueue::default();
         for at in 0..1_000 {
             queue.add(pending(at * 10, at * 10 + 5));
@@ -171,12 +175,12 @@ mod tests {
         }
         assert!(queue.iter().count() <= RANGES_MAX);
         for at in 0..1_000 {
-            let covers = |leg: &PendingRange| {
-                let of = leg
+            let covers = |pending: &PendingRange| {
+                let has_id = pending
                     .only_ids
                     .as_ref()
                     .is_none_or(|only| only.contains(super::super::id_set::tests::id(1, at as u32)));
-                of && leg.range.from.0 <= at * 10 && at * 10 + 5 <= leg.range.to.0
+                has_id && pending.range.from.0 <= at * 10 && at * 10 + 5 <= pending.range.to.0
             };
             assert!(queue.iter().any(covers), "{at}");
         }

@@ -1,8 +1,7 @@
-//! Who does what about records that too few stores hold: a pure rule on facts that all who hold a record have alike.
+//! Which holder replicates an under-replicated record: a pure function of the producer and the ids of its holders.
 //!
-//! Of those who hold a record one is responsible for it: the first in an order that the producer and the nodes' ids give, by
-//! a hash. So normally one acts, and over many producers the work is even. When two act because they know different things,
-//! there is a copy more than need be, which does no harm.
+//! The responsible store is the first holder in an order by a hash of producer and node id. So normally one store acts, and
+//! over many producers the work is even. If two act on different information, the extra replica is harmless.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +9,17 @@ use bucksaw_record::{Id, Producer};
 
 use super::id_set::IdSet;
 
-/// Records that the same stores hold, too few of them.
+/// Under-replicated records with the same holders.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct UnderReplicatedIds {
-    /// Who holds them, by id.
+    /// The holders, by id.
     pub(crate) holders: Vec<Id>,
     /// The records.
     pub(crate) ids: IdSet,
 }
 
-/// The records of `own` that fewer than `copies` stores hold and that `me` is responsible for, or all of them where it once
-/// was and `goes_on`. `others` are all other stores, each with those of `own` that it holds.
+/// The records of `own` that fewer than `replication_factor` stores hold and that `me` is responsible for, or all of them if the
+/// range `is_claimed`. `others` are all other stores, each with those of `own` that it holds.
 pub(crate) fn under_replicated(
     me: Id,
     own: &IdSet,
@@ -36,16 +35,16 @@ pub(crate) fn under_replicated(
             if !without.is_empty() {
                 next.insert(holders.clone(), without);
             }
-            // What is held often enough is of no interest any more.
+            // Fully replicated records are dropped.
             if !with.is_empty() && holders.len() + 1 < replication_factor {
                 next.insert([holders, vec![*node]].concat(), with);
             }
         }
         by_holders = next;
     }
-    let enough = |(holders, ids): &(Vec<Id>, IdSet)| holders.len() >= replication_factor || ids.is_empty();
-    let few = by_holders.into_iter().filter(|group| !enough(group));
-    let mine = few.map(|(mut holders, ids)| {
+    let is_done = |(holders, ids): &(Vec<Id>, IdSet)| holders.len() >= replication_factor || ids.is_empty();
+    let groups = by_holders.into_iter().filter(|group| !is_done(group));
+    let mine = groups.map(|(mut holders, ids)| {
         if is_claimed {
             holders.sort_unstable();
             return UnderReplicatedIds { holders, ids };
@@ -58,15 +57,15 @@ pub(crate) fn under_replicated(
         holders.sort_unstable();
         UnderReplicatedIds { holders, ids: mine }
     });
-    mine.filter(|wanting| !wanting.ids.is_empty()).collect()
+    mine.filter(|group| !group.ids.is_empty()).collect()
 }
 
-/// Which of those who hold records of a producer is responsible for them.
+/// The responsible store among the holders of a producer's records.
 pub(crate) fn responsible_store(producer: Producer, holders: &[Id]) -> Option<Id> {
     holders.iter().copied().min_by_key(|node| (rank(producer, *node), *node))
 }
 
-/// The mixer of splitmix64, over both: the same on every machine and in every version.
+/// The mixer of splitmix64 over both, which is the same on every machine and in every version.
 fn rank(producer: Producer, node: Id) -> u64 {
     let (high, low) = ((node.bits() >> 64) as u64, node.bits() as u64);
     mix(mix(mix(producer.bits()) ^ high) ^ low)
@@ -108,8 +107,8 @@ mod tests {
     fn a_claimed_range_stays_with_its_store() {
         let own = ids(&(0..50).map(|producer| (producer, 1)).collect::<Vec<_>>());
         let others = [(node(2), own.clone())];
-        let count = |goes_on| {
-            under_replicated(node(1), &own, &others, 3, goes_on).iter().map(|group| group.ids.len()).sum::<u64>()
+        let count = |is_claimed| {
+            under_replicated(node(1), &own, &others, 3, is_claimed).iter().map(|group| group.ids.len()).sum::<u64>()
         };
         assert!((10..40).contains(&count(false)), "{}", count(false));
         assert_eq!(count(true), 50);
@@ -118,7 +117,7 @@ mod tests {
     type RecordSet = BTreeSet<(u64, u32)>;
 
     proptest! {
-        /// Some stores with some records: what each of them does, against the rule record by record.
+        /// Compares the result for random stores with the rule applied record by record.
         #[test]
         fn each_record_has_one_responsible_holder(
             stores in prop::collection::vec(prop::collection::btree_set((0_u64..3, 0_u32..12), 0..30), 1..5),
@@ -146,7 +145,7 @@ mod tests {
                     all.push((*record, holders));
                 }
             }
-            // Each record that is held too seldom is there once: one of those who hold it sees to it.
+            // Each under-replicated record occurs once.
             prop_assert_eq!(seen, all);
         }
     }

@@ -1,4 +1,4 @@
-//! The walker: takes what is next, looks, asks, copies.
+//! Runs repair: takes the next range, scans it, compares it with other stores, and replicates.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -22,54 +22,54 @@ use crate::peers::{Peer, PeerStore};
 use crate::replicate::Replicator;
 use crate::replication_context::ReplicationContext;
 
-/// How long nothing is done when there is nothing to do.
+/// Pause when nothing is due.
 const IDLE_DELAY: Duration = Duration::from_secs(1);
 
-/// How often a window is looked at anew in a row, because what others keep turned out to be less, or a block of it damaged.
+/// Maximum scans of one range in a row, if the retention bounds of other stores change.
 const SCAN_ATTEMPTS_MAX: usize = 4;
 
-/// Restores copies that are missing.
+/// The repair task of one store.
 #[derive(Debug)]
 pub struct Repair {
     pub(super) context: ReplicationContext,
     replicator: Replicator,
-    /// Held for moments only, and with no other lock.
+    /// Locked briefly, and with no other lock.
     pub(super) state: Mutex<RepairState>,
-    /// When other stores were asked for damaged files last, by the uptime.
+    /// The uptime of the next requests for proofs.
     pub(super) proofs_due_at: Mutex<Duration>,
 }
 
-/// Who holds what of a window.
+/// The result of comparing a range.
 struct RangeComparison {
     range: TimeRange,
     local: LocalIds,
-    /// What is missing copies, and this store sees to.
+    /// Under-replicated records that this store is responsible for.
     under_replicated: Vec<UnderReplicatedIds>,
 }
 
-/// A window came to nothing, and is to be looked at again.
+/// A range that could not be compared.
 struct DeferredRange {
     range: TimeRange,
     blocked_by: Option<RepairBlocker>,
 }
 
 impl Repair {
-    /// A walker; [`Self::turn`] has to be called again and again, by one task.
+    /// Repair for the store of `context`. One task calls [`Self::run_step`] in a loop.
     #[must_use]
     pub fn new(context: ReplicationContext) -> Self {
         let store = &context.store;
         let (now, chance) = (store.env.clock.uptime(), store.env.entropy.next_u64());
         let state = RepairState::new(store.config.repair, store.config.replication_factor, now, chance);
-        let (state, proved) = (Mutex::new(state), Mutex::new(now + MEMBERS_KNOWN_AFTER));
-        Self { replicator: Replicator(context.clone()), state, proofs_due_at: proved, context }
+        let (state, proofs_due_at) = (Mutex::new(state), Mutex::new(now + MEMBERS_KNOWN_AFTER));
+        Self { replicator: Replicator(context.clone()), state, proofs_due_at, context }
     }
 
-    /// Tells that copies may be missing of records of `from..=to`. They are looked at before a pass goes on.
+    /// Hints that records of `from..=to` may be under-replicated. They are compared before the pass continues.
     pub fn hint(&self, from: Millis, to: Millis) {
         lock(&self.state).add_hint(TimeRange { from, to: Millis(to.0.min(Millis::MAX.0) + 1) });
     }
 
-    /// How it is getting on.
+    /// The current status.
     #[must_use]
     pub fn status(&self) -> RepairStatus {
         let store = &self.context.store;
@@ -84,20 +84,20 @@ impl Repair {
         }
     }
 
-    /// When the last pass that came to its end began, as [`Status::walked`] says it.
+    /// When the last completed pass began, as in [`RepairStatus::last_pass_started_at`].
     #[must_use]
     pub fn last_pass_started_at(&self) -> Option<Millis> {
         lock(&self.state).last_pass_started_at()
     }
 
-    /// Stores that are lost, by the marks of what they told last, and need not come back for anything that this one holds:
-    /// a pass that began when they were lost has ended, and all of it is held by enough of the others. By their ids.
+    /// The fingerprints of lost stores that are re-replicated as far as this store's records go: a pass that began after
+    /// their loss has completed without under-replicated records. In the order of their ids.
     #[must_use]
     pub fn re_replicated_fingerprints(&self) -> Vec<u64> {
         lock(&self.state).re_replicated_fingerprints()
     }
 
-    /// Takes note of how it is getting on, and tells the metrics.
+    /// Samples the rate and publishes the status as metrics.
     fn update_progress(&self) -> RepairStatus {
         let store = &self.context.store;
         let left = lock(&self.state).remaining_ranges();
@@ -108,12 +108,11 @@ impl Repair {
         status
     }
 
-    /// Looks at the next window and rests for as long as its bytes allow; or just rests, when there is nothing to do. What is
-    /// dropped in the middle is done again.
+    /// Repairs the next range and pauses to keep within the rate limit; only pauses if nothing is due. A dropped step is repeated.
     pub async fn run_step(&self) {
         let ReplicationContext { store, tasks, peers, .. } = &self.context;
         if store.config.replication_factor <= 1 {
-            // There is nobody to restore anything from.
+            // Without replicas nothing can be restored.
             return tasks.sleep(IDLE_DELAY * 60).await;
         }
         self.update_proofs().await;
@@ -143,18 +142,18 @@ impl Repair {
         tasks.sleep(Duration::from_secs_f64((cost() - before) as f64 / bytes_per_second as f64)).await;
     }
 
-    /// The newest window of a leg.
+    /// Repairs the newest part of a pending range.
     async fn repair_range(&self, task: RepairTask) -> RangeOutcome {
         let RepairTask { pending, live, verify, .. } = task;
-        let Some(window) = newest_range(&self.context.store.extents(), pending.range) else {
+        let Some(range) = newest_range(&self.context.store.extents(), pending.range) else {
             return RangeOutcome::default();
         };
-        let compared = self.compare(window, &pending, &live, verify).await;
+        let compared = self.compare(range, &pending, &live, verify).await;
         let (range, mut done) = match compared {
             Ok(compared) => {
                 let (range, is_unread) = (compared.range, compared.local.is_incomplete);
                 let mut done = self.restore_replicas(compared, &live).await;
-                // A pass that has not looked at everything has not come to its end.
+                // A pass is complete only if every block was read or is known to be damaged.
                 let again = PendingRange { range, blocked_by: Some(RepairBlocker::Unreadable), ..pending.clone() };
                 done.retry.extend(is_unread.then_some(again));
                 (range, done)
@@ -175,26 +174,22 @@ impl Repair {
         done
     }
 
-    /// Finds out what of a window is here, and who else holds it. The window is made smaller when there is too much in it.
+    /// Scans a range and asks all live stores for the same ids. The range is halved if it has too many ids.
     async fn compare(
         &self,
         mut range: TimeRange,
-        leg: &PendingRange,
+        pending: &PendingRange,
         live: &[PeerStore],
         verify: bool,
     ) -> Result<RangeComparison, DeferredRange> {
         let ReplicationContext { store, .. } = &self.context;
-        let mut looks = 0;
+        let mut scans = 0;
         loop {
-            looks += 1;
-            let keeps = lock(&self.state).common_retention(store.retention_bounds(), live);
-            let bounds = LocalScan {
-                range,
-                now: store.now(),
-                fresh_age_max: store.config.repair.fresh_age_max,
-                retention: keeps,
-            };
-            let found = self.scan_local(bounds, leg.only_ids.clone(), verify && looks == 1).await;
+            scans += 1;
+            let retention = lock(&self.state).common_retention(store.retention_bounds(), live);
+            let bounds =
+                LocalScan { range, now: store.now(), fresh_age_max: store.config.repair.fresh_age_max, retention };
+            let found = self.scan_local(bounds, pending.only_ids.clone(), verify && scans == 1).await;
             let found = found.ok_or(DeferredRange { range, blocked_by: None })?;
             let mut own = found.ids.clone();
             own.union_with(&found.fresh);
@@ -202,7 +197,7 @@ impl Repair {
             if asked.len() > IDS_BYTES_MAX {
                 let Some(half) = range.newer_half() else {
                     if let Some(suppressed) = store.may_log(|errors| &errors.descriptors) {
-                        warn!(at = %range.from, suppressed, "there are too many records in a moment to be compared with other stores");
+                        warn!(at = %range.from, suppressed, "too many records in one millisecond to compare with other stores");
                     }
                     return Err(DeferredRange { range, blocked_by: None });
                 };
@@ -211,14 +206,20 @@ impl Repair {
             }
             store.metrics.repair_ranges.inc();
             let others = if own.is_empty() { Vec::new() } else { self.request_all(range, &asked, live).await? };
-            if lock(&self.state).common_retention(store.retention_bounds(), live) != keeps && looks < SCAN_ATTEMPTS_MAX
+            if lock(&self.state).common_retention(store.retention_bounds(), live) != retention
+                && scans < SCAN_ATTEMPTS_MAX
             {
-                // Some keep less than was known. What they let go of is not missing.
+                // Another store retains less than was known. What it has removed is not under-replicated.
                 continue;
             }
-            let wanting =
-                under_replicated(self.context.node, &own, &others, store.config.replication_factor, leg.is_claimed());
-            return Ok(RangeComparison { range, local: found, under_replicated: wanting });
+            let under_replicated = under_replicated(
+                self.context.node,
+                &own,
+                &others,
+                store.config.replication_factor,
+                pending.is_claimed(),
+            );
+            return Ok(RangeComparison { range, local: found, under_replicated });
         }
     }
 
@@ -237,7 +238,7 @@ impl Repair {
         Some(found)
     }
 
-    /// What all others hold of some records.
+    /// Which of `asked` each live store holds.
     async fn request_all(
         &self,
         range: TimeRange,
@@ -251,8 +252,8 @@ impl Repair {
         for (peer_store, answer) in live.iter().zip(answers) {
             let node = peer_store.peer.node;
             match answer {
-                Ok((held, keeps)) => {
-                    lock(&self.state).set_peer_retention(node, keeps);
+                Ok((held, retention)) => {
+                    lock(&self.state).set_peer_retention(node, retention);
                     others.push((node, held));
                 }
                 Err(error) => {
@@ -264,36 +265,35 @@ impl Repair {
         Ok(others)
     }
 
-    /// Has copies made of what is missing some.
+    /// Replicates the under-replicated records.
     async fn restore_replicas(&self, compared: RangeComparison, live: &[PeerStore]) -> RangeOutcome {
-        let RangeComparison { range: window, local: found, under_replicated: wanting } = compared;
+        let RangeComparison { range, local: found, under_replicated } = compared;
         let (copies, config) = (self.context.store.config.replication_factor, self.context.store.config.repair);
         let mut done = RangeOutcome::default();
         let mut later = |ids: IdSet, ready: Duration, why: Option<RepairBlocker>| {
             if !ids.is_empty() {
-                let (only, is_missing) = (Some(Arc::new(ids)), why.is_some());
                 done.retry.push(PendingRange {
-                    range: window,
-                    only_ids: only,
+                    range,
+                    only_ids: Some(Arc::new(ids)),
                     ready_at: ready,
-                    is_under_replicated: is_missing,
+                    is_under_replicated: why.is_some(),
                     blocked_by: why,
                 });
             }
         };
         let now = self.context.store.env.clock.uptime();
-        for UnderReplicatedIds { holders, ids } in wanting {
+        for UnderReplicatedIds { holders, ids } in under_replicated {
             later(ids.intersection(&found.fresh), now + config.fresh_age_max, None);
             let ids = ids.intersection(&found.ids);
             if ids.is_empty() {
                 continue;
             }
-            let takes =
+            let accepts =
                 |peer_store: &&PeerStore| peer_store.accepts_replicas && !holders.contains(&peer_store.peer.node);
-            let takers: Vec<Peer> = live.iter().filter(takes).map(|peer_store| peer_store.peer).collect();
-            let possible = (copies - holders.len()).min(takers.len());
+            let targets: Vec<Peer> = live.iter().filter(accepts).map(|peer_store| peer_store.peer).collect();
+            let possible = (copies - holders.len()).min(targets.len());
             let (count, ids) = (ids.len(), Arc::new(ids));
-            if let Err(why) = self.replicate(window, &ids, takers, possible).await {
+            if let Err(why) = self.replicate(range, &ids, targets, possible).await {
                 self.context.store.metrics.repair_failed.inc();
                 later(Arc::unwrap_or_clone(ids), now + config.fresh_age_max, Some(why));
             } else if holders.len() + possible < copies {
@@ -303,12 +303,12 @@ impl Repair {
         done
     }
 
-    /// Has so many others keep some records.
+    /// Sends records to `copies` of the targets.
     async fn replicate(
         &self,
         range: TimeRange,
         ids: &Arc<IdSet>,
-        takers: Vec<Peer>,
+        targets: Vec<Peer>,
         copies: usize,
     ) -> Result<(), RepairBlocker> {
         if copies == 0 {
@@ -318,7 +318,7 @@ impl Repair {
         let extract = self.context.run_blocking_low_priority(move || store.extract(range, &wanted)).await;
         let extract = match extract {
             Some(Ok(Some(extract))) => extract,
-            // They were let go meanwhile.
+            // Retention has removed them meanwhile.
             Some(Ok(None)) => return Ok(()),
             Some(Err(StoreError::Stopped)) | None => return Err(RepairBlocker::Unreadable),
             Some(Err(error)) => {
@@ -330,13 +330,13 @@ impl Repair {
         };
         self.context.store.metrics.repair_read_bytes.inc_by(extract.stored.file_bytes());
         let wanted_bytes = extract.stored.file_bytes() + self.context.store.config.free_bytes_min;
-        let is_full = takers.iter().filter(|taker| taker.free_bytes >= wanted_bytes).count() < copies;
-        let kept = self.replicator.replicate(&extract.stored, takers, copies).await;
+        let is_full = targets.iter().filter(|target| target.free_bytes >= wanted_bytes).count() < copies;
+        let sent = self.replicator.replicate(&extract.stored, targets, copies).await;
         let metrics = &self.context.store.metrics;
-        metrics.repair_restored_records.inc_by(extract.stored.reach().records * kept as u64);
-        metrics.repair_restored_bytes.inc_by(extract.stored.file_bytes() * kept as u64);
-        info!(records = extract.stored.reach().records, kept, wanted = copies, from = %range.from, to = %range.to, "restored copies");
-        match kept >= copies {
+        metrics.repair_restored_records.inc_by(extract.stored.reach().records * sent as u64);
+        metrics.repair_restored_bytes.inc_by(extract.stored.file_bytes() * sent as u64);
+        info!(records = extract.stored.reach().records, sent, wanted = copies, from = %range.from, to = %range.to, "restored replicas");
+        match sent >= copies {
             true => Ok(()),
             false if is_full => Err(RepairBlocker::NoSpace),
             false => Err(RepairBlocker::CopyFailed),

@@ -1,4 +1,4 @@
-//! Where the walker stands. Pure: it is told what happened and the time, and says what is next.
+//! The state of repair, as a pure state machine: events and times in, the next task out.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::store_monitor::{StoreChanges, StoreMonitor};
 use super::time_range::TimeRange;
 use crate::peers::PeerStore;
 
-/// Where the walker stands.
+/// The state of repair.
 #[derive(Debug)]
 pub(crate) struct RepairState {
     config: Config,
@@ -23,73 +23,73 @@ pub(crate) struct RepairState {
     monitor: StoreMonitor,
     hints: RangeQueue,
     pass: Option<RepairPass>,
-    /// When the next pass begins.
+    /// The uptime at which the next pass begins.
     next: Duration,
-    /// Whether that is one that holds blocks against their checksums.
+    /// Whether that pass verifies checksums.
     next_pass_verifies: bool,
-    /// What a pass that holds blocks against their checksums had not come to when another one took its place.
+    /// The rest of a verifying pass that was replaced by another pass.
     unverified_range: Option<TimeRange>,
-    /// What other stores keep, as they told last.
+    /// The last known retention bounds of other stores.
     peer_retention: BTreeMap<Id, RetentionBounds>,
-    /// Records that could not be copied anywhere in the last pass.
+    /// Under-replicated records that the last pass could not replicate.
     under_replicated_records: u64,
     last_pass_started_at: Option<Millis>,
-    /// Which start of the store this is.
+    /// Identifies this process.
     boot: u64,
-    /// Passes that were begun, and are to be begun.
+    /// Passes begun, and requested by other stores.
     passes_begun: u64,
     passes_requested: u64,
-    /// The last pass after which nothing had too few copies.
+    /// The last pass after which no record was under-replicated.
     last_clean_pass: u64,
 }
 
-/// A pass under way.
+/// A running pass.
 #[derive(Debug)]
 struct RepairPass {
     number: u64,
     began: Millis,
     ranges: RangeQueue,
-    /// The time whose blocks are held against their checksums.
+    /// The range whose checksums are verified.
     verify: Option<TimeRange>,
     under_replicated_records: u64,
-    /// What stores had that were forgotten or emptied, and that it is about.
+    /// Bytes of forgotten or emptied stores that caused the pass.
     lost_bytes_max: u64,
-    /// How fast it gets on; none before that was first looked at.
+    /// The rate; `None` before the first sample.
     rate: Option<PassRate>,
 }
 
-/// What is to be walked next.
+/// The next range to compare.
 #[derive(Debug)]
 pub(crate) struct RepairTask {
     pub(crate) pending: PendingRange,
-    /// The stores to ask.
+    /// The stores to compare with.
     pub(crate) live: Vec<PeerStore>,
     pub(crate) verify: bool,
     is_hint: bool,
 }
 
-/// What came of a window.
+/// The result of a task.
 #[derive(Debug, Default)]
 pub(crate) struct RangeOutcome {
-    /// What is left of the leg.
+    /// The rest of the range.
     pub(crate) remaining: Option<PendingRange>,
-    /// What is to be looked at again.
+    /// Ranges to compare again.
     pub(crate) retry: Vec<PendingRange>,
-    /// Records that too few stores hold, and no other can take.
+    /// Under-replicated records that no other store can accept.
     pub(crate) under_replicated_records: u64,
 }
 
 impl RepairState {
-    /// `chance` is any number: passes of different stores should not coincide.
-    pub(crate) fn new(config: Config, copies: usize, now: Duration, chance: u64) -> Self {
-        let part = f64::from(chance as u32) / f64::from(u32::MAX);
+    /// The state at the start of a process. `random` spreads the passes of different stores.
+    pub(crate) fn new(config: Config, replication_factor: usize, now: Duration, random: u64) -> Self {
+        let part = f64::from(random as u32) / f64::from(u32::MAX);
         Self {
             config,
-            replication_factor: copies,
+            replication_factor,
             monitor: StoreMonitor::default(),
             hints: RangeQueue::default(),
             pass: None,
-            // All others that are there have been heard of by then, and who is not is lost.
+            // By then all live stores are known, and the others are lost.
             next: now + config.lost_after + config.lost_after.mul_f64(part),
             next_pass_verifies: false,
             unverified_range: None,
@@ -97,26 +97,26 @@ impl RepairState {
             under_replicated_records: 0,
             last_pass_started_at: None,
             // Never 0.
-            boot: chance | 1,
+            boot: random | 1,
             passes_begun: 0,
             passes_requested: 0,
             last_clean_pass: 0,
         }
     }
 
-    /// What is to be done now, as things are; `None` when nothing is.
+    /// The next task, given the known stores and the time; `None` if nothing is due.
     pub(crate) fn next_task(&mut self, peer_stores: Vec<PeerStore>, now: Duration, wall: Millis) -> Option<RepairTask> {
-        let StoreChanges { live, is_awaiting, has_loss: was_loss, has_gain: was_gain, lost_bytes: gone_bytes, .. } =
+        let StoreChanges { live, is_awaiting, has_loss, has_gain, lost_bytes, .. } =
             self.monitor.update(peer_stores, now, self.config.lost_after);
-        let gains = was_gain
+        let has_useful_gain = has_gain
             && (self.under_replicated_records > 0
                 || self.pass.as_ref().is_some_and(|pass| pass.under_replicated_records > 0));
-        if was_loss || gains || self.passes_requested > self.passes_begun {
-            // What it goes without is made up for when this is done: reading all bytes takes hours, and copies are missing.
+        if has_loss || has_useful_gain || self.passes_requested > self.passes_begun {
+            // Verification takes hours, so it is interrupted and continues after this pass.
             let left =
                 self.pass.as_ref().filter(|pass| pass.verify.is_some()).and_then(|pass| pass.ranges.bounding_range());
             self.unverified_range = left.or(self.unverified_range);
-            self.begin_pass(wall, None, gone_bytes);
+            self.begin_pass(wall, None, lost_bytes);
         } else if self.pass.is_none() && now >= self.next {
             self.unverified_range = None;
             self.begin_pass(wall, self.next_pass_verifies.then_some(TimeRange::ALL), 0);
@@ -127,8 +127,8 @@ impl RepairState {
         if is_awaiting {
             return None;
         }
-        if let Some(leg) = self.hints.take_ready(now) {
-            return Some(RepairTask { pending: leg, live, verify: false, is_hint: true });
+        if let Some(pending) = self.hints.take_ready(now) {
+            return Some(RepairTask { pending, live, verify: false, is_hint: true });
         }
         let pass = self.pass.as_mut()?;
         let pending = pass.ranges.take_ready(now)?;
@@ -136,10 +136,10 @@ impl RepairState {
         Some(RepairTask { pending, live, verify, is_hint: false })
     }
 
-    /// Begins a pass, or begins anew with what the one under way has already walked over.
-    fn begin_pass(&mut self, wall: Millis, verify: Option<TimeRange>, gone_bytes: u64) {
+    /// Begins a pass over all of time. If one is running, the new pass begins at its current range.
+    fn begin_pass(&mut self, wall: Millis, verify: Option<TimeRange>, lost_bytes: u64) {
         let front = self.pass.as_ref().and_then(|pass| Some(pass.ranges.iter().next()?.range)).or(verify);
-        let gone_bytes = gone_bytes + self.pass.as_ref().map_or(0, |pass| pass.lost_bytes_max);
+        let lost_bytes = lost_bytes + self.pass.as_ref().map_or(0, |pass| pass.lost_bytes_max);
         let ranges = RangeQueue::restart(front);
         self.passes_begun += 1;
         self.pass = Some(RepairPass {
@@ -148,28 +148,28 @@ impl RepairState {
             ranges,
             verify,
             under_replicated_records: 0,
-            lost_bytes_max: gone_bytes,
+            lost_bytes_max: lost_bytes,
             rate: None,
         });
     }
 
-    /// Takes in what came of a task. Says whether a pass came to its end by it.
-    pub(crate) fn complete_task(&mut self, is_hint: bool, done: RangeOutcome, now: Duration, chance: u64) -> bool {
-        let RangeOutcome { remaining: rest, retry: later, under_replicated_records: missing } = done;
-        let again = self.config.retry_delay;
+    /// Applies the outcome of a task; returns whether it completed the pass.
+    pub(crate) fn complete_task(&mut self, is_hint: bool, outcome: RangeOutcome, now: Duration, random: u64) -> bool {
+        let RangeOutcome { remaining, retry, under_replicated_records } = outcome;
+        let retry_at = now + self.config.retry_delay;
         let ranges = match &mut self.pass {
             Some(pass) if !is_hint => &mut pass.ranges,
             _ => &mut self.hints,
         };
-        if let Some(rest) = rest {
-            ranges.put_back(rest);
+        if let Some(remaining) = remaining {
+            ranges.put_back(remaining);
         }
-        for pending in later {
-            // Some say themselves when.
-            ranges.add(PendingRange { ready_at: pending.ready_at.max(now + again), ..pending });
+        for pending in retry {
+            // A range may have a later time of its own.
+            ranges.add(PendingRange { ready_at: pending.ready_at.max(retry_at), ..pending });
         }
         let Some(pass) = self.pass.as_mut().filter(|_| !is_hint) else { return false };
-        pass.under_replicated_records += missing;
+        pass.under_replicated_records += under_replicated_records;
         if !pass.ranges.is_empty() {
             return false;
         }
@@ -184,18 +184,19 @@ impl RepairState {
         }
         self.under_replicated_records = pass.under_replicated_records;
         self.pass = None;
-        // The first of those that check checksums comes some time within a period, or a node that is often started anew
-        // would never do it.
-        let part = if self.next_pass_verifies { 1.0 } else { f64::from(chance as u32) / f64::from(u32::MAX) };
+        // The first verifying pass comes at a random time within the interval, so that a node that is often restarted
+        // verifies too.
+        let part = if self.next_pass_verifies { 1.0 } else { f64::from(random as u32) / f64::from(u32::MAX) };
         self.next = now + self.config.pass_interval.mul_f64(part);
         self.next_pass_verifies = true;
         true
     }
 
-    /// Answers a store that waits for a pass. At most one more is begun for each that was: who asks knows how many were.
-    pub(crate) fn answer_pass_status(&mut self, question: PassStatusRequest) -> PassStatusReply {
-        if question.boot == self.boot && question.pass == self.passes_begun + 1 {
-            self.passes_requested = question.pass;
+    /// Answers a pass status request. A pass is begun only if the request names the next one, so that repeated requests begin
+    /// one pass.
+    pub(crate) fn answer_pass_status(&mut self, request: PassStatusRequest) -> PassStatusReply {
+        if request.boot == self.boot && request.pass == self.passes_begun + 1 {
+            self.passes_requested = request.pass;
         }
         PassStatusReply {
             boot: self.boot,
@@ -209,65 +210,65 @@ impl RepairState {
         self.hints.add(PendingRange::new(range));
     }
 
-    /// What all stores keep, this one among them.
+    /// The retention bounds common to this store and all live ones.
     pub(crate) fn common_retention(&self, own: RetentionBounds, live: &[PeerStore]) -> RetentionBounds {
         let others = live.iter().filter_map(|peer_store| self.peer_retention.get(&peer_store.peer.node));
-        others.fold(own, |all, keeps| all.intersect(*keeps))
+        others.fold(own, |all, retention| all.intersect(*retention))
     }
 
-    /// Takes note of what a store keeps.
-    pub(crate) fn set_peer_retention(&mut self, node: Id, keeps: RetentionBounds) {
-        self.peer_retention.insert(node, keeps);
+    /// Sets the retention bounds of another store.
+    pub(crate) fn set_peer_retention(&mut self, node: Id, retention: RetentionBounds) {
+        self.peer_retention.insert(node, retention);
     }
 
-    /// When the last pass that came to its end began.
+    /// When the last completed pass began.
     pub(crate) fn last_pass_started_at(&self) -> Option<Millis> {
         self.last_pass_started_at
     }
 
-    /// The marks of stores that are lost and were made good.
+    /// The fingerprints of lost stores that are re-replicated.
     pub(crate) fn re_replicated_fingerprints(&self) -> Vec<u64> {
         self.monitor.re_replicated_fingerprints()
     }
 
-    /// The spans that the pass under way has not come to yet.
+    /// The remaining ranges of the running pass.
     pub(crate) fn remaining_ranges(&self) -> Vec<TimeRange> {
-        // Of what was put off with ids of its own, little is left.
-        let ranges = self.pass.iter().flat_map(|pass| pass.ranges.iter()).filter(|leg| leg.only_ids.is_none());
-        ranges.map(|leg| leg.range).collect()
+        // Ranges with ids of their own are small.
+        let ranges = self.pass.iter().flat_map(|pass| pass.ranges.iter()).filter(|pending| pending.only_ids.is_none());
+        ranges.map(|pending| pending.range).collect()
     }
 
-    /// Takes note of how much is left of the pass under way.
+    /// Samples the remaining bytes of the running pass.
     pub(crate) fn sample_rate(&mut self, now: Duration, left_bytes: u64) {
         if let Some(pass) = &mut self.pass {
             pass.rate.get_or_insert_with(|| PassRate::new(now, left_bytes)).sample(now, left_bytes);
         }
     }
 
-    /// How it is getting on, when so much is left of the pass under way.
+    /// The status, given the remaining bytes of the running pass.
     pub(crate) fn status(&self, now: Duration, left_bytes: u64) -> RepairStatus {
         let ranges = || self.pass.iter().flat_map(|pass| pass.ranges.iter()).chain(self.hints.iter());
         let known = ranges()
-            .filter(|leg| leg.is_under_replicated)
-            .filter_map(|leg| leg.only_ids.as_ref())
+            .filter(|pending| pending.is_under_replicated)
+            .filter_map(|pending| pending.only_ids.as_ref())
             .map(|only| only.len());
-        let missing =
+        let records =
             self.pass.as_ref().map_or(0, |pass| pass.under_replicated_records).max(self.under_replicated_records);
         let front = self.pass.as_ref().and_then(|pass| pass.ranges.iter().next());
-        let missing = missing + known.sum::<u64>();
+        let records = records + known.sum::<u64>();
         let awaited = self.monitor.awaited();
-        let waits = || awaited.first().filter(|_| self.pass.is_some()).map(|store| RepairBlocker::Awaited(*store));
-        let few = || (missing > 0).then_some(RepairBlocker::TooFewStores);
-        let pace = self.pass.as_ref().and_then(|pass| pass.rate);
+        let awaiting = || awaited.first().filter(|_| self.pass.is_some()).map(|store| RepairBlocker::Awaited(*store));
+        let few = || (records > 0).then_some(RepairBlocker::TooFewStores);
+        let rate = self.pass.as_ref().and_then(|pass| pass.rate);
         RepairStatus {
             began: self.pass.as_ref().map(|pass| pass.began),
-            position: front.map(|leg| Millis(leg.range.to.0.min(Millis::MAX.0))),
+            position: front.map(|pending| Millis(pending.range.to.0.min(Millis::MAX.0))),
             last_pass_started_at: self.last_pass_started_at,
             remaining_bytes: if self.pass.is_some() { left_bytes } else { 0 },
-            bytes_per_second: pace.map_or(0, |pace| pace.bytes_per_second(now, left_bytes)),
-            under_replicated_records: missing,
-            deferred_ranges: ranges().filter(|leg| leg.ready_at > Duration::ZERO).count(),
-            blocked_by: waits().or_else(|| ranges().find_map(|leg| leg.blocked_by)).or_else(few),
+            bytes_per_second: rate.map_or(0, |rate| rate.bytes_per_second(now, left_bytes)),
+            under_replicated_records: records,
+            deferred_ranges: ranges().filter(|pending| pending.ready_at > Duration::ZERO).count(),
+            blocked_by: awaiting().or_else(|| ranges().find_map(|pending| pending.blocked_by)).or_else(few),
             lost_stores: self.monitor.lost(),
             unrepaired_stores: self.monitor.unrepaired(),
             lost_bytes_max: self.monitor.lost_bytes_max() + self.pass.as_ref().map_or(0, |pass| pass.lost_bytes_max),

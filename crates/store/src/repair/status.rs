@@ -1,67 +1,67 @@
-//! How repair is getting on, and what it is waiting for.
+//! The status of repair, and why it is blocked.
 
 use bucksaw_record::{Id, Millis};
 
-/// How repair is getting on, for people. Bytes are those of segment files, and estimates: records are of different sizes,
-/// and segments hold more of one time than of another.
+/// The status of repair. Bytes are those of segment files, and estimates: they assume records of equal size, evenly
+/// distributed over time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RepairStatus {
-    /// When the pass that is under way began, by the wall clock.
+    /// When the running pass began, by the wall clock.
     pub began: Option<Millis>,
-    /// Where it has come to: it goes from the newest record to the oldest.
+    /// Its position: a pass goes from the newest record to the oldest.
     pub position: Option<Millis>,
-    /// How much of this store it has not come to yet.
+    /// Bytes that remain in the pass.
     pub remaining_bytes: u64,
-    /// How much it got through in a second, over the last minute or so; 0 when it gets nowhere.
+    /// Rate of the last minute or so; 0 without progress.
     pub bytes_per_second: u64,
-    /// When the last pass that came to its end began: stores that went down before that were made good.
+    /// When the last completed pass began: stores that were lost before are re-replicated.
     pub last_pass_started_at: Option<Millis>,
-    /// Records that this store is responsible for and that too few stores hold, as last seen.
+    /// Under-replicated records that this store is responsible for, as last seen.
     pub under_replicated_records: u64,
     /// Their bytes.
     pub under_replicated_bytes: u64,
-    /// Windows that are looked at again, because a store could not be asked or took nothing.
+    /// Ranges that are compared again, because a store did not reply or accepted nothing.
     pub deferred_ranges: usize,
-    /// What stops it.
+    /// Why repair is blocked, if it is.
     pub blocked_by: Option<RepairBlocker>,
-    /// Stores that are gone and may come back: they are lost when that lasts.
+    /// Stores that are down and may return.
     pub awaited_stores: Vec<Id>,
-    /// Stores that are taken for lost.
+    /// Lost stores.
     pub lost_stores: Vec<Id>,
-    /// Those of them that no pass has made good.
+    /// Lost stores that are not re-replicated.
     pub unrepaired_stores: Vec<Id>,
-    /// What stores had that are awaited, open, or were forgotten or emptied and the pass under way is about: at most so much
-    /// has fewer copies than it should.
+    /// Upper bound of the under-replicated bytes: the data of awaited and unrepaired stores, and of forgotten or emptied ones
+    /// that the running pass restores.
     pub lost_bytes_max: u64,
-    /// Copies of records made since the start.
+    /// Replicas of records restored since the start.
     pub restored_records: u64,
     /// Bytes of segment files sent for that.
     pub restored_bytes: u64,
 }
 
-/// What stops repair from going on.
+/// Why repair is blocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RepairBlocker {
-    /// There are not as many stores that take copies as are wanted.
+    /// Fewer stores accept replicas than the replication factor.
     TooFewStores,
-    /// No other store has room.
+    /// No other store has enough disk space.
     NoSpace,
-    /// A store is there, and cannot be asked what it holds.
+    /// A live store does not reply.
     Unreachable(Id),
-    /// A store is gone and may come back: nothing is compared until it has, or is lost.
+    /// A store is down and may return: comparisons pause until it has returned or is lost.
     Awaited(Id),
-    /// Other stores do not take copies: network or disk. The log says more.
+    /// Other stores do not accept replicas; the log has the errors.
     CopyFailed,
-    /// Records that only this store has cannot be read. The log says more.
+    /// Records that only this store has cannot be read; the log has the errors.
     Unreadable,
 }
 
 impl RepairBlocker {
-    /// The names of all.
+    /// All names.
     pub const NAMES: [&str; 6] = ["too_few_stores", "no_space", "unreachable", "awaited", "copy_failed", "unreadable"];
 
-    /// Its name in metrics and answers.
+    /// The name in metrics and status.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -74,7 +74,7 @@ impl RepairBlocker {
         }
     }
 
-    /// The store that it is about.
+    /// The store concerned.
     #[must_use]
     pub fn store(self) -> Option<Id> {
         match self {
@@ -85,7 +85,7 @@ impl RepairBlocker {
 }
 
 impl RepairStatus {
-    /// Seconds that the pass under way still takes at its pace; `None` when it gets nowhere, or there is none.
+    /// Estimated seconds until the end of the running pass; `None` without one, or without progress.
     #[must_use]
     pub fn remaining_seconds(&self) -> Option<u64> {
         self.began?;

@@ -1,5 +1,4 @@
-//! Which stores are there, which may come back, and which are lost: by what is gossiped of them, and by this node's own
-//! uptime, which no clock that is set can move.
+//! Which other stores are live, awaited or lost, by their gossiped facts and this node's monotonic clock.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,58 +7,58 @@ use bucksaw_record::Id;
 
 use crate::peers::PeerStore;
 
-/// What is remembered of a store.
+/// The known state of a store.
 #[derive(Clone, Copy, Debug)]
 struct MonitoredStore {
     incarnation: Id,
-    /// What it has told.
+    /// Of its last facts.
     fingerprint: u64,
     held_bytes: u64,
-    /// Whether it takes copies.
+    /// Whether it accepts replicas.
     accepts_replicas: bool,
-    /// What it told last that it holds, be it now or before.
+    /// The last known size, also while it is down.
     reported_bytes: u64,
-    /// Since when it has not been there.
+    /// The uptime since which it is down.
     down_since: Option<Duration>,
-    /// It has been gone for long enough.
+    /// It was down for long enough, or replaced.
     is_lost: bool,
-    /// A whole pass has gone over all records since.
+    /// A pass has completed since the loss.
     is_re_replicated: bool,
-    /// One after which nothing was missing, whatever others were lost with it.
+    /// A pass without under-replicated records has completed since the loss, whatever other stores were lost.
     has_clean_pass: bool,
-    /// It was started anew: when it is to be seen whether it has what it had, and how much that was.
+    /// After a restart: the uptime until which its size is awaited, and the size before.
     size_check: Option<(Duration, u64)>,
 }
 
 impl MonitoredStore {
-    /// Whether it is lost, and what it had was not copied by others since.
+    /// Whether it is lost and not re-replicated.
     fn is_unrepaired(&self) -> bool {
         self.is_lost && !self.is_re_replicated
     }
 }
 
-/// The other stores at a moment.
+/// The other stores at one time, and what has changed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StoreChanges {
     pub(crate) live: Vec<PeerStore>,
-    /// Some are gone and may come back: nothing can be said of what they hold.
+    /// A store is down and may return.
     pub(crate) is_awaiting: bool,
-    /// Copies may be missing that were not before.
+    /// More records may be under-replicated than before.
     pub(crate) has_loss: bool,
-    /// There is one more to take copies.
+    /// One more store accepts replicas.
     pub(crate) has_gain: bool,
-    /// One came back with much less than it had.
+    /// A store has returned with less than half of its data.
     has_shrunk: bool,
-    /// Bytes that are gone with stores of which nothing will be known any more.
+    /// Bytes of emptied stores, and of forgotten ones.
     pub(crate) lost_bytes: u64,
 }
 
-/// Watches the stores.
+/// Tracks the other stores.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StoreMonitor(BTreeMap<Id, MonitoredStore>);
 
 impl StoreMonitor {
-    /// Looks at all other stores as they are now.
+    /// Updates the state with all known stores.
     pub(crate) fn update(&mut self, peer_stores: Vec<PeerStore>, now: Duration, lost_after: Duration) -> StoreChanges {
         let mut seen = StoreChanges::default();
         for peer_store in &peer_stores {
@@ -67,17 +66,17 @@ impl StoreMonitor {
         }
         if seen.has_shrunk {
             seen.has_loss = true;
-            // What was kept there may have been the copy that another store was made good by.
+            // It may have had the replicas by which another store was re-replicated.
             self.0.values_mut().for_each(|known| known.has_clean_pass = false);
         }
-        let is_there = |node: &Id| peer_stores.iter().any(|peer_store| peer_store.peer.node == *node);
+        let is_known = |node: &Id| peer_stores.iter().any(|peer_store| peer_store.peer.node == *node);
         self.0.retain(|node, known| {
-            if is_there(node) {
+            if is_known(node) {
                 return true;
             }
             // It was forgotten.
             known.down_since.get_or_insert(now);
-            // When it was lost along with others, they may be few enough now to be made good.
+            // If several stores were lost at once, the rest may now be few enough to be re-replicated.
             if known.is_unrepaired() {
                 seen.has_loss = true;
                 seen.lost_bytes += known.reported_bytes;
@@ -88,7 +87,7 @@ impl StoreMonitor {
             let Some(since) = known.down_since else { continue };
             let is_replaced =
                 peer_stores.iter().any(|peer_store| peer_store.peer.node == *node && peer_store.is_replaced);
-            // A replaced disk does not come back, so nothing is gained by waiting for a restart.
+            // A replaced disk does not return, so it is lost at once.
             if !known.is_lost && (is_replaced || now.saturating_sub(since) >= lost_after) {
                 known.is_lost = true;
                 seen.has_loss = true;
@@ -113,12 +112,12 @@ impl StoreMonitor {
             has_clean_pass: false,
             size_check: None,
         });
-        let is_news = std::mem::replace(&mut known.fingerprint, peer_store.fingerprint) != peer_store.fingerprint;
+        let has_new_facts = std::mem::replace(&mut known.fingerprint, peer_store.fingerprint) != peer_store.fingerprint;
         if !peer_store.is_live {
             known.reported_bytes = peer_store.peer.held_bytes;
             known.down_since.get_or_insert(now);
-            if is_news {
-                // Somebody has heard of it since: it may have been back there, and have kept records.
+            if has_new_facts {
+                // It was live for another node since, and may have accepted records.
                 seen.has_loss |= known.is_lost;
                 known.has_clean_pass = false;
             }
@@ -129,12 +128,12 @@ impl StoreMonitor {
         known.accepts_replicas = peer_store.accepts_replicas;
         if known.incarnation != peer_store.incarnation {
             known.incarnation = peer_store.incarnation;
-            // Facts that do not count the store yet are waited for, with an upper bound.
+            // The first facts do not include the size; it is awaited for a limited time.
             known.size_check.get_or_insert((now + lost_after, known.held_bytes));
         }
         match known.size_check {
             Some((due, before)) if peer_store.has_reported_size || now >= due => {
-                // Others may have filled it again by now.
+                // Other stores may have refilled it by now.
                 let opened_bytes = peer_store.stored_bytes_at_open.unwrap_or(u64::MAX).min(peer_store.peer.held_bytes);
                 if opened_bytes < before / 2 {
                     seen.has_shrunk = true;
@@ -149,44 +148,44 @@ impl StoreMonitor {
         known.reported_bytes = known.held_bytes;
     }
 
-    /// Those that are lost.
+    /// The lost stores.
     pub(crate) fn lost(&self) -> Vec<Id> {
         self.0.iter().filter(|(_, known)| known.is_lost).map(|(node, _)| *node).collect()
     }
 
-    /// A pass has ended in which all that are lost now held nothing, and nothing was missing copies after it.
+    /// A pass has completed without under-replicated records: the lost stores are clean for this store.
     pub(crate) fn record_clean_pass(&mut self) {
         self.0.values_mut().filter(|known| known.is_lost).for_each(|known| known.has_clean_pass = true);
     }
 
-    /// The marks of those that need not come back for anything that this store holds, by their ids.
+    /// Fingerprints of lost stores that this store can do without, in the order of their ids.
     pub(crate) fn re_replicated_fingerprints(&self) -> Vec<u64> {
         self.0.values().filter(|known| known.is_lost && known.has_clean_pass).map(|known| known.fingerprint).collect()
     }
 
-    /// Those that are gone and may come back.
+    /// Stores that are down and may return.
     pub(crate) fn awaited(&self) -> Vec<Id> {
         let awaited = self.0.iter().filter(|(_, known)| known.down_since.is_some() && !known.is_lost);
         awaited.map(|(node, _)| *node).collect()
     }
 
-    /// Those that are lost, and not made good.
+    /// Lost stores that are not re-replicated.
     pub(crate) fn unrepaired(&self) -> Vec<Id> {
         self.0.iter().filter(|(_, known)| known.is_unrepaired()).map(|(node, _)| *node).collect()
     }
 
-    /// What those had that are awaited or open.
+    /// Bytes of awaited and unrepaired stores.
     pub(crate) fn lost_bytes_max(&self) -> u64 {
-        let gone = self.0.values().filter(|known| known.down_since.is_some() && !known.is_re_replicated);
-        gone.map(|known| known.reported_bytes).sum()
+        let down = self.0.values().filter(|known| known.down_since.is_some() && !known.is_re_replicated);
+        down.map(|known| known.reported_bytes).sum()
     }
 
-    /// A pass has ended in which all that are lost now held nothing. Says whether that made them good: not when as many were
-    /// lost at once as keep a record.
-    pub(crate) fn mark_re_replicated(&mut self, copies: usize) -> bool {
+    /// A pass has completed: marks the lost stores as re-replicated. Returns false, and marks none, if as many stores were
+    /// lost at once as the replication factor.
+    pub(crate) fn mark_re_replicated(&mut self, replication_factor: usize) -> bool {
         let newly = self.0.values_mut().filter(|known| known.is_unrepaired());
         let newly: Vec<&mut MonitoredStore> = newly.collect();
-        if newly.len() >= copies {
+        if newly.len() >= replication_factor {
             return false;
         }
         newly.into_iter().for_each(|known| known.is_re_replicated = true);
@@ -225,15 +224,15 @@ pub(super) mod tests {
 
     #[derive(Default)]
     struct MonitorTest {
-        watch: StoreMonitor,
+        monitor: StoreMonitor,
         now: u64,
     }
 
     impl MonitorTest {
-        /// The stores after so many seconds more: whether one is awaited, there was a loss, and a gain.
+        /// Updates after `seconds` seconds: whether a store is awaited, has a loss, has a gain.
         fn after(&mut self, seconds: u64, peer_stores: &[PeerStore]) -> (bool, bool, bool) {
             self.now += seconds;
-            let seen = self.watch.update(peer_stores.to_vec(), Duration::from_secs(self.now), LOST_AFTER);
+            let seen = self.monitor.update(peer_stores.to_vec(), Duration::from_secs(self.now), LOST_AFTER);
             (seen.is_awaiting, seen.has_loss, seen.has_gain)
         }
     }
@@ -246,15 +245,15 @@ pub(super) mod tests {
         assert_eq!(bench.after(1, &[peer_store(1, false)]), (true, false, false));
         assert_eq!(bench.after(59, &[peer_store(1, false)]), (true, false, false));
         assert_eq!(bench.after(1, &[peer_store(1, false)]), (false, true, false));
-        assert_eq!(bench.watch.lost(), [node(1)]);
+        assert_eq!(bench.monitor.lost(), [node(1)]);
         assert_eq!(bench.after(1, &[peer_store(1, false)]), (false, false, false));
         assert_eq!(bench.after(1, &[peer_store(1, true)]), (false, false, true));
-        assert!(bench.watch.lost().is_empty());
-        assert_eq!(bench.after(1, &[peer_store(1, false)]), (true, false, false), "and from the beginning");
+        assert!(bench.monitor.lost().is_empty());
+        assert_eq!(bench.after(1, &[peer_store(1, false)]), (true, false, false), "the wait starts again");
     }
 
     #[test]
-    fn who_is_forgotten_is_lost_as_well() {
+    fn a_forgotten_store_is_lost() {
         let mut bench = MonitorTest::default();
         bench.after(0, &[peer_store(1, true)]);
         assert_eq!(bench.after(1, &[]), (true, false, false));
@@ -262,7 +261,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn who_comes_back_with_less_is_a_loss() {
+    fn a_store_that_returns_with_less_is_a_loss() {
         let mut bench = MonitorTest::default();
         bench.after(0, &[peer_store(1, true)]);
         let with = |held_bytes| {
@@ -270,7 +269,7 @@ pub(super) mod tests {
             back.peer.held_bytes = held_bytes;
             back
         };
-        assert_eq!(bench.after(1, &[with(0)]), (false, false, false), "it may not have looked yet");
+        assert_eq!(bench.after(1, &[with(0)]), (false, false, false), "its size is not known yet");
         assert_eq!(bench.after(60, &[with(499)]), (false, true, false));
         assert_eq!(bench.after(60, &[with(499)]), (false, false, false));
         let mut bench = MonitorTest::default();
@@ -286,15 +285,15 @@ pub(super) mod tests {
         bench.after(1, &[peer_store(1, false)]);
         let replaced = PeerStore { is_replaced: true, ..peer_store(1, false) };
         assert_eq!(bench.after(1, &[replaced, peer_store(2, true)]), (false, true, true));
-        assert_eq!(bench.watch.lost(), [node(1)]);
+        assert_eq!(bench.monitor.lost(), [node(1)]);
         assert_eq!(bench.after(1, &[replaced, peer_store(2, true)]), (false, false, false), "it is lost once");
-        // Its disk is mounted elsewhere after all.
+        // Its disk was mounted on another machine.
         bench.after(1, &[peer_store(1, true), peer_store(2, true)]);
-        assert!(bench.watch.lost().is_empty());
+        assert!(bench.monitor.lost().is_empty());
     }
 
     #[test]
-    fn an_emptied_shelf_is_a_loss_when_it_is_counted() {
+    fn an_emptied_store_is_a_loss_when_its_size_is_known() {
         let mut bench = MonitorTest::default();
         bench.after(0, &[peer_store(1, true)]);
         let with = |held_bytes, has_counted| {
@@ -302,85 +301,85 @@ pub(super) mod tests {
             back.peer.held_bytes = held_bytes;
             back
         };
-        assert_eq!(bench.after(1, &[with(0, false)]), (false, false, false), "it has not counted yet");
+        assert_eq!(bench.after(1, &[with(0, false)]), (false, false, false), "its size is not known yet");
         assert_eq!(bench.after(1, &[with(0, true)]), (false, true, false));
         assert_eq!(bench.after(60, &[with(0, true)]), (false, false, false), "it is a loss once");
         let mut bench = MonitorTest::default();
         bench.after(0, &[peer_store(1, true)]);
-        assert_eq!(bench.after(1, &[with(1_000, true)]), (false, false, false), "a mere restart is none");
+        assert_eq!(bench.after(1, &[with(1_000, true)]), (false, false, false), "a restart alone is no loss");
         let mut bench = MonitorTest::default();
         bench.after(0, &[peer_store(1, true)]);
         let filled = PeerStore { stored_bytes_at_open: Some(0), ..with(900, true) };
-        assert_eq!(bench.after(1, &[filled]), (false, true, false), "others have filled it again");
+        assert_eq!(bench.after(1, &[filled]), (false, true, false), "other stores have refilled it");
         assert_eq!(bench.after(1, &[filled]), (false, false, false), "it is a loss once");
     }
 
     #[test]
-    fn who_was_walked_over_can_be_done_without_until_it_tells_anything() {
+    fn a_clean_pass_covers_a_lost_store_until_it_has_new_facts() {
         let mut bench = MonitorTest::default();
-        let told = |mark, is_live| PeerStore { fingerprint: mark, ..peer_store(1, is_live) };
-        bench.after(0, &[told(1, true), peer_store(2, true)]);
-        bench.after(1, &[told(2, false), peer_store(2, true)]);
-        bench.watch.record_clean_pass();
-        assert!(bench.watch.re_replicated_fingerprints().is_empty(), "it may come back");
-        bench.after(60, &[told(2, false), peer_store(2, true)]);
-        assert!(bench.watch.re_replicated_fingerprints().is_empty(), "nobody has walked since");
-        bench.watch.record_clean_pass();
-        assert_eq!(bench.watch.re_replicated_fingerprints(), [2]);
+        let store = |fingerprint, is_live| PeerStore { fingerprint, ..peer_store(1, is_live) };
+        bench.after(0, &[store(1, true), peer_store(2, true)]);
+        bench.after(1, &[store(2, false), peer_store(2, true)]);
+        bench.monitor.record_clean_pass();
+        assert!(bench.monitor.re_replicated_fingerprints().is_empty(), "it may return");
+        bench.after(60, &[store(2, false), peer_store(2, true)]);
+        assert!(bench.monitor.re_replicated_fingerprints().is_empty(), "no pass since the loss");
+        bench.monitor.record_clean_pass();
+        assert_eq!(bench.monitor.re_replicated_fingerprints(), [2]);
         assert_eq!(
-            bench.after(1, &[told(3, false), peer_store(2, true)]),
+            bench.after(1, &[store(3, false), peer_store(2, true)]),
             (false, true, false),
-            "another has heard of it"
+            "another node has newer facts"
         );
-        assert!(bench.watch.re_replicated_fingerprints().is_empty());
-        bench.watch.record_clean_pass();
-        assert_eq!(bench.watch.re_replicated_fingerprints(), [3]);
+        assert!(bench.monitor.re_replicated_fingerprints().is_empty());
+        bench.monitor.record_clean_pass();
+        assert_eq!(bench.monitor.re_replicated_fingerprints(), [3]);
         let shrunk = PeerStore {
             incarnation: node(2),
             peer: Peer { held_bytes: 10, ..peer_store(2, true).peer },
             ..peer_store(2, true)
         };
-        bench.after(1, &[told(3, false), shrunk]);
-        assert_eq!(bench.watch.re_replicated_fingerprints(), [3]);
-        assert_eq!(bench.after(60, &[told(3, false), shrunk]), (false, true, false));
-        assert!(bench.watch.re_replicated_fingerprints().is_empty(), "what it lost may have been the other copy");
-        bench.watch.record_clean_pass();
-        bench.after(1, &[told(4, true), shrunk]);
-        assert!(bench.watch.re_replicated_fingerprints().is_empty(), "it is back");
-        bench.after(1, &[told(4, false), shrunk]);
-        bench.after(60, &[told(4, false), shrunk]);
-        assert!(bench.watch.re_replicated_fingerprints().is_empty(), "and gone again");
+        bench.after(1, &[store(3, false), shrunk]);
+        assert_eq!(bench.monitor.re_replicated_fingerprints(), [3]);
+        assert_eq!(bench.after(60, &[store(3, false), shrunk]), (false, true, false));
+        assert!(bench.monitor.re_replicated_fingerprints().is_empty(), "it may have had the other replicas");
+        bench.monitor.record_clean_pass();
+        bench.after(1, &[store(4, true), shrunk]);
+        assert!(bench.monitor.re_replicated_fingerprints().is_empty(), "it has returned");
+        bench.after(1, &[store(4, false), shrunk]);
+        bench.after(60, &[store(4, false), shrunk]);
+        assert!(bench.monitor.re_replicated_fingerprints().is_empty(), "it is down again");
     }
 
     #[test]
-    fn who_takes_copies_again_is_a_gain() {
+    fn a_store_that_accepts_replicas_again_is_a_gain() {
         let mut bench = MonitorTest::default();
-        let takes = |takes| PeerStore { accepts_replicas: takes, ..peer_store(1, true) };
-        bench.after(0, &[takes(true)]);
-        assert_eq!(bench.after(1, &[takes(false)]), (false, false, false));
-        assert_eq!(bench.after(1, &[takes(true)]), (false, false, true));
-        assert_eq!(bench.after(1, &[takes(true)]), (false, false, false));
+        let store = |accepts_replicas| PeerStore { accepts_replicas, ..peer_store(1, true) };
+        bench.after(0, &[store(true)]);
+        assert_eq!(bench.after(1, &[store(false)]), (false, false, false));
+        assert_eq!(bench.after(1, &[store(true)]), (false, false, true));
+        assert_eq!(bench.after(1, &[store(true)]), (false, false, false));
     }
 
     #[test]
-    fn as_many_as_there_are_copies_are_not_made_good() {
+    fn as_many_lost_stores_as_replicas_are_not_re_replicated() {
         let mut bench = MonitorTest::default();
         let both = [peer_store(1, false), peer_store(2, false)];
         bench.after(0, &[peer_store(1, false), peer_store(2, true)]);
         bench.after(60, &[peer_store(1, false), peer_store(2, true)]);
-        assert!(bench.watch.mark_re_replicated(2), "one of them");
+        assert!(bench.monitor.mark_re_replicated(2), "one of them");
         bench.after(1, &both);
         bench.after(60, &both);
-        assert!(bench.watch.mark_re_replicated(2), "one after the other");
+        assert!(bench.monitor.mark_re_replicated(2), "a second loss after the first repair");
         let mut bench = MonitorTest::default();
         bench.after(0, &both);
         bench.after(60, &both);
-        assert!(!bench.watch.mark_re_replicated(2));
-        assert!(bench.watch.mark_re_replicated(3));
+        assert!(!bench.monitor.mark_re_replicated(2));
+        assert!(bench.monitor.mark_re_replicated(3));
         let mut bench = MonitorTest::default();
         bench.after(0, &both);
         bench.after(60, &both);
         assert_eq!(bench.after(1, &both[..1]), (false, true, false), "one of them is forgotten");
-        assert!(bench.watch.mark_re_replicated(2));
+        assert!(bench.monitor.mark_re_replicated(2));
     }
 }

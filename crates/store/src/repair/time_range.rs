@@ -1,5 +1,5 @@
-//! Windows of time: so many records that their ids fit into memory and one message, and so little text that a segment of
-//! them is soon sent.
+//! Time ranges that repair compares at once: small enough that the ids fit into memory and one message, and that a segment of
+//! the records is sent quickly.
 
 use bucksaw_record::{Id, Millis};
 
@@ -10,13 +10,13 @@ pub(crate) struct TimeRange {
     pub(crate) to: Millis,
 }
 
-/// A block, as far as windows go by it.
+/// The time range and size of a block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockExtent {
     /// The times of its first and its last record.
     pub(crate) low: u64,
     pub(crate) high: u64,
-    /// How much of a window it fills by itself.
+    /// Its size as a fraction of the maximum range.
     pub(crate) weight: f64,
 }
 
@@ -31,19 +31,19 @@ impl TimeRange {
         self.from <= id.time() && id.time() < self.to
     }
 
-    /// Whether a record of `low..=high` may be of it.
+    /// Whether it may have records of `low..=high`.
     pub(crate) fn overlaps(self, low: Id, high: Id) -> bool {
         self.from <= high.time() && low.time() < self.to
     }
 
-    /// The newer half of it; `None` of a single millisecond.
+    /// The newer half; `None` for a single millisecond.
     pub(crate) fn newer_half(self) -> Option<Self> {
         let span = self.to.0.saturating_sub(self.from.0);
         (span > 1).then(|| Self { from: Millis(self.from.0 + span / 2), to: self.to })
     }
 }
 
-/// The newest window within a span that has any records; `None` when there are none.
+/// The newest range within `within` that has records and does not exceed the maximum; `None` without records.
 pub(crate) fn newest_range(extents: &[BlockExtent], within: TimeRange) -> Option<TimeRange> {
     if within.is_empty() {
         return None;
@@ -52,7 +52,7 @@ pub(crate) fn newest_range(extents: &[BlockExtent], within: TimeRange) -> Option
     let touching: Vec<BlockExtent> = extents.iter().filter(inside).copied().collect();
     let last = touching.iter().map(|extent| extent.high).max()?.min(within.to.0 - 1);
     let first = touching.iter().map(|extent| extent.low).min()?.max(within.from.0);
-    // The lowest beginning at which it is not too much. The more time, the more records.
+    // Binary search for the earliest start within the maximum: the weight grows with the range.
     let (mut low, mut high) = (first, last);
     while low < high {
         let middle = low + (high - low) / 2;
@@ -67,7 +67,7 @@ pub(crate) fn newest_range(extents: &[BlockExtent], within: TimeRange) -> Option
 }
 
 impl BlockExtent {
-    /// How much of it lies in `from..=to`, if its records were spread evenly.
+    /// The fraction of it in `from..=to`, assuming evenly distributed records.
     pub(crate) fn fraction_in(&self, from: u64, to: u64) -> f64 {
         let (low, high) = (self.low.max(from), self.high.min(to));
         if low > high {
@@ -83,7 +83,7 @@ mod tests {
 
     use super::*;
 
-    fn window(from: u64, to: u64) -> TimeRange {
+    fn range(from: u64, to: u64) -> TimeRange {
         TimeRange { from: Millis(from), to: Millis(to) }
     }
 
@@ -94,14 +94,18 @@ mod tests {
     #[test]
     fn sparse_ranges_are_long() {
         let few = [extent(100, 199, 0.1), extent(500, 599, 0.1)];
-        assert_eq!(newest_range(&few, TimeRange::ALL), Some(window(100, 600)));
-        assert_eq!(newest_range(&few, window(0, 550)), Some(window(100, 550)));
-        assert_eq!(newest_range(&few, window(0, 100)), None);
-        assert_eq!(newest_range(&few, window(200, 500)), None);
-        assert_eq!(newest_range(&few, window(0, 300)), Some(window(100, 200)), "what has no records is passed over");
+        assert_eq!(newest_range(&few, TimeRange::ALL), Some(range(100, 600)));
+        assert_eq!(newest_range(&few, range(0, 550)), Some(range(100, 550)));
+        assert_eq!(newest_range(&few, range(0, 100)), None);
+        assert_eq!(newest_range(&few, range(200, 500)), None);
+        assert_eq!(newest_range(&few, range(0, 300)), Some(range(100, 200)), "times without records are skipped");
         let much = [extent(0, 999, 10.0)];
-        assert_eq!(newest_range(&much, TimeRange::ALL), Some(window(900, 1_000)));
-        assert_eq!(newest_range(&[extent(7, 7, 10.0)], TimeRange::ALL), Some(window(7, 8)), "a moment is not divided");
+        assert_eq!(newest_range(&much, TimeRange::ALL), Some(range(900, 1_000)));
+        assert_eq!(
+            newest_range(&[extent(7, 7, 10.0)], TimeRange::ALL),
+            Some(range(7, 8)),
+            "a millisecond is not divided"
+        );
         assert_eq!(newest_range(&[], TimeRange::ALL), None);
         assert_eq!(newest_range(&[extent(0, Millis::MAX.0, 0.0)], TimeRange::ALL), Some(TimeRange::ALL));
     }
@@ -114,7 +118,7 @@ mod tests {
         ) {
             let extents: Vec<BlockExtent> =
                 blocks.iter().map(|(low, span, weight)| extent(*low, low + span, *weight)).collect();
-            let mut left = window(from, from + span + 1);
+            let mut left = range(from, from + span + 1);
             let mut covered = std::collections::BTreeSet::new();
             while let Some(next) = newest_range(&extents, left) {
                 prop_assert!(!next.is_empty() && next.from >= left.from && next.to <= left.to);

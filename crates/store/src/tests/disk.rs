@@ -211,7 +211,7 @@ fn a_segment_that_cannot_go_to_the_trash_for_another_reason_stays() {
     machine.gather_all();
     let segment = Arc::clone(&machine.store.segments()[0]);
     machine.advance(Duration::from_secs(200));
-    // Somebody has moved the file, so it cannot be renamed; and back.
+    // The file is moved away, so it cannot be renamed, and then back.
     let (path, elsewhere) = (segment.reader().path().to_owned(), Path::new("/d/elsewhere"));
     machine.fs.rename(&path, elsewhere).unwrap();
     assert!(machine.store.expire_to_trash(&segment).is_err());

@@ -281,7 +281,7 @@ fn a_repair_overwrites_no_file_that_was_set_aside_before() {
         let name = fs.list(Path::new(dir)).unwrap().into_iter().find(|name| name.ends_with(end)).unwrap();
         let path = Path::new(dir).join(name);
         let size = fs.live_bytes(&path).unwrap().len() as u64;
-        // Nothing of it can be read; and of the other, somebody may still want to read something.
+        // The file is unreadable; the quarantined one may still be readable in part.
         fs.corrupt(&path, 0..size);
         let aside = path.with_extension("damaged");
         fs.create(&aside).unwrap().append(&[b"the only copy"]).unwrap();

@@ -126,7 +126,7 @@ fn damaged_blocks_are_not_held() {
     assert_eq!(scan_local(&store, TimeRange::ALL, now, false).ids, all(&machine), "the rows are sound");
     let found = scan_local(&store, TimeRange::ALL, now, true);
     assert_eq!(found.ids.len(), all(&machine).len() - entry.summary.records);
-    assert_eq!(store.held_ids(TimeRange::ALL, &all(&machine)), found.ids, "nor told of to others");
+    assert_eq!(store.held_ids(TimeRange::ALL, &all(&machine)), found.ids, "and replies to other stores omit them");
     assert!(store.extract(TimeRange::ALL, &Arc::new(all(&machine))).unwrap().is_some());
     // In its rows.
     let other = Arc::clone(&store.segments()[3]);
