@@ -14,12 +14,12 @@ use crate::machine::Machine;
 
 /// One who follows, until this is dropped.
 pub(crate) struct TailSession {
-    seen: Arc<Mutex<TailRecords>>,
+    seen: Arc<Mutex<SeenRecords>>,
     _stop: oneshot::Sender<()>,
 }
 
 #[derive(Default)]
-struct TailRecords {
+struct SeenRecords {
     records: Vec<(Id, Arc<str>)>,
     /// Something may not have been shown, and it was said.
     is_partial: bool,
@@ -29,7 +29,7 @@ impl TailSession {
     /// Follows at a machine; `None` when it is not up.
     pub(crate) fn start(machine: &Machine) -> Option<Self> {
         let answers = machine.answers()?;
-        let seen = Arc::new(Mutex::new(TailRecords::default()));
+        let seen = Arc::new(Mutex::new(SeenRecords::default()));
         let (stop, mut stopped) = oneshot::channel();
         let shown = Arc::clone(&seen);
         machine.host.spawn(async move {
@@ -60,7 +60,7 @@ impl TailSession {
     }
 }
 
-async fn read_tail(answers: &Answers, seen: &Mutex<TailRecords>) {
+async fn read_tail(answers: &Answers, seen: &Mutex<SeenRecords>) {
     let Ok(mut tail) = answers.tail(&Expr::All) else { return };
     while let Some(event) = tail.next().await {
         let mut seen = lock_records(seen);
@@ -74,6 +74,6 @@ async fn read_tail(answers: &Answers, seen: &Mutex<TailRecords>) {
     }
 }
 
-fn lock_records(seen: &Mutex<TailRecords>) -> MutexGuard<'_, TailRecords> {
+fn lock_records(seen: &Mutex<SeenRecords>) -> MutexGuard<'_, SeenRecords> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse as _, Response};
 use bucksaw_env::Clock;
-use bucksaw_query::{Bucketing, Fields, Histogram, Order, QueryStats, RecordStream, RequestError};
+use bucksaw_query::{AnswerRecords, Bucketing, Fields, Histogram, Order, QueryStats, RequestError};
 use bucksaw_record::Id;
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -70,7 +70,7 @@ pub(crate) async fn context(State(app): State<App>, params: Params) -> Result<Re
 }
 
 async fn write_records(
-    records: RecordStream,
+    records: AnswerRecords,
     sink: StreamSink,
     clock: Arc<dyn Clock>,
     started: Duration,

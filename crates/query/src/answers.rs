@@ -11,7 +11,7 @@ use bucksaw_record::{Expr, Id};
 use crate::count::{Bucketing, Histogram};
 use crate::engine::Engine;
 use crate::fields::Fields;
-use crate::record_stream::{RecordStream, StreamSource};
+use crate::record_stream::{AnswerRecords, StreamSource};
 use crate::request::{Cancel, CancelOnDrop, Request, RequestError};
 use crate::scatter::Scatter;
 use crate::stats::QueryStats;
@@ -66,13 +66,13 @@ impl Answers {
     ///
     /// # Errors
     /// As [`Self::check`].
-    pub fn search(&self, request: Request) -> Result<RecordStream, RequestError> {
+    pub fn search(&self, request: Request) -> Result<AnswerRecords, RequestError> {
         let cancel = CancelOnDrop::default();
         let source = match self.scatter() {
             Some(scatter) => StreamSource::ClusterSearch(Box::new(scatter.search(&request)?)),
             None => StreamSource::Search(Box::new(self.engine.search(request, cancel.cancel())?)),
         };
-        Ok(RecordStream::new(Arc::clone(&self.tasks), cancel, source))
+        Ok(AnswerRecords::new(Arc::clone(&self.tasks), cancel, source))
     }
 
     /// Finds the record `id` and starts an answer with it and up to `before` and `after` records of its stream on either
@@ -80,7 +80,7 @@ impl Answers {
     ///
     /// # Errors
     /// [`RequestError::RecordNotFound`]; [`RequestError::RecordMaybeMissing`] if a node that may have it did not answer.
-    pub async fn context(&self, id: Id, before: u64, after: u64) -> Result<RecordStream, RequestError> {
+    pub async fn context(&self, id: Id, before: u64, after: u64) -> Result<AnswerRecords, RequestError> {
         let cancel = CancelOnDrop::default();
         let source = match self.scatter() {
             Some(scatter) => StreamSource::ClusterContext(Box::new(scatter.context(id, before, after).await?)),
@@ -89,7 +89,7 @@ impl Answers {
                 StreamSource::Context(Box::new(self.run(&cancel, (), find).await?))
             }
         };
-        Ok(RecordStream::new(Arc::clone(&self.tasks), cancel, source))
+        Ok(AnswerRecords::new(Arc::clone(&self.tasks), cancel, source))
     }
 
     /// The exact number of distinct matching records.

@@ -55,7 +55,7 @@ pub use fields::{FieldValues, Fields};
 pub use match_buffer::{OwnedRecord, RecordRef, RecordRun};
 pub use metrics::Metrics;
 pub use pool::ScanPool;
-pub use record_stream::{RecordSink, RecordStream, SinkClosed};
+pub use record_stream::{AnswerRecords, RecordSink, SinkClosed};
 pub use request::{Cancel, Order, Request, RequestError};
 #[doc(hidden)]
 pub use scatter::decode_all_formats;

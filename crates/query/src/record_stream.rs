@@ -69,7 +69,7 @@ impl RecordSink for Vec<OwnedRecord> {
 
 /// Records in the order of the answer, each once. Dropping it stops the work.
 #[derive(Debug)]
-pub struct RecordStream {
+pub struct AnswerRecords {
     tasks: Arc<dyn Tasks>,
     cancel: CancelOnDrop,
     source: StreamSource,
@@ -84,7 +84,7 @@ pub(crate) enum StreamSource {
     ClusterContext(Box<ScatterContext>),
 }
 
-impl RecordStream {
+impl AnswerRecords {
     pub(crate) fn new(tasks: Arc<dyn Tasks>, cancel: CancelOnDrop, source: StreamSource) -> Self {
         Self { tasks, cancel, source }
     }
