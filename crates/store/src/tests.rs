@@ -278,7 +278,7 @@ fn records_move_from_the_queue_to_the_store_without_a_gap() {
 }
 
 #[test]
-fn gathering_waits_for_size_age_or_somebody_who_waits() {
+fn gathering_waits_for_size_age_or_a_waiting_client() {
     let mut machine = StoreTestMachine::start(sim::Fs::new(), config());
     machine.put(Durability::Fast, "x", 0);
     assert_eq!(machine.gather_any(), 0, "an active segment is not gathered");

@@ -125,7 +125,7 @@ fn a_node_that_began_again_is_alive_before_its_facts_are_there() {
 }
 
 #[test]
-fn who_said_goodbye_has_left_at_once_and_is_not_down_afterwards() {
+fn who_said_leave_has_left_at_once_and_is_not_down_afterwards() {
     let mut table = table();
     table.merge(entry(1, 1, 1), at(0));
     table.update_liveness(&[seen(1, 1)], at(0));

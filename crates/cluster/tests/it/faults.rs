@@ -90,7 +90,7 @@ fn no_suspicion_outlives_the_fault() {
 }
 
 #[test]
-fn a_way_that_is_cut_in_one_direction_only_makes_nobody_dead() {
+fn a_way_that_is_cut_in_one_direction_only_makes_no_node_dead() {
     let town = TestCluster::settled(2, 5);
     town.world.network().cut(&town.nodes(&[1]), &town.nodes(&[2]));
     for _ in 0..60 {

@@ -227,7 +227,7 @@ fn a_node_joins_in_bounded_time() {
 }
 
 #[test]
-fn an_earlier_process_is_known_when_the_later_one_says_goodbye() {
+fn an_earlier_process_is_known_when_the_later_one_says_leave() {
     let mut town = TestCluster::settled(12, 3);
     town.add(id(2));
     start_twin(&mut town, 3);

@@ -12,7 +12,7 @@
 //! Stream frames number the streams of the file 0, 1, 2, …; each stands before the first record frame that refers to it.
 //!
 //! Invariant: bytes are only ever appended, so whatever a reader found to be whole stays so. A file may end in a torn
-//! frame after a crash; readers stop at the length that the writer published, and [`survey`] finds the whole frames when
+//! frame after a crash; readers stop at the length that the writer published, and [`scan_segment`] finds the whole frames when
 //! there is no writer to ask.
 //! Invariant: nothing follows the seal, so a closed file that does not end in one has lost something.
 

@@ -199,7 +199,7 @@ fn classify_tail(file: &dyn File, path: &Path, id: Id, end: u64, size: u64) -> R
 /// are those that are known without reading their frames.
 ///
 /// # Errors
-/// [`ReadError`] when the frames do not follow each other; [`survey`] then finds those that are whole.
+/// [`ReadError`] when the frames do not follow each other; [`scan_segment`] then finds those that are whole.
 pub fn index_frames(
     file: &Arc<dyn File>,
     path: &Path,
