@@ -1,4 +1,5 @@
 //! What holds for all commands, and the document that is written from them.
+#![allow(clippy::disallowed_methods, reason = "reads documents of the project")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

@@ -1,4 +1,5 @@
 //! The listeners for clients. They are bound before anything is opened, so that a port in use is reported at once.
+#![allow(clippy::disallowed_methods, reason = "the program itself runs on a real machine")]
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -1,4 +1,5 @@
 //! The help of every command equals its golden file. `UPDATE=1 cargo test -p bucksaw` rewrites the files.
+#![allow(clippy::disallowed_methods, reason = "reads documents of the project")]
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
 //! A node that says what the test wants it to say.
+#![allow(clippy::disallowed_methods, reason = "tests of real sockets or threads wait in real time")]
 
 use std::collections::VecDeque;
 use std::convert::Infallible;

@@ -1,4 +1,5 @@
 //! The small commands, and usage that is wrong.
+#![allow(clippy::disallowed_methods, reason = "reads documents of the project")]
 
 use crate::node::{MockNode, MockResponse};
 use crate::process::{bucksaw, run, words};

@@ -1,4 +1,5 @@
 //! Options of TCP to clients.
+#![allow(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 use std::net::SocketAddr;
 

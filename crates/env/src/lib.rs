@@ -1,20 +1,15 @@
-//! The ground floor: everything that is not deterministic comes in through here.
+//! The environment of a node: files, time, random numbers, tasks and the network between nodes, as traits.
 //!
-//! Files, time, randomness, tasks and the network between nodes are traits. [`real`] has the bodies that a node runs on;
-//! [`sim`] has a file system that knows live bytes from durable ones and can lose power, a clock that stands still until
-//! told otherwise, a seeded source of randomness, and, made of these, whole worlds of nodes under virtual time, with all
-//! the faults that one can think of ([`sim::World`]). Code above this floor takes [`Doors`], [`Tasks`] and [`Net`] in its
-//! constructors and never asks the operating system itself, which is what makes crash tests and simulation possible at
-//! all; `clippy.toml` bans the ways around it.
-//! told otherwise, and a seeded source of randomness. Code above this floor takes [`Doors`] in its constructors and never
-//! asks the operating system itself, which is what makes crash tests and simulation possible at all; `clippy.toml` bans the
-//! ways around it.
+//! [`real`] implements them on the operating system. [`sim`] implements them under one seed: a file system that distinguishes
+//! written from durable bytes and can lose power, a clock that tests advance, and whole worlds of nodes under virtual time
+//! with injected faults ([`sim::World`]). Code above this crate receives [`Env`], [`Tasks`] and [`Net`] in its constructors and
+//! never calls the operating system itself, which makes crash tests and simulation possible; `clippy.toml` bans the ways around.
 //!
-//! What it does not do: it knows nothing of records, segments or formats.
+//! The crate contains nothing about records, segments or formats.
 //!
 //! ```
 //! use bucksaw_env::{Clock, sim};
-//! let clock = sim::Clock::at(1_000);
+//! let clock = sim::Clock::at_unix_ms(1_000);
 //! clock.advance(std::time::Duration::from_millis(5));
 //! assert_eq!(clock.unix_ms(), 1_005);
 //! ```

@@ -1,4 +1,5 @@
 //! Reaching a node: resolving its name, connecting, saying hello.
+#![allow(clippy::disallowed_methods, reason = "the agent is not simulated: real sockets, in real time")]
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
 //! Keeping a connection to some node, and the window moving over it.
+#![allow(clippy::disallowed_methods, reason = "the agent is not simulated: real sockets, in real time")]
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;

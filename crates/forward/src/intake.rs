@@ -1,4 +1,5 @@
 //! Reading the input into the window.
+#![allow(clippy::disallowed_methods, reason = "the agent is not simulated: real sockets, in real time")]
 
 use std::io;
 use std::pin::Pin;

@@ -1,4 +1,5 @@
 //! The agent as a whole: intake and link side by side, and the reasons to end.
+#![allow(clippy::disallowed_methods, reason = "the agent is not simulated: real sockets, in real time")]
 
 use std::pin::pin;
 use std::time::Duration;

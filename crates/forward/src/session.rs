@@ -6,6 +6,7 @@
 //! A connection is left in order: nothing is sent after the last whole batch, this side is closed, and the acknowledgements
 //! that are missing are heard, for a while. What is not acknowledged then is sent again on the next connection, the same
 //! bytes with the same ids.
+#![allow(clippy::disallowed_methods, reason = "the agent is not simulated: real sockets, in real time")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

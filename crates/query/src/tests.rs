@@ -1,3 +1,5 @@
+#![allow(clippy::disallowed_methods, reason = "tests of real sockets or threads wait in real time")]
+
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;

@@ -6,6 +6,7 @@
 //! A client that has to go closes its side after its last whole batch, and hears the acknowledgements that are missing. One
 //! that does not within [`Config::goodbye_max`](crate::Config) hears the acknowledgements for what was read and that there will be no more: what was not acknowledged it sends again
 //! elsewhere, as after any end.
+#![allow(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

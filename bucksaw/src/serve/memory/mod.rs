@@ -4,6 +4,7 @@
 //! says. All budgets follow from it, in [`Plan::of`]. On a machine with 8 GB or more they are at their greatest.
 //!
 //! Invariant: the parts of a plan, taken together, are within its limit.
+#![allow(clippy::disallowed_methods, reason = "reads files of the kernel")]
 
 #[cfg(target_os = "linux")]
 mod allocator;

@@ -1,3 +1,5 @@
+#![allow(clippy::disallowed_methods, reason = "tests of real sockets or threads wait in real time")]
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;

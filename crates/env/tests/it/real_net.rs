@@ -1,4 +1,5 @@
 //! The network of the machine, over loopback.
+#![allow(clippy::disallowed_methods, reason = "tests of real sockets or threads wait in real time")]
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by a panic")]
 
 use std::future::Future;

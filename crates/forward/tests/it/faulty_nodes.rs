@@ -1,4 +1,5 @@
 //! Nodes that do not do what they should.
+#![allow(clippy::disallowed_methods, reason = "tests of real sockets or threads wait in real time")]
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,4 +1,5 @@
 //! A node with one listener, and a proxy that cuts connections.
+#![allow(clippy::disallowed_methods, reason = "tests of real sockets or threads wait in real time")]
 
 use std::net::SocketAddr;
 use std::path::Path;

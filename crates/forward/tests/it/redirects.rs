@@ -1,4 +1,5 @@
 //! Nodes that name others.
+#![allow(clippy::disallowed_methods, reason = "tests of real sockets or threads wait in real time")]
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -1,4 +1,5 @@
 //! Lines that arrive, whatever happens on the way.
+#![allow(clippy::disallowed_methods, reason = "tests of real sockets or threads wait in real time")]
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,5 @@
 //! Clusters of engines over simulated disks, with a network between them that can do wrong.
+#![allow(clippy::disallowed_methods, reason = "tests of real sockets or threads wait in real time")]
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,4 +1,5 @@
 //! The framed protocol, spoken well and badly.
+#![allow(clippy::disallowed_methods, reason = "tests of real sockets or threads wait in real time")]
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
 //! The end of a node.
+#![allow(clippy::disallowed_methods, reason = "tests of real sockets or threads wait in real time")]
 
 use std::io::Write as _;
 
