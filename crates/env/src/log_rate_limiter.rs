@@ -1,17 +1,17 @@
-//! One log line where there would be thousands: an error that occurs again and again.
+//! Limits the log lines of an error that recurs.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Lets the first occurrence of an error be logged, and then at most one in [`Self::APART`]. One value counts one kind of
-/// error at one place in the program.
+/// Lets the first occurrence of an error be logged, then at most one per [`Self::INTERVAL_MIN`]. One value counts one kind of
+/// error at one place in the code.
 ///
 /// ```
 /// use std::time::Duration;
-/// let repeats = bucksaw_env::Repeats::new();
-/// assert_eq!(repeats.pass(Duration::from_secs(1)), Some(0));
-/// assert_eq!(repeats.pass(Duration::from_secs(2)), None);
-/// assert_eq!(repeats.pass(Duration::from_secs(61)), Some(1));
+/// let limiter = bucksaw_env::LogRateLimiter::new();
+/// assert_eq!(limiter.check(Duration::from_secs(1)), Some(0));
+/// assert_eq!(limiter.check(Duration::from_secs(2)), None);
+/// assert_eq!(limiter.check(Duration::from_secs(61)), Some(1));
 /// ```
 #[derive(Debug, Default)]
 pub struct LogRateLimiter(Mutex<LogWindow>);
@@ -24,10 +24,10 @@ struct LogWindow {
 }
 
 impl LogRateLimiter {
-    /// The least time between two lines.
+    /// The minimum time between two lines.
     pub const INTERVAL_MIN: Duration = Duration::from_secs(60);
 
-    /// One whose first occurrence passes.
+    /// A limiter that lets the first occurrence through.
     #[must_use]
     pub const fn new() -> Self {
         Self(Mutex::new(LogWindow { last: None, suppressed: 0 }))
@@ -53,9 +53,9 @@ mod tests {
 
     #[test]
     fn one_line_a_minute_with_the_count_of_suppressed_lines() {
-        let repeats = LogRateLimiter::new();
+        let limiter = LogRateLimiter::new();
         let passed: Vec<(u64, u64)> =
-            (3..200).filter_map(|second| Some((second, repeats.check(Duration::from_secs(second))?))).collect();
+            (3..200).filter_map(|second| Some((second, limiter.check(Duration::from_secs(second))?))).collect();
         assert_eq!(passed, [(3, 0), (63, 59), (123, 59), (183, 59)]);
     }
 }
