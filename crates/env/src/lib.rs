@@ -39,7 +39,7 @@ pub use replace::replace;
 pub use shortage::Shortage;
 pub use tasks::{BoxFuture, Tasks, run_blocking, run_blocking_low_priority, with_timeout};
 
-/// Files, time and random numbers of a node. Cheap to clone.
+/// The doors that a node was given, cheap to clone and hand on.
 #[derive(Clone, Debug)]
 pub struct Env {
     /// Files.
@@ -51,7 +51,7 @@ pub struct Env {
 }
 
 impl Env {
-    /// The environment of the machine that this process runs on.
+    /// The doors of the machine that this process runs on.
     #[must_use]
     pub fn real() -> Self {
         Self { fs: Arc::new(real::Fs), clock: Arc::new(real::Clock::new()), entropy: Arc::new(real::Entropy::new()) }

@@ -13,7 +13,10 @@
 //! pause either.
 //!
 //! The throttle polls, because the event that it waits for is the absence of queries.
-#![allow(clippy::disallowed_methods, reason = "blocking work sleeps on its own thread; simulated blocking work never meets a query")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "blocking work sleeps on its own thread; simulated blocking work never meets a query"
+)]
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
