@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bucksaw_sources::http::BodyLimits;
+use bucksaw_sources::http::{self, BodyLimits};
 
 /// Settings of the HTTP surface.
 #[derive(Clone, Debug)]
@@ -65,7 +65,7 @@ impl Config {
     /// Memory that one body may need, in bytes. A snappy body may need more, because it is decompressed as a whole.
     #[must_use]
     pub fn body_bytes_max(&self) -> usize {
-        BodyLimits::body_bytes_max(self.record_bytes_max)
+        http::body_bytes_max(self.record_bytes_max)
     }
 
     pub(crate) fn body_limits(&self) -> BodyLimits {

@@ -11,8 +11,8 @@ use tokio::time::{Sleep, sleep};
 
 use crate::Config;
 use crate::batch_packer::{BatchPacker, ShippedBatch};
-use crate::run::wait_for_stop;
 use crate::send_window::SendWindow;
+use crate::stop::wait_for_stop;
 
 /// What is read at once, unless a batch is smaller.
 const CHUNK_BYTES: usize = 64 << 10;

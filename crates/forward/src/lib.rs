@@ -35,6 +35,7 @@ mod intake;
 mod run;
 mod send_window;
 mod session;
+mod stop;
 
 pub use config::Config;
 pub use error::ForwardError;

@@ -11,6 +11,7 @@ use tokio::time::sleep;
 
 use crate::connection_loop::ConnectionLoop;
 use crate::send_window::SendWindow;
+use crate::stop::wait_for_stop;
 use crate::{Config, ForwardError, intake};
 
 /// How often it is looked at whether to give up, as a part of the time after which that is due.
@@ -70,11 +71,6 @@ pub async fn run(
     }
     let shipped = window.acked_totals();
     Ok(Summary { records: shipped.records, bytes: shipped.bytes, reconnects })
-}
-
-/// Waits until the stop has come, or nobody is left to bring it.
-pub(crate) async fn wait_for_stop(stop: &mut watch::Receiver<bool>) {
-    let _ = stop.wait_for(|stop| *stop).await;
 }
 
 /// Waits until nothing was acknowledged for as long as is borne.

@@ -22,8 +22,8 @@ use crate::Config;
 use crate::address_selector::AddressSelector;
 use crate::connect::{NodeConnection, connect, read_message};
 use crate::error::ConnectionError;
-use crate::run::wait_for_stop;
 use crate::send_window::{SendAction, SendWindow};
+use crate::stop::wait_for_stop;
 
 /// When sending fails, what the node said before is worth so long a wait.
 const FINAL_READ_TIMEOUT: Duration = Duration::from_secs(1);

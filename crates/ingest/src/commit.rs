@@ -13,7 +13,7 @@ use tracing::{error, warn};
 
 use crate::append::IngestError;
 use crate::append_slot::UnsyncedRecords;
-use crate::halt::HaltReason;
+use crate::halt_reason::HaltReason;
 use crate::queue::Queue;
 use crate::segment::QueueSegment;
 use crate::stall::StallGuard;
@@ -111,24 +111,16 @@ impl Queue {
         }
         for mut waiting in unsynced {
             waiting.attempts += 1;
-            let written = match waiting.attempts {
-                ..=WRITE_ATTEMPTS_MAX => self.write(&mut inner, &waiting.labels, waiting.header, &[&waiting.body]),
-                _ => {
-                    let halt = HaltReason::Failing("the disk fails to sync".to_owned());
-                    self.record_write_failure(halt.clone());
-                    Err(halt.into())
-                }
-            };
-            match written {
+            if waiting.attempts > WRITE_ATTEMPTS_MAX {
+                inner.unsynced_bytes -= waiting.body.len() as u64;
+                failures.push((waiting.on_ack, HaltReason::Failing("the disk fails to sync".to_owned())));
+                continue;
+            }
+            match self.write(&mut inner, &waiting.labels, waiting.header, &[&waiting.body]) {
                 Ok((segment, header)) => inner.unsynced.push(UnsyncedRecords { segment, header, ..waiting }),
-                Err(refusal) => {
+                Err(error) => {
                     inner.unsynced_bytes -= waiting.body.len() as u64;
-                    // The records lie in the file that was not synced, and may be found again: nobody is told that they are not.
-                    let why = match refusal {
-                        IngestError::Io(why) => why,
-                        other => other.to_string(),
-                    };
-                    failures.push((waiting.on_ack, IngestError::Io(why)));
+                    failures.push((waiting.on_ack, HaltReason::of(&error)));
                 }
             }
         }
@@ -138,6 +130,14 @@ impl Queue {
         for segment in failed {
             segment.set_end(segment.synced_end().max(bucksaw_segment::queue::HEADER_LEN as u64));
         }
-        failures.into_iter().for_each(|(done, refusal)| done(Err(refusal)));
+        for (on_ack, reason) in failures {
+            self.record_write_failure(reason.clone());
+            // The file that was not synced has the records, and they may be found again: they are not reported as refused.
+            let why = match IngestError::from(reason) {
+                IngestError::Io(why) => why,
+                other => other.to_string(),
+            };
+            on_ack(Err(IngestError::Io(why)));
+        }
     }
 }

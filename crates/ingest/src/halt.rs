@@ -7,19 +7,20 @@
 //!
 //! A file that could not be written is not appended to again, so what holds for the small file holds for the next append.
 
-use std::fmt;
 use std::io;
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bucksaw_env::{Env, LogRateLimiter, Shortage};
+use bucksaw_env::Env;
 use tracing::{error, warn};
 
-use crate::append::IngestError;
+use crate::halt_reason::HaltReason;
+use crate::halt_state::{HaltLog, WriteFailure};
+use crate::lock::lock;
 use crate::metrics::HaltLabels;
-use crate::queue::{Queue, lock};
+use crate::queue::Queue;
+use crate::stall::STALL_MAX;
 
 /// How often it is tried to write while the operating system refuses to.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
@@ -30,121 +31,15 @@ const PROBE_BYTES: usize = 64 << 10;
 /// The file that is written then, and removed.
 const PROBE_FILE_NAME: &str = "probe";
 
-/// Why nothing is accepted. Each reason ends by itself, when its cause does.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum HaltReason {
-    /// The disk is full, or nearly.
-    DiskFull,
-    /// The process or the machine has no file descriptor left for a file.
-    Descriptors,
-    /// The operating system fails to write or to sync, for this reason.
-    Failing(String),
-    /// A write or a sync has not returned for [`Queue::STALL_MAX`].
-    Stalled,
-    /// Too many segments wait for stores.
-    QueueFull,
-    /// What the node knows of its stored segments takes this number of bytes, which is all that it may.
-    StoreIndexFull(u64),
-}
-
-impl HaltReason {
-    /// All values of [`Self::name`].
-    pub(crate) const NAMES: [&str; 6] = ["disk_full", "descriptors", "failing", "stalled", "queue_full", "store_index"];
-
-    /// The reason that an error of the operating system gives.
-    pub(crate) fn of(error: &io::Error) -> Self {
-        match Shortage::from_error(error) {
-            Some(Shortage::Space) => Self::DiskFull,
-            Some(Shortage::Descriptors) => Self::Descriptors,
-            None => Self::Failing(error.to_string()),
-        }
-    }
-
-    /// The name in metrics.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        let [full, descriptors, failing, stalled, segments, store_index] = Self::NAMES;
-        match self {
-            Self::DiskFull => full,
-            Self::Descriptors => descriptors,
-            Self::Failing(_) => failing,
-            Self::Stalled => stalled,
-            Self::QueueFull => segments,
-            Self::StoreIndexFull(_) => store_index,
-        }
-    }
-}
-
-impl fmt::Display for HaltReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::DiskFull => f.write_str("the disk is full"),
-            Self::Descriptors => {
-                f.write_str("no file descriptor is left for more files: raise the limit of open files")
-            }
-            Self::Failing(why) => write!(f, "the queue's files cannot be written: {why}"),
-            Self::Stalled => {
-                write!(f, "the disk has not answered for {} s", Queue::STALL_MAX.as_secs())
-            }
-            Self::QueueFull => f.write_str("the queue has too many pending segments"),
-            Self::StoreIndexFull(max) => {
-                let megabytes = *max as f64 / f64::from(1 << 20);
-                write!(
-                    f,
-                    "the index of stored segments takes all of the {megabytes:.1} MB that the memory limit leaves it: raise \
-                     --memory-limit, or lower --retention-bytes or --retention-age"
-                )
-            }
-        }
-    }
-}
-
-impl From<HaltReason> for IngestError {
-    fn from(halt: HaltReason) -> Self {
-        match halt {
-            HaltReason::DiskFull => Self::DiskFull,
-            HaltReason::QueueFull => Self::QueueFull,
-            HaltReason::Failing(why) => Self::Io(why),
-            halt => Self::Io(halt.to_string()),
-        }
-    }
-}
-
-/// What is known of the disk.
-#[derive(Debug, Default)]
-pub(crate) struct HaltState {
-    /// Why nothing is accepted, as the last look found.
-    halt: Mutex<Option<HaltReason>>,
-    /// Whether there is such a reason, and whether it is [`Halt::Full`]: for those who ask for each chunk.
-    is_halted: AtomicBool,
-    is_full: AtomicBool,
-    /// Why the rest of the node wants nothing to be accepted.
-    external_halt: Mutex<Option<HaltReason>>,
-    /// Bytes that may be appended before the disk is looked at again: the reserve is kept however fast records come.
-    free_bytes: AtomicU64,
-    /// The last failure of the operating system; `None` when it writes.
-    write_failure: Mutex<Option<WriteFailure>>,
-    halt_log: HaltLog,
-}
-
-#[derive(Clone, Debug)]
-struct WriteFailure {
-    /// The uptime of the failure, or of the last try since.
-    at: Duration,
-    why: HaltReason,
-}
-
-/// The state changes often while the store makes room and clients take it again.
-#[derive(Debug, Default)]
-struct HaltLog {
-    full: LogRateLimiter,
-    others: LogRateLimiter,
-    /// Whether the last line said that nothing is accepted.
-    halted: AtomicBool,
-}
-
 impl Queue {
+    /// A disk that has not finished a write or a sync within this time counts as stalled.
+    pub const STALL_MAX: Duration = STALL_MAX;
+
+    /// Whether the disk does not finish a write or a sync. An append that hangs also blocks the tick, which needs its slot.
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.stall.is_stalled(self.env.clock.uptime())
+    }
+
     /// Why nothing is accepted; `None` while records are accepted.
     #[must_use]
     pub fn halt_reason(&self) -> Option<HaltReason> {

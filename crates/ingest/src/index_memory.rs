@@ -1,71 +1,55 @@
-//! Whether too many segments wait: what is known of each stays in memory.
+//! Limits the memory for the index of pending segments.
 //!
-//! That is 1.4 KB for a segment of one stream. Without a store, and with little coming in, each lane would close one every
-//! few seconds, for days. So from half of the memory on segments are closed by their size alone; and when all of it is
-//! taken, nothing is accepted until stores have taken some. Open segments are closed by their age again then, because stores
-//! take only closed ones.
+//! A segment of one stream takes 1.4 KB. Without a store and with little traffic, each append slot would close a segment
+//! every few seconds, for days. Therefore, from half of the memory on, segments are closed by size only. When all of it is
+//! used, nothing is accepted until stores have fetched some segments; active segments are then closed by age again, because
+//! stores fetch only closed ones.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bucksaw_record::Labels;
-
-use crate::queue::Queue;
 use crate::segment::{QueueSegment, SegmentContents};
 
-/// What a segment takes besides its streams, its producers and its frames, in bytes; measured.
+/// Memory of a segment without its streams, producers and frames, in bytes; measured.
 const SEGMENT_BYTES: u64 = 1_400;
 
-/// What a stream takes besides the text of its labels, and each label besides its own: both the label and, while the
-/// segment is active, its number.
-const STREAM_BYTES: u64 = 160;
-const LABEL_BYTES: u64 = 64;
-
-/// What a producer takes, and a frame whose place is kept.
+/// Memory of a producer, and of a frame position, in bytes.
 const PRODUCER_BYTES: u64 = 48;
 const FRAME_POSITION_BYTES: u64 = 48;
 
-/// How much of the memory is taken.
+/// Whether the memory is used up.
 #[derive(Debug, Default)]
 pub(crate) struct QueueIndexMemory {
-    /// Half of it.
     is_half: AtomicBool,
     is_full: AtomicBool,
 }
 
-impl Queue {
-    /// Whether too many segments wait for stores.
-    pub(crate) fn has_too_many_segments(&self) -> bool {
-        self.index_memory.is_full.load(Ordering::Relaxed)
+impl QueueIndexMemory {
+    /// Whether the index takes more than half of its memory: active segments are closed by size only.
+    pub(crate) fn is_half_full(&self) -> bool {
+        self.is_half.load(Ordering::Relaxed)
     }
 
-    /// Whether segments are closed by their size alone.
-    pub(crate) fn closes_by_size_only(&self) -> bool {
-        self.index_memory.is_half.load(Ordering::Relaxed)
+    /// Whether the index takes all of its memory: nothing is accepted.
+    pub(crate) fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
     }
 
-    /// Looks how much memory the segments take.
-    pub(crate) fn update_index_memory(&self, segments: &[Arc<QueueSegment>]) {
+    /// Adds up the memory of all segments and compares it with its limit. Returns the sum in bytes.
+    pub(crate) fn update(&self, segments: &[Arc<QueueSegment>], bytes_max: u64) -> u64 {
         let bytes: u64 = segments.iter().map(|segment| segment_index_bytes(&segment.contents())).sum();
-        self.metrics.index_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
-        let max = self.config.index_bytes_max;
-        self.index_memory.is_half.store(bytes > max / 2, Ordering::Relaxed);
-        // A little less is wanted to begin again than to go on, so that the state does not flutter.
-        let was = self.has_too_many_segments();
-        let is = bytes > if was { max - max / 8 } else { max };
-        self.index_memory.is_full.store(is, Ordering::Relaxed);
+        self.is_half.store(bytes > bytes_max / 2, Ordering::Relaxed);
+        // Seven eighths must be reached to leave the full state, so that it does not flap.
+        let limit = if self.is_full() { bytes_max - bytes_max / 8 } else { bytes_max };
+        self.is_full.store(bytes > limit, Ordering::Relaxed);
+        bytes
     }
 }
 
-/// Memory for what is known of a segment.
+/// Memory of the index of a segment, in bytes.
 fn segment_index_bytes(contents: &SegmentContents) -> u64 {
     let producers = contents.reach.producer_count() as u64 * PRODUCER_BYTES;
-    let places = contents.salvaged_frames.as_ref().map_or(0, |places| places.len()) as u64 * FRAME_POSITION_BYTES;
-    SEGMENT_BYTES + contents.stream_bytes + producers + places
-}
-
-/// Memory for a stream of a segment.
-pub(crate) fn stream_bytes(labels: &Labels) -> u64 {
-    let label = |(name, value): (&str, &str)| LABEL_BYTES + (name.len() + value.len()) as u64;
-    STREAM_BYTES + labels.iter().map(label).sum::<u64>()
+    let positions =
+        contents.salvaged_frames.as_ref().map_or(0, |positions| positions.len()) as u64 * FRAME_POSITION_BYTES;
+    SEGMENT_BYTES + contents.stream_bytes + producers + positions
 }

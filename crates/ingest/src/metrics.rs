@@ -8,7 +8,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use crate::append::Source;
-use crate::halt::HaltReason;
+use crate::halt_reason::HaltReason;
 use crate::load_shedder::RedirectKind;
 use crate::segment::SegmentState;
 

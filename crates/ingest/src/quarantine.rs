@@ -6,39 +6,16 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use bucksaw_record::{Id, Millis};
+use bucksaw_record::Id;
 use bucksaw_segment::queue::Seal;
 use tracing::warn;
 
 use crate::append::IngestError;
-use crate::queue::{Queue, lock};
+use crate::damaged_file::{DamagedQueueFile, seal_span};
+use crate::lock::lock;
+use crate::queue::Queue;
 use crate::segment::{QueueSegment, SegmentState};
 use crate::segment_file::FileTarget;
-
-/// A file of the queue from which records are missing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DamagedQueueFile {
-    /// The file's name in the queue's directory.
-    pub name: String,
-    /// The time of the first record that may be missing.
-    pub low: Millis,
-    /// The time of the last record that may be missing.
-    pub high: Millis,
-}
-
-impl DamagedQueueFile {
-    /// Without a span, of any time: sources may state times of their own.
-    pub(crate) fn new(path: &Path, span: Option<(Millis, Millis)>) -> Self {
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let (low, high) = span.unwrap_or((Millis(0), Millis::MAX));
-        Self { name, low, high }
-    }
-}
-
-/// From when to when the records of a sealed file are.
-pub(crate) fn seal_span(seal: &Seal) -> Option<(Millis, Millis)> {
-    (seal.records > 0).then(|| (seal.low.time(), seal.high.time()))
-}
 
 impl Queue {
     /// Files from which records are missing: those that are set aside, and those that are still read as far as they are

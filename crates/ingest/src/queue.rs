@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bucksaw_env::{Env, LogRateLimiter};
@@ -18,12 +18,14 @@ use crate::append_slot::{ActiveSegment, AppendSlot, AppendSlotState, UnsyncedRec
 use crate::boot;
 use crate::class::SegmentClass;
 use crate::config::Config;
-use crate::halt::{HaltReason, HaltState};
+use crate::damaged_file::DamagedQueueFile;
+use crate::halt_reason::HaltReason;
+use crate::halt_state::HaltState;
 use crate::index_memory::QueueIndexMemory;
 use crate::keys::IdempotencyKeys;
 use crate::load_shedder::LoadShedder;
+use crate::lock::lock;
 use crate::metrics::{Metrics, SourceLabels};
-use crate::quarantine::DamagedQueueFile;
 use crate::segment::{AckCallback, QueueSegment, SegmentState, SegmentView};
 use crate::segment_file::FileTarget;
 use crate::stall::StallDetector;
@@ -88,10 +90,6 @@ pub struct QueueBacklog {
     pub has_waiting_client: bool,
 }
 
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// When what waits is worth being taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FetchThreshold {
@@ -151,8 +149,10 @@ impl Queue {
         records: &FrameRecords<'_>,
         done: impl FnOnce(Result<(), IngestError>) + Send + 'static,
     ) -> Result<(), IngestError> {
-        let slot = self.append_slot(durability);
-        let appended = self.append_to(slot.0, slot.1, records, Box::new(done));
+        let appended = self.check_space(records).and_then(|()| {
+            let (slot, state) = self.append_slot(durability);
+            self.append_to(slot, state, records, Box::new(done))
+        });
         match &appended {
             Ok(()) => {
                 let by = SourceLabels { source: records.source.name() };
@@ -165,6 +165,14 @@ impl Queue {
         appended
     }
 
+    /// Checks the disk if too little space is known to be free. Not to be called with a slot locked.
+    fn check_space(&self, records: &FrameRecords<'_>) -> Result<(), IngestError> {
+        if self.is_closed.load(Ordering::Acquire) {
+            return Err(IngestError::ShuttingDown);
+        }
+        Ok(self.reserve_space((records.row_meta.len() + records.text_bytes()) as u64)?)
+    }
+
     fn append_to(
         &self,
         slot: &AppendSlot,
@@ -175,7 +183,6 @@ impl Queue {
         if self.is_closed.load(Ordering::Acquire) {
             return Err(IngestError::ShuttingDown);
         }
-        self.reserve_space((records.row_meta.len() + records.text_bytes()) as u64)?;
         let header = record_header(records);
         if records.row_meta.len() + records.text_bytes() > FrameHeader::BODY_BYTES_MAX {
             return Err(IngestError::Io("the records are too large for one frame".to_owned()));
@@ -188,7 +195,7 @@ impl Queue {
         body.extend(records.text);
         let written = self.write(&mut inner, records.labels, header, &body);
         let has_closed = inner.has_closed();
-        let is_appended = written.map(|(segment, header)| match slot.durability {
+        let appended = written.map(|(segment, header)| match slot.durability {
             Durability::Fast => {
                 drop(inner);
                 done(Ok(()));
@@ -215,7 +222,7 @@ impl Queue {
         if has_closed {
             self.seal_closed(slot);
         }
-        is_appended
+        appended.map_err(|error| self.record_io_error(&error))
     }
 
     /// Writes a frame to the lane's active segment, opening one where there is none or no room.
@@ -225,7 +232,7 @@ impl Queue {
         labels: &bucksaw_record::Labels,
         header: FrameHeader,
         body: &[&[u8]],
-    ) -> Result<(Arc<QueueSegment>, FrameHeader), IngestError> {
+    ) -> std::io::Result<(Arc<QueueSegment>, FrameHeader)> {
         let (max, class) = (self.config.segment_bytes_max, inner.class);
         if inner.active.as_ref().is_some_and(|open| open.end > HEADER_LEN as u64 && open.end + header.frame_len() > max)
         {
@@ -233,7 +240,7 @@ impl Queue {
         }
         let open = match &mut inner.active {
             Some(open) => open,
-            none => none.insert(self.open_segment(class).map_err(|error| self.record_io_error(&error))?),
+            none => none.insert(self.open_segment(class)?),
         };
         match open.append(labels, header, body) {
             Ok(header) => Ok((Arc::clone(&open.segment), header)),
@@ -251,7 +258,7 @@ impl Queue {
                 if cut.is_err() || matches!(HaltReason::of(&error), HaltReason::Failing(_)) {
                     inner.close_active();
                 }
-                Err(self.record_io_error(&error))
+                Err(error)
             }
         }
     }
@@ -367,7 +374,7 @@ impl Queue {
         let pressed = self.is_closed.load(Ordering::Acquire)
             || self.is_full()
             || self.is_short_of_descriptors()
-            || self.has_too_many_segments();
+            || self.index_memory.is_full();
         due.is_met(backlog) || (backlog.segments > 0 && pressed)
     }
 

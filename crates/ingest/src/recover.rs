@@ -13,11 +13,12 @@ use tracing::{error, info, warn};
 use crate::boot;
 use crate::class::SegmentClass;
 use crate::config::Config;
-use crate::index_memory::stream_bytes;
+use crate::damaged_file::seal_span;
+use crate::lock::lock;
 use crate::metrics::Metrics;
-use crate::quarantine::seal_span;
-use crate::queue::{Queue, lock};
+use crate::queue::Queue;
 use crate::segment::{QueueSegment, SegmentState};
+use crate::stream_bytes::stream_bytes;
 
 /// What was found at the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -11,8 +11,8 @@ use bucksaw_segment::queue::{FramePosition, FrameReader, HEADER_LEN, SegmentScan
 use bucksaw_segment::{Damage, ReadError, RecordSummary, Rows};
 
 use crate::IngestError;
-use crate::index_memory::stream_bytes;
 use crate::segment_file::SegmentFile;
+use crate::stream_bytes::stream_bytes;
 
 /// What is being done with a segment. The first word of each is its name on disk, in metrics and in `status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,4 +1,4 @@
-//! Renames and removes the files of segments without a lock.
+//! The file of a segment: its name, and what is to become of it. `move_file` carries that out without a lock.
 //!
 //! A segment's state changes first, under the lock of its contents; that decides what stores are handed and what queries
 //! read. The name of the file follows later and only saves a restart work: a file whose name lags behind is recovered as
@@ -10,15 +10,10 @@
 //! - Targets are ordered, and a file never returns to an earlier one: a late `pending` does not undo `committed`.
 //! - A segment leaves the list of segments only after its file is gone or quarantined.
 
-use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
 use bucksaw_segment::health::DAMAGED_EXTENSION;
-use tracing::warn;
-
-use crate::queue::{Queue, lock};
-use crate::segment::QueueSegment;
 
 /// What is to become of a file, in the order in which that may happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,7 +30,7 @@ pub(crate) enum FileTarget {
 
 impl FileTarget {
     /// The extension of the name; `None` of a file that is removed.
-    fn extension(self) -> Option<&'static str> {
+    pub(crate) fn extension(self) -> Option<&'static str> {
         match self {
             Self::Pending => Some("pending"),
             Self::Committed => Some("committed"),
@@ -64,7 +59,7 @@ impl SegmentFile {
     }
 
     /// Takes a request, unless the file is past it. Returns whether the caller has to carry it out.
-    fn request(&mut self, target: FileTarget) -> bool {
+    pub(crate) fn request(&mut self, target: FileTarget) -> bool {
         if self.reached.is_none_or(|reached| reached <= target) {
             self.requested = self.requested.max(Some(target));
         }
@@ -72,7 +67,7 @@ impl SegmentFile {
     }
 
     /// The next step of the thread that is at work; `None` ends its work.
-    fn next(&mut self) -> Option<(FileTarget, Arc<Path>)> {
+    pub(crate) fn next_step(&mut self) -> Option<(FileTarget, Arc<Path>)> {
         match self.requested.take() {
             Some(target) => {
                 self.reached = Some(target);
@@ -81,61 +76,6 @@ impl SegmentFile {
             None => {
                 self.is_busy = false;
                 None
-            }
-        }
-    }
-}
-
-impl Queue {
-    /// Renames or removes the file of a segment, or leaves that to the thread that is renaming it. Returns whether this
-    /// call reached `target`. A failed rename is logged and leaves the name as it is; a failed removal may be asked for
-    /// again.
-    pub(crate) fn move_file(&self, segment: &QueueSegment, target: FileTarget) -> bool {
-        if !segment.contents().file.request(target) {
-            return false;
-        }
-        let mut is_reached = false;
-        loop {
-            let step = segment.contents().file.next();
-            let Some((step, path)) = step else { return is_reached };
-            let is_done = match step.extension() {
-                Some(extension) => self.rename_file(segment, &path, extension),
-                None => self.remove_file(segment, &path),
-            };
-            if step == FileTarget::Quarantined {
-                self.record_quarantined(segment);
-            }
-            is_reached = is_done && step == target;
-        }
-    }
-
-    fn rename_file(&self, segment: &QueueSegment, path: &Path, extension: &str) -> bool {
-        let renamed = path.with_extension(extension);
-        match self.env.fs.rename(path, &renamed) {
-            Ok(()) => {
-                segment.contents().file.path = renamed.into();
-                true
-            }
-            Err(error) => {
-                if let Some(suppressed) = self.may_log(|errors| &errors.rename) {
-                    warn!(path = %path.display(), %error, suppressed, "cannot rename a queue segment");
-                }
-                false
-            }
-        }
-    }
-
-    fn remove_file(&self, segment: &QueueSegment, path: &Path) -> bool {
-        match self.env.fs.remove(path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                if let Some(suppressed) = self.may_log(|errors| &errors.remove) {
-                    warn!(path = %path.display(), %error, suppressed, "cannot remove a queue segment");
-                }
-                false
-            }
-            _ => {
-                lock(&self.segments).remove(&segment.id());
-                true
             }
         }
     }

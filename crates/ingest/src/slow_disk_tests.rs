@@ -10,7 +10,7 @@ use bucksaw_env::{Env, File, FileLock, Fs, Space, sim};
 use bucksaw_record::{Id, Labels, Millis, Producer};
 use prometheus_client::registry::Registry;
 
-use crate::queue::lock;
+use crate::lock::lock;
 use crate::{Config, Durability, FrameRecords, IdempotentBatch, IngestError, Metrics, Queue, SegmentState, Source};
 
 const TIMEOUT: Duration = Duration::from_secs(20);

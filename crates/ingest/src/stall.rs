@@ -1,21 +1,22 @@
-//! Whether the disk answers: how long the work that is under way has taken.
+//! Detects a disk that does not answer.
 //!
-//! A write or a sync that hangs reports no error, and blocks the thread that called it. So the tick and the group commit
-//! record when they began, and other threads compare that with the clock.
+//! A write or sync that hangs reports no error and blocks its thread. Therefore the tick and the group commit record when
+//! they start, and other threads compare that with the clock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::queue::Queue;
+/// See [`Queue::STALL_MAX`](crate::Queue::STALL_MAX).
+pub(crate) const STALL_MAX: Duration = Duration::from_secs(10);
 
-/// When the tick and the group commit that are under way began, by the uptime in milliseconds and one more; 0 when none is.
+/// When the running tick and group commit started: uptime in milliseconds plus 1; 0 if none is running.
 #[derive(Debug, Default)]
 pub(crate) struct StallDetector {
     pub(crate) tick: AtomicU64,
     pub(crate) commit: AtomicU64,
 }
 
-/// Work that is under way until this is dropped.
+/// Marks work as running until it is dropped.
 pub(crate) struct StallGuard<'a>(&'a AtomicU64);
 
 impl<'a> StallGuard<'a> {
@@ -31,16 +32,12 @@ impl Drop for StallGuard<'_> {
     }
 }
 
-impl Queue {
-    /// A disk that has not finished a write or a sync within this counts as one that does not answer.
-    pub const STALL_MAX: Duration = Duration::from_secs(10);
-
-    /// Whether the disk does not answer. An append that hangs holds up the tick, which wants the same lane.
-    pub(crate) fn is_stalled(&self) -> bool {
-        let now = millis(self.env.clock.uptime());
-        [&self.stall.tick, &self.stall.commit].into_iter().any(|at| {
-            let began = at.load(Ordering::Relaxed).checked_sub(1);
-            began.is_some_and(|began| now.saturating_sub(began) > millis(Self::STALL_MAX))
+impl StallDetector {
+    /// Whether the tick or the group commit has taken longer than [`STALL_MAX`].
+    pub(crate) fn is_stalled(&self, now: Duration) -> bool {
+        [&self.tick, &self.commit].into_iter().any(|started_at| {
+            let started = started_at.load(Ordering::Relaxed).checked_sub(1);
+            started.is_some_and(|started| millis(now).saturating_sub(started) > millis(STALL_MAX))
         })
     }
 }

@@ -22,7 +22,7 @@ impl Queue {
         let now = self.env.clock.uptime();
         let _begun = StallGuard::start(&self.stall.tick, now);
         // Stores take only closed segments. When the memory for segments is used up, active segments are closed by age again.
-        let closes_by_age = !self.closes_by_size_only() || self.has_too_many_segments();
+        let closes_by_age = !self.index_memory.is_half_full() || self.has_too_many_segments();
         for slot in self.append_slots() {
             {
                 let mut state = slot.lock();
@@ -57,6 +57,16 @@ impl Queue {
             self.expire_lease(segment, now);
         }
         false
+    }
+
+    /// Whether too many segments wait for stores.
+    pub(crate) fn has_too_many_segments(&self) -> bool {
+        self.index_memory.is_full()
+    }
+
+    fn update_index_memory(&self, segments: &[Arc<QueueSegment>]) {
+        let bytes = self.index_memory.update(segments, self.config.index_bytes_max);
+        self.metrics.index_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
     fn grace(&self) -> Duration {

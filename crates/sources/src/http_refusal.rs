@@ -7,30 +7,38 @@
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use crate::protocol::Protocol;
-
 /// The longest method that is looked for, in bytes. The longest registered one has 17.
 const METHOD_MAX: usize = 20;
 
 /// The longest request line that is waited for, in bytes.
 pub(crate) const REQUEST_LINE_MAX: usize = 64 << 10;
 
-/// What a first line is whose first bytes are these: [`Opening::Http`], [`Opening::Lines`], or undecided while the line
-/// has no end and could still be a request line.
-pub(crate) fn detect_request_line(bytes: &[u8]) -> Protocol {
+/// Whether a first line is an HTTP request line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RequestLine {
+    /// It is.
+    Http,
+    /// It is not.
+    Other,
+    /// It has no end yet, and may become one.
+    Undecided,
+}
+
+/// Decides by the first bytes of a connection.
+pub(crate) fn detect_request_line(bytes: &[u8]) -> RequestLine {
     let (line, ended) = match bytes.iter().take(REQUEST_LINE_MAX).position(|byte| *byte == b'\n') {
         Some(end) => (bytes.get(..end).unwrap_or_default(), true),
         None => (bytes, false),
     };
-    let open = if ended { Protocol::Lines } else { Protocol::Undecided };
+    let open = if ended { RequestLine::Other } else { RequestLine::Undecided };
     let method = line.iter().take_while(|byte| byte.is_ascii_uppercase() || **byte == b'-').count();
     if method > METHOD_MAX {
-        return Protocol::Lines;
+        return RequestLine::Other;
     }
     let (method, rest) = line.split_at_checked(method).unwrap_or_default();
     let Some((space, rest)) = rest.split_first() else { return open };
     if *space != b' ' || method.is_empty() {
-        return Protocol::Lines;
+        return RequestLine::Other;
     }
     let target = rest.iter().take_while(|byte| byte.is_ascii_graphic() || !byte.is_ascii()).count();
     let (target, rest) = rest.split_at_checked(target).unwrap_or_default();
@@ -38,19 +46,19 @@ pub(crate) fn detect_request_line(bytes: &[u8]) -> Protocol {
         // A page chooses the length of its addresses: a path without a space is not read to its end to find out.
         let endless = bytes.len() >= REQUEST_LINE_MAX && !ended;
         return match target.first() {
-            Some(b'/') if endless => Protocol::Http,
-            _ if endless => Protocol::Lines,
+            Some(b'/') if endless => RequestLine::Http,
+            _ if endless => RequestLine::Other,
             _ => open,
         };
     };
     if *space != b' ' || target.is_empty() {
-        return Protocol::Lines;
+        return RequestLine::Other;
     }
     let preface = method == b"PRI" && target == b"*";
     if is_version(version, preface, ended) {
-        if ended { Protocol::Http } else { Protocol::Undecided }
+        if ended { RequestLine::Http } else { RequestLine::Undecided }
     } else {
-        Protocol::Lines
+        RequestLine::Other
     }
 }
 
@@ -84,7 +92,7 @@ mod tests {
     #[test]
     fn request_lines_are_http_and_all_others_are_lines() {
         let check =
-            |bytes: &[u8], want: Protocol| assert_eq!(detect_request_line(bytes), want, "{}", bytes.escape_ascii());
+            |bytes: &[u8], want: RequestLine| assert_eq!(detect_request_line(bytes), want, "{}", bytes.escape_ascii());
         for http in [
             "GET / HTTP/1.1\r\n",
             "GET / HTTP/1.0\n",
@@ -95,10 +103,10 @@ mod tests {
             "GET /\u{e9} HTTP/1.1\r\n",
             "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         ] {
-            check(http.as_bytes(), Protocol::Http);
+            check(http.as_bytes(), RequestLine::Http);
             let line = http.find('\n').unwrap();
             for end in 0..line {
-                check(&http.as_bytes()[..end], Protocol::Undecided);
+                check(&http.as_bytes()[..end], RequestLine::Undecided);
             }
         }
         for line in [
@@ -126,12 +134,12 @@ mod tests {
             "\r\n",
             "10.0.0.1 - - \"GET / HTTP/1.1\" 200\n",
         ] {
-            check(line.as_bytes(), Protocol::Lines);
+            check(line.as_bytes(), RequestLine::Other);
         }
         let long = |start: &str| [start.as_bytes(), &vec![b'x'; REQUEST_LINE_MAX]].concat();
-        check(&long("POST /")[..REQUEST_LINE_MAX - 1], Protocol::Undecided);
-        check(&long("POST /"), Protocol::Http);
-        check(&long("ERROR "), Protocol::Lines);
-        check(&[long("ERROR ").as_slice(), b"\n"].concat(), Protocol::Lines);
+        check(&long("POST /")[..REQUEST_LINE_MAX - 1], RequestLine::Undecided);
+        check(&long("POST /"), RequestLine::Http);
+        check(&long("ERROR "), RequestLine::Other);
+        check(&[long("ERROR ").as_slice(), b"\n"].concat(), RequestLine::Other);
     }
 }

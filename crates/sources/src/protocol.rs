@@ -3,7 +3,7 @@
 use bucksaw_record::{InvalidLabels, Labels};
 use bucksaw_wire::MAGIC;
 
-use crate::http_refusal;
+use crate::http_refusal::{RequestLine, detect_request_line};
 
 /// How a first line starts that sets the labels of the stream.
 const LABELS: &[u8] = b"#labels ";
@@ -48,7 +48,13 @@ impl Protocol {
         if MAGIC.starts_with(bytes) || LABELS.starts_with(bytes) {
             return Self::Undecided;
         }
-        let Some(labels) = bytes.strip_prefix(LABELS) else { return http_refusal::detect_request_line(bytes) };
+        let Some(labels) = bytes.strip_prefix(LABELS) else {
+            return match detect_request_line(bytes) {
+                RequestLine::Http => Self::Http,
+                RequestLine::Other => Self::Lines,
+                RequestLine::Undecided => Self::Undecided,
+            };
+        };
         let within = bytes.get(..LABELS_LINE_MAX).unwrap_or(bytes);
         let Some(end) = within.iter().position(|byte| *byte == b'\n') else {
             return if within.len() < LABELS_LINE_MAX {

@@ -1,7 +1,7 @@
-//! What a client says after the hello: batches, and that it waits.
+//! The messages of a client after its hello: batches and flushes.
 //!
-//! A batch is a record frame as `segment` draws it, stream 0, its checksum seeded with 0. A flush is as long as a frame's
-//! header, so that a node always reads that much first:
+//! A batch is a record frame of `segment`, of stream 0, with a checksum seeded with 0. A flush has the length of a frame
+//! header, so a node always reads that many bytes first:
 //!
 //! ```text
 //!   offset  size  field     meaning
@@ -14,7 +14,7 @@ use bucksaw_segment::{Frame, FrameHeader, FrameKind};
 
 use crate::{DecodeProgress, WireError};
 
-/// Asks a bulk port to close its segment now rather than at its age. Other ports pass over it.
+/// Asks a `bulk` port to close its segment at once instead of by age. Other ports ignore it.
 pub const FLUSH: [u8; FrameHeader::LEN] = {
     let mut bytes = [0; FrameHeader::LEN];
     let (marker, _) = bytes.split_at_mut(4);
@@ -22,20 +22,20 @@ pub const FLUSH: [u8; FrameHeader::LEN] = {
     bytes
 };
 
-/// A message of a client, its checksum checked.
+/// A message of a client, with a valid checksum.
 #[derive(Clone, Copy, Debug)]
 pub enum ClientMessage<'a> {
-    /// Records. What the frame says of them is still to be checked, see [`Frame::rows`].
+    /// Records. Their row metadata is not checked; see [`Frame::rows`].
     Batch(Frame<'a>),
     /// See [`FLUSH`].
     Flush,
 }
 
 impl<'a> ClientMessage<'a> {
-    /// How many more bytes the message at the start of `bytes` needs; 0 when it is whole. Cheap: no checksum is counted.
+    /// The number of missing bytes of the message at the start of `bytes`; 0 if it is complete. Computes no checksum.
     ///
     /// # Errors
-    /// [`WireError`] when the header shows that it can be no message, or one that is larger than `frame_bytes_max`.
+    /// [`WireError`] if the header is none, or announces more than `frame_bytes_max` bytes.
     pub fn missing_bytes(bytes: &[u8], frame_bytes_max: u32) -> Result<usize, WireError> {
         let Some((head, body)) = bytes.split_first_chunk::<{ FrameHeader::LEN }>() else {
             return Ok(FrameHeader::LEN - bytes.len());
@@ -53,10 +53,10 @@ impl<'a> ClientMessage<'a> {
         Ok((header.body_len as usize).saturating_sub(body.len()))
     }
 
-    /// Reads the message from the start of `bytes`.
+    /// Decodes the message at the start of `bytes`.
     ///
     /// # Errors
-    /// [`WireError`], as soon as it shows.
+    /// [`WireError`], as soon as the bytes show it.
     pub fn decode(bytes: &'a [u8], frame_bytes_max: u32) -> Result<DecodeProgress<Self>, WireError> {
         let missing = Self::missing_bytes(bytes, frame_bytes_max)?;
         let Some((head, body)) = bytes.split_first_chunk::<{ FrameHeader::LEN }>().filter(|_| missing == 0) else {
@@ -72,25 +72,25 @@ impl<'a> ClientMessage<'a> {
     }
 }
 
-/// Records on their way to a node.
+/// Records that a client sends.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<'a> {
-    /// The id of the first; the others have the next sequence numbers.
+    /// The id of the first record; the others have the next sequence numbers.
     pub first_id: Id,
-    /// How many; at least 1.
+    /// The number of records, at least 1.
     pub count: u32,
-    /// When the client took them. The node puts its own time in its place.
+    /// The client's time. The node replaces it by its own.
     pub accepted: Millis,
-    /// Which side columns there are, see `segment::Sides`.
+    /// The columns of the row metadata; see `segment::RowMeta`.
     pub layout_bits: u8,
-    /// The side columns, encoded.
+    /// The encoded row metadata.
     pub row_meta: &'a [u8],
-    /// The records, each followed by an LF. With the sides at most [`Header::BODY_BYTES_MAX`] bytes.
+    /// The text of the records, each followed by an LF; with the row metadata at most [`FrameHeader::BODY_BYTES_MAX`] bytes.
     pub text: &'a [u8],
 }
 
 impl Batch<'_> {
-    /// The frame's bytes.
+    /// Encodes the frame.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let body_len = self.row_meta.len() + self.text.len();

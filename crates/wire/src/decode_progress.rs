@@ -1,16 +1,16 @@
-//! What a decoder finds in the bytes that are there so far.
+//! The result of decoding bytes that may be incomplete.
 
-/// A message, or how much of it is missing.
+/// A complete message, or the number of missing bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeProgress<T> {
-    /// At least so many more bytes are needed; never 0.
+    /// At least this number of further bytes is needed; never 0.
     Incomplete(usize),
-    /// The message, and how many bytes it took.
+    /// The message and its length in bytes.
     Complete(T, usize),
 }
 
 impl<T> DecodeProgress<T> {
-    /// The bytes that are missing; 0 when the message is whole.
+    /// The number of missing bytes; 0 if the message is complete.
     #[must_use]
     pub fn missing_bytes(&self) -> usize {
         match self {

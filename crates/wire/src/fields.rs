@@ -1,8 +1,8 @@
-//! Fixed fields, little-endian, read without running off the end; and texts made safe to print.
+//! Reads little-endian fields with bounds checks, and makes texts safe to print.
 
 use crate::TEXT_BYTES_MAX;
 
-/// What is left to read. Every method gives `None` at the end.
+/// The bytes that are not read yet. Every method returns `None` if there are too few.
 pub(crate) struct FieldReader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> FieldReader<'a> {
@@ -31,7 +31,7 @@ impl<'a> FieldReader<'a> {
     }
 }
 
-/// The longest start of a text that fits, in whole characters, and its length for the length field.
+/// The longest prefix of a text that fits, in whole characters, and its length.
 pub(crate) fn truncate_text(text: &str) -> (&str, u16) {
     let mut end = text.len().min(TEXT_BYTES_MAX);
     while !text.is_char_boundary(end) {
@@ -40,7 +40,7 @@ pub(crate) fn truncate_text(text: &str) -> (&str, u16) {
     (text.get(..end).unwrap_or_default(), u16::try_from(end).unwrap_or(u16::MAX))
 }
 
-/// A text of the other side. It will be printed on terminals, so control characters are taken out.
+/// A text of the other side with control characters replaced, because it is printed on terminals.
 pub(crate) fn sanitize_text(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.chars().map(|letter| if letter.is_control() { char::REPLACEMENT_CHARACTER } else { letter }).collect()

@@ -1,24 +1,24 @@
-//! What a client says first.
+//! The first message of a client.
 //!
 //! ```text
 //!   offset  size  field    meaning (little-endian)
 //!        0     8  magic    see MAGIC
-//!        8     2  major    newest version that the client speaks
+//!        8     2  major    newest version of the client
 //!       10     2  minor
 //!       12     4  length   bytes of the labels; at most LABELS_BYTES_MAX
 //!       16        labels   of the stream, as Labels::encode writes them
 //! ```
-//! Magic and version stand where they are in every version to come, so that any node can refuse any client by name.
+//! Magic and version keep their places in every later version, so that any node can refuse any client with a reason.
 
 use bucksaw_record::Labels;
 
 use crate::fields::FieldReader;
-use crate::{DecodeProgress, MAGIC, Version, WireError};
+use crate::{DecodeProgress, LABELS_BYTES_MAX, MAGIC, Version, WireError};
 
 /// The first message of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// The newest version that the client speaks.
+    /// The newest version of the client.
     pub version: Version,
     /// The labels of all records of the connection.
     pub labels: Labels,
@@ -28,10 +28,7 @@ impl Hello {
     /// Bytes before the labels.
     pub const FIXED_LEN: usize = 16;
 
-    /// The most bytes that encoded labels can take.
-    pub const LABELS_BYTES_MAX: usize = Labels::COUNT_MAX * (Labels::NAME_BYTES_MAX + Labels::VALUE_BYTES_MAX + 3);
-
-    /// The message's bytes.
+    /// Encodes the message.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut labels = Vec::new();
@@ -40,16 +37,16 @@ impl Hello {
         out.extend_from_slice(&MAGIC);
         out.extend_from_slice(&self.version.major.to_le_bytes());
         out.extend_from_slice(&self.version.minor.to_le_bytes());
-        // The constant above bounds it.
+        // `LABELS_BYTES_MAX` bounds the length.
         out.extend_from_slice(&u32::try_from(labels.len()).unwrap_or(u32::MAX).to_le_bytes());
         out.append(&mut labels);
         out
     }
 
-    /// Reads the message from the start of `bytes`.
+    /// Decodes the message at the start of `bytes`.
     ///
     /// # Errors
-    /// [`WireError`], as soon as it shows: before the labels are there when the version is not known.
+    /// [`WireError`], as soon as the bytes show it; an unsupported version before the labels have arrived.
     pub fn decode(bytes: &[u8]) -> Result<DecodeProgress<Self>, WireError> {
         if !MAGIC.starts_with(bytes.get(..MAGIC.len()).unwrap_or(bytes)) {
             return Err(WireError::Magic);
@@ -58,8 +55,8 @@ impl Hello {
         let Some((version, length)) = read_fixed(&mut fields) else {
             return Ok(DecodeProgress::Incomplete(Self::FIXED_LEN.saturating_sub(bytes.len())));
         };
-        Version::negotiate(version)?;
-        if length as usize > Self::LABELS_BYTES_MAX {
+        Version::negotiate(version).ok_or(WireError::Version(version))?;
+        if length as usize > LABELS_BYTES_MAX {
             return Err(WireError::LabelsTooLong(length));
         }
         let whole = Self::FIXED_LEN + length as usize;

@@ -1,49 +1,34 @@
-//! How a node answers a hello.
+//! The reply of a node to a hello.
 //!
 //! ```text
 //!   offset  size  field            meaning (little-endian)
 //!        0     8  magic            see MAGIC
-//!        8     2  major            version that is spoken; in a refusal the newest that the node knows
+//!        8     2  major            version of the connection; in a refusal the newest of the node
 //!       10     2  minor
-//!       12     4  frame_bytes_max  greatest frame that is taken, its header included; 0 in a refusal
-//!       16     2  code             0 welcome, else why the client is refused, see Code
+//!       12     4  frame_bytes_max  largest accepted frame, with its header; 0 in a refusal
+//!       16     2  code             0 if welcome, else a RefusalCode
 //!       18     2  length           bytes of the text; at most TEXT_BYTES_MAX
-//!       20        text             of a refusal, for people: UTF-8
+//!       20        text             reason of a refusal for people: UTF-8
 //! ```
 
 use crate::fields::{FieldReader, sanitize_text, truncate_text};
-use crate::{DecodeProgress, MAGIC, TEXT_BYTES_MAX, Version, WireError};
+use crate::{DecodeProgress, MAGIC, RefusalCode, TEXT_BYTES_MAX, Version, WireError};
 
-/// Why a client is refused, for programs. A newer node may know more of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RefusalCode(pub u16);
-
-impl RefusalCode {
-    /// The major version is not known.
-    pub const VERSION: Self = Self(1);
-    /// The labels cannot be labels.
-    pub const LABELS: Self = Self(2);
-    /// The hello is none.
-    pub const MALFORMED: Self = Self(3);
-    /// The node has too much to do. A [`Told::Elsewhere`](crate::Told::Elsewhere) follows, and then the connection ends.
-    pub const BUSY: Self = Self(4);
-}
-
-/// A node's answer to a hello.
+/// The reply of a node to a hello.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HelloReply {
-    /// Batches may come.
+    /// The node accepts batches.
     Welcome {
-        /// The version that is spoken.
+        /// The version of the connection.
         version: Version,
-        /// The greatest frame that is taken, its header included.
+        /// The largest accepted frame, with its header, in bytes.
         frame_bytes_max: u32,
     },
-    /// They may not; the connection ends.
+    /// The node refuses the client; the connection ends.
     Refused {
-        /// Why, for programs.
+        /// The reason for programs.
         code: RefusalCode,
-        /// Why, for people.
+        /// The reason for people.
         text: String,
     },
 }
@@ -51,7 +36,7 @@ pub enum HelloReply {
 impl HelloReply {
     const FIXED_LEN: usize = 20;
 
-    /// The message's bytes.
+    /// Encodes the message.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let (version, max, code, text) = match self {
@@ -70,10 +55,10 @@ impl HelloReply {
         out
     }
 
-    /// Reads the message from the start of `bytes`.
+    /// Decodes the message at the start of `bytes`.
     ///
     /// # Errors
-    /// [`WireError`], as soon as it shows.
+    /// [`WireError`], as soon as the bytes show it.
     pub fn decode(bytes: &[u8]) -> Result<DecodeProgress<Self>, WireError> {
         if !MAGIC.starts_with(bytes.get(..MAGIC.len()).unwrap_or(bytes)) {
             return Err(WireError::Magic);
@@ -95,9 +80,8 @@ impl HelloReply {
                 whole,
             ));
         }
-        // A node may not choose a version that the client did not offer.
-        let spoken = Version::negotiate(version)?;
-        if spoken != version {
+        // A node must not choose a version that the client did not offer.
+        if Version::negotiate(version) != Some(version) {
             return Err(WireError::Version(version));
         }
         Ok(DecodeProgress::Complete(Self::Welcome { version, frame_bytes_max }, whole))

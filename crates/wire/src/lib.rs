@@ -1,35 +1,35 @@
-//! The framed protocol between our own clients and an ingest port: whole batches there, acknowledgements back.
+//! The framed protocol between Bucksaw's own clients and an ingest port: batches in one direction, acknowledgements in the
+//! other.
 //!
-//! It shares its ports with plain lines. The first bytes tell the two apart: no line of text starts with [`MAGIC`], as
-//! its first byte cannot start a character of UTF-8.
+//! The ports also accept plain lines. The first bytes tell the two apart: the first byte of [`MAGIC`] cannot start a UTF-8
+//! character, so no text starts with it.
 //!
 //! ```text
 //!   client                                          node
 //!     │ ── Hello: version, labels ─────────────────► │   one connection, one stream
-//!     │ ◄──────── Answer: version, frame limit ───── │   or a refusal with its reason
-//!     │ ── batch 0 ────────────────────────────────► │   a record frame, the same bytes as on disk
+//!     │ ◄──── HelloReply: version, frame limit ───── │   or a refusal with its reason
+//!     │ ── batch 0 ────────────────────────────────► │   a record frame, with the bytes of the file format
 //!     │ ── batch 1 ────────────────────────────────► │
-//!     │ ◄───────────────────────── Told: acked 2 ─── │   the promise holds for the first two batches
+//!     │ ◄──────────────── ServerMessage: acked 2 ─── │   the first two batches are durable
 //!     │ ── flush ──────────────────────────────────► │   bulk: close the segment now
-//!     │ ◄───────────── Told: elsewhere, addresses ── │   redirected to a less loaded node
-//!     │ ◄──────────── Told: failed, acked 2, why ─── │   and then the connection ends
+//!     │ ◄──── ServerMessage: redirect, addresses ─── │   other nodes are less loaded
+//!     │ ◄─────── ServerMessage: failed, acked 2 ──── │   then the connection ends
 //! ```
-//! Acknowledgements count batches from the start of the connection, in order, so one may stand for many. What is not
-//! acknowledged when a connection ends is sent again on the next, the same bytes with the same ids: if it had arrived,
-//! the repeat is no duplicate.
+//! An acknowledgement counts the batches from the start of the connection without a gap. After a connection has ended, the
+//! client sends unacknowledged batches again with the same bytes and ids, so a batch that had arrived is not duplicated.
 //!
-//! Versions: a client states its newest. The node answers with the lower of that and its own; it refuses a major version
-//! that it does not know. Minor versions only add what an older side can leave out, and that is not said to an older side.
+//! Versions: the client sends its newest version. The node replies with the lower of that and its own, and refuses a major
+//! version that it does not support. A minor version only adds what an older side can ignore, and is not used with one.
 //!
-//! What it does not do: no I/O, no clock. Decoders look at a slice and say what it holds or how much is missing.
+//! This crate does no I/O and reads no clock. A decoder takes a slice and returns a message or the number of missing bytes.
 //!
 //! ```
 //! use bucksaw_record::Labels;
-//! use bucksaw_wire::{Hello, Step, Version};
+//! use bucksaw_wire::{DecodeProgress, Hello, Version};
 //! let hello = Hello { version: Version::NEWEST, labels: Labels::parse("app=web").unwrap() };
 //! let bytes = hello.encode();
-//! assert_eq!(Hello::decode(&bytes[..16]), Ok(Step::Need(bytes.len() - 16)));
-//! assert_eq!(Hello::decode(&bytes), Ok(Step::Whole(hello, bytes.len())));
+//! assert_eq!(Hello::decode(&bytes[..16]), Ok(DecodeProgress::Incomplete(bytes.len() - 16)));
+//! assert_eq!(Hello::decode(&bytes), Ok(DecodeProgress::Complete(hello, bytes.len())));
 //! ```
 #![deny(clippy::indexing_slicing)]
 
@@ -40,6 +40,7 @@ mod fields;
 mod hello;
 mod hello_reply;
 mod redirect;
+mod refusal_code;
 mod server_message;
 mod version;
 
@@ -47,16 +48,22 @@ pub use client_message::{Batch, ClientMessage, FLUSH};
 pub use decode_progress::DecodeProgress;
 pub use error::WireError;
 pub use hello::Hello;
-pub use hello_reply::{HelloReply, RefusalCode};
+pub use hello_reply::HelloReply;
 pub use redirect::{Redirect, RedirectReason};
+pub use refusal_code::RefusalCode;
 pub use server_message::ServerMessage;
 pub use version::Version;
 
-/// What both sides start with. Its line ends and its DOS end-of-file sign show a transfer that changes bytes.
+use bucksaw_record::Labels;
+
+/// The first bytes of both sides. Its line ends and DOS end-of-file character reveal a transfer that changes bytes.
 pub const MAGIC: [u8; 8] = *b"\x89BSW\r\n\x1a\n";
 
-/// Bytes of a text that one side tells the other; longer ones are shortened.
+/// The maximum length of a text in a message, in bytes; longer texts are truncated.
 pub const TEXT_BYTES_MAX: usize = 1_024;
+
+/// The maximum length of encoded labels, in bytes.
+pub const LABELS_BYTES_MAX: usize = Labels::COUNT_MAX * (Labels::NAME_BYTES_MAX + Labels::VALUE_BYTES_MAX + 3);
 
 #[cfg(test)]
 mod golden;

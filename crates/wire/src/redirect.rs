@@ -1,25 +1,24 @@
-//! Where else a client may go, and how urgently that is said.
+//! Names less loaded nodes to a client.
 //!
-//! The text of the message is the addresses, `HOST:PORT`, with a comma between them: at most [`Elsewhere::COUNT_MAX`], of
-//! at most [`Elsewhere::ADDRESS_BYTES_MAX`] bytes each, which are all visible ASCII. They are those of the same kind of port
-//! (fast, durable, bulk) on other nodes, the one to try first in front.
+//! The text of the message is a comma-separated list of addresses `HOST:PORT`: at most [`Redirect::COUNT_MAX`], each of at
+//! most [`Redirect::ADDRESS_BYTES_MAX`] bytes of visible ASCII. They belong to ports of the same durability on other nodes;
+//! the first is to be tried first.
 //!
-//! An address is one under which a node says that it can be reached. A client elsewhere may not reach it, so it never
-//! gives up its own list for it.
+//! A client may be unable to reach an address that a node publishes, so it keeps its configured list.
 
 use crate::TEXT_BYTES_MAX;
 
-/// How urgently a client is sent elsewhere. A newer node may know more of them: they count as a suggestion.
+/// Why a client is redirected. Unknown reasons of newer nodes count as a suggestion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RedirectReason(pub u8);
 
 impl RedirectReason {
-    /// Others have less to do; whoever stays is served all the same.
+    /// Other nodes are less loaded; the client may stay.
     pub const SUGGESTION: Self = Self(0);
-    /// A new connection is refused. It follows an [`Answer::Refused`](crate::Answer::Refused), and nothing follows it.
+    /// A new connection is refused. Follows [`HelloReply::Refused`](crate::HelloReply::Refused) as the last message.
     pub const REFUSAL: Self = Self(1);
-    /// The node wants to end the connection: the client closes its side after its last whole batch, hears the
-    /// acknowledgements that are missing, and goes. What comes later than some seconds may not be taken.
+    /// The node closes the connection gracefully: the client closes its side after its last whole batch and receives the
+    /// missing acknowledgements. The node may refuse what arrives after some seconds.
     pub const CLOSE: Self = Self(2);
 }
 
@@ -31,16 +30,15 @@ pub struct Redirect {
 }
 
 impl Redirect {
-    /// At most so many addresses.
+    /// The maximum number of addresses.
     pub const COUNT_MAX: usize = 8;
 
-    /// An address has at most so many bytes.
+    /// The maximum length of an address, in bytes.
     pub const ADDRESS_BYTES_MAX: usize = 120;
 
     const _FIT: () = assert!(Self::COUNT_MAX * (Self::ADDRESS_BYTES_MAX + 1) <= TEXT_BYTES_MAX);
 
-    /// What is left of these addresses when those that cannot be addresses, and those beyond the limit, are left out;
-    /// `None` when that is nothing.
+    /// A redirect to the valid ones of these addresses, up to the limit; `None` if none is valid.
     #[must_use]
     pub fn new(reason: RedirectReason, addresses: impl IntoIterator<Item = String>) -> Option<Self> {
         let addresses: Vec<String> =
@@ -48,13 +46,13 @@ impl Redirect {
         (!addresses.is_empty()).then_some(Self { reason, addresses })
     }
 
-    /// How urgent it is.
+    /// Why the client is redirected.
     #[must_use]
     pub fn reason(&self) -> RedirectReason {
         self.reason
     }
 
-    /// The addresses, the one to try first in front.
+    /// The addresses; the first is to be tried first.
     #[must_use]
     pub fn addresses(&self) -> &[String] {
         &self.addresses
@@ -76,7 +74,7 @@ impl Redirect {
     }
 }
 
-/// Whether this could be `HOST:PORT`; names are not looked up here.
+/// Whether this has the form `HOST:PORT`. Names are not resolved.
 fn is_host_port(address: &[u8]) -> bool {
     let Some(colon) = address.iter().rposition(|byte| *byte == b':') else { return false };
     let (host, port) = address.split_at(colon);

@@ -1,13 +1,13 @@
-//! What a node says after its answer: how far its promise holds, and why it gives up.
+//! The messages of a node after its hello reply: acknowledgements, failures and redirects.
 //!
 //! ```text
 //!   offset  size  field     meaning (little-endian)
-//!        0     1  kind      1 acked; 2 failed: the node ends the connection; 3 elsewhere
-//!        1     1  why       of elsewhere: see Why; else zero
+//!        0     1  kind      1 acked; 2 failed: the node ends the connection; 3 redirect
+//!        1     1  reason    of a redirect: see RedirectReason; else zero
 //!        2     2  length    bytes of the text; 0 when acked; at most TEXT_BYTES_MAX
 //!        4     4  reserved  zero
-//!        8     8  acked     batches of this connection, from its start, whose promise holds; in elsewhere zero, and says nothing
-//!       16        text      of failed: for people, UTF-8; of elsewhere: addresses, see Elsewhere
+//!        8     8  acked     batches of this connection, from its start, that are durable; of a redirect zero
+//!       16        text      of failed: reason for people, UTF-8; of a redirect: addresses, see Redirect
 //! ```
 
 use crate::fields::{FieldReader, sanitize_text, truncate_text};
@@ -17,32 +17,32 @@ const ACKED: u8 = 1;
 const FAILED: u8 = 2;
 const REDIRECT: u8 = 3;
 
-/// A message of a node. Numbers of batches never fall.
+/// A message of a node. The number of acknowledged batches never falls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerMessage {
-    /// The promise holds for so many batches, counted from the start of the connection.
+    /// This number of batches from the start of the connection has the durability of the port.
     Acked(u64),
-    /// It may not hold for more than these; the connection ends.
+    /// No more batches will be acknowledged; the connection ends.
     Failed {
-        /// Batches whose promise holds.
+        /// Batches that are acknowledged.
         acked: u64,
-        /// Why no more.
+        /// The reason for people.
         text: String,
     },
-    /// Other nodes have less to do.
+    /// Other nodes are less loaded.
     Redirect(Redirect),
 }
 
 impl ServerMessage {
     const FIXED_LEN: usize = 16;
 
-    /// The message's bytes.
+    /// Encodes the message.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let (kind, reason, acked, text) = match self {
             Self::Acked(acked) => (ACKED, 0, *acked, String::new()),
             Self::Failed { acked, text } => (FAILED, 0, *acked, text.clone()),
-            Self::Redirect(elsewhere) => (REDIRECT, elsewhere.reason().0, 0, elsewhere.encode_addresses()),
+            Self::Redirect(redirect) => (REDIRECT, redirect.reason().0, 0, redirect.encode_addresses()),
         };
         let (text, length) = truncate_text(&text);
         let mut out = vec![kind, reason];
@@ -53,10 +53,10 @@ impl ServerMessage {
         out
     }
 
-    /// Reads the message from the start of `bytes`.
+    /// Decodes the message at the start of `bytes`.
     ///
     /// # Errors
-    /// [`WireError`], as soon as it shows.
+    /// [`WireError`], as soon as the bytes show it.
     pub fn decode(bytes: &[u8]) -> Result<DecodeProgress<Self>, WireError> {
         let mut fields = FieldReader(bytes);
         let Some((kind, reason, length, acked)) = read_fixed(&mut fields) else {

@@ -1,10 +1,8 @@
-//! The version of the protocol, and how two sides agree on one.
+//! The version of the protocol and its negotiation.
 
 use std::fmt;
 
-use crate::WireError;
-
-/// A version of the protocol. A new major version cannot be spoken by an older side; a new minor version can.
+/// A version of the protocol. A side supports all minor versions of a major version that it supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {
     /// Counted from 1.
@@ -14,16 +12,14 @@ pub struct Version {
 }
 
 impl Version {
-    /// The newest version that is known here.
+    /// The newest supported version.
     pub const NEWEST: Self = Self { major: 1, minor: 0 };
 
-    /// The version that is spoken with a side whose newest is `theirs`: the lower of both.
-    ///
-    /// # Errors
-    /// [`WireError::Version`] when its major version is newer, or never was.
-    pub fn negotiate(theirs: Self) -> Result<Self, WireError> {
-        let known = theirs.major >= 1 && theirs.major <= Self::NEWEST.major;
-        if known { Ok(theirs.min(Self::NEWEST)) } else { Err(WireError::Version(theirs)) }
+    /// The version to use with a side whose newest is `theirs`: the lower of the two. `None` if its major version is not
+    /// supported.
+    #[must_use]
+    pub fn negotiate(theirs: Self) -> Option<Self> {
+        (1..=Self::NEWEST.major).contains(&theirs.major).then(|| theirs.min(Self::NEWEST))
     }
 }
 

@@ -1,11 +1,12 @@
 //! Reading a file of keys, entry by entry, past what is damaged.
 
 use std::io;
+use std::path::Path;
 
-use bucksaw_env::File;
+use bucksaw_env::{Env, File};
 use bucksaw_record::Id;
 
-use super::log::{ENTRY_LEN, KeyEntry, MAGIC};
+use super::entry::{ENTRY_LEN, KeyEntry, MAGIC};
 
 /// Entries that are read at a time.
 const ENTRIES_AT_ONCE: usize = 4 << 10;
@@ -66,4 +67,14 @@ impl KeyFileReport {
         self.damaged += count;
         self.damaged_at = self.damaged_at.or(Some(first));
     }
+}
+
+/// Checks a file in the queue's directory; `None` when it is none of keys.
+///
+/// # Errors
+/// What the operating system says.
+pub(crate) fn check(env: &Env, path: &Path, may_have_lost_writes: bool) -> std::io::Result<Option<KeyFileReport>> {
+    let name = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".keys")?.parse::<Id>().ok());
+    let Some(id) = name else { return Ok(None) };
+    scan_key_file(&*env.fs.open(path)?, id, may_have_lost_writes, &mut |_| {}).map(Some)
 }

@@ -1,12 +1,12 @@
-//! What a client that is there brings.
+//! The rate of a connected client.
 
 use std::time::Duration;
 
-/// So long one that was told of others and stayed is not told again: our own follow no other suggestion for a minute, and it
-/// would be in vain.
+/// Minimum interval between two suggestions to one client. `forward` ignores a second suggestion for a minute, so an earlier
+/// one has no effect.
 const SUGGESTION_INTERVAL_MIN: Duration = Duration::from_secs(60);
 
-/// Follows what a client brings, from look to look, and whether it can be told of others.
+/// The smoothed rate of a client, and its last redirect suggestion.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientRate {
     sampled_at: Duration,
@@ -16,14 +16,14 @@ pub struct ClientRate {
 }
 
 impl ClientRate {
-    /// A client that has come now, and brought nothing yet. `now` is the uptime.
+    /// A client that connects now and has sent nothing. `now` is the uptime.
     #[must_use]
     pub fn new(now: Duration) -> Self {
         Self { sampled_at: now, bytes: 0, bytes_per_second: 0, suggested_at: None }
     }
 
-    /// What it brings, in bytes a second, when it has brought so many `bytes` in all. One that brought much until a moment
-    /// ago will do so again: it falls by no more than a quarter from look to look.
+    /// Smoothed rate in bytes per second, given the total `bytes` received. It rises at once and decays by at most a quarter per
+    /// sample, so a short pause does not make a busy client look idle.
     pub fn sample(&mut self, now: Duration, bytes: u64) -> u64 {
         let millis = now.saturating_sub(self.sampled_at).as_millis().max(1);
         let new = u128::from(bytes.saturating_sub(self.bytes)) * 1_000 / millis;
@@ -33,12 +33,12 @@ impl ClientRate {
         bytes_per_second
     }
 
-    /// It was told of others, and may stay.
+    /// Records a suggestion.
     pub fn record_suggestion(&mut self, now: Duration) {
         self.suggested_at = Some(now);
     }
 
-    /// Whether it may follow when it is told.
+    /// Whether the client may follow another suggestion.
     #[must_use]
     pub fn may_be_redirected(&self, now: Duration) -> bool {
         self.suggested_at.is_none_or(|at| now.saturating_sub(at) >= SUGGESTION_INTERVAL_MIN)

@@ -1,38 +1,38 @@
-//! What a node makes of its own load and that of the others.
+//! The load of this node and of the nodes to which its clients may be redirected.
 
 use bucksaw_env::Entropy;
 
-use super::ListenerKind;
+use super::redirect_kind::ListenerKind;
 use crate::append::Durability;
 
-/// So many addresses are named.
+/// The maximum number of addresses in a redirect.
 pub(super) const TARGETS_MAX: usize = 3;
 
-/// What the node makes of its own load and that of the others.
+/// The load of this node, and the redirect targets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RedirectPolicy {
-    /// How busy this node is: 0 idle, 1 busy, 2 very busy, 3 overloaded.
+    /// The load level: 0 idle, 1 busy, 2 very busy, 3 overloaded.
     pub level: u8,
-    /// Whether it may refuse: others may have to go first.
+    /// Whether this node is within the refusal quota.
     pub may_refuse: bool,
-    /// What it takes in, in bytes a second.
+    /// Its ingest rate, in bytes per second.
     pub bytes_per_second: u64,
     /// Its TCP connections.
     pub connections: u64,
-    /// The other live nodes that take records in and are not about to stop.
+    /// The other live ingest nodes that are not stopping.
     pub targets: Vec<RedirectTarget>,
 }
 
 /// Another node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RedirectTarget {
-    /// How busy it is.
+    /// Its load level.
     pub level: u8,
-    /// What it takes in, in bytes a second.
+    /// Its ingest rate, in bytes per second.
     pub bytes_per_second: u64,
     /// Its TCP connections.
     pub connections: u64,
-    /// What more it could take, in any unit, the same for all; the odds by which it is named. At least 1 counts.
+    /// Its weight in the random choice of targets, at least 1: the load that it could accept, in a unit common to all nodes.
     pub spare_capacity: u64,
     /// Its HTTP address.
     pub http: Option<String>,
@@ -45,21 +45,21 @@ pub struct RedirectTarget {
 }
 
 impl RedirectPolicy {
-    /// Whether connected clients have to go.
+    /// Whether connected clients are disconnected.
     pub(super) fn disconnects_clients(&self) -> bool {
         self.level >= 3 && self.may_refuse
     }
 
-    /// Those that are less busy than this node.
+    /// Nodes with a lower load level.
     pub(super) fn less_loaded(&self, port: ListenerKind) -> impl Iterator<Item = &RedirectTarget> {
         self.targets.iter().filter(move |other| other.level < self.level && other.address(port).is_some())
     }
 
-    /// Those to which a client that is there had better go.
+    /// Nodes to which a client with this rate should move.
     ///
-    /// What it brings is at most five eighths of the difference between the two nodes. So if the difference is the other way
-    /// round when it has gone, it is less than half of that, and nobody of its kind comes back. A node as busy as this one
-    /// must not have more connections either: one that takes little because its disk is slow is sent no more than its share.
+    /// The rate is at most five eighths of the difference between the two nodes. After the move the difference is at most a
+    /// quarter of that in the other direction, so the client is not sent back. A node of the same level must not have more
+    /// connections: a low ingest rate may be due to a slow disk.
     pub(super) fn better_targets(
         &self,
         bytes_per_second: u64,
@@ -87,13 +87,14 @@ impl RedirectTarget {
     }
 }
 
-/// The addresses of some, in an order of chance, the odds by what they have to spare.
+/// The addresses of some nodes in random order, weighted by spare capacity.
 pub(super) fn sample_addresses<'a>(
     others: impl Iterator<Item = &'a RedirectTarget>,
     port: ListenerKind,
     entropy: &dyn Entropy,
 ) -> Vec<String> {
-    // Exponential races (Efraimidis, Spirakis: "Weighted random sampling with a reservoir"): the order of -ln(u)/odds.
+    // Weighted sampling by exponential races (Efraimidis, Spirakis: "Weighted random sampling with a reservoir"): the order
+    // of -ln(u)/weight.
     let mut racing: Vec<(f64, &String)> = others
         .filter_map(|other| {
             let chance = (entropy.next_u64() as f64 / u64::MAX as f64).max(f64::MIN_POSITIVE);

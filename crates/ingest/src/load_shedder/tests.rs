@@ -5,6 +5,8 @@ use prometheus_client::registry::Registry;
 
 use super::redirect_policy::TARGETS_MAX;
 use super::*;
+use crate::append::Durability;
+use crate::metrics::Metrics;
 
 const FAST: ListenerKind = ListenerKind::Tcp(Durability::Fast);
 

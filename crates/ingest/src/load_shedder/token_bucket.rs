@@ -1,17 +1,17 @@
-//! How much may go until it is said anew.
+//! The redirect budget: a token bucket that is refilled by replacement.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bucksaw_env::Entropy;
 
-/// Bytes a second that may go.
+/// The total rate of clients that may be redirected, in bytes per second.
 #[derive(Debug, Default)]
 pub(super) struct TokenBucket(Mutex<TokenBucketState>);
 
 #[derive(Debug, Default)]
 struct TokenBucketState {
     bytes_left: u64,
-    /// Whether something was filled in, and nobody has gone since.
+    /// Whether the bucket was refilled and no client was redirected since.
     is_unspent: bool,
 }
 
@@ -20,7 +20,7 @@ impl TokenBucket {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// So much may go from now on, whatever was left.
+    /// Replaces the contents.
     pub(super) fn refill(&self, bytes: u64) {
         *self.lock() = TokenBucketState { bytes_left: bytes, is_unspent: bytes > 0 };
     }
@@ -29,14 +29,15 @@ impl TokenBucket {
         self.lock().bytes_left == 0
     }
 
-    /// Whether nothing is left, and yet nobody went: chance was against it.
+    /// Whether the bucket is empty although no client was redirected, by chance.
     pub(super) fn is_spent_without_redirect(&self) -> bool {
         let held = self.lock();
         held.bytes_left == 0 && held.is_unspent
     }
 
-    /// Whether so much may go. What is more than is left goes by chance, as much on the average as is left; whatever chance
-    /// says, nothing is left then. So one client that brings much goes now and then, and never many of them at once.
+    /// Takes `bytes` out; returns whether the client may be redirected. If there are fewer, the client is redirected with the
+    /// probability of their share, and the bucket is empty in either case. So one busy client is redirected now and then, and
+    /// never many at once.
     pub(super) fn try_spend(&self, bytes: u64, entropy: &dyn Entropy) -> bool {
         let mut held = self.lock();
         let had = held.bytes_left;

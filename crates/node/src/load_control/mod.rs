@@ -1,12 +1,12 @@
-//! How busy a node is taking in, what it tells others of that, and what its clients are told.
+//! Computes the load level of a node once a second, publishes it, and sets the redirect policy.
 //!
 //! ```text
-//!   a second's sample ─► signs ─► level ─► facts ─► gossip ─► everybody
-//!                                   │                 │
-//!                                   ▼                 ▼
-//!                  share: may it refuse? relief: who may go? ─► the queue's shedder ─► listeners
+//!   load sample ─► level bounds ─► load level ─► facts ─► gossip ─► other nodes
+//!                                    │              │
+//!                                    ▼              ▼
+//!                    refusal quota: may it refuse? rebalancer: redirect budget ─► LoadShedder ─► listeners
 //! ```
-//! Besides, some of the clients that are there are told of others by what the nodes take in, busy or not: see [`relief`].
+//! The rebalancer also redirects clients of nodes that are not busy, by the difference of ingest rates.
 
 pub mod level;
 pub mod load_sample;
@@ -25,18 +25,18 @@ use level::LoadLevel;
 use load_sample::LoadSample;
 use rebalancer::{ClusterLoad, Rebalancer};
 use refusal_quota::NodeLoad;
-use smoothed_load::SmoothedLoad;
+use smoothed_load::{SmoothedLoad, smoothed};
 
-/// What is told of bytes a second moves by one in so many of the way, each second.
+/// The published rate moves by this part of the way per second.
 const SMOOTHING_DIVISOR: i128 = 4;
 
-/// When a node is busy.
+/// The settings of load control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Fewer bytes a second are never much, however little the others have; with fewer than one in [`relief::FLOOR`] parts
-    /// of it clients are let be.
+    /// Below this ingest rate a node is never busy, whatever the rates of other nodes. Below a
+    /// [`BUSY_FRACTION`](rebalancer::BUSY_FRACTION)th of it no clients are redirected.
     pub busy_bytes_per_second: u64,
-    /// One in so many of the live ingest nodes may refuse at once; at least 3 counts.
+    /// One in this number of live ingest nodes may refuse clients at once; at least 3.
     pub refusing_one_in: usize,
 }
 
@@ -46,7 +46,7 @@ impl Default for Config {
     }
 }
 
-/// Follows the load of a node, a second at a time.
+/// The load of a node, second by second.
 #[derive(Debug, Default)]
 pub(crate) struct LoadController {
     config: Config,
@@ -55,7 +55,7 @@ pub(crate) struct LoadController {
     oldest_wait: Duration,
     bytes_per_second: u64,
     level: LoadLevel,
-    /// Seconds for which it has been among those that may refuse.
+    /// Seconds for which the node has been within the refusal quota.
     may_refuse_seconds: u32,
     smoothed_load: SmoothedLoad,
     rebalancer: Rebalancer,
@@ -66,7 +66,7 @@ impl LoadController {
         Self { config, ..Self::default() }
     }
 
-    /// Looks at the last second: tells the listeners what to say, and returns what others are to be told.
+    /// Evaluates the last second: sets the redirect policy and budget, and returns the load to publish.
     pub(crate) fn step(&mut self, queue: &Queue, cluster: &Cluster) -> Load {
         let me = cluster.node_id();
         let members = cluster.members();
@@ -145,20 +145,12 @@ impl LoadController {
     }
 }
 
-/// What a client brings on the average, and never nothing: of a node that lets go at least one goes.
+/// The mean client rate, at least 1, so that an overloaded node disconnects at least one client.
 fn bytes_per_client(bytes_per_second: u64, shedder: &LoadShedder) -> u64 {
     (bytes_per_second / shedder.redirectable_connections().max(1)).max(1)
 }
 
-/// The next of a row of smoothed numbers, one in so many parts of the way; it comes to rest where the numbers do.
-fn smoothed(before: u64, now: u64, parts: i128) -> u64 {
-    let step = i128::from(now) - i128::from(before);
-    let part = step / parts;
-    let part = if part == 0 { step.signum() } else { part };
-    u64::try_from(i128::from(before) + part).unwrap_or(now)
-}
-
-/// Whether clients may be sent to a node.
+/// Whether clients may be redirected to a node.
 fn accepts_clients(member: &Member) -> bool {
     member.is_live() && member.facts.roles.ingest && !member.facts.draining && !member.facts.left
 }
@@ -167,8 +159,8 @@ fn node_load(node: Id, load: &Load) -> NodeLoad {
     NodeLoad { node, level: load.level, bytes_per_second: load.bytes_per_second }
 }
 
-/// Another node, as clients are told of it. What it has to spare is what it lacks of the mean, so that nodes which lack
-/// something get it in proportion, and a sixteenth of the mean besides, so that each has some odds.
+/// Another node as a redirect target. Its spare capacity is its distance below the mean rate, plus a sixteenth of the mean so
+/// that every node has some weight.
 fn redirect_target(member: &Member, mean: u64) -> RedirectTarget {
     let clients = &member.facts.clients;
     let spare = mean.saturating_sub(member.facts.load.bytes_per_second).saturating_add(mean / 16 + 1);
@@ -181,29 +173,5 @@ fn redirect_target(member: &Member, mean: u64) -> RedirectTarget {
         fast: clients.fast.clone(),
         durable: clients.durable.clone(),
         bulk: clients.bulk.clone(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn smoothed_numbers_come_to_rest() {
-        let mut rate = 0;
-        let rates: Vec<u64> = (0..4)
-            .map(|_| {
-                rate = smoothed(rate, 1_000, SMOOTHING_DIVISOR);
-                rate
-            })
-            .collect();
-        assert_eq!(rates, [250, 437, 577, 682]);
-        for want in [1_000, 0, 3] {
-            for _ in 0..60 {
-                rate = smoothed(rate, want, SMOOTHING_DIVISOR);
-            }
-            assert_eq!(rate, want);
-        }
-        assert_eq!(smoothed(u64::MAX, 0, SMOOTHING_DIVISOR), u64::MAX - u64::MAX / 4);
     }
 }

@@ -4,10 +4,16 @@ use std::collections::BTreeMap;
 
 use bucksaw_record::Id;
 
-use super::smoothed;
-
 /// Moves by one in so many of the way, each second.
 const SMOOTHING_DIVISOR: i128 = 16;
+
+/// The next value of an average that moves by one `divisor`-th of the way to `now`, and reaches it.
+pub(super) fn smoothed(before: u64, now: u64, divisor: i128) -> u64 {
+    let step = i128::from(now) - i128::from(before);
+    let part = step / divisor;
+    let part = if part == 0 { step.signum() } else { part };
+    u64::try_from(i128::from(before) + part).unwrap_or(now)
+}
 
 /// Bytes a second of each node. One that was not there before begins with what it has: a node that joins has nothing at once.
 #[derive(Clone, Debug, Default)]
@@ -50,5 +56,24 @@ mod tests {
         calm.step([(node(1), 50), (node(2), 160)].into_iter());
         assert_eq!((calm.rate(node(1)), calm.rate(node(2))), (50, 10));
         assert_eq!((calm.mean(), SmoothedLoad::default().mean()), (30, 0));
+    }
+
+    #[test]
+    fn an_average_reaches_a_constant_value() {
+        let mut rate = 0;
+        let rates: Vec<u64> = (0..4)
+            .map(|_| {
+                rate = smoothed(rate, 1_000, 4);
+                rate
+            })
+            .collect();
+        assert_eq!(rates, [250, 437, 577, 682]);
+        for want in [1_000, 0, 3] {
+            for _ in 0..60 {
+                rate = smoothed(rate, want, 4);
+            }
+            assert_eq!(rate, want);
+        }
+        assert_eq!(smoothed(u64::MAX, 0, 4), u64::MAX - u64::MAX / 4);
     }
 }

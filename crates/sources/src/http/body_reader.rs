@@ -11,12 +11,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bucksaw_env::Clock;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::body_memory::{BodyReservation, ReserveError, UNRESERVED_BYTES_MAX};
+use super::body_error::{BodyError, BodyErrorReason};
+use super::body_memory::{BodyMemory, BodyReservation, ReserveError, UNRESERVED_BYTES_MAX};
 use super::body_records::{BUFFER_BYTES, BodyRecords};
 use super::decompressor::Decompressor;
-use super::{BodyChunks, BodyError, BodyErrorReason, BodyIntake};
 
 /// Bytes that are collected before a thread processes them.
 const WORK_BYTES_MIN: usize = 256 << 10;
@@ -31,9 +33,41 @@ const IDLE_POLL_INTERVAL: Duration = Duration::from_millis(250);
 const SEND_WINDOW_BYTES_MIN: usize = 32 << 10;
 const SEND_WINDOW: Duration = Duration::from_secs(2);
 
+/// Limits of request bodies.
+#[derive(Clone, Debug)]
+pub struct BodyLimits {
+    /// A client that sends nothing of its body for this long is disconnected.
+    pub idle_timeout: Duration,
+    /// The longest record, in bytes; longer ones are cut.
+    pub record_bytes_max: usize,
+    /// The decompressed size of a body, in bytes. A body that is not compressed may have any size.
+    pub decompressed_bytes_max: u64,
+    /// Memory of all bodies together, in bytes; at least one and a quarter times [`body_bytes_max`](super::body_bytes_max) is used.
+    pub memory_bytes_max: usize,
+    /// How long a body waits for that memory before it is refused.
+    pub memory_wait_max: Duration,
+    /// Bodies that are decompressed and appended at the same time.
+    pub workers_max: usize,
+}
+
+/// A source of the chunks of one body.
+pub trait BodyChunks: Send {
+    /// The next chunk, `None` at the end, or why the body ended early.
+    fn next_chunk(&mut self) -> impl Future<Output = Option<Result<bytes::Bytes, String>>> + Send;
+}
+
+/// What all bodies share.
+#[derive(Debug)]
+pub(super) struct BodyResources {
+    pub(super) limits: BodyLimits,
+    pub(super) memory: BodyMemory,
+    pub(super) workers: Arc<Semaphore>,
+    pub(super) clock: Arc<dyn Clock>,
+}
+
 /// Reads one body.
 pub(super) struct BodyReader<'a> {
-    bodies: &'a BodyIntake,
+    bodies: &'a BodyResources,
     state: BodyState,
     send_rate: SendRate,
 }
@@ -69,7 +103,7 @@ enum BodyEvent {
 }
 
 impl<'a> BodyReader<'a> {
-    pub(super) fn new(bodies: &'a BodyIntake, decompressor: Decompressor, bytes_min: u64) -> Self {
+    pub(super) fn new(bodies: &'a BodyResources, decompressor: Decompressor, bytes_min: u64) -> Self {
         let state = BodyState {
             decompressor,
             buffer: Vec::new(),
@@ -191,9 +225,9 @@ impl<'a> BodyReader<'a> {
     }
 }
 
-impl BodyIntake {
+impl BodyResources {
     fn uptime(&self) -> Duration {
-        self.intake.env.clock.uptime()
+        self.clock.uptime()
     }
 }
 

@@ -6,9 +6,10 @@ use std::time::Duration;
 use bucksaw_ingest::{IdempotentBatch, IngestError, SourceLabels};
 use bucksaw_record::{Flags, LineSplitter, Millis};
 
+use super::body_error::{BodyError, BodyErrorReason};
 use super::durability_wait::DurabilityWait;
 use super::ndjson::event_time;
-use super::{BodyError, BodyErrorReason, IngestReply};
+use super::request::{BodyFormat, IngestReply};
 use crate::intake::{FrameMeta, IdAssignment, PrepareError, RecordBuffer, RecordStream, RecordTime, Records};
 
 /// Records are appended when their text has this size, in bytes.
@@ -35,15 +36,6 @@ const LINE_ERRORS_MAX: usize = 10;
 /// How often and after which delay an append is repeated while the disk syncs, before the body is refused.
 const SYNC_RETRIES_MAX: u32 = 500;
 const SYNC_RETRY_DELAY: Duration = Duration::from_millis(10);
-
-/// How a body is cut into records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BodyFormat {
-    /// A record per line.
-    Lines,
-    /// A JSON object per line, with an event time. Blank lines are skipped.
-    Ndjson,
-}
 
 /// The records of one body.
 ///

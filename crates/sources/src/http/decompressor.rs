@@ -1,13 +1,13 @@
 //! Decompresses a body while it arrives, up to a limit.
 
 use std::io::{self, Read as _, Write};
-use std::str::FromStr;
 
 use flate2::write::MultiGzDecoder;
 use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer};
 
+use super::body_error::{BodyError, BodyErrorReason};
 use super::body_records::BodyRecords;
-use super::{BodyError, BodyErrorReason};
+use super::request::Encoding;
 
 /// The largest snappy body. One in the block format can be decompressed only as a whole.
 const SNAPPY_BYTES_MAX: usize = 16 << 20;
@@ -28,34 +28,6 @@ const ZSTD_TEXT_BYTES: usize = 128 << 10;
 
 /// The first bytes of a framed snappy stream; any other body is in the block format.
 const SNAPPY_STREAM: &[u8] = b"\xff\x06\x00\x00sNaPpY";
-
-/// How a body is compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Encoding {
-    /// Not at all.
-    Identity,
-    /// Gzip, with any number of members.
-    Gzip,
-    /// Zstandard, with any number of frames.
-    Zstd,
-    /// Snappy, as a framed stream or as one block.
-    Snappy,
-}
-
-impl FromStr for Encoding {
-    type Err = String;
-
-    /// Parses a value of `Content-Encoding`.
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.trim().to_ascii_lowercase().as_str() {
-            "" | "identity" => Ok(Self::Identity),
-            "gzip" | "x-gzip" => Ok(Self::Gzip),
-            "zstd" => Ok(Self::Zstd),
-            "snappy" | "x-snappy-framed" => Ok(Self::Snappy),
-            other => Err(format!("Content-Encoding {other} is not known: gzip, zstd and snappy are")),
-        }
-    }
-}
 
 /// Decompresses a body into records.
 pub(super) enum Decompressor {

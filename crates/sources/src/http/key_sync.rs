@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bucksaw_ingest::Queue;
 use tokio::sync::Mutex;
 
-use super::{BodyError, BodyErrorReason};
+use super::body_error::{BodyError, BodyErrorReason};
 
 /// Lets one request at a time sync the keys. Cheap to clone.
 #[derive(Clone, Debug, Default)]

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use bucksaw_record::{Id, Millis};
 use bucksaw_segment::{Frame, RowMeta};
 
-use super::RecordTime;
+use super::records::RecordTime;
 
 /// The time column of some records, and the number of clamped times. Records without a time get `base`. No column if no
 /// record has a time.

@@ -2,10 +2,22 @@
 
 use std::borrow::Cow;
 
-use bucksaw_ingest::IdempotentBatch;
+use bucksaw_ingest::{IdempotentBatch, IngestError};
 use bucksaw_record::{Id, IdAllocator, Millis};
 
-use super::{Intake, PrepareError, Records};
+use super::records::Records;
+use super::target::Intake;
+
+/// Why records get no ids.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PrepareError {
+    /// The queue does not accept the section of an idempotent batch.
+    #[error(transparent)]
+    Refused(#[from] IngestError),
+    /// The producer has no sequence numbers left.
+    #[error("a body of more than 4,294,967,295 records: send several")]
+    SequenceExhausted,
+}
 
 /// Assigns ids to the records of one connection or request.
 #[derive(Debug)]

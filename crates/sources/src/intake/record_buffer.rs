@@ -1,11 +1,8 @@
 //! Records that a decoder collects until they are worth a frame.
 
-use bucksaw_record::{Flags, Millis, SplitLines};
+use bucksaw_record::{Flags, SplitLines};
 
-use super::Records;
-
-/// The time that a record states: milliseconds, and nanoseconds below.
-pub type RecordTime = (Millis, u32);
+use super::records::{RecordTime, Records};
 
 /// Records of one stream, copied from where they were decoded. The buffer grows in steps, up to about twice what it holds
 /// and no further than its capacity limit, which bounds the memory of a request.

@@ -1,8 +1,9 @@
 use std::path::Path;
+use std::sync::Arc;
 
-use bucksaw_env::sim;
-use bucksaw_ingest::{Config, Metrics};
-use bucksaw_record::LineSplitter;
+use bucksaw_env::{Env, sim};
+use bucksaw_ingest::{Config, Durability, Metrics, Queue, Source, SourceLabels};
+use bucksaw_record::{Flags, Id, Labels, LineSplitter, Millis, Producer};
 use prometheus_client::registry::Registry;
 
 use super::*;
@@ -72,7 +73,7 @@ fn ids_are_consecutive_over_several_appends() {
         let first = stream.prepare(&mut ids, Records::from(&lines), false).unwrap();
         let second = stream.prepare(&mut ids, Records::from(&lines), false).unwrap();
         assert_eq!(first.first_id.checked_add(2), Some(second.first_id));
-        assert_eq!((first.count, first.layout_bits, first.row_meta.len()), (2, 0, 0), "lines need no row metadata");
+        assert_eq!((first.count, first.row_meta_bytes()), (2, 0), "lines need no row metadata");
     }
 }
 

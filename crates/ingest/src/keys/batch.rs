@@ -1,0 +1,52 @@
+//! A batch with an idempotency key, while it arrives.
+
+use bucksaw_record::{Millis, Producer, key_time};
+use twox_hash::XxHash3_64;
+
+/// A batch with a key, while it comes in.
+#[derive(Debug)]
+pub struct IdempotentBatch {
+    pub(super) key: u64,
+    pub(super) key_time: Option<Millis>,
+    /// The hash of all that was numbered, and of the key.
+    pub(super) content_hash: u64,
+    /// Sections that were numbered.
+    pub(super) section_count: u32,
+    pub(super) base_time: Option<Millis>,
+    pub(super) last_producer: Producer,
+}
+
+impl IdempotentBatch {
+    /// A batch with this key. `about` is what else makes its records what they are: the stream, how the body is read.
+    #[must_use]
+    pub fn new(key: &[u8], context: &[u8]) -> Self {
+        let hash = XxHash3_64::oneshot(key);
+        Self {
+            key: hash,
+            key_time: key_time(key),
+            content_hash: XxHash3_64::oneshot_with_seed(hash, context),
+            section_count: 0,
+            base_time: None,
+            last_producer: Producer::new(0),
+        }
+    }
+
+    /// The time of the batch; known when its first section is numbered.
+    #[must_use]
+    pub fn base_time(&self) -> Option<Millis> {
+        self.base_time
+    }
+
+    /// Whether the ids of a retry rest on what the node remembers: the time is not that of the key.
+    #[must_use]
+    pub fn depends_on_remembered_key(&self) -> bool {
+        self.base_time.is_some() && self.base_time != self.key_time
+    }
+
+    pub(super) fn hash_with(&self, section: &[&[u8]]) -> u64 {
+        let with = |seed, part: &&[u8]| {
+            XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot_with_seed(seed, &(part.len() as u64).to_le_bytes()), part)
+        };
+        section.iter().fold(self.content_hash, with)
+    }
+}

@@ -1,0 +1,88 @@
+//! Ingests request bodies and waits for their durability.
+
+use std::sync::Arc;
+
+use bucksaw_ingest::{Durability, IdempotentBatch, Source};
+use bucksaw_record::Labels;
+use tokio::sync::Semaphore;
+
+use super::body_error::BodyError;
+use super::body_memory::BodyMemory;
+use super::body_reader::{BodyChunks, BodyLimits, BodyReader, BodyResources};
+use super::body_records::{BUFFER_BYTES, BodyRecords};
+use super::decompressor::Decompressor;
+use super::durability_wait::DurabilityWait;
+use super::key_sync::KeySync;
+use super::metrics::BodyMetrics;
+use super::request::{BodyFormat, IngestReply, IngestRequest};
+use crate::intake::{IdAssignment, Intake, RecordStream};
+
+/// Memory that one body may need, in bytes. A snappy body may need more, because it is decompressed as a whole.
+#[must_use]
+pub fn body_bytes_max(record_bytes_max: usize) -> usize {
+    Decompressor::peak_bytes_max(record_bytes_max)
+}
+
+/// Ingests the bodies of all requests of a node. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct BodyIntake {
+    intake: Intake,
+    resources: Arc<BodyResources>,
+    key_sync: KeySync,
+}
+
+impl BodyIntake {
+    /// Ingests into the queue of `intake`.
+    #[must_use]
+    pub fn new(intake: Intake, limits: BodyLimits, metrics: BodyMetrics) -> Self {
+        let overflow_bytes = body_bytes_max(limits.record_bytes_max);
+        let memory = BodyMemory::new(limits.memory_bytes_max, overflow_bytes, limits.memory_wait_max, metrics);
+        let workers = Arc::new(Semaphore::new(limits.workers_max));
+        let clock = Arc::clone(&intake.env.clock);
+        let resources = Arc::new(BodyResources { limits, memory, workers, clock });
+        Self { intake, resources, key_sync: KeySync::default() }
+    }
+
+    /// Ingests a body and waits for its durability.
+    ///
+    /// # Errors
+    /// [`BodyError`].
+    pub async fn ingest(&self, request: IngestRequest<'_>, body: impl BodyChunks) -> Result<IngestReply, BodyError> {
+        let IngestRequest { format, encoding, labels, durability, key, bytes_min } = request;
+        let queue = &self.intake.queue;
+        let ids = match key {
+            Some(key) => IdAssignment::Keyed(IdempotentBatch::new(key, &batch_context(format, &labels))),
+            None => IdAssignment::consecutive(&self.intake),
+        };
+        let limits = &self.resources.limits;
+        let durability_wait = DurabilityWait::default();
+        let stream = RecordStream { intake: self.intake.clone(), source: Source::Http, labels, durability };
+        let mut records = BodyRecords::new(stream, format, ids, limits.record_bytes_max, durability_wait.clone());
+        if bytes_min > BUFFER_BYTES as u64 {
+            records.set_streamed();
+        }
+        let decompressor = Decompressor::new(encoding, records, limits.decompressed_bytes_max)?;
+        let records = BodyReader::new(&self.resources, decompressor, bytes_min).read(body).await?;
+        if durability == Durability::Bulk {
+            queue.flush_bulk();
+        }
+        let durable =
+            async { durability_wait.wait().await.map_err(|refusal| BodyError::from(refusal).with_accepted(0)) };
+        if durability != Durability::Fast && records.batch().is_some_and(IdempotentBatch::depends_on_remembered_key) {
+            tokio::try_join!(durable, self.key_sync.wait_synced(queue))?;
+        } else {
+            durable.await?;
+        }
+        Ok(records.into_reply())
+    }
+}
+
+/// What determines the records of a body besides its text.
+fn batch_context(format: BodyFormat, labels: &Labels) -> Vec<u8> {
+    let mut context = vec![match format {
+        BodyFormat::Lines => 0,
+        BodyFormat::Ndjson => 1,
+    }];
+    labels.encode(&mut context);
+    context
+}

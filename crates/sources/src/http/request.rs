@@ -1,0 +1,71 @@
+//! Requests to ingest a body, and their replies.
+
+use std::str::FromStr;
+
+use bucksaw_ingest::Durability;
+use bucksaw_record::Labels;
+
+/// How a body is cut into records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyFormat {
+    /// A record per line.
+    Lines,
+    /// A JSON object per line, with an event time. Blank lines are skipped.
+    Ndjson,
+}
+
+/// How a body is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// Not at all.
+    Identity,
+    /// Gzip, with any number of members.
+    Gzip,
+    /// Zstandard, with any number of frames.
+    Zstd,
+    /// Snappy, as a framed stream or as one block.
+    Snappy,
+}
+
+impl FromStr for Encoding {
+    type Err = String;
+
+    /// Parses a value of `Content-Encoding`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim().to_ascii_lowercase().as_str() {
+            "" | "identity" => Ok(Self::Identity),
+            "gzip" | "x-gzip" => Ok(Self::Gzip),
+            "zstd" => Ok(Self::Zstd),
+            "snappy" | "x-snappy-framed" => Ok(Self::Snappy),
+            other => Err(format!("Content-Encoding {other} is not known: gzip, zstd and snappy are")),
+        }
+    }
+}
+
+/// A body and how it is to be ingested.
+#[derive(Debug)]
+pub struct IngestRequest<'a> {
+    /// How it is cut into records.
+    pub format: BodyFormat,
+    /// How it is compressed.
+    pub encoding: Encoding,
+    /// The labels of its records.
+    pub labels: Labels,
+    /// When its records count as accepted.
+    pub durability: Durability,
+    /// Its idempotency key.
+    pub key: Option<&'a [u8]>,
+    /// The least number of bytes of the body, as its head says.
+    pub bytes_min: u64,
+}
+
+/// What became of a body.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IngestReply {
+    /// Records that were accepted.
+    pub accepted: u64,
+    /// Lines that are no records.
+    pub rejected: u64,
+    /// The line numbers of the first of these, and why they are no records.
+    pub line_errors: Vec<(u64, String)>,
+}

@@ -1,0 +1,132 @@
+//! Assigns ids to the records of one stream, clamps their times and appends them.
+
+use std::borrow::Cow;
+
+use bucksaw_ingest::{Durability, FrameRecords, IngestError, Source, SourceLabels};
+use bucksaw_record::{Flags, Id, Labels};
+use bucksaw_segment::{Frame, FrameError, RowMeta};
+
+use super::clamp::{clamp_frame, clamp_times};
+use super::ids::{IdAssignment, PrepareError};
+use super::records::Records;
+use super::target::Intake;
+
+/// The ids, clamped times and encoded row metadata of some records: all of a frame but its text and the time of its append.
+#[derive(Debug)]
+pub struct FrameMeta<'a> {
+    /// The id of the first record; the others have the next sequence numbers.
+    pub first_id: Id,
+    /// The number of records.
+    pub count: u32,
+    layout_bits: u8,
+    row_meta: Cow<'a, [u8]>,
+    cut_count: u64,
+    clamped_count: u64,
+}
+
+/// Records of one source with the same labels and durability. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct RecordStream {
+    /// Where they go.
+    pub intake: Intake,
+    /// Where they came in.
+    pub source: Source,
+    /// Their labels.
+    pub labels: Labels,
+    /// When they count as accepted.
+    pub durability: Durability,
+}
+
+impl FrameMeta<'_> {
+    /// The size of the encoded row metadata, in bytes.
+    #[must_use]
+    pub fn row_meta_bytes(&self) -> usize {
+        self.row_meta.len()
+    }
+}
+
+impl RecordStream {
+    /// Assigns ids to records and replaces event times that are too far ahead. `is_last` says that an idempotent batch ends
+    /// with them.
+    ///
+    /// # Errors
+    /// [`PrepareError`]; no id is used up then.
+    pub fn prepare(
+        &self,
+        ids: &mut IdAssignment,
+        records: Records<'_>,
+        is_last: bool,
+    ) -> Result<FrameMeta<'static>, PrepareError> {
+        let assigned = ids.assign(&self.intake, &records, is_last)?;
+        let base = assigned.first_id.time();
+        let (times, clamped_count) = clamp_times(records.times, base, assigned.now);
+        let mut row_meta = Vec::new();
+        let layout_bits = if times.is_none() && records.flags.is_empty() {
+            0
+        } else {
+            RowMeta { times, lengths: None, flags: records.flags.clone() }.encode(base, &mut row_meta)
+        };
+        Ok(FrameMeta {
+            first_id: assigned.first_id,
+            count: records.count,
+            layout_bits,
+            row_meta: Cow::Owned(row_meta),
+            cut_count: cut_count(records.flags),
+            clamped_count,
+        })
+    }
+
+    /// Checks a frame whose ids and row metadata a client assigned, and replaces times that are too far ahead.
+    ///
+    /// # Errors
+    /// [`FrameError`] if the row metadata does not fit the text.
+    pub fn prepare_frame<'a>(&self, frame: &Frame<'a>) -> Result<FrameMeta<'a>, FrameError> {
+        let rows = frame.rows()?;
+        let clamped = clamp_frame(frame, self.intake.now());
+        Ok(FrameMeta {
+            first_id: clamped.first_id,
+            count: frame.header.count,
+            layout_bits: clamped.layout_bits,
+            row_meta: clamped.row_meta,
+            cut_count: cut_count(&rows.flags),
+            clamped_count: clamped.clamped_count,
+        })
+    }
+
+    /// Appends prepared records to the queue; see [`Queue::append`](bucksaw_ingest::Queue::append) for `on_ack`. `text` is the text that was prepared.
+    ///
+    /// # Errors
+    /// [`IngestError`]; `on_ack` is not called then, and the same records may be appended again if the error is transient.
+    pub fn append(
+        &self,
+        records: &FrameMeta<'_>,
+        text: &[&[u8]],
+        on_ack: impl FnOnce(Result<(), IngestError>) + Send + 'static,
+    ) -> Result<(), IngestError> {
+        let queue = &self.intake.queue;
+        let frame = FrameRecords {
+            source: self.source,
+            labels: &self.labels,
+            first_id: records.first_id,
+            count: records.count,
+            accepted: self.intake.now(),
+            layout_bits: records.layout_bits,
+            row_meta: &records.row_meta,
+            text,
+        };
+        queue.append(self.durability, &frame, on_ack)?;
+        let metrics = queue.metrics();
+        for (family, count) in
+            [(&metrics.cut_records, records.cut_count), (&metrics.times_replaced, records.clamped_count)]
+        {
+            if count > 0 {
+                family.get_or_create(&SourceLabels { source: self.source.name() }).inc_by(count);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn cut_count(flags: &Flags) -> u64 {
+    flags.iter().filter(|(_, bits)| bits & Flags::CUT != 0).count() as u64
+}

@@ -1,0 +1,30 @@
+//! Where all sources append.
+
+use std::sync::Arc;
+
+use bucksaw_env::Env;
+use bucksaw_ingest::Queue;
+use bucksaw_record::{Millis, Producer};
+
+/// Where all sources append: the queue, with the clock and the random numbers of its node. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Intake {
+    /// Takes the records.
+    pub queue: Arc<Queue>,
+    /// Time and randomness.
+    pub env: Env,
+}
+
+impl Intake {
+    /// The time by the node's clock.
+    #[must_use]
+    pub fn now(&self) -> Millis {
+        Millis(self.env.clock.unix_ms()).min(Millis::MAX)
+    }
+
+    /// A producer that no other source has.
+    #[must_use]
+    pub fn new_producer(&self) -> Producer {
+        Producer::random(self.env.entropy.next_u64())
+    }
+}
