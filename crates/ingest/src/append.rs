@@ -1,18 +1,18 @@
-//! What is appended, with which promise, and why it may be refused.
+//! The parameters and errors of an append.
 
 use std::fmt;
 use std::str::FromStr;
 
 use bucksaw_record::{Id, Labels, Millis};
 
-/// When records count as accepted.
+/// When records are acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Durability {
-    /// When they are written to the file: they outlive the process, not a power cut.
+    /// When they are written: they survive the process, not a power cut.
     Fast,
-    /// When they are synced: they outlive a power cut. Many are synced at once.
+    /// When they are synced, many at once: they survive a power cut.
     Durable,
-    /// When the store has committed them, on as many nodes as it replicates to.
+    /// When stores have committed them, with the replication factor.
     Bulk,
 }
 
@@ -44,12 +44,12 @@ impl FromStr for Durability {
     }
 }
 
-/// Where records came in.
+/// The source of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Source {
     /// Lines over TCP.
     Tcp,
-    /// The framed protocol of our own clients.
+    /// The framed protocol.
     Forward,
     /// HTTP.
     Http,
@@ -67,57 +67,57 @@ impl Source {
     }
 }
 
-/// Records of one stream that go into one frame.
+/// Records of one stream for one frame.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameRecords<'a> {
-    /// Where they came in.
+    /// Their source.
     pub source: Source,
-    /// The stream.
+    /// The labels of their stream.
     pub labels: &'a Labels,
-    /// The id of the first; the others have the next sequence numbers.
+    /// The id of the first record; the others have the next sequence numbers.
     pub first_id: Id,
-    /// How many; at least 1.
+    /// The number of records, at least 1.
     pub count: u32,
-    /// When this node took them.
+    /// The time of their arrival.
     pub accepted: Millis,
-    /// Which side columns there are, see `segment::Sides`.
+    /// The columns of the row metadata; see `segment::RowMeta`.
     pub layout_bits: u8,
-    /// The side columns, encoded.
+    /// The encoded row metadata.
     pub row_meta: &'a [u8],
-    /// The records, each followed by an LF, in any number of parts.
+    /// The text of the records, each followed by an LF, in any number of parts.
     pub text: &'a [&'a [u8]],
 }
 
 impl FrameRecords<'_> {
-    /// Bytes of text, the LFs included.
+    /// Bytes of text, with the LFs.
     #[must_use]
     pub fn text_bytes(&self) -> usize {
         self.text.iter().map(|part| part.len()).sum()
     }
 }
 
-/// Why records were not accepted. Nothing of them is kept then, unless it says otherwise.
+/// Why records were not accepted. None of them is kept unless the variant says so.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IngestError {
-    /// The disk is full, or nearly. Comes right by itself when there is room.
+    /// The disk has too little free space. Transient.
     #[error("the disk is full: free some space, or lower --retention-bytes")]
     DiskFull,
-    /// Too many segments wait for stores. Comes right by itself when they take some.
+    /// Too many segments wait for stores. Transient.
     #[error("too many segments wait in the queue: no store takes them, or too slowly")]
     QueueFull,
-    /// Too much waits for a sync already. Try again soon.
+    /// Too many records wait for a sync. Transient.
     #[error("the disk is too slow: too many unsynced records")]
     SyncBacklog,
     /// The node is shutting down.
     #[error("the node is shutting down")]
     ShuttingDown,
-    /// The key of the batch was used with another body before.
+    /// The key was used with another body.
     #[error(
         "this Idempotency-Key was used with another body, other labels or another Content-Type: draw a new key for each batch"
     )]
     KeyReused,
-    /// The operating system failed to write or to sync. The records may or may not be found later, once at most.
+    /// The operating system failed to write or to sync. The records may be found later, at most once.
     #[error("cannot write: {0}")]
     Io(String),
 }

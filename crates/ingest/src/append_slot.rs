@@ -1,4 +1,4 @@
-//! A lane: one active segment at a time, and the records in it whose promise is not yet kept.
+//! An append slot: one active segment, and its records that are not yet synced.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,20 +11,20 @@ use crate::append::{Durability, FrameRecords};
 use crate::class::SegmentClass;
 use crate::segment::{AckCallback, QueueSegment};
 
-/// Appended to by many, one at a time.
+/// A mutex with one active segment.
 pub(crate) struct AppendSlot {
     pub(crate) durability: Durability,
     state: Mutex<AppendSlotState>,
     /// Notified when no thread seals a segment of this slot any more.
     all_sealed: Condvar,
-    /// Rung when something in [`Inner`] waits for a sync.
+    /// Notified when records or seals wait for a sync.
     unsynced_notify: Notify,
 }
 
 pub(crate) struct AppendSlotState {
     pub(crate) class: SegmentClass,
     pub(crate) active: Option<ActiveSegment>,
-    /// `durable` records that are written and not synced, oldest first.
+    /// `durable` records that are written but not synced, oldest first.
     pub(crate) unsynced: Vec<UnsyncedRecords>,
     pub(crate) unsynced_bytes: u64,
     /// Closed segments without a seal. Whoever closes a segment calls [`Queue::seal_closed`] after it has released the slot.
@@ -37,15 +37,15 @@ pub(crate) struct AppendSlotState {
     pub(crate) sealed_unrenamed: Vec<Arc<QueueSegment>>,
 }
 
-/// The active segment of a lane.
+/// The active segment of a slot.
 pub(crate) struct ActiveSegment {
     pub(crate) segment: Arc<QueueSegment>,
     pub(crate) end: u64,
     stream_numbers: HashMap<Labels, u32>,
 }
 
-/// Records that are written and not yet synced. They are kept in memory until then: after a failed sync the kernel may
-/// have dropped the pages, and they are written again elsewhere.
+/// Records that are written but not synced. They stay in memory until the sync, because the kernel may drop their pages after
+/// a failed one; then they are written to another file.
 pub(crate) struct UnsyncedRecords {
     pub(crate) segment: Arc<QueueSegment>,
     pub(crate) labels: Labels,
@@ -113,9 +113,9 @@ impl AppendSlot {
         self.unsynced_notify.notify_one();
     }
 
-    /// Resolves when something waits for a sync. One waits.
+    /// Resolves when something waits for a sync. For one waiter.
     pub(crate) async fn wait_unsynced(&self) {
-        // What was rung while nobody waited is not lost.
+        // A notification without a waiter is kept.
         while self.lock().is_synced() {
             self.unsynced_notify.notified().await;
         }
@@ -144,7 +144,7 @@ impl ActiveSegment {
         Self { segment, end, stream_numbers: HashMap::new() }
     }
 
-    /// Appends a frame and publishes it. On an error the file is as it was, or is given up by the caller.
+    /// Appends a frame and makes it readable. After an error the caller truncates or closes the file.
     pub(crate) fn append(
         &mut self,
         labels: &Labels,
@@ -177,7 +177,7 @@ impl ActiveSegment {
     }
 }
 
-/// The rows of a frame as far as a segment's reach needs them.
+/// The rows of a frame, for the summary of the segment.
 fn frame_rows(frame: &FrameHeader, body: &[&[u8]]) -> Rows {
     let sides = body.first().copied().unwrap_or_default().get(..frame.row_meta_len as usize).unwrap_or_default();
     let sides = match frame.layout_bits {
@@ -187,7 +187,7 @@ fn frame_rows(frame: &FrameHeader, body: &[&[u8]]) -> Rows {
     sides.and_then(|sides| sides.into_rows(frame.first_id, frame.count, frame.accepted)).unwrap_or_default()
 }
 
-/// The frame that gives a stream its number in a file.
+/// The frame that declares a stream and its number in a file.
 pub(crate) fn stream_frame(number: u32, labels: &Labels, seed: u32) -> Vec<u8> {
     let mut body = Vec::new();
     labels.encode(&mut body);
@@ -206,7 +206,7 @@ pub(crate) fn stream_frame(number: u32, labels: &Labels, seed: u32) -> Vec<u8> {
     frame
 }
 
-/// The header of a record frame; its stream number is set when it is written.
+/// The header of a record frame, without the stream number.
 pub(crate) fn record_header(records: &FrameRecords<'_>) -> FrameHeader {
     FrameHeader {
         body_len: (records.row_meta.len() + records.text_bytes()) as u32,

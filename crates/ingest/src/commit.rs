@@ -1,11 +1,11 @@
-//! Group commit: one sync for all that was written since the last.
+//! Group commit: one sync for all records that were written since the last.
 //!
-//! While one group is being synced the next gathers behind it, so a disk that takes milliseconds to sync still takes
-//! hundreds of megabytes a second.
+//! While one group is synced, the next collects, so a disk whose sync takes milliseconds still accepts hundreds of megabytes
+//! per second.
 //!
-//! After a failed sync the kernel may have dropped the pages and call them clean: neither that file nor a later success
-//! on it may be trusted for what was not synced before. Those records are still in memory; they are written to another
-//! file, and acknowledged from there. <https://wiki.postgresql.org/wiki/Fsync_Errors> tells the story.
+//! After a failed sync the kernel may have dropped the pages and marked them clean. A later successful sync of that file
+//! proves nothing for them. The records are still in memory; they are written to another file and acknowledged from there.
+//! See <https://wiki.postgresql.org/wiki/Fsync_Errors>.
 
 use std::sync::Arc;
 
@@ -18,16 +18,16 @@ use crate::queue::Queue;
 use crate::segment::QueueSegment;
 use crate::stall::StallGuard;
 
-/// How many files are tried for a record before its client is told that it cannot be kept.
+/// How many files a record is written to before its client receives an error.
 const WRITE_ATTEMPTS_MAX: u32 = 3;
 
 impl Queue {
-    /// Resolves when something waits for a sync.
+    /// Resolves when records or seals wait for a sync.
     pub async fn wait_unsynced(&self) {
         self.durable_slot.wait_unsynced().await;
     }
 
-    /// Syncs what waits, and tells those who wait. Returns whether there was anything. For one thread at a time.
+    /// Syncs what waits and acknowledges it. Returns whether anything waited. For one thread at a time.
     pub fn commit_group(&self) -> bool {
         let (records, sealed_segments) = {
             let mut inner = self.durable_slot.lock();
@@ -58,7 +58,7 @@ impl Queue {
         }
         let (lost, synced): (Vec<UnsyncedRecords>, Vec<UnsyncedRecords>) =
             records.into_iter().partition(|waiting| failed.iter().any(|segment| segment.id() == waiting.segment.id()));
-        // The name says that the seal is there, so the seal is durable first.
+        // The name says that the file ends in its seal, so the seal is synced first.
         let is_kept = |segment: &&Arc<QueueSegment>| failed.iter().all(|failed| failed.id() != segment.id());
         let renamed = sealed_segments.iter().filter(is_kept).filter(|segment| self.rename_sealed(segment)).count();
         self.durable_slot.lock().unsynced_bytes -= synced.iter().map(|waiting| waiting.body.len() as u64).sum::<u64>();
@@ -72,8 +72,8 @@ impl Queue {
         true
     }
 
-    /// Makes names of closed segments durable. A power cut would bring back the name of a segment that is still written, and
-    /// with that name damage passes for an end that was not synced.
+    /// Makes the names of closed segments durable. A power cut could bring back the name `active`, under which damage counts as
+    /// an end that was not synced.
     pub(crate) fn sync_dir(&self) {
         if let Err(error) = self.env.fs.sync_dir(&self.dir)
             && let Some(suppressed) = self.may_log(|errors| &errors.sync)
@@ -100,7 +100,7 @@ impl Queue {
         let mut failures = Vec::new();
         let mut inner = self.durable_slot.lock();
         let is_failed = |segment: &QueueSegment| failed.iter().any(|failed| failed.id() == segment.id());
-        // What was appended to those files meanwhile is no safer.
+        // Records that were appended to those files meanwhile are affected, too.
         let (more, others): (Vec<UnsyncedRecords>, Vec<UnsyncedRecords>) =
             std::mem::take(&mut inner.unsynced).into_iter().partition(|waiting| is_failed(&waiting.segment));
         inner.unsynced = others;
@@ -126,7 +126,7 @@ impl Queue {
         }
         drop(inner);
         self.seal_closed(&self.durable_slot);
-        // Only now that its records can be read elsewhere is the untrusted part of a file given up.
+        // The untrusted part of a file is hidden only now, when its records are readable elsewhere.
         for segment in failed {
             segment.set_end(segment.synced_end().max(bucksaw_segment::queue::HEADER_LEN as u64));
         }

@@ -1,28 +1,30 @@
-//! The queue: takes records as fast as the disk does, keeps them in append-only files, and hands the files to the store.
+//! The queue: accepts records into append-only files and keeps them until stores have them.
 //!
 //! ```text
-//!   sources ── append ──► lane ──► <id>.active ── size or age ──► <id>.pending ── reserved by the store ──►
-//!                                                                  <id>.committed ── grace ──► removed
+//!   sources ── append ──► slot ──► <id>.active ── size or age ──► <id>.pending ── leased by a store ──►
+//!                                                                  <id>.committed ── grace period ──► removed
 //! ```
-//! | state on disk | what it means | what may follow |
+//! | state on disk | meaning | next |
 //! | --- | --- | --- |
-//! | `active` | a lane appends to it, or its seal could not be written | `pending` when it is full or old, when a client wants it stored and a store asks, and at shutdown |
-//! | `pending` | closed, and ends in its seal; waits for a store (a reservation is kept in memory only and lapses with the process) | `committed` |
-//! | `committed` | its records are durable in the store; still readable for a grace | removed |
-//! | `damaged` | something in it was broken; its whole frames went their way; kept for a person to look at | nothing |
+//! | `active` | an append slot writes to it, or its seal could not be written | `pending` when it is full or old, at shutdown, or when a client waits for stores and one asks |
+//! | `pending` | closed, ends in its seal, waits for a store; a lease is in memory only and ends with the process | `committed` |
+//! | `committed` | stores have its records; readable for a grace period | removed |
+//! | `damaged` | quarantined: its intact frames were fetched, or none can be read; kept for inspection | |
 //!
-//! A *lane* owns one active segment. There are a few lanes and not one per connection: a busy connection has a lane
-//! nearly to itself, and thousands of idle ones share one file. What is muxed is whole frames, so sharing costs a short
-//! lock per chunk and nothing per record.
+//! An *append slot* owns one active segment. There are a few slots instead of one per connection: a busy connection has a
+//! slot almost to itself, and thousands of idle ones share one file. Connections are multiplexed by whole frames, so sharing
+//! costs one short lock per chunk and nothing per record.
 //!
-//! Three promises: `fast` is kept when the bytes are with the kernel, `durable` after a group commit, `bulk` when the
-//! store has committed. See [`Durability`].
+//! A record is acknowledged when it has its [`Durability`]: `fast` when the kernel has the bytes, `durable` after a group
+//! commit, `bulk` when stores have committed it.
 //!
-//! Everything here is a plain function; who owns threads calls [`Queue::commit_group`] and [`Queue::tick`] on them.
+//! All functions are synchronous. The owner of the threads calls [`Queue::commit_group`] and [`Queue::tick`].
 //!
-//! Invariant: a record is readable from [`Queue::segments`] from the moment that `append` returned, until the store that
-//! took it shows it.
-//! Invariant: nothing is acknowledged from a file that failed to sync after the last success.
+//! Invariants:
+//! - A record is readable through [`Queue::readable_segments`] from the return of its append until a store shows it.
+//! - Nothing is acknowledged from a file whose last sync failed.
+//! - No lock is held over disk I/O, except that of an append slot while a frame is written to its active segment, and that of
+//!   the key log while an entry is written. Closing, sealing, renaming and removing files needs no slot (`segment_file`).
 
 mod append;
 mod append_slot;

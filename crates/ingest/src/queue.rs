@@ -1,4 +1,4 @@
-//! The queue itself: its lanes, its segments, and what the store and the queries ask of it.
+//! The queue: its append slots, its segments, and the calls of sources, stores and queries.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ use crate::segment::{AckCallback, QueueSegment, SegmentState, SegmentView};
 use crate::segment_file::FileTarget;
 use crate::stall::StallDetector;
 
-/// The queue of one node. Shared by all who append, read and consume.
+/// The queue of one node, shared by sources, stores and queries.
 pub struct Queue {
     pub(crate) env: Env,
     pub(crate) dir: PathBuf,
@@ -40,7 +40,7 @@ pub struct Queue {
     pub(crate) fast_slots: Vec<AppendSlot>,
     pub(crate) durable_slot: AppendSlot,
     bulk_slot: AppendSlot,
-    /// Every segment that is not removed, by id and so by age. Taken after a lane's lock, before a segment's.
+    /// All segments by id, which orders them by age. Locked after a slot and before the contents of a segment.
     pub(crate) segments: Mutex<BTreeMap<Id, Arc<QueueSegment>>>,
     /// Quarantined files.
     pub(crate) damaged_files: Mutex<Vec<DamagedQueueFile>>,
@@ -48,9 +48,9 @@ pub struct Queue {
     pub(crate) halt_state: HaltState,
     pub(crate) index_memory: QueueIndexMemory,
     pub(crate) stall: StallDetector,
-    /// Rung when a segment has become pending, or was flushed.
+    /// Notified when a segment becomes pending or is flushed.
     pub(crate) pending_notify: Notify,
-    /// Whether other nodes take from it.
+    /// Whether stores of other nodes fetch segments.
     pub(crate) has_remote_stores: AtomicBool,
     is_closed: AtomicBool,
     pub(crate) log_limits: QueueLogLimits,
@@ -64,7 +64,7 @@ impl std::fmt::Debug for Queue {
     }
 }
 
-/// Errors that occur again at each try. Each is logged at most once a minute.
+/// Errors that recur with each attempt. Each is logged at most once a minute.
 #[derive(Debug, Default)]
 pub(crate) struct QueueLogLimits {
     cut: LogRateLimiter,
@@ -77,30 +77,30 @@ pub(crate) struct QueueLogLimits {
     boot: LogRateLimiter,
 }
 
-/// What waits for a store.
+/// Segments that wait for a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueBacklog {
-    /// Segments that wait.
+    /// Their number.
     pub segments: usize,
     /// Bytes of their text.
     pub text_bytes: u64,
-    /// How long the oldest has been there.
+    /// The age of the oldest.
     pub oldest_age: Duration,
-    /// Whether a client waits for the store's commit.
+    /// Whether a client waits for their commit.
     pub has_waiting_client: bool,
 }
 
-/// When what waits is worth being taken.
+/// The backlog from which a store fetches segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FetchThreshold {
-    /// When there is so much text, in bytes,
+    /// Bytes of text,
     pub text_bytes_min: u64,
-    /// or when the oldest has waited so long,
+    /// or the age of the oldest segment.
     pub age_min: Duration,
 }
 
 impl FetchThreshold {
-    /// Whether it is: also when a client waits.
+    /// Whether a backlog reaches the threshold. A waiting client suffices.
     #[must_use]
     pub fn is_met(&self, backlog: &QueueBacklog) -> bool {
         let met = backlog.text_bytes >= self.text_bytes_min
@@ -138,11 +138,11 @@ impl Queue {
         }
     }
 
-    /// Appends records. When this returns `Ok` they can be read; `done` is told when the promise holds, or that it
-    /// cannot be kept: at once for `fast`, from [`Self::commit_group`] for `durable`, from [`Self::commit`] for `bulk`.
+    /// Appends records. They are readable when this returns `Ok`. `done` is called once, when they have their durability or
+    /// cannot get it: before the return for `fast`, by [`Self::commit_group`] for `durable`, by [`Self::commit`] for `bulk`.
     ///
     /// # Errors
-    /// [`Refusal`]; `done` is not told then.
+    /// [`IngestError`]; `done` is not called then.
     pub fn append(
         &self,
         durability: Durability,
@@ -225,7 +225,7 @@ impl Queue {
         appended.map_err(|error| self.record_io_error(&error))
     }
 
-    /// Writes a frame to the lane's active segment, opening one where there is none or no room.
+    /// Writes a frame to the active segment of a slot. Opens a segment if there is none or it has too little space.
     pub(crate) fn write(
         &self,
         inner: &mut AppendSlotState,
@@ -245,16 +245,16 @@ impl Queue {
         match open.append(labels, header, body) {
             Ok(header) => Ok((Arc::clone(&open.segment), header)),
             Err(error) => {
-                // A part of the frame may be in the file. Cut it away; where that fails too, the file is closed here:
-                // readers and the store stop at the end that was published.
+                // The file may have a part of the frame, which is truncated. If that fails, too, the file is closed: readers
+                // and stores stop at the published end.
                 let (segment, end) = (Arc::clone(&open.segment), open.end);
                 let cut = segment.file().truncate(end);
                 if let Err(error) = &cut
                     && let Some(suppressed) = self.may_log(|errors| &errors.cut)
                 {
-                    warn!(segment = %segment.id(), %error, suppressed, "cannot cut a torn frame away; the segment is closed");
+                    warn!(segment = %segment.id(), %error, suppressed, "cannot truncate a torn frame; the segment is closed");
                 }
-                // The place on the disk may be what fails: the next append is to another file.
+                // That place on the disk may be defective, so the next append goes to another file.
                 if cut.is_err() || matches!(HaltReason::of(&error), HaltReason::Failing(_)) {
                     inner.close_active();
                 }
@@ -351,7 +351,7 @@ impl Queue {
             && self.move_file(segment, FileTarget::Pending)
     }
 
-    /// A free lane of the class, locked; for `fast` the first that nobody holds, so that little traffic makes one file.
+    /// A locked slot of this durability; of `fast`, the first free one, so that little traffic goes to one file.
     fn append_slot(&self, durability: Durability) -> (&AppendSlot, MutexGuard<'_, AppendSlotState>) {
         let only = match durability {
             Durability::Durable => &self.durable_slot,
@@ -368,9 +368,9 @@ impl Queue {
         (only, only.lock())
     }
 
-    /// Whether what waits is worth being taken.
+    /// Whether a store should fetch segments.
     pub(crate) fn is_due(&self, due: FetchThreshold, backlog: &QueueBacklog) -> bool {
-        // On a full disk all that waits is due: what a store makes of it is smaller.
+        // A full disk makes everything due, because stored segments are smaller.
         let pressed = self.is_closed.load(Ordering::Acquire)
             || self.is_full()
             || self.is_short_of_descriptors()
@@ -378,47 +378,47 @@ impl Queue {
         due.is_met(backlog) || (backlog.segments > 0 && pressed)
     }
 
-    /// Rises with every append; for those who wait for something new.
+    /// The number of appends, by which readers detect new records.
     #[must_use]
     pub fn appends(&self) -> u64 {
         self.appends.load(Ordering::Acquire)
     }
 
-    /// Refuses, and counts, what comes while nothing is accepted: for those who have not begun to read it.
+    /// Checks whether records are accepted, before they are read. Counts a refusal.
     ///
     /// # Errors
-    /// What an append would give.
+    /// The error of an append.
     pub fn check_accepting(&self) -> Result<(), IngestError> {
         let Some(halt) = self.refusal_reason() else { return Ok(()) };
         self.metrics.refused_appends.inc();
         Err(halt.into())
     }
 
-    /// Room on the disk, when it was last looked at.
+    /// Free bytes of the disk at the last check.
     #[must_use]
     pub fn free_bytes(&self) -> u64 {
         u64::try_from(self.metrics.free_bytes.get()).unwrap_or_default()
     }
 
-    /// The metrics, for those who count what they refuse before it gets here.
+    /// The metrics of the queue, to which sources add.
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
-    /// What clients are told when others have less to do.
+    /// Decides which clients are redirected.
     #[must_use]
     pub fn load_shedder(&self) -> &LoadShedder {
         &self.load_shedder
     }
 
-    /// Room on the disk below which nothing is accepted.
+    /// Free bytes of the disk below which nothing is accepted.
     #[must_use]
     pub fn free_bytes_min(&self) -> u64 {
         self.config.free_bytes_min
     }
 
-    /// The segments whose records are not in the store, oldest first.
+    /// Segments whose records stores do not have yet, oldest first.
     #[must_use]
     pub fn uncommitted_segments(&self) -> Vec<SegmentView> {
         let segments = self.readable_segments();
@@ -426,14 +426,13 @@ impl Queue {
         wanted.map(|segment| segment.view()).filter(|view| view.end > HEADER_LEN as u64).collect()
     }
 
-    /// All segments that can still be read, oldest first: also those that are committed and will go soon, for whoever looks
-    /// at the stores at another moment.
+    /// All segments, oldest first. Includes committed ones, for queries that read the stores at another moment.
     #[must_use]
     pub fn readable_segments(&self) -> Vec<Arc<QueueSegment>> {
         lock(&self.segments).values().cloned().collect()
     }
 
-    /// What waits for a store.
+    /// The segments that wait for a store.
     #[must_use]
     pub fn backlog(&self) -> QueueBacklog {
         self.backlog_of(&self.readable_segments())
@@ -454,7 +453,7 @@ impl Queue {
         backlog
     }
 
-    /// The records of these segments are durable in the store. Ids that the queue does not have are passed over.
+    /// Records that stores have these segments. Unknown ids are ignored.
     pub fn commit(&self, ids: &[Id]) {
         for segment in self.segments_by_id(ids) {
             let mut contents = segment.contents();
@@ -469,7 +468,7 @@ impl Queue {
             let broken = !contents.damage.is_empty();
             drop(contents);
             self.move_file(&segment, if broken { FileTarget::Quarantined } else { FileTarget::Committed });
-            // It is not known which of its frames stores have: clients that wait send theirs again.
+            // Which frames stores have is unknown, so waiting clients must send theirs again.
             let kept = || match broken {
                 true => Err(IngestError::Io("the segment was damaged before it was replicated".to_owned())),
                 false => Ok(()),
@@ -478,8 +477,8 @@ impl Queue {
         }
     }
 
-    /// Forgets segments whose records retention has removed from the store. Without this they would be found again, here,
-    /// until the grace of their files ends. Only committed segments are forgotten.
+    /// Removes committed segments whose records retention removed from the store. Otherwise queries would find these records
+    /// until the grace period ends. Segments in other states stay.
     pub fn forget(&self, ids: &[Id]) {
         for segment in self.segments_by_id(ids) {
             if segment.state() == SegmentState::Committed {
@@ -488,12 +487,12 @@ impl Queue {
         }
     }
 
-    /// How many errors of a kind were suppressed, when one may be logged now.
+    /// If an error of this kind may be logged now, the number of suppressed ones.
     pub(crate) fn may_log(&self, error: fn(&QueueLogLimits) -> &LogRateLimiter) -> Option<u64> {
         error(&self.log_limits).check(self.env.clock.uptime())
     }
 
-    /// Notes the boot, unless that is done, or was tried within the last minute. See [`crate::boot`].
+    /// Records the boot id, unless that is done or was tried within the last minute. See [`crate::boot`].
     pub(crate) fn record_boot(&self) {
         let noted = self.is_boot_recorded.load(Ordering::Relaxed);
         if !noted && !self.is_full() && self.may_log(|errors| &errors.boot).is_some() {
@@ -506,8 +505,8 @@ impl Queue {
         ids.iter().filter_map(|id| segments.get(id)).cloned().collect()
     }
 
-    /// Lets a store take the active `bulk` segment. Until one asks it stays active: what clients flush while all stores are
-    /// busy goes into one file, and not each into its own.
+    /// Lets a store fetch the active `bulk` segment. It stays active until a store asks, so that flushes of many clients go to
+    /// one file while stores are busy.
     pub fn flush_bulk(&self) {
         let inner = self.bulk_slot.lock();
         let Some(open) = inner.active.as_ref().filter(|open| open.end > HEADER_LEN as u64) else { return };
@@ -516,7 +515,7 @@ impl Queue {
         self.pending_notify.notify_waiters();
     }
 
-    /// Closes the active segment that was flushed, if there is one.
+    /// Closes and seals the active segment if it was flushed.
     pub(crate) fn seal_flushed(&self) {
         {
             let mut state = self.bulk_slot.lock();
@@ -532,7 +531,7 @@ impl Queue {
         !self.is_closed.load(Ordering::Acquire)
     }
 
-    /// Accepts nothing more, keeps the promises that are open, and closes all segments.
+    /// Stops accepting records, makes the accepted ones durable, and closes and seals all segments.
     pub fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
         while self.commit_group() {}
