@@ -1,11 +1,11 @@
-//! Which node to try next: the agent's own list, in an order of chance, and what nodes say of others.
+//! Chooses the next address, from redirect targets and the configured list in random order.
 //!
-//! What a node suggests comes first, once. The own list is never given up for it: the addresses that nodes name may not
-//! lead anywhere from here. An address that failed or refused is passed over for a while, longer each time, as long as there
-//! is another; when all are, the one is taken whose while ends first, so that nothing stands still for what is remembered.
+//! Redirect targets come first, once. They may be unreachable from here, so the configured list always remains. An address that
+//! failed or refused is ejected for an interval that grows with each failure. If all are ejected, the one whose ejection ends
+//! first is used, so the agent never waits for an ejection to end.
 //!
-//! A suggestion is followed only when the last one was long ago ([`Config::settle`](crate::Config::settle)): two nodes that
-//! send clients to each other must not keep them on the way.
+//! After a move, suggestions are ignored for [`Config::redirect_interval_min`], so that two nodes that redirect to each other
+//! do not keep a client moving.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -14,24 +14,24 @@ use bucksaw_env::Entropy;
 
 use crate::Config;
 
-/// So many addresses that nodes named are kept, those that were refused included.
+/// The maximum number of remembered ejections besides those of the configured list.
 const EJECTIONS_MAX: usize = 64;
 
-/// So many addresses that nodes named are tried one after the other before the own list has its turn.
+/// Redirect targets that are tried in sequence before the configured list is.
 const REDIRECTS_MAX: u32 = 4;
 
-/// An address that failed or refused.
+/// An address that failed or refused, until an uptime.
 #[derive(Clone, Copy, Debug)]
 struct Ejection {
     until: Duration,
     times: u32,
 }
 
-/// The addresses, and what is known of them.
+/// The addresses and their ejections.
 #[derive(Debug)]
 pub(crate) struct AddressSelector {
     configured: Vec<String>,
-    /// The one of the own list that comes next.
+    /// The next of the configured list.
     next_index: usize,
     redirect_targets: VecDeque<String>,
     redirects_followed: u32,
@@ -64,68 +64,69 @@ impl AddressSelector {
         }
     }
 
-    /// The address to try now.
+    /// The address to try next.
     pub(crate) fn next_address(&mut self, now: Duration) -> String {
-        while let Some(named) = self.redirect_targets.pop_front() {
-            if self.redirects_followed < REDIRECTS_MAX && !self.is_ejected(&named, now) {
+        while let Some(target) = self.redirect_targets.pop_front() {
+            if self.redirects_followed < REDIRECTS_MAX && !self.is_ejected(&target, now) {
                 self.redirects_followed += 1;
-                return named;
+                return target;
             }
         }
         self.redirects_followed = 0;
         let count = self.configured.len();
         let order = (0..count).map(|more| (self.next_index + more) % count);
-        let until =
-            |at: &usize| self.configured.get(*at).and_then(|own| self.ejections.get(own)).map(|shunned| shunned.until);
+        let until = |at: &usize| {
+            self.configured.get(*at).and_then(|own| self.ejections.get(own)).map(|ejection| ejection.until)
+        };
         let Some(at) = order.min_by_key(|at| until(at).filter(|until| *until > now)) else { return String::new() };
         self.next_index = at + 1;
         self.configured.get(at).cloned().unwrap_or_default()
     }
 
-    /// Whether an address that a node named comes next, so that nothing need be waited for.
+    /// Whether a redirect target comes next, which needs no backoff.
     pub(crate) fn has_redirect_target(&self, now: Duration) -> bool {
         self.redirects_followed < REDIRECTS_MAX
-            && self.redirect_targets.iter().any(|named| !self.is_ejected(named, now))
+            && self.redirect_targets.iter().any(|target| !self.is_ejected(target, now))
     }
 
-    /// A node names others, to be tried before the own list.
+    /// Sets the addresses that are tried before the configured list.
     pub(crate) fn set_redirect_targets(&mut self, addresses: &[String]) {
         self.redirect_targets = addresses.iter().cloned().collect();
     }
 
-    /// Which of the addresses of a suggestion are worth trying; none while the last move was not long ago.
+    /// The addresses of a suggestion that may be tried; none soon after a move.
     pub(crate) fn eligible_targets(&self, addresses: &[String], now: Duration) -> Vec<String> {
         let is_too_soon = self.redirected_at.is_some_and(|at| now.saturating_sub(at) < self.redirect_interval_min);
         let worth = addresses.iter().filter(|address| !is_too_soon && !self.is_ejected(address, now));
         worth.cloned().collect()
     }
 
-    /// A suggestion was followed.
+    /// Records a move.
     pub(crate) fn record_redirect(&mut self, now: Duration) {
         self.redirected_at = Some(now);
     }
 
-    /// An address failed or refused: it is passed over for a while.
+    /// Ejects an address that failed or refused.
     pub(crate) fn eject(&mut self, address: &str, now: Duration) {
-        let times = self.ejections.get(address).map_or(0, |shunned| shunned.times);
+        let times = self.ejections.get(address).map_or(0, |ejection| ejection.times);
         let time = self.ejection_min.saturating_mul(2_u32.saturating_pow(times)).min(self.ejection_max);
         let ejection = Ejection { until: now + time, times: times.saturating_add(1) };
         self.ejections.insert(address.to_owned(), ejection);
         while self.ejections.len() > EJECTIONS_MAX + self.configured.len() {
             let first =
-                self.ejections.iter().min_by_key(|(_, shunned)| shunned.until).map(|(address, _)| address.clone());
+                self.ejections.iter().min_by_key(|(_, ejection)| ejection.until).map(|(address, _)| address.clone());
             first.and_then(|first| self.ejections.remove(&first));
         }
     }
 
-    /// A connection was of use: nothing is held against the address.
+    /// Ends the ejections of an address that served a connection.
     pub(crate) fn record_success(&mut self, address: &str) {
         self.ejections.remove(address);
         self.redirects_followed = 0;
     }
 
     fn is_ejected(&self, address: &str, now: Duration) -> bool {
-        self.ejections.get(address).is_some_and(|shunned| shunned.until > now)
+        self.ejections.get(address).is_some_and(|ejection| ejection.until > now)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Reading the input into the window.
+//! Reads the input into the send window.
 #![allow(clippy::disallowed_methods, reason = "the agent is not simulated: real sockets, in real time")]
 
 use std::io;
@@ -14,13 +14,13 @@ use crate::batch_packer::{BatchPacker, ShippedBatch};
 use crate::send_window::SendWindow;
 use crate::stop::wait_for_stop;
 
-/// What is read at once, unless a batch is smaller.
+/// Bytes that are read at once, unless a batch is smaller.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Reads to the end of the input or until the stop. All that was read is in the window then, also after an error.
+/// Reads to the end of the input or until the stop. Then everything that was read is in the window, also after an error.
 ///
 /// # Errors
-/// When the input cannot be read.
+/// The error of the input.
 pub(crate) async fn run(
     mut input: impl AsyncRead + Unpin,
     config: &Config,
@@ -33,7 +33,7 @@ pub(crate) async fn run(
     let mut due: Option<Pin<Box<Sleep>>> = None;
     let mut pushing = stop.clone();
     let mut push = async |packed: ShippedBatch| {
-        // After the stop there is no use in waiting: nothing more is read, so the window hardly grows.
+        // After the stop nothing more is read, so the window may exceed its limit a little.
         tokio::select! {
             () = window.wait_for_space() => {}
             () = wait_for_stop(&mut pushing) => {}

@@ -1,24 +1,24 @@
-//! The agent that ships lines to an ingest port and loses none of them.
+//! The agent: ships lines to an ingest port, in order and each record once.
 //!
 //! ```text
-//!   input ─► intake: cut, number, pack ─► window: frames without an acknowledgement ─► link: send, hear, reconnect
-//!              ▲                             │ full: the input is not read                │
-//!              └─────── back-pressure ───────┘◄──────────────── acknowledged: forgotten ──┘
+//!   input ─► intake: split, number, pack ─► send window: unacknowledged batches ─► connection: send, receive, reconnect
+//!              ▲                               │ full: the input is not read             │
+//!              └──────── back-pressure ────────┘◄──────────────── acknowledged: removed ─┘
 //! ```
-//! Records get their ids when a batch is packed, from one producer for the life of the process. A batch stays in the
-//! window, as the bytes that were sent, until it is acknowledged; after a reconnect all that is in the window is sent
-//! again, in order, the same bytes with the same ids. What had arrived before is therefore no duplicate, and what had not
-//! is not lost.
+//! Records get their ids when a batch is packed, from one producer per process. A batch stays in the send window, as the bytes
+//! that are sent, until it is acknowledged. After a reconnect the whole window is sent again in order, with the same bytes and
+//! ids, so batches that had arrived are no duplicates and the others are not lost.
 //!
-//! A node with much to do names others: as a suggestion, when it refuses, or when it lets go. The agent goes there when it
-//! can, in order, and comes back to its own list when that leads nowhere (`route`, `session`).
+//! A loaded node names other nodes, as a suggestion, with a refusal, or when it closes the connection. The agent moves to one
+//! of them after an orderly end of the connection, and returns to its configured list when none accepts it
+//! (`address_selector`, `session`).
 //!
-//! What it does not do: it keeps nothing on disk. Whoever feeds it is held back when no node takes the records.
+//! The agent stores nothing on disk. Its input is not read while no node accepts records.
 //!
 //! ```no_run
 //! # async fn ship(stop: tokio::sync::watch::Receiver<bool>) -> Result<(), bucksaw_forward::ForwardError> {
-//! let config = bucksaw_forward::Config { to: vec!["127.0.0.1:7651".to_owned()], ..Default::default() };
-//! let summary = bucksaw_forward::run(tokio::io::stdin(), config, bucksaw_env::Doors::real(), stop).await?;
+//! let config = bucksaw_forward::Config { addresses: vec!["127.0.0.1:7651".to_owned()], ..Default::default() };
+//! let summary = bucksaw_forward::run(tokio::io::stdin(), config, bucksaw_env::Env::real(), stop).await?;
 //! assert_eq!(summary.reconnects, 0);
 //! # Ok(()) }
 //! ```

@@ -1,4 +1,4 @@
-//! The agent as a whole: intake and link side by side, and the reasons to end.
+//! Runs intake and connections side by side until the input has ended or the agent gives up.
 #![allow(clippy::disallowed_methods, reason = "the agent is not simulated: real sockets, in real time")]
 
 use std::pin::pin;
@@ -14,27 +14,27 @@ use crate::send_window::SendWindow;
 use crate::stop::wait_for_stop;
 use crate::{Config, ForwardError, intake};
 
-/// How often it is looked at whether to give up, as a part of the time after which that is due.
+/// Checks per [`Config::give_up_after`].
 const CHECKS_PER_TIMEOUT: u32 = 10;
 
-/// What was shipped.
+/// What a run has shipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Records that were acknowledged.
     pub records: u64,
-    /// Bytes of their text, an LF for each included.
+    /// Bytes of their text, with an LF each.
     pub bytes: u64,
-    /// How often the connection was lost and made again.
+    /// How often the agent reconnected.
     pub reconnects: u64,
 }
 
-/// Ships the input to its end and returns when all of it is acknowledged. When `stop` turns true, or its sender is gone,
-/// the input counts as ended.
+/// Ships the input to its end and returns when all of it is acknowledged. The input also ends when `stop` is true or its
+/// sender is dropped.
 ///
-/// Dropping the future loses what was read and not acknowledged.
+/// Dropping the future loses records that were read and not acknowledged.
 ///
 /// # Errors
-/// [`ForwardError`]; it says how many records were read and not shipped.
+/// [`ForwardError`], with the number of records that were read and not shipped.
 pub async fn run(
     input: impl AsyncRead + Unpin,
     config: Config,
@@ -73,7 +73,7 @@ pub async fn run(
     Ok(Summary { records: shipped.records, bytes: shipped.bytes, reconnects })
 }
 
-/// Waits until nothing was acknowledged for as long as is borne.
+/// Resolves when nothing was acknowledged for [`Config::give_up_after`].
 async fn wait_for_give_up(config: &Config, env: &Env, window: &SendWindow) -> Duration {
     let Some(after) = config.give_up_after else { return std::future::pending().await };
     loop {

@@ -1,11 +1,10 @@
-//! One connection: batches out, acknowledgements in, until it is lost or left for another.
+//! One connection: sends batches and receives acknowledgements until the connection is lost or the agent moves.
 //!
-//! Sending and hearing go on at the same time, so that neither side waits for the other to read. Each connection counts
-//! its batches from 0; the first is the first of the window that is not acknowledged.
+//! Both directions run at the same time, so neither side waits for the other to read. Each connection counts its batches from
+//! 0, beginning with the first unacknowledged batch of the window.
 //!
-//! A connection is left in order: nothing is sent after the last whole batch, this side is closed, and the acknowledgements
-//! that are missing are heard, for a while. What is not acknowledged then is sent again on the next connection, the same
-//! bytes with the same ids.
+//! To move, the agent sends nothing after the last whole batch, closes its side, and receives the missing acknowledgements
+//! until a timeout. Unacknowledged batches are sent again on the next connection, with the same bytes and ids.
 #![allow(clippy::disallowed_methods, reason = "the agent is not simulated: real sockets, in real time")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,20 +24,20 @@ use crate::error::ConnectionError;
 use crate::send_window::{SendAction, SendWindow};
 use crate::stop::wait_for_stop;
 
-/// When sending fails, what the node said before is worth so long a wait.
+/// How long the agent waits for the node's last message after sending has failed.
 const FINAL_READ_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How often a silent node is looked at, as a part of the time that it may be silent.
+/// Checks per ack timeout.
 const CHECKS_PER_TIMEOUT: u32 = 8;
 
-/// What a connection works with.
+/// The parameters of one connection.
 pub(crate) struct Session<'a> {
     pub(crate) config: &'a Config,
     pub(crate) env: &'a Env,
     pub(crate) window: &'a SendWindow,
-    /// A node may be silent for so long.
+    /// How long the node may send no acknowledgement.
     pub(crate) ack_timeout: Duration,
-    /// The number of the first batch.
+    /// The window's number of the first batch.
     pub(crate) first_batch: u64,
     pub(crate) sent: AtomicU64,
 }
@@ -46,15 +45,15 @@ pub(crate) struct Session<'a> {
 /// How a connection ended.
 pub(crate) struct SessionEnd {
     pub(crate) error: ConnectionError,
-    /// The node that it was left for.
+    /// The node to which the agent moves.
     pub(crate) next: Option<NextNode>,
 }
 
-/// A node that took a hello.
+/// A node that accepted a hello.
 pub(crate) type NextNode = (String, NodeConnection);
 
 impl Session<'_> {
-    /// Ships until the connection is lost or left.
+    /// Ships until the connection ends.
     pub(crate) async fn run(&self, connected: NodeConnection, route: &mut AddressSelector) -> SessionEnd {
         let NodeConnection { mut socket, frame_bytes_max } = connected;
         let (mut hearing, sending) = socket.split();
@@ -82,7 +81,7 @@ impl Session<'_> {
                         lost = &mut send => if matches!(lost, ConnectionError::Redirected) { hear.await; },
                     }
                 };
-                // Whatever is not acknowledged then is sent again.
+                // Unacknowledged batches are sent again.
                 let _ = timeout(self.config.close_timeout, rest).await;
                 return SessionEnd { error: ConnectionError::Redirected, next };
             }
@@ -90,7 +89,7 @@ impl Session<'_> {
         SessionEnd { error: lost, next: None }
     }
 
-    /// Sends what is in the window, from its first batch on, until sending fails or the connection is to be left.
+    /// Sends the window from its first batch until sending fails or the agent moves.
     async fn send_batches(
         &self,
         mut socket: WriteHalf<'_>,
@@ -103,7 +102,7 @@ impl Session<'_> {
             let next = tokio::select! {
                 biased;
                 () = wait_for_stop(&mut left) => {
-                    // A bulk port has what it was sent taken by a store at once, as nothing follows that would hasten it.
+                    // Without the flush a `bulk` port would acknowledge the last batches only after the age limit.
                     let _ = socket.write_all(&FLUSH).await;
                     let _ = socket.shutdown().await;
                     return ConnectionError::Redirected;
@@ -116,7 +115,7 @@ impl Session<'_> {
                 }
                 SendAction::Send(packed) => {
                     number += 1;
-                    // Before it is written: the acknowledgement may be here before the write returns.
+                    // Counted before the write, because the acknowledgement may arrive before the write returns.
                     self.sent.store(number - self.first_batch, Ordering::Release);
                     socket.write_all(&packed.frame).await
                 }
@@ -129,9 +128,13 @@ impl Session<'_> {
         }
     }
 
-    /// Takes acknowledgements, and what is said of other nodes, until the node ends it.
-    async fn receive_acks(&self, socket: &mut ReadHalf<'_>, tell: watch::Sender<Option<Redirect>>) -> ConnectionError {
-        let mut heard = 0;
+    /// Receives acknowledgements and redirects until the node closes the connection.
+    async fn receive_acks(
+        &self,
+        socket: &mut ReadHalf<'_>,
+        redirects: watch::Sender<Option<Redirect>>,
+    ) -> ConnectionError {
+        let mut acked_before = 0;
         loop {
             let told = match read_message(socket, ServerMessage::decode).await {
                 Ok(told) => told,
@@ -140,15 +143,15 @@ impl Session<'_> {
             let (acked, failed) = match told {
                 ServerMessage::Acked(acked) => (acked, None),
                 ServerMessage::Failed { acked, text } => (acked, Some(text)),
-                ServerMessage::Redirect(elsewhere) => {
-                    tell.send_replace(Some(elsewhere));
+                ServerMessage::Redirect(redirect) => {
+                    redirects.send_replace(Some(redirect));
                     continue;
                 }
             };
-            if acked < heard || acked > self.sent.load(Ordering::Acquire) {
+            if acked < acked_before || acked > self.sent.load(Ordering::Acquire) {
                 return ConnectionError::InvalidAck;
             }
-            heard = acked;
+            acked_before = acked;
             self.window.acked(self.first_batch + acked, self.env.clock.uptime());
             if let Some(text) = failed {
                 return ConnectionError::NodeFailed(text);
@@ -156,19 +159,19 @@ impl Session<'_> {
         }
     }
 
-    /// Waits for a reason to leave: a node that has less to do and took a hello, or a goodbye.
+    /// Resolves when the agent should move: another node accepted a hello, or this node closes the connection.
     async fn wait_for_redirect(
         &self,
         told: &mut watch::Receiver<Option<Redirect>>,
         route: &mut AddressSelector,
     ) -> Option<NextNode> {
         while told.changed().await.is_ok() {
-            let Some(elsewhere) = told.borrow_and_update().clone() else { continue };
-            if elsewhere.reason() == RedirectReason::CLOSE {
-                route.set_redirect_targets(elsewhere.addresses());
+            let Some(redirect) = told.borrow_and_update().clone() else { continue };
+            if redirect.reason() == RedirectReason::CLOSE {
+                route.set_redirect_targets(redirect.addresses());
                 return None;
             }
-            for address in route.eligible_targets(elsewhere.addresses(), self.env.clock.uptime()) {
+            for address in route.eligible_targets(redirect.addresses(), self.env.clock.uptime()) {
                 match connect(&address, &self.config.labels).await {
                     Ok(connected) => {
                         route.record_redirect(self.env.clock.uptime());
@@ -178,11 +181,11 @@ impl Session<'_> {
                 }
             }
         }
-        // The hearing has ended, and is looked after elsewhere.
+        // The receiving half has ended; its owner handles that.
         std::future::pending().await
     }
 
-    /// Waits until the node has been silent for too long.
+    /// Resolves when the node has sent no acknowledgement for the ack timeout.
     async fn wait_for_ack_timeout(&self) -> ConnectionError {
         let started = self.env.clock.uptime();
         loop {

@@ -1,8 +1,8 @@
-//! Whether the power may have been cut since the queue was last opened.
+//! Detects whether the machine was booted since the queue was last opened.
 //!
-//! Closed segments are not synced before they are renamed. So after a power cut a closed segment may lack its end, and
-//! that is within what `fast` promises; without one it is damage. The file `boot` in the queue's directory holds the boot
-//! id of the operating system under which the queue was last opened.
+//! Closed segments are not synced before they are renamed. After a power cut a closed segment may lack its end, which `fast`
+//! permits; without a power cut that is damage. The file `boot` has the boot id of the operating system under which the queue
+//! was last opened.
 
 use std::io;
 use std::path::Path;
@@ -12,26 +12,26 @@ use tracing::debug;
 
 const NAME: &str = "boot";
 
-/// The hexadecimal digits that it begins with.
+/// The number of hexadecimal digits in the file.
 const DIGITS: usize = 32;
 
-/// More than the file has.
+/// The maximum size that is read, in bytes.
 const BYTES_MAX: u64 = 64;
 
-/// Whether what the last run wrote without a sync may be missing now.
+/// Whether unsynced writes of the last run may be missing.
 pub(crate) fn may_have_lost_writes(env: &Env, dir: &Path) -> bool {
     let Some(current) = env.fs.boot_id() else { return true };
     read(env, dir).ok() != Some(format_boot_id(current))
 }
 
-/// Notes under which boot the queue was opened, and returns whether that is noted now. Call it when all that the last run
-/// left was looked at: until then the files of an earlier boot must not be taken for files of this one.
+/// Records the boot id, and returns whether it is recorded now. To be called after recovery: before that, files of an earlier
+/// boot must not count as files of this one.
 pub(crate) fn record_boot(env: &Env, dir: &Path) -> bool {
     let Some(current) = env.fs.boot_id() else { return true };
     let noted = read(env, dir).ok() == Some(format_boot_id(current));
     let done = if noted { Ok(()) } else { write(env, dir, &format_boot_id(current)) };
     if let Err(error) = &done {
-        debug!(%error, "cannot note the boot id: it is tried again; until then an incomplete segment counts as torn by a power cut");
+        debug!(%error, "cannot record the boot id; retrying. Until then an incomplete segment counts as torn by a power cut");
     }
     done.is_ok()
 }
@@ -40,7 +40,7 @@ fn format_boot_id(boot: u128) -> String {
     format!("{boot:032x}\n")
 }
 
-/// Whether these bytes are those of the file, or how a crash leaves it: their beginning.
+/// Whether these bytes are the file, or a prefix of it as left by a crash.
 pub(crate) fn is_valid_prefix(bytes: &[u8]) -> bool {
     let (digits, end) = bytes.split_at(bytes.len().min(DIGITS));
     digits.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) && (end.is_empty() || end == b"\n")
@@ -53,7 +53,7 @@ fn read(env: &Env, dir: &Path) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// Not synced and not in one step: a torn file names no boot, which is the safe direction.
+/// Neither synced nor atomic: a torn file has no boot id, which is the safe direction.
 fn write(env: &Env, dir: &Path, text: &str) -> io::Result<()> {
     let path = dir.join(NAME);
     match env.fs.remove(&path) {

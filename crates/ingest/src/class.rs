@@ -1,18 +1,18 @@
-//! The class of a queue segment: which promise its records have. The class lies in the segment's id, and so in the name of
-//! its file, where it outlives any damage to the contents.
+//! The class of a queue segment: the durability of its records. It is part of the segment's id, hence of the file name, and
+//! survives any damage to the contents.
 
 use bucksaw_record::{Id, Millis, Producer};
 
 use crate::append::Durability;
 
-/// The class of a queue segment. The number is the sequence number in the segment's id.
+/// The class of a queue segment. Its number is the sequence number of the segment's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SegmentClass {
-    /// Made by a version that knew no seals: 0.
+    /// Made by a version without seals: 0.
     Unsealed,
     /// Acknowledged when written: 1.
     Fast,
-    /// Acknowledged when synced, and renamed when its seal is: 2.
+    /// Acknowledged when synced, renamed when the seal is synced: 2.
     Durable,
     /// Acknowledged when stored: 3.
     Bulk,
@@ -30,7 +30,7 @@ impl SegmentClass {
         Id::new(now, Producer::random(drawn), number)
     }
 
-    /// The class of a segment. A number that is not known counts as the strictest class.
+    /// The class of a segment. An unknown number counts as the strictest class.
     pub(crate) fn of(segment: Id) -> Self {
         match segment.sequence() {
             0 => Self::Unsealed,
@@ -40,7 +40,7 @@ impl SegmentClass {
         }
     }
 
-    /// Whether a file of this class that is named `pending` must end in its seal, given that unsynced writes may be lost.
+    /// Whether a file named `pending` must end in its seal, given whether unsynced writes may be lost.
     pub(crate) fn must_be_sealed(self, may_have_lost_writes: bool) -> bool {
         match self {
             Self::Unsealed => false,

@@ -1,39 +1,38 @@
-//! What can be set about the queue.
+//! The settings of the queue.
 
 use std::time::Duration;
 
 /// Settings of the queue.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// A segment is closed when its file reaches this size, in bytes. Larger files cost less to hand over, smaller ones
-    /// are handed over sooner.
+    /// A segment is closed when its file reaches this size, in bytes. Larger files cost less per fetch, smaller ones are
+    /// fetched sooner.
     pub segment_bytes_max: u64,
     /// A segment is closed at this age.
     pub segment_age_max: Duration,
-    /// How many `fast` segments are appended to at the same time. One core can fill a lane at memory speed.
+    /// The number of `fast` append slots. One core fills a slot at memory speed.
     pub fast_slots: usize,
-    /// How long a committed segment stays readable, for those who still read it.
+    /// How long a committed segment stays readable.
     pub committed_grace: Duration,
-    /// The same while stores of other nodes take from the queue; half of it while the disk is full. An answer of all nodes
-    /// looks at each of them at another moment, all within ten seconds (`query`'s patience for heads): what left here before
-    /// one of them was looked at must have been found there.
+    /// The same while stores of other nodes fetch segments; half of it while the disk is full. A query reads the nodes at
+    /// different moments within ten seconds (the reply timeout of `query`), so a segment must stay longer than that.
     pub committed_grace_remote: Duration,
-    /// How many committed segments of the last run are kept at a start: of more the oldest are removed. A node that stops
-    /// again and again before the grace period is over would collect them, until no descriptor is left for a start.
+    /// The number of committed segments that a restart keeps; the oldest others are removed. Repeated restarts within the grace
+    /// period would otherwise accumulate them until no file descriptor is left.
     pub committed_segments_max: usize,
-    /// Nothing is accepted while the file system has less room than this, in bytes: the store needs room to write
-    /// smaller copies of what is queued before the queue's files can go.
+    /// Nothing is accepted while the file system has fewer free bytes than this: the store needs space for stored segments
+    /// before queue segments can be removed.
     pub free_bytes_min: u64,
-    /// `durable` records that wait for their sync are held in memory, at most this many bytes.
+    /// The maximum size of `durable` records that wait in memory for their sync, in bytes.
     pub unsynced_bytes_max: u64,
-    /// Memory for what is known of each segment, in bytes: some 1.4 KB each, and more with many streams. When they take more,
-    /// nothing is accepted until stores have taken some; from half of it on, segments are closed by their size alone.
+    /// Memory for the index of segments, in bytes; about 1.4 KB each, more with many streams. When it is used up, nothing is
+    /// accepted until stores have fetched some; from half of it on, segments are closed by size only.
     pub index_bytes_max: u64,
-    /// How many idempotency keys are remembered, for a day at most: in some 80 bytes each. Of more the oldest are forgotten,
-    /// and a retry of their batches may be new records.
+    /// The maximum number of remembered idempotency keys, of about 80 bytes each. The oldest are forgotten first, and all after a
+    /// day; a retry of a forgotten batch may be stored as new records.
     pub keys_max: usize,
-    /// How many sections behind the first of their batch are remembered, of all batches together: in some 96 bytes each. A
-    /// section has up to 1 MiB of text.
+    /// The maximum number of remembered sections after the first of their batch, of all batches together, of about 96 bytes each.
+    /// A section has up to 1 MiB of text.
     pub key_sections_max: usize,
 }
 

@@ -8,7 +8,7 @@ use bucksaw_segment::queue::Seal;
 /// A file of the queue from which records are missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedQueueFile {
-    /// The file's name in the queue's directory.
+    /// The file name in the directory of the queue.
     pub name: String,
     /// The time of the first record that may be missing.
     pub low: Millis,

@@ -1,7 +1,7 @@
-//! Damaged segments: which there are, and for which time answers may lack records because of them.
+//! Damaged segments, and the time ranges in which answers may lack records because of them.
 //!
-//! A segment in which a store finds damage is still read as far as it is whole. When its whole frames are stored, or when
-//! nothing of it can be read, its file is renamed `damaged` and kept for a person.
+//! The intact frames of a damaged segment are still read. When stores have them, or if none can be read, the file is renamed
+//! `damaged` and kept for inspection.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,8 +18,7 @@ use crate::segment::{QueueSegment, SegmentState};
 use crate::segment_file::FileTarget;
 
 impl Queue {
-    /// Files from which records are missing: those that are set aside, and those that are still read as far as they are
-    /// whole.
+    /// Files from which records are missing: quarantined ones, and damaged ones that are still read.
     #[must_use]
     pub fn damaged_files(&self) -> Vec<DamagedQueueFile> {
         let mut all = lock(&self.damaged_files).clone();
@@ -32,7 +31,7 @@ impl Queue {
         all
     }
 
-    /// The names of [`Self::set_aside`].
+    /// The names of [`Self::damaged_files`].
     #[must_use]
     pub fn damaged_file_names(&self) -> Vec<String> {
         self.damaged_files().into_iter().map(|file| file.name).collect()
@@ -61,7 +60,7 @@ impl Queue {
             .for_each(|on_ack| on_ack(Err(IngestError::Io("the segment cannot be read back".to_owned()))));
     }
 
-    /// Sets a file aside that was found at the start and of which nothing can be read.
+    /// Quarantines an unreadable file that was found at the start.
     pub(crate) fn quarantine_file(&self, path: &Path) {
         let aside = path.with_extension("damaged");
         if let Err(error) = self.env.fs.rename(path, &aside) {
@@ -70,7 +69,7 @@ impl Queue {
         self.record_damaged_file(&aside);
     }
 
-    /// Takes note of a file that is named `damaged`.
+    /// Records a file that is named `damaged`.
     pub(crate) fn record_damaged_file(&self, path: &Path) {
         let id = path.file_name().and_then(|name| name.to_str()?.split_once('.')?.0.parse::<Id>().ok());
         let seal = self.env.fs.open(path).ok().zip(id).and_then(|(file, id)| {
@@ -80,15 +79,15 @@ impl Queue {
         lock(&self.damaged_files).push(DamagedQueueFile::new(path, seal.as_ref().and_then(seal_span)));
     }
 
-    /// Looks through the closed segments of which a reader could not read a frame. One that is still written waits until it is
-    /// closed: what it should hold changes meanwhile.
+    /// Scans closed segments of which a reader could not read a frame. An active segment waits until it is closed, because its
+    /// contents still change.
     pub(crate) fn inspect_failed_reads(&self, segments: &[Arc<QueueSegment>]) {
         let closed = segments.iter().filter(|segment| segment.state() != SegmentState::Active);
         for segment in closed.filter(|segment| segment.take_read_failure()) {
             if let Err(error) = self.inspect(segment.id())
                 && let Some(suppressed) = self.may_log(|errors| &errors.read)
             {
-                warn!(segment = %segment.id(), %error, suppressed, "a queue segment cannot be read: it is tried again");
+                warn!(segment = %segment.id(), %error, suppressed, "a queue segment cannot be read; retrying");
             }
         }
     }

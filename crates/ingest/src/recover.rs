@@ -1,4 +1,4 @@
-//! Opening the queue: what the last run left, whole or torn, becomes pending.
+//! Opens the queue: the segments of the last run become pending.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,31 +20,31 @@ use crate::queue::Queue;
 use crate::segment::{QueueSegment, SegmentState};
 use crate::stream_bytes::stream_bytes;
 
-/// What was found at the start.
+/// What was recovered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recovery {
     /// Segments that became pending.
     pub segments: usize,
     /// Their records.
     pub records: u64,
-    /// Bytes of frames that were being written at a crash.
+    /// Bytes of torn frames that were truncated.
     pub torn_bytes: u64,
-    /// Files in which something was broken.
+    /// Damaged files.
     pub damaged: usize,
 }
 
-/// How the last run ended.
+/// How the last run may have ended.
 #[derive(Clone, Copy, Debug)]
 struct PreviousRun {
-    /// Whether what it wrote without a sync may be missing.
+    /// Whether unsynced writes may be missing.
     may_have_lost_writes: bool,
 }
 
 impl Queue {
-    /// Opens the queue in `dir`, which is made if it is missing. One process at a time; the caller holds the lock.
+    /// Opens the queue in `dir`, which is created if it is missing. The caller holds the lock of the data directory.
     ///
     /// # Errors
-    /// [`OpenError`]. Damage is no error: it is logged, counted and set aside.
+    /// [`OpenError`]. Damage is no error: it is logged and counted, and files are quarantined.
     pub fn open(env: Env, dir: &Path, config: Config, metrics: Metrics) -> Result<(Self, Recovery), OpenError> {
         env.fs.create_dir_all(dir).map_err(OpenError::io(dir))?;
         let mut names = env.fs.list(dir).map_err(OpenError::io(dir))?;
@@ -55,7 +55,7 @@ impl Queue {
         queue.load_keys(&names, last.may_have_lost_writes);
         let mut recovery = Recovery::default();
         for name in names {
-            // Files with other names were not made by us, and are left alone.
+            // Files with other names do not belong to the queue.
             let Some((id, state)) = name.split_once('.').and_then(|(id, state)| Some((id.parse::<Id>().ok()?, state)))
             else {
                 continue;
@@ -65,7 +65,7 @@ impl Queue {
                     queue.recover(id, &dir.join(&name), state, last, &mut recovery)?;
                 }
                 DAMAGED_EXTENSION | SAVED_EXTENSION => queue.record_damaged_file(&dir.join(&name)),
-                // A repair was interrupted; what it read is still there.
+                // The draft of an interrupted repair; its input still exists.
                 "tmp" => drop(queue.env.fs.remove(&dir.join(&name))),
                 _ => {}
             }
@@ -89,28 +89,28 @@ impl Queue {
             Ok(found) => found,
             Err(newer @ ReadError::Version { .. }) => return Err(OpenError::NewerVersion(newer)),
             Err(error) if state == "committed" => {
-                warn!(%error, "removed a queue segment that cannot be read, and whose records stores keep");
+                warn!(%error, "removed an unreadable queue segment whose records stores have");
                 let _ = self.env.fs.remove(path);
                 return Ok(());
             }
             Err(_) if !must_be_sealed && file.size().unwrap_or(u64::MAX) < HEADER_LEN as u64 => {
-                // The file was being made when the process ended: nothing was acknowledged from it that had to stay.
-                info!(path = %path.display(), "removed a queue segment that was never begun");
+                // The process ended while it created the file, so nothing was acknowledged from it.
+                info!(path = %path.display(), "removed a queue segment without a header");
                 let _ = self.env.fs.remove(path);
                 return Ok(());
             }
             Err(error) => {
-                error!(%error, "cannot read a queue segment: it is set aside as damaged");
+                error!(%error, "cannot read a queue segment: it is quarantined");
                 recovery.damaged += 1;
                 self.quarantine_file(path);
                 return Ok(());
             }
         };
         for damage in &found.harmless {
-            warn!(path = %path.display(), %damage, "a queue segment is damaged, but no record is missing");
+            warn!(path = %path.display(), %damage, "a queue segment is damaged; no record is missing");
         }
         if state == "committed" {
-            // Stores keep its records, so nothing is missing because of it.
+            // Stores have its records.
             found.damage.clear();
         } else {
             self.evaluate_tail(id, path, last, &mut found, recovery);
@@ -127,7 +127,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Decides whether the end of a file without a seal was torn by a crash, or is damaged.
+    /// Decides whether the end of a file without a seal is torn or damaged.
     fn evaluate_tail(&self, id: Id, path: &Path, last: PreviousRun, found: &mut SegmentScan, recovery: &mut Recovery) {
         if found.seal.is_some() {
             return;
@@ -143,11 +143,11 @@ impl Queue {
             SegmentTail::Clean => {}
             SegmentTail::Torn | SegmentTail::Damaged(_) => {
                 recovery.torn_bytes += found.tail_bytes;
-                info!(path = %path.display(), bytes = found.tail_bytes, "cut a frame that was being written");
+                info!(path = %path.display(), bytes = found.tail_bytes, "truncated a torn frame");
             }
         }
         if is_pending && SegmentClass::of(id) != SegmentClass::Unsealed {
-            warn!(path = %path.display(), "a queue segment lost its end when the machine stopped: it was not synced");
+            warn!(path = %path.display(), "a queue segment lost its unsynced end in a power cut");
         }
     }
 
@@ -214,11 +214,10 @@ impl Queue {
         renamed
     }
 
-    /// Looks through a segment that could not be read frame by frame, so that its whole frames are found. It is set aside
-    /// when they are committed.
+    /// Scans a segment that could not be read for its intact frames. It is quarantined when these are committed.
     ///
     /// # Errors
-    /// [`ReadError`] when it cannot be read at all.
+    /// [`ReadError`] if nothing of it can be read.
     pub fn inspect(&self, id: Id) -> Result<(), ReadError> {
         let Some(segment) = lock(&self.segments).get(&id).cloned() else { return Ok(()) };
         let (path, streams) = {
@@ -227,22 +226,21 @@ impl Queue {
         };
         let size = segment.file().size().map_err(|source| ReadError::Io { path: path.to_path_buf(), source })?;
         if size <= HEADER_LEN as u64 {
-            error!(path = %path.display(), size, "a queue segment was cut, and nothing of it is left: it is set aside as damaged");
+            error!(path = %path.display(), size, "a queue segment was truncated to nothing: it is quarantined");
             self.quarantine(&segment);
             return Ok(());
         }
-        // What was cut off is missing; the rest must not be held up by it.
+        // The truncated part is lost; the rest is still fetched.
         let end = segment.end().min(size);
         segment.set_end(end);
         let found = scan_frames(segment.file(), &path, id, end, streams)?;
         let has_header = read_header(&**segment.file(), &path).is_ok_and(|own| own == id);
         let mut contents = segment.contents();
-        // Of an untrusted file the reach tells of more than its end does.
+        // After a failed sync the summary includes records beyond the end.
         let is_missing = !contents.has_failed_sync && found.summary.records < contents.reach.records;
         if contents.damage.is_empty() {
             if !is_missing {
-                // At most the header and declarations of streams are broken, and what they say is known. A store that is
-                // handed the segment gets both anew.
+                // At most the header and stream frames are damaged. A store that fetches the segment gets both rebuilt.
                 if !found.damage.is_empty() || !has_header {
                     contents.salvaged_frames = Some(Arc::new(found.positions));
                 }
@@ -264,14 +262,14 @@ impl Queue {
     }
 }
 
-/// Removes the oldest committed segments where there are more than `kept`. Stores keep their records.
+/// Removes the oldest committed segments beyond `segments_max`. Stores have their records.
 fn remove_committed(env: &Env, dir: &Path, names: &mut Vec<String>, segments_max: usize) {
     let is_committed = |name: &String| name.ends_with(".committed");
     let mut excess = names.iter().filter(|name| is_committed(name)).count().saturating_sub(segments_max);
     if excess == 0 {
         return;
     }
-    info!(segments = excess, "removed committed segments of the queue: stores keep their records");
+    info!(segments = excess, "removed committed segments of the queue: stores have their records");
     names.retain(|name| {
         let goes = excess > 0 && is_committed(name);
         excess -= usize::from(goes);

@@ -1,8 +1,7 @@
-//! Reservations: a store takes pending segments, commits them or gives them back; one that is never heard of again loses
-//! them.
+//! Leases: a store reserves pending segments, and commits or releases them; the lease of a vanished store expires.
 //!
-//! A reservation keeps stores from doing the same work twice, and nothing rests on it: whoever has stored a segment's
-//! records may commit it, also when the reservation has ended and another store has it by now.
+//! A lease only prevents duplicate work. A store that has the records of a segment may commit it even if its lease has expired
+//! and another store has leased the segment since.
 
 use std::time::Duration;
 
@@ -12,19 +11,19 @@ use tracing::{error, warn};
 use crate::queue::Queue;
 use crate::segment::{Lease, QueueSegment, SegmentState, SegmentView};
 
-/// How often a segment may fail to be read before it is set aside, so that it does not hold up the others.
+/// A segment that could not be read this many times is quarantined, so that it does not block others.
 const READ_ATTEMPTS_MAX: u32 = 5;
 
 impl Queue {
-    /// Reserves the oldest pending segments for the store of this node, as many as hold `text_bytes` together; at least one
-    /// if there is one.
+    /// Reserves the oldest pending segments, of about `text_bytes` of text together and at least one, for the store of this
+    /// node.
     #[must_use]
     pub fn reserve(&self, text_bytes: u64) -> Vec<SegmentView> {
         self.reserve_with(None, text_bytes)
     }
 
-    /// The same for the store of another node. The segments are pending again after `time`, or when
-    /// [`Self::release_all_of`] says that the holder is gone.
+    /// Reserves segments for the store of another node. They are pending again after `time`, or after
+    /// [`Self::release_leases_of`].
     #[must_use]
     pub fn lease(&self, holder: Id, time: Duration, text_bytes: u64) -> Vec<SegmentView> {
         let until = self.env.clock.uptime().saturating_add(time);
@@ -52,24 +51,24 @@ impl Queue {
         reserved
     }
 
-    /// Gives segments back that this node's store has reserved.
+    /// Releases segments that the store of this node reserved.
     pub fn release(&self, ids: &[Id]) {
         self.segments_by_id(ids).iter().for_each(|segment| self.release_if(segment, |lease| lease.is_none()));
     }
 
-    /// Gives segments back that another node has reserved, and has no longer if its reservation ended.
+    /// Releases segments on which another node has a lease.
     pub fn release_lease(&self, holder: Id, ids: &[Id]) {
         let held = |lease: Option<Lease>| lease.is_some_and(|lease| lease.holder == holder);
         self.segments_by_id(ids).iter().for_each(|segment| self.release_if(segment, held));
     }
 
-    /// Gives all segments back that a node has reserved: it is gone.
+    /// Releases all segments of a node that has left or is down.
     pub fn release_leases_of(&self, holder: Id) {
         let held = |lease: Option<Lease>| lease.is_some_and(|lease| lease.holder == holder);
         self.readable_segments().iter().for_each(|segment| self.release_if(segment, held));
     }
 
-    /// Ends the reservation of a segment, its time being over.
+    /// Releases a segment whose lease has expired.
     pub(crate) fn expire_lease(&self, segment: &QueueSegment, now: Duration) {
         self.metrics.expired_leases.inc();
         self.release_if(segment, |lease| lease.is_some_and(|lease| lease.expires_at <= now));
@@ -85,8 +84,7 @@ impl Queue {
         }
     }
 
-    /// A store could not read a segment. It is looked through for its whole frames, so that these can be taken; when even
-    /// that fails for some time, it is set aside.
+    /// Handles a segment that a store could not read: it is scanned for intact frames, and quarantined after repeated failures.
     pub fn record_unreadable(&self, id: Id) {
         let Some(segment) = self.segments_by_id(&[id]).pop() else { return };
         let tries = {
@@ -99,14 +97,14 @@ impl Queue {
                 Ok(()) => {}
                 Err(error) => {
                     if let Some(suppressed) = self.may_log(|errors| &errors.read) {
-                        warn!(segment = %id, %error, suppressed, "a queue segment cannot be read: it is tried again");
+                        warn!(segment = %id, %error, suppressed, "a queue segment cannot be read; retrying");
                     }
                 }
             }
             return;
         }
         if let Some(suppressed) = self.may_log(|errors| &errors.quarantine) {
-            error!(segment = %id, suppressed, "a queue segment cannot be read: it is set aside as damaged");
+            error!(segment = %id, suppressed, "a queue segment cannot be read: it is quarantined");
         }
         self.quarantine(&segment);
     }

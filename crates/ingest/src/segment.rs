@@ -1,4 +1,4 @@
-//! A queue segment as the processes of the node share it: written by one lane, read by queries and the store.
+//! A queue segment: written by one append slot, read by queries and stores.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,21 +14,21 @@ use crate::IngestError;
 use crate::segment_file::SegmentFile;
 use crate::stream_bytes::stream_bytes;
 
-/// What is being done with a segment. The first word of each is its name on disk, in metrics and in `status`.
+/// The state of a segment, with its name in metrics and in `status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SegmentState {
-    /// A lane appends to it.
+    /// An append slot writes to it, or is sealing it.
     Active,
     /// It waits for a store.
     Pending,
-    /// A store is taking it. On disk it is still `pending`.
+    /// A store has a lease on it. On disk it is `pending`.
     Reserved,
-    /// Its records are in the store.
+    /// Stores have its records.
     Committed,
 }
 
 impl SegmentState {
-    /// All of them.
+    /// All states.
     pub const ALL: [Self; 4] = [Self::Active, Self::Pending, Self::Reserved, Self::Committed];
 
     /// The name.
@@ -43,60 +43,60 @@ impl SegmentState {
     }
 }
 
-/// A reservation by another node: it may never hear of its end, so it ends by itself.
+/// A lease of another node, which expires because its holder may vanish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lease {
     /// The other node.
     pub(crate) holder: Id,
-    /// When it ends, by the uptime.
+    /// The uptime at which it expires.
     pub(crate) expires_at: Duration,
 }
 
-/// Told once, when the promise holds or cannot be kept.
+/// Called once, when records have their durability or cannot get it.
 pub(crate) type AckCallback = Box<dyn FnOnce(Result<(), IngestError>) + Send>;
 
 /// One file of the queue.
 pub struct QueueSegment {
     id: Id,
     file: Arc<dyn File>,
-    /// Where the last whole frame ends. Written after the frame is in the file and in `contents`, so whoever reads this
-    /// may read so far.
+    /// The end of the last whole frame. Written after the frame is in the file and in `contents`, so a reader may read up to
+    /// here.
     end: AtomicU64,
-    /// Where the bytes that are known to be synced end.
+    /// The end of the bytes that are synced.
     synced_end: AtomicU64,
-    /// Short sections only; taken after the lane's lock and after the queue's, never before them.
+    /// Locked for short sections, never over disk I/O; after a slot and after the list of segments.
     contents: Mutex<SegmentContents>,
     opened_at: Duration,
-    /// Set when a frame could not be read; the next tick looks through the file.
+    /// Set when a frame could not be read; the next tick scans the file.
     read_failed: Arc<AtomicBool>,
 }
 
 pub(crate) struct SegmentContents {
     pub(crate) state: SegmentState,
     pub(crate) file: SegmentFile,
-    /// The streams and the reach are shared with the views: each query takes a view of each segment.
+    /// Streams and summary are shared with views, which each query takes of each segment.
     pub(crate) streams: Arc<Vec<Labels>>,
-    /// Memory that the streams take, about.
+    /// Memory of the streams, approximately, in bytes.
     pub(crate) stream_bytes: u64,
     pub(crate) reach: Arc<RecordSummary>,
-    /// Set after a crash when something lies broken between whole frames.
+    /// Damage between whole frames.
     pub(crate) damage: Vec<Damage>,
-    /// The whole frames, when they do not simply follow each other.
+    /// The positions of the intact frames if there is damage between them.
     pub(crate) salvaged_frames: Option<Arc<Vec<FramePosition>>>,
-    /// Who waits until the store has committed.
+    /// Clients that wait for the commit.
     pub(crate) on_commit: Vec<AckCallback>,
     pub(crate) committed_at: Option<Duration>,
-    /// Who has it reserved, when that is another node.
+    /// The lease, if another node has it.
     pub(crate) lease: Option<Lease>,
-    /// How often it could not be read.
+    /// How many attempts to read it failed.
     pub(crate) failed_reads: u32,
     /// Whether the name of the file is durable.
     pub(crate) is_name_synced: bool,
-    /// Whether it is to be taken though it is active: it is sealed when a store asks for something.
+    /// Whether it is sealed when a store asks for segments, although it is active.
     pub(crate) is_flushed: bool,
-    /// Whether a sync of the file has failed: it is not sealed then, because frames in it may be lost at a power cut.
+    /// Whether a sync of the file failed. Such a file is not sealed, because a power cut may remove frames.
     pub(crate) has_failed_sync: bool,
-    /// From when to when the records are that the file should hold, in Unix milliseconds, where that is known.
+    /// The times of the first and last record that the file should have, if known.
     pub(crate) span: Option<(Millis, Millis)>,
 }
 
@@ -137,34 +137,34 @@ impl QueueSegment {
         }
     }
 
-    /// The id of the segment; its time is when it was opened.
+    /// The id; its time is that of the file's creation.
     #[must_use]
     pub fn id(&self) -> Id {
         self.id
     }
 
-    /// What is being done with it.
+    /// Its state.
     #[must_use]
     pub fn state(&self) -> SegmentState {
         self.contents().state
     }
 
-    /// Bytes of whole frames, and of the file's header.
+    /// The end of the last whole frame, in bytes.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.end.load(Ordering::Acquire)
     }
 
-    /// What is being done with it, and what its records reach over, without a view of it; `None` while it has none.
+    /// Passes its state and summary to `read`; `None` while it has no records.
     pub fn with_summary<R>(&self, read: impl FnOnce(SegmentState, &RecordSummary) -> R) -> Option<R> {
         let contents = self.contents();
         (self.end() > HEADER_LEN as u64).then(|| read(contents.state, &contents.reach))
     }
 
-    /// What can be read of it now.
+    /// A view of what is readable now.
     #[must_use]
     pub fn view(&self) -> SegmentView {
-        // The end first: what is published behind it meanwhile is in the contents as well, which does no harm.
+        // The end first: contents may also describe frames that are published after it, which does no harm.
         let end = self.end();
         let contents = self.contents();
         SegmentView {
@@ -188,7 +188,7 @@ impl QueueSegment {
         &self.file
     }
 
-    /// Whether a frame could not be read since this was last asked.
+    /// Whether reading a frame failed since the last call.
     pub(crate) fn take_read_failure(&self) -> bool {
         self.read_failed.swap(false, Ordering::Relaxed)
     }
@@ -205,7 +205,7 @@ impl QueueSegment {
         self.synced_end.fetch_max(end, Ordering::AcqRel);
     }
 
-    /// Makes a frame that is in the file readable.
+    /// Makes a written frame readable.
     pub(crate) fn publish(&self, end: u64, rows: &Rows, text_bytes: usize, stream: Option<&Labels>) {
         let mut contents = self.contents();
         if let Some(stream) = stream {
@@ -217,32 +217,32 @@ impl QueueSegment {
         self.end.store(end, Ordering::Release);
     }
 
-    /// Says where the whole frames end: after a recovery, or lower than before when what lies behind is readable elsewhere.
+    /// Sets the end of the whole frames: after recovery, or to a lower value when the rest is readable in another file.
     pub(crate) fn set_end(&self, end: u64) {
         self.end.store(end, Ordering::Release);
     }
 }
 
-/// What was readable of a segment at one moment. Reading stays possible when the file is removed.
+/// What was readable of a segment at one moment. It stays readable when the file is removed.
 #[derive(Clone, Debug)]
 pub struct SegmentView {
-    /// The segment.
+    /// The id of the segment.
     pub id: Id,
     file: Arc<dyn File>,
     path: Arc<Path>,
-    /// Where the last whole frame ends.
+    /// The end of the last whole frame.
     pub end: u64,
     streams: Arc<Vec<Labels>>,
-    /// What the records reach over, at the least.
+    /// A summary of at least these records.
     pub reach: Arc<RecordSummary>,
-    /// What is broken in it, after a crash.
+    /// Damage between whole frames.
     pub damage: Vec<Damage>,
     salvaged_frames: Option<Arc<Vec<FramePosition>>>,
     read_failed: Arc<AtomicBool>,
 }
 
 impl SegmentView {
-    /// A view of a file that was surveyed: one that came from another node.
+    /// A view of a scanned file that came from another node.
     #[must_use]
     pub fn from_scan(id: Id, file: Arc<dyn File>, path: PathBuf, survey: SegmentScan) -> Self {
         let SegmentScan { positions: places, streams, summary: reach, end, damage, .. } = survey;
@@ -259,34 +259,34 @@ impl SegmentView {
         }
     }
 
-    /// Bytes of the file, from `at` on; fewer than `most` only at the end of the whole frames.
+    /// Up to `bytes_max` bytes of the file from `at`; fewer only at the end of the whole frames.
     ///
     /// # Errors
-    /// What the operating system says.
-    pub fn read_bytes(&self, at: u64, most: usize) -> std::io::Result<Vec<u8>> {
-        let mut bytes = vec![0; self.end.saturating_sub(at).min(most as u64) as usize];
+    /// The error of the operating system.
+    pub fn read_bytes(&self, at: u64, bytes_max: usize) -> std::io::Result<Vec<u8>> {
+        let mut bytes = vec![0; self.end.saturating_sub(at).min(bytes_max as u64) as usize];
         self.file.read_exact_at(at, &mut bytes)?;
         Ok(bytes)
     }
 
-    /// Reports that a frame could not be read, so that the queue looks through the file and counts what is damaged.
+    /// Reports that a frame could not be read. The queue then scans the file for damage.
     pub fn report_unreadable(&self) {
         self.read_failed.store(true, Ordering::Relaxed);
     }
 
-    /// Where the file was when the view was taken.
+    /// The path of the file when the view was taken.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The file's streams so far.
+    /// The streams of the file.
     #[must_use]
     pub fn streams(&self) -> &[Labels] {
         &self.streams
     }
 
-    /// A walk over the frames from `from` on: [`HEADER_LEN`] for all, or where an earlier walk ended.
+    /// Reads the frames from offset `from`: [`HEADER_LEN`] for all, or the end of an earlier read.
     #[must_use]
     pub fn frames(&self, from: u64) -> FrameReader {
         FrameReader::new(
@@ -299,16 +299,16 @@ impl SegmentView {
         )
     }
 
-    /// Where the whole frames are, when something lies broken between them; else they follow each other.
+    /// The positions of the intact frames, if there is damage between them.
     #[must_use]
     pub fn salvaged_frames(&self) -> Option<&[FramePosition]> {
         self.salvaged_frames.as_deref().map(Vec::as_slice)
     }
 
-    /// Where all record frames are, with the streams by number.
+    /// The positions of all record frames, and the streams by number.
     ///
     /// # Errors
-    /// [`ReadError`] when the frames cannot be read.
+    /// [`ReadError`] if the frames cannot be read.
     pub fn frame_positions(&self) -> Result<(Vec<FramePosition>, Vec<Labels>), ReadError> {
         match &self.salvaged_frames {
             Some(places) => Ok((places.to_vec(), self.streams.to_vec())),

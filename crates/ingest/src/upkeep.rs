@@ -1,4 +1,4 @@
-//! What has to happen as time goes by: old segments are closed, committed ones go, the room on the disk is watched.
+//! Periodic work: closes old segments, removes committed ones, checks the disk.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,13 +11,12 @@ use crate::segment::{QueueSegment, SegmentState};
 use crate::segment_file::FileTarget;
 use crate::stall::StallGuard;
 
-/// How long a committed segment stays readable while the disk is full: whoever reads it has it open, and its room is
-/// wanted.
+/// The grace period while the disk is full. Readers have the file open, and its space is needed.
 const GRACE_WHEN_HALTED: Duration = Duration::from_secs(1);
 
 impl Queue {
-    /// What has to happen as time goes by: closes old segments, removes committed ones after their grace, looks at the
-    /// room on the disk. To be called some ten times a second.
+    /// Closes old segments, removes committed ones after their grace period and checks the disk. To be called about ten times a
+    /// second.
     pub fn tick(&self) {
         let now = self.env.clock.uptime();
         let _begun = StallGuard::start(&self.stall.tick, now);
@@ -43,8 +42,8 @@ impl Queue {
         self.update_metrics(&segments);
     }
 
-    /// Removes a segment that is committed and was kept for long enough, and takes one back whose store does not come. Returns
-    /// whether it is gone.
+    /// Removes a committed segment after its grace period, and releases one whose lease has expired. Returns whether the segment
+    /// was removed.
     fn expire(&self, segment: &QueueSegment, now: Duration, grace: Duration) -> bool {
         let (committed_at, lease) = {
             let contents = segment.contents();
@@ -79,7 +78,7 @@ impl Queue {
         }
     }
 
-    /// Says whether stores of other nodes take from it.
+    /// Sets whether stores of other nodes fetch segments.
     pub fn set_has_remote_stores(&self, has_remote_stores: bool) {
         self.has_remote_stores.store(has_remote_stores, Ordering::Relaxed);
     }

@@ -1,7 +1,8 @@
-//! Which batches of a connection are safe, told in order and as few times as may be.
+//! Acknowledges the batches of a connection in order.
 //!
-//! Promises may come true in any order and on any thread; a client is told how many hold from the start without a gap.
-//! At most [`Config::unacked_frames_max`](crate::Config) are open at a time, which bounds what is kept here.
+//! Batches become durable in any order and on any thread. An acknowledgement states how many are durable from the start without
+//! a gap, so one may cover many. At most [`Config::unacked_frames_max`](crate::Config) batches are unacknowledged, which bounds
+//! the memory of the tracker.
 
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
@@ -16,25 +17,25 @@ use tokio::sync::Notify;
 #[derive(Default)]
 pub(crate) struct AckTracker {
     state: Mutex<AckState>,
-    /// Rung for the writer when there is something to tell.
+    /// Notifies the writer of something to send.
     changed: Notify,
-    /// Rung for the reader when a batch is no longer open.
+    /// Notifies the reader that a batch is finished.
     batch_done: Notify,
 }
 
 #[derive(Default)]
 struct AckState {
     started: u64,
-    /// From the start without a gap.
+    /// Durable batches from the start without a gap.
     acked: u64,
-    /// Safe ones behind a gap.
+    /// Durable batches behind a gap.
     acked_out_of_order: BTreeSet<u64>,
-    /// Bytes of those that are not safe.
+    /// Bytes of batches that are not durable.
     unacked_bytes: usize,
     failed: Option<String>,
-    /// What else is to be told.
+    /// Other messages to send.
     queued_messages: Vec<ServerMessage>,
-    /// No batch will follow.
+    /// Whether no batch will follow.
     ended: bool,
 }
 
@@ -43,7 +44,7 @@ impl AckTracker {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of the next batch; returns its number.
+    /// Records the next batch and returns its number.
     pub(crate) fn start_batch(&self, bytes: usize) -> u64 {
         let mut inner = self.state();
         inner.started += 1;
@@ -51,7 +52,7 @@ impl AckTracker {
         inner.started - 1
     }
 
-    /// What the queue is to call when the promise of a batch holds, or cannot be kept.
+    /// The callback for the result of a batch.
     pub(crate) fn on_durable(
         self: &Arc<Self>,
         number: u64,
@@ -68,7 +69,7 @@ impl AckTracker {
         }
     }
 
-    /// Waits until another batch may be open. One is always allowed, however large.
+    /// Waits until another batch may be read. One is always allowed, whatever its size.
     pub(crate) async fn wait_for_capacity(&self, frames_max: u64, bytes_max: usize) {
         loop {
             let room = self.batch_done.notified();
@@ -83,39 +84,39 @@ impl AckTracker {
         }
     }
 
-    /// Has the client told something besides.
-    pub(crate) fn queue_message(&self, told: ServerMessage) {
-        self.state().queued_messages.push(told);
+    /// Sends another message to the client.
+    pub(crate) fn queue_message(&self, message: ServerMessage) {
+        self.state().queued_messages.push(message);
         self.changed.notify_one();
     }
 
-    /// No batch will follow.
+    /// Records that no batch will follow.
     pub(crate) fn end_input(&self) {
         self.state().ended = true;
         self.changed.notify_one();
     }
 
-    /// How many are safe from the start.
+    /// Durable batches from the start without a gap.
     pub(crate) fn acked(&self) -> u64 {
         self.state().acked
     }
 
-    /// Tells the client until all batches are safe and none will follow, or one failed, whose reason is returned.
+    /// Sends acknowledgements until all batches are durable and none will follow, or one failed; returns the reason then.
     pub(crate) async fn send_acks(&self, socket: &TcpStream) -> io::Result<Option<String>> {
-        let mut told = 0;
+        let mut sent = 0;
         loop {
             let news = self.changed.notified();
-            let (safe, failed, all, words) = {
+            let (safe, failed, all, messages) = {
                 let mut inner = self.state();
                 let all = inner.ended && inner.acked == inner.started;
                 (inner.acked, inner.failed.clone(), all, std::mem::take(&mut inner.queued_messages))
             };
-            for told in words {
-                write_all(socket, &told.encode()).await?;
+            for message in messages {
+                write_all(socket, &message.encode()).await?;
             }
-            if safe > told {
+            if safe > sent {
                 write_all(socket, &ServerMessage::Acked(safe).encode()).await?;
-                told = safe;
+                sent = safe;
             }
             if failed.is_some() || all {
                 return Ok(failed);

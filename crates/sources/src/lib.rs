@@ -1,29 +1,30 @@
-//! What comes in over TCP: lines from anything that can open a socket, and batches from our own clients.
+//! Listeners and the intake of records: lines and the framed protocol over TCP, bodies over HTTP.
 //!
-//! One listener has one durability and both protocols; the first bytes of a connection tell which it speaks. One
-//! connection is one task, one stream and, for lines, one producer of ids.
+//! A TCP listener has one durability and accepts both protocols; the first bytes of a connection select one. A connection is
+//! one task, one stream and, for lines, one producer.
 //!
 //! ```text
-//!                    ┌─ magic ──► framed: hello, answer, then batch → queue → acknowledgement
+//!                    ┌─ magic ──► framed: hello, reply, then batch → intake → acknowledgement
 //!   accept ─► first bytes
-//!                    └─ else ───► lines: (`#labels …`), then chunk → cut at the last LF → queue
+//!                    └─ other ──► lines: (`#labels …`), then chunk → split at the last LF → intake
 //! ```
-//! **Memory.** A connection that waits holds no read buffer: bytes are read into a buffer of the thread when they are
-//! there, and handled before anything is awaited. What stays are unfinished lines and unfinished frames; both are bounded
-//! over all connections of a listener.
+//! [`intake`] assigns ids and appends the records of every source; [`http`] ingests request bodies.
 //!
-//! **Back-pressure.** When the queue takes nothing (disk full, too much to be synced), nothing more is read, and the
-//! kernel's buffers hold the clients. What had been read is kept and tried again with the same ids. Lines are given up
-//! only when the node is stopping or cannot write for seconds, and that is logged and counted.
+//! **Memory.** An idle connection holds no read buffer: bytes are read into a buffer of the thread and processed before the next
+//! await. Unfinished lines and frames remain; both are bounded over all connections of a listener.
 //!
-//! **Too much to do.** What clients hear then is up to the queue's [guide](bucksaw_ingest::guide): it is asked when a
-//! client comes, and says when one that is there should go. Nobody is cut off: batches that were read are acknowledged
-//! before.
+//! **Back-pressure.** While the queue refuses records (full disk, too many unsynced records), connections are not read from.
+//! A refused chunk is kept and appended again with the same ids. Lines are dropped only at shutdown or after seconds of write
+//! errors; that is logged and counted.
 //!
-//! **Shutdown.** Nothing is accepted any more but what had connected; each connection takes what is already there, sends
-//! the acknowledgements that come within seconds, keeps its unfinished line marked as open, and closes.
+//! **Load.** The [load shedder](bucksaw_ingest::load_shedder) of the queue decides which clients are accepted, redirected or
+//! disconnected. Batches that were read are acknowledged before a disconnect.
 //!
-//! The queue writes to files within `append`, so these tasks want a runtime of their own, which answers nobody else.
+//! **Shutdown.** The listener accepts only connections that are already established. Each connection processes the bytes that
+//! have arrived, sends the acknowledgements of the next seconds, appends its unfinished line with the flag `UNTERMINATED`, and
+//! closes.
+//!
+//! Appends write to files, so these tasks need a runtime of their own.
 //!
 //! ```no_run
 //! use std::sync::Arc;

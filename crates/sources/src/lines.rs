@@ -1,7 +1,7 @@
 //! A connection that sends lines.
 //!
-//! Whole lines go to the queue as they were read, a chunk at a time; only the unfinished last line is kept here. A chunk
-//! that the queue refuses is kept too, and the connection reads nothing until it is taken.
+//! The whole lines of a chunk are appended from the read buffer; only the unfinished last line is copied. A refused chunk is
+//! copied, too, and the connection is not read from until the chunk is appended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,22 +14,22 @@ use crate::intake::{FrameMeta, IdAssignment, PrepareError, RecordStream, Records
 use crate::listener_state::{BlockedGuard, CarriedBytesGuard, ListenerState};
 use crate::socket_reader::{CHUNK_BYTES, SocketRead, SocketReader};
 
-/// A busy connection lets the others in after so many reads.
+/// Reads of a busy connection before it yields to others.
 const READS_PER_TURN: usize = 16;
 
-/// When the disk is full it is tried again after this.
+/// The delay of a retry while the disk is full.
 const FULL_PAUSE: Duration = Duration::from_millis(250);
 
-/// Too much to be synced is a matter of one sync.
+/// The delay of a retry while the disk syncs.
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
-/// How long a connection waits while another holds what was refused.
+/// How long a connection waits while another has a refused chunk.
 const REFUSED_PAUSE: Duration = Duration::from_millis(50);
 
-/// So long write errors are borne.
+/// How long write errors are retried before lines are dropped.
 const WRITE_ERROR_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long to wait before records are tried again that were refused; `None` when that is no use.
+/// The delay before refused records are appended again; `None` if a retry is useless.
 pub(crate) fn pause_after(refusal: &IngestError) -> Option<Duration> {
     match refusal {
         IngestError::ShuttingDown => None,
@@ -46,11 +46,11 @@ struct LineConnection {
     carried_bytes: CarriedBytesGuard,
 }
 
-/// What is tried again.
+/// Input that is appended again.
 enum RetryInput {
     /// A chunk as it was read.
     Chunk(Vec<u8>),
-    /// The unfinished line, as a record with this mark.
+    /// The unfinished line, as a record with this flag.
     UnfinishedLine(u8),
 }
 
@@ -64,11 +64,11 @@ struct RefusedAppend {
 struct RefusedInput {
     input: RetryInput,
     refused: RefusedAppend,
-    /// Made at once and not where it is waited: before that others would read what is refused as well.
+    /// Created with the refusal, so that other connections stop reading at once.
     _holding: BlockedGuard,
 }
 
-/// Takes lines until the stream ends or the node is stopping; `first` came already.
+/// Reads lines until the stream ends or the node stops. `first` has already arrived.
 pub(crate) async fn run(feed: &mut SocketReader<'_>, shared: &Arc<ListenerState>, labels: Labels, first: Vec<u8>) {
     let mut lines = LineConnection {
         shared: Arc::clone(shared),
@@ -98,11 +98,11 @@ pub(crate) async fn run(feed: &mut SocketReader<'_>, shared: &Arc<ListenerState>
             if feed.is_stopped() && shared.has_given_up() {
                 break;
             }
-            // Nothing is read now, so the end of the stream would not be seen, and the descriptor not be given back.
+            // Without reading, the end of the stream must be detected separately, to free the descriptor.
             if feed.is_hung_up_and_read().await {
                 break;
             }
-            // Where the queue is not halted, others wait for one sync.
+            // If the queue is not halted, other connections wait for one sync.
             feed.pause(if shared.intake.queue.is_halted() { FULL_PAUSE } else { REFUSED_PAUSE }).await;
         } else {
             taken = lines.read_available(feed);
@@ -146,7 +146,7 @@ fn append_lines(
 }
 
 impl LineConnection {
-    /// Reads what is there, for a while.
+    /// Reads and appends what has arrived, up to a number of reads.
     fn read_available(&mut self, feed: &mut SocketReader<'_>) -> Result<(), RefusedInput> {
         for _ in 0..READS_PER_TURN {
             match feed.read(CHUNK_BYTES, |chunk| self.append_or_hold(chunk)) {
@@ -194,7 +194,7 @@ impl LineConnection {
         Ok(())
     }
 
-    /// Tries until it is taken. False when it is given up, which is counted.
+    /// Retries until the input is appended. False if it is dropped, which is counted.
     async fn retry_until_taken(&mut self, feed: &mut SocketReader<'_>, mut held: RefusedInput) -> bool {
         let clock = Arc::clone(&self.shared.intake.env.clock);
         let since = clock.uptime();
@@ -202,7 +202,7 @@ impl LineConnection {
             let is_persistent_error = matches!(held.refused.refusal, IngestError::Io(_))
                 && clock.uptime().saturating_sub(since) > WRITE_ERROR_TIMEOUT;
             let pause = pause_after(&held.refused.refusal).filter(|_| !is_persistent_error);
-            // After the stop a full disk gets one more try; a sync that is under way is worth waiting for.
+            // After the stop a full disk gets one more attempt, and a running sync is waited for.
             let is_last_try =
                 feed.is_stopped() && (held.refused.refusal != IngestError::SyncBacklog || feed.is_past_drain_timeout());
             if let Some(pause) = pause {

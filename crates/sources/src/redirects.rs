@@ -1,11 +1,11 @@
-//! Clients of the framed protocol that other nodes should have.
+//! Redirects clients of the framed protocol to less loaded nodes.
 //!
-//! A client that came is told at once; one that is there asks now and then whether it is its turn ([`Guide::turn`]). When the
-//! node stops, all are told of others, and that they have to go.
+//! A new client is redirected with its hello reply. For a connected client the load shedder is asked at intervals
+//! ([`LoadShedder::try_redirect`]). At shutdown every client receives failover targets.
 //!
-//! A client that has to go closes its side after its last whole batch, and hears the acknowledgements that are missing. One
-//! that does not within [`Config::goodbye_max`](crate::Config) hears the acknowledgements for what was read and that there will be no more: what was not acknowledged it sends again
-//! elsewhere, as after any end.
+//! A client that must leave closes its side after its last whole batch and receives the missing acknowledgements. If it does not
+//! close within [`Config::close_timeout`](crate::Config::close_timeout), it receives the acknowledgements of the batches that
+//! were read, then the connection ends. It sends the others again to another node.
 #![allow(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,20 +20,20 @@ use crate::acks::AckTracker;
 use crate::listener_state::ListenerState;
 use crate::socket_reader::wait_for_stop;
 
-/// Why a client is sent away, for people.
+/// The reason of a refusal or a close, for people.
 pub(crate) const BUSY_TEXT: &str = "the node is overloaded; other nodes are less loaded";
 
-/// What a client is told at its hello, when it is not let in.
+/// The messages that refuse a new client; `None` if it is accepted.
 pub(crate) fn hello_refusal(shared: &ListenerState, acks: &AckTracker) -> Option<Vec<u8>> {
-    let guide = shared.load_shedder();
-    match guide.admit(shared.port(), &*shared.intake.env.entropy) {
+    let load_shedder = shared.load_shedder();
+    match load_shedder.admit(shared.port(), &*shared.intake.env.entropy) {
         AdmissionDecision::Accepted => None,
         AdmissionDecision::Suggested(others) => {
-            send_redirect(guide, acks, RedirectKind::Suggested, others);
+            send_redirect(load_shedder, acks, RedirectKind::Suggested, others);
             None
         }
         AdmissionDecision::Refused(others) => {
-            guide.count_redirect(RedirectKind::Refused);
+            load_shedder.count_redirect(RedirectKind::Refused);
             let mut words = HelloReply::Refused { code: RefusalCode::BUSY, text: BUSY_TEXT.to_owned() }.encode();
             if let Some(told) = redirect_message(RedirectReason::REFUSAL, others) {
                 words.extend_from_slice(&told.encode());
@@ -43,32 +43,32 @@ pub(crate) fn hello_refusal(shared: &ListenerState, acks: &AckTracker) -> Option
     }
 }
 
-/// Tells a client of others when that is due. Returns when it has to be let go without its doing. `brought` is how many bytes
-/// of text have come from it.
+/// Sends redirects when they are due. Returns when the connection must be closed without the client. `received_bytes` counts
+/// the text of the client.
 pub(crate) async fn redirect_when_due(
     shared: &ListenerState,
     acks: &AckTracker,
-    brought: &AtomicU64,
+    received_bytes: &AtomicU64,
     mut stop: watch::Receiver<bool>,
 ) {
     tokio::select! {
         biased;
         () = wait_for_stop(&mut stop) => {}
-        () = offer_redirects(shared, acks, brought) => return,
+        () = offer_redirects(shared, acks, received_bytes) => return,
     }
     let targets = shared.load_shedder().failover_targets(shared.port(), &*shared.intake.env.entropy);
     send_redirect(shared.load_shedder(), acks, RedirectKind::Disconnected, targets);
-    // The stop has an order of its own.
+    // The reader handles the stop.
     std::future::pending::<()>().await;
 }
 
-async fn offer_redirects(shared: &ListenerState, acks: &AckTracker, brought: &AtomicU64) {
+async fn offer_redirects(shared: &ListenerState, acks: &AckTracker, received_bytes: &AtomicU64) {
     let (guide, config, env) = (shared.load_shedder(), &shared.config, &shared.intake.env);
     let mut client_rate = ClientRate::new(env.clock.uptime());
     loop {
         sleep(jittered_interval(config.redirect_interval_min, &*env.entropy)).await;
         let now = env.clock.uptime();
-        let bytes_per_second = client_rate.sample(now, brought.load(Ordering::Relaxed));
+        let bytes_per_second = client_rate.sample(now, received_bytes.load(Ordering::Relaxed));
         if !guide.disconnects_clients() && !client_rate.may_be_redirected(now) {
             continue;
         }
@@ -84,7 +84,7 @@ async fn offer_redirects(shared: &ListenerState, acks: &AckTracker, brought: &At
     }
 }
 
-/// Each client looks at a moment of its own, so that those who came together do not go together.
+/// A random interval, so that clients that connected together are not redirected together.
 fn jittered_interval(least: Duration, entropy: &dyn Entropy) -> Duration {
     let nanos = u64::try_from(least.as_nanos()).unwrap_or(u64::MAX);
     least + Duration::from_nanos(entropy.next_u64() % nanos.max(1))
@@ -98,7 +98,7 @@ fn send_redirect(guide: &LoadShedder, acks: &AckTracker, how: RedirectKind, othe
     }
 }
 
-/// The message, if there is anybody to name.
+/// The message; `None` without valid targets.
 fn redirect_message(why: RedirectReason, others: Vec<String>) -> Option<ServerMessage> {
     Redirect::new(why, others).map(ServerMessage::Redirect)
 }
