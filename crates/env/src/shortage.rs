@@ -19,8 +19,8 @@ impl Shortage {
     /// ```
     /// use bucksaw_env::Shortage;
     /// use std::io::{Error, ErrorKind};
-    /// assert_eq!(Shortage::of(&Error::from(ErrorKind::StorageFull)), Some(Shortage::Space));
-    /// assert_eq!(Shortage::of(&Error::from(ErrorKind::NotFound)), None);
+    /// assert_eq!(Shortage::from_error(&Error::from(ErrorKind::StorageFull)), Some(Shortage::Space));
+    /// assert_eq!(Shortage::from_error(&Error::from(ErrorKind::NotFound)), None);
     /// ```
     #[must_use]
     pub fn from_error(error: &io::Error) -> Option<Self> {

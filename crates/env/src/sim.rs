@@ -44,7 +44,7 @@
 //! disk.sync_dir(Path::new("/"))?;
 //! file.append(&[b", lost"])?;
 //!
-//! let found = disk.cut_power(sim::Loss::All, 0);
+//! let found = disk.cut_power(sim::PowerCutLoss::All, 0);
 //! assert_eq!(found.live_bytes("/log").as_deref(), Some(&b"kept"[..]));
 //! assert_eq!(disk.live_bytes("/log").as_deref(), Some(&b"kept, lost"[..]));
 //! # Ok::<(), std::io::Error>(())

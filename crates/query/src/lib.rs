@@ -31,6 +31,7 @@ mod match_buffer;
 mod metrics;
 mod partial_result;
 mod pool;
+mod recent_ids;
 mod record_stream;
 mod request;
 mod result_budget;

@@ -16,6 +16,7 @@ use bucksaw_segment::queue::HEADER_LEN;
 
 use crate::engine::Engine;
 use crate::match_buffer::{MatchBuffer, RecordRef, RowIds, SealedMatches};
+use crate::recent_ids::RecentIds;
 use crate::request::RequestError;
 use crate::result_budget::QueryAccount;
 
@@ -34,6 +35,8 @@ pub struct Tail {
     cursors: BTreeMap<Id, SegmentCursor>,
     seen_appends: u64,
     more: bool,
+    /// `None` where the caller drops records that were sent twice.
+    recent_ids: Option<RecentIds>,
 }
 
 struct SegmentCursor {
@@ -85,7 +88,21 @@ impl Tail {
         let seen_appends = engine.queue.appends();
         let at_end = |segment: Arc<QueueSegment>| (segment.id(), SegmentCursor { at: segment.end(), segment });
         let cursors = engine.queue.readable_segments().into_iter().map(at_end).collect();
-        Self { account: engine.result_budget.account(), engine, plan, cursors, seen_appends, more: false }
+        Self {
+            account: engine.result_budget.account(),
+            engine,
+            plan,
+            cursors,
+            seen_appends,
+            more: false,
+            recent_ids: None,
+        }
+    }
+
+    /// Returns each record once, also one that a client sent twice.
+    pub(crate) fn with_recent_ids(mut self) -> Self {
+        self.recent_ids = Some(RecentIds::for_memory(self.engine.config.result_bytes_max));
+        self
     }
 
     /// What came in since the last look; empty when nothing did. Does not wait: a look costs next to nothing when nothing
@@ -110,7 +127,8 @@ impl Tail {
         };
         self.more = false;
         for cursor in self.cursors.values_mut() {
-            self.more |= !read_segment(cursor, &self.plan, &mut hits, &mut budget);
+            let mut matcher = TailMatcher { plan: &self.plan, recent_ids: self.recent_ids.as_mut(), hits: &mut hits };
+            self.more |= !read_segment(cursor, &mut matcher, &mut budget);
         }
         // What is read to the end and will not grow need not be held.
         let is_there = |id: &Id| readable.binary_search_by_key(id, |segment| segment.id()).is_ok();
@@ -153,7 +171,7 @@ impl Drop for Tail {
 }
 
 /// Reads on; `false` when there is more than the budget allowed.
-fn read_segment(cursor: &mut SegmentCursor, plan: &Plan, hits: &mut MatchBuffer, budget: &mut u64) -> bool {
+fn read_segment(cursor: &mut SegmentCursor, matcher: &mut TailMatcher<'_>, budget: &mut u64) -> bool {
     let view = cursor.segment.view();
     if view.end <= cursor.at {
         return true;
@@ -169,7 +187,7 @@ fn read_segment(cursor: &mut SegmentCursor, plan: &Plan, hits: &mut MatchBuffer,
         for place in places.iter().filter(|place| place.offset >= cursor.at) {
             frames.seek(place.offset);
             match frames.next_chunk() {
-                Ok(Some(chunk)) => match_chunk(&chunk, plan, &mut bound, hits),
+                Ok(Some(chunk)) => matcher.match_chunk(&chunk, &mut bound),
                 Ok(None) => {}
                 Err(error) => tracing::warn!(%error, "cannot tail a frame of a queue segment"),
             }
@@ -180,7 +198,7 @@ fn read_segment(cursor: &mut SegmentCursor, plan: &Plan, hits: &mut MatchBuffer,
     loop {
         match frames.next_chunk() {
             Ok(Some(chunk)) => {
-                match_chunk(&chunk, plan, &mut bound, hits);
+                matcher.match_chunk(&chunk, &mut bound);
                 *budget = budget.saturating_sub(chunk.text.len() as u64);
                 cursor.at = frames.offset();
                 if *budget == 0 {
@@ -200,17 +218,30 @@ fn read_segment(cursor: &mut SegmentCursor, plan: &Plan, hits: &mut MatchBuffer,
     }
 }
 
-fn match_chunk(chunk: &Chunk<'_>, plan: &Plan, bound: &mut Option<(Labels, BoundPlan)>, hits: &mut MatchBuffer) {
-    let fresh = match bound.take() {
-        Some((labels, bound)) if labels == *chunk.labels => (labels, bound),
-        _ => (chunk.labels.clone(), plan.bind(chunk.labels)),
-    };
-    let (_, bound) = bound.insert(fresh);
-    let stream = hits.stream_index(chunk.labels);
-    let mut ids = RowIds::new(&chunk.rows);
-    bound.find(chunk, &|| false, &mut |found| {
-        let record = chunk.text.get(found.start..found.end).unwrap_or_default();
-        hits.push(ids.id_of_row(found.row), stream, &chunk.rows, found.row, record);
-        ControlFlow::Continue(())
-    });
+/// Collects the records of a tail that match.
+struct TailMatcher<'a> {
+    plan: &'a Plan,
+    recent_ids: Option<&'a mut RecentIds>,
+    hits: &'a mut MatchBuffer,
+}
+
+impl TailMatcher<'_> {
+    fn match_chunk(&mut self, chunk: &Chunk<'_>, bound: &mut Option<(Labels, BoundPlan)>) {
+        let fresh = match bound.take() {
+            Some((labels, bound)) if labels == *chunk.labels => (labels, bound),
+            _ => (chunk.labels.clone(), self.plan.bind(chunk.labels)),
+        };
+        let (_, bound) = bound.insert(fresh);
+        let stream = self.hits.stream_index(chunk.labels);
+        let mut ids = RowIds::new(&chunk.rows);
+        bound.find(chunk, &|| false, &mut |found| {
+            let id = ids.id_of_row(found.row);
+            let is_new = self.recent_ids.as_mut().is_none_or(|recent| recent.insert(id));
+            if is_new {
+                let record = chunk.text.get(found.start..found.end).unwrap_or_default();
+                self.hits.push(id, stream, &chunk.rows, found.row, record);
+            }
+            ControlFlow::Continue(())
+        });
+    }
 }

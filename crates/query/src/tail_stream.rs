@@ -43,7 +43,13 @@ impl std::fmt::Debug for LocalTail {
 impl TailStream {
     pub(crate) fn local(tail: Tail, tasks: Arc<dyn Tasks>) -> Self {
         let (pause, poll, pending_events) = (None, None, VecDeque::new());
-        Self(TailSource::Local(Box::new(LocalTail { tasks, tail: Some(tail), pause, poll, pending_events })))
+        Self(TailSource::Local(Box::new(LocalTail {
+            tasks,
+            tail: Some(tail.with_recent_ids()),
+            pause,
+            poll,
+            pending_events,
+        })))
     }
 
     pub(crate) fn cluster(tail: ScatterTail) -> Self {

@@ -12,7 +12,7 @@
 //! use bucksaw_env::{Body, sim};
 //!
 //! let world = sim::World::new(1);
-//! let (one, other) = (world.add_node("one"), world.add_node("other"));
+//! let (one, other) = (world.add_host("one"), world.add_host("other"));
 //! let net = other.net();
 //! other.spawn(async move {
 //!     loop {

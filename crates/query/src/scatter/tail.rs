@@ -5,7 +5,7 @@
 //! remembered. Nodes that join are followed from then on; a node that is lost, or down from the beginning, is told of, and
 //! followed again when it is back, from then on.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,15 +22,10 @@ use super::reply::{NodeReply, ReplyMessage, invalid_reply};
 use super::request::ScatterRequest;
 use super::requester::Scatter;
 use super::server::TAIL;
+use crate::recent_ids::RecentIds;
 use crate::request::{Request, RequestError};
 use crate::stats::MissingReason;
 use crate::tail_event::{TailEvent, TailRecords};
-
-/// A follower remembers an id for each 2 KiB of the memory of queries, between these: 1 to 4 MB of ids. With fewer, records
-/// that two nodes accepted would be shown twice under little load.
-const BYTES_PER_RECENT_ID: u64 = 2_048;
-const RECENT_IDS_MIN: u64 = 16_384;
-const RECENT_IDS_MAX: u64 = 65_536;
 
 /// A node that was lost is asked again so often.
 const RECONNECT_INTERVAL: Duration = Duration::from_secs(5);
@@ -82,8 +77,7 @@ impl Scatter {
 impl ScatterTail {
     fn start(scatter: &Arc<Scatter>, request: &Request) -> Self {
         let question = ScatterRequest::new(request).encode();
-        let remembered = scatter.engine().config.result_bytes_max / BYTES_PER_RECENT_ID;
-        let remembered = RecentIds::new(remembered.clamp(RECENT_IDS_MIN, RECENT_IDS_MAX));
+        let remembered = RecentIds::for_memory(scatter.engine().config.result_bytes_max);
         let (lanes, told) = (BTreeMap::new(), VecDeque::new());
         let mut follow = Self {
             scatter: Arc::clone(scatter),
@@ -179,7 +173,7 @@ impl ScatterTail {
             }
             Ok(ReplyMessage::Batch(content)) => match RecordBatch::decode(&content) {
                 Ok(batch) => {
-                    let new = self.recent_ids.unseen(&Arc::new(batch));
+                    let new = unseen(&mut self.recent_ids, &Arc::new(batch));
                     return (!new.is_empty()).then_some(TailEvent::Records(TailRecords::cluster(new)));
                 }
                 Err(broken) => invalid_reply(broken),
@@ -195,39 +189,18 @@ impl ScatterTail {
     }
 }
 
-/// The ids that came last.
-#[derive(Debug)]
-struct RecentIds {
-    ids_max: usize,
-    ids: BTreeSet<Id>,
-    order: VecDeque<Id>,
-}
-
-impl RecentIds {
-    /// Nothing yet, and at most this number of ids.
-    fn new(most: u64) -> Self {
-        Self { ids_max: usize::try_from(most).unwrap_or(usize::MAX), ids: BTreeSet::new(), order: VecDeque::new() }
-    }
-
-    /// The records of a batch that did not come before.
-    fn unseen(&mut self, batch: &Arc<RecordBatch>) -> Vec<BatchSlice> {
-        let mut new: Vec<BatchSlice> = Vec::new();
-        for (at, id) in batch.ids().iter().enumerate() {
-            if !self.ids.insert(*id) {
-                continue;
-            }
-            self.order.push_back(*id);
-            if self.order.len() > self.ids_max
-                && let Some(oldest) = self.order.pop_front()
-            {
-                self.ids.remove(&oldest);
-            }
-            let stretch = BatchSlice::new(batch, at, at + 1);
-            match new.last_mut() {
-                Some(last) if last.is_adjacent_to(&stretch) => last.extend(&stretch),
-                _ => new.push(stretch),
-            }
+/// The records of a batch whose ids are new.
+fn unseen(recent_ids: &mut RecentIds, batch: &Arc<RecordBatch>) -> Vec<BatchSlice> {
+    let mut new: Vec<BatchSlice> = Vec::new();
+    for (at, id) in batch.ids().iter().enumerate() {
+        if !recent_ids.insert(*id) {
+            continue;
         }
-        new
+        let slice = BatchSlice::new(batch, at, at + 1);
+        match new.last_mut() {
+            Some(last) if last.is_adjacent_to(&slice) => last.extend(&slice),
+            _ => new.push(slice),
+        }
     }
+    new
 }
