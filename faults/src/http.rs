@@ -305,8 +305,12 @@ impl<S: BufRead> Read for ResponseBody<S> {
             BodyRemaining::Chunks(remaining) => (remaining, true),
         };
         let bytes_max = usize::try_from(remaining).unwrap_or(usize::MAX).min(buffer.len());
+        if bytes_max == 0 {
+            // A `BufReader` would wait for the next reply, even to read nothing.
+            return Ok(0);
+        }
         let read = self.source.read(&mut buffer[..bytes_max])?;
-        if read == 0 && bytes_max > 0 && remaining != u64::MAX {
+        if read == 0 && remaining != u64::MAX {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let remaining = remaining - read as u64;
@@ -379,6 +383,23 @@ mod tests {
         let refused = client.call("POST", "/", &[], b"x").unwrap();
         assert!(refused.status == 503 && refused.ok_json().is_err());
         assert!(client.get("/").is_err());
+    }
+
+    #[test]
+    fn a_body_with_a_length_ends_while_the_connection_stays_open() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = Client::connect(listener.local_addr().unwrap(), Duration::from_secs(10)).unwrap();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            for _ in 0..2 {
+                assert!(stream.read(&mut [0; 1024]).unwrap() > 0);
+                stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}").unwrap();
+            }
+        });
+        for _ in 0..2 {
+            assert_eq!(client.get("/").unwrap().text(), "{}");
+        }
+        server.join().unwrap();
     }
 
     #[test]
