@@ -223,8 +223,8 @@ fn a_skipped_version_is_isolated_and_loses_nothing() {
     bench.restart_as(4, ProgramVersion::AfterNext);
     bench.run_until_agreed();
     bench.run_for(5);
-    let words = "speaks version 1.2 of what nodes say to each other, and this node 1.0: nothing is taken from it, and no copy \
-                 given to it, until the versions are neighbours";
+    let words = "has protocol version 1.2, this node 1.0: no segments are fetched or replicated until the versions are at most \
+                 one minor version apart";
     assert_eq!(bench.version_mismatches(0), [words, words]);
     assert_eq!(bench.version_mismatches(4).len(), 3, "and the other way round");
     let stored = bench.stored(4);
@@ -250,12 +250,12 @@ fn a_store_is_sent_only_formats_that_it_reads() {
     bench.restart_as(3, ProgramVersion::NextWritesTooEarly);
     bench.run_until_agreed();
     bench.run_for(5);
-    let reads = "stores segments of format 2, and this node reads them up to 1: it gives this node no copies";
+    let reads = "writes stored segments of format 2, this node reads up to 1: it sends no replicas";
     assert_eq!(
         (bench.version_mismatches(0), bench.version_mismatches(1)),
         (Vec::<String>::new(), vec![reads.to_owned()])
     );
-    let given = "meets segments stored by this node of format 2, and it reads them up to 1: it is given no copies";
+    let given = "reads stored segments up to format 1, this node writes 2: it receives no replicas";
     assert_eq!(bench.version_mismatches(3), [given, given]);
     let before = bench.stored(3);
     bench.run_for(30);

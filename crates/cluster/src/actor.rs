@@ -46,27 +46,27 @@ const TICK: Duration = Duration::from_millis(200);
 /// Maximum datagrams and commands handled before timers are checked.
 const BATCH: usize = 64;
 
-/// What others ask of the task.
+/// Requests and results for the actor.
 #[derive(Debug)]
 pub(crate) enum ActorCommand {
-    /// Another node compares lists.
+    /// Another node requests a digest exchange, or leaves.
     Exchange {
         entries: Vec<Entry>,
         reply: oneshot::Sender<Vec<Entry>>,
     },
-    /// This node did.
+    /// An exchange that this node requested has ended.
     Exchanged {
         goal: ExchangeTarget,
         result: io::Result<Vec<Entry>>,
     },
-    /// It was found out who answers where one of two processes with one id should be.
+    /// The process at the address of a duplicate was probed.
     Probed {
         identity: Identity,
-        answers: Responder,
+        responder: Responder,
     },
-    /// A node of another major version did.
+    /// An incompatible peer requested an exchange.
     IncompatiblePeer(IncompatiblePeer),
-    /// The list was written.
+    /// The member file was written.
     Saved(io::Result<()>),
     Forget {
         node: Id,
@@ -75,9 +75,9 @@ pub(crate) enum ActorCommand {
     Leave {
         reply: oneshot::Sender<bool>,
     },
-    /// Others were told so, or it was given up.
+    /// The leave was acknowledged, or has timed out.
     LeaveSent {
-        acknowledged: bool,
+        is_acknowledged: bool,
         reply: oneshot::Sender<bool>,
     },
 }
@@ -88,8 +88,8 @@ enum ActorTimer {
     Tick,
 }
 
-/// What the task was given.
-#[derive(Debug)]
+/// What [`Cluster`](crate::Cluster) and its actor share.
+#[derive(Clone, Debug)]
 pub(crate) struct ActorContext {
     pub(crate) config: Config,
     pub(crate) env: Env,
@@ -151,10 +151,10 @@ impl Actor {
         let goals = self.table.unreachable().into_iter().map(|(_, address)| ExchangeTarget::Address(address));
         let goals = goals.chain(self.context.config.join.iter().cloned().map(ExchangeTarget::Host)).collect();
         match find_duplicate(&self.context.tasks, &self.context.net, self.local_facts.node, goals).await {
-            DuplicateSearch::None { peers: others, absent } => {
+            DuplicateSearch::None { peers, absent } => {
                 absent.into_iter().for_each(|identity| self.table.mark_absent(identity));
                 self.set_join_state(JoinState::Announcing);
-                self.announcing = others.into_iter().take(ANNOUNCE_MAX).map(ExchangeTarget::Address).collect();
+                self.announcing = peers.into_iter().take(ANNOUNCE_MAX).map(ExchangeTarget::Address).collect();
                 self.announcing.clone().into_iter().for_each(|goal| self.exchange_now(goal));
                 self.announced(None);
             }
@@ -164,8 +164,8 @@ impl Actor {
     }
 
     /// Publishes the join state.
-    pub(crate) fn set_join_state(&self, place: JoinState) {
-        self.context.join_state.send_if_modified(|was| std::mem::replace(was, place) != place);
+    pub(crate) fn set_join_state(&self, state: JoinState) {
+        self.context.join_state.send_if_modified(|old| std::mem::replace(old, state) != state);
     }
 
     /// Joins when all announcements have ended, with success or a timeout.
@@ -194,8 +194,8 @@ impl Actor {
                 self.handle_datagram(from, &bytes);
             }
             let time = self.now().uptime;
-            while let Some(alarm) = self.timers.due(time) {
-                self.handle_timer(alarm);
+            while let Some(timer) = self.timers.due(time) {
+                self.handle_timer(timer);
             }
             self.flush();
             if self.has_left {
@@ -205,13 +205,13 @@ impl Actor {
             if sleep.as_ref().is_none_or(|(until, _)| *until != next) {
                 sleep = Some((next, self.context.tasks.sleep(next.saturating_sub(self.now().uptime))));
             }
-            let Some((_, over)) = &mut sleep else { break };
+            let Some((_, timer)) = &mut sleep else { break };
             let event = tokio::select! {
                 biased;
                 command = commands.recv() => ActorEvent::Command(command),
-                came = &mut datagram => ActorEvent::Datagram(came),
+                received = &mut datagram => ActorEvent::Datagram(received),
                 Ok(()) = facts.changed() => ActorEvent::Facts,
-                () = over => ActorEvent::Time,
+                () = timer => ActorEvent::Time,
             };
             match event {
                 ActorEvent::Command(Some(command)) => self.handle_command(command).await,
@@ -245,7 +245,7 @@ impl Actor {
                 }
             }
             ActorCommand::Exchanged { goal, result } => self.exchanged(&goal, result),
-            ActorCommand::Probed { identity, answers } => self.claimant_probed(identity, answers),
+            ActorCommand::Probed { identity, responder } => self.claimant_probed(identity, responder),
             ActorCommand::IncompatiblePeer(peer) => {
                 self.context.metrics.exchanges_incompatible.inc();
                 self.note_incompatible_peer(peer);
@@ -270,15 +270,15 @@ impl Actor {
                 let _ = reply.send(forgotten);
             }
             ActorCommand::Leave { reply } => self.start_leave(reply),
-            ActorCommand::LeaveSent { acknowledged: heard, reply } => {
+            ActorCommand::LeaveSent { is_acknowledged, reply } => {
                 self.finish_leave().await;
-                let _ = reply.send(heard);
+                let _ = reply.send(is_acknowledged);
             }
         }
     }
 
-    fn handle_timer(&mut self, alarm: ActorTimer) {
-        match alarm {
+    fn handle_timer(&mut self, timer: ActorTimer) {
+        match timer {
             ActorTimer::Gossip(timer) => {
                 self.gossip.handle_timer(timer);
                 self.flush();

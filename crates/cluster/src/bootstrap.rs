@@ -52,7 +52,7 @@ impl Bootstrap {
 
     fn publish(&self) -> bool {
         let is_over = self.unreached_seeds.is_empty();
-        self.bootstrapping.send_if_modified(|told| std::mem::replace(told, !is_over) == is_over);
+        self.bootstrapping.send_if_modified(|published| std::mem::replace(published, !is_over) == is_over);
         is_over
     }
 }
@@ -64,17 +64,17 @@ mod tests {
     #[test]
     fn bootstrap_ends_with_all_seeds_or_a_complete_peer() {
         let names = ["a:1".to_owned(), "b:1".to_owned()];
-        let told = watch::Sender::new(false);
-        let mut awaited = Bootstrap::new(&names, false, told.clone());
-        assert!(!awaited.seed_reached("a:1") && awaited.is_bootstrapping() && *told.borrow());
-        assert!(!awaited.seed_reached("a:1") && !awaited.seed_reached("c:1"));
-        assert_eq!(awaited.unreached_seeds().collect::<Vec<_>>(), ["b:1"]);
-        assert!(awaited.seed_reached("b:1") && !awaited.is_bootstrapping() && !*told.borrow());
-        assert!(!awaited.seed_reached("b:1") && !awaited.complete(), "it ends once");
-        let mut awaited = Bootstrap::new(&names, false, told.clone());
-        assert!(*told.borrow() && awaited.complete() && !awaited.is_bootstrapping() && !*told.borrow());
-        for (names, knows) in [(&names[..], true), (&[], false)] {
-            assert!(!Bootstrap::new(names, knows, told.clone()).is_bootstrapping() && !*told.borrow());
+        let published = watch::Sender::new(false);
+        let mut bootstrap = Bootstrap::new(&names, false, published.clone());
+        assert!(!bootstrap.seed_reached("a:1") && bootstrap.is_bootstrapping() && *published.borrow());
+        assert!(!bootstrap.seed_reached("a:1") && !bootstrap.seed_reached("c:1"));
+        assert_eq!(bootstrap.unreached_seeds().collect::<Vec<_>>(), ["b:1"]);
+        assert!(bootstrap.seed_reached("b:1") && !bootstrap.is_bootstrapping() && !*published.borrow());
+        assert!(!bootstrap.seed_reached("b:1") && !bootstrap.complete(), "it ends once");
+        let mut bootstrap = Bootstrap::new(&names, false, published.clone());
+        assert!(*published.borrow() && bootstrap.complete() && !bootstrap.is_bootstrapping() && !*published.borrow());
+        for (names, is_complete) in [(&names[..], true), (&[], false)] {
+            assert!(!Bootstrap::new(names, is_complete, published.clone()).is_bootstrapping() && !*published.borrow());
         }
     }
 }

@@ -26,16 +26,8 @@ pub const JSON_BYTES_MAX: usize = 4 << 20;
 
 /// The membership of a node, and its view of the cluster.
 pub struct Cluster {
-    env: Env,
-    tasks: Arc<dyn Tasks>,
-    net: Arc<dyn Net>,
+    context: ActorContext,
     router: WeakRouter,
-    members: watch::Sender<Arc<Vec<Member>>>,
-    incompatible_peers: watch::Sender<Vec<IncompatiblePeer>>,
-    join_state: watch::Sender<JoinState>,
-    bootstrapping: watch::Sender<bool>,
-    facts: watch::Sender<Facts>,
-    commands: mpsc::Sender<ActorCommand>,
 }
 
 impl Cluster {
@@ -54,74 +46,57 @@ impl Cluster {
         metrics: Metrics,
     ) -> io::Result<Arc<Self>> {
         let (commands, received) = mpsc::channel(COMMANDS);
-        let members = watch::Sender::new(Arc::default());
-        let incompatible_peers = watch::Sender::new(Vec::new());
-        let join_state = watch::Sender::new(JoinState::Probing);
-        let bootstrapping = watch::Sender::new(false);
-        let me = watch::Sender::new(facts);
-        let calls_max = config.calls_max;
-        let given = ActorContext {
+        let context = ActorContext {
             config,
-            env: env.clone(),
+            env,
             tasks: tasks.clone(),
             net: net.clone(),
             metrics: metrics.clone(),
-            facts: me.clone(),
-            members: members.clone(),
-            incompatible_peers: incompatible_peers.clone(),
-            join_state: join_state.clone(),
-            bootstrapping: bootstrapping.clone(),
+            facts: watch::Sender::new(facts),
+            members: watch::Sender::new(Arc::default()),
+            incompatible_peers: watch::Sender::new(Vec::new()),
+            join_state: watch::Sender::new(JoinState::Probing),
+            bootstrapping: watch::Sender::new(false),
             commands: commands.clone(),
         };
-        let actor = Actor::new(given)?;
-        router.add(exchange::EXCHANGE_CALL, ExchangeHandler(commands.clone(), join_state.subscribe()));
+        let actor = Actor::new(context.clone())?;
+        router.add(exchange::EXCHANGE_CALL, ExchangeHandler(commands, context.join_state.subscribe()));
         tasks.spawn(Box::pin(actor.run(received)));
-        let answered = router.weak();
-        tasks.spawn(Box::pin(serve(tasks.clone(), net.clone(), router, metrics, calls_max)));
-        Ok(Arc::new(Self {
-            env,
-            tasks,
-            net,
-            router: answered,
-            members,
-            incompatible_peers,
-            join_state,
-            bootstrapping,
-            facts: me,
-            commands,
-        }))
+        let weak = router.weak();
+        tasks.spawn(Box::pin(serve(tasks.clone(), net, router, metrics, context.config.calls_max)));
+        Ok(Arc::new(Self { context, router: weak }))
     }
 
     /// All known members, including this node, by id. Down members stay until they return, leave, are forgotten, or
     /// [`Config::remember_for`] is over. Members that left stay for the same time, so that they are not taken for new.
     #[must_use]
     pub fn members(&self) -> Arc<Vec<Member>> {
-        self.members.borrow().clone()
+        self.context.members.borrow().clone()
     }
 
     /// Notifies of changes of [`Self::members`].
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<Arc<Vec<Member>>> {
-        self.members.subscribe()
+        self.context.members.subscribe()
     }
 
     /// Nodes of another major version that sent packets in the last minutes; they are not members.
     #[must_use]
     pub fn incompatible_peers(&self) -> Vec<IncompatiblePeer> {
-        self.incompatible_peers.borrow().clone()
+        self.context.incompatible_peers.borrow().clone()
     }
 
     /// Whether unknown nodes may exist: the data directory is new, a seed of [`Config::join`] was never reached, nor a node
     /// that knows all members.
     #[must_use]
     pub fn is_bootstrapping(&self) -> bool {
-        *self.bootstrapping.borrow()
+        *self.context.bootstrapping.borrow()
     }
 
     /// Whether this node has joined. Before, it must accept no records, because no other node knows it.
     #[must_use]
     pub fn join_state(&self) -> JoinState {
-        *self.join_state.borrow()
+        *self.context.join_state.borrow()
     }
 
     /// Waits, for a few seconds at most, until this node has joined or is refused.
@@ -129,12 +104,9 @@ impl Cluster {
     /// # Errors
     /// The address of another process with this node's id; then this node is not a member.
     pub async fn wait_joined(&self) -> Result<(), SocketAddr> {
-        let mut place = self.join_state.subscribe();
-        match place
-            .wait_for(|place| matches!(place, JoinState::Joined | JoinState::Refused(_)))
-            .await
-            .map(|place| *place)
-        {
+        let mut join_state = self.context.join_state.subscribe();
+        let has_ended = |state: &JoinState| matches!(state, JoinState::Joined | JoinState::Refused(_));
+        match join_state.wait_for(has_ended).await.map(|state| *state) {
             Ok(JoinState::Refused(address)) => Err(address),
             // This holds the sender, so the channel is open.
             Ok(_) | Err(_) => Ok(()),
@@ -144,18 +116,18 @@ impl Cluster {
     /// This node's id.
     #[must_use]
     pub fn node_id(&self) -> Id {
-        self.facts.borrow().node
+        self.context.facts.borrow().node
     }
 
     /// The facts of this node.
     #[must_use]
     pub fn facts(&self) -> Facts {
-        self.facts.borrow().clone()
+        self.context.facts.borrow().clone()
     }
 
     /// Changes the facts of this node. They are published within [`Config::facts_period`].
     pub fn update_facts(&self, change: impl FnOnce(&mut Facts)) {
-        self.facts.send_if_modified(|facts| {
+        self.context.facts.send_if_modified(|facts| {
             let before = facts.clone();
             change(facts);
             *facts != before
@@ -173,7 +145,7 @@ impl Cluster {
     /// # Errors
     /// Those of [`Net::call`].
     pub async fn call(&self, member: &Member, name: &str, body: Body) -> io::Result<Body> {
-        self.net.call(member.facts.address, name, body).await
+        self.context.net.call(member.facts.address, name, body).await
     }
 
     /// Calls a member with a JSON message and reads its JSON reply, of at most [`JSON_BYTES_MAX`] bytes, within `time`.
@@ -184,19 +156,19 @@ impl Cluster {
         &self,
         member: &Member,
         name: &str,
-        question: &Q,
+        request: &Q,
         time: Duration,
     ) -> io::Result<A> {
-        let body = Body::whole(serde_json::to_vec(question)?);
-        let answer = async { self.call(member, name, body).await?.read_all(JSON_BYTES_MAX).await };
-        let bytes = with_timeout(&self.tasks, time, answer).await.ok_or(io::ErrorKind::TimedOut)??;
+        let body = Body::whole(serde_json::to_vec(request)?);
+        let reply = async { self.call(member, name, body).await?.read_all(JSON_BYTES_MAX).await };
+        let bytes = with_timeout(&self.context.tasks, time, reply).await.ok_or(io::ErrorKind::TimedOut)??;
         serde_json::from_slice(&bytes).map_err(io::Error::from)
     }
 
     /// A random sample of at most `count` members.
     #[must_use]
     pub fn pick<'a>(&self, members: impl IntoIterator<Item = &'a Member>, count: usize) -> Vec<&'a Member> {
-        crate::sampling::sample(self.env.entropy.as_ref(), members.into_iter().collect(), count)
+        crate::sampling::sample(self.context.env.entropy.as_ref(), members.into_iter().collect(), count)
     }
 
     /// Leaves the cluster, and waits a few seconds at most for an acknowledgement. Called once, after everything else has
@@ -205,7 +177,7 @@ impl Cluster {
     pub async fn leave(&self) -> bool {
         let (reply, left) = oneshot::channel();
         // If the actor has ended, the node has left before.
-        self.commands.send(ActorCommand::Leave { reply }).await.is_ok() && left.await.unwrap_or(false)
+        self.context.commands.send(ActorCommand::Leave { reply }).await.is_ok() && left.await.unwrap_or(false)
     }
 
     /// Forgets a node that is down or has left: removes it from the tables of all nodes.
@@ -214,7 +186,7 @@ impl Cluster {
     /// [`ForgetError`].
     pub async fn forget(&self, node: Id) -> Result<(), ForgetError> {
         let (reply, forgotten) = oneshot::channel();
-        self.commands.send(ActorCommand::Forget { node, reply }).await.map_err(|_| ForgetError::Gone)?;
+        self.context.commands.send(ActorCommand::Forget { node, reply }).await.map_err(|_| ForgetError::Gone)?;
         forgotten.await.map_err(|_| ForgetError::Gone)?
     }
 }
@@ -224,9 +196,9 @@ struct ExchangeHandler(mpsc::Sender<ActorCommand>, watch::Receiver<JoinState>);
 
 impl Handler for ExchangeHandler {
     fn answer(&self, body: Body) -> BoxFuture<io::Result<Body>> {
-        let (commands, place) = (self.0.clone(), *self.1.borrow());
+        let (commands, join_state) = (self.0.clone(), *self.1.borrow());
         Box::pin(async move {
-            if matches!(place, JoinState::Probing | JoinState::Refused(_)) {
+            if matches!(join_state, JoinState::Probing | JoinState::Refused(_)) {
                 return Err(io::Error::other("the node is starting and does not answer exchanges yet"));
             }
             let gone = || io::Error::other("this node has left the cluster");
@@ -241,9 +213,9 @@ impl Handler for ExchangeHandler {
                 }
                 entries => entries?,
             };
-            let (reply, answer) = oneshot::channel();
+            let (reply, digest) = oneshot::channel();
             commands.send(ActorCommand::Exchange { entries, reply }).await.map_err(|_| gone())?;
-            exchange::write(&answer.await.map_err(|_| gone())?)
+            exchange::write(&digest.await.map_err(|_| gone())?)
         })
     }
 }

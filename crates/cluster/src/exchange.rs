@@ -84,6 +84,6 @@ fn parse(bytes: &[u8]) -> Result<Vec<Entry>, ExchangeError> {
 
 /// The address of a sender of another version, if its digest has this format.
 fn sender_address(bytes: &[u8]) -> Option<SocketAddr> {
-    let told: serde_json::Value = serde_json::from_slice(bytes).ok()?;
-    told["members"][0]["facts"]["address"].as_str()?.parse().ok()
+    let digest: serde_json::Value = serde_json::from_slice(bytes).ok()?;
+    digest["members"][0]["facts"]["address"].as_str()?.parse().ok()
 }

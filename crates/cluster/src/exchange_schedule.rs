@@ -174,44 +174,45 @@ mod tests {
 
     #[test]
     fn an_isolated_node_backs_off_and_never_stops() {
-        let mut reach = ExchangeSchedule::new(Duration::from_secs(5));
-        let times = |reach: &mut ExchangeSchedule, from: u64, to: u64| {
-            (from..to).filter(|ms| reach.due(true, true, Duration::from_millis(*ms), 512).isolated).count()
+        let mut schedule = ExchangeSchedule::new(Duration::from_secs(5));
+        let times = |schedule: &mut ExchangeSchedule, from: u64, to: u64| {
+            (from..to).filter(|ms| schedule.due(true, true, Duration::from_millis(*ms), 512).isolated).count()
         };
-        assert_eq!(times(&mut reach, 0, 1_000), 3);
+        assert_eq!(times(&mut schedule, 0, 1_000), 3);
         // At 10, 11.6, 13.6, 15.6, 17.6 and 19.6 seconds.
-        assert_eq!(times(&mut reach, 10_000, 20_000), 6);
+        assert_eq!(times(&mut schedule, 10_000, 20_000), 6);
         // Not isolated, then isolated again: due at once.
-        assert!(!reach.due(false, false, Duration::from_secs(30), 512).isolated);
-        assert_eq!(times(&mut reach, 30_000, 31_000), 3);
+        assert!(!schedule.due(false, false, Duration::from_secs(30), 512).isolated);
+        assert_eq!(times(&mut schedule, 30_000, 31_000), 3);
     }
 
     #[test]
-    fn names_are_tried_while_they_are_awaited() {
-        let mut reach = ExchangeSchedule::new(Duration::from_secs(5));
-        let times = |reach: &mut ExchangeSchedule, bootstrapping: bool, to: u64| {
-            (0..to).filter(|ms| reach.due(false, bootstrapping, Duration::from_millis(*ms), 512).seeds).count()
+    fn seeds_are_tried_during_bootstrap() {
+        let mut schedule = ExchangeSchedule::new(Duration::from_secs(5));
+        let times = |schedule: &mut ExchangeSchedule, bootstrapping: bool, to: u64| {
+            (0..to).filter(|ms| schedule.due(false, bootstrapping, Duration::from_millis(*ms), 512).seeds).count()
         };
-        assert_eq!(times(&mut reach, false, 20_000), 0);
+        assert_eq!(times(&mut schedule, false, 20_000), 0);
         // At 0, 0.2, 0.6, 1.4 and 3 seconds, and then every two.
-        assert_eq!(times(&mut reach, true, 10_000), 8);
+        assert_eq!(times(&mut schedule, true, 10_000), 8);
     }
 
     #[test]
-    fn comparisons_are_bounded_and_none_is_made_twice_at_once() {
-        let mut reach = ExchangeSchedule::new(Duration::from_secs(5));
+    fn exchanges_in_flight_are_bounded_and_have_different_targets() {
+        let mut schedule = ExchangeSchedule::new(Duration::from_secs(5));
         let goal = |port: u16| ExchangeTarget::Address(([10, 0, 0, 1], port).into());
-        assert!(reach.begin(&goal(1)) && !reach.begin(&goal(1)));
-        assert_eq!((2..100).filter(|port| reach.begin(&goal(*port))).count(), IN_FLIGHT_MAX - 1);
-        reach.done(&goal(1));
-        assert!(reach.begin(&goal(1)));
+        assert!(schedule.begin(&goal(1)) && !schedule.begin(&goal(1)));
+        assert_eq!((2..100).filter(|port| schedule.begin(&goal(*port))).count(), IN_FLIGHT_MAX - 1);
+        schedule.done(&goal(1));
+        assert!(schedule.begin(&goal(1)));
     }
 
     #[test]
-    fn a_name_that_leads_nowhere_is_told_rarely() {
-        let mut reach = ExchangeSchedule::new(Duration::from_secs(5));
-        let told = (0..600).filter(|second| reach.should_warn("nowhere:1", Duration::from_secs(*second))).count();
-        assert_eq!(told, 10);
-        assert!(reach.should_warn("elsewhere:1", Duration::from_secs(599)));
+    fn warnings_about_a_seed_are_rate_limited() {
+        let mut schedule = ExchangeSchedule::new(Duration::from_secs(5));
+        let warnings =
+            (0..600).filter(|second| schedule.should_warn("nowhere:1", Duration::from_secs(*second))).count();
+        assert_eq!(warnings, 10);
+        assert!(schedule.should_warn("elsewhere:1", Duration::from_secs(599)));
     }
 }

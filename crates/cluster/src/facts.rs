@@ -173,11 +173,6 @@ impl Facts {
         Version { major: self.protocol, minor: self.protocol_minor }
     }
 
-    /// Whether the versions are within their bounds.
-    pub(crate) fn has_valid_versions(&self) -> bool {
-        self.protocol_minor <= MINOR_MAX && self.formats.is_valid()
-    }
-
     /// The order of facts of one node.
     pub(crate) fn incarnation_and_version(&self) -> (Id, u64) {
         (self.incarnation, self.version)
@@ -206,6 +201,7 @@ impl Facts {
             && !self.address.ip().is_unspecified()
             && self.load.level <= 3
             && self.re_replicated.len() <= RE_REPLICATED_MAX
-            && self.has_valid_versions()
+            && self.protocol_minor <= MINOR_MAX
+            && self.formats.is_valid()
     }
 }

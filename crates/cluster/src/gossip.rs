@@ -110,11 +110,11 @@ impl Gossip {
     /// A suspicion notice for each suspected member, by address.
     pub(crate) fn suspicion_notices(&self) -> Vec<(SocketAddr, Vec<u8>)> {
         let suspects = self.foca.iter_members().filter(|member| member.state() == foca::State::Suspect);
-        let mut doubts: Vec<_> = suspects
+        let mut notices: Vec<_> = suspects
             .filter_map(|suspect| Some((suspect.id().address, suspicion::suspicion_notice(self.me(), suspect)?)))
             .collect();
-        doubts.sort_unstable();
-        doubts
+        notices.sort_unstable();
+        notices
     }
 
     pub(crate) fn is_isolated(&self) -> bool {
@@ -133,8 +133,8 @@ impl Gossip {
     /// The identity of another process at this node's address with a higher incarnation, if the packet names one.
     pub(crate) fn later_incarnation(&self, packet: &packet::GossipPacket<'_>) -> Option<Identity> {
         let me = self.me();
-        let told = packet.members.iter().map(Member::id).chain([&packet.header.dst]);
-        let rivals = told.filter(|id| id.address == me.address && id.base_incarnation() > me.base_incarnation());
+        let named = packet.members.iter().map(Member::id).chain([&packet.header.dst]);
+        let rivals = named.filter(|id| id.address == me.address && id.base_incarnation() > me.base_incarnation());
         rivals.max_by_key(|id| id.incarnation).copied()
     }
 
@@ -145,8 +145,8 @@ impl Gossip {
         if turned && recently {
             return true;
         }
-        let strangers = packet.members.len() + 1;
-        if self.foca.iter_membership_state().len() + strangers > 2 * MEMBERS_MAX {
+        let named = packet.members.len() + 1;
+        if self.foca.iter_membership_state().len() + named > 2 * MEMBERS_MAX {
             let known =
                 |id: &Identity| self.foca.iter_membership_state().any(|member| member.id().address == id.address);
             if !(known(&packet.header.src) && packet.members.iter().all(|member| known(member.id()))) {
@@ -201,28 +201,28 @@ impl Gossip {
 
     /// Takes the requested actions.
     pub(crate) fn take_actions(&mut self, now: Duration) -> GossipActions {
-        let mut todo = GossipActions::default();
+        let mut actions = GossipActions::default();
         while let Some((to, bytes)) = self.runtime.to_send() {
-            todo.send.push((to.address, packet::gossip(&bytes)));
+            actions.send.push((to.address, packet::gossip(&bytes)));
         }
         while let Some(timer) = self.runtime.to_schedule() {
-            todo.timers.push(timer);
+            actions.timers.push(timer);
         }
         while let Some(notification) = self.runtime.to_notify() {
-            todo.changed = true;
+            actions.changed = true;
             match notification {
                 OwnedNotification::MemberUp(identity) | OwnedNotification::Rename(_, identity) => {
-                    todo.up.push(identity);
+                    actions.up.push(identity);
                 }
                 OwnedNotification::Rejoin(_) => {
                     self.renewed_at = Some(now);
-                    todo.renewed = true;
+                    actions.renewed = true;
                 }
-                OwnedNotification::Defunct => todo.defunct = true,
+                OwnedNotification::Defunct => actions.defunct = true,
                 OwnedNotification::MemberDown(_) | OwnedNotification::Active | OwnedNotification::Idle => {}
             }
         }
-        todo
+        actions
     }
 }
 
@@ -264,7 +264,7 @@ mod tests {
     }
 
     fn receive(gossip: &mut Gossip, datagram: &[u8], ms: u64) -> bool {
-        let Ok(Packet::Gossip(packet)) = Packet::parse(datagram) else { panic!("not understood") };
+        let Ok(Packet::Gossip(packet)) = Packet::parse(datagram) else { panic!("not a gossip packet") };
         gossip.receive(&packet, Duration::from_millis(ms))
     }
 

@@ -51,7 +51,7 @@ mod tests {
     use foca::Identity as _;
 
     #[test]
-    fn the_later_start_wins_and_so_does_who_was_wrongly_taken_for_dead() {
+    fn a_later_incarnation_wins_and_so_does_a_renewed_one() {
         let at = |ms| Identity {
             node: Id::MIN,
             incarnation: Id::new(Millis(ms), Producer::new(7), 0),

@@ -36,7 +36,7 @@ impl IncompatiblePeers {
 
     /// Removes silent peers.
     pub(crate) fn expire(&mut self, now: Duration) {
-        self.0.retain(|_, (_, heard)| now.saturating_sub(*heard) < EXPIRE_AFTER);
+        self.0.retain(|_, (_, seen_at)| now.saturating_sub(*seen_at) < EXPIRE_AFTER);
     }
 
     pub(crate) fn list(&self) -> Vec<IncompatiblePeer> {
@@ -58,7 +58,7 @@ mod tests {
         let peer = |port, protocol| IncompatiblePeer { address: Some(([10, 0, 0, 1], port).into()), protocol };
         assert!(peers.observe(peer(1, 2), seconds(0)));
         assert!(!peers.observe(peer(1, 2), seconds(100)));
-        assert!(peers.observe(peer(1, 3), seconds(100)), "it speaks another one now");
+        assert!(peers.observe(peer(1, 3), seconds(100)), "it has another version now");
         let new = (2..100).filter(|port| peers.observe(peer(*port, 2), seconds(100))).count();
         assert_eq!((new, peers.list().len()), (INCOMPATIBLE_PEERS_MAX - 1, INCOMPATIBLE_PEERS_MAX));
         peers.observe(peer(1, 3), seconds(150));

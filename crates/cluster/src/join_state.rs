@@ -105,34 +105,34 @@ pub(crate) async fn find_duplicate(
     me: Id,
     goals: BTreeSet<ExchangeTarget>,
 ) -> DuplicateSearch {
-    let (mut others, mut claimed) = (BTreeSet::new(), BTreeSet::new());
+    let (mut peers, mut claimed) = (BTreeSet::new(), BTreeSet::new());
     let asked = goals.into_iter().take(DIGEST_TARGETS_MAX).map(|goal| {
-        let (asking, net) = (Arc::clone(tasks), Arc::clone(net));
-        async move { exchange_with(&asking, &net, &goal, &[]).await.unwrap_or_default() }
+        let (tasks, net) = (Arc::clone(tasks), Arc::clone(net));
+        async move { exchange_with(&tasks, &net, &goal, &[]).await.unwrap_or_default() }
     });
     let (mut lists, mut end) = (spawn_all(tasks, asked), tasks.sleep(DIGEST_WAIT_MAX));
     while let Some(list) = recv_until(&mut lists, &mut end).await {
-        if others.is_empty() && !list.is_empty() {
+        if peers.is_empty() && !list.is_empty() {
             end = tasks.sleep(DIGEST_WAIT_AFTER_FIRST);
         }
         let (own, rest): (Vec<&Entry>, Vec<&Entry>) = list.iter().partition(|entry| entry.facts.node == me);
         claimed.extend(own.into_iter().flat_map(claimed_identities));
-        others.extend(rest.into_iter().filter_map(Entry::identity).map(|identity| identity.address));
+        peers.extend(rest.into_iter().filter_map(Entry::identity).map(|identity| identity.address));
     }
     claimed.retain(|claim| claim.address != net.address());
-    others.remove(&net.address());
+    peers.remove(&net.address());
     let probed = claimed.into_iter().take(RESPONDERS_MAX).map(|claim| {
-        let (asking, net) = (Arc::clone(tasks), Arc::clone(net));
-        async move { (claim, identify_responder(&asking, &net, claim.address).await) }
+        let (tasks, net) = (Arc::clone(tasks), Arc::clone(net));
+        async move { (claim, identify_responder(&tasks, &net, claim.address).await) }
     });
-    let (mut answers, mut end, mut absent) = (spawn_all(tasks, probed), tasks.sleep(RESPONDER_WAIT_MAX), Vec::new());
-    while let Some((claim, answers)) = recv_until(&mut answers, &mut end).await {
-        if answers == Responder::Node(me) {
+    let (mut probes, mut end, mut absent) = (spawn_all(tasks, probed), tasks.sleep(RESPONDER_WAIT_MAX), Vec::new());
+    while let Some((claim, responder)) = recv_until(&mut probes, &mut end).await {
+        if responder == Responder::Node(me) {
             return DuplicateSearch::Duplicate(claim.address);
         }
-        absent.extend(answers.excludes(claim).then_some(claim));
+        absent.extend(responder.excludes(claim).then_some(claim));
     }
-    DuplicateSearch::None { peers: others, absent }
+    DuplicateSearch::None { peers, absent }
 }
 
 /// Identifies the process at an address, without publishing this node.
@@ -148,21 +148,21 @@ pub(crate) async fn identify_responder(tasks: &Arc<dyn Tasks>, net: &Arc<dyn Net
 /// Runs all futures concurrently; results arrive in the order of completion.
 fn spawn_all<T: Send + 'static>(
     tasks: &Arc<dyn Tasks>,
-    doing: impl Iterator<Item = impl Future<Output = T> + Send + 'static>,
+    futures: impl Iterator<Item = impl Future<Output = T> + Send + 'static>,
 ) -> mpsc::Receiver<T> {
-    let (tell, done) = mpsc::channel(DIGEST_TARGETS_MAX);
-    for one in doing {
-        let tell = tell.clone();
+    let (sender, results) = mpsc::channel(DIGEST_TARGETS_MAX);
+    for future in futures {
+        let sender = sender.clone();
         // The receiver may have been dropped.
-        tasks.spawn(Box::pin(async move { drop(tell.send(one.await).await) }));
+        tasks.spawn(Box::pin(async move { drop(sender.send(future.await).await) }));
     }
-    done
+    results
 }
 
-async fn recv_until<T>(done: &mut mpsc::Receiver<T>, end: &mut BoxFuture<()>) -> Option<T> {
+async fn recv_until<T>(results: &mut mpsc::Receiver<T>, end: &mut BoxFuture<()>) -> Option<T> {
     tokio::select! {
         biased;
-        one = done.recv() => one,
+        result = results.recv() => result,
         () = end => None,
     }
 }
@@ -170,6 +170,6 @@ async fn recv_until<T>(done: &mut mpsc::Receiver<T>, end: &mut BoxFuture<()>) ->
 /// The address of a node in a digest, also if it is reported as departed: the reporting node may be cut off from it.
 fn claimed_identities(entry: &Entry) -> impl Iterator<Item = Identity> {
     let facts = &entry.facts;
-    let told = Identity { node: facts.node, incarnation: facts.incarnation, address: facts.address };
-    [Some(told), entry.identity()].into_iter().flatten()
+    let stated = Identity { node: facts.node, incarnation: facts.incarnation, address: facts.address };
+    [Some(stated), entry.identity()].into_iter().flatten()
 }

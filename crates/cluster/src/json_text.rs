@@ -22,7 +22,7 @@ pub(crate) mod millis {
     use bucksaw_record::Millis;
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
 
-    #[expect(clippy::ref_option, reason = "serde hands it over so")]
+    #[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
     pub(crate) fn serialize<S: Serializer>(at: &Option<Millis>, serializer: S) -> Result<S::Ok, S::Error> {
         at.map(|at| at.0).serialize(serializer)
     }

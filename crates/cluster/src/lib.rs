@@ -55,7 +55,7 @@ mod exchange;
 mod exchange_schedule;
 mod facts;
 #[cfg(test)]
-mod golden;
+mod golden_tests;
 mod gossip;
 mod identity;
 mod incompatible;

@@ -84,27 +84,27 @@ impl MemberFile {
     pub(crate) fn read(&self) -> io::Result<Option<PersistedMembers>> {
         let BackedUpFile { file, backup } = BackedUpFile::read(&*self.fs, &self.path, FILE_BYTES_MAX)?;
         let Some(bytes) = file else { return Ok(None) };
-        let (kept, path) = (parse(&bytes), self.path.display());
-        let (saved, is_damaged) = match backup {
+        let (members, path) = (parse(&bytes), self.path.display());
+        let (backup, is_damaged) = match backup {
             BackupState::Valid(backup) if backup != bytes => (parse(&backup), true),
             BackupState::Newer(backup) => (parse(&backup), false),
             _ => (None, false),
         };
-        if let Some(saved) = saved
-            && kept.as_ref().is_none_or(|kept| kept.incarnation <= saved.incarnation)
+        if let Some(backup) = backup
+            && members.as_ref().is_none_or(|members| members.incarnation <= backup.incarnation)
         {
             if is_damaged {
                 tracing::warn!(%path, "members.json is damaged; using its backup");
             }
-            return Ok(Some(saved));
+            return Ok(Some(backup));
         }
-        if kept.is_some() {
-            return Ok(kept);
+        if members.is_some() {
+            return Ok(members);
         }
         let newer = serde_json::from_slice::<MemberFileFormat>(&bytes).ok().filter(|file| file.format > FORMAT);
-        let aside = self.path.with_extension(if newer.is_some() { "json.newer" } else { "json.damaged" });
-        self.fs.rename(&self.path, &aside)?;
-        let (path, own) = (aside.display(), FORMAT);
+        let quarantined = self.path.with_extension(if newer.is_some() { "json.newer" } else { "json.damaged" });
+        self.fs.rename(&self.path, &quarantined)?;
+        let (path, own) = (quarantined.display(), FORMAT);
         match newer {
             Some(MemberFileFormat { format }) => {
                 tracing::warn!(%path, format, own, "members.json has a newer format and is quarantined; nodes are found by --join");
@@ -120,12 +120,12 @@ impl MemberFile {
     ///
     /// # Errors
     /// Those of the disk; the previous file remains.
-    pub(crate) fn write(&self, kept: &PersistedMembers) -> io::Result<()> {
+    pub(crate) fn write(&self, members: &PersistedMembers) -> io::Result<()> {
         let written = MemberFileOut {
             format: FORMAT,
-            incarnation: kept.incarnation,
-            bootstrapping: kept.is_bootstrapping,
-            members: &kept.members,
+            incarnation: members.incarnation,
+            bootstrapping: members.is_bootstrapping,
+            members: &members.members,
         };
         let mut bytes = serde_json::to_vec_pretty(&written)?;
         bytes.push(b'\n');
@@ -166,66 +166,66 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_comes_back_also_after_a_power_cut() {
-        let (fs, keep) = member_file();
-        assert_eq!(keep.read().unwrap(), None);
-        keep.write(&PersistedMembers { members: Vec::new(), ..persisted() }).unwrap();
-        keep.write(&persisted()).unwrap();
-        assert_eq!(keep.read().unwrap(), Some(persisted()));
+    fn written_members_survive_a_power_cut() {
+        let (fs, file) = member_file();
+        assert_eq!(file.read().unwrap(), None);
+        file.write(&PersistedMembers { members: Vec::new(), ..persisted() }).unwrap();
+        file.write(&persisted()).unwrap();
+        assert_eq!(file.read().unwrap(), Some(persisted()));
         let after = MemberFile::new(Arc::new(fs.cut_power(sim::PowerCutLoss::All, 0)), Path::new("/data"));
         assert_eq!(after.read().unwrap(), Some(persisted()));
     }
 
     #[test]
-    fn a_damaged_file_is_set_aside() {
-        let (fs, keep) = member_file();
+    fn a_damaged_file_is_quarantined() {
+        let (fs, file) = member_file();
         for damaged in [&b"{\"format\":1,\"incarn"[..], b"", b"[]"] {
             fs.create(Path::new("/data/members.json")).unwrap().append(&[damaged]).unwrap();
-            assert_eq!(keep.read().unwrap(), None);
+            assert_eq!(file.read().unwrap(), None);
             assert_eq!(fs.live_bytes("/data/members.json.damaged").as_deref(), Some(damaged));
-            assert_eq!(keep.read().unwrap(), None);
+            assert_eq!(file.read().unwrap(), None);
         }
     }
 
     #[test]
-    fn a_damaged_list_is_taken_from_its_backup() {
+    fn a_damaged_file_is_restored_from_its_backup() {
         for path in ["/data/members.json", "/data/members.backup"] {
             let bits = {
-                let (fs, keep) = member_file();
-                keep.write(&persisted()).unwrap();
+                let (fs, file) = member_file();
+                file.write(&persisted()).unwrap();
                 fs.live_bytes(path).unwrap().len() * 8
             };
             for bit in 0..bits {
-                let (fs, keep) = member_file();
-                keep.write(&persisted()).unwrap();
+                let (fs, file) = member_file();
+                file.write(&persisted()).unwrap();
                 fs.flip_bit(path, bit as u64);
-                let found = keep.read().unwrap().unwrap();
-                // Of a later incarnation it counts as newer than the backup, and then nothing else is damaged.
+                let found = file.read().unwrap().unwrap();
+                // A flipped bit may make the incarnation later; the members are intact then.
                 assert_eq!(found.members, persisted().members, "bit {bit} of {path}");
             }
         }
     }
 
     #[test]
-    fn a_list_of_a_version_without_backups_counts() {
-        let (fs, keep) = member_file();
-        keep.write(&persisted()).unwrap();
+    fn a_later_file_takes_precedence_over_an_outdated_backup() {
+        let (fs, file) = member_file();
+        file.write(&persisted()).unwrap();
         let newer = PersistedMembers {
             incarnation: Id::new(Millis(10), Producer::new(2), 0),
             is_bootstrapping: false,
             members: Vec::new(),
         };
         let backup = fs.live_bytes("/data/members.backup").unwrap();
-        keep.write(&newer).unwrap();
+        file.write(&newer).unwrap();
         fs.remove(Path::new("/data/members.backup")).unwrap();
         fs.create(Path::new("/data/members.backup")).unwrap().append(&[&backup]).unwrap();
-        assert_eq!(keep.read().unwrap(), Some(newer));
+        assert_eq!(file.read().unwrap(), Some(newer));
     }
 
     #[test]
-    fn a_newer_format_is_read_as_far_as_it_makes_sense_and_else_set_aside() {
-        let (fs, keep) = member_file();
-        keep.write(&persisted()).unwrap();
+    fn a_newer_format_is_read_if_possible_and_otherwise_quarantined() {
+        let (fs, file) = member_file();
+        file.write(&persisted()).unwrap();
         let text = String::from_utf8(fs.live_bytes("/data/members.json").unwrap()).unwrap();
         fs.remove(Path::new("/data/members.backup")).unwrap();
         let put = |text: &str| {
@@ -233,22 +233,22 @@ mod tests {
             fs.create(Path::new("/data/members.json")).unwrap().append(&[text.as_bytes()]).unwrap();
         };
         put(&text.replacen("\"format\": 1", "\"format\": 2, \"mood\": {}", 1));
-        assert_eq!(keep.read().unwrap(), Some(persisted()));
+        assert_eq!(file.read().unwrap(), Some(persisted()));
         put(r#"{"format": 3, "nodes": 7}"#);
-        assert_eq!(keep.read().unwrap(), None);
+        assert_eq!(file.read().unwrap(), None);
         assert!(fs.live_bytes("/data/members.json.newer").is_some());
         assert!(fs.live_bytes("/data/members.json.damaged").is_none());
     }
 
     #[test]
-    fn a_node_that_makes_no_sense_is_left_out() {
-        let (fs, keep) = member_file();
-        keep.write(&persisted()).unwrap();
+    fn invalid_members_are_skipped() {
+        let (fs, file) = member_file();
+        file.write(&persisted()).unwrap();
         let text = String::from_utf8(fs.live_bytes("/data/members.json").unwrap()).unwrap();
         let text = text.replacen("\"members\": [", "\"members\": [ {\"facts\": 7}, 7, ", 1);
         fs.remove(Path::new("/data/members.backup")).unwrap();
         fs.remove(Path::new("/data/members.json")).unwrap();
         fs.create(Path::new("/data/members.json")).unwrap().append(&[text.as_bytes()]).unwrap();
-        assert_eq!(keep.read().unwrap(), Some(persisted()));
+        assert_eq!(file.read().unwrap(), Some(persisted()));
     }
 }

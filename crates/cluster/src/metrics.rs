@@ -1,22 +1,16 @@
-//! What is counted about the cluster.
+//! The metrics of the cluster.
 
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry};
 
 use crate::MemberState;
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct StateLabel {
-    pub(crate) state: &'static str,
-}
-
 /// Counters and gauges of the cluster.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Metrics {
-    pub(crate) members: Family<StateLabel, Gauge>,
+    pub(crate) members: Family<[(&'static str, &'static str); 1], Gauge>,
     pub(crate) duplicate_ids: Gauge,
     pub(crate) packets_sent: Counter,
     pub(crate) packets_received: Counter,
@@ -36,34 +30,38 @@ impl Metrics {
     /// Registers the cluster's metrics.
     #[must_use]
     pub fn new(registry: &mut Registry) -> Self {
-        let metrics = Self::default();
-        let all = metrics.clone();
+        fn add<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+            let metric = M::default();
+            registry.register(name, help, metric.clone());
+            metric
+        }
         let cluster = registry.sub_registry_with_prefix("cluster");
-        cluster.register("members", "Nodes that this node knows, itself among them, by state", all.members);
-        cluster.register(
-            "duplicate_ids",
-            "Node ids claimed by more than one live node (a data directory was copied)",
-            all.duplicate_ids,
-        );
-        cluster.register("packets_sent", "Datagrams sent to other nodes", all.packets_sent);
-        cluster.register("packets_received", "Datagrams received", all.packets_received);
-        cluster.register("packets_malformed", "Malformed datagrams received", all.packets_malformed);
-        let later = "Datagrams of an unknown kind, ignored (a later minor version added it)";
-        cluster.register("packets_unknown_kind", later, all.packets_unknown_kind);
-        let other = "Datagrams received from nodes that speak another major version";
-        cluster.register("packets_incompatible", other, all.packets_incompatible);
-        let other = "Digest exchanges requested by nodes of another major version";
-        cluster.register("exchanges_incompatible", other, all.exchanges_incompatible);
-        let apart = "Nodes that are there, with versions or formats of files that this node does not work with";
-        cluster.register("version_skewed_nodes", apart, all.version_skewed);
-        cluster.register("members_rejected", "Members rejected because the member table is full", all.members_rejected);
-        cluster.register("exchanges", "Digest exchanges with other nodes", all.exchanges);
-        cluster.register("exchanges_failed", "Digest exchanges that failed", all.exchanges_failed);
-        cluster.register("calls_in_flight", "Calls of other nodes being answered", all.calls_in_flight);
-        cluster.register("calls_refused", "Calls of other nodes refused because of too many", all.calls_refused);
-        // They should be there to be graphed from the beginning.
+        let metrics = Self {
+            members: add(cluster, "members", "Known nodes, including this one, by state"),
+            duplicate_ids: add(
+                cluster,
+                "duplicate_ids",
+                "Node ids of more than one live node (a data directory was copied)",
+            ),
+            packets_sent: add(cluster, "packets_sent", "Datagrams sent to other nodes"),
+            packets_received: add(cluster, "packets_received", "Datagrams received"),
+            packets_malformed: add(cluster, "packets_malformed", "Malformed datagrams received"),
+            packets_unknown_kind: add(cluster, "packets_unknown_kind", "Datagrams of a later minor version, ignored"),
+            packets_incompatible: add(cluster, "packets_incompatible", "Datagrams of another major version"),
+            exchanges_incompatible: add(cluster, "exchanges_incompatible", "Digest exchanges of another major version"),
+            version_skewed: add(
+                cluster,
+                "version_skewed_nodes",
+                "Live nodes with incompatible versions or file formats",
+            ),
+            members_rejected: add(cluster, "members_rejected", "Members rejected because the member table is full"),
+            exchanges: add(cluster, "exchanges", "Digest exchanges with other nodes"),
+            exchanges_failed: add(cluster, "exchanges_failed", "Digest exchanges that failed"),
+            calls_in_flight: add(cluster, "calls_in_flight", "Calls of other nodes being answered"),
+            calls_refused: add(cluster, "calls_refused", "Calls of other nodes refused at the call limit"),
+        };
         for state in MemberState::ALL {
-            drop(metrics.members.get_or_create(&StateLabel { state: state.name() }));
+            drop(metrics.members.get_or_create(&[("state", state.name())]));
         }
         metrics
     }

@@ -129,7 +129,7 @@ pub(crate) enum MergeOutcome {
     /// Newer facts, with the same presence.
     Facts,
     /// A member is new, has restarted or has departed.
-    Standing,
+    Presence,
     /// The table is full.
     Full,
 }
@@ -148,9 +148,9 @@ impl KnownMember {
         self.age_at_start.saturating_add(now.uptime.saturating_sub(self.since))
     }
 
-    fn set_presence(&mut self, standing: Presence, before: Duration, now: ClockReading) {
+    fn set_presence(&mut self, presence: Presence, before: Duration, now: ClockReading) {
         let age = u64::try_from(before.as_millis()).unwrap_or(u64::MAX);
-        (self.presence, self.since, self.age_at_start) = (standing, now.uptime, before);
+        (self.presence, self.since, self.age_at_start) = (presence, now.uptime, before);
         self.since_wall = Millis(now.wall.0.saturating_sub(age));
     }
 
@@ -204,7 +204,7 @@ impl MemberTable {
         // Of equal versions, the copy of the newer protocol is kept: an older node drops fields when it forwards facts.
         let order = |facts: &Facts| (facts.version, facts.protocol_minor);
         if order(&entry.facts) > order(&node.facts) {
-            outcome = if entry.facts.left == node.facts.left { MergeOutcome::Facts } else { MergeOutcome::Standing };
+            outcome = if entry.facts.left == node.facts.left { MergeOutcome::Facts } else { MergeOutcome::Presence };
             node.facts = Arc::new(entry.facts);
         }
         if let Some(departure) = departure {
@@ -216,7 +216,7 @@ impl MemberTable {
             };
             if worse {
                 node.set_presence(Presence::Departed(departure.reason), departure.elapsed(), now);
-                outcome = MergeOutcome::Standing;
+                outcome = MergeOutcome::Presence;
             } else if node.presence == Presence::Departed(departure.reason) && departure.elapsed() > node.age(now) {
                 node.set_presence(node.presence, departure.elapsed(), now);
             }
@@ -232,20 +232,20 @@ impl MemberTable {
         if !self.members.contains_key(&facts.node) && !self.make_room(departure.is_some(), now) {
             return MergeOutcome::Full;
         }
-        let standing = departure.map_or(Presence::Unconfirmed, |departure| Presence::Departed(departure.reason));
+        let presence = departure.map_or(Presence::Unconfirmed, |departure| Presence::Departed(departure.reason));
         let live = self.members.get(&facts.node).and_then(|node| node.live);
         let id = facts.node;
         let mut node = KnownMember {
             facts: Arc::new(facts),
-            presence: standing,
+            presence,
             since: now.uptime,
             age_at_start: Duration::ZERO,
             since_wall: now.wall,
             live,
         };
-        node.set_presence(standing, departure.map_or(Duration::ZERO, |departure| departure.elapsed()), now);
+        node.set_presence(presence, departure.map_or(Duration::ZERO, |departure| departure.elapsed()), now);
         self.members.insert(id, node);
-        MergeOutcome::Standing
+        MergeOutcome::Presence
     }
 
     /// Makes room for one more member; the oldest tombstone is removed for one that is not departed.
@@ -400,12 +400,12 @@ impl MemberTable {
     pub(crate) fn members(&self, now: ClockReading) -> Vec<Member> {
         let duplicate_ids = self.duplicates(now);
         let members = self.members.iter().filter_map(|(id, node)| {
-            let twin = duplicate_ids.get(id).map(|duplicate_ids| duplicate_ids.older);
+            let duplicate_at = duplicate_ids.get(id).map(|duplicate_ids| duplicate_ids.older);
             Some(Member {
                 facts: Arc::clone(&node.facts),
                 state: node.state()?,
                 since: node.since_wall,
-                duplicate_at: twin,
+                duplicate_at: duplicate_at,
                 duplicate_suspected_at: self
                     .duplicate(*id)
                     .map(|duplicate_ids| duplicate_ids.other_address(node.facts.address)),
@@ -430,11 +430,11 @@ impl KnownMember {
                 (facts.left, facts.draining) = (false, false);
             }
             self.live = Some(seen.identity);
-            let standing = Presence::Live { suspect: seen.suspect };
+            let presence = Presence::Live { suspect: seen.suspect };
             if self.facts.left {
                 self.change_presence(Presence::Departed(DepartureReason::Left), now);
             } else {
-                self.change_presence(standing, now);
+                self.change_presence(presence, now);
             }
             return;
         }
@@ -450,9 +450,9 @@ impl KnownMember {
         }
     }
 
-    fn change_presence(&mut self, standing: Presence, now: ClockReading) {
-        if self.presence != standing {
-            self.set_presence(standing, Duration::ZERO, now);
+    fn change_presence(&mut self, presence: Presence, now: ClockReading) {
+        if self.presence != presence {
+            self.set_presence(presence, Duration::ZERO, now);
         }
     }
 

@@ -15,8 +15,8 @@ impl<T> Timers<T> {
         Self { pending: BTreeMap::new(), next_sequence: 0 }
     }
 
-    pub(crate) fn add(&mut self, at: Duration, thing: T) {
-        self.pending.insert((at, self.next_sequence), thing);
+    pub(crate) fn add(&mut self, at: Duration, item: T) {
+        self.pending.insert((at, self.next_sequence), item);
         self.next_sequence += 1;
     }
 
@@ -37,11 +37,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_due_comes_in_order() {
+    fn timers_are_due_in_order() {
         let ms = Duration::from_millis;
         let mut timers = Timers::new();
-        for (at, thing) in [(5, 'c'), (3, 'a'), (9, 'd'), (3, 'b')] {
-            timers.add(ms(at), thing);
+        for (at, item) in [(5, 'c'), (3, 'a'), (9, 'd'), (3, 'b')] {
+            timers.add(ms(at), item);
         }
         assert_eq!(timers.next_at(), Some(ms(3)));
         let due: String = std::iter::from_fn(|| timers.due(ms(8))).collect();

@@ -14,7 +14,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The major version of what nodes say to each other. Packets of another one are ignored.
+/// The major version of the protocol between nodes. Packets of another one are ignored.
 pub const PROTOCOL: u32 = 1;
 
 /// Bounds of version numbers, so that facts fit into a datagram.
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neighbours_follow_each_other() {
+    fn minor_versions_one_apart_are_compatible() {
         let check = |one: (u32, u32), other: (u32, u32), want| {
             let version = |(major, minor)| Version { major, minor };
             assert_eq!(version(one).is_compatible(version(other)), want, "{one:?} {other:?}");
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn who_tells_nothing_is_of_the_first_version() {
+    fn absent_formats_are_the_first() {
         let first = Formats { queue: Format::new(1), stored: Format::new(1) };
         let check =
             |text: &str, want: Formats| assert_eq!(serde_json::from_str::<Formats>(text).unwrap(), want, "{text}");

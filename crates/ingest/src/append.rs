@@ -3,17 +3,20 @@
 use std::fmt;
 use std::str::FromStr;
 
-use bucksaw_record::{Id, Labels, Millis};
+use bucksaw_record::{Id, Labels, Millis, Producer};
 
 /// When records are acknowledged.
+///
+/// All records of a segment have one durability. Its number is the sequence number of the segment's id, hence part of the file
+/// name, and survives any damage to the contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Durability {
     /// When they are written: they survive the process, not a power cut.
-    Fast,
+    Fast = 1,
     /// When they are synced, many at once: they survive a power cut.
-    Durable,
+    Durable = 2,
     /// When stores have committed them, with the replication factor.
-    Bulk,
+    Bulk = 3,
 }
 
 impl Durability {
@@ -25,6 +28,22 @@ impl Durability {
             Self::Durable => "durable",
             Self::Bulk => "bulk",
         }
+    }
+
+    /// The id of a new segment.
+    pub(crate) fn segment_id(self, now: Millis, random: u64) -> Id {
+        Id::new(now, Producer::random(random), self as u32)
+    }
+
+    /// The durability of a segment's records. An unknown number counts as the strictest, `durable`.
+    pub(crate) fn of_segment(id: Id) -> Self {
+        let known = [Self::Fast, Self::Bulk].into_iter().find(|durability| *durability as u32 == id.sequence());
+        known.unwrap_or(Self::Durable)
+    }
+
+    /// Whether a file named `pending` must end in its seal. The seals of `durable` segments are synced before the rename.
+    pub(crate) fn requires_seal(self, may_have_lost_writes: bool) -> bool {
+        self == Self::Durable || !may_have_lost_writes
     }
 }
 
@@ -56,14 +75,17 @@ pub enum Source {
 }
 
 impl Source {
-    /// The name in metrics.
+    pub(crate) const ALL: [Self; 3] = [Self::Tcp, Self::Forward, Self::Http];
+
+    /// The label in metrics.
     #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
+    pub fn label(self) -> [(&'static str, &'static str); 1] {
+        let name = match self {
             Self::Tcp => "tcp",
             Self::Forward => "forward",
             Self::Http => "http",
-        }
+        };
+        [("source", name)]
     }
 }
 

@@ -1,37 +1,49 @@
-//! An append slot: one active segment, and its records that are not yet synced.
+//! An append slot: one active segment, and the records that wait for its sync.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use bucksaw_record::Labels;
 use bucksaw_segment::{FrameHeader, FrameKind, RowMeta, Rows};
 use tokio::sync::Notify;
 
 use crate::append::{Durability, FrameRecords};
-use crate::class::SegmentClass;
+use crate::lock::lock;
 use crate::segment::{AckCallback, QueueSegment};
+use crate::stall::RunningSince;
 
-/// A mutex with one active segment.
+/// An active segment and its unsynced records, under two locks.
+///
+/// `writer` is held while a file is created and while a frame is written. Only threads that write to the same segment wait for
+/// it, because the frames of a file have one order. All others use `state`, which is never held over disk I/O, and leave it to
+/// the writer to close the segment ([`Self::close_if`]).
 pub(crate) struct AppendSlot {
     pub(crate) durability: Durability,
+    /// The active segment. Locked before `state`.
+    writer: Mutex<Option<ActiveSegment>>,
     state: Mutex<AppendSlotState>,
+    /// Set while a thread writes.
+    pub(crate) write: RunningSince,
     /// Notified when no thread seals a segment of this slot any more.
     all_sealed: Condvar,
     /// Notified when records or seals wait for a sync.
     unsynced_notify: Notify,
 }
 
+#[derive(Default)]
 pub(crate) struct AppendSlotState {
-    pub(crate) class: SegmentClass,
-    pub(crate) active: Option<ActiveSegment>,
+    /// The active segment, for readers without the writer's lock.
+    pub(crate) active: Option<Arc<QueueSegment>>,
+    /// Whether the thread that has the writer closes the active segment when it releases it.
+    is_close_requested: bool,
     /// `durable` records that are written but not synced, oldest first.
     pub(crate) unsynced: Vec<UnsyncedRecords>,
     pub(crate) unsynced_bytes: u64,
-    /// Closed segments without a seal. Whoever closes a segment calls [`Queue::seal_closed`] after it has released the slot.
+    /// Closed segments without a seal. The thread that closes one calls [`Queue::seal_closed`] after it has released the writer.
     ///
     /// [`Queue::seal_closed`]: crate::Queue
     closed: Vec<Arc<QueueSegment>>,
-    /// Segments that threads are sealing now, without the lock.
+    /// The number of segments that threads are sealing.
     sealing: usize,
     /// Sealed segments that are renamed when their seal is synced; of the durable slot only.
     pub(crate) sealed_unrenamed: Vec<Arc<QueueSegment>>,
@@ -57,33 +69,67 @@ pub(crate) struct UnsyncedRecords {
 
 impl AppendSlot {
     pub(crate) fn new(durability: Durability) -> Self {
-        let inner = AppendSlotState {
-            class: durability.into(),
-            active: None,
-            unsynced: Vec::new(),
-            unsynced_bytes: 0,
-            closed: Vec::new(),
-            sealing: 0,
-            sealed_unrenamed: Vec::new(),
-        };
-        Self { durability, state: Mutex::new(inner), all_sealed: Condvar::new(), unsynced_notify: Notify::new() }
-    }
-
-    pub(crate) fn lock(&self) -> MutexGuard<'_, AppendSlotState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, AppendSlotState>> {
-        match self.state.try_lock() {
-            Ok(inner) => Some(inner),
-            Err(std::sync::TryLockError::Poisoned(inner)) => Some(inner.into_inner()),
-            Err(std::sync::TryLockError::WouldBlock) => None,
+        Self {
+            durability,
+            writer: Mutex::default(),
+            state: Mutex::default(),
+            write: RunningSince::default(),
+            all_sealed: Condvar::new(),
+            unsynced_notify: Notify::new(),
         }
     }
 
-    /// The closed segments, which the caller seals. [`Self::end_sealing`] follows.
+    pub(crate) fn writer(&self) -> MutexGuard<'_, Option<ActiveSegment>> {
+        lock(&self.writer)
+    }
+
+    pub(crate) fn try_writer(&self) -> Option<MutexGuard<'_, Option<ActiveSegment>>> {
+        match self.writer.try_lock() {
+            Ok(writer) => Some(writer),
+            Err(TryLockError::Poisoned(writer)) => Some(writer.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, AppendSlotState> {
+        lock(&self.state)
+    }
+
+    /// Closes the active segment. The caller seals it after it has released the writer.
+    pub(crate) fn close(&self, writer: &mut Option<ActiveSegment>) {
+        *writer = None;
+        let mut state = self.state();
+        state.is_close_requested = false;
+        let active = state.active.take();
+        state.closed.extend(active);
+    }
+
+    /// Closes the active segment if it is due, or leaves that to the thread that writes to it.
+    pub(crate) fn close_if(&self, is_due: impl FnOnce(&QueueSegment) -> bool) {
+        {
+            let mut state = self.state();
+            if state.active.as_deref().is_some_and(is_due) {
+                state.is_close_requested = true;
+            }
+        }
+        self.close_if_requested();
+    }
+
+    /// Called after each write, without the writer. A request precedes the attempt to lock the writer: either the requesting
+    /// thread gets the lock, or the thread that writes sees the request here.
+    pub(crate) fn close_if_requested(&self) {
+        let is_requested = || self.state().is_close_requested;
+        if is_requested()
+            && let Some(mut writer) = self.try_writer()
+            && is_requested()
+        {
+            self.close(&mut writer);
+        }
+    }
+
+    /// The closed segments, which the caller seals. [`Self::end_sealing`] follows for each.
     pub(crate) fn begin_sealing(&self) -> Vec<Arc<QueueSegment>> {
-        let mut state = self.lock();
+        let mut state = self.state();
         state.sealing += state.closed.len();
         std::mem::take(&mut state.closed)
     }
@@ -91,7 +137,7 @@ impl AppendSlot {
     /// Ends the sealing of one segment. A sealed `durable` segment waits for the sync of its seal.
     pub(crate) fn end_sealing(&self, sealed: Option<Arc<QueueSegment>>) {
         let is_waiting_for_sync = sealed.is_some();
-        let mut state = self.lock();
+        let mut state = self.state();
         state.sealed_unrenamed.extend(sealed);
         state.sealing -= 1;
         drop(state);
@@ -103,10 +149,8 @@ impl AppendSlot {
 
     /// Blocks until no thread seals a segment of this slot.
     pub(crate) fn wait_until_sealed(&self) {
-        let mut state = self.lock();
-        while state.sealing > 0 {
-            state = self.all_sealed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
+        let sealing = self.all_sealed.wait_while(self.state(), |state| state.sealing > 0);
+        drop(sealing.unwrap_or_else(PoisonError::into_inner));
     }
 
     pub(crate) fn notify_unsynced(&self) {
@@ -115,26 +159,14 @@ impl AppendSlot {
 
     /// Resolves when something waits for a sync. For one waiter.
     pub(crate) async fn wait_unsynced(&self) {
+        let is_synced = || {
+            let state = self.state();
+            state.unsynced.is_empty() && state.sealed_unrenamed.is_empty()
+        };
         // A notification without a waiter is kept.
-        while self.lock().is_synced() {
+        while is_synced() {
             self.unsynced_notify.notified().await;
         }
-    }
-}
-
-impl AppendSlotState {
-    /// Closes the active segment. The caller seals it after it has released the slot.
-    pub(crate) fn close_active(&mut self) {
-        self.closed.extend(self.active.take().map(|active| active.segment));
-    }
-
-    pub(crate) fn has_closed(&self) -> bool {
-        !self.closed.is_empty()
-    }
-
-    /// Whether nothing waits for a sync.
-    fn is_synced(&self) -> bool {
-        self.unsynced.is_empty() && self.sealed_unrenamed.is_empty()
     }
 }
 
@@ -156,21 +188,13 @@ impl ActiveSegment {
         let number = known.unwrap_or(self.stream_numbers.len() as u32);
         let frame = FrameHeader { stream: number, ..frame };
         let head = frame.encode(seed, body);
-        let mut declared = Vec::new();
-        if known.is_none() {
-            declared = stream_frame(number, labels, seed);
-        }
-        let mut parts: Vec<&[u8]> = Vec::with_capacity(body.len() + 2);
-        if !declared.is_empty() {
-            parts.push(&declared);
-        }
-        parts.push(&head);
-        parts.extend(body.iter().filter(|part| !part.is_empty()));
-        self.segment.file().append(&parts)?;
+        let declaration = if known.is_none() { stream_frame(number, labels, seed) } else { Vec::new() };
+        let parts = [&declaration[..], &head].into_iter().chain(body.iter().copied());
+        self.segment.file().append(&parts.filter(|part| !part.is_empty()).collect::<Vec<_>>())?;
         if known.is_none() {
             self.stream_numbers.insert(labels.clone(), number);
         }
-        self.end += declared.len() as u64 + frame.frame_len();
+        self.end += declaration.len() as u64 + frame.frame_len();
         let rows = frame_rows(&frame, body);
         self.segment.publish(self.end, &rows, frame.text_len() as usize, known.is_none().then_some(labels));
         Ok(frame)
@@ -179,12 +203,12 @@ impl ActiveSegment {
 
 /// The rows of a frame, for the summary of the segment.
 fn frame_rows(frame: &FrameHeader, body: &[&[u8]]) -> Rows {
-    let sides = body.first().copied().unwrap_or_default().get(..frame.row_meta_len as usize).unwrap_or_default();
-    let sides = match frame.layout_bits {
+    let encoded = body.first().copied().unwrap_or_default().get(..frame.row_meta_len as usize).unwrap_or_default();
+    let row_meta = match frame.layout_bits {
         0 => Some(RowMeta::default()),
-        flags => RowMeta::decode(flags, sides, frame.first_id.time(), frame.count),
+        bits => RowMeta::decode(bits, encoded, frame.first_id.time(), frame.count),
     };
-    sides.and_then(|sides| sides.into_rows(frame.first_id, frame.count, frame.accepted)).unwrap_or_default()
+    row_meta.and_then(|meta| meta.into_rows(frame.first_id, frame.count, frame.accepted)).unwrap_or_default()
 }
 
 /// The frame that declares a stream and its number in a file.
@@ -201,9 +225,7 @@ pub(crate) fn stream_frame(number: u32, labels: &Labels, seed: u32) -> Vec<u8> {
         kind: FrameKind::Stream,
         layout_bits: 0,
     };
-    let mut frame = header.encode(seed, &[&body]).to_vec();
-    frame.append(&mut body);
-    frame
+    [&header.encode(seed, &[&body])[..], &body].concat()
 }
 
 /// The header of a record frame, without the stream number.

@@ -28,12 +28,13 @@ pub(crate) fn may_have_lost_writes(env: &Env, dir: &Path) -> bool {
 /// boot must not count as files of this one.
 pub(crate) fn record_boot(env: &Env, dir: &Path) -> bool {
     let Some(current) = env.fs.boot_id() else { return true };
-    let noted = read(env, dir).ok() == Some(format_boot_id(current));
-    let done = if noted { Ok(()) } else { write(env, dir, &format_boot_id(current)) };
-    if let Err(error) = &done {
+    let text = format_boot_id(current);
+    let is_recorded = read(env, dir).is_ok_and(|recorded| recorded == text);
+    let written = if is_recorded { Ok(()) } else { write(env, dir, &text) };
+    if let Err(error) = &written {
         debug!(%error, "cannot record the boot id; retrying. Until then an incomplete segment counts as torn by a power cut");
     }
-    done.is_ok()
+    written.is_ok()
 }
 
 fn format_boot_id(boot: u128) -> String {
@@ -71,13 +72,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_is_what_it_was() {
+    fn the_file_format_matches_its_fixture() {
         let files = GoldenFiles::new(env!("CARGO_MANIFEST_DIR"), 1);
         let boot = 0x0123_4567_89ab_cdef_0123_4567_89ab_cdef;
         files.check("boot", format_boot_id(boot).as_bytes());
-        for kept in files.read_all("boot") {
+        for fixture in files.read_all("boot") {
             let fs = sim::Fs::new();
-            fs.create(Path::new("/boot")).unwrap().append(&[&kept]).unwrap();
+            fs.create(Path::new("/boot")).unwrap().append(&[&fixture]).unwrap();
             let (clock, entropy) = (sim::Clock::at_unix_ms(0), sim::Entropy::seeded(1));
             let env = Env {
                 fs: std::sync::Arc::new(fs),
@@ -85,12 +86,12 @@ mod tests {
                 entropy: std::sync::Arc::new(entropy),
             };
             assert_eq!(read(&env, Path::new("/")).unwrap(), format_boot_id(boot));
-            assert!(is_valid_prefix(&kept));
+            assert!(is_valid_prefix(&fixture));
         }
     }
 
     #[test]
-    fn only_its_beginning_passes_for_it() {
+    fn only_prefixes_of_the_file_are_valid() {
         let whole = format_boot_id(0xabc);
         (0..=whole.len()).for_each(|end| assert!(is_valid_prefix(&whole.as_bytes()[..end])));
         for other in ["g", "A", "0123\n", &whole.replace('\n', "0"), &format!("{whole}\n")] {

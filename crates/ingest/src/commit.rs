@@ -16,7 +16,6 @@ use crate::append_slot::UnsyncedRecords;
 use crate::halt_reason::HaltReason;
 use crate::queue::Queue;
 use crate::segment::QueueSegment;
-use crate::stall::StallGuard;
 
 /// How many files a record is written to before its client receives an error.
 const WRITE_ATTEMPTS_MAX: u32 = 3;
@@ -30,23 +29,23 @@ impl Queue {
     /// Syncs what waits and acknowledges it. Returns whether anything waited. For one thread at a time.
     pub fn commit_group(&self) -> bool {
         let (records, sealed_segments) = {
-            let mut inner = self.durable_slot.lock();
-            (std::mem::take(&mut inner.unsynced), std::mem::take(&mut inner.sealed_unrenamed))
+            let mut state = self.durable_slot.state();
+            (std::mem::take(&mut state.unsynced), std::mem::take(&mut state.sealed_unrenamed))
         };
         if records.is_empty() && sealed_segments.is_empty() {
             return false;
         }
-        let _begun = StallGuard::start(&self.stall.commit, self.env.clock.uptime());
+        let _running = self.group_commit.start(self.env.clock.uptime());
         let mut segments: Vec<Arc<QueueSegment>> = Vec::new();
         for segment in records.iter().map(|waiting| &waiting.segment).chain(&sealed_segments) {
-            if segments.iter().all(|other| other.id() != segment.id()) {
+            if !contains(&segments, segment) {
                 segments.push(Arc::clone(segment));
             }
         }
         let mut failed = Vec::new();
         for segment in segments {
             if let Err(error) = self.sync(&segment) {
-                if let Some(suppressed) = self.may_log(|errors| &errors.sync) {
+                if let Some(suppressed) = self.may_log(|logs| &logs.sync) {
                     error!(segment = %segment.id(), %error, suppressed, "cannot sync a queue segment: its records are written again elsewhere");
                 }
                 if HaltReason::of(&error) == HaltReason::DiskFull {
@@ -57,11 +56,11 @@ impl Queue {
             }
         }
         let (lost, synced): (Vec<UnsyncedRecords>, Vec<UnsyncedRecords>) =
-            records.into_iter().partition(|waiting| failed.iter().any(|segment| segment.id() == waiting.segment.id()));
+            records.into_iter().partition(|waiting| contains(&failed, &waiting.segment));
         // The name says that the file ends in its seal, so the seal is synced first.
-        let is_kept = |segment: &&Arc<QueueSegment>| failed.iter().all(|failed| failed.id() != segment.id());
-        let renamed = sealed_segments.iter().filter(is_kept).filter(|segment| self.rename_sealed(segment)).count();
-        self.durable_slot.lock().unsynced_bytes -= synced.iter().map(|waiting| waiting.body.len() as u64).sum::<u64>();
+        let synced_segments = sealed_segments.iter().filter(|segment| !contains(&failed, segment));
+        let renamed = synced_segments.filter(|segment| self.rename_sealed(segment)).count();
+        self.durable_slot.state().unsynced_bytes -= synced.iter().map(|waiting| waiting.body.len() as u64).sum::<u64>();
         synced.into_iter().for_each(|waiting| (waiting.on_ack)(Ok(())));
         if renamed > 0 {
             self.sync_dir();
@@ -76,7 +75,7 @@ impl Queue {
     /// an end that was not synced.
     pub(crate) fn sync_dir(&self) {
         if let Err(error) = self.env.fs.sync_dir(&self.dir)
-            && let Some(suppressed) = self.may_log(|errors| &errors.sync)
+            && let Some(suppressed) = self.may_log(|logs| &logs.sync)
         {
             warn!(dir = %self.dir.display(), %error, suppressed, "cannot sync the queue's directory: the next segment does it");
         }
@@ -96,36 +95,38 @@ impl Queue {
         Ok(())
     }
 
+    /// Writes the records of files whose sync failed to other files.
     fn rewrite_unsynced(&self, failed: &[Arc<QueueSegment>], mut unsynced: Vec<UnsyncedRecords>) {
+        let slot = &self.durable_slot;
         let mut failures = Vec::new();
-        let mut inner = self.durable_slot.lock();
-        let is_failed = |segment: &QueueSegment| failed.iter().any(|failed| failed.id() == segment.id());
+        let mut writer = slot.writer();
         // Records that were appended to those files meanwhile are affected, too.
-        let (more, others): (Vec<UnsyncedRecords>, Vec<UnsyncedRecords>) =
-            std::mem::take(&mut inner.unsynced).into_iter().partition(|waiting| is_failed(&waiting.segment));
-        inner.unsynced = others;
-        unsynced.extend(more);
+        let appended_meanwhile: Vec<UnsyncedRecords> =
+            slot.state().unsynced.extract_if(.., |waiting| contains(failed, &waiting.segment)).collect();
+        unsynced.extend(appended_meanwhile);
         failed.iter().for_each(|segment| segment.contents().has_failed_sync = true);
-        if inner.active.as_ref().is_some_and(|open| is_failed(&open.segment)) {
-            inner.close_active();
+        if writer.as_ref().is_some_and(|active| contains(failed, &active.segment)) {
+            slot.close(&mut writer);
         }
         for mut waiting in unsynced {
             waiting.attempts += 1;
-            if waiting.attempts > WRITE_ATTEMPTS_MAX {
-                inner.unsynced_bytes -= waiting.body.len() as u64;
-                failures.push((waiting.on_ack, HaltReason::Failing("the disk fails to sync".to_owned())));
-                continue;
-            }
-            match self.write(&mut inner, &waiting.labels, waiting.header, &[&waiting.body]) {
-                Ok((segment, header)) => inner.unsynced.push(UnsyncedRecords { segment, header, ..waiting }),
-                Err(error) => {
-                    inner.unsynced_bytes -= waiting.body.len() as u64;
-                    failures.push((waiting.on_ack, HaltReason::of(&error)));
+            let written = if waiting.attempts > WRITE_ATTEMPTS_MAX {
+                Err(HaltReason::Failing("the disk fails to sync".to_owned()))
+            } else {
+                let body = &[&waiting.body[..]];
+                self.write(slot, &mut writer, &waiting.labels, waiting.header, body)
+                    .map_err(|error| HaltReason::of(&error))
+            };
+            match written {
+                Ok((segment, header)) => slot.state().unsynced.push(UnsyncedRecords { segment, header, ..waiting }),
+                Err(reason) => {
+                    slot.state().unsynced_bytes -= waiting.body.len() as u64;
+                    failures.push((waiting.on_ack, reason));
                 }
             }
         }
-        drop(inner);
-        self.seal_closed(&self.durable_slot);
+        drop(writer);
+        self.seal_closed(slot);
         // The untrusted part of a file is hidden only now, when its records are readable elsewhere.
         for segment in failed {
             segment.set_end(segment.synced_end().max(bucksaw_segment::queue::HEADER_LEN as u64));
@@ -133,11 +134,15 @@ impl Queue {
         for (on_ack, reason) in failures {
             self.record_write_failure(reason.clone());
             // The file that was not synced has the records, and they may be found again: they are not reported as refused.
-            let why = match IngestError::from(reason) {
-                IngestError::Io(why) => why,
+            let reason = match IngestError::from(reason) {
+                IngestError::Io(reason) => reason,
                 other => other.to_string(),
             };
-            on_ack(Err(IngestError::Io(why)));
+            on_ack(Err(IngestError::Io(reason)));
         }
     }
+}
+
+fn contains(segments: &[Arc<QueueSegment>], segment: &QueueSegment) -> bool {
+    segments.iter().any(|other| other.id() == segment.id())
 }

@@ -1,11 +1,8 @@
-//! Whether records are accepted: whether there is room on the disk and in memory, and whether the operating system writes.
+//! Halts the queue: refuses every append while the disk or the memory lacks room, or while writes fail.
 //!
-//! Two signs halt the queue: the file system reports less room than is to be kept free, or the operating system failed to
-//! make, to write or to sync a file. The second is needed besides the first: quotas, inodes, full directories, descriptors, a
-//! file system that is read-only and a disk that fails do not show in the figures of a file system. After such a failure a
-//! small file is written once a second, and nothing else is accepted until that succeeds.
-//!
-//! A file that could not be written is not appended to again, so what holds for the small file holds for the next append.
+//! Free bytes alone do not show quotas, inodes, full directories, descriptors, a read-only file system or a failing disk. So
+//! after a failed write or sync nothing is accepted until a small probe file, tried once a second, can be written and synced.
+//! A file that failed is not appended to again, so a successful probe predicts the next append.
 
 use std::io;
 use std::path::Path;
@@ -16,28 +13,28 @@ use bucksaw_env::Env;
 use tracing::{error, warn};
 
 use crate::halt_reason::HaltReason;
-use crate::halt_state::{HaltLog, WriteFailure};
+use crate::halt_state::WriteFailure;
 use crate::lock::lock;
-use crate::metrics::HaltLabels;
 use crate::queue::Queue;
 use crate::stall::STALL_MAX;
 
-/// How often it is tried to write while the operating system refuses to.
+/// Interval of probes.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Bytes that are written then: more than a file system may keep for itself in the end, and little beside a segment.
+/// Size of the probe file: more than a full file system may still have in reserve, and little beside a segment.
 const PROBE_BYTES: usize = 64 << 10;
 
-/// The file that is written then, and removed.
 const PROBE_FILE_NAME: &str = "probe";
 
 impl Queue {
     /// A disk that has not finished a write or a sync within this time counts as stalled.
     pub const STALL_MAX: Duration = STALL_MAX;
 
-    /// Whether the disk does not finish a write or a sync. An append that hangs also blocks the tick, which needs its slot.
+    /// Whether a write or sync does not return.
     pub(crate) fn is_stalled(&self) -> bool {
-        self.stall.is_stalled(self.env.clock.uptime())
+        let now = self.env.clock.uptime();
+        let writes = self.append_slots().map(|slot| &slot.write);
+        writes.chain([&self.ticking, &self.group_commit]).any(|work| work.is_stalled(now))
     }
 
     /// Why nothing is accepted; `None` while records are accepted.
@@ -46,7 +43,7 @@ impl Queue {
         self.refusal_reason().or_else(|| self.is_stalled().then_some(HaltReason::Stalled))
     }
 
-    /// Whether every append is refused until the disk is better.
+    /// Whether every append is refused.
     #[must_use]
     pub fn is_halted(&self) -> bool {
         self.halt_state.is_halted.load(Ordering::Relaxed)
@@ -58,28 +55,24 @@ impl Queue {
         self.halt_state.is_full.load(Ordering::Relaxed)
     }
 
-    /// Halts the queue for a reason that lies outside of it, until this is called with another or with none. While that is
-    /// [`Halt::Descriptors`], because more files would take the descriptors of connections, all that waits is due.
+    /// Halts the queue for a reason outside of it, until the next call. [`HaltReason::Descriptors`] also makes all pending
+    /// segments due.
     pub fn set_external_halt(&self, halt: Option<HaltReason>) {
         if std::mem::replace(&mut *lock(&self.halt_state.external_halt), halt.clone()) != halt {
             self.check_disk();
         }
     }
 
-    fn external_halt(&self) -> Option<HaltReason> {
-        lock(&self.halt_state.external_halt).clone()
-    }
-
     pub(crate) fn is_short_of_descriptors(&self) -> bool {
-        self.external_halt() == Some(HaltReason::Descriptors)
+        *lock(&self.halt_state.external_halt) == Some(HaltReason::Descriptors)
     }
 
-    /// Why every append is refused; `None` when none is.
+    /// Why every append is refused; `None` while appends are not.
     pub(crate) fn refusal_reason(&self) -> Option<HaltReason> {
         if self.is_halted() { lock(&self.halt_state.halt).clone() } else { None }
     }
 
-    /// Takes `bytes` from the room that there was when the disk was last looked at; looks again when it is used up.
+    /// Reserves `bytes` of the free bytes that the last check found; checks the disk again when they are used up.
     ///
     /// # Errors
     /// Why nothing is accepted.
@@ -87,105 +80,93 @@ impl Queue {
         if let Some(halt) = self.refusal_reason() {
             return Err(halt);
         }
-        let take = |room: u64| room.checked_sub(bytes);
+        let take = |free: u64| free.checked_sub(bytes);
         if self.halt_state.free_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
             self.check_disk();
         }
         self.refusal_reason().map_or(Ok(()), Err)
     }
 
-    /// The operating system failed to write, whatever the file system reports of its room.
-    pub(crate) fn record_write_failure(&self, why: HaltReason) {
-        *lock(&self.halt_state.write_failure) = Some(WriteFailure { at: self.env.clock.uptime(), why });
+    /// Halts the queue after a failed write or sync, whatever the free bytes.
+    pub(crate) fn record_write_failure(&self, reason: HaltReason) {
+        *lock(&self.halt_state.write_failure) = Some(WriteFailure { at: self.env.clock.uptime(), reason });
         self.check_disk();
     }
 
-    /// Looks how much room there is, and whether the operating system writes again after a failure.
+    /// Updates the reason of the halt: checks the free bytes and, after a failure, writes the probe file.
     pub(crate) fn check_disk(&self) {
-        let space = self.env.fs.space(&self.dir).ok();
+        let free_bytes = self.env.fs.space(&self.dir).ok().map(|space| space.free_bytes);
         let min = self.config.free_bytes_min;
-        // A little more room is wanted to begin again than to go on, so that the state does not flutter.
-        let wanted = if self.is_full() { min + min / 8 } else { min };
-        let short = space.is_some_and(|space| space.free_bytes < wanted);
-        let halt = match (self.probe_write_failure(), self.external_halt()) {
-            _ if short => Some(HaltReason::DiskFull),
-            (_, Some(imposed)) => Some(imposed),
-            (None, None) if self.has_too_many_segments() => Some(HaltReason::QueueFull),
-            (failure, None) => failure,
+        // A full disk needs an eighth more to be no longer full, so that the state does not flap.
+        let required = if self.is_full() { min + min / 8 } else { min };
+        let failure = self.probe_write_failure();
+        let halt = if free_bytes.is_some_and(|free| free < required) {
+            Some(HaltReason::DiskFull)
+        } else {
+            let external = lock(&self.halt_state.external_halt).clone();
+            external.or(failure).or_else(|| self.index_memory.is_full().then_some(HaltReason::QueueFull))
         };
-        let free_bytes = space.map(|space| space.free_bytes);
-        let full = halt == Some(HaltReason::DiskFull);
-        let is_new = {
+        let is_full = halt == Some(HaltReason::DiskFull);
+        let has_changed = {
             let mut known = lock(&self.halt_state.halt);
-            self.halt_state.is_full.store(full, Ordering::Relaxed);
+            self.halt_state.is_full.store(is_full, Ordering::Relaxed);
             self.halt_state.is_halted.store(halt.is_some(), Ordering::Relaxed);
             std::mem::replace(&mut *known, halt.clone()) != halt
         };
-        if is_new {
-            self.log_halt(halt.as_ref(), free_bytes.unwrap_or_default());
+        if has_changed {
+            self.log_halt(halt.as_ref(), free_bytes);
         }
-        self.metrics.disk_full.set(i64::from(full));
-        let Some(free_bytes) = free_bytes else { return };
-        self.halt_state.free_bytes.store(free_bytes.saturating_sub(min), Ordering::Relaxed);
-        self.metrics.free_bytes.set(i64::try_from(free_bytes).unwrap_or(i64::MAX));
+        self.metrics.disk_full.set(i64::from(is_full));
+        if let Some(free_bytes) = free_bytes {
+            self.halt_state.free_bytes.store(free_bytes.saturating_sub(min), Ordering::Relaxed);
+            self.metrics.free_bytes.set(i64::try_from(free_bytes).unwrap_or(i64::MAX));
+        }
     }
 
-    /// Sets the metrics of what keeps records from being accepted. To be called also when they are asked for: the tick may
-    /// be what the disk holds up.
+    /// Updates the metrics of the halt. Also called when metrics are read, because a slow disk may block the tick.
     pub fn update_halt_metrics(&self) {
         let halt = self.halt_reason();
         for reason in HaltReason::NAMES {
             let is_halted = halt.as_ref().is_some_and(|halt| halt.name() == reason);
-            self.metrics.halted.get_or_create(&HaltLabels { reason }).set(i64::from(is_halted));
+            self.metrics.halted.get_or_create(&[("reason", reason)]).set(i64::from(is_halted));
         }
     }
 
-    /// The last failure of the operating system, unless it writes again. It is tried once a second.
+    /// The last failed write, unless the probe, tried once a second, has succeeded since.
     fn probe_write_failure(&self) -> Option<HaltReason> {
         let now = self.env.clock.uptime();
         {
-            let mut failed = lock(&self.halt_state.write_failure);
-            let failed = failed.as_mut()?;
-            if now.saturating_sub(failed.at) < PROBE_INTERVAL {
-                return Some(failed.why.clone());
+            let mut failure = lock(&self.halt_state.write_failure);
+            let failure = failure.as_mut()?;
+            if now.saturating_sub(failure.at) < PROBE_INTERVAL {
+                return Some(failure.reason.clone());
             }
-            failed.at = now;
+            failure.at = now;
         }
-        let why = probe(&self.env, &self.dir).err().map(|error| HaltReason::of(&error));
-        let mut failed = lock(&self.halt_state.write_failure);
-        match (why, failed.as_mut()) {
-            (Some(why), Some(failed)) => failed.why = why,
+        let probed = probe(&self.env, &self.dir);
+        let mut failure = lock(&self.halt_state.write_failure);
+        match (probed, failure.as_mut()) {
+            (Err(error), Some(failure)) => failure.reason = HaltReason::of(&error),
             // An append may have failed meanwhile.
-            (None, Some(WriteFailure { at, .. })) if *at == now => *failed = None,
+            (Ok(()), Some(WriteFailure { at, .. })) if *at == now => *failure = None,
             _ => {}
         }
-        failed.as_ref().map(|failed| failed.why.clone())
+        failure.as_ref().map(|failure| failure.reason.clone())
     }
 
-    fn log_halt(&self, halt: Option<&HaltReason>, free_bytes: u64) {
-        let HaltLog { full, others, halted } = &self.halt_state.halt_log;
-        let now = self.env.clock.uptime();
-        match halt {
-            Some(HaltReason::DiskFull) => {
-                if let Some(suppressed) = full.check(now) {
-                    let wanted_bytes = self.config.free_bytes_min;
-                    error!(
-                        free_bytes,
-                        wanted_bytes, suppressed, "the disk is full: nothing is accepted until there is room"
-                    );
-                    halted.store(true, Ordering::Relaxed);
-                }
-            }
-            Some(halt) => {
-                if let Some(suppressed) = others.check(now) {
-                    error!(%halt, suppressed, dir = %self.dir.display(), "ingest is halted");
-                    halted.store(true, Ordering::Relaxed);
-                }
-            }
-            None if halted.swap(false, Ordering::Relaxed) => {
+    fn log_halt(&self, halt: Option<&HaltReason>, free_bytes: Option<u64>) {
+        let state = &self.halt_state;
+        let Some(halt) = halt else {
+            if state.is_halt_logged.swap(false, Ordering::Relaxed) {
                 warn!(free_bytes, "accepting records again");
             }
-            None => {}
+            return;
+        };
+        let limiter = if *halt == HaltReason::DiskFull { &state.full_log } else { &state.other_log };
+        if let Some(suppressed) = limiter.check(self.env.clock.uptime()) {
+            let free_bytes_min = self.config.free_bytes_min;
+            error!(%halt, free_bytes, free_bytes_min, suppressed, dir = %self.dir.display(), "ingest is halted");
+            state.is_halt_logged.store(true, Ordering::Relaxed);
         }
     }
 }

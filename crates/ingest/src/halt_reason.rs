@@ -8,21 +8,21 @@ use bucksaw_env::Shortage;
 use crate::append::IngestError;
 use crate::stall::STALL_MAX;
 
-/// Why nothing is accepted. Each reason ends by itself, when its cause does.
+/// Why nothing is accepted. Each reason ends with its cause, without a restart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HaltReason {
     /// The disk is full, or nearly.
     DiskFull,
-    /// The process or the machine has no file descriptor left for a file.
+    /// The process or the machine has no file descriptor left.
     Descriptors,
-    /// The operating system fails to write or to sync, for this reason.
+    /// A write or a sync failed with this error.
     Failing(String),
     /// A write or a sync has not returned for [`Queue::STALL_MAX`](crate::Queue::STALL_MAX).
     Stalled,
     /// Too many segments wait for stores.
     QueueFull,
-    /// What the node knows of its stored segments takes this number of bytes, which is all that it may.
+    /// The index of stored segments takes this number of bytes, which is its limit.
     StoreIndexFull(u64),
 }
 
@@ -30,7 +30,7 @@ impl HaltReason {
     /// All values of [`Self::name`].
     pub(crate) const NAMES: [&str; 6] = ["disk_full", "descriptors", "failing", "stalled", "queue_full", "store_index"];
 
-    /// The reason that an error of the operating system gives.
+    /// The reason for an error of the operating system.
     pub(crate) fn of(error: &io::Error) -> Self {
         match Shortage::from_error(error) {
             Some(Shortage::Space) => Self::DiskFull,
@@ -42,14 +42,13 @@ impl HaltReason {
     /// The name in metrics.
     #[must_use]
     pub fn name(&self) -> &'static str {
-        let [full, descriptors, failing, stalled, segments, store_index] = Self::NAMES;
         match self {
-            Self::DiskFull => full,
-            Self::Descriptors => descriptors,
-            Self::Failing(_) => failing,
-            Self::Stalled => stalled,
-            Self::QueueFull => segments,
-            Self::StoreIndexFull(_) => store_index,
+            Self::DiskFull => "disk_full",
+            Self::Descriptors => "descriptors",
+            Self::Failing(_) => "failing",
+            Self::Stalled => "stalled",
+            Self::QueueFull => "queue_full",
+            Self::StoreIndexFull(_) => "store_index",
         }
     }
 }
@@ -58,19 +57,15 @@ impl fmt::Display for HaltReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::DiskFull => f.write_str("the disk is full"),
-            Self::Descriptors => {
-                f.write_str("no file descriptor is left for more files: raise the limit of open files")
-            }
-            Self::Failing(why) => write!(f, "the queue's files cannot be written: {why}"),
-            Self::Stalled => {
-                write!(f, "the disk has not answered for {} s", STALL_MAX.as_secs())
-            }
+            Self::Descriptors => f.write_str("no file descriptor is left: raise the limit of open files"),
+            Self::Failing(error) => write!(f, "the queue's files cannot be written: {error}"),
+            Self::Stalled => write!(f, "the disk has not answered for {} s", STALL_MAX.as_secs()),
             Self::QueueFull => f.write_str("the queue has too many pending segments"),
             Self::StoreIndexFull(max) => {
                 let megabytes = *max as f64 / f64::from(1 << 20);
                 write!(
                     f,
-                    "the index of stored segments takes all of the {megabytes:.1} MB that the memory limit leaves it: raise \
+                    "the index of stored segments takes all of the {megabytes:.1} MB that the memory limit allows: raise \
                      --memory-limit, or lower --retention-bytes or --retention-age"
                 )
             }
@@ -83,7 +78,7 @@ impl From<HaltReason> for IngestError {
         match halt {
             HaltReason::DiskFull => Self::DiskFull,
             HaltReason::QueueFull => Self::QueueFull,
-            HaltReason::Failing(why) => Self::Io(why),
+            HaltReason::Failing(error) => Self::Io(error),
             halt => Self::Io(halt.to_string()),
         }
     }

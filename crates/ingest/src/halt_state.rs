@@ -1,4 +1,4 @@
-//! What the queue remembers of the disk between two checks.
+//! The state of the disk between two checks.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -8,35 +8,30 @@ use bucksaw_env::LogRateLimiter;
 
 use crate::halt_reason::HaltReason;
 
-/// What is known of the disk. No lock is held over disk I/O.
+/// The state of the disk. No lock is held over disk I/O.
 #[derive(Debug, Default)]
 pub(crate) struct HaltState {
-    /// Why nothing is accepted, as the last look found.
+    /// Why nothing is accepted, by the last check.
     pub(crate) halt: Mutex<Option<HaltReason>>,
-    /// Whether there is such a reason, and whether it is [`Halt::Full`]: for those who ask for each chunk.
+    /// Whether `halt` has a reason, and whether it is [`HaltReason::DiskFull`]; read for each chunk.
     pub(crate) is_halted: AtomicBool,
     pub(crate) is_full: AtomicBool,
-    /// Why the rest of the node wants nothing to be accepted.
+    /// A reason from outside the queue.
     pub(crate) external_halt: Mutex<Option<HaltReason>>,
-    /// Bytes that may be appended before the disk is looked at again: the reserve is kept however fast records come.
+    /// Bytes that may be appended before the next check, so that fast clients do not use up the reserve between two checks.
     pub(crate) free_bytes: AtomicU64,
-    /// The last failure of the operating system; `None` when it writes.
+    /// The last failed write; `None` while writes succeed.
     pub(crate) write_failure: Mutex<Option<WriteFailure>>,
-    pub(crate) halt_log: HaltLog,
+    /// Separate limits, because a disk may be full and have room again many times a minute.
+    pub(crate) full_log: LogRateLimiter,
+    pub(crate) other_log: LogRateLimiter,
+    /// Whether the last log line reported a halt.
+    pub(crate) is_halt_logged: AtomicBool,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct WriteFailure {
-    /// The uptime of the failure, or of the last try since.
+    /// The uptime of the failure, or of the last probe since.
     pub(crate) at: Duration,
-    pub(crate) why: HaltReason,
-}
-
-/// The state changes often while the store makes room and clients take it again.
-#[derive(Debug, Default)]
-pub(crate) struct HaltLog {
-    pub(crate) full: LogRateLimiter,
-    pub(crate) others: LogRateLimiter,
-    /// Whether the last line said that nothing is accepted.
-    pub(crate) halted: AtomicBool,
+    pub(crate) reason: HaltReason,
 }

@@ -25,9 +25,9 @@ pub(crate) struct QueueIndexMemory {
 }
 
 impl QueueIndexMemory {
-    /// Whether the index takes more than half of its memory: active segments are closed by size only.
-    pub(crate) fn is_half_full(&self) -> bool {
-        self.is_half.load(Ordering::Relaxed)
+    /// Whether active segments are closed by age.
+    pub(crate) fn closes_by_age(&self) -> bool {
+        !self.is_half.load(Ordering::Relaxed) || self.is_full()
     }
 
     /// Whether the index takes all of its memory: nothing is accepted.
@@ -49,7 +49,6 @@ impl QueueIndexMemory {
 /// Memory of the index of a segment, in bytes.
 fn segment_index_bytes(contents: &SegmentContents) -> u64 {
     let producers = contents.reach.producer_count() as u64 * PRODUCER_BYTES;
-    let positions =
-        contents.salvaged_frames.as_ref().map_or(0, |positions| positions.len()) as u64 * FRAME_POSITION_BYTES;
-    SEGMENT_BYTES + contents.stream_bytes + producers + positions
+    let positions = contents.salvaged_frames.as_ref().map_or(0, |positions| positions.len() as u64);
+    SEGMENT_BYTES + contents.stream_bytes + producers + positions * FRAME_POSITION_BYTES
 }

@@ -1,19 +1,18 @@
-//! Handing segments to the stores of other nodes: three calls, and the messages that they carry.
+//! Serves the queue to the stores of other nodes: three calls and their messages.
 //!
 //! ```text
 //!   store                                            queue
-//!     ── ingest/wait   {due, wait_ms} ─────────────►   until what waits is due, or the time is over
+//!     ── ingest/wait  {text_bytes, age_ms, wait_ms} ──►  waits until segments are due, or for the given time
 //!     ◄──────────────  {backlog} ───────────────────
-//!     ── ingest/fetch   {holder, text_bytes, lease_ms} ►  reserves the oldest
-//!     ◄──────────────  {segments}, then their bytes ──   each a whole queue file, one after the other
+//!     ── ingest/fetch  {holder, text_bytes, lease_ms} ►  leases the oldest
+//!     ◄──────────────  {segments}, then their bytes ──   a queue file each
 //!     ── ingest/ack {holder, stored, returned, unreadable} ►  commits, releases
 //! ```
-//! Messages are JSON behind their length ([`head`]); fields that are not known are passed over, and those that are
-//! missing have their defaults, so that adjacent versions understand each other.
+//! Messages are JSON behind their length ([`encode_head`]). Readers ignore unknown fields and give absent ones a default, so
+//! adjacent versions understand each other.
 //!
-//! The bytes of a segment are those of its file, up to the last whole frame; where something lies broken between frames,
-//! those that are whole are put together to a file of the same id. So what is handed over is sound, or was damaged on its
-//! way, and the checksums tell.
+//! A segment is sent as its file up to the last whole frame. If there is damage between frames, the intact ones are sent as a
+//! file with the same id. Checksums detect damage on the way.
 
 use std::io;
 use std::sync::Arc;
@@ -40,64 +39,63 @@ pub const ACK: &str = "ingest/ack";
 /// Bytes of a file that are read and sent at a time.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// A wait is no longer than this, whatever is asked for: an answer now and then shows that the other side is there.
+/// Maximum duration of a wait, so that the store notices a dead connection.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// A reservation is no longer than this.
 const LEASE_MAX: Duration = Duration::from_secs(3_600);
 
-/// Asks to be told when something is due.
+/// Waits until segments are due. See [`FetchThreshold`].
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WaitRequest {
-    /// When there is so much text, in bytes,
+    /// The backlog that is due, in bytes of text.
     pub text_bytes: u64,
-    /// or when the oldest has waited so long, in milliseconds.
+    /// The age of the oldest segment that is due, in milliseconds.
     pub age_ms: u64,
-    /// For how long to wait at the most, in milliseconds.
+    /// Maximum wait, in milliseconds.
     pub wait_ms: u64,
 }
 
-/// What waits.
+/// The [`QueueBacklog`], as sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct QueueBacklogStatus {
     /// Whether it is due.
     pub due: bool,
-    /// Segments that wait.
+    /// The number of segments.
     pub segments: usize,
     /// Bytes of their text.
     pub text_bytes: u64,
-    /// How long the oldest has waited, in milliseconds.
+    /// The age of the oldest, in milliseconds.
     pub oldest_ms: u64,
     /// Whether a client waits for the commit.
     pub has_waiting_client: bool,
-    /// Whether nothing is accepted until there is room on the disk.
+    /// Whether the queue is halted.
     pub full: bool,
 }
 
-/// Asks for segments.
+/// Leases segments.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FetchRequest {
     /// The node that asks.
     pub holder: Id,
-    /// As many as have so much text together, in bytes; at least one.
+    /// Bytes of text at which the batch is full; at least one segment is sent.
     pub text_bytes: u64,
-    /// For how long they are reserved, in milliseconds.
+    /// Duration of the lease, in milliseconds.
     pub lease_ms: u64,
 }
 
-/// What is handed over. The bytes follow, in the same order.
+/// The leased segments. Their bytes follow in the same order.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FetchReply {
     /// The segments.
     pub segments: Vec<FetchedSegment>,
-    /// What waited before these were taken.
+    /// The backlog before the fetch.
     pub backlog: QueueBacklogStatus,
 }
 
-/// A segment that is handed over.
+/// A leased segment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FetchedSegment {
     /// Its id.
@@ -108,18 +106,18 @@ pub struct FetchedSegment {
     pub text_bytes: u64,
 }
 
-/// Ends reservations.
+/// Ends leases.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AckRequest {
     /// The node that had them.
     pub holder: Id,
-    /// Those whose records are stored as often as they have to be.
+    /// Fully replicated segments.
     #[serde(default)]
     pub stored: Vec<Id>,
-    /// Those that are not.
+    /// The other ones.
     #[serde(default)]
     pub returned: Vec<Id>,
-    /// Those of the returned that came damaged.
+    /// Those of `returned` that arrived damaged.
     #[serde(default)]
     pub unreadable: Vec<Id>,
 }
@@ -132,7 +130,7 @@ pub struct LeaseServer {
 }
 
 impl LeaseServer {
-    /// Hands over what is in the queue.
+    /// Serves the segments of `queue`.
     #[must_use]
     pub fn new(queue: Arc<Queue>, tasks: Arc<dyn Tasks>) -> Self {
         Self { queue, tasks }
@@ -141,11 +139,11 @@ impl LeaseServer {
     /// Answers [`WAIT`].
     ///
     /// # Errors
-    /// What is wrong with the call.
+    /// If the request is invalid.
     pub async fn wait(&self, body: Body) -> io::Result<Body> {
-        let asked: WaitRequest = read_message(body).await?;
-        let due = FetchThreshold { text_bytes_min: asked.text_bytes, age_min: Duration::from_millis(asked.age_ms) };
-        self.queue.wait_due(&self.tasks, due, Duration::from_millis(asked.wait_ms).min(WAIT_MAX)).await;
+        let request: WaitRequest = read_message(body).await?;
+        let due = FetchThreshold { text_bytes_min: request.text_bytes, age_min: Duration::from_millis(request.age_ms) };
+        self.queue.wait_due(&self.tasks, due, Duration::from_millis(request.wait_ms).min(WAIT_MAX)).await;
         message_body(&self.backlog_status(due))
     }
 
@@ -158,27 +156,27 @@ impl LeaseServer {
         }
     }
 
-    /// Answers [`TAKE`]. What cannot be sent whole is given back at once.
+    /// Answers [`FETCH`]. A segment that cannot be sent whole is released at once.
     ///
     /// # Errors
-    /// What is wrong with the call.
+    /// If the request is invalid.
     pub async fn fetch(&self, body: Body) -> io::Result<Body> {
-        let asked: FetchRequest = read_message(body).await?;
+        let request: FetchRequest = read_message(body).await?;
         let backlog = self.backlog_status(FetchThreshold { text_bytes_min: 0, age_min: Duration::ZERO });
-        let lease = Duration::from_millis(asked.lease_ms).min(LEASE_MAX);
+        let lease = Duration::from_millis(request.lease_ms).min(LEASE_MAX);
         let queue = Arc::clone(&self.queue);
         let files = run_blocking(&self.tasks, move || {
-            let views = queue.lease(asked.holder, lease, asked.text_bytes);
+            let views = queue.lease(request.holder, lease, request.text_bytes);
             let open_segment = |view: SegmentView| {
                 let id = view.id;
                 OutgoingSegment::new(view).inspect_err(|_| {
                     queue.record_unreadable(id);
-                    queue.release_lease(asked.holder, &[id]);
+                    queue.release_lease(request.holder, &[id]);
                 })
             };
             views.into_iter().filter_map(|view| open_segment(view).ok()).collect::<Vec<OutgoingSegment>>()
         });
-        let files = files.await.ok_or_else(|| io::Error::other("nothing was handed over because of a bug"))?;
+        let files = files.await.ok_or_else(|| io::Error::other("reading the segments panicked"))?;
         let segments = files.iter().map(OutgoingSegment::fetched_segment).collect();
         let head = encode_head(&FetchReply { segments, backlog })?;
         let (writer, answer) = Body::channel();
@@ -188,11 +186,11 @@ impl LeaseServer {
             match send_segments(&tasks, &writer, head, files).await {
                 Ok(bytes) => {
                     queue.metrics().sent_bytes.inc_by(bytes);
-                    // The store gives back what it did not get.
+                    // The store returns what did not arrive.
                     let _ = writer.end().await;
                 }
                 Err(error) => {
-                    queue.release_lease(asked.holder, &ids);
+                    queue.release_lease(request.holder, &ids);
                     writer.fail(error).await;
                 }
             }
@@ -200,24 +198,24 @@ impl LeaseServer {
         Ok(answer)
     }
 
-    /// Answers [`SETTLE`].
+    /// Answers [`ACK`].
     ///
     /// # Errors
-    /// What is wrong with the call.
+    /// If the request is invalid.
     pub async fn ack(&self, body: Body) -> io::Result<Body> {
-        let asked: AckRequest = read_message(body).await?;
+        let request: AckRequest = read_message(body).await?;
         let queue = Arc::clone(&self.queue);
         let done = run_blocking(&self.tasks, move || {
-            queue.commit(&asked.stored);
-            for id in &asked.unreadable {
+            queue.commit(&request.stored);
+            for id in &request.unreadable {
                 // It may have been damaged on its way, or there: what counts is what is found here.
                 if queue.inspect(*id).is_err() {
                     queue.record_unreadable(*id);
                 }
             }
-            queue.release_lease(asked.holder, &asked.returned);
+            queue.release_lease(request.holder, &request.returned);
         });
-        done.await.ok_or_else(|| io::Error::other("the segments could not be settled because of a bug"))?;
+        done.await.ok_or_else(|| io::Error::other("ending the leases panicked"))?;
         message_body(&serde_json::json!({}))
     }
 }
@@ -236,38 +234,37 @@ impl From<QueueBacklog> for QueueBacklogStatus {
 }
 
 impl Queue {
-    /// Resolves when what waits is due, at most after `wait`; says whether it is. Of a queue that is closed all is due.
+    /// Waits until the backlog is due, at most for `wait`; returns whether it is. The backlog of a closed queue is due.
     pub async fn wait_due(&self, tasks: &Arc<dyn Tasks>, due: FetchThreshold, wait: Duration) -> bool {
         let until = self.env.clock.uptime() + wait;
         loop {
-            let pended = self.pending_notify.notified();
+            let changed = self.pending_notify.notified();
             let backlog = self.backlog();
             if self.is_due(due, &backlog) {
                 return true;
             }
-            let now = self.env.clock.uptime();
-            let left = until.saturating_sub(now);
+            let left = until.saturating_sub(self.env.clock.uptime());
             if left.is_zero() {
                 return false;
             }
-            // By then the oldest is old enough, if no other comes.
-            let ages = if backlog.segments > 0 { due.age_min.saturating_sub(backlog.oldest_age) } else { left };
-            with_timeout(tasks, ages.min(left).max(Duration::from_millis(1)), pended).await;
+            // Then the oldest segment reaches the age.
+            let until_age = if backlog.segments > 0 { due.age_min.saturating_sub(backlog.oldest_age) } else { left };
+            with_timeout(tasks, until_age.min(left).max(Duration::from_millis(1)), changed).await;
         }
     }
 }
 
-/// A segment on its way.
+/// A segment that is being sent.
 struct OutgoingSegment {
     view: SegmentView,
-    /// The whole file, where it had to be put together.
+    /// The file, if it had to be rebuilt.
     rebuilt: Option<Vec<u8>>,
 }
 
 impl OutgoingSegment {
     fn new(view: SegmentView) -> io::Result<Self> {
-        let mended = view.salvaged_frames().is_some().then(|| rebuild_file(&view)).transpose()?;
-        Ok(Self { view, rebuilt: mended })
+        let rebuilt = view.salvaged_frames().is_some().then(|| rebuild_file(&view)).transpose()?;
+        Ok(Self { view, rebuilt })
     }
 
     fn fetched_segment(&self) -> FetchedSegment {
@@ -276,18 +273,18 @@ impl OutgoingSegment {
     }
 }
 
-/// A queue file of the whole frames of another, with the same id: so their checksums fit. All of them, or none: what is left
-/// out here is let go of when the rest is stored.
+/// A queue file of all intact frames, with the same id, so that their checksums are valid. Fails if one cannot be read, because
+/// the commit of the segment would remove it.
 fn rebuild_file(view: &SegmentView) -> io::Result<Vec<u8>> {
     let mut file = queue::encode_header(view.id).to_vec();
     for (number, labels) in (0..).zip(view.streams()) {
         file.extend_from_slice(&stream_frame(number, labels, queue::checksum_seed(view.id)));
     }
     let mut frames = view.frames(0);
-    for place in view.salvaged_frames().unwrap_or_default() {
-        frames.seek(place.offset);
+    for position in view.salvaged_frames().unwrap_or_default() {
+        frames.seek(position.offset);
         let header = frames.next_header().map_err(io::Error::other)?.ok_or(io::ErrorKind::UnexpectedEof)?;
-        file.extend_from_slice(&view.read_bytes(place.offset, header.frame_len() as usize)?);
+        file.extend_from_slice(&view.read_bytes(position.offset, header.frame_len() as usize)?);
     }
     Ok(file)
 }
@@ -303,17 +300,17 @@ async fn send_segments(
     let mut sent = 0;
     for file in files {
         sent += file.fetched_segment().bytes;
-        if let Some(mended) = file.rebuilt {
-            writer.send(mended).await.map_err(gone)?;
+        if let Some(rebuilt) = file.rebuilt {
+            writer.send(rebuilt).await.map_err(gone)?;
             continue;
         }
         let mut at = 0;
         while at < file.view.end {
             let view = file.view.clone();
             let read = run_blocking(tasks, move || view.read_bytes(at, CHUNK_BYTES)).await;
-            let piece = read.ok_or_else(|| io::Error::other("the segment was not read because of a bug"))??;
-            at += piece.len() as u64;
-            writer.send(piece).await.map_err(gone)?;
+            let chunk = read.ok_or_else(|| io::Error::other("reading the segment panicked"))??;
+            at += chunk.len() as u64;
+            writer.send(chunk).await.map_err(gone)?;
         }
     }
     Ok(sent)

@@ -7,13 +7,12 @@
 //! | state on disk | meaning | next |
 //! | --- | --- | --- |
 //! | `active` | an append slot writes to it, or its seal could not be written | `pending` when it is full or old, at shutdown, or when a client waits for stores and one asks |
-//! | `pending` | closed, ends in its seal, waits for a store; a lease is in memory only and ends with the process | `committed` |
+//! | `pending` | closed, ends in its seal, waits for a store; leases are in memory only | `committed` |
 //! | `committed` | stores have its records; readable for a grace period | removed |
 //! | `damaged` | quarantined: its intact frames were fetched, or none can be read; kept for inspection | |
 //!
-//! An *append slot* owns one active segment. There are a few slots instead of one per connection: a busy connection has a
-//! slot almost to itself, and thousands of idle ones share one file. Connections are multiplexed by whole frames, so sharing
-//! costs one short lock per chunk and nothing per record.
+//! An *append slot* owns one active segment. Connections share a few slots, frame by frame: a busy connection has a slot almost
+//! to itself, thousands of idle ones share one file, and sharing costs one short lock per chunk.
 //!
 //! A record is acknowledged when it has its [`Durability`]: `fast` when the kernel has the bytes, `durable` after a group
 //! commit, `bulk` when stores have committed it.
@@ -23,16 +22,14 @@
 //! Invariants:
 //! - A record is readable through [`Queue::readable_segments`] from the return of its append until a store shows it.
 //! - Nothing is acknowledged from a file whose last sync failed.
-//! - No lock is held over disk I/O, except that of an append slot while a frame is written to its active segment, and that of
-//!   the key log while an entry is written. Closing, sealing, renaming and removing files needs no slot (`segment_file`).
+//! - No lock is held over disk I/O, except the writer of an append slot (`append_slot`) and the lock of the key log
+//!   (`keys::remembered`). Only threads that write to the same file wait for these.
 
 mod append;
 mod append_slot;
 mod boot;
-mod class;
 mod commit;
 mod config;
-mod damaged_file;
 mod halt;
 mod halt_reason;
 mod halt_state;
@@ -46,21 +43,21 @@ mod move_file;
 pub mod offline_repair;
 mod quarantine;
 mod queue;
+mod queue_file;
 mod recover;
 mod reserve;
 mod segment;
 mod segment_file;
 mod stall;
-mod stream_bytes;
 mod upkeep;
 
 pub use append::{Durability, FrameRecords, IngestError, Source};
 pub use config::Config;
-pub use damaged_file::DamagedQueueFile;
 pub use halt_reason::HaltReason;
 pub use keys::{IdempotentBatch, KeyFileReport};
-pub use metrics::{Metrics, SourceLabels};
+pub use metrics::Metrics;
 pub use queue::{FetchThreshold, Queue, QueueBacklog};
+pub use queue_file::DamagedQueueFile;
 pub use recover::Recovery;
 pub use segment::{QueueSegment, SegmentState, SegmentView};
 

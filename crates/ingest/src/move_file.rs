@@ -1,4 +1,4 @@
-//! Renames and removes the files of segments; see [`segment_file`](crate::segment_file) for the order that makes it safe.
+//! Renames and removes the files of segments, in the order of [`segment_file`](crate::segment_file).
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -12,8 +12,7 @@ use crate::segment_file::FileTarget;
 
 impl Queue {
     /// Renames or removes the file of a segment, or leaves that to the thread that is renaming it. Returns whether this
-    /// call reached `target`. A failed rename is logged and leaves the name as it is; a failed removal may be asked for
-    /// again.
+    /// call reached `target`. A failure is logged and leaves the file as it is; a removal may be requested again.
     pub(crate) fn move_file(&self, segment: &QueueSegment, target: FileTarget) -> bool {
         if !segment.contents().file.request(target) {
             return false;
@@ -41,7 +40,7 @@ impl Queue {
                 true
             }
             Err(error) => {
-                if let Some(suppressed) = self.may_log(|errors| &errors.rename) {
+                if let Some(suppressed) = self.may_log(|logs| &logs.rename) {
                     warn!(path = %path.display(), %error, suppressed, "cannot rename a queue segment");
                 }
                 false
@@ -52,7 +51,7 @@ impl Queue {
     fn remove_file(&self, segment: &QueueSegment, path: &Path) -> bool {
         match self.env.fs.remove(path) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
-                if let Some(suppressed) = self.may_log(|errors| &errors.remove) {
+                if let Some(suppressed) = self.may_log(|logs| &logs.remove) {
                     warn!(path = %path.display(), %error, suppressed, "cannot remove a queue segment");
                 }
                 false

@@ -1,13 +1,13 @@
-//! Checking the files of the queue while no node runs on them, and mending what can be mended.
+//! Checks the files of the queue while no node runs on them, and repairs them.
 //!
 //! ```text
-//!   X.active, X.pending, X.damaged   damage costs nothing   ──► X.pending, written anew, the same segment
+//!   X.active, X.pending, X.damaged   no record is lost      ──► X.pending, rewritten with the same id
 //!                                    some records are lost  ──► Y.pending with all whole frames, then X.saved.damaged
-//!                                    nothing can be read    ──► X.damaged
-//!   X.committed                      stores keep its records, so nothing is lost: written anew as far as it is whole
+//!                                    nothing is readable    ──► X.damaged
+//!   X.committed                      stores have its records: rewritten as far as it is readable
 //! ```
-//! Y has an id of its own, so no stored segment names it as its source: it is gathered whatever of X was gathered before.
-//! Records that are stored already are answered once.
+//! Y has an id of its own, which no stored segment names as its origin. So it is gathered even if a part of X was; answers drop
+//! records that are stored twice.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,24 +22,25 @@ use bucksaw_segment::health::{
 use bucksaw_segment::queue::{HEADER_LEN, SegmentScan, SegmentTail, rewrite, scan_segment};
 use bucksaw_segment::{Damage, ReadError};
 
-use crate::class::SegmentClass;
+use crate::append::Durability;
 use crate::keys::KeyFileReport;
+use crate::queue_file::{file_name, parse_name, tail_damage};
 use crate::{boot, keys};
 
-/// A file of the queue that was checked.
+/// A checked file of the queue.
 #[derive(Debug)]
 pub struct CheckedQueueFile {
     path: PathBuf,
     id: Id,
     state: QueueFileState,
     file: Arc<dyn File>,
-    /// `None` when nothing of it can be read.
-    survey: Option<SegmentScan>,
+    /// `None` if nothing is readable.
+    found: Option<SegmentScan>,
     health: Health,
     note: Option<Damage>,
 }
 
-/// What a file's name says of it.
+/// The state that a file's extension names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum QueueFileState {
     Active,
@@ -60,34 +61,42 @@ impl QueueFileState {
             _ => None,
         }
     }
+
+    /// Whether the file is damaged if it does not end in its seal. The former name of a quarantined file is unknown.
+    fn requires_seal(self, id: Id, may_have_lost_writes: bool) -> bool {
+        match self {
+            Self::Pending => Durability::of_segment(id).requires_seal(may_have_lost_writes),
+            Self::Damaged => true,
+            Self::Active | Self::Committed | Self::Saved => false,
+        }
+    }
 }
 
-/// Checks a file in the queue's directory. `None` when it is no segment. The end of a file that no sync covered is no damage
-/// when the power may have been cut, as for a node that starts.
+/// Checks a file in the queue's directory; `None` if it is no segment. As at the start of a node, an unsynced end that a power
+/// cut may have taken is no damage.
 ///
 /// # Errors
-/// [`ReadError`] when the operating system cannot read it, or when it is of a newer version.
+/// [`ReadError`] if the operating system cannot read it, or if it has a newer version.
 pub fn check(env: &Env, path: &Path) -> Result<Option<CheckedQueueFile>, ReadError> {
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let parsed = name.split_once('.').and_then(|(id, state)| Some((id.parse().ok()?, QueueFileState::of(state)?)));
+    let name = file_name(path);
+    let parsed = parse_name(&name).and_then(|(id, extension)| Some((id, QueueFileState::of(extension)?)));
     let Some((id, state)) = parsed else { return Ok(None) };
     let io = |source| ReadError::Io { path: path.to_owned(), source };
     let file = env.fs.open(path).map_err(io)?;
     let (health, note) = (Health::default(), None);
-    let mut checked = CheckedQueueFile { path: path.to_owned(), id, state, file, survey: None, health, note };
+    let mut checked = CheckedQueueFile { path: path.to_owned(), id, state, file, found: None, health, note };
     if state == QueueFileState::Saved {
         return Ok(Some(checked));
     }
-    let lost_writes = boot::may_have_lost_writes(env, path.parent().unwrap_or(Path::new(".")));
+    let may_have_lost_writes = boot::may_have_lost_writes(env, directory(path));
     match scan_segment(&checked.file, path, id) {
-        Ok(found) => checked.evaluate_damage(found, lost_writes),
+        Ok(found) => checked.evaluate_damage(found, may_have_lost_writes),
         Err(ReadError::Damaged { damage, .. }) => {
             let size = checked.file.size().map_err(io)?;
-            let must_be_sealed = state.must_be_sealed(id, lost_writes);
             match state {
                 QueueFileState::Committed => checked.health.harmless.push(damage),
-                // It was being made when the process ended.
-                _ if !must_be_sealed && size < HEADER_LEN as u64 => {}
+                // The process ended while it created the file.
+                _ if !state.requires_seal(id, may_have_lost_writes) && size < HEADER_LEN as u64 => {}
                 _ => {
                     checked.health.harmful.push(damage);
                     checked.health.loss = RecordLoss::UNKNOWN;
@@ -99,30 +108,23 @@ pub fn check(env: &Env, path: &Path) -> Result<Option<CheckedQueueFile>, ReadErr
     Ok(Some(checked))
 }
 
-/// Checks a file of idempotency keys in the queue's directory, as a node that starts reads it. `None` when it is none. It is
-/// not mended: a node writes its keys anew, and what cannot be read is nowhere else.
+/// Checks a file of idempotency keys in the queue's directory, as a node does at its start; `None` if it is no such file. It
+/// cannot be repaired, because no other file has its entries.
 ///
 /// # Errors
-/// What the operating system says.
+/// The error of the operating system.
 pub fn check_keys(env: &Env, path: &Path) -> io::Result<Option<KeyFileReport>> {
-    keys::check(env, path, boot::may_have_lost_writes(env, path.parent().unwrap_or(Path::new("."))))
+    keys::check(env, path, boot::may_have_lost_writes(env, directory(path)))
 }
 
-/// Whether a node understands these bytes of the file `boot`, or takes them for a file that a crash left unfinished.
+/// Whether these bytes are the file `boot`, or a prefix of it that a crash left.
 #[must_use]
 pub fn is_valid_boot_file(bytes: &[u8]) -> bool {
     boot::is_valid_prefix(bytes)
 }
 
-impl QueueFileState {
-    /// Whether a file without a sound seal lacks something. One that was set aside lost its old name, and with it the answer.
-    fn must_be_sealed(self, id: Id, lost_writes: bool) -> bool {
-        match self {
-            Self::Pending => SegmentClass::of(id).must_be_sealed(lost_writes),
-            Self::Damaged => true,
-            Self::Active | Self::Committed | Self::Saved => false,
-        }
-    }
+fn directory(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new("."))
 }
 
 impl CheckedFile for CheckedQueueFile {
@@ -143,97 +145,84 @@ impl CheckedFile for CheckedQueueFile {
     }
 
     fn repair(&self, fs: &dyn Fs) -> Result<RepairOutcome, ReadError> {
-        match (self.state, &self.survey) {
-            (QueueFileState::Saved, _) => Ok(RepairOutcome::Unchanged),
-            (QueueFileState::Active | QueueFileState::Pending | QueueFileState::Committed, _)
-                if self.health.is_intact() =>
-            {
-                Ok(RepairOutcome::Unchanged)
-            }
-            (_, Some(survey)) if self.health.loss.is_none() => self.rewrite_in_place(fs, survey),
-            (_, Some(survey)) if !survey.summary.is_empty() => self.salvage(fs, survey),
+        let is_quarantined = self.quarantine_kind().is_some();
+        match &self.found {
+            _ if self.state == QueueFileState::Saved => Ok(RepairOutcome::Unchanged),
+            _ if !is_quarantined && self.health.is_intact() => Ok(RepairOutcome::Unchanged),
+            Some(found) if self.health.loss.is_none() => self.rewrite_in_place(fs, found),
+            Some(found) if !found.summary.is_empty() => self.salvage(fs, found),
             // A node removes a committed segment that cannot be read.
-            (QueueFileState::Damaged | QueueFileState::Committed, _) => Ok(RepairOutcome::Unchanged),
-            (QueueFileState::Active | QueueFileState::Pending, _) => {
+            _ if is_quarantined || self.state == QueueFileState::Committed => Ok(RepairOutcome::Unchanged),
+            _ => {
                 let original = self.path.with_extension(DAMAGED_EXTENSION);
                 quarantine(fs, &self.path, &original)?;
-                Ok(RepairOutcome::Quarantined(name_of(&original)))
+                Ok(RepairOutcome::Quarantined(file_name(&original)))
             }
         }
     }
 }
 
 impl CheckedQueueFile {
-    /// Decides what the damage of a file costs.
-    fn evaluate_damage(&mut self, mut found: SegmentScan, lost_writes: bool) {
+    /// Decides which records the damage costs.
+    fn evaluate_damage(&mut self, mut found: SegmentScan, may_have_lost_writes: bool) {
         let health = &mut self.health;
         health.records = found.summary.records;
         health.harmless.append(&mut found.harmless);
         if self.state == QueueFileState::Committed {
             health.harmless.append(&mut found.damage);
-            self.survey = Some(found);
+            self.found = Some(found);
             return;
         }
         health.harmful.append(&mut found.damage);
-        if found.seal.is_none() {
-            let is_pending =
-                self.state == QueueFileState::Pending && SegmentClass::of(self.id) != SegmentClass::Unsealed;
-            if self.state.must_be_sealed(self.id, lost_writes) {
-                let what = "the segment was closed and has no sound seal: records behind this may be missing";
-                health.harmful.push(Damage { offset: found.end, what });
-            } else if let SegmentTail::Damaged(damage) = &found.tail
-                && !lost_writes
-            {
-                health.harmful.push(damage.clone());
-            } else if is_pending || matches!(found.tail, SegmentTail::Damaged(_)) {
-                let what = "the end is missing: a power cut took what was not synced";
-                self.note = Some(Damage { offset: found.end, what });
-            }
+        let requires_seal = self.state.requires_seal(self.id, may_have_lost_writes);
+        if let Some(damage) = tail_damage(&found, requires_seal, may_have_lost_writes) {
+            health.harmful.push(damage);
+        } else if found.seal.is_none()
+            && (self.state == QueueFileState::Pending || matches!(found.tail, SegmentTail::Damaged(_)))
+        {
+            let what = "the end is missing: a power cut took what was not synced";
+            self.note = Some(Damage { offset: found.end, what });
         }
         if !health.harmful.is_empty() {
             let missing = found.missing_records().filter(|missing| *missing > 0);
             health.loss = missing.map_or(RecordLoss::UNKNOWN, RecordLoss::exact);
         }
-        self.survey = Some(found);
+        self.found = Some(found);
     }
 
-    /// Writes the segment anew, in its own place.
-    fn rewrite_in_place(&self, fs: &dyn Fs, survey: &SegmentScan) -> Result<RepairOutcome, ReadError> {
+    /// Rewrites the segment with the same id.
+    fn rewrite_in_place(&self, fs: &dyn Fs, found: &SegmentScan) -> Result<RepairOutcome, ReadError> {
         if !self.health.is_intact() {
-            self.write(fs, survey, self.id, &self.path)?;
+            self.write(fs, found, self.id, &self.path)?;
         }
         if self.state == QueueFileState::Committed {
-            return Ok(RepairOutcome::Repaired(name_of(&self.path)));
+            return Ok(RepairOutcome::Repaired(file_name(&self.path)));
         }
         let target = self.path.with_extension("pending");
         if target != self.path {
             rename_durably(fs, &self.path, &target)?;
         }
-        Ok(RepairOutcome::Repaired(name_of(&target)))
+        Ok(RepairOutcome::Repaired(file_name(&target)))
     }
 
-    /// Saves the whole frames to a segment of its own, and then sets the file aside.
-    fn salvage(&self, fs: &dyn Fs, survey: &SegmentScan) -> Result<RepairOutcome, ReadError> {
+    /// Saves the whole frames in another segment, then quarantines the file.
+    fn salvage(&self, fs: &dyn Fs, found: &SegmentScan) -> Result<RepairOutcome, ReadError> {
         let saved = saved_id(self.id);
         let target = self.path.with_file_name(format!("{saved}.pending"));
         let original = self.path.with_extension(SAVED_EXTENSION);
-        self.write(fs, survey, saved, &target)?;
+        self.write(fs, found, saved, &target)?;
         quarantine(fs, &self.path, &original)?;
-        Ok(RepairOutcome::Saved { name: name_of(&target), original: name_of(&original) })
+        Ok(RepairOutcome::Saved { name: file_name(&target), original: file_name(&original) })
     }
 
     fn write(&self, fs: &dyn Fs, found: &SegmentScan, id: Id, target: &Path) -> Result<(), ReadError> {
         let draft = self.path.with_file_name(format!("{id}.tmp"));
         let fill = |file: &Arc<dyn File>| rewrite(&self.file, &self.path, self.id, found, &**file, id);
         let is_same = |file| {
-            let anew = scan_segment(&file, &draft, id)?;
-            let is_sound = anew.seal.is_some() && anew.damage.is_empty() && anew.harmless.is_empty();
-            Ok(is_sound && anew.summary == found.summary)
+            let written = scan_segment(&file, &draft, id)?;
+            let is_sound = written.seal.is_some() && written.damage.is_empty() && written.harmless.is_empty();
+            Ok(is_sound && written.summary == found.summary)
         };
         write_checked(fs, &draft, target, fill, is_same)
     }
-}
-
-fn name_of(path: &Path) -> String {
-    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }

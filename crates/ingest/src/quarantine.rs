@@ -6,14 +6,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use bucksaw_record::Id;
 use bucksaw_segment::queue::Seal;
 use tracing::warn;
 
 use crate::append::IngestError;
-use crate::damaged_file::{DamagedQueueFile, seal_span};
 use crate::lock::lock;
 use crate::queue::Queue;
+use crate::queue_file::{DamagedQueueFile, parse_name, seal_span};
 use crate::segment::{QueueSegment, SegmentState};
 use crate::segment_file::FileTarget;
 
@@ -55,40 +54,33 @@ impl Queue {
             std::mem::take(&mut contents.on_commit)
         };
         self.move_file(segment, FileTarget::Quarantined);
-        callbacks
-            .into_iter()
-            .for_each(|on_ack| on_ack(Err(IngestError::Io("the segment cannot be read back".to_owned()))));
+        let error = IngestError::Io("the segment cannot be read back".to_owned());
+        callbacks.into_iter().for_each(|on_ack| on_ack(Err(error.clone())));
     }
 
     /// Quarantines an unreadable file that was found at the start.
     pub(crate) fn quarantine_file(&self, path: &Path) {
-        let aside = path.with_extension("damaged");
-        if let Err(error) = self.env.fs.rename(path, &aside) {
+        let damaged = path.with_extension("damaged");
+        if let Err(error) = self.env.fs.rename(path, &damaged) {
             warn!(path = %path.display(), %error, "cannot rename a damaged queue segment");
         }
-        self.record_damaged_file(&aside);
+        self.record_damaged_file(&damaged);
     }
 
     /// Records a file that is named `damaged`.
     pub(crate) fn record_damaged_file(&self, path: &Path) {
-        let id = path.file_name().and_then(|name| name.to_str()?.split_once('.')?.0.parse::<Id>().ok());
-        let seal = self.env.fs.open(path).ok().zip(id).and_then(|(file, id)| {
-            let size = file.size().ok()?;
-            Seal::find(&*file, path, id, size).ok()?
-        });
-        lock(&self.damaged_files).push(DamagedQueueFile::new(path, seal.as_ref().and_then(seal_span)));
+        let span = || {
+            let (id, _) = parse_name(path.file_name()?.to_str()?)?;
+            let file = self.env.fs.open(path).ok()?;
+            seal_span(&Seal::find(&*file, path, id, file.size().ok()?).ok()??)
+        };
+        lock(&self.damaged_files).push(DamagedQueueFile::new(path, span()));
     }
 
     /// Scans closed segments of which a reader could not read a frame. An active segment waits until it is closed, because its
     /// contents still change.
     pub(crate) fn inspect_failed_reads(&self, segments: &[Arc<QueueSegment>]) {
         let closed = segments.iter().filter(|segment| segment.state() != SegmentState::Active);
-        for segment in closed.filter(|segment| segment.take_read_failure()) {
-            if let Err(error) = self.inspect(segment.id())
-                && let Some(suppressed) = self.may_log(|errors| &errors.read)
-            {
-                warn!(segment = %segment.id(), %error, suppressed, "a queue segment cannot be read; retrying");
-            }
-        }
+        closed.filter(|segment| segment.take_read_failure()).for_each(|segment| self.inspect_or_log(segment.id()));
     }
 }

@@ -14,21 +14,20 @@ use tokio::sync::Notify;
 use tracing::warn;
 
 use crate::append::{Durability, FrameRecords, IngestError};
-use crate::append_slot::{ActiveSegment, AppendSlot, AppendSlotState, UnsyncedRecords, record_header};
+use crate::append_slot::{ActiveSegment, AppendSlot, UnsyncedRecords, record_header};
 use crate::boot;
-use crate::class::SegmentClass;
 use crate::config::Config;
-use crate::damaged_file::DamagedQueueFile;
 use crate::halt_reason::HaltReason;
 use crate::halt_state::HaltState;
 use crate::index_memory::QueueIndexMemory;
 use crate::keys::IdempotencyKeys;
 use crate::load_shedder::LoadShedder;
 use crate::lock::lock;
-use crate::metrics::{Metrics, SourceLabels};
+use crate::metrics::Metrics;
+use crate::queue_file::DamagedQueueFile;
 use crate::segment::{AckCallback, QueueSegment, SegmentState, SegmentView};
 use crate::segment_file::FileTarget;
-use crate::stall::StallDetector;
+use crate::stall::RunningSince;
 
 /// The queue of one node, shared by sources, stores and queries.
 pub struct Queue {
@@ -39,7 +38,7 @@ pub struct Queue {
     load_shedder: LoadShedder,
     pub(crate) fast_slots: Vec<AppendSlot>,
     pub(crate) durable_slot: AppendSlot,
-    bulk_slot: AppendSlot,
+    pub(crate) bulk_slot: AppendSlot,
     /// All segments by id, which orders them by age. Locked after a slot and before the contents of a segment.
     pub(crate) segments: Mutex<BTreeMap<Id, Arc<QueueSegment>>>,
     /// Quarantined files.
@@ -47,7 +46,9 @@ pub struct Queue {
     pub(crate) idempotency_keys: IdempotencyKeys,
     pub(crate) halt_state: HaltState,
     pub(crate) index_memory: QueueIndexMemory,
-    pub(crate) stall: StallDetector,
+    /// Set while a thread ticks or commits.
+    pub(crate) ticking: RunningSince,
+    pub(crate) group_commit: RunningSince,
     /// Notified when a segment becomes pending or is flushed.
     pub(crate) pending_notify: Notify,
     /// Whether stores of other nodes fetch segments.
@@ -101,8 +102,7 @@ pub struct FetchThreshold {
 
 impl FetchThreshold {
     /// Whether a backlog reaches the threshold. A waiting client suffices.
-    #[must_use]
-    pub fn is_met(&self, backlog: &QueueBacklog) -> bool {
+    fn is_met(&self, backlog: &QueueBacklog) -> bool {
         let met = backlog.text_bytes >= self.text_bytes_min
             || backlog.oldest_age >= self.age_min
             || backlog.has_waiting_client;
@@ -112,23 +112,22 @@ impl FetchThreshold {
 
 impl Queue {
     pub(crate) fn empty(env: Env, dir: PathBuf, config: Config, metrics: Metrics) -> Self {
-        let keys = IdempotencyKeys::new(env.clone(), dir.clone(), &config);
-        let fast = (0..config.fast_slots.max(1)).map(|_| AppendSlot::new(Durability::Fast)).collect();
         Self {
+            idempotency_keys: IdempotencyKeys::new(env.clone(), dir.clone(), &config),
+            fast_slots: (0..config.fast_slots.max(1)).map(|_| AppendSlot::new(Durability::Fast)).collect(),
             env,
             dir,
             config,
             load_shedder: LoadShedder::new(metrics.clone()),
             metrics,
-            fast_slots: fast,
             durable_slot: AppendSlot::new(Durability::Durable),
             bulk_slot: AppendSlot::new(Durability::Bulk),
             segments: Mutex::default(),
             damaged_files: Mutex::default(),
-            idempotency_keys: keys,
             halt_state: HaltState::default(),
             index_memory: QueueIndexMemory::default(),
-            stall: StallDetector::default(),
+            ticking: RunningSince::default(),
+            group_commit: RunningSince::default(),
             pending_notify: Notify::new(),
             has_remote_stores: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
@@ -149,15 +148,12 @@ impl Queue {
         records: &FrameRecords<'_>,
         done: impl FnOnce(Result<(), IngestError>) + Send + 'static,
     ) -> Result<(), IngestError> {
-        let appended = self.check_space(records).and_then(|()| {
-            let (slot, state) = self.append_slot(durability);
-            self.append_to(slot, state, records, Box::new(done))
-        });
+        let appended = self.try_append(durability, records, Box::new(done));
         match &appended {
             Ok(()) => {
-                let by = SourceLabels { source: records.source.name() };
-                self.metrics.accepted_records.get_or_create(&by).inc_by(u64::from(records.count));
-                self.metrics.accepted_bytes.get_or_create(&by).inc_by(records.text_bytes() as u64);
+                let label = records.source.label();
+                self.metrics.accepted_records.get_or_create(&label).inc_by(u64::from(records.count));
+                self.metrics.accepted_bytes.get_or_create(&label).inc_by(records.text_bytes() as u64);
                 self.appends.fetch_add(1, Ordering::Release);
             }
             Err(_) => drop(self.metrics.refused_appends.inc()),
@@ -165,98 +161,86 @@ impl Queue {
         appended
     }
 
-    /// Checks the disk if too little space is known to be free. Not to be called with a slot locked.
-    fn check_space(&self, records: &FrameRecords<'_>) -> Result<(), IngestError> {
-        if self.is_closed.load(Ordering::Acquire) {
-            return Err(IngestError::ShuttingDown);
-        }
-        Ok(self.reserve_space((records.row_meta.len() + records.text_bytes()) as u64)?)
-    }
-
-    fn append_to(
+    fn try_append(
         &self,
-        slot: &AppendSlot,
-        mut inner: MutexGuard<'_, AppendSlotState>,
+        durability: Durability,
         records: &FrameRecords<'_>,
         done: AckCallback,
     ) -> Result<(), IngestError> {
-        if self.is_closed.load(Ordering::Acquire) {
-            return Err(IngestError::ShuttingDown);
-        }
-        let header = record_header(records);
-        if records.row_meta.len() + records.text_bytes() > FrameHeader::BODY_BYTES_MAX {
+        let check_open =
+            || if self.is_closed.load(Ordering::Acquire) { Err(IngestError::ShuttingDown) } else { Ok(()) };
+        let body_len = records.row_meta.len() + records.text_bytes();
+        check_open()?;
+        self.reserve_space(body_len as u64)?;
+        let (slot, mut writer) = self.append_slot(durability);
+        check_open()?;
+        if body_len > FrameHeader::BODY_BYTES_MAX {
             return Err(IngestError::Io("the records are too large for one frame".to_owned()));
         }
-        if slot.durability == Durability::Durable && inner.unsynced_bytes >= self.config.unsynced_bytes_max {
+        if slot.durability == Durability::Durable && slot.state().unsynced_bytes >= self.config.unsynced_bytes_max {
             return Err(IngestError::SyncBacklog);
         }
-        let mut body: Vec<&[u8]> = Vec::with_capacity(records.text.len() + 1);
-        body.push(records.row_meta);
-        body.extend(records.text);
-        let written = self.write(&mut inner, records.labels, header, &body);
-        let has_closed = inner.has_closed();
+        let body: Vec<&[u8]> = [records.row_meta].into_iter().chain(records.text.iter().copied()).collect();
+        let written = self.write(slot, &mut writer, records.labels, record_header(records), &body);
         let appended = written.map(|(segment, header)| match slot.durability {
             Durability::Fast => {
-                drop(inner);
+                drop(writer);
                 done(Ok(()));
             }
             Durability::Durable => {
-                let body = body.concat();
-                inner.unsynced_bytes += body.len() as u64;
-                inner.unsynced.push(UnsyncedRecords {
-                    segment,
-                    labels: records.labels.clone(),
-                    header,
-                    body,
-                    attempts: 0,
-                    on_ack: done,
-                });
-                drop(inner);
+                let (body, labels) = (body.concat(), records.labels.clone());
+                let mut state = slot.state();
+                state.unsynced_bytes += body.len() as u64;
+                state.unsynced.push(UnsyncedRecords { segment, labels, header, body, attempts: 0, on_ack: done });
+                drop(state);
+                // Not earlier, so that a failed sync finds all records of the file.
+                drop(writer);
                 slot.notify_unsynced();
             }
             Durability::Bulk => {
                 segment.contents().on_commit.push(done);
-                drop(inner);
+                drop(writer);
             }
         });
-        if has_closed {
-            self.seal_closed(slot);
-        }
+        slot.close_if_requested();
+        self.seal_closed(slot);
         appended.map_err(|error| self.record_io_error(&error))
     }
 
     /// Writes a frame to the active segment of a slot. Opens a segment if there is none or it has too little space.
     pub(crate) fn write(
         &self,
-        inner: &mut AppendSlotState,
+        slot: &AppendSlot,
+        writer: &mut Option<ActiveSegment>,
         labels: &bucksaw_record::Labels,
         header: FrameHeader,
         body: &[&[u8]],
     ) -> std::io::Result<(Arc<QueueSegment>, FrameHeader)> {
-        let (max, class) = (self.config.segment_bytes_max, inner.class);
-        if inner.active.as_ref().is_some_and(|open| open.end > HEADER_LEN as u64 && open.end + header.frame_len() > max)
-        {
-            inner.close_active();
-        }
-        let open = match &mut inner.active {
-            Some(open) => open,
-            none => none.insert(self.open_segment(class)?),
+        let _running = slot.write.start(self.env.clock.uptime());
+        let is_full = |active: &ActiveSegment| {
+            active.end > HEADER_LEN as u64 && active.end + header.frame_len() > self.config.segment_bytes_max
         };
-        match open.append(labels, header, body) {
-            Ok(header) => Ok((Arc::clone(&open.segment), header)),
+        if writer.as_ref().is_some_and(is_full) {
+            slot.close(writer);
+        }
+        let active = match &mut *writer {
+            Some(active) => active,
+            none => none.insert(self.open_segment(slot)?),
+        };
+        match active.append(labels, header, body) {
+            Ok(header) => Ok((Arc::clone(&active.segment), header)),
             Err(error) => {
                 // The file may have a part of the frame, which is truncated. If that fails, too, the file is closed: readers
                 // and stores stop at the published end.
-                let (segment, end) = (Arc::clone(&open.segment), open.end);
-                let cut = segment.file().truncate(end);
+                let cut = active.segment.file().truncate(active.end);
                 if let Err(error) = &cut
-                    && let Some(suppressed) = self.may_log(|errors| &errors.cut)
+                    && let Some(suppressed) = self.may_log(|logs| &logs.cut)
                 {
-                    warn!(segment = %segment.id(), %error, suppressed, "cannot truncate a torn frame; the segment is closed");
+                    warn!(segment = %active.segment.id(), %error, suppressed, "cannot truncate a torn frame; the segment is closed");
                 }
                 // That place on the disk may be defective, so the next append goes to another file.
                 if cut.is_err() || matches!(HaltReason::of(&error), HaltReason::Failing(_)) {
-                    inner.close_active();
+                    slot.close(writer);
                 }
                 Err(error)
             }
@@ -269,8 +253,8 @@ impl Queue {
         halt.into()
     }
 
-    fn open_segment(&self, class: SegmentClass) -> std::io::Result<ActiveSegment> {
-        let id = class.segment_id(Millis(self.env.clock.unix_ms()), self.env.entropy.next_u64());
+    fn open_segment(&self, slot: &AppendSlot) -> std::io::Result<ActiveSegment> {
+        let id = slot.durability.segment_id(Millis(self.env.clock.unix_ms()), self.env.entropy.next_u64());
         let path = self.dir.join(format!("{id}.active"));
         let file = self.env.fs.create(&path)?;
         if let Err(error) = file.append(&[&bucksaw_segment::queue::encode_header(id)]) {
@@ -279,11 +263,12 @@ impl Queue {
         }
         let segment = Arc::new(QueueSegment::new(id, file, path, self.env.clock.uptime()));
         lock(&self.segments).insert(id, Arc::clone(&segment));
+        slot.state().active = Some(Arc::clone(&segment));
         Ok(ActiveSegment::new(segment))
     }
 
-    /// Seals the segments of a slot that were closed, makes them pending and renames them. Not to be called with the slot
-    /// locked: other threads append to the slot's next segment meanwhile.
+    /// Seals the closed segments of a slot, makes them pending and renames them. Called without the writer: other threads append
+    /// to the slot's next segment meanwhile.
     pub(crate) fn seal_closed(&self, slot: &AppendSlot) {
         for segment in slot.begin_sealing() {
             let is_sealed = self.seal(&segment, slot.durability);
@@ -301,7 +286,7 @@ impl Queue {
         let is_sealed = match self.write_seal(segment) {
             Ok(is_sealed) => is_sealed,
             Err(error) => {
-                if let Some(suppressed) = self.may_log(|errors| &errors.seal) {
+                if let Some(suppressed) = self.may_log(|logs| &logs.seal) {
                     warn!(segment = %segment.id(), %error, suppressed, "cannot seal a queue segment: it keeps its name");
                 }
                 // A partial seal reads as a torn tail.
@@ -351,21 +336,20 @@ impl Queue {
             && self.move_file(segment, FileTarget::Pending)
     }
 
-    /// A locked slot of this durability; of `fast`, the first free one, so that little traffic goes to one file.
-    fn append_slot(&self, durability: Durability) -> (&AppendSlot, MutexGuard<'_, AppendSlotState>) {
+    /// A slot of this durability with its writer; of `fast`, the first free one, so that little traffic goes to one file.
+    fn append_slot(&self, durability: Durability) -> (&AppendSlot, MutexGuard<'_, Option<ActiveSegment>>) {
         let only = match durability {
             Durability::Durable => &self.durable_slot,
             Durability::Bulk => &self.bulk_slot,
             Durability::Fast => {
-                for slot in &self.fast_slots {
-                    if let Some(inner) = slot.try_lock() {
-                        return (slot, inner);
-                    }
+                let mut slots = self.fast_slots.iter();
+                if let Some(free) = slots.find_map(|slot| Some((slot, slot.try_writer()?))) {
+                    return free;
                 }
                 self.fast_slots.last().unwrap_or(&self.durable_slot)
             }
         };
-        (only, only.lock())
+        (only, only.writer())
     }
 
     /// Whether a store should fetch segments.
@@ -469,11 +453,11 @@ impl Queue {
             drop(contents);
             self.move_file(&segment, if broken { FileTarget::Quarantined } else { FileTarget::Committed });
             // Which frames stores have is unknown, so waiting clients must send theirs again.
-            let kept = || match broken {
+            let result = || match broken {
                 true => Err(IngestError::Io("the segment was damaged before it was replicated".to_owned())),
                 false => Ok(()),
             };
-            done.into_iter().for_each(|done| done(kept()));
+            done.into_iter().for_each(|done| done(result()));
         }
     }
 
@@ -488,14 +472,14 @@ impl Queue {
     }
 
     /// If an error of this kind may be logged now, the number of suppressed ones.
-    pub(crate) fn may_log(&self, error: fn(&QueueLogLimits) -> &LogRateLimiter) -> Option<u64> {
-        error(&self.log_limits).check(self.env.clock.uptime())
+    pub(crate) fn may_log(&self, log: fn(&QueueLogLimits) -> &LogRateLimiter) -> Option<u64> {
+        log(&self.log_limits).check(self.env.clock.uptime())
     }
 
     /// Records the boot id, unless that is done or was tried within the last minute. See [`crate::boot`].
     pub(crate) fn record_boot(&self) {
-        let noted = self.is_boot_recorded.load(Ordering::Relaxed);
-        if !noted && !self.is_full() && self.may_log(|errors| &errors.boot).is_some() {
+        let is_recorded = self.is_boot_recorded.load(Ordering::Relaxed);
+        if !is_recorded && !self.is_full() && self.may_log(|logs| &logs.boot).is_some() {
             self.is_boot_recorded.store(boot::record_boot(&self.env, &self.dir), Ordering::Relaxed);
         }
     }
@@ -508,22 +492,13 @@ impl Queue {
     /// Lets a store fetch the active `bulk` segment. It stays active until a store asks, so that flushes of many clients go to
     /// one file while stores are busy.
     pub fn flush_bulk(&self) {
-        let inner = self.bulk_slot.lock();
-        let Some(open) = inner.active.as_ref().filter(|open| open.end > HEADER_LEN as u64) else { return };
-        open.segment.contents().is_flushed = true;
-        drop(inner);
-        self.pending_notify.notify_waiters();
-    }
-
-    /// Closes and seals the active segment if it was flushed.
-    pub(crate) fn seal_flushed(&self) {
+        let active = self.bulk_slot.state().active.clone();
+        let Some(active) = active.filter(|active| active.end() > HEADER_LEN as u64) else { return };
         {
-            let mut state = self.bulk_slot.lock();
-            if state.active.as_ref().is_some_and(|active| active.segment.contents().is_flushed) {
-                state.close_active();
-            }
+            let mut contents = active.contents();
+            contents.is_flushed = contents.state == SegmentState::Active;
         }
-        self.seal_closed(&self.bulk_slot);
+        self.pending_notify.notify_waiters();
     }
 
     #[cfg(test)]
@@ -536,7 +511,7 @@ impl Queue {
         self.is_closed.store(true, Ordering::Release);
         while self.commit_group() {}
         for slot in self.append_slots() {
-            slot.lock().close_active();
+            slot.close(&mut slot.writer());
             self.seal_closed(slot);
             // An append that closed a segment may still be sealing it.
             slot.wait_until_sealed();

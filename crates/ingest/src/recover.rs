@@ -1,6 +1,6 @@
 //! Opens the queue: the segments of the last run become pending.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bucksaw_env::{Env, File};
@@ -10,15 +10,14 @@ use bucksaw_segment::queue::{HEADER_LEN, SegmentScan, SegmentTail, read_header, 
 use bucksaw_segment::{Damage, OpenError, ReadError};
 use tracing::{error, info, warn};
 
+use crate::append::Durability;
 use crate::boot;
-use crate::class::SegmentClass;
 use crate::config::Config;
-use crate::damaged_file::seal_span;
 use crate::lock::lock;
 use crate::metrics::Metrics;
 use crate::queue::Queue;
-use crate::segment::{QueueSegment, SegmentState};
-use crate::stream_bytes::stream_bytes;
+use crate::queue_file::{parse_name, seal_span, tail_damage};
+use crate::segment::{QueueSegment, SegmentState, stream_bytes};
 
 /// What was recovered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,11 +32,23 @@ pub struct Recovery {
     pub damaged: usize,
 }
 
-/// How the last run may have ended.
-#[derive(Clone, Copy, Debug)]
-struct PreviousRun {
-    /// Whether unsynced writes may be missing.
+/// A file of the last run.
+struct FoundFile<'a> {
+    id: Id,
+    path: &'a Path,
+    extension: &'a str,
+    file: Arc<dyn File>,
     may_have_lost_writes: bool,
+}
+
+impl FoundFile<'_> {
+    fn is_committed(&self) -> bool {
+        self.extension == "committed"
+    }
+
+    fn requires_seal(&self) -> bool {
+        self.extension == "pending" && Durability::of_segment(self.id).requires_seal(self.may_have_lost_writes)
+    }
 }
 
 impl Queue {
@@ -50,23 +61,22 @@ impl Queue {
         let mut names = env.fs.list(dir).map_err(OpenError::io(dir))?;
         names.sort_unstable();
         remove_committed(&env, dir, &mut names, config.committed_segments_max);
-        let last = PreviousRun { may_have_lost_writes: boot::may_have_lost_writes(&env, dir) };
+        let may_have_lost_writes = boot::may_have_lost_writes(&env, dir);
         let queue = Self::empty(env, dir.to_owned(), config, metrics);
-        queue.load_keys(&names, last.may_have_lost_writes);
+        queue.load_keys(&names, may_have_lost_writes);
         let mut recovery = Recovery::default();
         for name in names {
             // Files with other names do not belong to the queue.
-            let Some((id, state)) = name.split_once('.').and_then(|(id, state)| Some((id.parse::<Id>().ok()?, state)))
-            else {
-                continue;
-            };
-            match state {
+            let Some((id, extension)) = parse_name(&name) else { continue };
+            let path = &dir.join(&name);
+            match extension {
                 "active" | "pending" | "committed" => {
-                    queue.recover(id, &dir.join(&name), state, last, &mut recovery)?;
+                    let file = queue.env.fs.open(path).map_err(OpenError::io(path))?;
+                    queue.recover(FoundFile { id, path, extension, file, may_have_lost_writes }, &mut recovery)?;
                 }
-                DAMAGED_EXTENSION | SAVED_EXTENSION => queue.record_damaged_file(&dir.join(&name)),
+                DAMAGED_EXTENSION | SAVED_EXTENSION => queue.record_damaged_file(path),
                 // The draft of an interrupted repair; its input still exists.
-                "tmp" => drop(queue.env.fs.remove(&dir.join(&name))),
+                "tmp" => drop(queue.env.fs.remove(path)),
                 _ => {}
             }
         }
@@ -75,25 +85,17 @@ impl Queue {
         Ok((queue, recovery))
     }
 
-    fn recover(
-        &self,
-        id: Id,
-        path: &Path,
-        state: &str,
-        last: PreviousRun,
-        recovery: &mut Recovery,
-    ) -> Result<(), OpenError> {
-        let file = self.env.fs.open(path).map_err(OpenError::io(path))?;
-        let must_be_sealed = state == "pending" && SegmentClass::of(id).must_be_sealed(last.may_have_lost_writes);
-        let mut found = match scan_segment(&file, path, id) {
+    fn recover(&self, of: FoundFile<'_>, recovery: &mut Recovery) -> Result<(), OpenError> {
+        let path = of.path;
+        let mut found = match scan_segment(&of.file, path, of.id) {
             Ok(found) => found,
             Err(newer @ ReadError::Version { .. }) => return Err(OpenError::NewerVersion(newer)),
-            Err(error) if state == "committed" => {
+            Err(error) if of.is_committed() => {
                 warn!(%error, "removed an unreadable queue segment whose records stores have");
                 let _ = self.env.fs.remove(path);
                 return Ok(());
             }
-            Err(_) if !must_be_sealed && file.size().unwrap_or(u64::MAX) < HEADER_LEN as u64 => {
+            Err(_) if !of.requires_seal() && of.file.size().unwrap_or(u64::MAX) < HEADER_LEN as u64 => {
                 // The process ended while it created the file, so nothing was acknowledged from it.
                 info!(path = %path.display(), "removed a queue segment without a header");
                 let _ = self.env.fs.remove(path);
@@ -109,104 +111,69 @@ impl Queue {
         for damage in &found.harmless {
             warn!(path = %path.display(), %damage, "a queue segment is damaged; no record is missing");
         }
-        if state == "committed" {
+        if of.is_committed() {
             // Stores have its records.
             found.damage.clear();
-        } else {
-            self.evaluate_tail(id, path, last, &mut found, recovery);
+        } else if let Some(damage) = tail_damage(&found, of.requires_seal(), of.may_have_lost_writes) {
+            found.damage.push(damage);
+        } else if found.seal.is_none() {
+            if !matches!(found.tail, SegmentTail::Clean) {
+                recovery.torn_bytes += found.tail_bytes;
+                info!(path = %path.display(), bytes = found.tail_bytes, "truncated a torn frame");
+            }
+            if of.extension == "pending" {
+                warn!(path = %path.display(), "a queue segment lost its unsynced end in a power cut");
+            }
         }
-        for damage in &found.damage {
-            error!(path = %path.display(), %damage, "a queue segment is damaged: its intact frames are kept, the file is quarantined");
-        }
+        log_damage(path, &found.damage);
         recovery.damaged += usize::from(!found.damage.is_empty());
         if found.summary.is_empty() && found.damage.is_empty() {
             let _ = self.env.fs.remove(path);
             return Ok(());
         }
-        self.register(id, file, path, state, found, recovery);
+        self.register(&of, found, recovery);
         Ok(())
     }
 
-    /// Decides whether the end of a file without a seal is torn or damaged.
-    fn evaluate_tail(&self, id: Id, path: &Path, last: PreviousRun, found: &mut SegmentScan, recovery: &mut Recovery) {
-        if found.seal.is_some() {
-            return;
-        }
-        let is_pending = path.extension().is_some_and(|state| state == "pending");
-        if is_pending && SegmentClass::of(id).must_be_sealed(last.may_have_lost_writes) {
-            let what = "the segment was closed and has no sound seal: records behind this may be missing";
-            found.damage.push(Damage { offset: found.end, what });
-            return;
-        }
-        match &found.tail {
-            SegmentTail::Damaged(damage) if !last.may_have_lost_writes => found.damage.push(damage.clone()),
-            SegmentTail::Clean => {}
-            SegmentTail::Torn | SegmentTail::Damaged(_) => {
-                recovery.torn_bytes += found.tail_bytes;
-                info!(path = %path.display(), bytes = found.tail_bytes, "truncated a torn frame");
-            }
-        }
-        if is_pending && SegmentClass::of(id) != SegmentClass::Unsealed {
-            warn!(path = %path.display(), "a queue segment lost its unsynced end in a power cut");
-        }
-    }
-
-    fn register(
-        &self,
-        id: Id,
-        file: Arc<dyn File>,
-        path: &Path,
-        state: &str,
-        found: SegmentScan,
-        recovery: &mut Recovery,
-    ) {
-        let path = self.recovered_name(id, &file, path, state, &found);
-        let segment = QueueSegment::new(id, file, path, self.env.clock.uptime());
+    fn register(&self, of: &FoundFile<'_>, found: SegmentScan, recovery: &mut Recovery) {
+        let path = self.recovered_name(of, &found);
+        let segment = QueueSegment::new(of.id, Arc::clone(&of.file), path, self.env.clock.uptime());
         {
             let mut contents = segment.contents();
-            contents.state = if state == "committed" { SegmentState::Committed } else { SegmentState::Pending };
-            contents.committed_at = (state == "committed").then(|| self.env.clock.uptime());
+            if of.is_committed() {
+                contents.state = SegmentState::Committed;
+                contents.committed_at = Some(self.env.clock.uptime());
+            } else {
+                contents.state = SegmentState::Pending;
+                recovery.segments += 1;
+                recovery.records += found.summary.records;
+            }
             contents.stream_bytes = found.streams.iter().map(stream_bytes).sum();
             contents.streams = Arc::new(found.streams);
             if !found.damage.is_empty() || !found.harmless.is_empty() {
                 contents.salvaged_frames = Some(Arc::new(found.positions));
             }
             contents.damage = found.damage;
-            if state != "committed" {
-                recovery.segments += 1;
-                recovery.records += found.summary.records;
-            }
             contents.reach = Arc::new(found.summary);
             contents.span = found.seal.as_ref().and_then(seal_span);
         }
         segment.set_end(found.end);
-        lock(&self.segments).insert(id, Arc::new(segment));
+        lock(&self.segments).insert(of.id, Arc::new(segment));
     }
 
     /// Renames a recovered file whose name does not say whether it ends in its seal. Returns the path that it then has.
-    fn recovered_name(
-        &self,
-        id: Id,
-        file: &Arc<dyn File>,
-        path: &Path,
-        state: &str,
-        found: &SegmentScan,
-    ) -> std::path::PathBuf {
+    fn recovered_name(&self, of: &FoundFile<'_>, found: &SegmentScan) -> PathBuf {
         // `pending` means that the file ends in its seal, so the seal of a `durable` segment is synced before the rename.
-        let is_durable = SegmentClass::of(id) == SegmentClass::Durable;
-        let extension = match (state, found.seal.is_some()) {
-            ("active", true) if is_durable && file.sync().is_err() => None,
-            ("active", true) => Some("pending"),
-            ("pending", false) if found.damage.is_empty() && SegmentClass::of(id) != SegmentClass::Unsealed => {
-                Some("active")
-            }
-            _ => None,
+        let is_durable = Durability::of_segment(of.id) == Durability::Durable;
+        let extension = match (of.extension, found.seal.is_some()) {
+            ("active", true) if !is_durable || of.file.sync().is_ok() => "pending",
+            ("pending", false) if found.damage.is_empty() => "active",
+            _ => return of.path.to_owned(),
         };
-        let Some(extension) = extension else { return path.to_owned() };
-        let renamed = path.with_extension(extension);
-        if let Err(error) = self.env.fs.rename(path, &renamed) {
-            warn!(path = %path.display(), %error, "cannot rename a queue segment");
-            return path.to_owned();
+        let renamed = of.path.with_extension(extension);
+        if let Err(error) = self.env.fs.rename(of.path, &renamed) {
+            warn!(path = %of.path.display(), %error, "cannot rename a queue segment");
+            return of.path.to_owned();
         }
         if is_durable {
             self.sync_dir();
@@ -219,7 +186,7 @@ impl Queue {
     /// # Errors
     /// [`ReadError`] if nothing of it can be read.
     pub fn inspect(&self, id: Id) -> Result<(), ReadError> {
-        let Some(segment) = lock(&self.segments).get(&id).cloned() else { return Ok(()) };
+        let Some(segment) = self.segments_by_id(&[id]).pop() else { return Ok(()) };
         let (path, streams) = {
             let contents = segment.contents();
             (Arc::clone(&contents.file.path), contents.streams.to_vec())
@@ -254,11 +221,15 @@ impl Queue {
         if contents.damage.is_empty() {
             contents.damage.push(Damage { offset: found.end, what: "the file ends before its last frame" });
         }
-        for damage in &contents.damage {
-            error!(path = %path.display(), %damage, "a queue segment is damaged: its intact frames are kept, the file is quarantined");
-        }
+        log_damage(&path, &contents.damage);
         contents.salvaged_frames = Some(Arc::new(found.positions));
         Ok(())
+    }
+}
+
+fn log_damage(path: &Path, damage: &[Damage]) {
+    for damage in damage {
+        error!(path = %path.display(), %damage, "a queue segment is damaged: its intact frames are kept, the file is quarantined");
     }
 }
 
@@ -271,8 +242,8 @@ fn remove_committed(env: &Env, dir: &Path, names: &mut Vec<String>, segments_max
     }
     info!(segments = excess, "removed committed segments of the queue: stores have their records");
     names.retain(|name| {
-        let goes = excess > 0 && is_committed(name);
-        excess -= usize::from(goes);
-        !goes || env.fs.remove(&dir.join(name)).is_err()
+        let is_excess = excess > 0 && is_committed(name);
+        excess -= usize::from(is_excess);
+        !is_excess || env.fs.remove(&dir.join(name)).is_err()
     });
 }

@@ -26,12 +26,13 @@ impl Queue {
     /// [`Self::release_leases_of`].
     #[must_use]
     pub fn lease(&self, holder: Id, time: Duration, text_bytes: u64) -> Vec<SegmentView> {
-        let until = self.env.clock.uptime().saturating_add(time);
-        self.reserve_with(Some(Lease { holder, expires_at: until }), text_bytes)
+        let expires_at = self.env.clock.uptime().saturating_add(time);
+        self.reserve_with(Some(Lease { holder, expires_at }), text_bytes)
     }
 
     fn reserve_with(&self, lease: Option<Lease>, text_bytes: u64) -> Vec<SegmentView> {
-        self.seal_flushed();
+        self.bulk_slot.close_if(|active| active.contents().is_flushed);
+        self.seal_closed(&self.bulk_slot);
         let mut reserved = Vec::new();
         let mut sum = 0;
         for segment in self.readable_segments() {
@@ -58,14 +59,14 @@ impl Queue {
 
     /// Releases segments on which another node has a lease.
     pub fn release_lease(&self, holder: Id, ids: &[Id]) {
-        let held = |lease: Option<Lease>| lease.is_some_and(|lease| lease.holder == holder);
-        self.segments_by_id(ids).iter().for_each(|segment| self.release_if(segment, held));
+        let is_held = |lease: Option<Lease>| lease.is_some_and(|lease| lease.holder == holder);
+        self.segments_by_id(ids).iter().for_each(|segment| self.release_if(segment, is_held));
     }
 
     /// Releases all segments of a node that has left or is down.
     pub fn release_leases_of(&self, holder: Id) {
-        let held = |lease: Option<Lease>| lease.is_some_and(|lease| lease.holder == holder);
-        self.readable_segments().iter().for_each(|segment| self.release_if(segment, held));
+        let is_held = |lease: Option<Lease>| lease.is_some_and(|lease| lease.holder == holder);
+        self.readable_segments().iter().for_each(|segment| self.release_if(segment, is_held));
     }
 
     /// Releases a segment whose lease has expired.
@@ -87,25 +88,26 @@ impl Queue {
     /// Handles a segment that a store could not read: it is scanned for intact frames, and quarantined after repeated failures.
     pub fn record_unreadable(&self, id: Id) {
         let Some(segment) = self.segments_by_id(&[id]).pop() else { return };
-        let tries = {
+        let attempts = {
             let mut contents = segment.contents();
             contents.failed_reads += 1;
             contents.failed_reads
         };
-        if tries < READ_ATTEMPTS_MAX {
-            match self.inspect(id) {
-                Ok(()) => {}
-                Err(error) => {
-                    if let Some(suppressed) = self.may_log(|errors| &errors.read) {
-                        warn!(segment = %id, %error, suppressed, "a queue segment cannot be read; retrying");
-                    }
-                }
-            }
-            return;
+        if attempts < READ_ATTEMPTS_MAX {
+            return self.inspect_or_log(id);
         }
-        if let Some(suppressed) = self.may_log(|errors| &errors.quarantine) {
+        if let Some(suppressed) = self.may_log(|logs| &logs.quarantine) {
             error!(segment = %id, suppressed, "a queue segment cannot be read: it is quarantined");
         }
         self.quarantine(&segment);
+    }
+
+    /// [`Self::inspect`]; an error is logged.
+    pub(crate) fn inspect_or_log(&self, id: Id) {
+        if let Err(error) = self.inspect(id)
+            && let Some(suppressed) = self.may_log(|logs| &logs.read)
+        {
+            warn!(segment = %id, %error, suppressed, "a queue segment cannot be read; retrying");
+        }
     }
 }

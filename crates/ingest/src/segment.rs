@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bucksaw_env::File;
@@ -10,11 +10,11 @@ use bucksaw_record::{Id, Labels, Millis};
 use bucksaw_segment::queue::{FramePosition, FrameReader, HEADER_LEN, SegmentScan};
 use bucksaw_segment::{Damage, ReadError, RecordSummary, Rows};
 
-use crate::IngestError;
+use crate::append::IngestError;
+use crate::lock::lock;
 use crate::segment_file::SegmentFile;
-use crate::stream_bytes::stream_bytes;
 
-/// The state of a segment, with its name in metrics and in `status`.
+/// The state of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SegmentState {
     /// An append slot writes to it, or is sealing it.
@@ -28,12 +28,10 @@ pub enum SegmentState {
 }
 
 impl SegmentState {
-    /// All states.
-    pub const ALL: [Self; 4] = [Self::Active, Self::Pending, Self::Reserved, Self::Committed];
+    pub(crate) const ALL: [Self; 4] = [Self::Active, Self::Pending, Self::Reserved, Self::Committed];
 
-    /// The name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
+    /// The name in metrics.
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Active => "active",
             Self::Pending => "pending",
@@ -46,7 +44,6 @@ impl SegmentState {
 /// A lease of another node, which expires because its holder may vanish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lease {
-    /// The other node.
     pub(crate) holder: Id,
     /// The uptime at which it expires.
     pub(crate) expires_at: Duration,
@@ -125,11 +122,10 @@ impl QueueSegment {
             has_failed_sync: false,
             span: None,
         };
-        let end = AtomicU64::new(HEADER_LEN as u64);
         Self {
             id,
             file,
-            end,
+            end: AtomicU64::new(HEADER_LEN as u64),
             synced_end: AtomicU64::new(0),
             contents: Mutex::new(contents),
             opened_at,
@@ -180,8 +176,8 @@ impl QueueSegment {
         }
     }
 
-    pub(crate) fn contents(&self) -> std::sync::MutexGuard<'_, SegmentContents> {
-        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn contents(&self) -> MutexGuard<'_, SegmentContents> {
+        lock(&self.contents)
     }
 
     pub(crate) fn file(&self) -> &Arc<dyn File> {
@@ -223,7 +219,15 @@ impl QueueSegment {
     }
 }
 
-/// What was readable of a segment at one moment. It stays readable when the file is removed.
+/// Memory that the index of a segment takes for a stream, in bytes: its labels, and its number while the segment is active.
+pub(crate) fn stream_bytes(labels: &Labels) -> u64 {
+    const STREAM_BYTES: u64 = 160;
+    const LABEL_BYTES: u64 = 64;
+    let label = |(name, value): (&str, &str)| LABEL_BYTES + (name.len() + value.len()) as u64;
+    STREAM_BYTES + labels.iter().map(label).sum::<u64>()
+}
+
+/// The readable part of a segment at one moment. It stays readable when the file is removed.
 #[derive(Clone, Debug)]
 pub struct SegmentView {
     /// The id of the segment.
@@ -244,26 +248,22 @@ pub struct SegmentView {
 impl SegmentView {
     /// A view of a scanned file that came from another node.
     #[must_use]
-    pub fn from_scan(id: Id, file: Arc<dyn File>, path: PathBuf, survey: SegmentScan) -> Self {
-        let SegmentScan { positions: places, streams, summary: reach, end, damage, .. } = survey;
+    pub fn from_scan(id: Id, file: Arc<dyn File>, path: PathBuf, found: SegmentScan) -> Self {
         Self {
             id,
             file,
             path: path.into(),
-            end,
-            streams: Arc::new(streams),
-            reach: Arc::new(reach),
-            damage,
-            salvaged_frames: Some(Arc::new(places)),
+            end: found.end,
+            streams: Arc::new(found.streams),
+            reach: Arc::new(found.summary),
+            damage: found.damage,
+            salvaged_frames: Some(Arc::new(found.positions)),
             read_failed: Arc::default(),
         }
     }
 
     /// Up to `bytes_max` bytes of the file from `at`; fewer only at the end of the whole frames.
-    ///
-    /// # Errors
-    /// The error of the operating system.
-    pub fn read_bytes(&self, at: u64, bytes_max: usize) -> std::io::Result<Vec<u8>> {
+    pub(crate) fn read_bytes(&self, at: u64, bytes_max: usize) -> std::io::Result<Vec<u8>> {
         let mut bytes = vec![0; self.end.saturating_sub(at).min(bytes_max as u64) as usize];
         self.file.read_exact_at(at, &mut bytes)?;
         Ok(bytes)
@@ -289,14 +289,8 @@ impl SegmentView {
     /// Reads the frames from offset `from`: [`HEADER_LEN`] for all, or the end of an earlier read.
     #[must_use]
     pub fn frames(&self, from: u64) -> FrameReader {
-        FrameReader::new(
-            Arc::clone(&self.file),
-            self.path.to_path_buf(),
-            self.id,
-            from,
-            self.end,
-            self.streams.to_vec(),
-        )
+        let (file, path) = (Arc::clone(&self.file), self.path.to_path_buf());
+        FrameReader::new(file, path, self.id, from, self.end, self.streams.to_vec())
     }
 
     /// The positions of the intact frames, if there is damage between them.
@@ -311,7 +305,7 @@ impl SegmentView {
     /// [`ReadError`] if the frames cannot be read.
     pub fn frame_positions(&self) -> Result<(Vec<FramePosition>, Vec<Labels>), ReadError> {
         match &self.salvaged_frames {
-            Some(places) => Ok((places.to_vec(), self.streams.to_vec())),
+            Some(positions) => Ok((positions.to_vec(), self.streams.to_vec())),
             None => {
                 bucksaw_segment::queue::index_frames(&self.file, &self.path, self.id, self.end, self.streams.to_vec())
             }

@@ -1,12 +1,12 @@
-//! The file of a segment: its name, and what is to become of it. `move_file` carries that out without a lock.
+//! The name of a segment's file, and the requests to rename or remove it. `move_file` executes them without a lock.
 //!
-//! A segment's state changes first, under the lock of its contents; that decides what stores are handed and what queries
-//! read. The name of the file follows later and only saves a restart work: a file whose name lags behind is recovered as
-//! pending, its records are stored again, and answers drop the second copy by id.
+//! A segment's state changes first, under the lock of its contents; stores and queries go by the state. The name follows later
+//! and only saves a restart work: a file with an outdated name is recovered as pending, its records are stored again, and
+//! answers drop the second copy by id.
 //!
 //! Invariants:
-//! - One thread at a time works on the file of a segment ([`SegmentFile::is_busy`]). A request that finds it busy is left
-//!   for that thread, so no thread waits for another one's rename.
+//! - One thread at a time renames or removes the file of a segment ([`SegmentFile::is_busy`]). It also executes the requests that
+//!   others make meanwhile, so no thread waits for another one's rename.
 //! - Targets are ordered, and a file never returns to an earlier one: a late `pending` does not undo `committed`.
 //! - A segment leaves the list of segments only after its file is gone or quarantined.
 
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use bucksaw_segment::health::DAMAGED_EXTENSION;
 
-/// What is to become of a file, in the order in which that may happen.
+/// The target of a file, in the order in which targets may follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum FileTarget {
     /// Renamed `pending`: it ends in its seal.
@@ -29,7 +29,7 @@ pub(crate) enum FileTarget {
 }
 
 impl FileTarget {
-    /// The extension of the name; `None` of a file that is removed.
+    /// The extension of the new name; `None` for a removal.
     pub(crate) fn extension(self) -> Option<&'static str> {
         match self {
             Self::Pending => Some("pending"),
@@ -43,13 +43,13 @@ impl FileTarget {
 /// A segment's file on disk; part of the segment's contents.
 #[derive(Debug)]
 pub(crate) struct SegmentFile {
-    /// The name that the file has, or had before the rename that is under way.
+    /// The name of the file, or its former name during a rename.
     pub(crate) path: Arc<Path>,
-    /// The last target that was begun.
+    /// The target of the last step.
     reached: Option<FileTarget>,
-    /// The target that was asked for last and is not begun.
+    /// The requested target, if its step has not begun.
     requested: Option<FileTarget>,
-    /// Whether a thread renames or removes the file.
+    /// Whether a thread executes requests.
     is_busy: bool,
 }
 
@@ -58,7 +58,7 @@ impl SegmentFile {
         Self { path, reached: None, requested: None, is_busy: false }
     }
 
-    /// Takes a request, unless the file is past it. Returns whether the caller has to carry it out.
+    /// Adds a request, unless the file is past it. Returns whether the caller must execute it.
     pub(crate) fn request(&mut self, target: FileTarget) -> bool {
         if self.reached.is_none_or(|reached| reached <= target) {
             self.requested = self.requested.max(Some(target));
@@ -66,7 +66,7 @@ impl SegmentFile {
         self.requested.is_some() && !std::mem::replace(&mut self.is_busy, true)
     }
 
-    /// The next step of the thread that is at work; `None` ends its work.
+    /// The next step of the thread that executes requests; `None` when it has finished.
     pub(crate) fn next_step(&mut self) -> Option<(FileTarget, Arc<Path>)> {
         match self.requested.take() {
             Some(target) => {

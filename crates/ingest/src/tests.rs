@@ -8,8 +8,6 @@ use bucksaw_record::{Id, Labels, Millis, Producer};
 use prometheus_client::registry::Registry;
 
 use super::*;
-use crate::metrics::HaltLabels;
-use crate::stall::StallGuard;
 
 const DIR: &str = "/q";
 
@@ -47,7 +45,7 @@ impl QueueTestMachine {
         let mut next = self.next.lock().unwrap();
         *next += 1;
         let at = Millis(self.clock.unix_ms());
-        let (sender, heard) = mpsc::channel();
+        let (sender, ack) = mpsc::channel();
         let text = format!("{line}\n");
         let records = FrameRecords {
             source: Source::Tcp,
@@ -60,7 +58,7 @@ impl QueueTestMachine {
             text: &[text.as_bytes()],
         };
         queue.append(durability, &records, move |result| drop(sender.send(result)))?;
-        Ok(heard)
+        Ok(ack)
     }
 
     fn put(&self, queue: &Queue, durability: Durability, line: &str) -> mpsc::Receiver<Result<(), IngestError>> {
@@ -126,16 +124,16 @@ fn records_are_readable_at_once_and_acknowledged_by_their_durability() {
 }
 
 #[test]
-fn what_is_flushed_while_nobody_takes_it_is_one_segment() {
+fn bulk_flushes_without_a_fetch_share_one_segment() {
     let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
     queue.flush_bulk();
     assert_eq!(queue.backlog(), QueueBacklog::default());
-    let told: Vec<_> = ["a", "b", "c"]
+    let ack: Vec<_> = ["a", "b", "c"]
         .map(|line| {
-            let told = machine.put(&queue, Durability::Bulk, line);
+            let ack = machine.put(&queue, Durability::Bulk, line);
             queue.flush_bulk();
-            told
+            ack
         })
         .into();
     let backlog = queue.backlog();
@@ -145,13 +143,13 @@ fn what_is_flushed_while_nobody_takes_it_is_one_segment() {
     assert_eq!((reserved.len(), reserved[0].reach.records), (1, 3));
     assert_eq!((states(&machine), queue.backlog()), (vec!["pending".to_owned()], QueueBacklog::default()));
     let later = machine.put(&queue, Durability::Bulk, "d");
-    assert_eq!(queue.reserve(u64::MAX).len(), 0, "nobody has flushed it");
+    assert_eq!(queue.reserve(u64::MAX).len(), 0, "not flushed");
     queue.commit(&[reserved[0].id]);
-    assert!(told.iter().all(|told| told.try_recv() == Ok(Ok(()))) && later.try_recv().is_err());
+    assert!(ack.iter().all(|ack| ack.try_recv() == Ok(Ok(()))) && later.try_recv().is_err());
 }
 
 #[test]
-fn segments_close_at_size_and_age_and_go_after_their_grace() {
+fn segments_close_at_size_and_age_and_are_removed_after_the_grace_period() {
     let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config { segment_bytes_max: 250, ..Config::default() });
     for at in 0..6 {
@@ -173,20 +171,20 @@ fn segments_close_at_size_and_age_and_go_after_their_grace() {
 }
 
 #[test]
-fn restarts_within_the_grace_period_do_not_collect_committed_segments() {
+fn restarts_within_the_grace_period_do_not_accumulate_committed_segments() {
     let machine = QueueTestMachine::new();
     let config = || Config { segment_bytes_max: 250, committed_segments_max: 3, ..Config::default() };
     let mut put: Vec<Id> = Vec::new();
     for round in 0..5 {
         let (queue, _) = machine.open(config());
-        let kept: Vec<Id> = queue.readable_segments().iter().map(|segment| segment.id()).collect();
-        assert_eq!(kept, put[put.len().saturating_sub(3)..], "round {round}");
+        let remaining: Vec<Id> = queue.readable_segments().iter().map(|segment| segment.id()).collect();
+        assert_eq!(remaining, put[put.len().saturating_sub(3)..], "round {round}");
         for at in 0..4 {
             machine.put(&queue, Durability::Fast, &format!("line {round} {at} {}", "x".repeat(250)));
         }
         machine.advance(&queue, Duration::from_secs(3));
         put = queue.reserve(100_000).iter().map(|view| view.id).collect();
-        assert!(put.len() > 3 && put.iter().all(|id| !kept.contains(id)), "round {round}: {}", put.len());
+        assert!(put.len() > 3 && put.iter().all(|id| !remaining.contains(id)), "round {round}: {}", put.len());
         queue.commit(&put);
     }
     let (queue, _) = machine.open(Config { committed_segments_max: 0, ..config() });
@@ -194,7 +192,7 @@ fn restarts_within_the_grace_period_do_not_collect_committed_segments() {
 }
 
 #[test]
-fn a_restart_finds_what_was_written_and_cuts_what_was_torn() {
+fn a_restart_recovers_written_records_and_truncates_torn_frames() {
     let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
     machine.put(&queue, Durability::Fast, "one");
@@ -215,7 +213,7 @@ fn a_restart_finds_what_was_written_and_cuts_what_was_torn() {
 }
 
 #[test]
-fn damage_is_set_aside_and_the_rest_is_kept() {
+fn a_damaged_segment_is_quarantined_after_its_intact_frames_are_committed() {
     let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
     ["one", "two", "three"].into_iter().for_each(|line| drop(machine.put(&queue, Durability::Fast, line)));
@@ -236,7 +234,7 @@ fn damage_is_set_aside_and_the_rest_is_kept() {
 }
 
 #[test]
-fn what_stores_keep_is_not_missed_when_its_queue_segment_cannot_be_read() {
+fn an_unreadable_committed_segment_is_no_damage() {
     for (committed, damaged) in [(true, 0), (false, 1)] {
         let machine = QueueTestMachine::new();
         let (queue, _) = machine.open(Config::default());
@@ -274,29 +272,29 @@ fn after_a_failed_sync_records_are_acknowledged_from_another_file_only() {
 }
 
 #[test]
-fn a_disk_that_never_syncs_is_reported() {
+fn clients_receive_an_error_if_no_file_syncs() {
     let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
-    let told = machine.put(&queue, Durability::Durable, "x");
+    let ack = machine.put(&queue, Durability::Durable, "x");
     machine.fs.fail_next_syncs(100);
     while queue.commit_group() {}
-    assert!(matches!(told.try_recv(), Ok(Err(IngestError::Io(_)))));
+    assert!(matches!(ack.try_recv(), Ok(Err(IngestError::Io(_)))));
 }
 
 #[test]
-fn unsynced_records_without_another_file_are_not_reported_as_refused_whole() {
+fn unsynced_records_that_cannot_be_rewritten_are_not_reported_as_refused() {
     let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
-    let told = machine.put(&queue, Durability::Durable, "x");
+    let ack = machine.put(&queue, Durability::Durable, "x");
     machine.fs.fail_next_syncs(1);
     machine.fs.set_capacity(Some(200));
     while queue.commit_group() {}
-    let told = told.try_recv().unwrap();
-    assert!(matches!(&told, Err(IngestError::Io(why)) if *why == IngestError::DiskFull.to_string()), "{told:?}");
+    let ack = ack.try_recv().unwrap();
+    assert!(matches!(&ack, Err(IngestError::Io(why)) if *why == IngestError::DiskFull.to_string()), "{ack:?}");
 }
 
 #[test]
-fn a_full_disk_refuses_keeps_what_it_has_and_recovers() {
+fn a_full_disk_refuses_records_and_recovers() {
     let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
     machine.put(&queue, Durability::Fast, "kept");
@@ -317,12 +315,12 @@ fn a_full_disk_refuses_keeps_what_it_has_and_recovers() {
 }
 
 #[test]
-fn a_queue_that_can_make_no_file_refuses_is_read_and_recovers() {
+fn a_queue_that_cannot_create_files_is_readable_and_recovers() {
     let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
     machine.put(&queue, Durability::Fast, "kept");
     machine.advance(&queue, Duration::from_secs(3));
-    // There are bytes enough, and the directory takes no name.
+    // The disk has free bytes, but the directory takes no more names.
     machine.fs.fill_directories(true);
     for _ in 0..5 {
         machine.advance(&queue, Duration::from_secs(2));
@@ -341,7 +339,7 @@ fn a_queue_that_can_make_no_file_refuses_is_read_and_recovers() {
 }
 
 #[test]
-fn a_full_disk_is_known_from_the_start_and_what_waits_is_due() {
+fn a_full_disk_is_detected_at_the_start_and_makes_the_backlog_due() {
     let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
     machine.put(&queue, Durability::Fast, "kept");
@@ -358,16 +356,16 @@ fn a_full_disk_is_known_from_the_start_and_what_waits_is_due() {
     let ids: Vec<Id> = queue.reserve(u64::MAX).iter().map(|view| view.id).collect();
     queue.commit(&ids);
     machine.advance(&queue, Duration::from_secs(1));
-    assert_eq!(names(&machine), Vec::<String>::new(), "a full disk is not full for the sake of what is stored");
+    assert_eq!(names(&machine), Vec::<String>::new(), "committed segments are removed early");
 }
 
-/// Refuses with this reason until the cause is over, and then accepts by itself.
-fn halts_and_recovers(machine: &QueueTestMachine, queue: &Queue, want: &HaltReason, over: impl FnOnce()) {
+/// The queue is halted for this reason until `end_cause`, and then recovers without a restart.
+fn halts_and_recovers(machine: &QueueTestMachine, queue: &Queue, want: &HaltReason, end_cause: impl FnOnce()) {
     assert_eq!(queue.halt_reason(), None);
-    halts_until(machine, queue, want, over);
+    halts_until(machine, queue, want, end_cause);
 }
 
-fn halts_until(machine: &QueueTestMachine, queue: &Queue, want: &HaltReason, over: impl FnOnce()) {
+fn halts_until(machine: &QueueTestMachine, queue: &Queue, want: &HaltReason, end_cause: impl FnOnce()) {
     let before = lines(queue);
     for durability in [Durability::Durable, Durability::Fast] {
         assert_eq!(machine.try_put(queue, durability, "refused").err(), Some(want.clone().into()));
@@ -375,18 +373,18 @@ fn halts_until(machine: &QueueTestMachine, queue: &Queue, want: &HaltReason, ove
         assert!(queue.check_accepting().is_err());
         machine.advance(queue, Duration::from_secs(2));
     }
-    assert_eq!(queue.metrics().halted.get_or_create(&HaltLabels { reason: want.name() }).get(), 1);
-    over();
+    assert_eq!(queue.metrics().halted.get_or_create(&[("reason", want.name())]).get(), 1);
+    end_cause();
     machine.advance(queue, Duration::from_secs(1));
     assert_eq!(queue.halt_reason(), None);
-    assert_eq!(queue.metrics().halted.get_or_create(&HaltLabels { reason: want.name() }).get(), 0);
+    assert_eq!(queue.metrics().halted.get_or_create(&[("reason", want.name())]).get(), 0);
     machine.put(queue, Durability::Fast, "again");
     assert_eq!(lines(queue), [before, vec!["again".to_owned()]].concat());
     assert!(!names(machine).contains(&"probe".to_owned()));
 }
 
 #[test]
-fn a_queue_without_descriptors_says_so_until_there_are_some() {
+fn a_queue_without_descriptors_is_halted_until_some_are_free() {
     let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
     machine.put(&queue, Durability::Fast, "kept");
@@ -396,7 +394,7 @@ fn a_queue_without_descriptors_says_so_until_there_are_some() {
 }
 
 #[test]
-fn a_queue_short_of_descriptors_accepts_nothing_and_its_backlog_is_due() {
+fn a_shortage_of_descriptors_halts_the_queue_and_makes_its_backlog_due() {
     let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
     machine.put(&queue, Durability::Fast, "kept");
@@ -409,7 +407,7 @@ fn a_queue_short_of_descriptors_accepts_nothing_and_its_backlog_is_due() {
 }
 
 #[test]
-fn a_queue_takes_nothing_while_the_store_has_no_memory_for_more() {
+fn a_full_store_index_halts_the_queue() {
     let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
     machine.put(&queue, Durability::Fast, "kept");
@@ -417,16 +415,16 @@ fn a_queue_takes_nothing_while_the_store_has_no_memory_for_more() {
     let want = HaltReason::StoreIndexFull(4 << 20);
     queue.set_external_halt(Some(want.clone()));
     let due = FetchThreshold { text_bytes_min: u64::MAX, age_min: Duration::MAX };
-    assert!(!queue.is_due(due, &queue.backlog()), "the store has no memory for it");
-    let said = want.to_string();
+    assert!(!queue.is_due(due, &queue.backlog()), "the store could not index it");
+    let text = want.to_string();
     for word in ["4.0 MB", "--memory-limit", "--retention-bytes", "--retention-age"] {
-        assert!(said.contains(word), "{word}: {said}");
+        assert!(text.contains(word), "{word}: {text}");
     }
     halts_until(&machine, &queue, &want, || queue.set_external_halt(None));
 }
 
 #[test]
-fn a_queue_on_a_read_only_file_system_says_so_until_it_is_writable() {
+fn a_read_only_file_system_halts_the_queue_until_it_is_writable() {
     for is_open in [false, true] {
         let machine = QueueTestMachine::new();
         let (queue, _) = machine.open(Config::default());
@@ -446,22 +444,22 @@ fn a_queue_on_a_read_only_file_system_says_so_until_it_is_writable() {
 fn a_disk_that_fails_to_sync_halts_the_queue_until_it_syncs() {
     let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
-    let told = machine.put(&queue, Durability::Durable, "x");
+    let ack = machine.put(&queue, Durability::Durable, "x");
     machine.fs.fail_some_syncs(1.0, 1);
     while queue.commit_group() {}
-    assert!(matches!(told.try_recv(), Ok(Err(IngestError::Io(_)))));
+    assert!(matches!(ack.try_recv(), Ok(Err(IngestError::Io(_)))));
     machine.advance(&queue, Duration::from_secs(2));
     assert!(matches!(queue.halt_reason(), Some(HaltReason::Failing(_))) && queue.check_accepting().is_err());
     machine.fs.fail_some_syncs(0.0, 1);
     machine.advance(&queue, Duration::from_secs(2));
     assert_eq!(queue.halt_reason(), None);
-    let told = machine.put(&queue, Durability::Durable, "y");
+    let ack = machine.put(&queue, Durability::Durable, "y");
     queue.commit_group();
-    assert_eq!(told.try_recv(), Ok(Ok(())));
+    assert_eq!(ack.try_recv(), Ok(Ok(())));
 }
 
 #[test]
-fn a_file_that_fails_is_not_appended_to_again() {
+fn a_file_whose_write_failed_is_not_appended_to_again() {
     let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
     machine.put(&queue, Durability::Fast, "kept");
@@ -474,37 +472,37 @@ fn a_file_that_fails_is_not_appended_to_again() {
 }
 
 #[test]
-fn work_that_does_not_end_is_a_reason_not_to_be_ready() {
+fn work_that_does_not_end_is_reported_as_a_stall() {
     let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
-    for at in [&queue.stall.tick, &queue.stall.commit] {
-        let begun = StallGuard::start(at, machine.clock.uptime());
+    for work in [&queue.ticking, &queue.group_commit, &queue.durable_slot.write] {
+        let running = work.start(machine.clock.uptime());
         machine.clock.advance(Queue::STALL_MAX);
         assert_eq!(queue.halt_reason(), None);
         machine.clock.advance(Duration::from_millis(1));
         assert_eq!((queue.halt_reason(), queue.is_halted()), (Some(HaltReason::Stalled), false));
         queue.update_halt_metrics();
-        assert_eq!(queue.metrics().halted.get_or_create(&HaltLabels { reason: "stalled" }).get(), 1);
-        drop(begun);
+        assert_eq!(queue.metrics().halted.get_or_create(&[("reason", "stalled")]).get(), 1);
+        drop(running);
         assert_eq!(queue.halt_reason(), None);
     }
 }
 
 #[test]
-fn the_boot_is_noted_when_there_is_room() {
+fn the_boot_id_is_recorded_when_the_disk_has_room() {
     let machine = QueueTestMachine::new();
     machine.fs.create_dir_all(Path::new(DIR)).unwrap();
     machine.fs.fill_directories(true);
     let (queue, _) = machine.open(Config::default());
-    let noted = || machine.fs.live_bytes("/q/boot").is_some();
-    assert!(!noted());
+    let is_recorded = || machine.fs.live_bytes("/q/boot").is_some();
+    assert!(!is_recorded());
     machine.fs.fill_directories(false);
     machine.advance(&queue, Duration::from_secs(61));
-    assert!(noted());
+    assert!(is_recorded());
 }
 
 #[test]
-fn what_retention_removed_is_not_found_in_the_queue() {
+fn committed_segments_that_retention_removed_are_not_readable() {
     let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
     machine.put(&queue, Durability::Fast, "stored");
@@ -513,7 +511,7 @@ fn what_retention_removed_is_not_found_in_the_queue() {
     machine.put(&queue, Durability::Fast, "waits");
     let all: Vec<Id> = queue.readable_segments().iter().map(|segment| segment.id()).collect();
     queue.forget(&all);
-    assert_eq!(queue.readable_segments().len(), 2, "only what is committed");
+    assert_eq!(queue.readable_segments().len(), 2, "only committed ones are removed");
     queue.commit(&stored);
     assert_eq!(queue.readable_segments().len(), 2);
     queue.forget(&stored);
@@ -521,7 +519,7 @@ fn what_retention_removed_is_not_found_in_the_queue() {
 }
 
 #[test]
-fn room_for_the_store_is_kept_free() {
+fn free_bytes_for_the_store_are_reserved() {
     let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config { free_bytes_min: 1 << 20, ..Config::default() });
     // Free bytes before the first record.
@@ -536,20 +534,20 @@ fn room_for_the_store_is_kept_free() {
 }
 
 #[test]
-fn room_for_the_store_is_kept_free_between_two_looks_at_the_disk() {
+fn free_bytes_for_the_store_are_reserved_between_two_checks() {
     let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config { free_bytes_min: 1 << 20, ..Config::default() });
     machine.fs.fill((1 << 20) + 10_000);
     queue.tick();
-    // No other tick comes, however much is appended.
+    // No tick follows.
     let line = "x".repeat(999);
-    let taken = (0..100).take_while(|_| machine.try_put(&queue, Durability::Fast, &line).is_ok()).count();
-    assert_eq!(taken, 10);
+    let accepted = (0..100).take_while(|_| machine.try_put(&queue, Durability::Fast, &line).is_ok()).count();
+    assert_eq!(accepted, 10);
     assert!(queue.is_full());
 }
 
 #[test]
-fn a_full_disk_has_room_again_only_with_an_eighth_of_the_reserve_to_spare() {
+fn a_full_disk_needs_an_eighth_more_than_the_reserve_to_recover() {
     let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config { free_bytes_min: 1 << 20, ..Config::default() });
     let is_full = |free_bytes| {
@@ -559,7 +557,7 @@ fn a_full_disk_has_room_again_only_with_an_eighth_of_the_reserve_to_spare() {
     };
     assert!(!is_full(1 << 20));
     assert!(is_full((1 << 20) - 1));
-    assert!(is_full((1 << 20) + (1 << 17) - 1), "a state that changed with each record would be of no use");
+    assert!(is_full((1 << 20) + (1 << 17) - 1), "the state does not flap");
     assert!(!is_full((1 << 20) + (1 << 17)));
 }
 
@@ -577,9 +575,9 @@ fn memory_for_unsynced_records_is_bounded() {
 fn close_acknowledges_pending_records_and_accepts_no_more() {
     let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
-    let told = machine.put(&queue, Durability::Durable, "x");
+    let ack = machine.put(&queue, Durability::Durable, "x");
     queue.close();
-    assert_eq!(told.try_recv(), Ok(Ok(())));
+    assert_eq!(ack.try_recv(), Ok(Ok(())));
     assert_eq!(machine.try_put(&queue, Durability::Fast, "y").err(), Some(IngestError::ShuttingDown));
     assert_eq!(states(&machine), ["pending"]);
 }
@@ -637,7 +635,7 @@ fn cut(machine: &QueueTestMachine, path: &Path, keep: usize) {
 }
 
 #[test]
-fn no_byte_of_a_closed_segment_is_damaged_in_silence() {
+fn damage_to_any_byte_of_a_closed_segment_is_reported_if_it_costs_a_record() {
     let size = {
         let mut size = 0;
         damaged(Durability::Fast, |machine, path| size = machine.fs.live_bytes(path).unwrap().len(), |m| m.fs.kill());
@@ -648,12 +646,12 @@ fn no_byte_of_a_closed_segment_is_damaged_in_silence() {
         let found = lines(&queue);
         assert!(found.iter().all(|line| ["one", "two", "three"].contains(&line.as_str())));
         assert!(found.len() >= 2, "byte {byte}: one frame at most is lost");
-        let is_told = !queue.damaged_file_names().is_empty() && recovery.damaged == 1;
-        assert!(is_told || found.len() == 3, "byte {byte}");
+        let is_reported = !queue.damaged_file_names().is_empty() && recovery.damaged == 1;
+        assert!(is_reported || found.len() == 3, "byte {byte}");
         let ids: Vec<Id> = queue.reserve(u64::MAX).iter().map(|view| view.id).collect();
         queue.commit(&ids);
-        let kept = if is_told { "damaged" } else { "committed" };
-        assert_eq!(states(&machine), [kept], "byte {byte}: nothing is removed from which a record is missing");
+        let state = if is_reported { "damaged" } else { "committed" };
+        assert_eq!(states(&machine), [state], "byte {byte}: a file with missing records is kept");
     }
     for keep in 0..size {
         let (machine, queue, _) =
@@ -665,23 +663,23 @@ fn no_byte_of_a_closed_segment_is_damaged_in_silence() {
 #[test]
 fn the_damage_of_a_sealed_segment_has_a_span() {
     let (_, queue, _) = damaged(Durability::Fast, flip(120), |machine| machine.fs.kill());
-    let aside = queue.damaged_files().remove(0);
-    assert_eq!((aside.low, aside.high), (Millis(1_000_000), Millis(1_000_000)));
-    // Also when it was set aside before, and what can be read of it was saved.
+    let quarantined = queue.damaged_files().remove(0);
+    assert_eq!((quarantined.low, quarantined.high), (Millis(1_000_000), Millis(1_000_000)));
+    // The same for a file that was quarantined before, and one whose intact frames were saved.
     for extension in ["damaged", "saved.damaged"] {
-        let aside =
+        let quarantined =
             |machine: &QueueTestMachine, path: &Path| machine.fs.rename(path, &path.with_extension(extension)).unwrap();
-        let (_, queue, _) = damaged(Durability::Fast, aside, |machine| machine.fs.kill());
-        let aside = queue.damaged_files().remove(0);
-        assert_eq!((aside.low, aside.high), (Millis(1_000_000), Millis(1_000_000)), "{extension}");
+        let (_, queue, _) = damaged(Durability::Fast, quarantined, |machine| machine.fs.kill());
+        let quarantined = queue.damaged_files().remove(0);
+        assert_eq!((quarantined.low, quarantined.high), (Millis(1_000_000), Millis(1_000_000)), "{extension}");
     }
     let (_, queue, _) = damaged(Durability::Fast, |machine, path| cut(machine, path, 200), |machine| machine.fs.kill());
-    let aside = queue.damaged_files().remove(0);
-    assert_eq!((aside.low, aside.high), (Millis(0), Millis::MAX), "without a seal it may be of any time");
+    let quarantined = queue.damaged_files().remove(0);
+    assert_eq!((quarantined.low, quarantined.high), (Millis(0), Millis::MAX), "without a seal the time is unknown");
 }
 
 #[test]
-fn what_a_power_cut_takes_of_unsynced_records_is_no_damage() {
+fn unsynced_records_lost_in_a_power_cut_are_no_damage() {
     let (machine, queue, recovery) = damaged(
         Durability::Fast,
         |machine, path| cut(machine, path, 200),
@@ -689,13 +687,13 @@ fn what_a_power_cut_takes_of_unsynced_records_is_no_damage() {
     );
     assert_eq!((recovery.damaged, queue.damaged_file_names().len(), lines(&queue).len()), (0, 0, 1));
     drop(queue);
-    // Nor is it at the next start, when no power was cut.
+    // The same at the next start, without a power cut.
     let (queue, recovery) = machine.open(Config::default());
     assert_eq!((recovery.damaged, lines(&queue).len()), (0, 1));
 }
 
 #[test]
-fn of_synced_records_a_power_cut_takes_nothing_so_a_cut_file_is_damaged() {
+fn a_truncated_file_of_synced_records_is_damaged_after_a_power_cut_too() {
     let (_, queue, recovery) = damaged(
         Durability::Durable,
         |machine, path| cut(machine, path, 200),
@@ -730,12 +728,12 @@ fn a_damaged_end_of_an_active_segment_is_reported_unless_the_power_was_cut() {
         assert_eq!(lines(&queue), ["one"]);
         (recovery.damaged, queue.damaged_file_names().len(), recovery.torn_bytes > 0)
     };
-    assert_eq!(damaged(sim::Fs::kill), (1, 1, false), "no killed process leaves this");
+    assert_eq!(damaged(sim::Fs::kill), (1, 1, false), "a killed process does not leave this");
     assert_eq!(damaged(|fs| fs.cut_power(sim::PowerCutLoss::None, 0)), (0, 0, true));
 }
 
 #[test]
-fn a_sealed_file_of_synced_records_has_the_name_for_it_only_when_it_is_synced() {
+fn a_sealed_durable_segment_is_renamed_only_after_its_seal_is_synced() {
     let (machine, queue, _) = damaged(
         Durability::Durable,
         |machine, path| machine.fs.rename(path, &path.with_extension("active")).unwrap(),
@@ -751,9 +749,9 @@ fn a_sealed_file_of_synced_records_has_the_name_for_it_only_when_it_is_synced() 
 }
 
 #[test]
-fn a_closed_segment_of_synced_records_is_named_so_for_good() {
+fn the_name_of_a_closed_durable_segment_survives_a_power_cut() {
     for how in [sim::PowerCutLoss::All, sim::PowerCutLoss::Torn, sim::PowerCutLoss::None] {
-        // All names as they were when the power went, and the seal with them.
+        // The power cut keeps names and seal.
         let (_, queue, recovery) = damaged(
             Durability::Durable,
             |machine, path| assert!(machine.fs.truncate_file(path, 200)),
@@ -761,7 +759,7 @@ fn a_closed_segment_of_synced_records_is_named_so_for_good() {
         );
         assert_eq!((recovery.damaged, queue.damaged_file_names().len()), (1, 1), "{how:?}");
     }
-    // The same where a crash came between the seal and the name.
+    // The same after a crash between the seal and the rename.
     let mut machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
     ["one", "two"].into_iter().for_each(|line| drop(machine.put(&queue, Durability::Durable, line)));
@@ -817,7 +815,7 @@ fn a_segment_with_a_damaged_header_is_fetched_with_a_rebuilt_one() {
 }
 
 #[test]
-fn a_segment_that_is_cut_while_the_node_runs_is_read_as_far_as_it_goes() {
+fn a_segment_truncated_while_the_node_runs_is_read_to_its_end() {
     for (keep, left) in [(0, 0), (40, 0), (200, 1)] {
         let machine = QueueTestMachine::new();
         let (queue, _) = machine.open(Config::default());
@@ -843,50 +841,49 @@ fn a_segment_that_is_cut_while_the_node_runs_is_read_as_far_as_it_goes() {
 fn bulk_is_not_acknowledged_from_a_damaged_segment() {
     let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config::default());
-    let told = ["one", "two", "three"].map(|line| machine.put(&queue, Durability::Bulk, line));
+    let ack = ["one", "two", "three"].map(|line| machine.put(&queue, Durability::Bulk, line));
     queue.flush_bulk();
-    queue.seal_flushed();
-    let view = queue.uncommitted_segments().remove(0);
+    let view = queue.reserve(u64::MAX).remove(0);
     let path = Path::new(DIR).join(names(&machine).remove(0));
     assert!(machine.fs.flip_bit(&path, (view.end - 2) * 8));
     view.report_unreadable();
     queue.tick();
     assert_eq!(lines(&queue).len(), 2);
     queue.commit(&[view.id]);
-    told.iter().for_each(|told| assert!(matches!(told.try_recv(), Ok(Err(IngestError::Io(_))))));
+    ack.iter().for_each(|ack| assert!(matches!(ack.try_recv(), Ok(Err(IngestError::Io(_))))));
 }
 
 #[test]
-fn open_segments_that_take_all_the_memory_are_closed_for_stores() {
+fn active_segments_are_closed_by_age_when_the_index_memory_is_used_up() {
     let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config { index_bytes_max: 1_000, ..Config::default() });
     machine.put(&queue, Durability::Fast, "kept");
     machine.advance(&queue, Duration::from_secs(1));
-    assert!(queue.has_too_many_segments() && queue.backlog().segments == 0);
+    assert!(queue.index_memory.is_full() && queue.backlog().segments == 0);
     machine.advance(&queue, Duration::from_secs(4));
     let ids: Vec<Id> = queue.reserve(u64::MAX).iter().map(|view| view.id).collect();
-    assert_eq!(ids.len(), 1, "a store can take it");
+    assert_eq!(ids.len(), 1, "a store can fetch it");
     queue.commit(&ids);
     machine.advance(&queue, Duration::from_secs(60));
     assert_eq!(queue.halt_reason(), None);
 }
 
 #[test]
-fn segments_that_no_store_takes_are_bounded() {
+fn segments_without_a_store_are_bounded_by_the_index_memory() {
     let machine = QueueTestMachine::new();
     let config = || Config { index_bytes_max: 20 * 1_500, segment_bytes_max: 600, ..Config::default() };
     let (queue, _) = machine.open(config());
-    let pass = || machine.advance(&queue, Duration::from_secs(4));
+    let advance = || machine.advance(&queue, Duration::from_secs(4));
     let mut put = Vec::new();
     for at in 0..200 {
         put.push(format!("line {at}"));
         machine.put(&queue, Durability::Fast, &put[at]);
-        pass();
+        advance();
         if queue.readable_segments().len() == 12 {
             break;
         }
     }
-    // Half of the memory is taken: they are closed when they are large enough, and no longer for their age.
+    // Half of the memory is used: segments are closed by size only.
     assert!(
         queue.readable_segments().len() == 12 && (15..40).contains(&put.len()),
         "{} {}",
@@ -894,35 +891,35 @@ fn segments_that_no_store_takes_are_bounded() {
         put.len()
     );
     let long = "x".repeat(400);
-    while !queue.has_too_many_segments() {
+    while !queue.index_memory.is_full() {
         machine.put(&queue, Durability::Fast, &long);
         put.push(long.clone());
-        pass();
+        advance();
     }
     assert!((18..22).contains(&queue.readable_segments().len()), "{}", queue.readable_segments().len());
     let refused = machine.try_put(&queue, Durability::Durable, "refused").err();
     assert_eq!((refused, queue.check_accepting().err()), (Some(IngestError::QueueFull), Some(IngestError::QueueFull)));
     assert!(queue.is_due(FetchThreshold { text_bytes_min: u64::MAX, age_min: Duration::MAX }, &queue.backlog()));
     assert_eq!(lines(&queue), put);
-    // So it is after a restart.
+    // The same after a restart.
     drop(queue);
     let (queue, _) = machine.open(config());
     queue.tick();
-    assert!(queue.has_too_many_segments());
+    assert!(queue.index_memory.is_full());
     let ids: Vec<Id> = queue.reserve(2_000).iter().map(|view| view.id).collect();
     queue.commit(&ids);
     machine.advance(&queue, Duration::from_secs(11));
     machine.advance(&queue, Duration::from_secs(1));
-    assert!(!queue.has_too_many_segments());
+    assert!(!queue.index_memory.is_full());
     machine.put(&queue, Durability::Durable, "again");
 }
 
 #[test]
-fn streams_of_segments_count() {
+fn streams_count_towards_the_index_memory() {
     let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config { index_bytes_max: 100_000, ..Config::default() });
     let mut streams = 0;
-    while !queue.has_too_many_segments() {
+    while !queue.index_memory.is_full() {
         let labels = Labels::new([("pod", "p".repeat(200)), ("number", streams.to_string())]).unwrap();
         let records = FrameRecords {
             source: Source::Tcp,

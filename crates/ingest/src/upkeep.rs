@@ -1,17 +1,15 @@
 //! Periodic work: closes old segments, removes committed ones, checks the disk.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::metrics::{DAMAGED, SegmentStateLabels};
+use crate::metrics::DAMAGED;
 use crate::queue::Queue;
 use crate::segment::{QueueSegment, SegmentState};
 use crate::segment_file::FileTarget;
-use crate::stall::StallGuard;
 
-/// The grace period while the disk is full. Readers have the file open, and its space is needed.
+/// The grace period while the queue is halted. Readers have the file open, and its space may be needed.
 const GRACE_WHEN_HALTED: Duration = Duration::from_secs(1);
 
 impl Queue {
@@ -19,24 +17,18 @@ impl Queue {
     /// second.
     pub fn tick(&self) {
         let now = self.env.clock.uptime();
-        let _begun = StallGuard::start(&self.stall.tick, now);
-        // Stores take only closed segments. When the memory for segments is used up, active segments are closed by age again.
-        let closes_by_age = !self.index_memory.is_half_full() || self.has_too_many_segments();
-        for slot in self.append_slots() {
-            {
-                let mut state = slot.lock();
-                let age = state.active.as_ref().map(|active| now.saturating_sub(active.segment.opened_at()));
-                if age.is_some_and(|age| age >= self.config.segment_age_max) && closes_by_age {
-                    state.close_active();
-                }
-            }
-            self.seal_closed(slot);
+        let _running = self.ticking.start(now);
+        if self.index_memory.closes_by_age() {
+            let is_old = |active: &QueueSegment| now.saturating_sub(active.opened_at()) >= self.config.segment_age_max;
+            self.append_slots().for_each(|slot| slot.close_if(is_old));
         }
+        self.append_slots().for_each(|slot| self.seal_closed(slot));
         let grace = self.grace();
         let mut segments = self.readable_segments();
         self.inspect_failed_reads(&segments);
         segments.retain(|segment| !self.expire(segment, now, grace));
-        self.update_index_memory(&segments);
+        let index_bytes = self.index_memory.update(&segments, self.config.index_bytes_max);
+        self.metrics.index_bytes.set(i64::try_from(index_bytes).unwrap_or(i64::MAX));
         self.check_disk();
         self.record_boot();
         self.update_metrics(&segments);
@@ -58,23 +50,13 @@ impl Queue {
         false
     }
 
-    /// Whether too many segments wait for stores.
-    pub(crate) fn has_too_many_segments(&self) -> bool {
-        self.index_memory.is_full()
-    }
-
-    fn update_index_memory(&self, segments: &[Arc<QueueSegment>]) {
-        let bytes = self.index_memory.update(segments, self.config.index_bytes_max);
-        self.metrics.index_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
-    }
-
     fn grace(&self) -> Duration {
-        let (usual, shared) = (self.config.committed_grace, self.config.committed_grace_remote);
+        let (local, remote) = (self.config.committed_grace, self.config.committed_grace_remote);
         match (self.has_remote_stores.load(Ordering::Relaxed), self.is_halted()) {
-            (false, false) => usual,
-            (false, true) => usual.min(GRACE_WHEN_HALTED),
-            (true, false) => usual.max(shared),
-            (true, true) => shared / 2,
+            (false, false) => local,
+            (false, true) => local.min(GRACE_WHEN_HALTED),
+            (true, false) => local.max(remote),
+            (true, true) => remote / 2,
         }
     }
 
@@ -90,12 +72,10 @@ impl Queue {
         self.metrics.update_consumed_ratio();
         self.metrics.pending_bytes.set(i64::try_from(backlog.text_bytes).unwrap_or(i64::MAX));
         self.metrics.oldest_pending_seconds.set(backlog.oldest_age.as_secs_f64());
-        let mut counts = BTreeMap::from(SegmentState::ALL.map(|state| (state, 0)));
-        segments.iter().for_each(|segment| *counts.entry(segment.state()).or_default() += 1);
-        for (state, count) in counts {
-            self.metrics.segments.get_or_create(&SegmentStateLabels { state: state.name() }).set(count);
+        let count = |state| segments.iter().filter(|segment| segment.state() == state).count();
+        let counts = SegmentState::ALL.map(|state| (state.name(), count(state)));
+        for (state, count) in counts.into_iter().chain([(DAMAGED, self.damaged_files().len())]) {
+            self.metrics.segments.get_or_create(&[("state", state)]).set(count as i64);
         }
-        let damaged = self.damaged_files().len();
-        self.metrics.segments.get_or_create(&SegmentStateLabels { state: DAMAGED }).set(damaged as i64);
     }
 }

@@ -24,9 +24,14 @@ pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
 /// `InvalidData` if it is longer than [`MESSAGE_BYTES_MAX`].
 pub fn encode_head(message: &impl Serialize) -> io::Result<Bytes> {
     let text = serde_json::to_vec(message)?;
-    let length = u32::try_from(text.len()).ok().filter(|length| *length as usize <= MESSAGE_BYTES_MAX);
-    let length = length.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the message is too large"))?;
-    Ok([&length.to_le_bytes()[..], &text].concat().into())
+    if text.len() > MESSAGE_BYTES_MAX {
+        return Err(too_large());
+    }
+    Ok([&(text.len() as u32).to_le_bytes()[..], &text].concat().into())
+}
+
+fn too_large() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the message is too large")
 }
 
 /// A body whose message was read.
@@ -46,7 +51,7 @@ pub async fn read_head<T: DeserializeOwned>(body: Body) -> io::Result<(T, BodyRe
     let length = rest.read_exact(4).await?;
     let length = length.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes)) as usize;
     if length > MESSAGE_BYTES_MAX {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "the message is too large"));
+        return Err(too_large());
     }
     let text = rest.read_exact(length).await?;
     Ok((serde_json::from_slice(&text)?, rest))
@@ -106,7 +111,7 @@ mod tests {
     fn expect_ready<T>(future: impl Future<Output = T>) -> T {
         match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(value) => value,
-            Poll::Pending => panic!("it waits"),
+            Poll::Pending => panic!("the future is pending"),
         }
     }
 
@@ -119,8 +124,8 @@ mod tests {
         assert_eq!(expect_ready(rest.next_chunk(3)).unwrap().unwrap(), "t");
         assert_eq!(expect_ready(rest.next_chunk(3)).unwrap(), None);
         for end in 0..8 {
-            let cut = Body::whole(body[..end].to_vec());
-            let error = expect_ready(read_head::<Vec<u32>>(cut)).map(|_| ()).unwrap_err();
+            let truncated = Body::whole(body[..end].to_vec());
+            let error = expect_ready(read_head::<Vec<u32>>(truncated)).map(|_| ()).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
         }
     }

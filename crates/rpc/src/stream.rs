@@ -32,7 +32,7 @@ pub trait StreamMessageKind: Copy {
     fn from_byte(byte: u8) -> Option<Self>;
 }
 
-/// The bytes are not what they should be.
+/// A message is invalid, for this reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct MalformedMessage(pub &'static str);
@@ -119,7 +119,21 @@ impl MessageReader {
 #[derive(Clone, Copy, Debug)]
 pub struct ByteCursor<'a>(pub &'a [u8]);
 
+macro_rules! read_numbers {
+    ($($number:ident),*) => {$(
+        /// The next number, little-endian.
+        ///
+        /// # Errors
+        /// [`MalformedMessage`] if there are too few bytes.
+        pub fn $number(&mut self) -> Result<$number, MalformedMessage> {
+            self.array().map($number::from_le_bytes)
+        }
+    )*};
+}
+
 impl<'a> ByteCursor<'a> {
+    read_numbers!(u8, u32, u64, u128);
+
     /// The next `count` bytes.
     ///
     /// # Errors
@@ -134,38 +148,6 @@ impl<'a> ByteCursor<'a> {
         let (taken, rest) = self.0.split_first_chunk().ok_or(MalformedMessage("a message is too short"))?;
         self.0 = rest;
         Ok(*taken)
-    }
-
-    /// The next number, little-endian.
-    ///
-    /// # Errors
-    /// [`MalformedMessage`] if there are too few bytes.
-    pub fn u8(&mut self) -> Result<u8, MalformedMessage> {
-        self.array().map(|[byte]| byte)
-    }
-
-    /// The next number, little-endian.
-    ///
-    /// # Errors
-    /// [`MalformedMessage`] if there are too few bytes.
-    pub fn u32(&mut self) -> Result<u32, MalformedMessage> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    /// The next number, little-endian.
-    ///
-    /// # Errors
-    /// [`MalformedMessage`] if there are too few bytes.
-    pub fn u64(&mut self) -> Result<u64, MalformedMessage> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    /// The next number, little-endian.
-    ///
-    /// # Errors
-    /// [`MalformedMessage`] if there are too few bytes.
-    pub fn u128(&mut self) -> Result<u128, MalformedMessage> {
-        self.array().map(u128::from_le_bytes)
     }
 
     /// The next `count` numbers.

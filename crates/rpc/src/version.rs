@@ -7,13 +7,13 @@ use std::ops::RangeInclusive;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// Why a message is not understood.
+/// Why a message cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
-    /// It has this version, which is not supported, or no version.
+    /// Its version is not supported, or absent.
     #[error("unsupported version {}", .0.unwrap_or_default())]
     Version(Option<u32>),
-    /// It is no JSON object, or its fields are wrong.
+    /// It is no JSON object, or a field is invalid.
     #[error(transparent)]
     Invalid(#[from] serde_json::Error),
 }

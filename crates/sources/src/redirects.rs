@@ -11,7 +11,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bucksaw_env::Entropy;
-use bucksaw_ingest::load_shedder::{AdmissionDecision, ClientRate, LoadShedder, RedirectKind};
+use bucksaw_ingest::load_shedder::{ClientRate, LoadShedder, RedirectKind};
 use bucksaw_wire::{HelloReply, Redirect, RedirectReason, RefusalCode, ServerMessage};
 use tokio::sync::watch;
 use tokio::time::{Duration, sleep};
@@ -26,21 +26,17 @@ pub(crate) const BUSY_TEXT: &str = "the node is overloaded; other nodes are less
 /// The messages that refuse a new client; `None` if it is accepted.
 pub(crate) fn hello_refusal(shared: &ListenerState, acks: &AckTracker) -> Option<Vec<u8>> {
     let load_shedder = shared.load_shedder();
-    match load_shedder.admit(shared.port(), &*shared.intake.env.entropy) {
-        AdmissionDecision::Accepted => None,
-        AdmissionDecision::Suggested(others) => {
-            send_redirect(load_shedder, acks, RedirectKind::Suggested, others);
-            None
-        }
-        AdmissionDecision::Refused(others) => {
-            load_shedder.count_redirect(RedirectKind::Refused);
-            let mut words = HelloReply::Refused { code: RefusalCode::BUSY, text: BUSY_TEXT.to_owned() }.encode();
-            if let Some(told) = redirect_message(RedirectReason::REFUSAL, others) {
-                words.extend_from_slice(&told.encode());
-            }
-            Some(words)
-        }
+    let (kind, targets) = load_shedder.admit(shared.port(), &*shared.intake.env.entropy)?;
+    if kind != RedirectKind::Refused {
+        send_redirect(load_shedder, acks, kind, targets);
+        return None;
     }
+    load_shedder.count_redirect(kind);
+    let mut bytes = HelloReply::Refused { code: RefusalCode::BUSY, text: BUSY_TEXT.to_owned() }.encode();
+    if let Some(redirect) = redirect_message(RedirectReason::REFUSAL, targets) {
+        bytes.extend_from_slice(&redirect.encode());
+    }
+    Some(bytes)
 }
 
 /// Sends redirects when they are due. Returns when the connection must be closed without the client. `received_bytes` counts

@@ -50,26 +50,26 @@ impl Actor {
     /// Executes the actions of foca.
     pub(super) fn flush(&mut self) {
         let now = self.now().uptime;
-        let todo = self.gossip.take_actions(now);
-        for (after, timer) in todo.timers {
+        let actions = self.gossip.take_actions(now);
+        for (after, timer) in actions.timers {
             self.timers.add(now + after, ActorTimer::Gossip(timer));
         }
-        for (to, datagram) in todo.send {
+        for (to, datagram) in actions.send {
             self.send(to, datagram);
         }
-        if todo.changed {
+        if actions.changed {
             self.update_liveness();
         }
-        if todo.renewed {
+        if actions.renewed {
             self.publish_local_facts();
         }
-        if todo.defunct && !self.local_facts.left {
+        if actions.defunct && !self.local_facts.left {
             self.raise_incarnation(self.local_facts.incarnation);
         }
-        if !todo.up.is_empty()
+        if !actions.up.is_empty()
             && let Some(datagram) = packet::facts(&self.local_entry())
         {
-            for identity in todo.up {
+            for identity in actions.up {
                 self.send(identity.address, datagram.clone());
             }
         }

@@ -55,18 +55,19 @@ impl Actor {
 
     pub(super) fn merge_entries(&mut self, entries: impl IntoIterator<Item = Entry>) {
         let now = self.now();
-        let mut most = MergeOutcome::Unchanged;
+        let mut strongest = MergeOutcome::Unchanged;
         for entry in entries {
             match self.table.merge(entry, now) {
                 MergeOutcome::Unchanged => {}
                 MergeOutcome::Full => {
                     self.context.metrics.members_rejected.inc();
                 }
-                heard => most = if most == MergeOutcome::Standing { most } else { heard },
+                outcome if strongest != MergeOutcome::Presence => strongest = outcome,
+                _ => {}
             }
         }
-        match most {
-            MergeOutcome::Standing => self.update_liveness(),
+        match strongest {
+            MergeOutcome::Presence => self.update_liveness(),
             MergeOutcome::Facts => self.unsaved[1] = true,
             MergeOutcome::Unchanged | MergeOutcome::Full => {}
         }

@@ -8,10 +8,10 @@ use crate::identity::Identity;
 use crate::join_state::{PROBE_PERIOD, RESPONDERS_MAX, Responder, identify_responder};
 
 impl Actor {
-    /// Probes those that claim an id with others, and were not probed a moment ago.
+    /// Probes the processes that share an id, each at most once per [`PROBE_PERIOD`].
     pub(super) fn probe_claimants(&mut self) {
         let (now, me) = (self.now().uptime, self.gossip.me().address);
-        self.probes.started_at.retain(|_, begun| now.saturating_sub(*begun) < PROBE_PERIOD);
+        self.probes.started_at.retain(|_, at| now.saturating_sub(*at) < PROBE_PERIOD);
         let claimants = self.table.claimants().iter().filter(|identity| identity.address != me);
         let due = claimants.filter(|identity| !self.probes.started_at.contains_key(identity)).copied();
         let room = RESPONDERS_MAX.saturating_sub(self.probes.in_flight.len());
@@ -21,16 +21,16 @@ impl Actor {
             let (tasks, net) = (self.context.tasks.clone(), self.context.net.clone());
             let commands = self.context.commands.clone();
             self.context.tasks.spawn(Box::pin(async move {
-                let answers = identify_responder(&tasks, &net, identity.address).await;
+                let responder = identify_responder(&tasks, &net, identity.address).await;
                 // The node may have left.
-                let _ = commands.send(ActorCommand::Probed { identity, answers }).await;
+                let _ = commands.send(ActorCommand::Probed { identity, responder }).await;
             }));
         }
     }
 
-    pub(super) fn claimant_probed(&mut self, identity: Identity, answers: Responder) {
+    pub(super) fn claimant_probed(&mut self, identity: Identity, responder: Responder) {
         self.probes.in_flight.remove(&identity);
-        if answers.excludes(identity) {
+        if responder.excludes(identity) {
             tracing::debug!(?identity, "the earlier process with this node id has stopped");
             self.table.mark_absent(identity);
             self.update_liveness();
@@ -38,7 +38,7 @@ impl Actor {
         self.send_digests();
     }
 
-    /// Tells the list, at once or when it is known which of those that claim an id are there.
+    /// Replies with the digest when no probe is in flight.
     pub(super) fn reply_when_probed(&mut self, reply: oneshot::Sender<Vec<Entry>>) {
         self.probes.digest_replies.push(reply);
         self.send_digests();
@@ -47,7 +47,7 @@ impl Actor {
     fn send_digests(&mut self) {
         if self.probes.in_flight.is_empty() {
             for reply in std::mem::take(&mut self.probes.digest_replies) {
-                // The other may have given up.
+                // The request may have timed out.
                 let _ = reply.send(self.entries());
             }
         }

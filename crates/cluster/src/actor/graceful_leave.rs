@@ -16,7 +16,7 @@ use crate::entry::Entry;
 use crate::exchange_schedule::exchange_once;
 use crate::sampling;
 
-/// Members that are called, live and other ones each, and the timeout of a call.
+/// Number of called members, of the live and of the other ones, and the timeout of a call.
 const LEAVE_TARGETS: usize = 3;
 const LEAVE_CALL_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -39,9 +39,9 @@ impl Actor {
         let (tasks, net, commands) =
             (self.context.tasks.clone(), self.context.net.clone(), self.context.commands.clone());
         self.context.tasks.spawn(Box::pin(async move {
-            let heard = others.iter().all(Vec::is_empty) || send_leave(&tasks, &net, &others, own).await;
+            let is_acknowledged = others.iter().all(Vec::is_empty) || send_leave(&tasks, &net, &others, own).await;
             // The actor ends after this command.
-            let _ = commands.send(ActorCommand::LeaveSent { acknowledged: heard, reply }).await;
+            let _ = commands.send(ActorCommand::LeaveSent { is_acknowledged, reply }).await;
         }));
     }
 
@@ -62,8 +62,8 @@ impl Actor {
         self.gossip.leave();
         self.flush();
         self.has_left = true;
-        let (keep, kept, entries) = (self.member_file.clone(), self.persisted_members(), self.entries());
-        match run_blocking(&self.context.tasks, move || keep.write(&kept)).await {
+        let (file, members, entries) = (self.member_file.clone(), self.persisted_members(), self.entries());
+        match run_blocking(&self.context.tasks, move || file.write(&members)).await {
             Some(Err(error)) => tracing::warn!(%error, "cannot write members.json"),
             // Nodes that leave at the same time are acknowledged.
             Some(Ok(())) => self.leave_replies.drain(..).for_each(|reply| drop(reply.send(entries.clone()))),
@@ -74,17 +74,17 @@ impl Actor {
 
 /// Calls the targets in turn until one acknowledges; returns whether one has.
 async fn send_leave(tasks: &Arc<dyn Tasks>, net: &Arc<dyn Net>, others: &[Vec<SocketAddr>; 2], own: Entry) -> bool {
-    let (mut heard, own) = (false, [own]);
+    let (mut is_acknowledged, own) = (false, [own]);
     let calls = async {
         loop {
             for some in others {
                 for address in some {
                     match exchange_once(tasks, net, *address, &own, LEAVE_CALL_TIMEOUT).await {
-                        Ok(_) => heard = true,
+                        Ok(_) => is_acknowledged = true,
                         Err(error) => tracing::debug!(%address, %error, "leave message not delivered"),
                     }
                 }
-                if heard {
+                if is_acknowledged {
                     return;
                 }
             }
@@ -92,5 +92,5 @@ async fn send_leave(tasks: &Arc<dyn Tasks>, net: &Arc<dyn Net>, others: &[Vec<So
         }
     };
     with_timeout(tasks, LEAVE_TIMEOUT, calls).await;
-    heard
+    is_acknowledged
 }

@@ -18,30 +18,30 @@ impl Actor {
     /// Publishes changed facts, at most once per [`crate::Config::facts_period`].
     pub(super) fn refresh_local_facts(&mut self) {
         let time = self.now().uptime;
-        if self.facts_sent_at.is_some_and(|told| time.saturating_sub(told) < self.context.config.facts_period) {
+        if self.facts_sent_at.is_some_and(|sent| time.saturating_sub(sent) < self.context.config.facts_period) {
             return;
         }
-        let kept = &self.local_facts;
-        let wished = Facts {
-            node: kept.node,
-            incarnation: kept.incarnation,
-            version: kept.version,
-            address: kept.address,
-            protocol: kept.protocol,
-            protocol_minor: kept.protocol_minor,
-            left: kept.left,
+        let current = &self.local_facts;
+        let wanted = Facts {
+            node: current.node,
+            incarnation: current.incarnation,
+            version: current.version,
+            address: current.address,
+            protocol: current.protocol,
+            protocol_minor: current.protocol_minor,
+            left: current.left,
             ..self.context.facts.borrow().clone()
         };
-        if wished == **kept {
+        if wanted == **current {
             return;
         }
-        if !wished.is_valid() {
+        if !wanted.is_valid() {
             if !std::mem::replace(&mut self.is_invalid_facts_logged, true) {
                 tracing::error!("node facts exceed their limits and are not published");
             }
             return;
         }
-        self.local_facts = Arc::new(wished);
+        self.local_facts = Arc::new(wanted);
         self.publish_local_facts();
     }
 

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use bucksaw_record::Id;
+
 use super::Actor;
-use crate::metrics::StateLabel;
 use crate::table::{DuplicateId, PresenceChange};
 use crate::{Member, MemberState};
 
@@ -21,13 +22,12 @@ impl Actor {
                 None => tracing::info!(%node, %address, "node was removed from the member table"),
             }
         }
-        let duplicate_ids = self.table.duplicates(now);
-        for (node, DuplicateId { older, newer }) in
-            duplicate_ids.iter().filter(|(node, _)| !self.duplicates.contains_key(node))
-        {
+        let duplicates = self.table.duplicates(now);
+        let is_new = |(node, _): &(&Id, &DuplicateId)| !self.duplicates.contains_key(node);
+        for (node, DuplicateId { older, newer }) in duplicates.iter().filter(is_new) {
             tracing::error!(%node, %older, %newer, "duplicate node id: one data directory is a copy of the other; stop one node and remove its node.json");
         }
-        self.duplicates = duplicate_ids;
+        self.duplicates = duplicates;
         self.publish();
         self.probe_claimants();
     }
@@ -38,22 +38,19 @@ impl Actor {
         let mut members = self.table.members(now);
         let state = if self.local_facts.left { MemberState::Left } else { MemberState::Alive };
         let (node, address) = (self.local_facts.node, self.local_facts.address);
-        let twin = self.duplicates.get(&node).map(|duplicate_ids| duplicate_ids.other_address(address));
-        let also_at = self.table.duplicate(node).map(|duplicate_ids| duplicate_ids.other_address(address));
-        let facts = Arc::clone(&self.local_facts);
         members.push(Member {
-            facts,
+            facts: Arc::clone(&self.local_facts),
             state,
             since: self.started.wall,
-            duplicate_at: twin,
-            duplicate_suspected_at: also_at,
+            duplicate_at: self.duplicates.get(&node).map(|duplicate| duplicate.other_address(address)),
+            duplicate_suspected_at: self.table.duplicate(node).map(|duplicate| duplicate.other_address(address)),
             version_skew: None,
         });
         self.update_version_skew(&mut members);
         members.sort_unstable_by_key(|member| member.facts.node);
         for state in MemberState::ALL {
             let count = members.iter().filter(|member| member.state == state).count();
-            let label = StateLabel { state: state.name() };
+            let label = [("state", state.name())];
             self.context.metrics.members.get_or_create(&label).set(i64::try_from(count).unwrap_or(i64::MAX));
         }
         self.context.metrics.duplicate_ids.set(i64::try_from(self.duplicates.len()).unwrap_or(i64::MAX));

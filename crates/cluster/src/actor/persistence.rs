@@ -22,12 +22,12 @@ impl Actor {
             return;
         }
         (self.saving, self.saved, self.unsaved) = (true, Some(time), [false; 2]);
-        let (keep, kept) = (self.member_file.clone(), self.persisted_members());
+        let (file, members) = (self.member_file.clone(), self.persisted_members());
         let replies = std::mem::take(&mut self.leave_replies);
         let replies: Vec<_> = replies.into_iter().map(|reply| (reply, self.entries())).collect();
         let (tasks, commands) = (self.context.tasks.clone(), self.context.commands.clone());
         self.context.tasks.spawn(Box::pin(async move {
-            let result = run_blocking(&tasks, move || keep.write(&kept)).await;
+            let result = run_blocking(&tasks, move || file.write(&members)).await;
             let result = result.unwrap_or_else(|| Err(io::Error::other("the task that writes members.json panicked")));
             if result.is_ok() {
                 for (reply, entries) in replies {

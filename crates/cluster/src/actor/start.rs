@@ -11,6 +11,7 @@ use bucksaw_record::Id;
 use super::local_facts::incarnation_after;
 use super::probe_state::DuplicateProbes;
 use super::{Actor, ActorContext, ActorTimer, clock_reading};
+use crate::Facts;
 use crate::bootstrap::Bootstrap;
 use crate::exchange_schedule::ExchangeSchedule;
 use crate::gossip::Gossip;
@@ -19,54 +20,58 @@ use crate::incompatible::IncompatiblePeers;
 use crate::member_file::MemberFile;
 use crate::table::{MemberTable, TableTimeouts};
 use crate::timers::Timers;
-use crate::{Facts, Version};
 
 impl Actor {
     /// Creates the actor from the member file.
     ///
     /// # Errors
     /// As [`crate::Cluster::start`].
-    pub(crate) fn new(given: ActorContext) -> io::Result<Self> {
-        let keep = MemberFile::new(given.env.fs.clone(), &given.config.data_dir);
-        let started = clock_reading(&given.env);
-        let kept = keep.read()?;
-        let last = kept.as_ref().map_or(Id::MIN, |kept| kept.incarnation);
+    pub(crate) fn new(context: ActorContext) -> io::Result<Self> {
+        let member_file = MemberFile::new(context.env.fs.clone(), &context.config.data_dir);
+        let started = clock_reading(&context.env);
+        let persisted = member_file.read()?;
+        let last = persisted.as_ref().map_or(Id::MIN, |persisted| persisted.incarnation);
         let me = Identity {
-            node: given.facts.borrow().node,
-            incarnation: incarnation_after(last, &given.env),
-            address: without_scope(given.net.address()),
+            node: context.facts.borrow().node,
+            incarnation: incarnation_after(last, &context.env),
+            address: without_scope(context.net.address()),
         };
-        let config = &given.config;
-        let knows = kept.as_ref().is_some_and(|kept| !kept.is_bootstrapping && !kept.members.is_empty());
-        let awaited = Bootstrap::new(&config.join, knows, given.bootstrapping.clone());
+        let config = &context.config;
+        let is_complete = persisted.as_ref().is_some_and(|file| !file.is_bootstrapping && !file.members.is_empty());
+        let bootstrap = Bootstrap::new(&config.join, is_complete, context.bootstrapping.clone());
         let grace = config.suspect_timeout + 2 * config.probe_period;
         let times = TableTimeouts { remember: config.remember_for, grace, duplicate_after: 3 * grace };
         let mut table = MemberTable::new(me.node, times);
-        for entry in kept.into_iter().flat_map(|kept| kept.members) {
+        for entry in persisted.into_iter().flat_map(|persisted| persisted.members) {
             table.merge(entry, started);
         }
-        let own =
-            Facts { incarnation: me.incarnation, version: 1, address: me.address, ..given.facts.borrow().clone() };
-        let Version { major, minor } = config.version;
-        let own = Facts { protocol: major, protocol_minor: minor, left: false, ..own };
+        let own = Facts {
+            incarnation: me.incarnation,
+            version: 1,
+            address: me.address,
+            protocol: config.version.major,
+            protocol_minor: config.version.minor,
+            left: false,
+            ..context.facts.borrow().clone()
+        };
         if !own.is_valid() {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "node address or client address is not reachable from other nodes",
             ));
         }
-        let gossip = Gossip::new(me, config, given.env.entropy.clone());
-        let reach = ExchangeSchedule::new(config.exchange_period);
+        let gossip = Gossip::new(me, config, context.env.entropy.clone());
+        let exchange_schedule = ExchangeSchedule::new(config.exchange_period);
         let mut timers = Timers::new();
         timers.add(started.uptime, ActorTimer::Tick);
         let mut actor = Self {
-            context: given,
+            context,
             table,
             gossip,
-            exchange_schedule: reach,
-            bootstrap: awaited,
+            exchange_schedule,
+            bootstrap,
             timers,
-            member_file: keep,
+            member_file,
             local_facts: Arc::new(own),
             is_invalid_facts_logged: false,
             started,

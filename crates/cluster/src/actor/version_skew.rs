@@ -17,7 +17,7 @@ impl Actor {
 
     /// Updates the version skew of all members, and logs changes.
     pub(super) fn update_version_skew(&mut self, members: &mut [Member]) {
-        let mut apart = BTreeMap::new();
+        let mut skews = BTreeMap::new();
         for member in members.iter_mut().filter(|member| member.facts.node != self.local_facts.node) {
             // The version is unknown before the first facts.
             member.version_skew =
@@ -27,16 +27,16 @@ impl Actor {
                 if self.version_skews.get(&node) != Some(&words) {
                     tracing::warn!(%node, %address, what = %words, "version skew with a member");
                 }
-                apart.insert(node, words);
+                skews.insert(node, words);
             }
         }
-        for node in self.version_skews.keys().filter(|node| !apart.contains_key(node)) {
+        for node in self.version_skews.keys().filter(|node| !skews.contains_key(node)) {
             tracing::info!(%node, "version skew resolved");
         }
-        self.version_skews = apart;
+        self.version_skews = skews;
         let peers = self.incompatible_peers.list();
-        let metric = self.version_skews.len() + peers.len();
-        self.context.metrics.version_skewed.set(i64::try_from(metric).unwrap_or(i64::MAX));
+        let count = self.version_skews.len() + peers.len();
+        self.context.metrics.version_skewed.set(i64::try_from(count).unwrap_or(i64::MAX));
         self.context.incompatible_peers.send_if_modified(|shown| std::mem::replace(shown, peers.clone()) != peers);
     }
 }

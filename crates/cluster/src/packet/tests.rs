@@ -7,7 +7,7 @@ use crate::codec::tests::{any_identity, any_member, any_message};
 use crate::entry::{Departure, DepartureReason, LiveIdentity};
 use crate::{ADDRESS_BYTES_MAX, Clients, DataSummary, Facts, Format, Formats, Load, RE_REPLICATED_MAX, Roles};
 
-/// The largest facts that are sound, of a node that is there: of one that is gone less is told.
+/// The largest valid facts, of a live member; the entry of a departed one is smaller.
 fn largest() -> Entry {
     let text = Some("/".repeat(ADDRESS_BYTES_MAX));
     let incarnation = Id::new(Millis::MAX, Producer::new(u64::MAX), 0);
@@ -37,7 +37,7 @@ fn largest() -> Entry {
 }
 
 #[test]
-fn the_largest_facts_fit_and_come_back() {
+fn the_largest_facts_fit_into_a_datagram() {
     let departure = Some(Departure { reason: DepartureReason::Forgotten, elapsed_ms: u64::MAX });
     for entry in [largest(), Entry { departure, live: None, ..largest() }] {
         assert!(entry.is_valid());
@@ -48,7 +48,7 @@ fn the_largest_facts_fit_and_come_back() {
 }
 
 #[test]
-fn fields_of_other_versions_do_no_harm() {
+fn fields_of_other_versions_are_ignored() {
     let id = "01ARYZ6S410000000000000000";
     let text = format!(
         r#"{{"facts":{{"node":"{id}","incarnation":"{id}","address":"10.0.0.1:1","mood":"good"}},"colour":1}}"#
@@ -59,7 +59,7 @@ fn fields_of_other_versions_do_no_harm() {
 }
 
 #[test]
-fn unsound_facts_are_refused() {
+fn invalid_facts_are_refused() {
     let check = |change: fn(&mut Entry)| {
         let mut entry = largest();
         change(&mut entry);
@@ -80,7 +80,7 @@ fn unsound_facts_are_refused() {
 }
 
 #[test]
-fn other_versions_are_told_apart_from_nonsense() {
+fn other_versions_are_distinguished_from_malformed_packets() {
     let check = |datagram: &[u8], want| assert_eq!(Packet::parse(datagram).err(), Some(want), "{datagram:?}");
     check(&[], PacketError::Malformed);
     check(&[1], PacketError::Malformed);
@@ -96,7 +96,7 @@ fn other_versions_are_told_apart_from_nonsense() {
 
 proptest! {
     #[test]
-    fn gossip_comes_back(
+    fn gossip_decodes_to_what_was_encoded(
         src in any_identity(), message in any_message(), members in proptest::collection::vec(any_member(), 0..20),
     ) {
         let bare = matches!(message, Message::Announce | Message::TurnUndead);
@@ -113,13 +113,13 @@ proptest! {
         let Ok(Packet::Gossip(found)) = Packet::parse(&datagram) else { panic!("not understood") };
         prop_assert_eq!(&found.header, &header);
         prop_assert_eq!(found.members, if bare { Vec::new() } else { members });
-        // Neither with something behind it, nor without its end.
+        // Trailing and missing bytes are refused.
         prop_assert!(!is_packet(&[datagram.as_slice(), &[0]].concat()));
         prop_assert!(!is_packet(&datagram[..datagram.len() - 1]) );
     }
 
     #[test]
-    fn nonsense_is_no_packet_and_does_no_harm(kind in 1_u8..3, bytes in proptest::collection::vec(any::<u8>(), 0..1_400)) {
+    fn random_bytes_are_refused(kind in 1_u8..3, bytes in proptest::collection::vec(any::<u8>(), 0..1_400)) {
         prop_assert!(!is_packet(&bytes) || bytes.len() > 70);
         prop_assert!(!is_packet(&[&[1, kind], bytes.as_slice()].concat()) || bytes.len() > 70);
     }

@@ -44,22 +44,22 @@ fn states(table: &MemberTable, now: ClockReading) -> Vec<(u64, MemberState)> {
 }
 
 #[test]
-fn the_newest_facts_win_in_whatever_order_they_come() {
+fn the_newest_facts_win_in_any_order() {
     let mut table = table();
     let check = |table: &mut MemberTable, incarnation, version, want, facts| {
         assert_eq!(table.merge(entry(1, incarnation, version), at(0)), want);
         assert_eq!(table.members(at(0))[0].facts.incarnation_and_version(), facts);
     };
-    check(&mut table, 5, 2, MergeOutcome::Standing, (id(5), 2));
+    check(&mut table, 5, 2, MergeOutcome::Presence, (id(5), 2));
     check(&mut table, 5, 1, MergeOutcome::Unchanged, (id(5), 2));
     check(&mut table, 5, 3, MergeOutcome::Facts, (id(5), 3));
     check(&mut table, 4, 9, MergeOutcome::Unchanged, (id(5), 3));
-    check(&mut table, 6, 1, MergeOutcome::Standing, (id(6), 1));
+    check(&mut table, 6, 1, MergeOutcome::Presence, (id(6), 1));
     check(&mut table, 5, 4, MergeOutcome::Unchanged, (id(6), 1));
 }
 
 #[test]
-fn what_an_older_node_left_out_when_it_passed_facts_on_is_taken_from_the_others() {
+fn fields_dropped_by_an_older_node_are_restored_from_others() {
     let mut table = table();
     let told = |minor| {
         let mut entry = entry(1, 5, 2);
@@ -70,14 +70,14 @@ fn what_an_older_node_left_out_when_it_passed_facts_on_is_taken_from_the_others(
         assert_eq!(table.merge(told(minor), at(0)), want);
         assert_eq!(table.members(at(0))[0].facts.protocol_minor, known);
     };
-    check(&mut table, 0, MergeOutcome::Standing, 0);
+    check(&mut table, 0, MergeOutcome::Presence, 0);
     check(&mut table, 2, MergeOutcome::Facts, 2);
     check(&mut table, 0, MergeOutcome::Unchanged, 2);
     check(&mut table, 2, MergeOutcome::Unchanged, 2);
 }
 
 #[test]
-fn hearsay_keeps_a_node_alive_for_the_grace_only() {
+fn a_member_reported_by_others_only_is_live_for_the_grace_period() {
     let mut table = table();
     table.merge(entry(1, 1, 1), at(0));
     table.update_liveness(&[], at(2));
@@ -88,7 +88,7 @@ fn hearsay_keeps_a_node_alive_for_the_grace_only() {
 }
 
 #[test]
-fn a_node_is_down_when_foca_lost_it_and_alive_when_it_has_it_again() {
+fn a_member_is_down_while_foca_does_not_have_it() {
     let mut table = table();
     table.merge(entry(1, 1, 1), at(0));
     let change = |state| [PresenceChange { node: id(1), address: address(1), state: Some(state) }];
@@ -100,7 +100,7 @@ fn a_node_is_down_when_foca_lost_it_and_alive_when_it_has_it_again() {
     );
     assert_eq!(table.update_liveness(&[], at(4)), change(MemberState::Down));
     assert_eq!(table.members(at(9))[0].since, at(4).wall);
-    // What others say of its end does not count while foca has it.
+    // A reported departure is ignored while foca has it.
     table.update_liveness(&[seen(1, 1)], at(5));
     for reason in [DepartureReason::Down, DepartureReason::Forgotten] {
         assert_eq!(table.merge(departed(entry(1, 1, 1), reason, 1), at(5)), MergeOutcome::Unchanged);
@@ -109,7 +109,7 @@ fn a_node_is_down_when_foca_lost_it_and_alive_when_it_has_it_again() {
 }
 
 #[test]
-fn a_node_that_began_again_is_alive_before_its_facts_are_there() {
+fn a_restarted_member_is_alive_before_its_facts_arrive() {
     let mut table = table();
     let mut left = entry(1, 1, 7);
     left.facts.left = true;
@@ -125,25 +125,25 @@ fn a_node_that_began_again_is_alive_before_its_facts_are_there() {
 }
 
 #[test]
-fn who_said_leave_has_left_at_once_and_is_not_down_afterwards() {
+fn a_member_that_leaves_has_left_at_once_and_is_not_down_later() {
     let mut table = table();
     table.merge(entry(1, 1, 1), at(0));
     table.update_liveness(&[seen(1, 1)], at(0));
     let mut leave = entry(1, 1, 2);
     leave.facts.left = true;
-    assert_eq!(table.merge(leave, at(1)), MergeOutcome::Standing);
+    assert_eq!(table.merge(leave, at(1)), MergeOutcome::Presence);
     table.update_liveness(&[seen(1, 1)], at(1));
     assert_eq!(states(&table, at(1)), [(1, MemberState::Left)]);
     table.update_liveness(&[], at(2));
     assert_eq!(states(&table, at(2)), [(1, MemberState::Left)]);
     assert_eq!(table.unreachable(), []);
-    // Who has not heard of it says that it is down.
+    // A node that has not received the leave reports it as down.
     table.merge(departed(entry(1, 1, 1), DepartureReason::Down, 1), at(3));
     assert_eq!(states(&table, at(3)), [(1, MemberState::Left)]);
 }
 
 #[test]
-fn the_forgotten_stay_so_until_they_come_back_themselves() {
+fn a_forgotten_member_returns_only_by_itself() {
     let mut table = table();
     assert_eq!(table.forget(id(1), at(0)), Err(ForgetError::Unknown));
     assert_eq!(table.forget(id(0), at(0)), Err(ForgetError::Live));
@@ -154,22 +154,22 @@ fn the_forgotten_stay_so_until_they_come_back_themselves() {
     assert_eq!(table.forget(id(1), at(1)), Ok(()));
     assert_eq!(states(&table, at(1)), []);
     assert_eq!(table.forget(id(1), at(1)), Err(ForgetError::Unknown));
-    // Those who have not heard of it, also with newer facts, do not bring it back.
+    // Nodes that have not received it do not reintroduce the member, also not with newer facts.
     table.merge(departed(entry(1, 1, 5), DepartureReason::Down, 900), at(2));
     table.update_liveness(&[], at(2));
     assert_eq!(states(&table, at(2)), []);
-    // It spreads.
+    // The tombstone spreads.
     let tombstone = table.entry(id(1), at(2)).unwrap();
     let mut other = self::table();
     other.merge(departed(entry(1, 1, 1), DepartureReason::Down, 0), at(2));
-    assert_eq!(other.merge(tombstone, at(2)), MergeOutcome::Standing);
+    assert_eq!(other.merge(tombstone, at(2)), MergeOutcome::Presence);
     assert_eq!(states(&other, at(2)), []);
     table.update_liveness(&[seen(1, 1)], at(3));
     assert_eq!(states(&table, at(3)), [(1, MemberState::Alive)]);
 }
 
 #[test]
-fn what_is_gone_is_dropped_in_time_and_not_brought_back() {
+fn departed_members_expire_and_are_not_reintroduced() {
     let mut table = table();
     table.merge(departed(entry(1, 1, 1), DepartureReason::Down, 100), at(0));
     // The highest reported age is used.
@@ -184,7 +184,7 @@ fn what_is_gone_is_dropped_in_time_and_not_brought_back() {
 }
 
 #[test]
-fn a_copied_data_directory_is_told_from_a_move() {
+fn a_copied_data_directory_is_distinguished_from_a_move() {
     let mut table = table();
     table.merge(entry(1, 1, 1), at(0));
     let copy = LiveMember { identity: Identity { address: address(9), ..seen(1, 2).identity }, suspect: false };
@@ -196,7 +196,7 @@ fn a_copied_data_directory_is_told_from_a_move() {
     assert_eq!((member.duplicate_at, member.facts.address), (Some(address(1)), address(9)));
     table.update_liveness(&[copy], at(11));
     assert_eq!(table.members(at(11))[0].duplicate_at, None);
-    // This node's own id: claimed by another, and the claim is remembered.
+    // The id of this node, used by another process.
     table.update_liveness(
         &[seen(0, 1), LiveMember { identity: Identity { address: address(9), ..seen(0, 2).identity }, suspect: false }],
         at(20),
@@ -208,18 +208,18 @@ fn a_copied_data_directory_is_told_from_a_move() {
 }
 
 #[test]
-fn there_is_an_end_to_what_strangers_can_fill() {
+fn the_number_of_members_is_limited() {
     let mut table = table();
     table.merge(departed(entry(1, 1, 1), DepartureReason::Left, 5), at(0));
     table.merge(departed(entry(2, 1, 1), DepartureReason::Forgotten, 9), at(0));
     for node in 3..=MEMBERS_MAX as u64 {
-        assert_eq!(table.merge(entry(node, 1, 1), at(0)), MergeOutcome::Standing);
+        assert_eq!(table.merge(entry(node, 1, 1), at(0)), MergeOutcome::Presence);
     }
-    // Nothing makes way for what is gone; the oldest tombstone does for a node that may be there.
+    // No entry is removed for a departed member; the oldest tombstone is removed for one that may be live.
     assert_eq!(table.merge(departed(entry(5_000, 1, 1), DepartureReason::Down, 0), at(0)), MergeOutcome::Full);
-    assert_eq!(table.merge(entry(5_001, 1, 1), at(0)), MergeOutcome::Standing);
+    assert_eq!(table.merge(entry(5_001, 1, 1), at(0)), MergeOutcome::Presence);
     assert!(table.entry(id(2), at(0)).is_none() && table.entry(id(1), at(0)).is_some());
-    assert_eq!(table.merge(entry(5_002, 1, 1), at(0)), MergeOutcome::Standing);
+    assert_eq!(table.merge(entry(5_002, 1, 1), at(0)), MergeOutcome::Presence);
     assert_eq!(table.merge(entry(5_003, 1, 1), at(0)), MergeOutcome::Full);
     assert_eq!(table.entries(at(0)).len(), MEMBERS_MAX);
 }
@@ -241,10 +241,10 @@ fn any_entry() -> impl Strategy<Value = Entry> {
 }
 
 proptest! {
-    /// Two nodes that heard the same in different orders, and then compare lists, know the same.
+    /// Two nodes that merge the same entries in different orders, and then exchange digests, have the same members.
     #[test]
     fn lists_converge(mut heard in proptest::collection::vec(any_entry(), 0..12), seed: u64) {
-        // The same version never says different things.
+        // Equal versions have equal facts.
         let said: BTreeMap<_, _> = heard.iter().map(|entry| ((entry.facts.node, entry.facts.incarnation_and_version()), entry.facts.clone())).collect();
         for entry in &mut heard {
             entry.facts = said[&(entry.facts.node, entry.facts.incarnation_and_version())].clone();

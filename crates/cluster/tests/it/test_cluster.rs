@@ -9,13 +9,13 @@ use bucksaw_env::sim::{Host, World};
 use bucksaw_record::{Id, Millis, Producer};
 use prometheus_client::registry::Registry;
 
-/// A world with nodes, which are called `n0`, `n1` and so on.
+/// A world with nodes named `n0`, `n1` and so on.
 pub(crate) struct TestCluster {
     pub(crate) world: World,
     pub(crate) nodes: Vec<TestNode>,
 }
 
-/// A node, and its cluster while it lives.
+/// A node, and its cluster while it runs.
 pub(crate) struct TestNode {
     pub(crate) node: Host,
     pub(crate) id: Id,
@@ -33,32 +33,36 @@ pub(crate) fn id(number: usize) -> Id {
 }
 
 impl TestCluster {
-    /// A world with this many nodes, none of which has begun. All would join `n0`.
+    /// A world with this number of nodes, none of them started. The seed of all is `n0`.
     pub(crate) fn new(seed: u64, count: usize) -> Self {
-        let mut town = Self { world: World::new(seed), nodes: Vec::new() };
+        let mut cluster = Self { world: World::new(seed), nodes: Vec::new() };
         for number in 0..count {
-            town.add(id(number));
+            cluster.add(id(number));
         }
-        town
+        cluster
     }
 
-    /// One more.
+    /// Adds a node.
     pub(crate) fn add(&mut self, id: Id) {
         let node = self.world.add_host(&format!("n{}", self.nodes.len()));
-        // No process listens there before it starts.
+        // No process listens at its address before it starts.
         node.kill();
         let join = vec!["n0:7659".to_owned()];
         self.nodes.push(TestNode { node, id, join, cluster: None, registry: Registry::default() });
     }
 
-    /// One where all are there and know each other.
+    /// A cluster whose nodes all run and know each other.
     pub(crate) fn settled(seed: u64, count: usize) -> Self {
-        let mut town = Self::new(seed, count);
-        (0..count).for_each(|number| town.start(number));
-        assert!(town.run_until(30, TestCluster::all_alive), "they did not find each other: {}", town.describe_views());
-        // Until no node has news any more.
-        town.world.run_for(seconds(10));
-        town
+        let mut cluster = Self::new(seed, count);
+        (0..count).for_each(|number| cluster.start(number));
+        assert!(
+            cluster.run_until(30, TestCluster::all_alive),
+            "they did not find each other: {}",
+            cluster.describe_views()
+        );
+        // Until no node has anything to gossip.
+        cluster.world.run_for(seconds(10));
+        cluster
     }
 
     pub(crate) fn start(&mut self, number: usize) {
@@ -67,20 +71,18 @@ impl TestCluster {
     }
 
     pub(crate) fn start_with(&mut self, number: usize, change: impl FnOnce(&mut Config)) {
-        let inhabitant = &mut self.nodes[number];
-        let node = &inhabitant.node;
+        let TestNode { node, id, join, cluster, registry } = &mut self.nodes[number];
         node.restart();
         let dir = PathBuf::from("/data");
         node.env().fs.create_dir_all(&dir).unwrap();
         let mut config = Config::new(dir);
-        config.join = inhabitant.join.clone();
+        config.join = join.clone();
         change(&mut config);
-        inhabitant.registry = Registry::default();
-        let metrics = Metrics::new(&mut inhabitant.registry);
-        let facts = Facts::new(inhabitant.id);
-        let cluster =
-            Cluster::start(config, node.env(), node.tasks(), node.net(), facts, Router::new(), metrics).unwrap();
-        inhabitant.cluster = Some(cluster);
+        *registry = Registry::default();
+        let metrics = Metrics::new(registry);
+        let (facts, router) = (Facts::new(*id), Router::new());
+        let started = Cluster::start(config, node.env(), node.tasks(), node.net(), facts, router, metrics);
+        *cluster = Some(started.unwrap());
     }
 
     pub(crate) fn kill(&mut self, number: usize) {
@@ -92,7 +94,7 @@ impl TestCluster {
         self.nodes[number].cluster.as_ref().unwrap()
     }
 
-    /// What one node says of another.
+    /// One node's view of another.
     pub(crate) fn member(&self, number: usize, other: usize) -> Option<Member> {
         let id = self.nodes[other].id;
         self.cluster(number).members().iter().find(|member| member.facts.node == id).cloned()
@@ -102,22 +104,22 @@ impl TestCluster {
         self.member(number, other).map(|member| member.state)
     }
 
-    /// Those that live.
+    /// The nodes that run.
     pub(crate) fn live_nodes(&self) -> impl Iterator<Item = usize> + Clone {
         (0..self.nodes.len()).filter(|number| self.nodes[*number].cluster.is_some())
     }
 
-    /// Whether all that live take this node for that.
+    /// Whether this node has this state for all nodes that run.
     pub(crate) fn all_see(&self, other: usize, state: Option<MemberState>) -> bool {
         self.live_nodes().filter(|number| *number != other).all(|number| self.state(number, other) == state)
     }
 
-    /// Whether all that live take all that live for alive.
+    /// Whether all nodes that run are alive for each other.
     pub(crate) fn all_alive(&self) -> bool {
         self.live_nodes().all(|other| self.all_see(other, Some(MemberState::Alive)))
     }
 
-    /// Lets time pass until it is so, looking twenty times a second; says whether it became so within `at_most` seconds.
+    /// Runs until the condition holds, which is checked twenty times a second; returns whether it did within `at_most` seconds.
     pub(crate) fn run_until(&self, at_most: u64, is_so: impl Fn(&Self) -> bool) -> bool {
         let end = self.world.now() + seconds(at_most);
         while !is_so(self) {
@@ -129,7 +131,7 @@ impl TestCluster {
         true
     }
 
-    /// Who takes whom for what.
+    /// Each node's view of each node.
     pub(crate) fn describe_views(&self) -> String {
         let row = |number: usize| {
             let word = |other| self.state(number, other).map_or("-", MemberState::name);

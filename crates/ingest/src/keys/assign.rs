@@ -14,74 +14,66 @@ use crate::lock::lock;
 use crate::queue::Queue;
 
 impl Queue {
-    /// Numbers the next section of a batch, whose records are `section`; gives the id of its first record. From then on the
-    /// section is remembered. `is_last` says that the batch ends with it.
+    /// Assigns ids to the records of the next section of a batch; returns the id of the first. The section is remembered from
+    /// then on. `is_last` if the batch ends with it.
     ///
     /// # Errors
-    /// [`Refusal::Reused`] when the key was used with another body, else what keeps the key from being remembered.
+    /// [`IngestError::KeyReused`] if the key was used with another body, otherwise why the key cannot be remembered.
     pub fn assign_ids(&self, batch: &mut IdempotentBatch, section: &[&[u8]], is_last: bool) -> Result<Id, IngestError> {
         if let Some(halt) = self.refusal_reason() {
             return Err(halt.into());
         }
         let now = Millis(self.env.clock.unix_ms());
-        let content = batch.hash_with(section);
-        let entry_in = |table: &mut KeyTable| {
+        let (content_hash, number) = (batch.hash_with(section), batch.section_count);
+        let entry = self.remember(|table| {
             let base_time = batch.base_time.unwrap_or_else(|| table.base_time(batch, now));
-            let producer = Producer::from_key(&[base_time.0.to_le_bytes(), content.to_le_bytes()].concat());
-            KeyEntry { key: batch.key, number: batch.section_count, base_time, producer, is_last, first_seen: now }
-        };
-        let entry = self.idempotency_keys.remember(entry_in).map_err(|failed| self.key_error(failed))?;
-        let KeyEntry { base_time: base, producer, .. } = entry;
-        let at = Millis(base.0.saturating_add(u64::from(batch.section_count)));
-        let first = Id::new(
-            at,
-            producer,
-            if batch.section_count == 0 { 0 } else { batch.last_producer.next_section_sequence() },
-        );
-        *batch = IdempotentBatch {
-            content_hash: content,
-            section_count: batch.section_count.saturating_add(1),
-            base_time: Some(base),
-            last_producer: producer,
-            ..*batch
-        };
-        Ok(first)
+            let producer = Producer::from_key(&[base_time.0.to_le_bytes(), content_hash.to_le_bytes()].concat());
+            KeyEntry { key: batch.key, number, base_time, producer, is_last, first_seen: now }
+        })?;
+        let sequence = if number == 0 { 0 } else { batch.last_producer.next_section_sequence() };
+        batch.content_hash = content_hash;
+        batch.section_count = number.saturating_add(1);
+        batch.base_time = Some(entry.base_time);
+        batch.last_producer = entry.producer;
+        let time = Millis(entry.base_time.0.saturating_add(u64::from(number)));
+        Ok(Id::new(time, entry.producer, sequence))
     }
 
-    /// The batch is at its end, behind the last section that was numbered.
+    /// Records that a batch ends with the section that got its ids last.
     ///
     /// # Errors
-    /// As [`Self::number`].
+    /// As [`Self::assign_ids`].
     pub fn end_batch(&self, batch: &IdempotentBatch) -> Result<(), IngestError> {
-        let (Some(base), Some(number)) = (batch.base_time, batch.section_count.checked_sub(1)) else { return Ok(()) };
-        let now = Millis(self.env.clock.unix_ms());
-        let last = KeyEntry {
-            key: batch.key,
-            number,
-            base_time: base,
-            producer: batch.last_producer,
-            is_last: true,
-            first_seen: now,
+        let (Some(base_time), Some(number)) = (batch.base_time, batch.section_count.checked_sub(1)) else {
+            return Ok(());
         };
-        self.idempotency_keys.remember(|_| last).map(drop).map_err(|failed| self.key_error(failed))
+        let (key, producer, first_seen) = (batch.key, batch.last_producer, Millis(self.env.clock.unix_ms()));
+        self.remember(|_| KeyEntry { key, number, base_time, producer, is_last: true, first_seen }).map(drop)
     }
 
-    /// How many notes of keys were written so far: [`Self::sync_keys`] makes at least these durable.
+    fn remember(&self, entry_in: impl Fn(&mut KeyTable) -> KeyEntry) -> Result<KeyEntry, IngestError> {
+        self.idempotency_keys.remember(entry_in).map_err(|failed| match failed {
+            RememberError::Reused => IngestError::KeyReused,
+            RememberError::Io(error) => self.record_io_error(&error),
+        })
+    }
+
+    /// The number of entries written to the key file. [`Self::sync_keys`] makes at least these durable.
     #[must_use]
     pub fn keys_written(&self) -> u64 {
-        self.idempotency_keys.progress.written()
+        self.idempotency_keys.progress.written.load(Ordering::Acquire)
     }
 
     /// How many of them are durable.
     #[must_use]
     pub fn keys_synced(&self) -> u64 {
-        self.idempotency_keys.progress.synced()
+        self.idempotency_keys.progress.synced.load(Ordering::Acquire)
     }
 
-    /// Makes what is remembered of keys durable, so that a power cut does not make the node forget it. Waits for the disk.
+    /// Makes the remembered keys durable, so that a power cut does not lose them. Waits for the disk.
     ///
     /// # Errors
-    /// [`Refusal::Io`]: the disk fails to sync. The records may or may not be found later.
+    /// [`IngestError::Io`] if the sync fails.
     pub fn sync_keys(&self) -> Result<(), IngestError> {
         self.idempotency_keys.sync().map_err(|error| {
             self.metrics.sync_failed.inc();
@@ -89,30 +81,22 @@ impl Queue {
         })
     }
 
-    /// Reads what an earlier run remembered.
+    /// Reads the keys of earlier runs.
     pub(crate) fn load_keys(&self, names: &[String], may_have_lost_writes: bool) {
-        let now = Millis(self.env.clock.unix_ms());
         let keys = &self.idempotency_keys;
         let restore = &mut |entry: &KeyEntry| lock(&keys.table).restore(entry);
         let damaged = lock(&keys.log).read(names, may_have_lost_writes, restore);
-        lock(&keys.table).evict(now);
+        lock(&keys.table).evict(Millis(self.env.clock.unix_ms()));
         keys.damaged.store(damaged, Ordering::Relaxed);
         self.metrics.damaged_keys.set(i64::try_from(damaged).unwrap_or(i64::MAX));
     }
 
-    /// How many notes of keys could not be read at the start: a retry of such a batch may be stored as new records. 0 when
-    /// the start is as long ago as a key is remembered.
+    /// The number of entries that could not be read at the start: a retry of such a batch may be stored as new records. 0 once
+    /// keys of that age are forgotten anyway.
     #[must_use]
     pub fn damaged_keys(&self) -> u64 {
         let keys = &self.idempotency_keys;
         let age = self.env.clock.uptime().saturating_sub(keys.opened_at);
         if age < Duration::from_millis(KEY_AGE_MAX_MS) { keys.damaged.load(Ordering::Relaxed) } else { 0 }
-    }
-
-    fn key_error(&self, failed: RememberError) -> IngestError {
-        match failed {
-            RememberError::Reused => IngestError::KeyReused,
-            RememberError::Io(error) => self.record_io_error(&error),
-        }
     }
 }

@@ -3,21 +3,21 @@
 use bucksaw_record::{Millis, Producer, key_time};
 use twox_hash::XxHash3_64;
 
-/// A batch with a key, while it comes in.
+/// A batch with an idempotency key, while it arrives.
 #[derive(Debug)]
 pub struct IdempotentBatch {
     pub(super) key: u64,
     pub(super) key_time: Option<Millis>,
-    /// The hash of all that was numbered, and of the key.
+    /// A hash of the key, the context, and all sections that have ids.
     pub(super) content_hash: u64,
-    /// Sections that were numbered.
+    /// The number of sections that have ids.
     pub(super) section_count: u32,
     pub(super) base_time: Option<Millis>,
     pub(super) last_producer: Producer,
 }
 
 impl IdempotentBatch {
-    /// A batch with this key. `about` is what else makes its records what they are: the stream, how the body is read.
+    /// A batch with this key. `context` is what its records depend on beside the body: the stream and the content type.
     #[must_use]
     pub fn new(key: &[u8], context: &[u8]) -> Self {
         let hash = XxHash3_64::oneshot(key);
@@ -31,13 +31,13 @@ impl IdempotentBatch {
         }
     }
 
-    /// The time of the batch; known when its first section is numbered.
+    /// The time of the batch; known when its first section has ids.
     #[must_use]
     pub fn base_time(&self) -> Option<Millis> {
         self.base_time
     }
 
-    /// Whether the ids of a retry rest on what the node remembers: the time is not that of the key.
+    /// Whether a retry gets the same ids only from this node, because the time is not that of the key.
     #[must_use]
     pub fn depends_on_remembered_key(&self) -> bool {
         self.base_time.is_some() && self.base_time != self.key_time

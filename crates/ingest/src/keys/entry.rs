@@ -1,6 +1,7 @@
 //! An entry of a key file.
 
 use bucksaw_record::{Id, Millis, Producer};
+use bucksaw_rpc::ByteCursor;
 
 pub(super) const MAGIC: [u8; 8] = *b"BSWKEYS1";
 pub(super) const ENTRY_LEN: usize = 40;
@@ -18,36 +19,27 @@ pub(super) struct KeyEntry {
 }
 
 impl KeyEntry {
-    pub(super) fn encode(&self, id: Id) -> [u8; ENTRY_LEN] {
-        let mut bytes = [0; ENTRY_LEN];
+    pub(super) fn encode(&self, id: Id) -> Vec<u8> {
         let producer = self.producer.bits() | if self.is_last { LAST_SECTION_BIT } else { 0 };
-        let parts = [self.key, self.base_time.0, producer, self.first_seen.0].map(u64::to_le_bytes).concat();
-        let rest = [&self.number.to_le_bytes()[..], &parts].concat();
-        let crc = crc32c::crc32c_append(bucksaw_segment::queue::checksum_seed(id), &rest);
-        for (to, from) in bytes.iter_mut().zip(crc.to_le_bytes().iter().chain(&rest)) {
-            *to = *from;
-        }
-        bytes
+        let numbers = [self.key, self.base_time.0, producer, self.first_seen.0].map(u64::to_le_bytes).concat();
+        let fields = [&self.number.to_le_bytes()[..], &numbers].concat();
+        [&checksum(id, &fields).to_le_bytes()[..], &fields].concat()
     }
 
+    /// `None` if the checksum is wrong.
     pub(super) fn decode(bytes: &[u8], id: Id) -> Option<Self> {
-        let (crc, rest) = bytes.split_first_chunk()?;
-        if u32::from_le_bytes(*crc) != crc32c::crc32c_append(bucksaw_segment::queue::checksum_seed(id), rest) {
+        let mut fields = ByteCursor(bytes);
+        if fields.u32().ok()? != checksum(id, fields.0) {
             return None;
         }
-        let (number, rest) = rest.split_first_chunk()?;
-        let (key, rest) = rest.split_first_chunk()?;
-        let (base, rest) = rest.split_first_chunk()?;
-        let (producer, rest) = rest.split_first_chunk()?;
-        let (seen, _) = rest.split_first_chunk()?;
-        let producer = u64::from_le_bytes(*producer);
-        Some(Self {
-            key: u64::from_le_bytes(*key),
-            number: u32::from_le_bytes(*number),
-            base_time: Millis(u64::from_le_bytes(*base)),
-            producer: Producer::new(producer),
-            is_last: producer & LAST_SECTION_BIT != 0,
-            first_seen: Millis(u64::from_le_bytes(*seen)),
-        })
+        let number = fields.u32().ok()?;
+        let (key, base_time) = (fields.u64().ok()?, Millis(fields.u64().ok()?));
+        let (producer, first_seen) = (fields.u64().ok()?, Millis(fields.u64().ok()?));
+        let is_last = producer & LAST_SECTION_BIT != 0;
+        Some(Self { key, number, base_time, producer: Producer::new(producer), is_last, first_seen })
     }
+}
+
+fn checksum(id: Id, fields: &[u8]) -> u32 {
+    crc32c::crc32c_append(bucksaw_segment::queue::checksum_seed(id), fields)
 }

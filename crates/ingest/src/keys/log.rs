@@ -1,4 +1,4 @@
-//! What is remembered of keys, on disk: `queue/<id>.keys`, appended to.
+//! The key file: the remembered keys on disk, `queue/<id>.keys`, append-only.
 //!
 //! ```text
 //!   offset  size  field     meaning (little-endian)
@@ -8,14 +8,14 @@
 //!                   4  number    of the section within its batch
 //!                   8  key       XXH3 of the key
 //!                   8  base      Unix ms: the time of the batch
-//!                   8  producer  of the section; the top bit is 1 when the batch ends with it
-//!                   8  seen      Unix ms of the node's clock when it took the first section
+//!                   8  producer  of the section; the top bit is 1 if the batch ends with it
+//!                   8  seen      Unix ms of the node's clock when the first section arrived
 //! ```
-//! A run of the node begins a file of its own with its first note, and writes into it all that is remembered. Then the files
-//! before it are removed. The same is done when most of a file is forgotten, and after a failed sync: what was written since
-//! the last success may be lost, and is in memory.
+//! The first entry of a run opens a new file, to which all remembered keys are written; then the earlier files are removed. The
+//! same happens when most entries of a file are outdated, and after a failed sync, which may have lost entries that are still in
+//! memory.
 //!
-//! Entries that cannot be read are passed over: their keys are forgotten, which the log, a metric and `status` report.
+//! Unreadable entries are skipped: their keys are forgotten. The log, a metric and `status` report them.
 
 use std::io;
 use std::path::PathBuf;
@@ -30,8 +30,9 @@ use super::entry::{ENTRY_LEN, KeyEntry, MAGIC};
 use super::scan::scan_key_file;
 use super::table::KeyTable;
 use crate::lock::lock;
+use crate::queue_file::parse_name;
 
-/// The least number of entries at which a file is written anew; it may have twice as many as are remembered.
+/// Minimum number of entries at which a file is replaced; it may have twice as many as are remembered.
 const ENTRIES_MIN: usize = 1 << 16;
 
 /// Entries that are written at a time.
@@ -42,30 +43,16 @@ pub(super) struct KeyLog {
     env: Env,
     dir: PathBuf,
     file: Option<KeyLogFile>,
-    /// Files whose entries are to be written again, and then to be removed.
+    /// Files that are removed when the next one has all remembered keys.
     retired_files: Vec<PathBuf>,
     progress: Arc<KeyLogProgress>,
 }
 
-/// How many entries were written and synced. Readable without waiting for the disk.
+/// How many entries were written and synced. Readable without the lock of the log.
 #[derive(Debug, Default)]
 pub(super) struct KeyLogProgress {
-    written: AtomicU64,
-    synced: AtomicU64,
-}
-
-impl KeyLogProgress {
-    pub(super) fn written(&self) -> u64 {
-        self.written.load(Ordering::Acquire)
-    }
-
-    pub(super) fn synced(&self) -> u64 {
-        self.synced.load(Ordering::Acquire)
-    }
-
-    fn record_synced(&self, written: u64) {
-        self.synced.fetch_max(written, Ordering::AcqRel);
-    }
+    pub(super) written: AtomicU64,
+    pub(super) synced: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -74,16 +61,16 @@ struct KeyLogFile {
     path: PathBuf,
     id: Id,
     entries: usize,
-    name_synced: bool,
+    is_name_synced: bool,
 }
 
-/// A sync that is under way without the lock.
+/// A sync, which runs without the lock of the log.
 #[derive(Debug)]
 pub(super) struct KeyLogSync {
     env: Env,
     dir: PathBuf,
-    /// `None` when nothing has to be synced.
-    of: Option<(Arc<dyn File>, Id, bool)>,
+    /// The file, its id, and whether its name is synced; `None` if there is nothing to sync.
+    file: Option<(Arc<dyn File>, Id, bool)>,
     written: u64,
 }
 
@@ -92,8 +79,8 @@ impl KeyLog {
         Self { env, dir, file: None, retired_files: Vec::new(), progress }
     }
 
-    /// Reads what earlier runs wrote; to be called once, at the start. Gives how many notes cannot be read; a file of which
-    /// nothing can be read counts as one.
+    /// Reads the files of earlier runs. Called once, at the start. Returns the number of unreadable entries; an unreadable file
+    /// counts as one.
     pub(super) fn read(
         &mut self,
         names: &[String],
@@ -102,13 +89,12 @@ impl KeyLog {
     ) -> u64 {
         let mut damaged = 0;
         for name in names {
-            let Some(id) = name.strip_suffix(".keys").and_then(|id| id.parse::<Id>().ok()) else { continue };
+            let Some((id, "keys")) = parse_name(name) else { continue };
             let path = self.dir.join(name);
-            let found = self.env.fs.open(&path).and_then(|file| scan_key_file(&*file, id, may_have_lost_writes, each));
-            match found {
+            match self.env.fs.open(&path).and_then(|file| scan_key_file(&*file, id, may_have_lost_writes, each)) {
                 Ok(found) => {
                     if let Some(at) = found.damaged_at {
-                        warn!(path = %path.display(), at, unreadable = found.damaged, "a file of batch keys is damaged: a retry of a batch whose note cannot be read may be stored as new records");
+                        warn!(path = %path.display(), at, unreadable = found.damaged, "a key file is damaged: retries of the affected batches may be stored as new records");
                     }
                     damaged += found.damaged;
                     self.retired_files.push(path);
@@ -117,28 +103,28 @@ impl KeyLog {
                 }
                 Err(error) => {
                     damaged += 1;
-                    // It stays: the next start may be able to read it.
-                    warn!(path = %path.display(), %error, "batch keys cannot be read: a retry of such a batch may be stored as new records");
+                    // The file is kept: the next start may be able to read it.
+                    warn!(path = %path.display(), %error, "cannot read a key file: retries of its batches may be stored as new records");
                 }
             }
         }
         damaged
     }
 
-    /// Writes one more entry, beside all that is remembered already.
-    pub(super) fn append(&mut self, entry: &KeyEntry, known: &Mutex<KeyTable>) -> io::Result<()> {
-        let entries_max = ENTRIES_MIN.max(2 * lock(known).entries_len());
-        let is_long = |open: &KeyLogFile| open.entries >= entries_max;
-        if self.file.as_ref().is_some_and(is_long) {
+    /// Writes one entry. Opens a new file first if needed, with all keys in `table`.
+    pub(super) fn append(&mut self, entry: &KeyEntry, table: &Mutex<KeyTable>) -> io::Result<()> {
+        let entries_max = ENTRIES_MIN.max(2 * lock(table).entries_len());
+        if self.file.as_ref().is_some_and(|open| open.entries >= entries_max) {
             self.retire_file();
         }
         if self.file.is_none() {
-            self.start_file(known)?;
+            self.start_file(table)?;
         }
         let Some(open) = &mut self.file else { return Err(io::ErrorKind::Other.into()) };
         if let Err(error) = open.file.append(&[&entry.encode(open.id)]) {
-            // A part of it may be there, and entries have their places. The place on the disk may be what fails.
-            if open.file.truncate(open.end()).is_err() || Shortage::from_error(&error).is_none() {
+            // The file may have a part of the entry, and the place on the disk may be defective.
+            let end = (MAGIC.len() + open.entries * ENTRY_LEN) as u64;
+            if open.file.truncate(end).is_err() || Shortage::from_error(&error).is_none() {
                 self.retire_file();
             }
             return Err(error);
@@ -148,23 +134,25 @@ impl KeyLog {
         Ok(())
     }
 
-    /// Begins a sync of all that was written.
-    pub(super) fn begin_sync(&mut self, known: &Mutex<KeyTable>) -> io::Result<KeyLogSync> {
-        let (env, dir, written) = (self.env.clone(), self.dir.clone(), self.progress.written());
-        if self.file.is_none() && written > self.progress.synced() {
-            self.start_file(known)?;
+    /// Begins a sync of all written entries.
+    pub(super) fn begin_sync(&mut self, table: &Mutex<KeyTable>) -> io::Result<KeyLogSync> {
+        let written = self.progress.written.load(Ordering::Acquire);
+        let is_unsynced = |log: &Self| written > log.progress.synced.load(Ordering::Acquire);
+        if self.file.is_none() && is_unsynced(self) {
+            self.start_file(table)?;
         }
-        let of = self.file.as_ref().filter(|_| written > self.progress.synced());
-        Ok(KeyLogSync { env, dir, of: of.map(|open| (Arc::clone(&open.file), open.id, open.name_synced)), written })
+        let open = self.file.as_ref().filter(|_| is_unsynced(self));
+        let file = open.map(|open| (Arc::clone(&open.file), open.id, open.is_name_synced));
+        Ok(KeyLogSync { env: self.env.clone(), dir: self.dir.clone(), file, written })
     }
 
     pub(super) fn end_sync(&mut self, sync: &KeyLogSync, is_synced: bool) {
-        let Some((_, id, _)) = &sync.of else { return };
-        // It may have been given up meanwhile: then all was written again, or will be.
+        let Some((_, id, _)) = &sync.file else { return };
+        // If the file was retired meanwhile, all entries are or will be in another one.
         let Some(open) = self.file.as_mut().filter(|open| open.id == *id) else { return };
         if is_synced {
-            open.name_synced = true;
-            self.progress.record_synced(sync.written);
+            open.is_name_synced = true;
+            self.progress.synced.fetch_max(sync.written, Ordering::AcqRel);
         } else {
             self.retire_file();
         }
@@ -174,30 +162,29 @@ impl KeyLog {
         self.retired_files.extend(self.file.take().map(|open| open.path));
     }
 
-    /// Begins a file with all that is remembered, in place of those before.
-    fn start_file(&mut self, known: &Mutex<KeyTable>) -> io::Result<()> {
+    /// Opens a file with all remembered keys, and removes the earlier ones.
+    fn start_file(&mut self, table: &Mutex<KeyTable>) -> io::Result<()> {
         let id = Id::new(Millis(self.env.clock.unix_ms()), Producer::random(self.env.entropy.next_u64()), 0);
         let path = self.dir.join(format!("{id}.keys"));
         let file = self.env.fs.create(&path)?;
-        let mut open = KeyLogFile { file, path, id, entries: 0, name_synced: false };
-        let written = self.write_entries(&mut open, known);
-        if let Err(error) = written {
+        let mut open = KeyLogFile { file, path, id, entries: 0, is_name_synced: false };
+        if let Err(error) = self.write_entries(&mut open, table) {
             let _ = self.env.fs.remove(&open.path);
             return Err(error);
         }
-        if open.name_synced {
-            // What was given up is here.
-            self.progress.record_synced(self.progress.written());
+        if open.is_name_synced {
+            // The entries of retired files are in this one.
+            self.progress.synced.fetch_max(self.progress.written.load(Ordering::Acquire), Ordering::AcqRel);
         }
         self.file = Some(open);
         Ok(())
     }
 
-    fn write_entries(&mut self, open: &mut KeyLogFile, known: &Mutex<KeyTable>) -> io::Result<()> {
+    fn write_entries(&mut self, open: &mut KeyLogFile, table: &Mutex<KeyTable>) -> io::Result<()> {
         open.file.append(&[&MAGIC])?;
         let mut position = 0;
         loop {
-            let entries = lock(known).next_entries(&mut position, ENTRIES_AT_ONCE);
+            let entries = lock(table).next_entries(&mut position, ENTRIES_AT_ONCE);
             if entries.is_empty() {
                 break;
             }
@@ -208,10 +195,10 @@ impl KeyLog {
         if !self.retired_files.is_empty() {
             open.file.sync()?;
             self.env.fs.sync_dir(&self.dir)?;
-            open.name_synced = true;
+            open.is_name_synced = true;
             for path in self.retired_files.drain(..) {
                 if let Err(error) = self.env.fs.remove(&path) {
-                    warn!(path = %path.display(), %error, "cannot remove a file of batch keys that is not needed any more");
+                    warn!(path = %path.display(), %error, "cannot remove an outdated key file");
                 }
             }
         }
@@ -219,16 +206,10 @@ impl KeyLog {
     }
 }
 
-impl KeyLogFile {
-    fn end(&self) -> u64 {
-        (MAGIC.len() + self.entries * ENTRY_LEN) as u64
-    }
-}
-
 impl KeyLogSync {
     pub(super) fn run(&self) -> io::Result<()> {
-        let Some((file, _, name_synced)) = &self.of else { return Ok(()) };
+        let Some((file, _, is_name_synced)) = &self.file else { return Ok(()) };
         file.sync()?;
-        if *name_synced { Ok(()) } else { self.env.fs.sync_dir(&self.dir) }
+        if *is_name_synced { Ok(()) } else { self.env.fs.sync_dir(&self.dir) }
     }
 }

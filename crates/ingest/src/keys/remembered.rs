@@ -1,4 +1,4 @@
-//! The remembered keys, in memory and on disk.
+//! The keys of the last day, in memory and on disk.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -12,12 +12,11 @@ use super::table::{KeyTable, SectionStatus};
 use crate::config::Config;
 use crate::lock::lock;
 
-/// The keys of the last day, in memory and on disk.
 #[derive(Debug)]
 pub(crate) struct IdempotencyKeys {
-    /// Held by the thread that writes to the key file, also while it waits for the disk. Taken before [`Self::table`].
+    /// Held while an entry is written to the key file, so only threads with new sections wait for the disk. Locked before `table`.
     pub(super) log: Mutex<KeyLog>,
-    /// Never held over disk I/O. Entries are added only with [`Self::log`] held; any thread may evict.
+    /// Never held over disk I/O. Entries are added only with `log` held; any thread may evict.
     pub(super) table: Mutex<KeyTable>,
     pub(super) progress: Arc<KeyLogProgress>,
     /// Entries that could not be read at the start.
@@ -26,7 +25,7 @@ pub(crate) struct IdempotencyKeys {
     pub(super) opened_at: Duration,
 }
 
-/// Why a section is not numbered.
+/// Why a section gets no ids.
 #[derive(Debug)]
 pub(super) enum RememberError {
     Reused,
@@ -34,7 +33,6 @@ pub(super) enum RememberError {
 }
 
 impl IdempotencyKeys {
-    /// An empty table.
     pub(crate) fn new(env: Env, dir: std::path::PathBuf, config: &Config) -> Self {
         let opened_at = env.clock.uptime();
         let progress = Arc::new(KeyLogProgress::default());
@@ -46,8 +44,8 @@ impl IdempotencyKeys {
     /// Compares a section with the remembered ones, and remembers it if it is new. `entry_in` makes its entry, whose time
     /// depends on the table.
     ///
-    /// Known sections wait for no disk. A new one is written before it is in the table, so that a restart remembers no less.
-    /// Between the two only the thread with the log may add entries, so two first sections of one key get the same time.
+    /// Known sections do not wait for the disk. A new one is in the file before it is in the table, so that a restart does not
+    /// forget it. Only the thread that has the log adds entries, so two first sections of one key get the same time.
     pub(super) fn remember(&self, entry_in: impl Fn(&mut KeyTable) -> KeyEntry) -> Result<KeyEntry, RememberError> {
         let classify = || {
             let mut table = lock(&self.table);
@@ -76,7 +74,7 @@ impl IdempotencyKeys {
         Ok(entry)
     }
 
-    /// Makes the entries that were written durable.
+    /// Makes the written entries durable.
     pub(super) fn sync(&self) -> std::io::Result<()> {
         let sync = lock(&self.log).begin_sync(&self.table)?;
         let synced = sync.run();

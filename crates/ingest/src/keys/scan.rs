@@ -1,4 +1,4 @@
-//! Reading a file of keys, entry by entry, past what is damaged.
+//! Reads a key file and skips damaged entries.
 
 use std::io;
 use std::path::Path;
@@ -7,22 +7,23 @@ use bucksaw_env::{Env, File};
 use bucksaw_record::Id;
 
 use super::entry::{ENTRY_LEN, KeyEntry, MAGIC};
+use crate::queue_file::{file_name, parse_name};
 
 /// Entries that are read at a time.
 const ENTRIES_AT_ONCE: usize = 4 << 10;
 
-/// What a file of keys holds.
+/// The state of a key file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyFileReport {
-    /// Notes that can be read.
+    /// The number of readable entries.
     pub sound: u64,
-    /// Notes that cannot: their batches are forgotten.
+    /// The number of unreadable entries, whose batches are forgotten.
     pub damaged: u64,
-    /// Where the first damage is, also that of the file's header, which costs nothing.
+    /// The offset of the first damage; 0 for the header, whose damage costs no entry.
     pub damaged_at: Option<u64>,
 }
 
-/// Reads a file. What a crash may leave at its end is no damage: a part of an entry, and `may_have_lost_writes` any bytes.
+/// Reads a file. A crash may leave a part of an entry at the end, and if `may_have_lost_writes` any bytes; neither is damage.
 pub(super) fn scan_key_file(
     file: &dyn File,
     id: Id,
@@ -35,7 +36,7 @@ pub(super) fn scan_key_file(
         return Ok(KeyFileReport::default());
     }
     let mut found = KeyFileReport { damaged_at: (header != MAGIC).then_some(0), ..KeyFileReport::default() };
-    // Entries behind the last sound one, and where they begin.
+    // The number and the offset of the unreadable entries behind the last readable one.
     let mut tail: Option<(u64, u64)> = None;
     let mut bytes = vec![0; ENTRIES_AT_ONCE * ENTRY_LEN];
     loop {
@@ -69,12 +70,9 @@ impl KeyFileReport {
     }
 }
 
-/// Checks a file in the queue's directory; `None` when it is none of keys.
-///
-/// # Errors
-/// What the operating system says.
+/// Checks a file in the queue's directory; `None` if it is no key file.
 pub(crate) fn check(env: &Env, path: &Path, may_have_lost_writes: bool) -> std::io::Result<Option<KeyFileReport>> {
-    let name = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".keys")?.parse::<Id>().ok());
-    let Some(id) = name else { return Ok(None) };
+    let name = file_name(path);
+    let Some((id, "keys")) = parse_name(&name) else { return Ok(None) };
     scan_key_file(&*env.fs.open(path)?, id, may_have_lost_writes, &mut |_| {}).map(Some)
 }

@@ -1,4 +1,4 @@
-//! The remembered keys in memory.
+//! The table of remembered keys.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -10,59 +10,49 @@ use super::entry::KeyEntry;
 /// How long a key is remembered, in milliseconds: a day.
 pub(super) const KEY_AGE_MAX_MS: u64 = 24 * 3_600_000;
 
-/// How long ago the time that a key carries may be, in milliseconds: a week. Long enough for a client that keeps batches while
-/// it reaches no node, and too short for a number that only looks like a time to be taken for one.
+/// Maximum age of the time in a key, in milliseconds: a week. Longer than a client buffers batches while it reaches no node, and
+/// short enough that a random number is rarely taken for a time.
 pub(super) const KEY_TIME_AGE_MAX_MS: u64 = 7 * KEY_AGE_MAX_MS;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct KeyTable {
-    pub(super) keys_max: usize,
-    pub(super) sections_max: usize,
+    keys_max: usize,
+    sections_max: usize,
     pub(super) batches: HashMap<u64, RememberedBatch>,
-    /// The producers of the sections behind the first, of batches that have more than one.
-    pub(super) later_producers: HashMap<u64, Vec<Producer>>,
-    /// In the order in which they were first seen here.
+    /// The producers of the sections after the first.
+    later_producers: HashMap<u64, Vec<Producer>>,
+    /// When each key was first seen, in that order.
     pub(super) insertion_order: VecDeque<(Millis, u64)>,
-    /// How many keys were removed from the front of [`Self::insertion_order`].
-    pub(super) evicted_count: u64,
-    pub(super) later_section_count: usize,
+    /// How many keys were removed from the front of `insertion_order`.
+    evicted_count: u64,
+    later_section_count: usize,
 }
 
-/// What is remembered of a batch.
 #[derive(Debug)]
 pub(super) struct RememberedBatch {
-    pub(super) base: Millis,
-    pub(super) first_producer: Producer,
-    /// Whether it is known where the batch ends. Of one that was torn, it is not.
-    pub(super) is_complete: bool,
+    base: Millis,
+    first_producer: Producer,
+    /// Whether the end of the batch was received.
+    is_complete: bool,
 }
 
-/// What a section is to what is known.
+/// A section compared with the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SectionStatus {
     Known,
     New,
-    /// Its batch was forgotten while it came in.
+    /// The batch was evicted while it arrived.
     Forgotten,
     Reused,
 }
 
 impl KeyTable {
-    /// Remembers at most `keys_max` keys, and at most `sections_max` sections behind the first of their batch.
+    /// A table of at most `keys_max` keys, and at most `sections_max` sections after the first of their batch.
     pub(super) fn new(keys_max: usize, sections_max: usize) -> Self {
-        let (batches, more, order) = (HashMap::new(), HashMap::new(), VecDeque::new());
-        Self {
-            keys_max,
-            sections_max,
-            batches,
-            later_producers: more,
-            insertion_order: order,
-            evicted_count: 0,
-            later_section_count: 0,
-        }
+        Self { keys_max, sections_max, ..Self::default() }
     }
 
-    /// The time of a batch that begins.
+    /// The time of a batch at its first section.
     pub(super) fn base_time(&mut self, batch: &IdempotentBatch, now: Millis) -> Millis {
         self.evict(now);
         // A remembered time comes first, so that a retry keeps it when the time of its key is no longer valid, or only now.
@@ -82,11 +72,11 @@ impl KeyTable {
         let producer = number.checked_sub(1).map_or(Some(known.first_producer), |at| more.get(at).copied());
         match producer {
             Some(producer) if producer != entry.producer => SectionStatus::Reused,
-            // Shorter than what is known.
+            // The batch ends earlier than the remembered one.
             Some(_) if entry.is_last && number + 1 < sections => SectionStatus::Reused,
             Some(_) if entry.is_last && !known.is_complete => SectionStatus::New,
             Some(_) => SectionStatus::Known,
-            // Longer than what is known to be the whole.
+            // The batch is longer than the remembered one.
             None if known.is_complete || number > sections => SectionStatus::Reused,
             None => SectionStatus::New,
         }
@@ -95,9 +85,8 @@ impl KeyTable {
     pub(super) fn insert(&mut self, entry: &KeyEntry) {
         match self.batches.get_mut(&entry.key) {
             None => {
-                let KeyEntry { base_time: base, producer, is_last, .. } = *entry;
-                self.batches
-                    .insert(entry.key, RememberedBatch { base, first_producer: producer, is_complete: is_last });
+                let KeyEntry { base_time: base, producer: first_producer, is_last: is_complete, .. } = *entry;
+                self.batches.insert(entry.key, RememberedBatch { base, first_producer, is_complete });
                 self.insertion_order.push_back((entry.first_seen, entry.key));
             }
             Some(known) => {
@@ -110,11 +99,11 @@ impl KeyTable {
         }
     }
 
-    /// Takes note of what was found on disk.
+    /// Adds an entry of the key file.
     pub(super) fn restore(&mut self, entry: &KeyEntry) {
         match self.classify(entry) {
             SectionStatus::New => self.insert(entry),
-            // The key was forgotten and used again.
+            // The key was evicted and used again.
             SectionStatus::Reused if entry.number == 0 => {
                 self.insertion_order.retain(|(_, key)| *key != entry.key);
                 self.remove_batch(entry.key);
@@ -122,15 +111,15 @@ impl KeyTable {
             }
             _ => {}
         }
-        // No more is held than at any other time.
+        // Within the limits also while a file is read.
         self.evict(Millis(0));
     }
 
     pub(super) fn evict(&mut self, now: Millis) {
         while let Some((seen, key)) = self.insertion_order.front().copied() {
-            let is_too_much =
+            let is_over_limit =
                 self.insertion_order.len() > self.keys_max || self.later_section_count > self.sections_max;
-            if !is_too_much && now.0.saturating_sub(seen.0) <= KEY_AGE_MAX_MS {
+            if !is_over_limit && now.0.saturating_sub(seen.0) <= KEY_AGE_MAX_MS {
                 break;
             }
             self.remove_batch(key);
@@ -139,22 +128,22 @@ impl KeyTable {
         }
     }
 
-    pub(super) fn remove_batch(&mut self, key: u64) {
+    fn remove_batch(&mut self, key: u64) {
         self.batches.remove(&key);
         self.later_section_count -= self.later_producers.remove(&key).map_or(0, |more| more.len());
     }
 
-    pub(super) fn later_producers_of(&self, key: u64) -> &[Producer] {
+    fn later_producers_of(&self, key: u64) -> &[Producer] {
         self.later_producers.get(&key).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// How many entries tell all that is remembered.
+    /// The number of entries in a file with all remembered keys.
     pub(super) fn entries_len(&self) -> usize {
         self.batches.len() + self.later_section_count
     }
 
-    /// The entries of the next keys in the order in which they were first seen, of some more than `entries_max` entries at
-    /// once; empty behind the last. `position` counts keys, evicted ones included.
+    /// The entries of the next keys, oldest first, until there are at least `entries_max`; empty after the last. `position` counts
+    /// keys, evicted ones included.
     pub(super) fn next_entries(&self, position: &mut u64, entries_max: usize) -> Vec<KeyEntry> {
         *position = (*position).max(self.evicted_count);
         let mut entries = Vec::new();
@@ -180,8 +169,7 @@ impl KeyTable {
     }
 }
 
-/// The time that a key carries, unless it is too far from now: a key must not put records at times at which they are not
-/// looked for.
+/// The time in a key, unless it is too far from now: queries would not find the records where users expect them.
 fn valid_key_time(at: Millis, now: Millis) -> Option<Millis> {
     let (_, is_ahead) = at.clamp_future(now);
     (!is_ahead && at >= now.saturating_sub(KEY_TIME_AGE_MAX_MS)).then_some(at)

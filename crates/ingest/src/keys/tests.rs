@@ -23,7 +23,7 @@ struct KeyTestQueue {
     clock: Arc<sim::Clock>,
 }
 
-/// How a body was taken: the ids of its sections, and what stopped it.
+/// The ids of the accepted sections of a body, and the error of the next.
 type SendOutcome = (Vec<Id>, Option<IngestError>);
 
 impl KeyTestQueue {
@@ -36,7 +36,7 @@ impl KeyTestQueue {
     }
 
     fn open_with(&self, config: Config) -> Queue {
-        // No two runs draw the same ids.
+        // Each run draws other ids.
         self.clock.advance(Duration::from_nanos(1));
         let entropy = sim::Entropy::seeded(self.clock.uptime().as_nanos() as u64);
         let clock = Arc::clone(&self.clock) as _;
@@ -48,13 +48,13 @@ impl KeyTestQueue {
         self.fs.list(Path::new(DIR)).unwrap().into_iter().filter(|name| name.ends_with(".keys")).collect()
     }
 
-    /// Breaks a byte of the file of keys.
+    /// Damages a byte of the key file.
     fn flip(&self, byte: u64) {
         self.fs.flip_bit(Path::new(DIR).join(&self.key_files()[0]), byte * 8);
     }
 }
 
-/// Sends a body of these sections to its end.
+/// Sends a whole body of these sections.
 fn send(queue: &Queue, key: &str, sections: &[&str]) -> SendOutcome {
     let (ids, batch, failed) = begin(queue, key, sections, true);
     let failed = failed.or_else(|| queue.end_batch(&batch).err());
@@ -79,7 +79,7 @@ fn send_accepted(queue: &Queue, key: &str, sections: &[&str]) -> Vec<Id> {
     ids
 }
 
-/// Sends a body that is refused; gives how many of its sections were taken.
+/// Sends a body that is refused; returns the number of accepted sections.
 fn send_refused(queue: &Queue, key: &str, sections: &[&str]) -> usize {
     let (ids, refusal) = send(queue, key, sections);
     assert_eq!(refusal, Some(IngestError::KeyReused), "{key} {sections:?}");
@@ -87,7 +87,7 @@ fn send_refused(queue: &Queue, key: &str, sections: &[&str]) -> usize {
 }
 
 #[test]
-fn a_retry_has_the_ids_of_the_first_try() {
+fn a_retry_gets_the_ids_of_the_first_attempt() {
     let machine = KeyTestQueue::new();
     let queue = machine.open();
     let first = send_accepted(&queue, "a", &["one", "two", "three"]);
@@ -102,7 +102,7 @@ fn a_retry_has_the_ids_of_the_first_try() {
     // A batch that is stored twice because its key was forgotten has two producers: counts compare producers and numbers.
     let again = send_accepted(&queue, "a", &["one", "two", "three"]);
     assert!(first.iter().zip(&again).all(|(one, other)| one.producer() != other.producer()));
-    assert_eq!(lock(&queue.idempotency_keys.table).batches.len(), 2, "the other is a day old, and no older");
+    assert_eq!(lock(&queue.idempotency_keys.table).batches.len(), 2, "a key of exactly a day is remembered");
 }
 
 #[test]
@@ -114,9 +114,9 @@ fn another_body_is_refused_at_the_first_section_that_differs() {
         assert_eq!(send_refused(&queue, "a", &["One", "two", "three"]), 0, "{when}");
         assert_eq!(send_refused(&queue, "a", &["one", "Two", "three"]), 1, "{when}");
         assert_eq!(send_refused(&queue, "a", &["one", "two", "three", "four"]), 3, "{when}");
-        assert_eq!(send_refused(&queue, "a", &["one"]), 0, "{when}: a part of it alone");
+        assert_eq!(send_refused(&queue, "a", &["one"]), 0, "{when}: a shorter body");
         assert_eq!(send_refused(&queue, "a", &["onetwo"]), 0, "{when}");
-        // Of other labels.
+        // Other labels.
         let mut batch = IdempotentBatch::new(b"a", b"app=b");
         assert_eq!(queue.assign_ids(&mut batch, &[b"one"], false), Err(IngestError::KeyReused), "{when}");
         assert_eq!(send_accepted(&queue, "a", &["one", "two", "three"]).len(), 3, "{when}");
@@ -129,20 +129,20 @@ fn a_torn_batch_is_completed_by_a_retry_with_the_same_prefix() {
     let machine = KeyTestQueue::new();
     let mut queue = machine.open();
     for (key, restarts) in [("a", false), ("b", true)] {
-        let (begun, ..) = begin(&queue, key, &["one", "two"], false);
+        let (first_ids, ..) = begin(&queue, key, &["one", "two"], false);
         if restarts {
             queue = machine.open();
         }
         assert_eq!(send_refused(&queue, key, &["one", "TWO", "three"]), 1);
         let whole = send_accepted(&queue, key, &["one", "two", "three"]);
-        assert_eq!(&whole[..2], begun);
+        assert_eq!(&whole[..2], first_ids);
         assert_eq!(send_refused(&queue, key, &["one", "two", "THREE"]), 2);
         assert_eq!(send_accepted(&queue, key, &["one", "two", "three"]), whole);
     }
 }
 
 #[test]
-fn a_body_whose_end_brings_no_records_ends_all_the_same() {
+fn a_batch_can_end_without_further_records() {
     let queue = KeyTestQueue::new().open();
     let (ids, batch, _) = begin(&queue, "a", &["one", "two"], false);
     assert_eq!(queue.end_batch(&batch), Ok(()));
@@ -151,15 +151,15 @@ fn a_body_whose_end_brings_no_records_ends_all_the_same() {
     assert_eq!((again, queue.end_batch(&batch)), (ids, Ok(())));
     let (_, batch, _) = begin(&queue, "a", &["one"], false);
     assert_eq!(queue.end_batch(&batch), Err(IngestError::KeyReused));
-    assert_eq!(queue.end_batch(&IdempotentBatch::new(b"b", b"")), Ok(()), "of no records nothing is remembered");
+    assert_eq!(queue.end_batch(&IdempotentBatch::new(b"b", b"")), Ok(()), "an empty batch is not remembered");
 }
 
 #[test]
-fn a_key_that_carries_its_time_is_numbered_alike_by_all_nodes() {
+fn all_nodes_assign_the_same_ids_to_a_key_with_a_time() {
     let stated = NOW;
     let key = Id::new(Millis(stated), Producer::new(5), 6).to_string();
     let base = |key: &str, now: u64| {
-        // Each time at a node that has not met it.
+        // Each call uses a new node.
         let machine = KeyTestQueue { fs: sim::Fs::new(), clock: Arc::new(sim::Clock::at_unix_ms(now)) };
         send_accepted(&machine.open(), key, &["one"])[0]
     };
@@ -168,27 +168,27 @@ fn a_key_that_carries_its_time_is_numbered_alike_by_all_nodes() {
     for same in [stated + 5_000, stated + KEY_TIME_AGE_MAX_MS, stated - Millis::AHEAD_MS_MAX] {
         assert_eq!(base(&key, same), first, "{same}");
     }
-    // A time that cannot be right counts for nothing.
+    // An invalid time is ignored.
     for far in [stated + KEY_TIME_AGE_MAX_MS + 1, stated - Millis::AHEAD_MS_MAX - 1] {
         assert_eq!(base(&key, far).time(), Millis(far));
     }
     for hostile in [Id::MIN, Id::MAX] {
         assert_eq!(base(&hostile.to_string(), stated).time(), Millis(stated));
     }
-    // Of another body no record has the id of one of the first.
+    // Another body gets other ids.
     let other = send_accepted(&KeyTestQueue::new().open(), &key, &["other"])[0];
     assert!(other.time() == first.time() && other.producer() != first.producer());
-    let needs_memory = |key: &str| {
+    let depends_on_node = |key: &str| {
         let (_, batch, _) = begin(&KeyTestQueue::new().open(), key, &["one"], true);
         batch.depends_on_remembered_key()
     };
-    assert!(!needs_memory(&key) && needs_memory("a") && needs_memory(&Id::MAX.to_string()));
+    assert!(!depends_on_node(&key) && depends_on_node("a") && depends_on_node(&Id::MAX.to_string()));
 }
 
 #[test]
 fn a_batch_keeps_its_base_time() {
     let key = Id::new(Millis(NOW + Millis::AHEAD_MS_MAX + 10), Producer::new(5), 6).to_string();
-    // Too far ahead at the first try, and no more at the second.
+    // Its time is too far ahead at the first attempt only.
     let machine = KeyTestQueue::new();
     let first = send_accepted(&machine.open(), &key, &["one"]);
     assert_eq!(first[0].time(), Millis(NOW));
@@ -197,7 +197,7 @@ fn a_batch_keeps_its_base_time() {
 }
 
 #[test]
-fn keys_that_are_synced_survive_a_power_cut() {
+fn synced_keys_survive_a_power_cut() {
     let machine = KeyTestQueue::new();
     let queue = machine.open();
     let first = send_accepted(&queue, "a", &["one"]);
@@ -210,11 +210,11 @@ fn keys_that_are_synced_survive_a_power_cut() {
     let queue = machine.open();
     assert_eq!(send_accepted(&queue, "a", &["one"]), first);
     assert_ne!(send_accepted(&queue, "b", &["one"]), later);
-    assert_eq!(machine.key_files().len(), 1, "the file of the first run is gone");
+    assert_eq!(machine.key_files().len(), 1, "the file of the first run was removed");
 }
 
 #[test]
-fn a_key_that_an_earlier_run_did_not_sync_is_synced_for_a_retry() {
+fn a_retry_syncs_a_key_that_an_earlier_run_did_not() {
     let machine = KeyTestQueue::new();
     let first = send_accepted(&machine.open(), "a", &["one"]);
     let queue = machine.open();
@@ -226,8 +226,8 @@ fn a_key_that_an_earlier_run_did_not_sync_is_synced_for_a_retry() {
 }
 
 #[test]
-fn the_notes_of_an_earlier_run_go_only_when_they_are_durable_elsewhere() {
-    // A torn disk may have kept that the first file is gone, and nothing of the second.
+fn key_files_of_earlier_runs_are_removed_only_after_their_entries_are_durable_elsewhere() {
+    // A torn disk may keep the removal of the first file and lose the second file.
     let torn = (0..40).map(|seed| (sim::PowerCutLoss::Torn, seed));
     for (how, seed) in torn.chain([(sim::PowerCutLoss::All, 0), (sim::PowerCutLoss::None, 0)]) {
         let machine = KeyTestQueue::new();
@@ -235,7 +235,7 @@ fn the_notes_of_an_earlier_run_go_only_when_they_are_durable_elsewhere() {
         let first = send_accepted(&queue, "a", &["one"]);
         queue.sync_keys().unwrap();
         drop(queue);
-        // The first note of the next run begins a file of its own, and no client waits for a sync of it.
+        // The first entry of the next run opens a new file, which no client waits to be synced.
         send_accepted(&machine.open(), "b", &["two"]);
         let machine = KeyTestQueue { fs: machine.fs.cut_power(how, seed), ..machine };
         machine.clock.advance(Duration::from_secs(1));
@@ -246,7 +246,7 @@ fn the_notes_of_an_earlier_run_go_only_when_they_are_durable_elsewhere() {
 }
 
 #[test]
-fn a_note_that_was_written_in_part_hides_none_of_those_behind_it() {
+fn a_partly_written_entry_hides_no_later_entry() {
     let machine = KeyTestQueue::new();
     let queue = machine.open();
     let first = send_accepted(&queue, "a", &["one"]);
@@ -264,13 +264,13 @@ fn a_note_that_was_written_in_part_hides_none_of_those_behind_it() {
 }
 
 #[test]
-fn after_a_failed_sync_all_is_written_again() {
+fn after_a_failed_sync_all_keys_are_written_to_another_file() {
     let machine = KeyTestQueue::new();
     let queue = machine.open();
     let first = send_accepted(&queue, "a", &["one", "two"]);
     machine.fs.fail_next_syncs(1);
     assert!(matches!(queue.sync_keys(), Err(IngestError::Io(_))));
-    // The retry has nothing new to write, and must be durable nevertheless.
+    // The retry writes nothing, but must be durable.
     assert_eq!(send_accepted(&queue, "a", &["one", "two"]), first);
     queue.sync_keys().unwrap();
     let machine = KeyTestQueue { fs: machine.fs.cut_power(sim::PowerCutLoss::All, 1), ..machine };
@@ -280,7 +280,7 @@ fn after_a_failed_sync_all_is_written_again() {
 }
 
 #[test]
-fn a_damaged_entry_costs_its_batch_alone() {
+fn a_damaged_entry_affects_its_batch_only() {
     let machine = KeyTestQueue::new();
     let queue = machine.open();
     let firsts: Vec<_> = ["a", "b", "c"].map(|key| send_accepted(&queue, key, &["one"])).into();
@@ -294,7 +294,7 @@ fn a_damaged_entry_costs_its_batch_alone() {
 }
 
 #[test]
-fn no_more_keys_are_remembered_than_are_configured() {
+fn the_number_of_remembered_keys_is_limited() {
     let machine = KeyTestQueue::new();
     let queue = machine.open_with(Config { keys_max: 2, ..Config::default() });
     let firsts = ["a", "b", "c"].map(|key| {
@@ -304,7 +304,7 @@ fn no_more_keys_are_remembered_than_are_configured() {
     assert_eq!(send_refused(&queue, "c", &["two"]), 0);
     assert_eq!([send_accepted(&queue, "b", &["one"]), send_accepted(&queue, "c", &["one"])], firsts[1..]);
     machine.clock.advance(Duration::from_secs(1));
-    assert_ne!(send_accepted(&queue, "a", &["one"]), firsts[0], "the oldest is forgotten");
+    assert_ne!(send_accepted(&queue, "a", &["one"]), firsts[0], "the oldest was evicted");
     drop(queue);
     let queue = machine.open_with(Config { keys_max: 2, ..Config::default() });
     assert_eq!(send_accepted(&queue, "c", &["one"]), firsts[2]);
@@ -326,10 +326,10 @@ fn key_files_of_all_versions_are_read() {
     let entries = [entry(0, false), entry(1, true)];
     let bytes = [&b"BSWKEYS1"[..], &entries.map(|entry| entry.encode(id)).concat()].concat();
     files.check("keys", &bytes);
-    for kept in files.read_all("keys") {
+    for fixture in files.read_all("keys") {
         let fs = sim::Fs::new();
         let file = fs.create(Path::new("/k")).unwrap();
-        file.append(&[&kept]).unwrap();
+        file.append(&[&fixture]).unwrap();
         let mut read = Vec::new();
         let found = scan_key_file(&*file, id, false, &mut |entry| read.push(*entry)).unwrap();
         assert_eq!((found, &read[..]), (KeyFileReport { sound: 2, ..KeyFileReport::default() }, &entries[..]));
@@ -341,7 +341,7 @@ fn key_files_of_all_versions_are_read() {
     assert!(written.starts_with(b"BSWKEYS1") && written.len() % 40 == 8, "{written:?}");
 }
 
-/// What a check of the file of keys finds, and how many notes a queue that is opened then cannot read.
+/// The report of a check of the key file, and the number of unreadable entries of a queue opened then.
 fn checked(machine: &KeyTestQueue) -> (KeyFileReport, u64) {
     let path = Path::new(DIR).join(&machine.key_files()[0]);
     let queue = machine.open();
@@ -350,7 +350,7 @@ fn checked(machine: &KeyTestQueue) -> (KeyFileReport, u64) {
     let damaged = queue.damaged_keys();
     machine.clock.advance(Duration::from_millis(KEY_AGE_MAX_MS));
     queue.tick();
-    assert_eq!((queue.damaged_keys(), queue.metrics().damaged_keys.get()), (0, 0), "by then each key is forgotten");
+    assert_eq!((queue.damaged_keys(), queue.metrics().damaged_keys.get()), (0, 0), "by then all keys are forgotten");
     (found, damaged)
 }
 
@@ -364,20 +364,20 @@ fn any_flipped_bit_of_a_key_file_is_reported() {
     drop(queue);
     let path = Path::new(DIR).join(&machine.key_files()[0]);
     let size = machine.fs.live_bytes(&path).unwrap().len() as u64;
-    let notes = (size - 8) / 40;
-    assert_eq!(checked(&machine), (KeyFileReport { sound: notes, ..KeyFileReport::default() }, 0));
+    let entries = (size - 8) / 40;
+    assert_eq!(checked(&machine), (KeyFileReport { sound: entries, ..KeyFileReport::default() }, 0));
     for bit in 0..size * 8 {
         machine.fs.flip_bit(&path, bit);
         let entry = (bit / 8).checked_sub(8).map(|byte| byte / 40);
         let (damaged, at) = entry.map_or((0, 0), |entry| (1, 8 + entry * 40));
-        let want = KeyFileReport { sound: notes - damaged, damaged, damaged_at: Some(at) };
+        let want = KeyFileReport { sound: entries - damaged, damaged, damaged_at: Some(at) };
         assert_eq!(checked(&machine), (want, damaged), "bit {bit}");
         machine.fs.flip_bit(&path, bit);
     }
 }
 
 #[test]
-fn what_a_crash_leaves_of_a_file_is_no_damage() {
+fn an_incomplete_end_after_a_crash_is_no_damage() {
     let write = |machine: &KeyTestQueue| {
         let queue = machine.open();
         for key in ["a", "b", "c"] {
@@ -390,13 +390,13 @@ fn what_a_crash_leaves_of_a_file_is_no_damage() {
     let machine = KeyTestQueue::new();
     let path = write(&machine);
     let size = machine.fs.live_bytes(&path).unwrap().len() as u64;
-    // The end was being written, or the file was being begun.
+    // The process ended during a write, or while it created the file.
     for bytes in [1, 39, size - 8, size - 1] {
         machine.fs.truncate_file(&path, size - bytes);
         let (found, damaged) = checked(&machine);
         assert_eq!((found.damaged, found.damaged_at, damaged), (0, None, 0), "{bytes}");
     }
-    // A power cut may leave anything behind what was synced, and nothing before that.
+    // A power cut may leave any bytes after the synced ones.
     for (entry, is_damaged) in [(1, true), (size / 40 - 1, false)] {
         let machine = KeyTestQueue::new();
         let path = write(&machine);
@@ -405,7 +405,7 @@ fn what_a_crash_leaves_of_a_file_is_no_damage() {
         let machine = KeyTestQueue { fs: machine.fs.cut_power(sim::PowerCutLoss::None, 1), ..machine };
         let path = Path::new(DIR).join(&machine.key_files()[0]);
         let env = machine.open().env.clone();
-        // Until a node has started.
+        // As before the next start of the node.
         machine.fs.remove(&Path::new(DIR).join("boot")).unwrap();
         let found = crate::offline_repair::check_keys(&env, &path).unwrap().unwrap();
         assert_eq!(found.damaged == 1, is_damaged, "entry {entry}");
@@ -413,10 +413,10 @@ fn what_a_crash_leaves_of_a_file_is_no_damage() {
 }
 
 #[test]
-fn what_is_remembered_is_bounded_and_so_is_its_file() {
+fn the_table_and_the_key_file_are_bounded() {
     const KEYS_MAX: usize = 900;
     const MORE_SECTIONS_MAX: usize = 300;
-    let mut memory = KeyTable::new(KEYS_MAX, MORE_SECTIONS_MAX);
+    let mut table = KeyTable::new(KEYS_MAX, MORE_SECTIONS_MAX);
     let entry = |key, number, seen| KeyEntry {
         key,
         number,
@@ -426,21 +426,25 @@ fn what_is_remembered_is_bounded_and_so_is_its_file() {
         first_seen: Millis(seen),
     };
     for number in 0..=MORE_SECTIONS_MAX as u32 {
-        memory.insert(&entry(1, number, 7));
+        table.insert(&entry(1, number, 7));
     }
-    memory.insert(&entry(2, 0, 7));
-    memory.evict(Millis(7));
-    assert_eq!((memory.entries_len(), memory.insertion_order.len()), (MORE_SECTIONS_MAX + 2, 2));
-    memory.insert(&entry(1, MORE_SECTIONS_MAX as u32 + 1, 7));
-    memory.evict(Millis(7));
-    assert_eq!((memory.entries_len(), memory.insertion_order.len()), (1, 1), "the oldest goes, with all its sections");
-    assert_eq!(memory.classify(&entry(1, 9, 7)), SectionStatus::Forgotten);
+    table.insert(&entry(2, 0, 7));
+    table.evict(Millis(7));
+    assert_eq!((table.entries_len(), table.insertion_order.len()), (MORE_SECTIONS_MAX + 2, 2));
+    table.insert(&entry(1, MORE_SECTIONS_MAX as u32 + 1, 7));
+    table.evict(Millis(7));
+    assert_eq!(
+        (table.entries_len(), table.insertion_order.len()),
+        (1, 1),
+        "the oldest is evicted with all its sections"
+    );
+    assert_eq!(table.classify(&entry(1, 9, 7)), SectionStatus::Forgotten);
     for key in 3..KEYS_MAX as u64 + 3 {
-        memory.insert(&entry(key, 0, 8));
+        table.insert(&entry(key, 0, 8));
     }
-    memory.evict(Millis(8));
-    assert_eq!(memory.entries_len(), KEYS_MAX);
-    // Each day another key, many times: the file is written anew when most of it is forgotten.
+    table.evict(Millis(8));
+    assert_eq!(table.entries_len(), KEYS_MAX);
+    // Other keys each day: the file is replaced when most of its entries are outdated.
     let machine = KeyTestQueue::new();
     let queue = machine.open();
     let mut longest = 0;
@@ -458,7 +462,7 @@ fn what_is_remembered_is_bounded_and_so_is_its_file() {
 
 proptest! {
     #[test]
-    fn entries_come_back(key: u64, number: u32, base: u64, producer: u64, is_last: bool, seen: u64, id: u128) {
+    fn entries_decode_to_what_was_encoded(key: u64, number: u32, base: u64, producer: u64, is_last: bool, seen: u64, id: u128) {
         let (base_time, producer, first_seen) = (Millis(base), Producer::new(producer), Millis(seen));
         let entry = KeyEntry { key, number, base_time, producer, is_last, first_seen };
         let bytes = entry.encode(Id::from_bits(id));
@@ -468,7 +472,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read(bytes: Vec<u8>) {
+    fn any_bytes_can_be_read_as_a_key_file(bytes: Vec<u8>) {
         let machine = KeyTestQueue::new();
         let queue = machine.open();
         let path = Path::new(DIR).join(format!("{}.keys", Id::from_bits(7)));

@@ -1,7 +1,7 @@
 //! Decides which clients are accepted, given a redirect suggestion, refused or disconnected.
 //!
-//! `node::load_control` sets a [`RedirectPolicy`] and a redirect budget once in a while. The listeners ask the [`LoadShedder`]
-//! for each client and never wait for it. A client is refused only if a less loaded node with the same kind of port can be
+//! `node::load_control` sets a [`RedirectPolicy`] and a redirect budget periodically. The listeners ask the [`LoadShedder`] for
+//! each client and never wait for it. A client is refused only if a less loaded node with the same kind of port can be
 //! named.
 //!
 //! | level | new framed clients | connected framed clients | lines over TCP | HTTP |
@@ -18,15 +18,13 @@
 //! clients or many quiet ones.
 
 mod client_rate;
-mod redirect_kind;
 mod redirect_policy;
 mod shedder;
 mod token_bucket;
 
 pub use client_rate::ClientRate;
-pub use redirect_kind::{ListenerKind, RedirectKind};
-pub use redirect_policy::{RedirectPolicy, RedirectTarget};
-pub use shedder::{AdmissionDecision, ConnectionGuard, LoadShedder};
+pub use redirect_policy::{ListenerKind, RedirectKind, RedirectPolicy, RedirectTarget};
+pub use shedder::{ConnectionGuard, LoadShedder};
 
 #[cfg(test)]
 mod tests;

@@ -2,11 +2,45 @@
 
 use bucksaw_env::Entropy;
 
-use super::redirect_kind::ListenerKind;
 use crate::append::Durability;
 
 /// The maximum number of addresses in a redirect.
 pub(super) const TARGETS_MAX: usize = 3;
+
+/// The kind of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListenerKind {
+    /// HTTP.
+    Http,
+    /// Lines and the framed protocol, with this durability.
+    Tcp(Durability),
+}
+
+/// What a redirect means for its client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RedirectKind {
+    /// It may stay.
+    Suggested,
+    /// It is new and is refused.
+    Refused,
+    /// It is connected and must leave.
+    Disconnected,
+}
+
+impl RedirectKind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Suggested, Self::Refused, Self::Disconnected];
+
+    /// The name in metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Suggested => "suggested",
+            Self::Refused => "refused",
+            Self::Disconnected => "disconnected",
+        }
+    }
+}
 
 /// The load of this node, and the redirect targets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,7 +86,7 @@ impl RedirectPolicy {
 
     /// Nodes with a lower load level.
     pub(super) fn less_loaded(&self, port: ListenerKind) -> impl Iterator<Item = &RedirectTarget> {
-        self.targets.iter().filter(move |other| other.level < self.level && other.address(port).is_some())
+        self.targets.iter().filter(move |target| target.level < self.level && target.address(port).is_some())
     }
 
     /// Nodes to which a client with this rate should move.
@@ -65,14 +99,14 @@ impl RedirectPolicy {
         bytes_per_second: u64,
         port: ListenerKind,
     ) -> impl Iterator<Item = &RedirectTarget> {
-        let fits = move |other: &&RedirectTarget| {
-            let difference = u128::from(self.bytes_per_second.saturating_sub(other.bytes_per_second));
+        let fits = move |target: &&RedirectTarget| {
+            let difference = u128::from(self.bytes_per_second.saturating_sub(target.bytes_per_second));
             difference > 0 && u128::from(bytes_per_second) * 8 <= difference * 5
         };
-        let idle = move |other: &&RedirectTarget| {
-            other.level < self.level || (other.level == self.level && other.connections <= self.connections)
+        let is_idle = move |target: &&RedirectTarget| {
+            target.level < self.level || (target.level == self.level && target.connections <= self.connections)
         };
-        self.targets.iter().filter(move |other| other.address(port).is_some()).filter(idle).filter(fits)
+        self.targets.iter().filter(move |target| target.address(port).is_some()).filter(is_idle).filter(fits)
     }
 }
 
@@ -89,16 +123,16 @@ impl RedirectTarget {
 
 /// The addresses of some nodes in random order, weighted by spare capacity.
 pub(super) fn sample_addresses<'a>(
-    others: impl Iterator<Item = &'a RedirectTarget>,
+    targets: impl Iterator<Item = &'a RedirectTarget>,
     port: ListenerKind,
     entropy: &dyn Entropy,
 ) -> Vec<String> {
     // Weighted sampling by exponential races (Efraimidis, Spirakis: "Weighted random sampling with a reservoir"): the order
     // of -ln(u)/weight.
-    let mut racing: Vec<(f64, &String)> = others
-        .filter_map(|other| {
+    let mut racing: Vec<(f64, &String)> = targets
+        .filter_map(|target| {
             let chance = (entropy.next_u64() as f64 / u64::MAX as f64).max(f64::MIN_POSITIVE);
-            Some((-chance.ln() / other.spare_capacity.max(1) as f64, other.address(port)?))
+            Some((-chance.ln() / target.spare_capacity.max(1) as f64, target.address(port)?))
         })
         .collect();
     racing.sort_by(|left, right| left.0.total_cmp(&right.0).then_with(|| left.1.cmp(right.1)));

@@ -1,14 +1,14 @@
 //! Decides which clients are accepted, redirected, refused or disconnected.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use bucksaw_env::Entropy;
 
-use super::redirect_kind::{ListenerKind, RedirectKind};
-use super::redirect_policy::{RedirectPolicy, sample_addresses};
+use super::redirect_policy::{ListenerKind, RedirectKind, RedirectPolicy, sample_addresses};
 use super::token_bucket::TokenBucket;
-use crate::metrics::{Metrics, RedirectLabels};
+use crate::lock::lock;
+use crate::metrics::Metrics;
 
 /// HTTP clients cannot be told apart. They count as this many clients with equal shares of the node's rate, so a budget puts
 /// the redirect header into only a few of the replies to few clients.
@@ -17,18 +17,8 @@ const HTTP_CLIENTS_ASSUMED: u64 = 16;
 /// A client whose rate is below the mean client rate divided by this is not redirected: its move would not help.
 const SMALL_CLIENT_DIVISOR: u64 = 4;
 
-/// The decision about a new client.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AdmissionDecision {
-    /// It is accepted.
-    Accepted,
-    /// It is accepted, and these addresses are suggested.
-    Suggested(Vec<String>),
-    /// It is refused in favour of these addresses.
-    Refused(Vec<String>),
-}
-
 /// Shared by all listeners of a node; see the [module](super).
+#[derive(Debug)]
 pub struct LoadShedder {
     policy: Mutex<Arc<RedirectPolicy>>,
     connections: AtomicU64,
@@ -89,7 +79,7 @@ impl LoadShedder {
     pub fn set_policy(&self, policy: RedirectPolicy) {
         self.metrics.load_level.set(i64::from(policy.level));
         self.metrics.refusing.set(i64::from(policy.may_refuse && policy.level >= 2));
-        *self.policy.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy);
+        *lock(&self.policy) = Arc::new(policy);
     }
 
     /// Replaces the redirect budgets: framed clients with this total rate may be redirected until the next call, and HTTP clients
@@ -108,20 +98,21 @@ impl LoadShedder {
     /// The current policy.
     #[must_use]
     pub fn policy(&self) -> Arc<RedirectPolicy> {
-        Arc::clone(&self.policy.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&lock(&self.policy))
     }
 
-    /// Decides about a new client that understands redirects.
+    /// Decides about a new client that understands redirects: it is accepted, accepted with a suggestion, or refused in favour of
+    /// the addresses.
     #[must_use]
-    pub fn admit(&self, port: ListenerKind, entropy: &dyn Entropy) -> AdmissionDecision {
+    pub fn admit(&self, port: ListenerKind, entropy: &dyn Entropy) -> Option<(RedirectKind, Vec<String>)> {
         let policy = self.policy();
         let targets = sample_addresses(policy.less_loaded(port), port, entropy);
-        match policy.level {
-            _ if targets.is_empty() => AdmissionDecision::Accepted,
-            2.. if policy.may_refuse => AdmissionDecision::Refused(targets),
-            1.. => AdmissionDecision::Suggested(targets),
-            0 => AdmissionDecision::Accepted,
-        }
+        let kind = match policy.level {
+            2.. if policy.may_refuse => RedirectKind::Refused,
+            1.. => RedirectKind::Suggested,
+            0 => return None,
+        };
+        (!targets.is_empty()).then_some((kind, targets))
     }
 
     /// Whether clients that do not understand redirects are refused.
@@ -155,17 +146,17 @@ impl LoadShedder {
         }
         let policy = self.policy();
         let share = policy.bytes_per_second / clients.max(1);
-        let brings = bytes_per_second.unwrap_or(share);
-        let (how, others) = if policy.disconnects_clients() {
+        let rate = bytes_per_second.unwrap_or(share);
+        let (kind, targets) = if policy.disconnects_clients() {
             (RedirectKind::Disconnected, sample_addresses(policy.less_loaded(port), port, entropy))
-        } else if brings.saturating_mul(SMALL_CLIENT_DIVISOR) < share {
+        } else if rate.saturating_mul(SMALL_CLIENT_DIVISOR) < share {
             return None;
         } else {
-            (RedirectKind::Suggested, sample_addresses(policy.better_targets(brings, port), port, entropy))
+            (RedirectKind::Suggested, sample_addresses(policy.better_targets(rate, port), port, entropy))
         };
         // A redirect costs at least the mean client rate, so that few clients move at once.
-        let goes = !others.is_empty() && budget.try_spend(brings.max(share).max(1), entropy);
-        goes.then_some((how, others))
+        let is_redirected = !targets.is_empty() && budget.try_spend(rate.max(share).max(1), entropy);
+        is_redirected.then_some((kind, targets))
     }
 
     /// Addresses of less loaded nodes, for HTTP replies.
@@ -178,19 +169,13 @@ impl LoadShedder {
     #[must_use]
     pub fn failover_targets(&self, port: ListenerKind, entropy: &dyn Entropy) -> Vec<String> {
         let policy = self.policy();
-        let having = || policy.targets.iter().filter(|other| other.address(port).is_some());
-        let least = having().map(|other| other.level).min();
-        sample_addresses(having().filter(|other| Some(other.level) == least), port, entropy)
+        let reachable = || policy.targets.iter().filter(|target| target.address(port).is_some());
+        let level_min = reachable().map(|target| target.level).min();
+        sample_addresses(reachable().filter(|target| Some(target.level) == level_min), port, entropy)
     }
 
     /// Counts a redirect.
-    pub fn count_redirect(&self, how: RedirectKind) {
-        self.metrics.redirected.get_or_create(&RedirectLabels { kind: how.name() }).inc();
-    }
-}
-
-impl std::fmt::Debug for LoadShedder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LoadShedder").field("policy", &self.policy()).finish_non_exhaustive()
+    pub fn count_redirect(&self, kind: RedirectKind) {
+        self.metrics.redirected.get_or_create(&[("kind", kind.name())]).inc();
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use bucksaw_ingest::{IdempotentBatch, IngestError, SourceLabels};
+use bucksaw_ingest::{IdempotentBatch, IngestError};
 use bucksaw_record::{Flags, LineSplitter, Millis};
 
 use super::body_error::{BodyError, BodyErrorReason};
@@ -219,7 +219,7 @@ impl BodyRecords {
 
     fn reject(&mut self, error: &str) {
         self.reply.rejected += 1;
-        let labels = SourceLabels { source: self.stream.source.name() };
+        let labels = self.stream.source.label();
         self.stream.intake.queue.metrics().rejected_records.get_or_create(&labels).inc();
         if self.reply.line_errors.len() < LINE_ERRORS_MAX {
             self.reply.line_errors.push((self.line, error.to_owned()));

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use bucksaw_ingest::{Durability, FrameRecords, IngestError, Source, SourceLabels};
+use bucksaw_ingest::{Durability, FrameRecords, IngestError, Source};
 use bucksaw_record::{Flags, Id, Labels};
 use bucksaw_segment::{Frame, FrameError, RowMeta};
 
@@ -120,7 +120,7 @@ impl RecordStream {
             [(&metrics.cut_records, records.cut_count), (&metrics.times_replaced, records.clamped_count)]
         {
             if count > 0 {
-                family.get_or_create(&SourceLabels { source: self.source.name() }).inc_by(count);
+                family.get_or_create(&self.source.label()).inc_by(count);
             }
         }
         Ok(())

@@ -2,7 +2,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bucksaw_env::{Env, sim};
-use bucksaw_ingest::{Config, Durability, Metrics, Queue, Source, SourceLabels};
+use bucksaw_ingest::{Config, Durability, Metrics, Queue, Source};
 use bucksaw_record::{Flags, Id, Labels, LineSplitter, Millis, Producer};
 use prometheus_client::registry::Registry;
 
@@ -57,7 +57,7 @@ fn event_times_too_far_ahead_become_the_arrival_time_and_missing_ones_the_time_o
     let want = [(5_000, "stated\n"), (NOW, "none\n"), (NOW, "ahead\n")];
     assert_eq!(records(&stream), want.map(|(at, text)| (at, text.to_owned())));
     let metrics = stream.intake.queue.metrics();
-    let by = SourceLabels { source: "http" };
+    let by = Source::Http.label();
     assert_eq!(metrics.times_replaced.get_or_create(&by).get(), 1);
     assert_eq!(metrics.cut_records.get_or_create(&by).get(), 1);
 }

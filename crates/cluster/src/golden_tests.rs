@@ -1,4 +1,4 @@
-//! What nodes of each version said and kept, and what those of the next will: it is understood.
+//! Fixtures of each version are decoded, and so are messages of the next.
 
 use std::io;
 use std::path::Path;
@@ -34,7 +34,7 @@ fn identity(number: u8) -> Identity {
     Identity { node: id(number.into()), incarnation: id(100 + u64::from(number)), address }
 }
 
-/// The name of a message, its header, and of whom it tells.
+/// The name of a message, its header and its members.
 type GossipCase = (&'static str, Header<Identity>, Vec<Member<Identity>>);
 
 /// A datagram of each kind of message.
@@ -63,7 +63,7 @@ fn gossip() -> Vec<GossipCase> {
     all.collect()
 }
 
-/// A node that tells all that there is to tell.
+/// An entry with every field.
 fn entry() -> Entry {
     let at = |port: u16| Some(format!("10.0.0.1:{port}"));
     let held =
@@ -112,7 +112,7 @@ fn read(bytes: &[u8]) -> Result<Vec<Entry>, ExchangeError> {
     expect_ready(exchange::read(Body::whole(bytes.to_vec())))
 }
 
-/// What is read of a `members.json`.
+/// Reads a `members.json`.
 fn read_member_file(bytes: &[u8]) -> Option<PersistedMembers> {
     let fs = sim::Fs::new();
     fs.create_dir_all(Path::new("/data")).unwrap();
@@ -120,17 +120,17 @@ fn read_member_file(bytes: &[u8]) -> Option<PersistedMembers> {
     MemberFile::new(Arc::new(fs), Path::new("/data")).read().unwrap()
 }
 
-fn write_member_file(kept: &PersistedMembers) -> Vec<u8> {
+fn write_member_file(members: &PersistedMembers) -> Vec<u8> {
     let fs = sim::Fs::new();
     fs.create_dir_all(Path::new("/data")).unwrap();
-    MemberFile::new(Arc::new(fs.clone()), Path::new("/data")).write(kept).unwrap();
+    MemberFile::new(Arc::new(fs.clone()), Path::new("/data")).write(members).unwrap();
     let mut bytes = fs.live_bytes("/data/members.json").unwrap();
     assert_eq!(bytes.pop(), Some(b'\n'));
     bytes
 }
 
 #[test]
-fn gossip_is_what_it_was() {
+fn gossip_matches_its_fixtures() {
     for (name, header, members) in gossip() {
         let mut content = Vec::new();
         PacketCodec.encode_header(&header, &mut content).unwrap();
@@ -147,7 +147,7 @@ fn gossip_is_what_it_was() {
 }
 
 #[test]
-fn facts_are_what_they_were() {
+fn facts_match_their_fixture() {
     files().check("facts", &packet::facts(&entry()).unwrap());
     for datagram in files().read_all("facts") {
         let Ok(Packet::Facts(found)) = Packet::parse(&datagram) else { panic!("not understood") };
@@ -156,20 +156,20 @@ fn facts_are_what_they_were() {
 }
 
 #[test]
-fn lists_are_what_they_were() {
+fn digests_match_their_fixture() {
     files().check("exchange", &bytes(exchange::write(&entries()).unwrap()));
     files().read_all("exchange").iter().for_each(|list| assert_eq!(read(list).unwrap(), entries()));
 }
 
 #[test]
-fn lists_on_disk_are_what_they_were() {
+fn member_files_match_their_fixture() {
     let kept = PersistedMembers { incarnation: id(7), is_bootstrapping: false, members: entries() };
     files().check("members", &write_member_file(&kept));
     files().read_all("members").iter().for_each(|list| assert_eq!(read_member_file(list).as_ref(), Some(&kept)));
 }
 
 #[test]
-fn nodes_of_another_major_version_are_told_why() {
+fn the_error_for_another_major_version_names_both() {
     let check = |text: &str, address: Option<&str>| {
         let address = address.map(|address| address.parse().unwrap());
         let Err(unread @ ExchangeError::Version(peer)) = read(text.as_bytes()) else { panic!("{text}") };
@@ -191,7 +191,7 @@ proptest! {
     fn fields_of_later_versions_are_ignored(seed: u64) {
         let facts = packet::facts(&entry()).unwrap();
         let grown = [&facts[..2], &with_unknown_fields(&facts[2..], seed).unwrap()].concat();
-        // Some are too long for a datagram: then it is not sent so.
+        // Facts that are too long for a datagram are not sent in one.
         if grown.len() <= bucksaw_env::DATAGRAM_BYTES_MAX {
             let Ok(Packet::Facts(found)) = Packet::parse(&grown) else { panic!("not understood") };
             prop_assert_eq!(*found, entry());
@@ -203,7 +203,7 @@ proptest! {
     }
 
     #[test]
-    fn packets_of_kinds_to_come_are_passed_over(kind in 128_u8.., content in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn packets_of_unknown_optional_kinds_are_ignored(kind in 128_u8.., content in prop::collection::vec(any::<u8>(), 0..200)) {
         prop_assert_eq!(Packet::parse(&[&[1, kind], &content[..]].concat()).err(), Some(PacketError::UnknownKind));
     }
 }
