@@ -405,7 +405,7 @@ impl MemberTable {
                 facts: Arc::clone(&node.facts),
                 state: node.state()?,
                 since: node.since_wall,
-                duplicate_at: duplicate_at,
+                duplicate_at,
                 duplicate_suspected_at: self
                     .duplicate(*id)
                     .map(|duplicate_ids| duplicate_ids.other_address(node.facts.address)),
