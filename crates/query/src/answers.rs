@@ -1,21 +1,25 @@
 //! Answers of a node: of its own engine while it is the only node, else merged from the replies of all nodes.
 //!
-//! Callers do not see which of the two answers. The engine's answer takes the short way: its records go from the scan to
-//! the [`RecordSink`] without being encoded for the network.
+//! Callers do not see which of the two answers. The records of the engine are not encoded for the network.
 
 use std::sync::Arc;
 
 use bucksaw_env::{Tasks, run_blocking};
 use bucksaw_record::{Expr, Id};
 
+use crate::context::{ContextSink, ContextWindow, PrecedingIds, record_request};
 use crate::count::{Bucketing, Histogram};
 use crate::engine::Engine;
-use crate::fields::Fields;
-use crate::record_stream::{AnswerRecords, StreamSource};
+use crate::fields::{FieldCollector, Fields, newest_records_request};
+use crate::match_buffer::OwnedRecord;
+use crate::record_stream::{RecordSink, RecordStream};
 use crate::request::{Cancel, CancelOnDrop, Request, RequestError};
 use crate::scatter::Scatter;
 use crate::stats::QueryStats;
 use crate::tail_stream::TailStream;
+
+/// Buckets of a count over several nodes. A node forgets the ids of a bucket when all nodes are past it.
+const CLUSTER_COUNT_BUCKETS: usize = 64;
 
 /// Answers queries for the whole cluster, at one of its nodes. Cheap to clone.
 ///
@@ -26,6 +30,16 @@ pub struct Answers {
     engine: Arc<Engine>,
     tasks: Arc<dyn Tasks>,
     scatter: Option<Arc<Scatter>>,
+}
+
+/// Records in the order of the answer, each once. Dropping it stops the work.
+#[derive(Debug)]
+pub struct AnswerRecords {
+    answers: Answers,
+    cancel: CancelOnDrop,
+    stream: RecordStream,
+    /// Selects the records of a context, and has the request for the rest of it.
+    window: Option<ContextWindow>,
 }
 
 impl Answers {
@@ -67,29 +81,34 @@ impl Answers {
     /// # Errors
     /// As [`Self::check`].
     pub fn search(&self, request: Request) -> Result<AnswerRecords, RequestError> {
-        let cancel = CancelOnDrop::default();
-        let source = match self.scatter() {
-            Some(scatter) => StreamSource::ClusterSearch(Box::new(scatter.search(&request)?)),
-            None => StreamSource::Search(Box::new(self.engine.search(request, cancel.cancel())?)),
-        };
-        Ok(AnswerRecords::new(Arc::clone(&self.tasks), cancel, source))
+        let cancel = self.limited_cancel();
+        let stream = self.start(request, &cancel)?;
+        Ok(AnswerRecords { answers: self.clone(), cancel, stream, window: None })
     }
 
     /// Finds the record `id` and starts an answer with it and up to `before` and `after` records of its stream on either
     /// side, oldest first, at most 4 MB per side.
     ///
     /// # Errors
-    /// [`RequestError::RecordNotFound`]; [`RequestError::RecordMaybeMissing`] if a node that may have it did not answer.
+    /// [`RequestError::RecordNotFound`]; [`RequestError::RecordMaybeMissing`] if not all was searched.
     pub async fn context(&self, id: Id, before: u64, after: u64) -> Result<AnswerRecords, RequestError> {
-        let cancel = CancelOnDrop::default();
-        let source = match self.scatter() {
-            Some(scatter) => StreamSource::ClusterContext(Box::new(scatter.context(id, before, after).await?)),
-            None => {
-                let find = move |engine: &Arc<Engine>, cancel: &Cancel| engine.context(id, before, after, cancel);
-                StreamSource::Context(Box::new(self.run(&cancel, (), find).await?))
-            }
+        let cancel = self.limited_cancel();
+        let (found, stats) = self.collect(record_request(id), &cancel, Vec::<OwnedRecord>::new()).await?;
+        let Some(record) = found.into_iter().next() else {
+            return Err(match stats.is_partial() {
+                true => RequestError::RecordMaybeMissing(id, stats.partial_reasons().join("; ")),
+                false => RequestError::RecordNotFound(id),
+            });
         };
-        Ok(AnswerRecords::new(Arc::clone(&self.tasks), cancel, source))
+        let mut window = ContextWindow::new(id, record.labels, after, stats);
+        if before > 0 {
+            let (ids, stats) = self.collect(window.request_before(before), &cancel, PrecedingIds::default()).await?;
+            window.set_before(ids, &stats);
+        }
+        // The reader has the full time limit.
+        let cancel = self.limited_cancel();
+        let stream = self.start(window.request_through_record(), &cancel)?;
+        Ok(AnswerRecords { answers: self.clone(), cancel, stream, window: Some(window) })
     }
 
     /// The exact number of distinct matching records.
@@ -101,16 +120,9 @@ impl Answers {
         request: Request,
         permit: impl Send + 'static,
     ) -> Result<(u64, QueryStats), RequestError> {
-        match self.scatter() {
-            Some(scatter) => {
-                let _permit = permit;
-                scatter.count(&request).await
-            }
-            None => {
-                let count = move |engine: &Arc<Engine>, cancel: &Cancel| engine.count(&request, cancel);
-                self.run(&CancelOnDrop::default(), permit, count).await
-            }
-        }
+        let buckets = if self.scatter().is_some() { CLUSTER_COUNT_BUCKETS } else { 1 };
+        let (_, stats) = self.histogram(request, Bucketing { buckets, by_level: false }, permit, |_, _| {}).await?;
+        Ok((stats.matched, stats))
     }
 
     /// The exact number of distinct matching records per bucket of the request's time. A few times per second,
@@ -125,18 +137,17 @@ impl Answers {
         permit: impl Send + 'static,
         mut on_progress: impl FnMut(&Histogram, f64) + Send + 'static,
     ) -> Result<(Histogram, QueryStats), RequestError> {
-        match self.scatter() {
-            Some(scatter) => {
-                let _permit = permit;
-                scatter.histogram(&request, bucketing, &mut on_progress).await
-            }
-            None => {
-                let count = move |engine: &Arc<Engine>, cancel: &Cancel| {
-                    engine.histogram(&request, cancel, bucketing, &mut on_progress)
-                };
-                self.run(&CancelOnDrop::default(), permit, count).await
-            }
+        if let Some(scatter) = self.scatter() {
+            let _permit = permit;
+            return scatter.histogram(&request, bucketing, &mut on_progress).await;
         }
+        let cancel = CancelOnDrop::default();
+        let (engine, stop) = (Arc::clone(&self.engine), cancel.cancel());
+        let count = move || {
+            let _permit = permit;
+            engine.histogram(request, stop, bucketing, &mut on_progress)
+        };
+        run_blocking(&self.tasks, count).await.unwrap_or(Err(RequestError::Internal))
     }
 
     /// The fields and labels of the newest matching records, with their most frequent values.
@@ -148,16 +159,10 @@ impl Answers {
         request: Request,
         permit: impl Send + 'static,
     ) -> Result<(Fields, QueryStats), RequestError> {
-        match self.scatter() {
-            Some(scatter) => {
-                let _permit = permit;
-                scatter.fields(request).await
-            }
-            None => {
-                let collect = move |engine: &Arc<Engine>, cancel: &Cancel| engine.fields(request, cancel.clone());
-                self.run(&CancelOnDrop::default(), permit, collect).await
-            }
-        }
+        let request = newest_records_request(&self.engine, request);
+        let sink = (FieldCollector::new(&self.engine), permit);
+        let ((collector, _), stats) = self.collect(request, &self.limited_cancel(), sink).await?;
+        Ok((collector.finish(stats.matched), stats))
     }
 
     /// Follows the records that are accepted from now on.
@@ -167,22 +172,51 @@ impl Answers {
     pub fn tail(&self, expr: &Expr) -> Result<TailStream, RequestError> {
         Ok(match self.scatter() {
             Some(scatter) => TailStream::cluster(scatter.tail(expr)?),
-            None => TailStream::local(self.engine.tail(expr)?, Arc::clone(&self.tasks)),
+            None => TailStream::local(self.engine.tail(expr)?.with_recent_ids(), Arc::clone(&self.tasks)),
         })
     }
 
-    /// Runs work of the engine on a blocking thread.
-    async fn run<T: Send + 'static>(
+    /// Cancels on drop, and has the time limit of this node's queries.
+    fn limited_cancel(&self) -> CancelOnDrop {
+        CancelOnDrop::new(self.engine.with_time_limit(&Cancel::default()))
+    }
+
+    fn start(&self, request: Request, cancel: &CancelOnDrop) -> Result<RecordStream, RequestError> {
+        Ok(match self.scatter() {
+            Some(scatter) => RecordStream::Cluster(Box::new(scatter.search(&request)?)),
+            None => RecordStream::Local(Box::new(self.engine.search(request, cancel.cancel())?)),
+        })
+    }
+
+    /// Searches and fills a sink.
+    async fn collect<S: RecordSink>(
         &self,
+        request: Request,
         cancel: &CancelOnDrop,
-        permit: impl Send + 'static,
-        work: impl FnOnce(&Arc<Engine>, &Cancel) -> Result<T, RequestError> + Send + 'static,
-    ) -> Result<T, RequestError> {
-        let (engine, cancel) = (Arc::clone(&self.engine), cancel.cancel());
-        let run = move || {
-            let _permit = permit;
-            work(&engine, &cancel)
-        };
-        run_blocking(&self.tasks, run).await.unwrap_or(Err(RequestError::Internal))
+        sink: S,
+    ) -> Result<(S, QueryStats), RequestError> {
+        let written = self.start(request, cancel)?.write_to(&self.tasks, cancel, sink).await;
+        written.ok_or_else(|| match cancel.cancel().is_cancelled() {
+            true => RequestError::Cancelled,
+            false => RequestError::Internal,
+        })
+    }
+}
+
+impl AnswerRecords {
+    /// Writes all records to `sink` and returns it with the statistics of the answer. `None` if the answer is not complete
+    /// because the reader is gone or the work was cancelled.
+    pub async fn write_to<S: RecordSink>(self, sink: S) -> Option<(S, QueryStats)> {
+        let Self { answers, cancel, stream, window } = self;
+        let Some(window) = window else { return stream.write_to(&answers.tasks, &cancel, sink).await };
+        let sink = ContextSink { window, sink, is_after: false };
+        let (mut context, mut stats) = stream.write_to(&answers.tasks, &cancel, sink).await?;
+        if let Some(request) = context.window.request_after() {
+            context.window.stats.add(&stats);
+            context.is_after = true;
+            (context, stats) = answers.collect(request, &cancel, context).await.ok()?;
+        }
+        context.window.stats.add(&stats);
+        Some((context.sink, context.window.stats))
     }
 }

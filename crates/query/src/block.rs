@@ -1,4 +1,4 @@
-//! A block of a store segment as a unit of work: whether it may have what is asked for, and how it is searched.
+//! A block of a stored segment as a unit.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::column_scan;
 use crate::request::{Cancel, Request};
 use crate::text_scan::{Visit, scan_text};
 
-/// A block of a segment.
+/// A block, and the cache that keeps it for later queries.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockUnit {
     pub(crate) block: BlockRef,
@@ -20,45 +20,45 @@ pub(crate) struct BlockUnit {
 }
 
 impl BlockUnit {
-    pub(crate) fn reach(&self) -> Option<&RecordSummary> {
+    pub(crate) fn summary(&self) -> Option<&RecordSummary> {
         self.block.source.summary(self.block.index)
     }
 
-    /// Memory, in bytes, that a scan takes.
+    /// Approximate memory of a scan, in bytes.
     pub(crate) fn scan_bytes(&self) -> u64 {
         self.block.source.scan_bytes(self.block.index)
     }
 
-    /// Hands over what may match. Returns bytes of text that were searched.
+    /// As [`Unit::scan`](crate::unit::Unit::scan).
     pub(crate) fn scan(
         &self,
         request: &Request,
         plan: &Plan,
         cancel: &Cancel,
-        most: usize,
-        each: Visit<'_>,
+        limit: usize,
+        visit: Visit<'_>,
     ) -> Result<u64, ReadError> {
         if !self.may_match(request, plan) {
             return Ok(0);
         }
         let BlockRef { source, index } = &self.block;
         let key = (source.id(), *index);
-        let form = match self.block_cache.get(key) {
-            Some(form) => form,
+        let opened = match self.block_cache.get(key) {
+            Some(block) => block,
             None => Arc::new(source.open(*index)?),
         };
-        let scanned = match &*form {
-            SearchableBlock::Text(block) => scan_text(request, plan, cancel, each, &mut |each| {
-                let _ = block.chunks().try_for_each(|chunk| each(&chunk));
+        let scanned = match &*opened {
+            SearchableBlock::Text(block) => scan_text(request, plan, cancel, visit, &mut |visit| {
+                let _ = block.chunks().try_for_each(|chunk| visit(&chunk));
             }),
-            SearchableBlock::Columns(columned) => column_scan::scan(columned, request, plan, cancel, most, each)
-                .ok_or_else(|| source.mark_damaged(*index, "the columns of the block do not unpack"))?,
+            SearchableBlock::Columns(block) => column_scan::scan(block, request, plan, cancel, limit, visit)
+                .ok_or_else(|| source.mark_damaged(*index, "the columns of the block cannot be decoded"))?,
         };
-        self.block_cache.insert(key, &form);
+        self.block_cache.insert(key, &opened);
         Ok(scanned)
     }
 
-    /// Whether the filter of the block lets the question through for one of its streams.
+    /// Whether the skip filter admits a match in one of the requested streams.
     fn may_match(&self, request: &Request, plan: &Plan) -> bool {
         let BlockRef { source, index } = &self.block;
         let labels = source.streams(*index).into_iter();
@@ -67,7 +67,7 @@ impl BlockUnit {
         if bounds.iter().any(|bound| matches!(bound, BoundPlan::All)) {
             return true;
         }
-        // A filter that cannot be read leaves nothing out; the block itself says whether it is damaged.
+        // Without a readable filter the block is searched, which detects its damage.
         let filter = self.block_cache.filter((source.id(), *index), || source.filter(*index));
         filter.map_or(true, |filter| bounds.iter().any(|bound| bound.may_match(BlockFilter::new(&filter))))
     }

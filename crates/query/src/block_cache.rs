@@ -1,9 +1,8 @@
-//! Blocks that were opened, kept for the next query: people ask the same hours again and again.
+//! Decoded blocks and skip filters, kept for later queries: people search the same hours again and again.
 //!
-//! What was unpacked of a block stays with it, so that a block that was searched once is searched again without being
-//! read, checked and unpacked. The memory of all is bounded; a scan over more than fits does not drive out what is asked
-//! for often (the cache's policy is a variant of S3-FIFO: Yang et al., "FIFO queues are all you need for cache eviction",
-//! SOSP 2023).
+//! A block keeps what was decoded of it, so a block that was searched once is searched again without being read,
+//! verified and decoded. A scan of more than fits does not evict frequently used blocks: the policy is a variant of
+//! S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023).
 
 use std::sync::Arc;
 
@@ -13,19 +12,19 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use quick_cache::sync::Cache;
 
-/// Blocks that are expected to be there at once, for the first size of the cache's tables.
-const EXPECTED: usize = 1_024;
+/// Initial capacity of the cache's tables, in entries.
+const ENTRIES_EXPECTED: usize = 1_024;
 
-/// What is said of a block beside what it has: the key, and the cache's own.
+/// Overhead of an entry: its key, and the cache's own.
 const ENTRY_BYTES: u64 = 128;
 
-/// A block of a segment. Segments never change, and no id is used twice.
+/// Segment id and number of a block. Segments never change, and no id is used twice.
 type BlockKey = (Id, usize);
 
 #[derive(Clone)]
 enum CacheEntry {
     Filter(Arc<Vec<u8>>),
-    /// With the bytes that it had when it was put here.
+    /// With its size when it was inserted.
     Block(Arc<SearchableBlock>, u64),
 }
 
@@ -33,18 +32,18 @@ enum CacheEntry {
 struct EntryWeighter;
 
 impl quick_cache::Weighter<(BlockKey, bool), CacheEntry> for EntryWeighter {
-    fn weight(&self, _: &(BlockKey, bool), kept: &CacheEntry) -> u64 {
+    fn weight(&self, _: &(BlockKey, bool), entry: &CacheEntry) -> u64 {
         ENTRY_BYTES
-            + match kept {
+            + match entry {
                 CacheEntry::Filter(bytes) => bytes.len() as u64,
                 CacheEntry::Block(_, bytes) => *bytes,
             }
     }
 }
 
-/// Opened blocks and their filters.
+/// A cache of blocks and their skip filters, limited in bytes.
 pub(crate) struct BlockCache {
-    /// The key's second part is whether it is the filter.
+    /// The second part of the key is whether the entry is a filter.
     entries: Option<Cache<(BlockKey, bool), CacheEntry, EntryWeighter>>,
     bytes: Gauge,
     hits: Counter,
@@ -53,24 +52,24 @@ pub(crate) struct BlockCache {
 
 impl std::fmt::Debug for BlockCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Opened").field("bytes", &self.bytes.get()).finish_non_exhaustive()
+        f.debug_struct("BlockCache").field("bytes", &self.bytes.get()).finish_non_exhaustive()
     }
 }
 
 impl BlockCache {
-    /// Keeps up to `bytes_max` bytes; nothing when that is 0.
-    pub(crate) fn new(bytes_max: u64, bytes: Gauge, found: Counter, missed: Counter) -> Self {
-        let kept = (bytes_max > 0).then(|| Cache::with_weighter(EXPECTED, bytes_max, EntryWeighter));
-        Self { entries: kept, bytes, hits: found, misses: missed }
+    /// Keeps up to `bytes_max` bytes; none if that is 0.
+    pub(crate) fn new(bytes_max: u64, bytes: Gauge, hits: Counter, misses: Counter) -> Self {
+        let entries = (bytes_max > 0).then(|| Cache::with_weighter(ENTRIES_EXPECTED, bytes_max, EntryWeighter));
+        Self { entries, bytes, hits, misses }
     }
 
-    /// The filter of a block, read with `read` when it is not here.
+    /// The skip filter of a block, read with `read` if it is not cached.
     pub(crate) fn filter<E>(
         &self,
         key: BlockKey,
         read: impl FnOnce() -> Result<Vec<u8>, E>,
     ) -> Result<Arc<Vec<u8>>, E> {
-        if let Some(CacheEntry::Filter(filter)) = self.entries.as_ref().and_then(|kept| kept.get(&(key, true))) {
+        if let Some(CacheEntry::Filter(filter)) = self.entries.as_ref().and_then(|cache| cache.get(&(key, true))) {
             return Ok(filter);
         }
         let filter = Arc::new(read()?);
@@ -78,29 +77,25 @@ impl BlockCache {
         Ok(filter)
     }
 
-    /// A block, if it is here.
+    /// A block, if it is cached.
     pub(crate) fn get(&self, key: BlockKey) -> Option<Arc<SearchableBlock>> {
-        let form = match self.entries.as_ref()?.get(&(key, false)) {
-            Some(CacheEntry::Block(form, _)) => Some(form),
-            _ => None,
+        let Some(CacheEntry::Block(block, _)) = self.entries.as_ref()?.get(&(key, false)) else {
+            self.misses.inc();
+            return None;
         };
-        if form.is_some() {
-            self.hits.inc()
-        } else {
-            self.misses.inc()
-        };
-        form
+        self.hits.inc();
+        Some(block)
     }
 
-    /// Puts a block here after it was searched. To do so again takes note of what was unpacked of it meanwhile.
-    pub(crate) fn insert(&self, key: BlockKey, form: &Arc<SearchableBlock>) {
-        let bytes = form.memory() as u64;
-        let noted = match self.entries.as_ref().and_then(|kept| kept.peek(&(key, false))) {
-            Some(CacheEntry::Block(_, noted)) => noted,
+    /// Inserts a block after it was searched, or updates its size, which grows as more of it is decoded.
+    pub(crate) fn insert(&self, key: BlockKey, block: &Arc<SearchableBlock>) {
+        let bytes = block.memory() as u64;
+        let known_bytes = match self.entries.as_ref().and_then(|cache| cache.peek(&(key, false))) {
+            Some(CacheEntry::Block(_, bytes)) => bytes,
             _ => 0,
         };
-        if bytes != noted {
-            self.insert_entry((key, false), CacheEntry::Block(Arc::clone(form), bytes));
+        if bytes != known_bytes {
+            self.insert_entry((key, false), CacheEntry::Block(Arc::clone(block), bytes));
         }
     }
 
@@ -109,9 +104,9 @@ impl BlockCache {
         self.hits.get()
     }
 
-    fn insert_entry(&self, key: (BlockKey, bool), kept: CacheEntry) {
+    fn insert_entry(&self, key: (BlockKey, bool), entry: CacheEntry) {
         if let Some(cache) = &self.entries {
-            cache.insert(key, kept);
+            cache.insert(key, entry);
             self.bytes.set(i64::try_from(cache.weight()).unwrap_or(i64::MAX));
         }
     }
@@ -122,28 +117,26 @@ mod tests {
     use super::*;
     use std::convert::Infallible;
 
-    fn opened(bytes_max: u64) -> BlockCache {
+    fn cache(bytes_max: u64) -> BlockCache {
         BlockCache::new(bytes_max, Gauge::default(), Counter::default(), Counter::default())
     }
 
     #[test]
     fn cache_stays_within_its_bound() {
-        let filter = |opened: &BlockCache, block: usize| {
-            let mut read = false;
-            let bytes = opened.filter((Id::MIN, block), || {
-                read = true;
+        let is_read = |cache: &BlockCache, block: usize| {
+            let mut is_read = false;
+            let filter = cache.filter((Id::MIN, block), || {
+                is_read = true;
                 Ok::<_, Infallible>(vec![block as u8; 1_000])
             });
-            assert_eq!(bytes.unwrap().as_slice(), [block as u8; 1_000]);
-            read
+            assert_eq!(filter.unwrap().as_slice(), [block as u8; 1_000]);
+            is_read
         };
-        let some = opened(1 << 20);
-        assert!(filter(&some, 1) && filter(&some, 2) && !filter(&some, 1) && !filter(&some, 2));
-        (0..10_000).for_each(|block| {
-            filter(&some, block);
-        });
-        assert!((1_000..=1 << 20).contains(&some.bytes.get()), "{}", some.bytes.get());
-        let none = opened(0);
-        assert!(filter(&none, 1) && filter(&none, 1));
+        let bounded = cache(1 << 20);
+        assert_eq!([1, 2, 1, 2].map(|block| is_read(&bounded, block)), [true, true, false, false]);
+        (0..10_000).for_each(|block| _ = is_read(&bounded, block));
+        assert!((1_000..=1 << 20).contains(&bounded.bytes.get()), "{}", bounded.bytes.get());
+        let disabled = cache(0);
+        assert_eq!([1, 1].map(|block| is_read(&disabled, block)), [true, true]);
     }
 }

@@ -1,11 +1,11 @@
-//! Memory of matches that were shown, for the next ones.
+//! Pools the memory of matches that were read.
 //!
-//! An answer of some hundred megabytes passes through a few megabytes of slabs and pages. Given back to the allocator, and by
-//! it to the operating system, they would be new and cleared memory each time: a third of the work of printing.
+//! An answer of some hundred megabytes passes through a few megabytes of slabs and pages. If the allocator returned these
+//! to the operating system, they would be cleared again each time, which was a third of the work of printing.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Pieces of one size, at most so many of them.
+/// A bounded pool of buffers of one capacity. Cheap to clone.
 #[derive(Debug)]
 pub(crate) struct BufferPool<T> {
     free_list: Arc<FreeList<T>>,
@@ -13,7 +13,6 @@ pub(crate) struct BufferPool<T> {
 
 #[derive(Debug)]
 struct FreeList<T> {
-    /// How many `T` a piece has room for.
     buffer_capacity: usize,
     buffers_max: usize,
     /// Short sections only.
@@ -27,24 +26,24 @@ impl<T> Clone for BufferPool<T> {
 }
 
 impl<T> BufferPool<T> {
-    /// None yet, and never more than `most`, each with room for so many `T`.
-    pub(crate) fn new(room: usize, most: usize) -> Self {
-        Self { free_list: Arc::new(FreeList { buffer_capacity: room, buffers_max: most, buffers: Mutex::default() }) }
+    /// An empty pool.
+    pub(crate) fn new(buffer_capacity: usize, buffers_max: usize) -> Self {
+        Self { free_list: Arc::new(FreeList { buffer_capacity, buffers_max, buffers: Mutex::default() }) }
     }
 
-    /// An empty piece with so much room, perhaps a spare one.
-    pub(crate) fn acquire(&self, room: usize) -> Vec<T> {
-        let spare = if room == self.free_list.buffer_capacity { self.lock().pop() } else { None };
-        spare.unwrap_or_else(|| Vec::with_capacity(room))
+    /// An empty buffer of this capacity, from the pool if it has one.
+    pub(crate) fn acquire(&self, capacity: usize) -> Vec<T> {
+        let pooled = if capacity == self.free_list.buffer_capacity { self.lock().pop() } else { None };
+        pooled.unwrap_or_else(|| Vec::with_capacity(capacity))
     }
 
-    /// Keeps a piece that is no longer needed, if it has the right size and there are not enough.
-    pub(crate) fn release(&self, mut piece: Vec<T>) {
-        if piece.capacity() == self.free_list.buffer_capacity {
-            piece.clear();
-            let mut pieces = self.lock();
-            if pieces.len() < self.free_list.buffers_max {
-                pieces.push(piece);
+    /// Takes a buffer back if it has the right capacity and the pool is not full.
+    pub(crate) fn release(&self, mut buffer: Vec<T>) {
+        if buffer.capacity() == self.free_list.buffer_capacity {
+            buffer.clear();
+            let mut buffers = self.lock();
+            if buffers.len() < self.free_list.buffers_max {
+                buffers.push(buffer);
             }
         }
     }
@@ -54,15 +53,15 @@ impl<T> BufferPool<T> {
     }
 }
 
-/// A piece that is given back when nobody reads it any more.
+/// A buffer that returns to its pool after its last reader.
 pub(crate) struct PooledBuffer {
     buffer: Vec<u8>,
     pool: BufferPool<u8>,
 }
 
 impl PooledBuffer {
-    pub(crate) fn new(piece: Vec<u8>, spares: &BufferPool<u8>) -> Self {
-        Self { buffer: piece, pool: spares.clone() }
+    pub(crate) fn new(buffer: Vec<u8>, pool: &BufferPool<u8>) -> Self {
+        Self { buffer, pool: pool.clone() }
     }
 }
 
@@ -85,30 +84,30 @@ mod tests {
 
     #[test]
     fn buffers_return_after_the_last_reader() {
-        let spares = BufferPool::new(100, 1);
-        let mut piece = spares.acquire(100);
-        piece.extend_from_slice(b"abc");
-        let at = piece.as_ptr();
-        let all = Bytes::from_owner(PooledBuffer::new(piece, &spares));
-        let some = all.slice(1..2);
+        let pool = BufferPool::new(100, 1);
+        let mut buffer = pool.acquire(100);
+        buffer.extend_from_slice(b"abc");
+        let address = buffer.as_ptr();
+        let all = Bytes::from_owner(PooledBuffer::new(buffer, &pool));
+        let part = all.slice(1..2);
         drop(all);
-        let other = spares.acquire(100);
-        assert_ne!(other.as_ptr(), at);
-        assert_eq!(&some[..], b"b");
-        drop(some);
-        let again = spares.acquire(100);
-        assert_eq!((again.as_ptr(), again.len()), (at, 0));
+        let other = pool.acquire(100);
+        assert_ne!(other.as_ptr(), address);
+        assert_eq!(&part[..], b"b");
+        drop(part);
+        let reused = pool.acquire(100);
+        assert_eq!((reused.as_ptr(), reused.len()), (address, 0));
     }
 
     #[test]
     fn pool_is_bounded_and_keeps_one_capacity() {
-        let spares: BufferPool<u64> = BufferPool::new(10, 2);
+        let pool: BufferPool<u64> = BufferPool::new(10, 2);
         for _ in 0..5 {
-            spares.release(Vec::with_capacity(10));
+            pool.release(Vec::with_capacity(10));
         }
-        spares.release(Vec::with_capacity(11));
-        assert_eq!(spares.lock().len(), 2);
-        assert_eq!(spares.acquire(7).capacity(), 7);
-        assert_eq!(spares.lock().len(), 2);
+        pool.release(Vec::with_capacity(11));
+        assert_eq!(pool.lock().len(), 2);
+        assert_eq!(pool.acquire(7).capacity(), 7);
+        assert_eq!(pool.lock().len(), 2);
     }
 }

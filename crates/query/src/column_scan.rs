@@ -1,4 +1,4 @@
-//! Scanning blocks of columns: the columns are asked which lines match, and these are handed over before they are built.
+//! Scans columnar blocks: the columns decide which lines match, and these are passed on before they are built.
 
 use std::ops::{ControlFlow, Range};
 
@@ -10,71 +10,72 @@ use crate::column_lines::ColumnLines;
 use crate::request::{Cancel, Order, Request};
 use crate::text_scan::{MatchChunk, Visit};
 
-/// Hands over the matching records of each stream, of each at most `most`, from the side where the answer begins. Returns
-/// the bytes of text that were searched; `None` when the block is damaged.
+/// Passes the matching lines of each stream to `visit`, at most `limit` per stream, from the start of the answer. Returns
+/// the bytes of text scanned; `None` if the block is damaged.
 pub(crate) fn scan(
     block: &ColumnarBlock,
     request: &Request,
     plan: &Plan,
     cancel: &Cancel,
-    most: usize,
-    each: Visit<'_>,
+    limit: usize,
+    visit: Visit<'_>,
 ) -> Option<u64> {
-    let wanted = requested_rows(block, request);
-    if wanted == RowSet::None {
+    let requested = requested_rows(block, request);
+    if requested == RowSet::None {
         return Some(0);
     }
     let mut evaluated: Vec<(BoundPlan, RowSet)> = Vec::new();
     let mut scanned = 0;
-    for (stretch, lines) in slices_with_lines(block) {
+    for (slice, lines) in slices_with_lines(block) {
         if cancel.should_stop() {
             break;
         }
-        if !request.overlaps(&stretch.rows) || !request.matches_stream(&stretch.labels) {
+        if !request.overlaps(&slice.rows) || !request.matches_stream(&slice.labels) {
             continue;
         }
-        scanned += stretch.range.len() as u64;
-        let mut bound = plan.bind(&stretch.labels);
+        scanned += slice.range.len() as u64;
+        let mut bound = plan.bind(&slice.labels);
         let rows = match evaluated.iter().find(|(known, _)| known.is_equivalent(&bound)) {
             Some((_, rows)) => rows,
             None => {
-                let rows = bound.match_rows(&block.columns, wanted.clone(), &|| cancel.should_stop())?;
+                let rows = bound.match_rows(&block.columns, requested.clone(), &|| cancel.should_stop())?;
                 evaluated.push((bound, rows));
                 evaluated.last().map(|(_, rows)| rows)?
             }
         };
-        if visit_matching_lines(block, stretch, lines, rows, request.order, most, each)?.is_break() {
+        if visit_matching_lines(block, slice, lines, rows, request.order, limit, visit)?.is_break() {
             break;
         }
     }
     Some(scanned)
 }
 
-/// The stretches with their lines.
+/// The slices with the numbers of their lines in the block.
 fn slices_with_lines(block: &ColumnarBlock) -> impl Iterator<Item = (&StreamSlice, Range<usize>)> {
     let mut end = 0;
-    block.slices.iter().map(move |stretch| {
+    block.slices.iter().map(move |slice| {
         let start = end;
-        end += stretch.rows.count as usize;
-        (stretch, start..end)
+        end += slice.rows.count as usize;
+        (slice, start..end)
     })
 }
 
-/// The lines whose time and stream are asked for.
+/// The lines of the requested time range and stream.
 fn requested_rows(block: &ColumnarBlock, request: &Request) -> RowSet {
-    let inside = |stretch: &StreamSlice| {
-        let span = stretch.rows.id_range();
-        span.is_some_and(|(low, high)| request.contains(low) && request.contains(high))
+    let is_inside = |slice: &StreamSlice| {
+        let range = slice.rows.id_range();
+        range.is_some_and(|(low, high)| request.contains(low) && request.contains(high))
     };
-    if block.slices.iter().all(|stretch| request.matches_stream(&stretch.labels) && inside(stretch)) {
+    if block.slices.iter().all(|slice| request.matches_stream(&slice.labels) && is_inside(slice)) {
         return RowSet::All;
     }
     let mut bits = Bitmap::new(block.columns.row_count());
-    for (stretch, lines) in slices_with_lines(block).filter(|(stretch, _)| request.matches_stream(&stretch.labels)) {
-        for run in &stretch.rows.runs {
-            // Ids of a run are consecutive, so what is wanted of it is too.
-            let from = lines.start + run.row as usize;
-            bits.set_range(from + run.count_below(request.from) as usize..from + run.count_below(request.to) as usize);
+    for (slice, lines) in slices_with_lines(block).filter(|(slice, _)| request.matches_stream(&slice.labels)) {
+        for run in &slice.rows.runs {
+            // The ids of a run are consecutive, so its requested rows are too.
+            let start = lines.start + run.row as usize;
+            let below = |id| start + run.count_below(id) as usize;
+            bits.set_range(below(request.from)..below(request.to));
         }
     }
     RowSet::from_bitmap(bits)
@@ -82,29 +83,29 @@ fn requested_rows(block: &ColumnarBlock, request: &Request) -> RowSet {
 
 fn visit_matching_lines(
     block: &ColumnarBlock,
-    stretch: &StreamSlice,
+    slice: &StreamSlice,
     lines: Range<usize>,
     rows: &RowSet,
     order: Order,
-    most: usize,
-    each: Visit<'_>,
+    limit: usize,
+    visit: Visit<'_>,
 ) -> Option<ControlFlow<()>> {
-    let all = *rows == RowSet::All || lines.clone().all(|line| rows.contains(line));
+    let all_match = *rows == RowSet::All || lines.clone().all(|line| rows.contains(line));
     let first = lines.start;
-    let picked = if all && most >= lines.len() {
+    let selected = if all_match && limit >= lines.len() {
         None
     } else {
         let row = |line: usize| (line - first) as u32;
-        let picked: Vec<u32> = match order {
-            Order::Descending if most < lines.len() => rows.last_in(lines, most).into_iter().map(row).collect(),
-            _ => rows.first_in(lines, most).map(row).collect(),
+        let selected: Vec<u32> = match order {
+            Order::Descending if limit < lines.len() => rows.last_in(lines, limit).into_iter().map(row).collect(),
+            _ => rows.first_in(lines, limit).map(row).collect(),
         };
-        if picked.is_empty() {
+        if selected.is_empty() {
             return Some(ControlFlow::Continue(()));
         }
-        Some(picked)
+        Some(selected)
     };
-    let lines = ColumnLines::new(block, stretch, first, picked);
-    let flow = each(MatchChunk::Lines(&lines));
+    let lines = ColumnLines::new(block, slice, first, selected);
+    let flow = visit(MatchChunk::Lines(&lines));
     (!lines.is_damaged()).then_some(flow)
 }

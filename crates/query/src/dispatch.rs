@@ -1,4 +1,4 @@
-//! The units that a query has in flight.
+//! Jobs of one query on the scan pool.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -8,14 +8,14 @@ use crate::engine::Engine;
 use crate::pool::JobQueueId;
 use crate::request::Cancel;
 
-/// How often a query that waits for its scans looks whether it is still wanted.
+/// How often a query that waits for its scans checks whether it was cancelled.
 const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How many looks a query waits for the scans that are under way when its time limit is reached: what these found by
-/// then is a part of the answer. A scan that has a thread ends within a slice of work.
+/// How many such intervals a query waits for running scans after its time limit. A scan that has a thread ends within a
+/// slice of work, and its matches are part of the answer.
 const POLLS_AFTER_TIME_LIMIT: u32 = 50;
 
-/// Hands jobs to the pool and takes their results, a few at a time.
+/// Submits jobs to the pool and receives their results, a few at a time.
 pub(crate) struct Dispatch<R> {
     engine: Arc<Engine>,
     cancel: Cancel,
@@ -26,66 +26,58 @@ pub(crate) struct Dispatch<R> {
 }
 
 impl<R: Send + 'static> Dispatch<R> {
-    /// With at most so many jobs in flight for each thread: enough that none is idle while results are taken.
+    /// For up to `jobs_per_thread` jobs in flight for each thread, enough to keep all busy while results are received.
     pub(crate) fn new(engine: &Arc<Engine>, cancel: Cancel, jobs_per_thread: usize) -> Self {
-        let window = engine.pool.threads() * jobs_per_thread;
-        // As many places as can be in flight, so that no thread of the pool ever waits for a slow reader.
-        let (sender, receiver) = sync_channel(window + 2);
-        Self {
-            engine: Arc::clone(engine),
-            cancel,
-            job_queue: engine.pool.new_queue(),
-            in_flight_max: window,
-            sender,
-            receiver,
-        }
+        let in_flight_max = engine.pool.threads() * jobs_per_thread;
+        // Has space for all results in flight, so that no thread of the pool waits for a slow reader.
+        let (sender, receiver) = sync_channel(in_flight_max + 2);
+        let job_queue = engine.pool.new_queue();
+        Self { engine: Arc::clone(engine), cancel, job_queue, in_flight_max, sender, receiver }
     }
 
-    /// How many jobs to have in flight.
     pub(crate) fn in_flight_max(&self) -> usize {
         self.in_flight_max
     }
 
-    /// Has a job done that takes `bytes` of memory while it is at work.
+    /// Queues a job that takes `bytes` of memory while it runs.
     pub(crate) fn submit(&self, number: usize, bytes: u64, job: impl FnOnce() -> R + Send + 'static) {
-        let answer = JobResult { number, result: None, sender: self.sender.clone() };
-        // From now on: a job that waits for a thread is waited for, too.
-        let busy = self.engine.store.foreground().enter();
-        let room = Arc::clone(&self.engine.scan_memory);
+        let result = JobResult { number, result: None, sender: self.sender.clone() };
+        // Includes the time in which the job waits for a thread.
+        let foreground = self.engine.store.foreground().enter();
+        let memory = Arc::clone(&self.engine.scan_memory);
         self.engine.pool.run(self.job_queue, move || {
-            // Whole, so that it is dropped here and not where it was made.
-            let mut answer = answer;
-            // Over before the answer is sent, which is dropped after it: who has the answer no longer waits.
-            let _busy = busy;
-            let _taken = room.reserve(bytes);
-            answer.result = Some(job());
+            // Moved as a whole, so that it is dropped, which sends it, after the guards below.
+            let mut result = result;
+            let _foreground = foreground;
+            let _memory = memory.reserve(bytes);
+            result.result = Some(job());
         });
     }
 
-    /// The next result, if there is one already.
+    /// The next result, if one is ready.
     pub(crate) fn try_receive(&self) -> Option<(usize, Option<R>)> {
         self.receiver.try_recv().ok()
     }
 
-    /// The next result; its content is `None` when the job failed by a bug. `None` when the query was cancelled, or when
-    /// its time limit was reached and no scan has ended in a while.
+    /// Waits for the next result, which is `None` for a job that panicked. Returns `None` after a cancellation, or when no
+    /// scan ends within a second after the time limit.
     pub(crate) fn receive(&self) -> Option<(usize, Option<R>)> {
-        let mut looks_left = POLLS_AFTER_TIME_LIMIT;
+        let mut polls_left = POLLS_AFTER_TIME_LIMIT;
         loop {
             match self.receiver.recv_timeout(CANCEL_POLL_INTERVAL) {
                 Ok(result) => return Some(result),
+                Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) if self.cancel.is_cancelled() => return None,
                 Err(RecvTimeoutError::Timeout) if self.cancel.should_stop() => {
-                    looks_left = looks_left.checked_sub(1)?;
+                    polls_left = polls_left.checked_sub(1)?
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return None,
             }
         }
     }
 }
 
-/// Sends the result when the job is done or has panicked.
+/// Sends the result of a job when it is dropped, also after a panic.
 struct JobResult<R> {
     number: usize,
     result: Option<R>,
@@ -94,7 +86,7 @@ struct JobResult<R> {
 
 impl<R> Drop for JobResult<R> {
     fn drop(&mut self) {
-        // There is a place for it, or the query is gone.
+        // The channel has space, or the query is gone.
         let _ = self.sender.try_send((self.number, self.result.take()));
     }
 }

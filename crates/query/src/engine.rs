@@ -1,4 +1,4 @@
-//! The engine: what a query needs of the node.
+//! The engine: the queue, store and limits that the queries of a node share.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bucksaw_env::Env;
 use bucksaw_ingest::Queue;
+use bucksaw_record::Expr;
 use bucksaw_scan::Plan;
 use bucksaw_store::{DamagedSegment, Store};
 
@@ -20,26 +21,23 @@ use crate::scan_memory::ScanMemory;
 /// Settings of queries.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Records that are looked at for the fields of an answer. More give truer shares and take longer.
+    /// Number of records that the fields of an answer are collected from. More give better statistics and take longer.
     pub fields_records_max: u64,
-    /// Bytes that a follower may lag behind before it skips to the end.
+    /// Bytes by which a tail may lag before it skips to the end.
     pub tail_lag_bytes_max: u64,
-    /// Memory, in bytes, for what queries have found and their readers have not yet read, all queries together. More lets
-    /// many large answers be read at once without being searched for twice. None holds more than it leaves to the others,
-    /// but each may hold a 128th, or one record, however much the others hold.
+    /// Memory of matches that readers have not consumed, in bytes, for all queries. With more, fewer large answers are
+    /// searched for twice. A query reserves at most as much as it leaves free, but always a 128th, or one record.
     pub result_bytes_max: u64,
-    /// Memory, in bytes, for blocks that were opened and may be searched again; 0 keeps none. What a query has at work
-    /// comes to it.
+    /// Memory of decoded blocks kept for later queries, in bytes; 0 keeps none. Running scans take memory besides.
     pub cache_bytes_max: u64,
-    /// Memory, in bytes, for the blocks and frames that are being searched. Scans that need more wait for each other.
+    /// Memory of blocks and frames that are being searched, in bytes. Scans beyond it wait.
     pub scan_bytes_max: u64,
-    /// How many questions of other nodes, and of this one, are answered at the same time, and how many followers. Others wait
-    /// for some seconds and are refused then.
+    /// Concurrent searches and counts for all nodes, this one included. Others wait a few seconds, then are refused.
     pub served_max: usize,
-    /// See `served_max`.
+    /// Concurrent tails for all nodes, as `served_max`.
     pub served_tails_max: usize,
-    /// How long a query may take, not counting the time in which it waits for its reader; `None` for as long as it needs.
-    /// Then it ends with what it has found, and its answer is partial.
+    /// Time limit of a query, without the time it waits for its reader; `None` for no limit. At the limit a query ends with
+    /// a partial answer.
     pub query_timeout: Option<Duration>,
 }
 
@@ -89,20 +87,17 @@ impl Engine {
         config: Config,
         metrics: Metrics,
     ) -> Self {
-        let budget = ResultBudget::new(config.result_bytes_max, metrics.result_bytes.clone());
-        let opened = metrics.block_cache(config.cache_bytes_max).into();
-        let (pieces, room) = (MatchBufferPools::default(), Arc::new(ScanMemory::new(config.scan_bytes_max)));
         Self {
+            result_budget: ResultBudget::new(config.result_bytes_max, metrics.result_bytes.clone()),
+            block_cache: metrics.block_cache(config.cache_bytes_max).into(),
+            match_pools: MatchBufferPools::default(),
+            scan_memory: Arc::new(ScanMemory::new(config.scan_bytes_max)),
             queue,
             store,
             pool,
             env,
             config,
             metrics,
-            result_budget: budget,
-            block_cache: opened,
-            match_pools: pieces,
-            scan_memory: room,
         }
     }
 
@@ -112,7 +107,7 @@ impl Engine {
     }
 
     /// Checks that an expression compiles.
-    pub(crate) fn check_expression(&self, expr: &bucksaw_record::Expr) -> Result<(), RequestError> {
+    pub(crate) fn check_expression(&self, expr: &Expr) -> Result<(), RequestError> {
         Ok(Plan::compile(expr).map(drop)?)
     }
 
@@ -128,38 +123,29 @@ impl Engine {
         &self.store
     }
 
-    /// The directory-relative names of what is damaged and set aside, and not made good.
+    /// Quarantined files whose records are not re-replicated, relative to the data directory.
     #[must_use]
     pub fn damaged_files(&self) -> Vec<PathBuf> {
         let queue = self.queue.damaged_file_names().into_iter().map(|name| PathBuf::from("queue").join(name));
-        queue.chain(self.quarantined_files(false)).collect()
+        queue.chain(paths(self.store.status().quarantined_files, false)).collect()
     }
 
-    /// The same of files whose records are all kept by other stores: answers are whole without them.
+    /// Quarantined files whose records are re-replicated: answers are complete without them.
     #[must_use]
     pub fn re_replicated_files(&self) -> Vec<PathBuf> {
-        self.quarantined_files(true).collect()
+        paths(self.store.status().quarantined_files, true).collect()
     }
 
-    /// The names of segments that have damaged blocks, the records of which other stores keep: answers are whole without
-    /// these blocks.
+    /// Segments with damaged blocks whose records are re-replicated: answers are complete without these blocks.
     #[must_use]
     pub fn segments_with_re_replicated_blocks(&self) -> Vec<PathBuf> {
-        self.damaged_segments(true).collect()
+        paths(self.store.status().damaged_segments, true).collect()
     }
 
-    /// How many segments have damaged blocks that were not made good.
+    /// Number of segments with damaged blocks whose records are not re-replicated.
     #[must_use]
     pub fn segments_with_damaged_blocks(&self) -> usize {
-        self.damaged_segments(false).count()
-    }
-
-    fn damaged_segments(&self, re_replicated: bool) -> impl Iterator<Item = PathBuf> + use<> {
-        paths(self.store.status().damaged_segments, re_replicated)
-    }
-
-    fn quarantined_files(&self, re_replicated: bool) -> impl Iterator<Item = PathBuf> + use<> {
-        paths(self.store.status().quarantined_files, re_replicated)
+        paths(self.store.status().damaged_segments, false).count()
     }
 }
 

@@ -1,20 +1,19 @@
-//! Answers: time-bounded grep over what the queue and the store hold.
+//! Queries over the records of the queue and the store: searches, counts, fields, context and tails.
 //!
 //! ```text
-//!   request ── snapshot: queue first, then store ──► units (queue segments, blocks), those that cannot match left out
-//!           ── scan each on the pool: filter first ──► hits ──► merge by id, drop equal ids, stop at the limit ──► out
+//!   request ── snapshot: queue, then store ──► units (queue segments, blocks) that may match
+//!           ── scan on the pool: skip filter first ──► matches ──► merge by id, drop equal ids, stop at the limit ──► reader
 //! ```
-//! A unit is scanned only when its turn comes and the reader wants more, so an abandoned query stops within a unit. What was
-//! found and is not yet read is held within one [budget](Config::held_bytes_max) for all queries: none holds more than it
-//! leaves to the others, one that can hold no more goes on a part at a time, and one whose reader stalls lets go of it all. Counts and histograms build no lines, and look at ids only where two units could
-//! hold the same record.
+//! A unit is scanned only when the reader needs it, so an abandoned query stops within one unit. Unread matches of all
+//! queries share one [budget](Config::result_bytes_max): a query reserves at most as much as it leaves free, continues in
+//! parts when memory is short, and releases all of it when its reader stalls. Counts build no lines, and examine ids only
+//! where two units may contain the same record.
 //!
-//! A node that is one of several asks all of them ([`Scatter`]); each answers from its own engine ([`Serving`]).
+//! A node of a cluster queries all nodes ([`Scatter`]); each serves its own records ([`QueryServer`]).
 //!
-//! Invariant: a record that was accepted before the request is in the answer once, also while it moves from the queue to
-//! the store: the queue is looked at first, and a queue segment is passed over when a segment on the store names it as
-//! its source.
-//! Invariant: what could not be read is told of in the answer's [`Stats`]; an answer is never partial in silence.
+//! Invariant: an answer contains a record that was accepted before the request once, also while it moves from the queue to
+//! the store: the queue is listed first, and its segments are skipped if a stored segment names them as origin.
+//! Invariant: [`QueryStats`] reports everything that could not be read; an answer is never partial silently.
 
 mod answers;
 mod block;
@@ -27,6 +26,7 @@ mod count;
 mod dispatch;
 mod engine;
 mod fields;
+mod local_tail;
 mod match_buffer;
 mod metrics;
 mod partial_result;
@@ -46,27 +46,23 @@ mod tail_stream;
 mod text_scan;
 mod unit;
 
-pub use answers::Answers;
+pub use answers::{AnswerRecords, Answers};
 pub use bucksaw_scan::Level;
 pub use bucksaw_scan::{MEMORY_BYTES_MAX as AUTOMATA_BYTES_MAX, limit_memory as limit_automata};
-pub use context::Context;
 pub use count::{Bucket, Bucketing, Histogram};
 pub use engine::{Config, Engine};
 pub use fields::{FieldValues, Fields};
 pub use match_buffer::{OwnedRecord, RecordRef, RecordRun};
 pub use metrics::Metrics;
 pub use pool::ScanPool;
-pub use record_stream::{AnswerRecords, RecordSink, SinkClosed};
-pub use request::{Cancel, Order, Request, RequestError};
+pub use record_stream::{RecordSink, SinkClosed};
+pub use request::{Order, Request, RequestError};
 #[doc(hidden)]
 pub use scatter::decode_all_formats;
 pub use scatter::{
-    BatchSlice, GossipPeers, QueryPeer, QueryPeers, QueryServer, RepairHints, ReplyTimeouts, Scatter, ScatterContext,
-    ScatterSearch, ScatterTail, re_replicated_stores,
+    GossipPeers, QueryPeer, QueryPeers, QueryServer, RepairHints, ReplyTimeouts, Scatter, re_replicated_stores,
 };
-pub use search::Search;
 pub use stats::{MissingNode, MissingReason, NodeStats, QueryStats, TrashStats};
-pub use tail::{Tail, TailBatch};
 pub use tail_event::{TailEvent, TailRecords};
 pub use tail_stream::TailStream;
 

@@ -1,10 +1,9 @@
-//! Matching records, on their way from the scan to the reader.
+//! Matching records in memory, from the scan to the reader.
 //!
-//! A scan writes them to [`Hits`]: their bytes, with an LF behind each, into *slabs*, and into *pages* where each lies.
-//! Both have a fixed size, so that a match costs no allocation and nothing is ever moved to grow. (One growing vector for
-//! each made the allocator keep three times what was held.) Sealed, they are [`Found`], which shows them where they lie,
-//! one by one or as many at once as lie one behind the other, and lets go of each page and slab with its last record: a
-//! long answer gives its memory back while it is read. Who sends what it was shown may share the slab instead of copying.
+//! A scan writes them to a [`MatchBuffer`]: the text, each record followed by an LF, into *slabs*, and their positions
+//! into *pages*. Slabs and pages do not grow, so a match costs no allocation and nothing is moved; growing vectors made
+//! the allocator hold three times the memory. A sealed buffer passes records on in place, one at a time or adjacent ones
+//! together, and frees each page and slab after its last record. A sender may share a slab instead of copying it.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -16,23 +15,22 @@ use bytes::Bytes;
 use crate::buffer_pool::{BufferPool, PooledBuffer};
 use crate::result_budget::ResultReservation;
 
-/// Bytes of a slab, at most, but for a record that is longer, which has one of its own. The first are smaller: many scans
-/// find little.
+/// Maximum bytes of a slab, except for a longer record, which has a slab of its own.
 const SLAB_BYTES_MAX: usize = 256 << 10;
 
-/// Bytes of the first slab. Each further one is four times as large as the one before.
+/// Bytes of the first slab; each further one is four times as large. Many scans find little.
 const SLAB_BYTES_MIN: usize = 4 << 10;
 
-/// Hits of a page, at most.
+/// Maximum entries of a page.
 const PAGE_ENTRIES_MAX: usize = 4_096;
 
-/// Hits of the first page. Each further one has four times as many as the one before.
+/// Entries of the first page; each further one has four times as many.
 const PAGE_ENTRIES_MIN: usize = 64;
 
-/// Slabs and pages of full size that are kept for the next matches: what is on its way to some readers, 15 MB.
+/// Pooled slabs and pages of full size each, 15 MB in total.
 const POOLED_BUFFERS_MAX: usize = 32;
 
-/// Slabs and pages that were let go of. Cheap to clone.
+/// Slabs and pages for reuse. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct MatchBufferPools {
     slabs: BufferPool<u8>,
@@ -48,7 +46,7 @@ impl Default for MatchBufferPools {
     }
 }
 
-/// Matches of one unit, as they are found.
+/// Matches of one unit during its scan.
 #[derive(Debug, Default)]
 pub(crate) struct MatchBuffer {
     pools: MatchBufferPools,
@@ -56,9 +54,9 @@ pub(crate) struct MatchBuffer {
     streams: Vec<Labels>,
     pages: Vec<Vec<MatchEntry>>,
     count: usize,
-    /// What the slabs and pages take.
+    /// Memory of the slabs and pages.
     bytes: usize,
-    /// Whether they lie on the store, not in the queue.
+    /// Whether the records come from the store, not the queue.
     is_stored: bool,
 }
 
@@ -74,17 +72,9 @@ pub(crate) struct MatchEntry {
 }
 
 impl MatchBuffer {
-    /// None yet, of a unit that lies on the store or in the queue.
-    pub(crate) fn new(stored: bool, pieces: MatchBufferPools) -> Self {
-        Self {
-            pools: pieces,
-            slabs: Vec::new(),
-            streams: Vec::new(),
-            pages: Vec::new(),
-            count: 0,
-            bytes: 0,
-            is_stored: stored,
-        }
+    pub(crate) fn new(is_stored: bool, pools: MatchBufferPools) -> Self {
+        let (slabs, streams, pages) = (Vec::new(), Vec::new(), Vec::new());
+        Self { pools, slabs, streams, pages, count: 0, bytes: 0, is_stored }
     }
 
     pub(crate) fn stream_index(&mut self, labels: &Labels) -> u32 {
@@ -98,12 +88,11 @@ impl MatchBuffer {
         self.count
     }
 
-    /// The id at the end of the list.
     pub(crate) fn last(&self) -> Option<Id> {
-        self.pages.last().and_then(|page| page.last()).map(|hit| hit.id)
+        self.pages.last().and_then(|page| page.last()).map(|entry| entry.id)
     }
 
-    /// Memory that is taken, about.
+    /// Approximate memory of the buffer.
     pub(crate) fn bytes(&self) -> u64 {
         (self.bytes + self.streams.capacity() * size_of::<Labels>()) as u64
     }
@@ -114,20 +103,20 @@ impl MatchBuffer {
         has_room(&self.slabs, length + 1) && has_room(&self.pages, 1)
     }
 
-    /// Memory that will be taken with one more record of this length.
+    /// Memory of the buffer after one more record of this length.
     pub(crate) fn bytes_with(&self, length: usize) -> u64 {
         let slab = if has_room(&self.slabs, length + 1) { 0 } else { self.next_slab_bytes(length + 1) };
         let page = if has_room(&self.pages, 1) { 0 } else { self.next_page_entries() * size_of::<MatchEntry>() };
         self.bytes() + (slab + page) as u64
     }
 
-    /// Adds a record: the `row` of some `rows`.
+    /// Adds a record: row `row` of `rows`.
     pub(crate) fn push(&mut self, id: Id, stream: u32, rows: &Rows, row: u32, record: &[u8]) {
-        let (nanos, marks) = (rows.nanos(row), rows.flags.get(row));
-        self.push_record(MatchEntry { id, nanos, stream, slab: 0, start: 0, length: 0, flags: marks }, record);
+        let (nanos, flags) = (rows.nanos(row), rows.flags.get(row));
+        self.push_record(MatchEntry { id, nanos, stream, slab: 0, start: 0, length: 0, flags }, record);
     }
 
-    fn push_record(&mut self, hit: MatchEntry, record: &[u8]) {
+    fn push_record(&mut self, entry: MatchEntry, record: &[u8]) {
         if !has_room(&self.slabs, record.len() + 1) {
             let slab_bytes = self.next_slab_bytes(record.len() + 1);
             self.bytes += slab_bytes;
@@ -138,17 +127,13 @@ impl MatchBuffer {
         let (start, length) = (slab.len() as u32, record.len() as u32);
         slab.extend_from_slice(record);
         slab.push(b'\n');
-        self.push_entry(MatchEntry { slab: number, start, length, ..hit });
-    }
-
-    fn push_entry(&mut self, hit: MatchEntry) {
         if !has_room(&self.pages, 1) {
-            let page_hits = self.next_page_entries();
-            self.bytes += page_hits * size_of::<MatchEntry>();
-            self.pages.push(self.pools.pages.acquire(page_hits));
+            let entries = self.next_page_entries();
+            self.bytes += entries * size_of::<MatchEntry>();
+            self.pages.push(self.pools.pages.acquire(entries));
         }
         if let Some(page) = self.pages.last_mut() {
-            page.push(hit);
+            page.push(MatchEntry { slab: number, start, length, ..entry });
             self.count += 1;
         }
     }
@@ -161,55 +146,48 @@ impl MatchBuffer {
         (PAGE_ENTRIES_MIN << growth_shift(&self.pages)).min(PAGE_ENTRIES_MAX)
     }
 
-    /// Sorts by `key` and keeps of equal ids one: they are the same record.
+    /// Sorts by `key` and drops records with equal ids.
     pub(crate) fn sort(&mut self, key: impl Fn(Id) -> u128) {
         if self.is_strictly_sorted(&key) {
             return;
         }
-        // Most often it is just the other way round.
+        // Most often the records are in reverse order.
         self.pages.reverse();
         self.pages.iter_mut().for_each(|page| page.reverse());
         if self.is_strictly_sorted(&key) {
             return;
         }
         let mut all = self.pages.concat();
-        all.sort_unstable_by_key(|hit| key(hit.id));
-        all.dedup_by_key(|hit| hit.id);
+        all.sort_unstable_by_key(|entry| key(entry.id));
+        all.dedup_by_key(|entry| entry.id);
         self.bytes -= self.pages.iter().map(Vec::capacity).sum::<usize>() * size_of::<MatchEntry>();
         self.bytes += all.capacity() * size_of::<MatchEntry>();
         self.count = all.len();
         self.pages = vec![all];
     }
 
-    /// Whether the keys rise from hit to hit.
     fn is_strictly_sorted(&self, key: impl Fn(Id) -> u128) -> bool {
-        let rise = |before: &MatchEntry, after: &MatchEntry| key(before.id) < key(after.id);
-        // `is_sorted_by` is about pairs, so that equal ones are none that rise.
-        let mut seams = self.pages.windows(2).map(|pair| match pair {
-            [before, after] => before.last().zip(after.first()),
-            _ => None,
-        });
-        seams.all(|ends| ends.is_some_and(|(before, after)| rise(before, after)))
-            && self.pages.iter().all(|page| page.is_sorted_by(rise))
+        self.pages.iter().flatten().is_sorted_by(|before, after| key(before.id) < key(after.id))
     }
 
-    /// Keeps the first `count` hits of the list, and of the memory what they need. Returns the id of the first that went.
+    /// Keeps the first `count` records and the memory that they need. Returns the id of the first one dropped.
     pub(crate) fn truncate(&mut self, count: usize) -> Option<Id> {
-        let first_gone = self.pages.iter().flatten().nth(count)?.id;
+        let first_dropped = self.pages.iter().flatten().nth(count)?.id;
         let mut kept = Self::new(self.is_stored, self.pools.clone());
         kept.streams = std::mem::take(&mut self.streams);
-        for hit in self.pages.iter().flatten().take(count) {
-            kept.push_record(*hit, self.text(hit));
+        for entry in self.pages.iter().flatten().take(count) {
+            kept.push_record(*entry, self.text(entry));
         }
         *self = kept;
-        Some(first_gone)
+        Some(first_dropped)
     }
 
-    fn text(&self, hit: &MatchEntry) -> &[u8] {
-        self.slabs.get(hit.slab as usize).and_then(|slab| slab.get(hit.range())).unwrap_or_default()
+    fn text(&self, entry: &MatchEntry) -> &[u8] {
+        self.slabs.get(entry.slab as usize).and_then(|slab| slab.get(entry.range())).unwrap_or_default()
     }
 
-    /// Nothing will be pushed any more. What `share` holds is set to what is needed, and let go of as that is.
+    /// Ends the buffer and makes it readable. `reservation` is resized to its memory, and is released as records are
+    /// read.
     pub(crate) fn seal(mut self, mut reservation: ResultReservation) -> SealedMatches {
         self.streams.shrink_to_fit();
         if let Some(slab) = self.slabs.last_mut() {
@@ -220,15 +198,15 @@ impl MatchBuffer {
         let bytes = self.bytes();
         reservation.resize(bytes);
         let mut left = vec![0; self.slabs.len()];
-        for hit in self.pages.iter().flatten() {
-            if let Some(left) = left.get_mut(hit.slab as usize) {
+        for entry in self.pages.iter().flatten() {
+            if let Some(left) = left.get_mut(entry.slab as usize) {
                 *left += 1;
             }
         }
         let slabs = self.slabs.into_iter().zip(left).map(|(text, left)| {
-            let _share = reservation.split(text.capacity() as u64);
+            let _reservation = reservation.split(text.capacity() as u64);
             let text = Bytes::from_owner(PooledBuffer::new(text, &self.pools.slabs));
-            (left > 0).then_some(Slab { text, unread_records: left, _reservation: _share })
+            (left > 0).then_some(Slab { text, unread_records: left, _reservation })
         });
         SealedMatches {
             slabs: slabs.collect(),
@@ -247,7 +225,7 @@ fn has_room<T>(pieces: &[Vec<T>], count: usize) -> bool {
     pieces.last().is_some_and(|last| last.capacity() - last.len() >= count)
 }
 
-/// By which power of two the next of these pieces is larger than the first.
+/// The next piece is larger than the first by this power of two.
 fn growth_shift<T>(pieces: &[T]) -> usize {
     pieces.len().min(4) * 2
 }
@@ -262,23 +240,22 @@ impl MatchEntry {
 #[derive(Debug)]
 struct Slab {
     text: Bytes,
-    /// How many of its records were not shown.
     unread_records: u32,
     _reservation: ResultReservation,
 }
 
-/// Matches of one unit, in the order of the answer.
+/// Matches of one unit in the order of the answer.
 #[derive(Debug)]
 pub(crate) struct SealedMatches {
-    /// `None` when all of its records were shown.
+    /// `None` after the last record.
     slabs: Vec<Option<Slab>>,
     streams: Vec<Labels>,
-    /// Those that were not shown to their end.
+    /// Pages with records left.
     pages: VecDeque<Vec<MatchEntry>>,
-    /// Which hit of the first page is the next.
+    /// Position of the next entry in the first page.
     at: usize,
     bytes: u64,
-    /// What all but the slabs takes.
+    /// For everything except the slabs.
     reservation: ResultReservation,
     is_stored: bool,
     page_pool: BufferPool<MatchEntry>,
@@ -292,148 +269,148 @@ impl SealedMatches {
 
     /// The id of the next record.
     pub(crate) fn peek(&self) -> Option<Id> {
-        self.peek_entry().map(|hit| hit.id)
+        self.peek_entry().map(|entry| entry.id)
     }
 
     fn peek_entry(&self) -> Option<&MatchEntry> {
         self.pages.front()?.get(self.at)
     }
 
-    /// Shows the next record, and lets go of it; `None` when there is none.
-    pub(crate) fn visit_next<R>(&mut self, see: impl FnOnce(RecordRef<'_>) -> R) -> Option<R> {
-        let hit = *self.peek_entry()?;
-        let labels = self.streams.get(hit.stream as usize)?;
-        let text = self.slabs.get(hit.slab as usize)?.as_ref()?.text.get(hit.range())?;
-        let seen =
-            see(RecordRef { id: hit.id, nanos: hit.nanos, flags: hit.flags, labels, text, is_stored: self.is_stored });
-        self.release(hit.slab, 1);
-        Some(seen)
+    /// Passes the next record to `visit` and frees it; `None` at the end.
+    pub(crate) fn visit_next<R>(&mut self, visit: impl FnOnce(RecordRef<'_>) -> R) -> Option<R> {
+        let entry = *self.peek_entry()?;
+        let labels = self.streams.get(entry.stream as usize)?;
+        let text = self.slabs.get(entry.slab as usize)?.as_ref()?.text.get(entry.range())?;
+        let MatchEntry { id, nanos, flags, .. } = entry;
+        let result = visit(RecordRef { id, nanos, flags, labels, text, is_stored: self.is_stored });
+        self.release(entry.slab, 1);
+        Some(result)
     }
 
-    /// Shows the next records all at once, as far as they lie one behind the other, are `wanted` and not more than there is
-    /// room for, and lets go of them; `None` when there is none. The first is shown in any case.
+    /// Passes the next records together to `visit` and frees them: adjacent ones that are `wanted` and fit the limits, but
+    /// at least one. `None` at the end.
     pub(crate) fn visit_run<R>(
         &mut self,
         records_max: usize,
         bytes_max: usize,
         wanted: impl Fn(Id) -> bool,
-        see: impl FnOnce(RecordRun<'_>) -> R,
+        visit: impl FnOnce(RecordRun<'_>) -> R,
     ) -> Option<R> {
         let (first, others) = self.pages.front()?.get(self.at..)?.split_first()?;
-        let (mut last, mut count) = (first, 1);
-        for hit in others.iter().take(records_max.saturating_sub(1)) {
-            let goes_on = hit.slab == first.slab && hit.start == last.start + last.length + 1;
-            let fits = || (hit.start + hit.length - first.start) as usize <= bytes_max;
-            if !goes_on || (first.flags | hit.flags) != 0 || !fits() || !wanted(hit.id) {
+        let (mut last, mut records) = (first, 1);
+        for entry in others.iter().take(records_max.saturating_sub(1)) {
+            let is_adjacent = entry.slab == first.slab && entry.start == last.start + last.length + 1;
+            let fits = || (entry.start + entry.length - first.start) as usize <= bytes_max;
+            if !is_adjacent || (first.flags | entry.flags) != 0 || !fits() || !wanted(entry.id) {
                 break;
             }
-            (last, count) = (hit, count + 1);
+            (last, records) = (entry, records + 1);
         }
         let slab = self.slabs.get(first.slab as usize)?.as_ref()?;
         let lines = slab.text.get(first.start as usize..(last.start + last.length + 1) as usize)?;
-        let (buffer, marks) = (&slab.text, first.flags);
-        let seen = see(RecordRun { first: first.id, last: last.id, flags: marks, records: count, lines, buffer });
-        self.release(first.slab, count);
-        Some(seen)
+        let (slab_number, flags, buffer) = (first.slab, first.flags, &slab.text);
+        let result = visit(RecordRun { first: first.id, last: last.id, flags, records, lines, buffer });
+        self.release(slab_number, records);
+        Some(result)
     }
 
-    /// Lets go of the next records, which lie in this slab.
+    /// Frees the next records, which are in this slab.
     fn release(&mut self, slab: u32, count: usize) {
-        if let Some(place) = self.slabs.get_mut(slab as usize)
-            && let Some(slab) = place
+        if let Some(slot) = self.slabs.get_mut(slab as usize)
+            && let Some(slab) = slot
         {
             slab.unread_records = slab.unread_records.saturating_sub(count as u32);
             if slab.unread_records == 0 {
-                *place = None;
+                *slot = None;
             }
         }
         self.at += count;
         if let Some(page) = self.pages.front().filter(|page| self.at == page.len()) {
-            self.reservation.shrink((page.capacity() * size_of::<MatchEntry>()) as u64);
+            drop(self.reservation.split((page.capacity() * size_of::<MatchEntry>()) as u64));
             self.pages.pop_front().into_iter().for_each(|page| self.page_pool.release(page));
             self.at = 0;
         }
     }
 }
 
-/// Records of an answer that lie one behind the other: as many as there are without marks, or one with marks.
+/// Adjacent records of an answer: any number without flags, or one with flags.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordRun<'a> {
-    /// The id of the first.
+    /// The first id.
     pub first: Id,
-    /// The id of the last.
+    /// The last id.
     pub last: Id,
-    /// The marks of the only one.
+    /// Flags of a single record.
     pub flags: u8,
-    /// How many there are.
+    /// Number of records.
     pub records: usize,
-    /// Their bytes, an LF behind each.
+    /// Their text, each followed by an LF.
     pub lines: &'a [u8],
-    /// The buffer that `lines` is a part of.
+    /// The buffer that contains `lines`.
     pub buffer: &'a Bytes,
 }
 
 impl RecordRun<'_> {
-    /// The lines without a copy. They keep the whole buffer, some hundred kilobytes, in memory.
+    /// The lines without a copy. They keep the whole buffer in memory, up to some hundred kilobytes.
     #[must_use]
     pub fn share_lines(&self) -> Bytes {
         self.buffer.slice_ref(self.lines)
     }
 }
 
-/// A record of an answer, where it lies.
+/// A record of an answer, in place.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordRef<'a> {
-    /// Its id; the time is in it.
+    /// Its id, which includes its time.
     pub id: Id,
-    /// Nanoseconds below the millisecond, as far as its source stated them.
+    /// Nanoseconds within the millisecond, if its source stated them.
     pub nanos: u32,
-    /// [`Marks::CUT`](bucksaw_record::Marks::CUT), [`Marks::OPEN`](bucksaw_record::Marks::OPEN).
+    /// [`Flags`](bucksaw_record::Flags).
     pub flags: u8,
     /// Its stream.
     pub labels: &'a Labels,
-    /// The bytes, without a line end.
+    /// The text, without a line end.
     pub text: &'a [u8],
-    /// Whether it was found on a store, not in a queue.
+    /// Whether it was found in a store, not in a queue.
     pub is_stored: bool,
 }
 
 impl RecordRef<'_> {
-    /// The record, to be kept.
+    /// A copy.
     #[must_use]
     pub fn to_owned_record(self) -> OwnedRecord {
-        let Self { id, nanos, flags: marks, labels, text, is_stored: stored } = self;
-        OwnedRecord { id, nanos, flags: marks, labels: labels.clone(), text: text.to_vec(), is_stored: stored }
+        let Self { id, nanos, flags, labels, text, is_stored } = self;
+        OwnedRecord { id, nanos, flags, labels: labels.clone(), text: text.to_vec(), is_stored }
     }
 }
 
-/// A record that was kept from an answer; the same as a [`RecordRef`].
+/// A copied record; as [`RecordRef`].
 #[derive(Clone, Debug)]
 pub struct OwnedRecord {
     /// Its id.
     pub id: Id,
-    /// Nanoseconds.
+    /// Nanoseconds within the millisecond.
     pub nanos: u32,
-    /// Marks.
+    /// Flags.
     pub flags: u8,
     /// Its stream.
     pub labels: Labels,
-    /// The bytes.
+    /// The text.
     pub text: Vec<u8>,
-    /// Whether it was found on a store.
+    /// Whether it was found in a store.
     pub is_stored: bool,
 }
 
 impl OwnedRecord {
-    /// The same, where it lies.
+    /// The record by reference.
     #[must_use]
     pub fn as_ref(&self) -> RecordRef<'_> {
-        let Self { id, nanos, flags: marks, labels, text, is_stored: stored } = self;
-        RecordRef { id: *id, nanos: *nanos, flags: *marks, labels, text, is_stored: *stored }
+        let Self { id, nanos, flags, labels, text, is_stored } = self;
+        RecordRef { id: *id, nanos: *nanos, flags: *flags, labels, text, is_stored: *is_stored }
     }
 }
 
-/// Ids of rows that are asked for in rising order.
+/// Ids of rows, which are asked for in ascending order.
 pub(crate) struct RowIds<'a> {
     rows: &'a Rows,
     run: usize,

@@ -1,9 +1,9 @@
-//! What queries count.
+//! Metrics of queries.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry};
 
 use crate::block_cache::BlockCache;
 use crate::stats::QueryStats;
@@ -16,72 +16,61 @@ pub struct Metrics {
     cache_bytes: Gauge,
     cache_hits: Counter,
     cache_misses: Counter,
-    pub(crate) queries: Counter,
-    pub(crate) cancelled: Counter,
-    pub(crate) partial: Counter,
-    pub(crate) seconds: Histogram,
-    pub(crate) matched: Counter,
-    pub(crate) scanned_bytes: Counter,
-    pub(crate) skipped_bytes: Counter,
+    queries: Counter,
+    cancelled: Counter,
+    partial: Counter,
+    seconds: Histogram,
+    matched: Counter,
+    scanned_bytes: Counter,
+    skipped_bytes: Counter,
     pub(crate) nodes_missing: Counter,
     pub(crate) tails: Gauge,
     pub(crate) tail_skipped_bytes: Counter,
+}
+
+/// Creates and registers a metric.
+fn registered<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+    let metric = M::default();
+    registry.register(name, help, metric.clone());
+    metric
 }
 
 impl Metrics {
     /// Registers the metrics of queries.
     #[must_use]
     pub fn new(registry: &mut Registry) -> Self {
-        let metrics = Self {
-            in_flight: Gauge::default(),
-            result_bytes: Gauge::default(),
-            cache_bytes: Gauge::default(),
-            cache_hits: Counter::default(),
-            cache_misses: Counter::default(),
-            queries: Counter::default(),
-            cancelled: Counter::default(),
-            partial: Counter::default(),
-            seconds: Histogram::new(exponential_buckets(0.001, 2.0, 16)),
-            matched: Counter::default(),
-            scanned_bytes: Counter::default(),
-            skipped_bytes: Counter::default(),
-            nodes_missing: Counter::default(),
-            tails: Gauge::default(),
-            tail_skipped_bytes: Counter::default(),
-        };
-        let all = metrics.clone();
         let query = registry.sub_registry_with_prefix("query");
-        query.register("in_flight", "Queries being answered", all.in_flight);
-        query.register(
-            "result_bytes",
-            "Memory held by matches that clients have not read yet, all queries together",
-            all.result_bytes,
-        );
-        query.register("cache_bytes", "Memory used by the block cache", all.cache_bytes);
-        query.register("cache_hits", "Blocks found in the block cache", all.cache_hits);
-        query.register("cache_misses", "Blocks not in the block cache, read from disk", all.cache_misses);
-        query.register("answers", "Queries answered, whole or in part", all.queries);
-        query.register("cancelled", "Queries cancelled because the client disconnected", all.cancelled);
-        query.register("partial", "Partial answers: records may be missing", all.partial);
-        query.register("seconds", "Query duration, from request to end of answer", all.seconds);
-        query.register("matched_records", "Records that matched", all.matched);
-        query.register("scanned_bytes", "Bytes of text that were searched", all.scanned_bytes);
-        query.register("skipped_bytes", "Bytes of text skipped without searching", all.skipped_bytes);
-        query.register(
-            "nodes_missing",
-            "Nodes that did not answer, or not to the end, when all were asked",
-            all.nodes_missing,
-        );
-        query.register("tails", "Clients that follow new records", all.tails);
-        query.register(
-            "tail_skipped_bytes",
-            "Bytes skipped by tails that lagged too far behind",
-            all.tail_skipped_bytes,
-        );
-        metrics
+        let result_help = "Memory held by matches that clients have not read yet, all queries together";
+        let missing_help = "Nodes that did not answer, or not to the end, when all were asked";
+        let seconds = Histogram::new(exponential_buckets(0.001, 2.0, 16));
+        Self {
+            in_flight: registered(query, "in_flight", "Queries being answered"),
+            result_bytes: registered(query, "result_bytes", result_help),
+            cache_bytes: registered(query, "cache_bytes", "Memory used by the block cache"),
+            cache_hits: registered(query, "cache_hits", "Blocks found in the block cache"),
+            cache_misses: registered(query, "cache_misses", "Blocks not in the block cache, read from disk"),
+            queries: registered(query, "answers", "Queries answered, whole or in part"),
+            cancelled: registered(query, "cancelled", "Queries cancelled because the client disconnected"),
+            partial: registered(query, "partial", "Partial answers: records may be missing"),
+            seconds: {
+                let help = "Query duration, from request to end of answer";
+                query.register("seconds", help, seconds.clone());
+                seconds
+            },
+            matched: registered(query, "matched_records", "Records that matched"),
+            scanned_bytes: registered(query, "scanned_bytes", "Bytes of text that were searched"),
+            skipped_bytes: registered(query, "skipped_bytes", "Bytes of text skipped without searching"),
+            nodes_missing: registered(query, "nodes_missing", missing_help),
+            tails: registered(query, "tails", "Clients that follow new records"),
+            tail_skipped_bytes: registered(
+                query,
+                "tail_skipped_bytes",
+                "Bytes skipped by tails that lagged too far behind",
+            ),
+        }
     }
 
-    /// A cache of opened blocks that is counted here.
+    /// A block cache that is counted here.
     pub(crate) fn block_cache(&self, bytes_max: u64) -> BlockCache {
         BlockCache::new(bytes_max, self.cache_bytes.clone(), self.cache_hits.clone(), self.cache_misses.clone())
     }

@@ -1,39 +1,38 @@
-//! The threads that scan: as many as there are cores, apart from those that answer the network.
+//! The scan pool: one thread per core, separate from the threads that serve the network.
 //!
-//! Queries take turns: each has a line of jobs of its own, and a thread that is free takes one job from the line that has
-//! waited longest. So a query has its share of the threads however many jobs the others have in line.
+//! Each query has a job queue of its own. A free thread takes one job from the queue that has waited longest, so each
+//! query gets its share of the threads, however many jobs others have queued.
 //!
-//! A job may run for seconds, and it is not interrupted. So that long jobs of some queries do not keep the threads from all
-//! others, each line with jobs has one job at work at least: where all threads are busy with other lines, an extra
-//! thread takes it, and the operating system shares the cores between all of them. (Rejected: jobs that give their
-//! thread back in between, which must hold no lock there and be scheduled here.)
+//! A job may run for seconds and is not interrupted. So that long jobs of some queries do not block all others, each
+//! queue with jobs has at least one running: if all threads are busy with other queues, an extra thread runs it, and the
+//! operating system shares the cores. Rejected: jobs that yield their thread, which must hold no lock at that point and
+//! need a scheduler here.
 //!
-//! Invariant: besides the extra threads, of which each has the only running job of its line, no more than the pool's
-//! threads are at work.
+//! Invariant: besides the pool's threads only extra threads run, each with the only running job of its queue.
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use tracing::{error, warn};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Extra threads, at most: as many as queries run at the same time, from clients and from other nodes.
+/// Maximum number of extra threads, which is the number of concurrent queries from clients and other nodes.
 const EXTRA_THREADS_MAX: usize = 512;
 
-/// Runs jobs.
+/// Runs scan jobs.
 pub struct ScanPool {
     shared: Arc<PoolState>,
-    /// Without any, jobs run where they are handed over.
+    /// If empty, jobs run in the calling thread.
     threads: Vec<JoinHandle<()>>,
 }
 
 impl std::fmt::Debug for ScanPool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Pool").field("threads", &self.threads.len()).finish_non_exhaustive()
+        f.debug_struct("ScanPool").field("threads", &self.threads.len()).finish_non_exhaustive()
     }
 }
 
@@ -42,42 +41,34 @@ struct PoolState {
     queues: Mutex<JobQueues>,
     job_added: Condvar,
     queues_created: AtomicU64,
-    /// The pool's threads, without the extra ones.
+    /// Number of pool threads.
     threads: usize,
     on_thread_start: Option<Arc<dyn Fn(usize) + Send + Sync>>,
 }
 
-/// The jobs of one query.
+/// The job queue of one query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct JobQueueId(u64);
 
 #[derive(Default)]
 struct JobQueues {
-    /// The lines that are not empty; the first is next.
+    /// Queues with jobs; the first is served next.
     ready: VecDeque<(JobQueueId, VecDeque<Job>)>,
-    /// How many jobs of each line are at work; lines without any are left out.
+    /// Number of running jobs of each queue, if any.
     running: HashMap<JobQueueId, usize>,
-    /// The pool's threads that wait for a job, or have not begun.
+    /// Pool threads that wait for a job, or have not started yet.
     idle: usize,
-    /// Extra threads at work, and those that may have ended.
+    /// Extra threads that run, and handles of all that may have ended.
     extra_running: usize,
     extra_threads: Vec<JoinHandle<()>>,
     closed: bool,
 }
 
 impl JobQueues {
-    fn push(&mut self, line: JobQueueId, job: Job) {
-        match self.ready.iter_mut().find(|(other, _)| *other == line) {
+    fn push(&mut self, queue: JobQueueId, job: Job) {
+        match self.ready.iter_mut().find(|(other, _)| *other == queue) {
             Some((_, jobs)) => jobs.push_back(job),
-            None => self.ready.push_back((line, VecDeque::from([job]))),
-        }
-    }
-
-    /// Puts a job back.
-    fn push_first(&mut self, line: JobQueueId, job: Job) {
-        match self.ready.iter_mut().find(|(other, _)| *other == line) {
-            Some((_, jobs)) => jobs.push_front(job),
-            None => self.ready.push_back((line, VecDeque::from([job]))),
+            None => self.ready.push_back((queue, VecDeque::from([job]))),
         }
     }
 
@@ -85,57 +76,49 @@ impl JobQueues {
         self.take_at(0)
     }
 
-    /// A job of a line that has none at work.
+    /// Takes a job of a queue without a running job.
     fn pop_starved(&mut self) -> Option<(JobQueueId, Job)> {
-        self.take_at(self.starved_position()?)
-    }
-
-    fn starved_position(&self) -> Option<usize> {
-        self.ready.iter().position(|(line, _)| !self.running.contains_key(line))
+        self.take_at(self.ready.iter().position(|(queue, _)| !self.running.contains_key(queue))?)
     }
 
     fn take_at(&mut self, at: usize) -> Option<(JobQueueId, Job)> {
-        let (line, mut jobs) = self.ready.remove(at)?;
+        let (queue, mut jobs) = self.ready.remove(at)?;
         let job = jobs.pop_front()?;
         if !jobs.is_empty() {
-            self.ready.push_back((line, jobs));
+            self.ready.push_back((queue, jobs));
         }
-        *self.running.entry(line).or_default() += 1;
-        Some((line, job))
+        *self.running.entry(queue).or_default() += 1;
+        Some((queue, job))
     }
 
-    fn job_finished(&mut self, line: JobQueueId) {
-        if let Some(count) = self.running.get_mut(&line) {
+    fn job_finished(&mut self, queue: JobQueueId) {
+        if let Some(count) = self.running.get_mut(&queue) {
             *count -= 1;
             if *count == 0 {
-                self.running.remove(&line);
+                self.running.remove(&queue);
             }
         }
     }
 }
 
 impl ScanPool {
-    /// Starts `threads` threads, at least one. Each says its number to `begun` first of all; extra threads, which come
-    /// and go, say a number from `threads` on.
+    /// Starts `threads` threads, at least one. Each calls `on_thread_start` with its number first; extra threads pass
+    /// `threads`.
     ///
     /// # Errors
-    /// What the operating system says when it gives no thread.
+    /// If the operating system does not start a thread.
     pub fn start(threads: usize, on_thread_start: impl Fn(usize) + Send + Sync + 'static) -> std::io::Result<Self> {
-        let begun: Arc<dyn Fn(usize) + Send + Sync> = Arc::new(on_thread_start);
+        let on_thread_start: Arc<dyn Fn(usize) + Send + Sync> = Arc::new(on_thread_start);
         let threads = threads.max(1);
-        // A thread that has not begun will be free: no extra thread is started in its place.
-        let jobs = Mutex::new(JobQueues { idle: threads, ..JobQueues::default() });
-        let shared = Arc::new(PoolState {
-            queues: jobs,
-            threads,
-            on_thread_start: Some(Arc::clone(&begun)),
-            ..PoolState::default()
-        });
+        // A thread that has not started yet counts as idle, so no extra thread is started for it.
+        let queues = Mutex::new(JobQueues { idle: threads, ..JobQueues::default() });
+        let on_start = Some(Arc::clone(&on_thread_start));
+        let shared = Arc::new(PoolState { queues, threads, on_thread_start: on_start, ..PoolState::default() });
         let threads: std::io::Result<Vec<_>> = (0..threads)
             .map(|number| {
-                let (shared, begun) = (Arc::clone(&shared), Arc::clone(&begun));
+                let (shared, on_thread_start) = (Arc::clone(&shared), Arc::clone(&on_thread_start));
                 std::thread::Builder::new().name(format!("scan-{number}")).spawn(move || {
-                    begun(number);
+                    on_thread_start(number);
                     shared.run_worker();
                 })
             })
@@ -143,37 +126,35 @@ impl ScanPool {
         Ok(Self { shared, threads: threads? })
     }
 
-    /// One without threads, which runs each job where it is handed over, before it goes on: for simulations, in which
-    /// everything must come in the same order each time.
+    /// A pool without threads, which runs each job in the calling thread, for deterministic simulation.
     #[must_use]
     pub fn inline() -> Self {
         Self { shared: Arc::default(), threads: Vec::new() }
     }
 
-    /// How many jobs run at the same time.
+    /// Number of jobs that run at the same time.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.threads.len().max(1)
     }
 
-    /// Whether no job waits or is at work.
+    /// Whether no job is queued or running.
     #[cfg(test)]
     pub(crate) fn is_idle(&self) -> bool {
-        let jobs = self.shared.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        let jobs = self.shared.lock();
         jobs.ready.is_empty() && jobs.running.is_empty()
     }
 
-    /// A new line.
     pub(crate) fn new_queue(&self) -> JobQueueId {
         JobQueueId(self.shared.queues_created.fetch_add(1, Ordering::Relaxed))
     }
 
-    pub(crate) fn run(&self, line: JobQueueId, job: impl FnOnce() + Send + 'static) {
+    pub(crate) fn run(&self, queue: JobQueueId, job: impl FnOnce() + Send + 'static) {
         if self.threads.is_empty() {
             return run_job(job);
         }
-        let mut jobs = self.shared.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        jobs.push(line, Box::new(job));
+        let mut jobs = self.shared.lock();
+        jobs.push(queue, Box::new(job));
         self.shared.start_extra_threads(&mut jobs);
         drop(jobs);
         self.shared.job_added.notify_one();
@@ -181,11 +162,15 @@ impl ScanPool {
 }
 
 impl PoolState {
+    fn lock(&self) -> MutexGuard<'_, JobQueues> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn run_worker(self: &Arc<Self>) {
-        let mut jobs = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut jobs = self.lock();
         jobs.idle -= 1;
         loop {
-            let (line, job) = loop {
+            let (queue, job) = loop {
                 if let Some(job) = jobs.pop() {
                     break job;
                 }
@@ -199,34 +184,34 @@ impl PoolState {
             self.start_extra_threads(&mut jobs);
             drop(jobs);
             run_job(job);
-            jobs = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
-            jobs.job_finished(line);
+            jobs = self.lock();
+            jobs.job_finished(queue);
         }
     }
 
-    /// Starts extra threads for lines without a job at work, when none of the pool's threads is free for them.
+    /// Starts extra threads for queues without a running job while no pool thread is idle.
     fn start_extra_threads(self: &Arc<Self>, jobs: &mut JobQueues) {
         if jobs.idle > 0 {
             return;
         }
         while jobs.extra_running < EXTRA_THREADS_MAX
-            && let Some((line, job)) = jobs.pop_starved()
+            && let Some((queue, job)) = jobs.pop_starved()
         {
             let first = Arc::new(Mutex::new(Some(job)));
-            let (shared, taken) = (Arc::clone(self), Arc::clone(&first));
+            let (shared, first_job) = (Arc::clone(self), Arc::clone(&first));
             let thread = std::thread::Builder::new().name("scan-extra".to_owned());
-            match thread.spawn(move || shared.run_extra_worker(line, &taken)) {
+            match thread.spawn(move || shared.run_extra_worker(queue, &first_job)) {
                 Ok(thread) => {
                     jobs.extra_running += 1;
                     jobs.extra_threads.retain(|other| !other.is_finished());
                     jobs.extra_threads.push(thread);
                 }
                 Err(error) => {
-                    // It waits for one of the pool's threads.
-                    warn!(%error, "no extra thread for a query");
-                    jobs.job_finished(line);
+                    // The job waits for a pool thread.
+                    warn!(%error, "cannot start an extra thread for a query");
+                    jobs.job_finished(queue);
                     if let Some(job) = first.lock().unwrap_or_else(PoisonError::into_inner).take() {
-                        jobs.push_first(line, job);
+                        jobs.push(queue, job);
                     }
                     return;
                 }
@@ -234,21 +219,21 @@ impl PoolState {
         }
     }
 
-    /// Works off a job, and then those of lines without any at work.
-    fn run_extra_worker(&self, mut line: JobQueueId, first: &Mutex<Option<Job>>) {
-        if let Some(begun) = &self.on_thread_start {
-            begun(self.threads);
+    /// Runs a job, and then jobs of queues without a running one.
+    fn run_extra_worker(&self, mut queue: JobQueueId, first: &Mutex<Option<Job>>) {
+        if let Some(on_thread_start) = &self.on_thread_start {
+            on_thread_start(self.threads);
         }
         let mut job = first.lock().unwrap_or_else(PoisonError::into_inner).take();
         while let Some(next) = job {
             run_job(next);
-            let mut jobs = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
-            jobs.job_finished(line);
+            let mut jobs = self.lock();
+            jobs.job_finished(queue);
             let another = if jobs.idle == 0 { jobs.pop_starved() } else { None };
             job = match another {
-                Some((next_line, next)) => {
-                    line = next_line;
-                    Some(next)
+                Some((next_queue, next_job)) => {
+                    queue = next_queue;
+                    Some(next_job)
                 }
                 None => {
                     jobs.extra_running -= 1;
@@ -260,7 +245,7 @@ impl PoolState {
 }
 
 fn run_job(job: impl FnOnce()) {
-    // A bug in one query must not take the thread from all others; the query hears of it by its missing answer.
+    // A panic in one query must not end the thread; the query detects it by the missing result.
     if catch_unwind(AssertUnwindSafe(job)).is_err() {
         error!("scan panicked; its query fails");
     }
@@ -268,15 +253,14 @@ fn run_job(job: impl FnOnce()) {
 
 impl Drop for ScanPool {
     fn drop(&mut self) {
-        self.shared.queues.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
+        self.shared.lock().closed = true;
         self.shared.job_added.notify_all();
         for thread in self.threads.drain(..) {
-            // A thread that panicked has nothing left to give back.
+            // A panic was reported when it happened.
             let _ = thread.join();
         }
-        // None of these starts another.
-        let extras =
-            std::mem::take(&mut self.shared.queues.lock().unwrap_or_else(PoisonError::into_inner).extra_threads);
+        // Extra threads start no others.
+        let extras = std::mem::take(&mut self.shared.lock().extra_threads);
         for thread in extras {
             let _ = thread.join();
         }
@@ -289,7 +273,7 @@ mod tests {
     use std::sync::mpsc;
 
     #[test]
-    fn jobs_run_and_a_panic_takes_no_thread() {
+    fn a_panic_of_a_job_ends_no_thread() {
         check(&ScanPool::start(1, |_| ()).unwrap());
         check(&ScanPool::inline());
     }
@@ -297,14 +281,14 @@ mod tests {
     fn check(pool: &ScanPool) {
         let (send, receive) = mpsc::channel();
         let lost = send.clone();
-        let line = pool.new_queue();
-        pool.run(line, move || {
-            let _held = lost;
+        let queue = pool.new_queue();
+        pool.run(queue, move || {
+            let _sender = lost;
             panic!("a bug");
         });
-        pool.run(line, move || send.send(7).unwrap());
+        pool.run(queue, move || send.send(7).unwrap());
         assert_eq!(receive.recv(), Ok(7));
-        assert!(receive.recv().is_err(), "the job that failed let go of its sender");
+        assert!(receive.recv().is_err(), "the job that panicked dropped its sender");
     }
 
     #[test]
@@ -313,19 +297,19 @@ mod tests {
         let (gate, (started, starts)) = (Arc::new(std::sync::RwLock::new(())), mpsc::channel());
         let closed = gate.write().unwrap();
         for _ in 0..6 {
-            let line = pool.new_queue();
+            let queue = pool.new_queue();
             for _ in 0..2 {
                 let (gate, started) = (Arc::clone(&gate), started.clone());
-                pool.run(line, move || {
-                    started.send(line).unwrap();
+                pool.run(queue, move || {
+                    started.send(queue).unwrap();
                     drop(gate.read());
                 });
             }
         }
-        let long = std::time::Duration::from_secs(20);
-        let (mut lines, mut jobs) = (std::collections::HashSet::new(), 0);
-        while lines.len() < 6 {
-            lines.insert(starts.recv_timeout(long).expect("each line has a job at work"));
+        let timeout = std::time::Duration::from_secs(20);
+        let (mut queues, mut jobs) = (std::collections::HashSet::new(), 0);
+        while queues.len() < 6 {
+            queues.insert(starts.recv_timeout(timeout).expect("each queue has a running job"));
             jobs += 1;
         }
         let (send, receive) = mpsc::channel();
@@ -333,25 +317,25 @@ mod tests {
             let send = send.clone();
             pool.run(pool.new_queue(), move || send.send(number).unwrap());
         });
-        let mut done: Vec<i32> = (0..3).map(|_| receive.recv_timeout(long).expect("a short job is done")).collect();
+        let mut done: Vec<i32> = (0..3).map(|_| receive.recv_timeout(timeout).expect("a short job ends")).collect();
         done.sort_unstable();
         assert_eq!(done, [0, 1, 2]);
         drop(closed);
         drop((pool, started));
-        assert_eq!(jobs + starts.iter().count(), 12, "all jobs are worked off");
+        assert_eq!(jobs + starts.iter().count(), 12, "all jobs have run");
     }
 
     #[test]
-    fn a_thread_that_has_not_begun_gets_no_extra_thread_beside_it() {
+    fn a_thread_that_has_not_started_counts_as_idle() {
         let gate = Arc::new(std::sync::RwLock::new(()));
         let closed = gate.write().unwrap();
         let waits = Arc::clone(&gate);
         let pool = ScanPool::start(1, move |_| drop(waits.read())).unwrap();
         let (send, receive) = mpsc::channel();
-        let line = pool.new_queue();
+        let queue = pool.new_queue();
         for number in 0..3 {
             let send = send.clone();
-            pool.run(line, move || send.send(number).unwrap());
+            pool.run(queue, move || send.send(number).unwrap());
         }
         let extra = pool.shared.queues.lock().unwrap().extra_running;
         drop((closed, send));
@@ -362,9 +346,9 @@ mod tests {
     #[test]
     fn queues_are_served_round_robin_in_order() {
         let (mut jobs, done) = (JobQueues::default(), Arc::new(Mutex::new(Vec::new())));
-        for (line, number) in [(0, 1), (0, 2), (0, 3), (1, 1), (1, 2), (2, 1)] {
+        for (queue, number) in [(0, 1), (0, 2), (0, 3), (1, 1), (1, 2), (2, 1)] {
             let done = Arc::clone(&done);
-            jobs.push(JobQueueId(line), Box::new(move || done.lock().unwrap().push((line, number))));
+            jobs.push(JobQueueId(queue), Box::new(move || done.lock().unwrap().push((queue, number))));
         }
         while let Some((_, job)) = jobs.pop() {
             job();

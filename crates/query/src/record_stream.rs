@@ -1,16 +1,15 @@
-//! Streams of records, from one engine or from all nodes, written to a sink at the pace of its reader.
+//! Sinks of records, and the searches that fill them at the pace of their readers.
 
-use std::future::{Future, pending};
+use std::future::{Future, pending, ready};
 use std::ops::ControlFlow;
 use std::pin::pin;
 use std::sync::Arc;
 
 use bucksaw_env::{Tasks, run_blocking};
 
-use crate::context::Context;
 use crate::match_buffer::{OwnedRecord, RecordRef, RecordRun};
 use crate::request::CancelOnDrop;
-use crate::scatter::{BatchSlice, ScatterContext, ScatterSearch};
+use crate::scatter::{BatchSlice, ScatterSearch};
 use crate::search::Search;
 use crate::stats::QueryStats;
 
@@ -20,7 +19,7 @@ pub struct SinkClosed;
 
 /// Consumes the records of an answer.
 ///
-/// Records are pushed, then flushed; a flush waits for a slow reader. Within one stream either `flush` or
+/// Records are pushed, then flushed; a flush waits for a slow reader. Within one search either `flush` or
 /// `flush_blocking` is used, the latter on a thread that may block.
 pub trait RecordSink: Send + 'static {
     /// Whether [`Self::push_run`] is called instead of [`Self::push`].
@@ -34,17 +33,28 @@ pub trait RecordSink: Send + 'static {
     /// Takes the next records as received, as many at once as are adjacent in memory.
     fn push_run(&mut self, _: RecordRun<'_>) {}
 
+    /// Whether the sink needs no more records, so that the search ends. Asked after each flush.
+    fn is_full(&self) -> bool {
+        false
+    }
+
     /// Sends what was pushed.
-    fn flush(&mut self) -> impl Future<Output = Result<(), SinkClosed>> + Send;
+    fn flush(&mut self) -> impl Future<Output = Result<(), SinkClosed>> + Send {
+        ready(Ok(()))
+    }
 
     /// Sends what was pushed. Calls `release_memory`, at most once, if the reader stalls.
     ///
     /// # Errors
     /// [`SinkClosed`].
-    fn flush_blocking(&mut self, release_memory: &mut dyn FnMut()) -> Result<(), SinkClosed>;
+    fn flush_blocking(&mut self, _release_memory: &mut dyn FnMut()) -> Result<(), SinkClosed> {
+        Ok(())
+    }
 
     /// Resolves when the reader is gone.
-    fn closed(&self) -> impl Future<Output = ()> + Send + 'static;
+    fn closed(&self) -> impl Future<Output = ()> + Send + 'static {
+        pending()
+    }
 }
 
 /// Collects all records in memory.
@@ -53,99 +63,60 @@ impl RecordSink for Vec<OwnedRecord> {
         Self::push(self, record.to_owned_record());
         ControlFlow::Continue(())
     }
-
-    async fn flush(&mut self) -> Result<(), SinkClosed> {
-        Ok(())
-    }
-
-    fn flush_blocking(&mut self, _: &mut dyn FnMut()) -> Result<(), SinkClosed> {
-        Ok(())
-    }
-
-    fn closed(&self) -> impl Future<Output = ()> + Send + 'static {
-        pending()
-    }
 }
 
-/// Records in the order of the answer, each once. Dropping it stops the work.
+/// A search that has started, of this node or of all.
 #[derive(Debug)]
-pub struct AnswerRecords {
-    tasks: Arc<dyn Tasks>,
-    cancel: CancelOnDrop,
-    source: StreamSource,
+pub(crate) enum RecordStream {
+    Local(Box<Search>),
+    Cluster(Box<ScatterSearch>),
 }
 
-/// Where the records of a stream come from.
-#[derive(Debug)]
-pub(crate) enum StreamSource {
-    Search(Box<Search>),
-    Context(Box<Context>),
-    ClusterSearch(Box<ScatterSearch>),
-    ClusterContext(Box<ScatterContext>),
-}
-
-impl AnswerRecords {
-    pub(crate) fn new(tasks: Arc<dyn Tasks>, cancel: CancelOnDrop, source: StreamSource) -> Self {
-        Self { tasks, cancel, source }
-    }
-
-    /// Writes all records to `sink` and returns it with the statistics of the answer. `None` if the answer is not complete
-    /// because the reader is gone or the work was cancelled.
-    pub async fn write_to<S: RecordSink>(self, sink: S) -> Option<(S, QueryStats)> {
-        let Self { tasks, cancel, source } = self;
-        match source {
-            StreamSource::Search(search) => {
-                write_blocking(&tasks, &cancel, sink, |sink| write_search(*search, sink)).await
-            }
-            StreamSource::Context(context) => {
-                write_blocking(&tasks, &cancel, sink, |sink| write_context(*context, sink)).await
-            }
-            StreamSource::ClusterSearch(search) => write_cluster_search(*search, sink).await,
-            StreamSource::ClusterContext(context) => write_cluster_context(*context, sink).await,
+impl RecordStream {
+    /// Writes records to `sink` until it is full, and returns it with the statistics of the search. `None` if the reader is
+    /// gone or the work was cancelled.
+    pub(crate) async fn write_to<S: RecordSink>(
+        self,
+        tasks: &Arc<dyn Tasks>,
+        cancel: &CancelOnDrop,
+        sink: S,
+    ) -> Option<(S, QueryStats)> {
+        let search = match self {
+            Self::Local(search) => search,
+            Self::Cluster(search) => return write_cluster(*search, sink).await,
+        };
+        let mut closed = pin!(sink.closed());
+        let mut work = pin!(run_blocking(tasks, move || write_local(*search, sink)));
+        tokio::select! {
+            biased;
+            written = &mut work => return written.flatten(),
+            () = &mut closed => cancel.cancel().cancel(),
         }
+        // The sink may hold permits, which count until the thread has ended.
+        work.await.flatten()
     }
 }
 
-/// Writes on a blocking thread, and cancels the work when the reader is gone.
-async fn write_blocking<S: RecordSink>(
-    tasks: &Arc<dyn Tasks>,
-    cancel: &CancelOnDrop,
-    sink: S,
-    write: impl FnOnce(S) -> Option<(S, QueryStats)> + Send + 'static,
-) -> Option<(S, QueryStats)> {
-    let mut closed = pin!(sink.closed());
-    let mut work = pin!(run_blocking(tasks, move || write(sink)));
-    tokio::select! {
-        biased;
-        written = &mut work => return written.flatten(),
-        () = &mut closed => cancel.cancel().cancel(),
-    }
-    // The sink may hold permits, which count until the thread has ended.
-    work.await.flatten()
-}
-
-fn write_search<S: RecordSink>(mut search: Search, mut sink: S) -> Option<(S, QueryStats)> {
+fn write_local<S: RecordSink>(mut search: Search, mut sink: S) -> Option<(S, QueryStats)> {
     loop {
         let records = match sink.takes_runs() {
             true => search.visit_runs(&mut |run| sink.push_run(run)),
             false => search.visit_batch(&mut |record| sink.push(record)),
         };
-        if records == 0 {
-            break;
+        if records > 0 {
+            sink.flush_blocking(&mut || search.release_memory()).ok()?;
         }
-        sink.flush_blocking(&mut || search.release_memory()).ok()?;
+        if search.is_cancelled() {
+            return None;
+        }
+        if records == 0 || sink.is_full() {
+            search.finish();
+            return Some((sink, search.stats().clone()));
+        }
     }
-    (!search.is_cancelled()).then(|| (sink, search.stats().clone()))
 }
 
-fn write_context<S: RecordSink>(mut context: Context, mut sink: S) -> Option<(S, QueryStats)> {
-    while context.visit_batch(&mut |record| sink.push(record)).ok()? > 0 {
-        sink.flush_blocking(&mut || context.release_memory()).ok()?;
-    }
-    Some((sink, context.stats().clone()))
-}
-
-async fn write_cluster_search<S: RecordSink>(mut search: ScatterSearch, mut sink: S) -> Option<(S, QueryStats)> {
+async fn write_cluster<S: RecordSink>(mut search: ScatterSearch, mut sink: S) -> Option<(S, QueryStats)> {
     let mut closed = pin!(sink.closed());
     loop {
         let slices = tokio::select! {
@@ -153,25 +124,12 @@ async fn write_cluster_search<S: RecordSink>(mut search: ScatterSearch, mut sink
             () = &mut closed => return None,
             slices = search.next() => slices,
         };
-        if slices.is_empty() {
+        if !slices.is_empty() {
+            push_slices(&slices, &mut sink).await.ok()?;
+        }
+        if slices.is_empty() || sink.is_full() {
             return Some((sink, search.stats()));
         }
-        push_slices(&slices, &mut sink).await.ok()?;
-    }
-}
-
-async fn write_cluster_context<S: RecordSink>(mut context: ScatterContext, mut sink: S) -> Option<(S, QueryStats)> {
-    let mut closed = pin!(sink.closed());
-    loop {
-        let slices = tokio::select! {
-            biased;
-            () = &mut closed => return None,
-            slices = context.next() => slices.ok()?,
-        };
-        if slices.is_empty() {
-            return Some((sink, context.stats().clone()));
-        }
-        push_slices(&slices, &mut sink).await.ok()?;
     }
 }
 

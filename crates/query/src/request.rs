@@ -1,4 +1,4 @@
-//! What is asked.
+//! Requests, and their cancellation and time limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,7 +21,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// The place of an id in an answer of this order.
+    /// Keys ascend in an answer of this order.
     pub(crate) fn key(self, id: Id) -> u128 {
         match self {
             Self::Ascending => id.bits(),
@@ -29,7 +29,7 @@ impl Order {
         }
     }
 
-    /// The id at a place in an answer of this order.
+    /// The inverse of [`Self::key`].
     pub(crate) fn id_at(self, key: u128) -> Id {
         match self {
             Self::Ascending => Id::from_bits(key),
@@ -38,32 +38,32 @@ impl Order {
     }
 }
 
-/// A question over a span of time.
+/// A query for the records of a time range.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Which records.
+    /// Selects the records.
     pub expr: Expr,
-    /// The lowest id that counts.
+    /// The lowest id, inclusive.
     pub from: Id,
-    /// Ids below this count.
+    /// The highest id, exclusive.
     pub to: Id,
-    /// Only this stream, when one is given.
+    /// If set, only this stream.
     pub stream: Option<Labels>,
-    /// In which order.
+    /// The order of records.
     pub order: Order,
-    /// At most so many records.
+    /// The maximum number of records.
     pub limit: Option<u64>,
 }
 
 impl Request {
-    /// All matching records whose time is from `from` on and before `to`, oldest first.
+    /// All matching records with times from `from`, inclusive, to `to`, exclusive, oldest first.
     #[must_use]
     pub fn new(expr: Expr, from: Millis, to: Millis) -> Self {
         let to = if to >= Millis::MAX { Id::MAX } else { Id::first_at(to) };
         Self { expr, from: Id::first_at(from), to, stream: None, order: Order::Ascending, limit: None }
     }
 
-    /// The same for what comes behind the record `id` in the answer.
+    /// Restricted to the records after `id` in the answer.
     #[must_use]
     pub fn after(self, id: Id) -> Self {
         match self.order {
@@ -72,12 +72,12 @@ impl Request {
         }
     }
 
-    /// The same for what comes before `id` in the answer, and for what comes from there on.
+    /// Restricted to the records before `id` in the answer, and to the rest.
     pub(crate) fn split_at(&self, id: Id) -> (Self, Self) {
-        let behind = Id::from_bits(id.bits().saturating_add(1));
+        let next = Id::from_bits(id.bits().saturating_add(1));
         match self.order {
             Order::Ascending => (Self { to: id, ..self.clone() }, Self { from: id, ..self.clone() }),
-            Order::Descending => (Self { from: behind, ..self.clone() }, Self { to: behind, ..self.clone() }),
+            Order::Descending => (Self { from: next, ..self.clone() }, Self { to: next, ..self.clone() }),
         }
     }
 
@@ -85,45 +85,44 @@ impl Request {
         self.from <= id && id < self.to
     }
 
-    /// Whether some of the rows may be wanted.
+    /// Whether some of the rows may be requested.
     pub(crate) fn overlaps(&self, rows: &Rows) -> bool {
         rows.id_range().is_some_and(|(low, high)| low < self.to && self.from <= high)
     }
 
-    /// Whether records of this stream may be wanted.
+    /// Whether records of this stream may be requested.
     pub(crate) fn matches_stream(&self, labels: &Labels) -> bool {
         self.stream.as_ref().is_none_or(|stream| stream == labels)
     }
 }
 
-/// Why a question cannot be answered.
+/// Why a request cannot be answered.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
-    /// A regex of the expression.
+    /// A regex of the expression cannot be compiled.
     #[error(transparent)]
     Expression(#[from] CompileError),
-    /// There is no such record.
+    /// No such record exists.
     #[error("there is no record {0}: it may have expired")]
     RecordNotFound(Id),
-    /// There is none on the nodes that answered, and others may have it.
-    #[error("record {0} not found; nodes that may hold it did not answer: {1}")]
+    /// It was not found, and not all was searched.
+    #[error("record {0} not found, but not all records could be searched: {1}")]
     RecordMaybeMissing(Id, String),
-    /// Whoever asked went away.
+    /// The client disconnected.
     #[error("cancelled")]
     Cancelled,
-    /// Written out, the expression is longer than one may be, so the other nodes of the cluster cannot be asked.
+    /// The expression, formatted as text, exceeds the limit, so it cannot be sent to other nodes.
     #[error("the expression is too long to be sent to other nodes: at most {INPUT_BYTES_MAX} bytes when written out")]
     ExpressionTooLong,
-    /// A bug: a thread that worked for the query panicked.
+    /// A scan thread panicked.
     #[error("internal error: see the log of the node")]
     Internal,
 }
 
-/// Stops a running query: because its client has gone, or because its time limit is reached. Cheap to clone;
-/// all clones stop together.
+/// Stops a running query when its client is gone or its time limit is reached. All clones stop together.
 #[derive(Clone, Debug, Default)]
-pub struct Cancel {
+pub(crate) struct Cancel {
     cancelled: Arc<AtomicBool>,
     limit: Option<Arc<TimeLimit>>,
 }
@@ -133,7 +132,11 @@ pub struct Cancel {
 pub(crate) struct CancelOnDrop(Cancel);
 
 impl CancelOnDrop {
-    /// What it cancels.
+    pub(crate) fn new(cancel: Cancel) -> Self {
+        Self(cancel)
+    }
+
+    /// A handle that is cancelled with it.
     pub(crate) fn cancel(&self) -> Cancel {
         self.0.clone()
     }
@@ -145,53 +148,49 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// The time that a query may take. The time in which a query waits for its reader does not count.
+/// A time limit that is paused while the query waits for its reader.
 #[derive(Debug)]
 struct TimeLimit {
     clock: Arc<dyn Clock>,
     duration: Option<Duration>,
-    /// When the time is over, in microseconds of uptime; [`NEVER`] without a limit, and while the query waits for its
-    /// reader.
+    /// Uptime of the deadline in microseconds; [`NEVER`] without a limit and while paused.
     deadline_us: AtomicU64,
-    /// Microseconds that are left while the clock is stopped; else [`NEVER`].
+    /// Remaining microseconds while paused; else [`NEVER`].
     remaining_us: AtomicU64,
-    /// Whether work was left undone because the time was over.
+    /// Whether work was left undone at the deadline.
     is_exceeded: AtomicBool,
 }
 
 const NEVER: u64 = u64::MAX;
 
 impl Cancel {
-    /// Cancels.
-    pub fn cancel(&self) {
+    pub(crate) fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was cancelled. The time limit does not cancel.
-    #[must_use]
-    pub fn is_cancelled(&self) -> bool {
+    /// Whether it was cancelled, time limit aside.
+    pub(crate) fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// The same with a time limit that begins now, unless there is one already.
-    pub(crate) fn with_time_limit(&self, clock: &Arc<dyn Clock>, length: Option<Duration>) -> Self {
-        let begin = || {
-            let ends = length.map_or(NEVER, |length| micros(clock.uptime() + length));
-            let (ends, left, struck) = (AtomicU64::new(ends), AtomicU64::new(NEVER), AtomicBool::new(false));
+    /// Adds a time limit that starts now, unless it has one.
+    pub(crate) fn with_time_limit(&self, clock: &Arc<dyn Clock>, duration: Option<Duration>) -> Self {
+        let start = || {
+            let deadline = duration.map_or(NEVER, |duration| micros(clock.uptime() + duration));
             Arc::new(TimeLimit {
                 clock: Arc::clone(clock),
-                duration: length,
-                deadline_us: ends,
-                remaining_us: left,
-                is_exceeded: struck,
+                duration,
+                deadline_us: AtomicU64::new(deadline),
+                remaining_us: AtomicU64::new(NEVER),
+                is_exceeded: AtomicBool::new(false),
             })
         };
-        let limit = self.limit.clone().unwrap_or_else(begin);
+        let limit = self.limit.clone().unwrap_or_else(start);
         Self { cancelled: Arc::clone(&self.cancelled), limit: Some(limit) }
     }
 
-    /// Whether work that is left must stop. Called between bounded slices of work, and only while work is left: a time
-    /// limit that is reached here makes the answer partial.
+    /// Whether remaining work must stop. Called between bounded slices of work, and only while work remains: reaching
+    /// the time limit here makes the answer partial.
     pub(crate) fn should_stop(&self) -> bool {
         if self.is_cancelled() {
             return true;
@@ -200,37 +199,37 @@ impl Cancel {
         if limit.is_exceeded.load(Ordering::Relaxed) {
             return true;
         }
-        let now = limit.clock.uptime();
-        let over = micros(now) >= limit.deadline_us.load(Ordering::Relaxed);
-        if over {
+        let is_over = micros(limit.clock.uptime()) >= limit.deadline_us.load(Ordering::Relaxed);
+        if is_over {
             limit.is_exceeded.store(true, Ordering::Relaxed);
         }
-        over
+        is_over
     }
 
-    /// The time limit, when it left work undone.
+    /// The time limit, if it left work undone.
     pub(crate) fn timed_out(&self) -> Option<Duration> {
         let limit = self.limit.as_ref()?;
         limit.duration.filter(|_| limit.is_exceeded.load(Ordering::Relaxed))
     }
 
-    /// Stops the clock, while a reader has its turn.
+    /// Pauses the time limit while the reader works.
     pub(crate) fn pause_time_limit(&self) {
         if let Some(limit) = &self.limit {
-            let ends = limit.deadline_us.swap(NEVER, Ordering::Relaxed);
-            if ends != NEVER {
-                let left = ends.saturating_sub(micros(limit.clock.uptime()));
-                limit.remaining_us.store(left, Ordering::Relaxed);
+            let deadline = limit.deadline_us.swap(NEVER, Ordering::Relaxed);
+            if deadline != NEVER {
+                let remaining = deadline.saturating_sub(micros(limit.clock.uptime()));
+                limit.remaining_us.store(remaining, Ordering::Relaxed);
             }
         }
     }
 
-    /// Resumes the clock.
+    /// Resumes the time limit.
     pub(crate) fn resume_time_limit(&self) {
         if let Some(limit) = &self.limit {
-            let left = limit.remaining_us.swap(NEVER, Ordering::Relaxed);
-            if left != NEVER {
-                limit.deadline_us.store(micros(limit.clock.uptime()).saturating_add(left), Ordering::Relaxed);
+            let remaining = limit.remaining_us.swap(NEVER, Ordering::Relaxed);
+            if remaining != NEVER {
+                let deadline = micros(limit.clock.uptime()).saturating_add(remaining);
+                limit.deadline_us.store(deadline, Ordering::Relaxed);
             }
         }
     }
@@ -259,7 +258,7 @@ mod tests {
         assert!(!cancel.should_stop() && cancel.timed_out().is_none());
         cancel.resume_time_limit();
         assert!(!cancel.should_stop());
-        // A limit is not begun anew by who is handed it on.
+        // A second limit does not replace the first.
         let same = cancel.with_time_limit(&clock, Some(second * 2));
         sim.advance(second);
         assert!(same.should_stop() && !cancel.is_cancelled());

@@ -1,11 +1,11 @@
-//! The memory of scans at work: a block that is searched is read and unpacked.
+//! Memory of running scans, for the blocks that they read and decode.
 //!
-//! Each scan states what it needs before it begins, and waits until that is free, in the order in which scans came. One
-//! that needs more than there is waits until it is alone, so that each goes on.
+//! A scan states what it needs before it starts and waits until that is free, in order of arrival. A scan that needs more
+//! than the limit runs alone, so that every scan runs eventually.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Memory for scans.
+/// Limits the memory of running scans.
 #[derive(Debug)]
 pub(crate) struct ScanMemory {
     bytes_max: u64,
@@ -16,7 +16,7 @@ pub(crate) struct ScanMemory {
 #[derive(Debug, Default)]
 struct ScanMemoryState {
     reserved_bytes: u64,
-    /// The number of the scan that is next, and that of the next one to come.
+    /// The ticket that is served next, and the next ticket to give out.
     serving_ticket: u64,
     next_ticket: u64,
 }
@@ -30,13 +30,13 @@ impl ScanMemory {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for `bytes`, which are given back when the result is dropped. A thread takes them once at a time.
+    /// Waits for `bytes`, which are free again when the result is dropped. A thread holds one reservation at a time.
     pub(crate) fn reserve(&self, bytes: u64) -> ScanReservation<'_> {
         let bytes = bytes.min(self.bytes_max);
         let mut state = self.state();
-        let number = state.next_ticket;
+        let ticket = state.next_ticket;
         state.next_ticket += 1;
-        while state.serving_ticket != number || state.reserved_bytes.saturating_add(bytes) > self.bytes_max {
+        while state.serving_ticket != ticket || state.reserved_bytes.saturating_add(bytes) > self.bytes_max {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.serving_ticket += 1;
@@ -47,7 +47,7 @@ impl ScanMemory {
     }
 }
 
-/// Memory that a scan has.
+/// Memory of one scan.
 #[derive(Debug)]
 pub(crate) struct ScanReservation<'a> {
     memory: &'a ScanMemory,
@@ -68,26 +68,26 @@ mod tests {
 
     #[test]
     fn running_scans_stay_within_memory_and_all_progress() {
-        let (room, at_work, most) = (ScanMemory::new(10), AtomicU64::new(0), AtomicU64::new(0));
+        let (memory, used, used_max) = (ScanMemory::new(10), AtomicU64::new(0), AtomicU64::new(0));
         std::thread::scope(|scope| {
             for number in 0..8_u64 {
-                let (room, at_work, most) = (&room, &at_work, &most);
+                let (memory, used, used_max) = (&memory, &used, &used_max);
                 scope.spawn(move || {
                     for turn in 0..200 {
-                        // Some need more than there is.
+                        // Some need more than the limit.
                         let bytes = (number * 31 + turn * 7) % 14;
-                        let taken = room.reserve(bytes);
-                        let now = at_work.fetch_add(bytes.min(10), Ordering::SeqCst) + bytes.min(10);
-                        most.fetch_max(now, Ordering::SeqCst);
+                        let reservation = memory.reserve(bytes);
+                        let now = used.fetch_add(bytes.min(10), Ordering::SeqCst) + bytes.min(10);
+                        used_max.fetch_max(now, Ordering::SeqCst);
                         std::thread::yield_now();
-                        at_work.fetch_sub(bytes.min(10), Ordering::SeqCst);
-                        drop(taken);
+                        used.fetch_sub(bytes.min(10), Ordering::SeqCst);
+                        drop(reservation);
                     }
                 });
             }
         });
-        let most = most.into_inner();
-        assert!((1..=10).contains(&most), "{most}");
-        assert_eq!(room.state().reserved_bytes, 0);
+        let used_max = used_max.into_inner();
+        assert!((1..=10).contains(&used_max), "{used_max}");
+        assert_eq!(memory.state().reserved_bytes, 0);
     }
 }

@@ -1,8 +1,8 @@
-//! A search: units in the order of the answer, a few of them in flight, merged by id as they come in.
+//! A search: scans units in the order of the answer, a few at a time, and merges their matches by id.
 //!
-//! Records may be handed out up to the *frontier*: the first id that a unit which is not yet scanned could hold. Units are
-//! begun in the order of that id, so the frontier moves on steadily, and where units do not overlap nothing waits for
-//! anything.
+//! Records up to the *frontier* may be returned: the first id that a unit which is not yet scanned may contain. Units
+//! start in the order of that id, so the frontier advances steadily, and units that do not overlap do not wait for each
+//! other.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
@@ -23,34 +23,34 @@ use crate::snapshot::units;
 use crate::stats::QueryStats;
 use crate::unit::Unit;
 
-/// Records of a batch, and of a run of them. A batch ends with what reaches this.
+/// Records at which a batch ends, and that a run has at most.
 const BATCH_RECORDS: usize = 2_048;
 
-/// Few, for what they find is held until it is its turn.
+/// Few, since their matches stay in memory until the frontier has passed.
 const JOBS_PER_THREAD: usize = 2;
 
-/// Bytes of a batch, and of a run, in the same way.
+/// Bytes at which a batch ends, and that a run has at most, except for a longer record.
 const BATCH_BYTES: usize = 256 << 10;
 
-/// An answer that comes as it is asked for. Dropping it stops the work.
-pub struct Search {
+/// A search of this node that runs as far as its reader reads. Dropping it stops the work.
+pub(crate) struct Search {
     engine: Arc<Engine>,
     order: Order,
     limit: Option<u64>,
     plan: Arc<Plan>,
     cancel: Cancel,
     account: QueryAccount,
-    /// What is still to be scanned, in the order of the answer.
+    /// Tasks to start, in the order of the answer.
     pending: VecDeque<ScanTask>,
-    /// What is being scanned, by number.
+    /// Tasks being scanned, by number.
     in_flight: BTreeMap<usize, ScanTask>,
     dispatch: Dispatch<PartialResult>,
-    /// Scans whose results are not waited for any more.
+    /// Tasks whose results are ignored.
     abandoned: BTreeSet<usize>,
-    /// What was found and not handed out, by the key of its next record.
+    /// Matches that were not yet returned, by the key of their next record.
     heap: BinaryHeap<Reverse<(u128, usize)>>,
     matches: BTreeMap<usize, (ScanTask, SealedMatches)>,
-    /// Memory that the matches took so far.
+    /// Memory that all matches took so far.
     match_bytes: u64,
     next_number: usize,
     last: Option<Id>,
@@ -60,39 +60,39 @@ pub struct Search {
     is_finished: bool,
 }
 
-/// How far a search has come, for who watches while it looks for the next record. Cheap to clone.
+/// The progress of a search, readable from any thread. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SearchProgress(Arc<Mutex<(u128, QueryStats)>>);
 
 impl SearchProgress {
-    /// The lowest place in the answer that a record may have which is still to be shown, and what was read so far.
+    /// The lowest key that a record may have which is still to come, and the statistics so far.
     pub(crate) fn get(&self) -> (u128, QueryStats) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn set(&self, place: u128, stats: &QueryStats) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (place, stats.clone());
+    fn set(&self, key: u128, stats: &QueryStats) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (key, stats.clone());
     }
 }
 
-/// A unit to be scanned, for the records that the request says.
+/// A unit, and the request for which it is scanned.
 #[derive(Clone)]
 struct ScanTask {
-    /// The lowest that one of its records can have.
+    /// The lowest key of its records.
     key: u128,
     unit: Arc<Unit>,
     request: Arc<Request>,
 }
 
-/// How the reader sees records.
+/// How records are passed to the reader.
 enum RecordVisitor<'a> {
-    /// One by one.
+    /// One at a time.
     Records(&'a mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()>),
-    /// As many at once as lie one behind the other.
+    /// Adjacent records together.
     Runs(&'a mut dyn FnMut(RecordRun<'_>)),
 }
 
-/// Some records, on their way to the reader.
+/// A batch that is being passed to the reader.
 struct OutputBatch<'a> {
     visitor: RecordVisitor<'a>,
     records: usize,
@@ -101,18 +101,24 @@ struct OutputBatch<'a> {
 }
 
 impl OutputBatch<'_> {
-    /// Shows the next records; gives the last one's id and their number, of which at most `most` are wanted.
-    fn push_from(&mut self, found: &mut SealedMatches, most: u64, wanted: impl Fn(Id) -> bool) -> Option<(Id, u64)> {
+    /// Passes on the next records, at most `records_max`, all of which are `wanted`. Returns the last id and the number
+    /// of records.
+    fn push_from(
+        &mut self,
+        matches: &mut SealedMatches,
+        records_max: u64,
+        wanted: impl Fn(Id) -> bool,
+    ) -> Option<(Id, u64)> {
         let (last, records, bytes) = match &mut self.visitor {
-            RecordVisitor::Records(see) => found.visit_next(|record| {
-                self.is_stopped = see(record).is_break();
+            RecordVisitor::Records(visit) => matches.visit_next(|record| {
+                self.is_stopped = visit(record).is_break();
                 (record.id, 1, record.text.len())
             })?,
-            RecordVisitor::Runs(see) => {
-                // However much of the batch is left: runs are shared, and the larger they are the better.
-                let records_max = usize::try_from(most).unwrap_or(usize::MAX).min(BATCH_RECORDS);
-                found.visit_run(records_max, BATCH_BYTES, wanted, |run| {
-                    see(run);
+            RecordVisitor::Runs(visit) => {
+                // Regardless of the size of the batch: runs are shared, not copied, so larger ones cost less.
+                let records_max = usize::try_from(records_max).unwrap_or(usize::MAX).min(BATCH_RECORDS);
+                matches.visit_run(records_max, BATCH_BYTES, wanted, |run| {
+                    visit(run);
                     (run.last, run.records, run.lines.len())
                 })?
             }
@@ -138,20 +144,11 @@ impl std::fmt::Debug for Search {
 
 impl Engine {
     /// Starts a search over the records that this node holds now.
-    ///
-    /// # Errors
-    /// [`RequestError::Expression`].
-    pub fn search(self: &Arc<Self>, request: Request, cancel: Cancel) -> Result<Search, RequestError> {
+    pub(crate) fn search(self: &Arc<Self>, request: Request, cancel: Cancel) -> Result<Search, RequestError> {
         let cancel = self.with_time_limit(&cancel);
         let plan = Plan::compile(&request.expr)?;
-        Ok(Search::start(Arc::clone(self), request, plan, cancel))
-    }
-}
-
-impl Search {
-    fn start(engine: Arc<Engine>, request: Request, plan: Plan, cancel: Cancel) -> Self {
         let mut stats = QueryStats::default();
-        let units = units(&engine, &request, &plan, &mut stats);
+        let units = units(self, &request, &plan, &mut stats);
         let (order, limit, request) = (request.order, request.limit, Arc::new(request));
         let task = |unit: Unit| {
             let first = match order {
@@ -160,22 +157,21 @@ impl Search {
             };
             ScanTask { key: order.key(first), unit: Arc::new(unit), request: Arc::clone(&request) }
         };
-        let mut waiting: Vec<ScanTask> = units.into_iter().map(task).collect();
-        waiting.sort_by_key(|task| task.key);
-        let dispatch = Dispatch::new(&engine, cancel.clone(), JOBS_PER_THREAD);
-        engine.metrics.in_flight.inc();
+        let mut pending: Vec<ScanTask> = units.into_iter().map(task).collect();
+        pending.sort_by_key(|task| task.key);
+        self.metrics.in_flight.inc();
         cancel.pause_time_limit();
-        Self {
-            started: engine.env.clock.uptime(),
-            account: engine.result_budget.account(),
-            engine,
+        Ok(Search {
+            started: self.env.clock.uptime(),
+            account: self.result_budget.account(),
+            engine: Arc::clone(self),
             order,
             limit,
             plan: Arc::new(plan),
+            dispatch: Dispatch::new(self, cancel.clone(), JOBS_PER_THREAD),
             cancel,
-            pending: waiting.into(),
+            pending: pending.into(),
             in_flight: BTreeMap::new(),
-            dispatch,
             abandoned: BTreeSet::new(),
             heap: BinaryHeap::new(),
             matches: BTreeMap::new(),
@@ -185,29 +181,25 @@ impl Search {
             stats,
             progress: SearchProgress::default(),
             is_finished: false,
-        }
+        })
+    }
+}
+
+impl Search {
+    /// Passes the next records to `visit`, in order, until a batch is full or `visit` breaks. Returns their number,
+    /// which is 0 at the end or after a cancellation. Waits only for the first of them.
+    pub(crate) fn visit_batch(&mut self, visit: &mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()>) -> usize {
+        self.next_batch(RecordVisitor::Records(visit))
     }
 
-    /// Shows the next records, in order, until there are many or `see` has enough; gives their number, which is 0 at the
-    /// end, or when the search was cancelled. Waits for the first of them, not for many.
-    pub fn visit_batch(&mut self, see: &mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()>) -> usize {
-        self.show_some(RecordVisitor::Records(see))
+    /// As [`Self::visit_batch`], with adjacent records together.
+    pub(crate) fn visit_runs(&mut self, visit: &mut dyn FnMut(RecordRun<'_>)) -> usize {
+        self.next_batch(RecordVisitor::Runs(visit))
     }
 
-    /// The same for who wants records as they came in: shows as many at once as it can.
-    pub fn visit_runs(&mut self, see: &mut dyn FnMut(RecordRun<'_>)) -> usize {
-        self.show_some(RecordVisitor::Runs(see))
-    }
-
-    fn show_some(&mut self, see: RecordVisitor<'_>) -> usize {
+    fn next_batch(&mut self, visitor: RecordVisitor<'_>) -> usize {
         self.cancel.resume_time_limit();
-        let records = self.show_next(see);
-        self.cancel.pause_time_limit();
-        records
-    }
-
-    fn show_next(&mut self, see: RecordVisitor<'_>) -> usize {
-        let mut batch = OutputBatch { visitor: see, records: 0, bytes: 0, is_stopped: false };
+        let mut batch = OutputBatch { visitor, records: 0, bytes: 0, is_stopped: false };
         while !self.is_full() && !self.cancel.is_cancelled() {
             if !self.is_done() && self.cancel.should_stop() {
                 self.stop_at_time_limit();
@@ -233,37 +225,35 @@ impl Search {
         if batch.records == 0 {
             self.finish();
         }
+        self.cancel.pause_time_limit();
         batch.records
     }
 
-    /// Gives back all memory, at the price of searching again for what was found and not handed out: for a reader who
-    /// stalls. Waits for the scans that are under way.
-    pub fn release_memory(&mut self) {
+    /// Releases all memory, for a reader that stalls. What was found and not returned is searched for again. Waits for
+    /// the running scans.
+    pub(crate) fn release_memory(&mut self) {
         while !self.in_flight.is_empty() && !self.cancel.is_cancelled() {
             self.wait_for_scan();
         }
         self.heap.clear();
-        for (task, found) in std::mem::take(&mut self.matches).into_values() {
-            if let Some(id) = found.peek() {
+        for (task, matches) in std::mem::take(&mut self.matches).into_values() {
+            if let Some(id) = matches.peek() {
                 self.requeue(task, id);
             }
         }
     }
 
-    /// Tells how far it has come, from any thread.
     pub(crate) fn progress(&self) -> SearchProgress {
         self.progress.clone()
     }
 
-    /// What the answer rests on so far; complete when [`Self::show_batch`] had none.
-    #[must_use]
-    pub fn stats(&self) -> &QueryStats {
+    /// The statistics so far; complete after an empty batch.
+    pub(crate) fn stats(&self) -> &QueryStats {
         &self.stats
     }
 
-    /// Whether it was cancelled, so that there is more than was handed out.
-    #[must_use]
-    pub fn is_cancelled(&self) -> bool {
+    /// Whether it was cancelled before all records were returned.
+    pub(crate) fn is_cancelled(&self) -> bool {
         self.cancel.is_cancelled() && !self.is_full()
     }
 
@@ -271,54 +261,51 @@ impl Search {
         self.limit.is_some_and(|limit| self.stats.matched >= limit)
     }
 
-    /// Keeps the threads busy, as far as there is memory for what they find: also while the reader takes what was found.
-    /// When all of them are done it is the reader's turn.
+    /// Starts as many scans as there are threads and memory for, also while the reader takes records.
     fn start_scans(&mut self) {
-        while let Some((number, part)) = self.dispatch.try_receive() {
-            self.accept_result(number, part);
+        while let Some((number, result)) = self.dispatch.try_receive() {
+            self.accept_result(number, result);
         }
         while self.in_flight.len() < self.dispatch.in_flight_max() {
             let Some(next) = self.pending.front() else { return };
-            // What can be handed out already should be, before more is searched.
+            // Returns ready records before it searches further.
             let ready = self.heap.peek().is_some_and(|Reverse((ready, _))| *ready <= next.key);
             if ready && self.in_flight.is_empty() {
                 return;
             }
-            let Some(share) = self.reserve_for(&next.unit) else { return };
+            let Some(reservation) = self.reserve_for(&next.unit) else { return };
             if let Some(task) = self.pending.pop_front() {
-                self.start_scan(task, share);
+                self.start_scan(task, reservation);
             }
         }
     }
 
-    /// Memory for what a unit will probably give; `None` when there is too little and the search can go on without.
+    /// Memory for the expected matches of a unit; `None` if there is too little and other scans are running.
     fn reserve_for(&self, unit: &Unit) -> Option<ResultReservation> {
-        let found = u128::from(self.match_bytes) * u128::from(unit.text_bytes());
-        let expected = found / u128::from(self.stats.bytes_scanned.max(1));
-        let part = self.engine.result_budget.min_reservation_bytes();
-        let share = self.account.try_reserve(u64::try_from(expected).unwrap_or(u64::MAX).max(part));
-        share.or_else(|| self.in_flight.is_empty().then(|| self.account.force_reserve(part)))
+        let scaled = u128::from(self.match_bytes) * u128::from(unit.text_bytes());
+        let expected = scaled / u128::from(self.stats.bytes_scanned.max(1));
+        let bytes_min = self.engine.result_budget.min_reservation_bytes();
+        let reservation = self.account.try_reserve(u64::try_from(expected).unwrap_or(u64::MAX).max(bytes_min));
+        reservation.or_else(|| self.in_flight.is_empty().then(|| self.account.force_reserve(bytes_min)))
     }
 
-    fn start_scan(&mut self, task: ScanTask, share: ResultReservation) {
+    fn start_scan(&mut self, task: ScanTask, reservation: ResultReservation) {
         let number = self.next_number;
         self.next_number += 1;
-        // The last record that was handed out may be found once more.
+        // The last record that was returned may be found again.
         let left = self.limit.map(|limit| limit - self.stats.matched.min(limit) + u64::from(self.last.is_some()));
         let limit = left.map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX));
-        let (plan, cancel, pieces) = (Arc::clone(&self.plan), self.cancel.clone(), self.engine.match_pools.clone());
+        let (plan, cancel, pools) = (Arc::clone(&self.plan), self.cancel.clone(), self.engine.match_pools.clone());
         self.in_flight.insert(number, task.clone());
-        let bytes = task.unit.scan_bytes();
-        self.dispatch.submit(number, bytes, move || {
-            PartialResult::scan(&task.unit, &task.request, &plan, &cancel, limit, share, pieces)
+        self.dispatch.submit(number, task.unit.scan_bytes(), move || {
+            PartialResult::scan(&task.unit, &task.request, &plan, &cancel, limit, reservation, pools)
         });
     }
 
-    /// Up to where records may be handed out.
+    /// The key up to which records may be returned.
     fn frontier(&self) -> u128 {
-        let waiting = self.pending.front().map(|task| task.key);
-        let in_flight = self.in_flight.values().map(|task| task.key).min();
-        waiting.into_iter().chain(in_flight).min().unwrap_or(u128::MAX)
+        let pending = self.pending.front().into_iter();
+        pending.chain(self.in_flight.values()).map(|task| task.key).min().unwrap_or(u128::MAX)
     }
 
     fn emit(&mut self, batch: &mut OutputBatch<'_>) {
@@ -328,23 +315,24 @@ impl Search {
                 return;
             }
             self.heap.pop();
-            let others = self.heap.peek().map_or(u128::MAX, |Reverse((key, _))| *key).min(frontier);
-            let Some((_, found)) = self.matches.get_mut(&number) else { continue };
+            let last_key = self.heap.peek().map_or(u128::MAX, |Reverse((key, _))| *key).min(frontier);
+            let Some((_, matches)) = self.matches.get_mut(&number) else { continue };
             let order = self.order;
             let mut next = None;
-            while let Some(id) = found.peek() {
+            while let Some(id) = matches.peek() {
                 let key = order.key(id);
                 let left = self.limit.map_or(u64::MAX, |limit| limit.saturating_sub(self.stats.matched));
-                if key > others || left == 0 || batch.is_full() {
+                if key > last_key || left == 0 || batch.is_full() {
                     next = Some(key);
                     break;
                 }
-                // Equal ids are the same record, from another copy.
+                // Equal ids are replicas of one record.
                 if self.last == Some(id) {
-                    found.visit_next(|_| ());
+                    matches.visit_next(|_| ());
                     continue;
                 }
-                let Some((last, records)) = batch.push_from(found, left, |id| order.key(id) <= others) else { break };
+                let is_wanted = |id| order.key(id) <= last_key;
+                let Some((last, records)) = batch.push_from(matches, left, is_wanted) else { break };
                 self.last = Some(last);
                 self.stats.matched += records;
             }
@@ -357,10 +345,10 @@ impl Search {
 
     fn wait_for_scan(&mut self) {
         match self.dispatch.receive() {
-            Some((number, part)) => self.accept_result(number, part),
+            Some((number, result)) => self.accept_result(number, result),
             None if self.cancel.is_cancelled() => {}
             None => {
-                // The time limit is reached, and these do not end.
+                // The time limit is reached, and these scans do not end.
                 self.abandoned.extend(std::mem::take(&mut self.in_flight).into_keys());
                 self.stop_at_time_limit();
             }
@@ -371,51 +359,46 @@ impl Search {
         self.pending.is_empty() && self.in_flight.is_empty()
     }
 
-    /// Leaves out what is not being scanned yet. What was found, and what the scans under way still find, is handed out.
+    /// Drops the tasks that were not started. The matches of the others are still returned.
     fn stop_at_time_limit(&mut self) {
         self.pending.clear();
         self.stats.timed_out = self.cancel.timed_out();
     }
 
-    /// Takes what a unit gave.
-    fn accept_result(&mut self, number: usize, part: Option<PartialResult>) {
+    fn accept_result(&mut self, number: usize, result: Option<PartialResult>) {
         if self.abandoned.remove(&number) {
             return;
         }
-        let (Some(task), Some(part)) = (self.in_flight.remove(&number), part) else {
-            self.stats.damaged.insert("a segment could not be searched: internal error".to_owned());
+        let (Some(task), Some(result)) = (self.in_flight.remove(&number), result) else {
+            self.stats.add_failed_scan();
             return;
         };
-        self.stats.bytes_scanned += part.scanned_bytes;
-        self.stats.damaged.extend(part.damaged);
+        self.stats.bytes_scanned += result.scanned_bytes;
+        self.stats.damaged.extend(result.damaged);
         self.stats.timed_out = self.cancel.timed_out();
-        self.match_bytes += part.matches.bytes();
-        let task = match part.resume_id {
-            // After the time limit nothing is searched for again.
-            Some(rest) if self.stats.timed_out.is_none() => self.requeue(task, rest),
+        self.match_bytes += result.matches.bytes();
+        let task = match result.resume_id {
+            // After the time limit no unit is scanned again.
+            Some(id) if self.stats.timed_out.is_none() => self.requeue(task, id),
             _ => task,
         };
-        if let Some(id) = part.matches.peek() {
+        if let Some(id) = result.matches.peek() {
             self.heap.push(Reverse((self.order.key(id), number)));
-            self.matches.insert(number, (task, part.matches));
+            self.matches.insert(number, (task, result.matches));
         }
     }
 
-    /// Lets a unit wait for its turn to be scanned from `id` on; what comes before in the answer is returned.
+    /// Queues a scan of the unit from `id` on. Returns the task for the records before it.
     fn requeue(&mut self, task: ScanTask, id: Id) -> ScanTask {
         let (before, rest) = task.request.split_at(id);
         let key = self.order.key(id);
-        let at = self.pending.partition_point(|waiting| waiting.key <= key);
+        let at = self.pending.partition_point(|task| task.key <= key);
         self.pending.insert(at, ScanTask { key, unit: Arc::clone(&task.unit), request: Arc::new(rest) });
         ScanTask { request: Arc::new(before), ..task }
     }
 
-    /// Ends it where it is, as if it had come to its end: others that share its [`Cancel`] go on.
-    pub(crate) fn finish_early(mut self) {
-        self.finish();
-    }
-
-    fn finish(&mut self) {
+    /// Ends the search, possibly early, and counts it.
+    pub(crate) fn finish(&mut self) {
         if std::mem::replace(&mut self.is_finished, true) {
             return;
         }

@@ -18,32 +18,32 @@ use crate::unit::Unit;
 /// The units that may contain records of the request. Adds to the stats how much is read and skipped, and what is damaged.
 pub(crate) fn units(engine: &Engine, request: &Request, plan: &Plan, stats: &mut QueryStats) -> Vec<Unit> {
     let (queue, store) = (&engine.queue, &engine.store);
-    // The queue is listed before the store. So a batch that moves meanwhile is seen in both, and the sources of the stored
-    // segments remove it here; in the other order it could be seen in neither. Committed segments are listed too: another
-    // node's store may have answered before it had them.
+    // The queue is listed before the store. A batch that moves in between is seen in both, and is removed here because the
+    // stored segment names its origin; in the other order it could be seen in neither. Committed segments are listed too:
+    // another node's store may have answered before it had them.
     let mut queued = queue.readable_segments();
     let since = store.answers_since();
-    let wants = |reach: &RecordSummary| may_contain(request, since, reach);
-    let matches = |labels: &Labels| may_match(request, plan, labels);
+    let may_contain = |summary: &RecordSummary| may_contain(request, since, summary);
+    let may_match = |labels: &Labels| may_match(request, plan, labels);
     queued.retain(|segment| {
-        let look = |state, reach: &RecordSummary| {
-            let wanted = wants(reach);
-            if !wanted && state != SegmentState::Committed {
-                stats.bytes_skipped += reach.text_bytes;
+        let check = |state, summary: &RecordSummary| {
+            let may_contain = may_contain(summary);
+            if !may_contain && state != SegmentState::Committed {
+                stats.bytes_skipped += summary.text_bytes;
                 stats.segments_skipped += 1;
             }
-            wanted
+            may_contain
         };
-        segment.with_summary(look).unwrap_or_default()
+        segment.with_summary(check).unwrap_or_default()
     });
     let times = (request.from.time(), request.to.time());
     let mut not_stored: HashSet<Id> = queued.iter().map(|segment| segment.id()).collect();
-    let filter = BlockSelector { may_contain: &wants, may_match: &matches, times };
-    let selection = store.select(&filter, &mut not_stored);
+    let selector = BlockSelector { may_contain: &may_contain, may_match: &may_match, times };
+    let selection = store.select(&selector, &mut not_stored);
     let mut units = Vec::new();
     for segment in queued.iter().filter(|segment| not_stored.contains(&segment.id())) {
         let view = segment.view();
-        if view.streams().iter().any(&matches) {
+        if view.streams().iter().any(&may_match) {
             stats.segments_read += 1;
             units.push(Unit::Queue(Box::new(view)));
         } else {
@@ -64,10 +64,10 @@ pub(crate) fn units(engine: &Engine, request: &Request, plan: &Plan, stats: &mut
     units
 }
 
-/// Whether records may be of the request's time and not past their retention, which keeps everything newer than `since`.
-fn may_contain(request: &Request, since: Option<Millis>, reach: &RecordSummary) -> bool {
-    let is_kept = since.is_none_or(|since| reach.newest() >= since);
-    is_kept && request.from < request.to && reach.low < request.to && request.from <= reach.high
+/// Whether some records may be in the requested time range and within retention, which keeps all newer than `since`.
+fn may_contain(request: &Request, since: Option<Millis>, summary: &RecordSummary) -> bool {
+    let is_retained = since.is_none_or(|since| summary.newest() >= since);
+    is_retained && request.from < request.to && summary.low < request.to && request.from <= summary.high
 }
 
 fn may_match(request: &Request, plan: &Plan, labels: &Labels) -> bool {

@@ -1,4 +1,4 @@
-//! What an answer rests on.
+//! Statistics of an answer, and its coverage.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,22 +8,22 @@ use std::time::Duration;
 pub struct QueryStats {
     /// Records in the answer.
     pub matched: u64,
-    /// Segments of which at least one part was read.
+    /// Segments of which at least one unit was read.
     pub segments_read: u64,
-    /// Segments that could be passed over whole.
+    /// Segments skipped entirely.
     pub segments_skipped: u64,
-    /// Bytes of text that were searched.
+    /// Bytes of text scanned.
     pub bytes_scanned: u64,
     /// Bytes of text skipped without searching.
     pub bytes_skipped: u64,
-    /// Files, or parts of them, that could not be read: records may be missing from the answer.
+    /// Damaged files, or parts of them: records may be missing from the answer.
     pub damaged: BTreeSet<String>,
-    /// The time limit that ended the query before all was searched: records may be missing from the answer.
+    /// The time limit that ended the query early: records may be missing from the answer.
     pub timed_out: Option<Duration>,
-    /// What is in the trash and may have records of the answer's time: retention removed it, so nothing is missing because
-    /// of it.
+    /// Segments in the trash that may have records of the requested time. Retention removed them, so the answer is
+    /// complete without them.
     pub trashed: TrashStats,
-    /// The nodes that were asked.
+    /// The coverage.
     pub nodes: NodeStats,
 }
 
@@ -32,44 +32,43 @@ pub struct QueryStats {
 pub struct TrashStats {
     /// Segments.
     pub segments: u64,
-    /// Their records, of any time. Stores may keep copies of one record.
+    /// Their records, of any time, with replicas counted separately.
     pub records: u64,
 }
 
-/// Which nodes an answer rests on.
+/// The nodes of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeStats {
-    /// The nodes of the cluster, but for those that said goodbye.
+    /// All nodes of the cluster, except those that left.
     pub asked: u64,
-    /// Those that gave all they have.
+    /// Nodes that answered to the end.
     pub answered: u64,
-    /// The others.
+    /// The other nodes.
     pub missing: Vec<MissingNode>,
-    /// Whether there are nodes of which the one that was asked has not heard yet.
+    /// Whether the queried node does not know all nodes yet.
     pub has_unknown_nodes: bool,
-    /// Ids that two live processes have, each in a sentence: a data directory was copied, or a node has just moved. What one of
-    /// them accepted may be missing.
+    /// Duplicate node ids, one sentence each: records that one of the two processes accepted may be missing.
     pub duplicate_ids: BTreeSet<String>,
-    /// Whether these could hold records that no other node has.
+    /// Whether records may be missing because of any of these.
     pub is_incomplete: bool,
 }
 
-/// A node that did not answer, or not to the end.
+/// A node that did not answer to the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingNode {
     /// Its id.
     pub node: String,
     /// Its address.
     pub address: String,
-    /// Why.
+    /// The reason.
     pub reason: MissingReason,
 }
 
-/// Why a node did not answer.
+/// Why a node did not answer to the end.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MissingReason {
-    /// The cluster knows that it is not there.
+    /// It is down, as the cluster knows.
     #[error("is down")]
     Down,
     /// It cannot be reached.
@@ -78,28 +77,28 @@ pub enum MissingReason {
     /// Another node answers at its address.
     #[error("is not at its address any more: {0} is")]
     WrongNode(String),
-    /// It would not answer.
+    /// It refused the request.
     #[error("refused: {0}")]
     Refused(String),
-    /// It does not understand the question.
+    /// It does not support the version of the request.
     #[error("has another version of the program: {0}")]
     VersionMismatch(String),
-    /// It did not begin in time.
+    /// It did not start to answer in time.
     #[error("sent no answer within the time limit")]
     StartTimeout,
-    /// It fell silent.
+    /// It stopped sending.
     #[error("stopped sending while it answered")]
     IdleTimeout,
-    /// Its answer ended before its end.
+    /// Its answer has no end.
     #[error("disconnected before the end of its answer")]
     Truncated,
-    /// Its answer makes no sense.
+    /// Its answer is malformed.
     #[error("sent an invalid answer: {0}")]
     InvalidReply(String),
 }
 
 impl MissingReason {
-    /// A word for it, that stays the same.
+    /// A stable name for the API.
     #[must_use]
     pub const fn label(&self) -> &'static str {
         match self {
@@ -117,21 +116,14 @@ impl MissingReason {
 }
 
 impl Default for NodeStats {
-    /// This node alone.
+    /// The only node.
     fn default() -> Self {
-        Self {
-            asked: 1,
-            answered: 1,
-            missing: Vec::new(),
-            has_unknown_nodes: false,
-            duplicate_ids: BTreeSet::new(),
-            is_incomplete: false,
-        }
+        let (missing, duplicate_ids) = (Vec::new(), BTreeSet::new());
+        Self { asked: 1, answered: 1, missing, has_unknown_nodes: false, duplicate_ids, is_incomplete: false }
     }
 }
 
 impl NodeStats {
-    /// What two answers rest on that were put together.
     fn add(&mut self, other: &Self) {
         self.asked = self.asked.max(other.asked);
         self.is_incomplete |= other.is_incomplete;
@@ -166,13 +158,13 @@ impl QueryStats {
         !self.damaged.is_empty() || self.timed_out.is_some() || self.nodes.is_incomplete
     }
 
-    /// Why records may be missing, in sentences.
+    /// Why records may be missing, one sentence each.
     #[must_use]
     pub fn partial_reasons(&self) -> Vec<String> {
         let missing = self.nodes.missing.iter().filter(|_| self.nodes.is_incomplete).map(ToString::to_string);
         let damaged = self.damaged.iter().map(|name| format!("{name} is damaged and was left out"));
-        let unheard = "the queried node does not know all nodes of the cluster yet";
-        let unheard = self.nodes.has_unknown_nodes.then(|| unheard.to_owned());
+        let unknown = "the queried node does not know all nodes of the cluster yet";
+        let unknown = self.nodes.has_unknown_nodes.then(|| unknown.to_owned());
         let timed_out = self.timed_out.map(|limit| {
             let seconds = limit.as_secs_f64();
             format!(
@@ -180,19 +172,28 @@ impl QueryStats {
                  simpler expression, or raise --query-timeout of the node"
             )
         });
-        let twins = self.nodes.duplicate_ids.iter().cloned();
-        timed_out.into_iter().chain(missing).chain(twins).chain(damaged).chain(unheard).collect()
+        let duplicate_ids = self.nodes.duplicate_ids.iter().cloned();
+        timed_out.into_iter().chain(missing).chain(duplicate_ids).chain(damaged).chain(unknown).collect()
     }
 
-    /// Adds what another answer read and missed. What matched is not added: records may be in both.
+    /// Adds another answer, except for its matches: records may be in both.
     pub(crate) fn add(&mut self, other: &Self) {
-        self.segments_read += other.segments_read;
-        self.segments_skipped += other.segments_skipped;
-        self.bytes_scanned += other.bytes_scanned;
-        self.bytes_skipped += other.bytes_skipped;
+        for (sum, more) in [
+            (&mut self.segments_read, other.segments_read),
+            (&mut self.segments_skipped, other.segments_skipped),
+            (&mut self.bytes_scanned, other.bytes_scanned),
+            (&mut self.bytes_skipped, other.bytes_skipped),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
         self.damaged.extend(other.damaged.iter().cloned());
         self.timed_out = self.timed_out.max(other.timed_out);
         self.trashed.add(other.trashed);
         self.nodes.add(&other.nodes);
+    }
+
+    /// Counts a scan that panicked as damage.
+    pub(crate) fn add_failed_scan(&mut self) {
+        self.damaged.insert("a segment could not be searched: internal error".to_owned());
     }
 }

@@ -2,10 +2,9 @@
 
 use std::collections::VecDeque;
 
-use crate::match_buffer::RecordRef;
+use crate::match_buffer::{RecordRef, SealedMatches};
 use crate::scatter::BatchSlice;
 use crate::stats::MissingReason;
-use crate::tail::TailBatch;
 
 /// One event of a tail.
 #[derive(Debug)]
@@ -40,13 +39,13 @@ pub struct TailRecords(RecordsSource);
 
 #[derive(Debug)]
 enum RecordsSource {
-    Local(Box<TailBatch>),
+    Local(Box<SealedMatches>),
     Cluster(VecDeque<BatchSlice>),
 }
 
 impl TailRecords {
-    pub(crate) fn local(batch: TailBatch) -> Self {
-        Self(RecordsSource::Local(Box::new(batch)))
+    pub(crate) fn local(matches: SealedMatches) -> Self {
+        Self(RecordsSource::Local(Box::new(matches)))
     }
 
     pub(crate) fn cluster(slices: Vec<BatchSlice>) -> Self {
@@ -56,7 +55,7 @@ impl TailRecords {
     /// Passes the next record to `visit` and returns its result; `None` if none is left.
     pub fn visit_next<R>(&mut self, visit: impl FnOnce(RecordRef<'_>) -> R) -> Option<R> {
         match &mut self.0 {
-            RecordsSource::Local(batch) => batch.visit_next(visit),
+            RecordsSource::Local(matches) => matches.visit_next(visit),
             RecordsSource::Cluster(slices) => {
                 let first = slices.pop_front()?;
                 let (record, rest) = first.split_first();

@@ -1,5 +1,3 @@
-#![allow(clippy::disallowed_methods, reason = "tests of real sockets or threads wait in real time")]
-
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -10,14 +8,18 @@ use bucksaw_env::{Clock, Env, Fs as _, sim};
 use bucksaw_ingest::{self as ingest, Durability, FrameRecords, Queue, Source};
 use bucksaw_record::{Expr, Id, Labels, Millis, Producer};
 use bucksaw_scan::Plan;
-use bucksaw_segment::RowMeta;
+use bucksaw_segment::{Codec, RowMeta};
 use bucksaw_segment::stored::SearchableBlock;
 use bucksaw_store::{self as store, NoPeers, PeerTimeouts, Puller, ReplicationContext, SegmentStore};
 use prometheus_client::registry::Registry;
 use proptest::prelude::*;
 
 use super::*;
+use crate::request::Cancel;
+use crate::search::Search;
+use crate::tail::Tail;
 
+mod answers;
 mod codecs;
 
 pub(crate) struct TestEngine {
@@ -28,19 +30,16 @@ pub(crate) struct TestEngine {
     tasks: Arc<sim::InlineTasks>,
     puller: Puller,
     next: u32,
-    /// Every record that was accepted, by id.
+    /// All accepted records by id.
     pub(crate) accepted: BTreeMap<Id, (Labels, Vec<u8>)>,
 }
 
-/// The histogram of a request: with levels and without, which must agree.
+/// The histogram of a request, after a comparison with the one by level.
 fn histogram(node: &TestEngine, request: &Request, buckets: usize) -> Histogram {
-    let ask = |by_level| {
-        let division = Bucketing { buckets, by_level };
-        node.engine.histogram(request, &Cancel::default(), division, &mut |_, _| {}).unwrap().0
-    };
-    let (plain, levelled) = (ask(false), ask(true));
-    let count = |histogram: &Histogram| histogram.buckets.iter().map(|bucket| bucket.count).collect::<Vec<_>>();
-    assert_eq!(count(&plain), count(&levelled));
+    let plain = node.histogram(request, Bucketing { buckets, by_level: false }).0;
+    let by_level = node.histogram(request, Bucketing { buckets, by_level: true }).0;
+    let counts = |histogram: &Histogram| histogram.buckets.iter().map(|bucket| bucket.count).collect::<Vec<_>>();
+    assert_eq!(counts(&plain), counts(&by_level));
     plain
 }
 
@@ -53,7 +52,7 @@ impl TestEngine {
         Self::with(fs, Config { tail_lag_bytes_max: 2_000, ..Config::default() }, 1)
     }
 
-    /// A node whose queries share so many bytes, with units so many times as large as else.
+    /// An engine with this memory for results, and units `size` times as large.
     fn with_memory(held_bytes_max: u64, size: u64) -> Self {
         Self::with(sim::Fs::new(), Config { result_bytes_max: held_bytes_max, ..Config::default() }, size)
     }
@@ -64,8 +63,7 @@ impl TestEngine {
 
     pub(crate) fn with_pool(fs: sim::Fs, config: Config, size: u64, pool: ScanPool) -> Self {
         let queue = ingest::Config { segment_bytes_max: 600 * size, ..ingest::Config::default() };
-        let store = store::Config { segment_bytes: 900 * size, block_bytes: 200 * size, ..store::Config::default() };
-        Self::with_configs(fs, config, queue, store, pool)
+        Self::with_configs(fs, config, queue, small_store(size, Codec::ColumnsAlways(3)), pool)
     }
 
     fn with_configs(fs: sim::Fs, config: Config, queue: ingest::Config, store: store::Config, pool: ScanPool) -> Self {
@@ -96,17 +94,17 @@ impl TestEngine {
     pub(crate) fn put_as(&mut self, id: Id, labels: &str, line: &[u8]) {
         let labels = Labels::parse(labels).unwrap();
         let first = Id::new(Millis(self.clock.unix_ms()), id.producer(), id.sequence());
-        let mut sides = Vec::new();
+        let mut row_meta = Vec::new();
         let times = (id.time() != first.time()).then(|| vec![(id.time(), 0)]);
-        let flags = RowMeta { times, ..RowMeta::default() }.encode(first.time(), &mut sides);
+        let layout_bits = RowMeta { times, ..RowMeta::default() }.encode(first.time(), &mut row_meta);
         let records = FrameRecords {
             source: Source::Tcp,
             labels: &labels,
             first_id: first,
             count: 1,
             accepted: first.time(),
-            layout_bits: flags,
-            row_meta: &sides,
+            layout_bits,
+            row_meta: &row_meta,
             text: &[line, b"\n"],
         };
         self.engine.queue().append(Durability::Fast, &records, |_| {}).unwrap();
@@ -146,19 +144,48 @@ impl TestEngine {
         self.search_all(request).0.iter().map(|record| String::from_utf8_lossy(&record.text).into_owned()).collect()
     }
 
-    /// Scans of a search that has ended may still be under way.
-    fn wait_until_memory_is_released(&self) {
-        let looks = std::iter::repeat_with(|| std::thread::sleep(Duration::from_millis(1)));
-        assert!(
-            looks.take(30_000).any(|()| self.engine.result_budget.reserved_bytes() == 0),
-            "{} bytes",
-            self.engine.result_budget.reserved_bytes()
-        );
+    pub(crate) fn answers(&self) -> Answers {
+        Answers::new(Arc::clone(&self.engine), Arc::clone(&self.tasks) as _)
     }
 
     fn count(&self, request: &Request) -> u64 {
-        self.engine.count(request, &Cancel::default()).unwrap().0
+        self.count_with_stats(request).0
     }
+
+    fn count_with_stats(&self, request: &Request) -> (u64, QueryStats) {
+        self.tasks.run(self.answers().count(request.clone(), ())).unwrap()
+    }
+
+    pub(crate) fn histogram(&self, request: &Request, bucketing: Bucketing) -> (Histogram, QueryStats) {
+        self.tasks.run(self.answers().histogram(request.clone(), bucketing, (), |_, _| {})).unwrap()
+    }
+
+    pub(crate) fn fields(&self, request: Request) -> (Fields, QueryStats) {
+        self.tasks.run(self.answers().fields(request, ())).unwrap()
+    }
+
+    /// The records around one.
+    pub(crate) fn context(
+        &self,
+        id: Id,
+        before: u64,
+        after: u64,
+    ) -> Result<(Vec<OwnedRecord>, QueryStats), RequestError> {
+        let records = self.tasks.run(self.answers().context(id, before, after))?;
+        Ok(self.tasks.run(records.write_to(Vec::new())).unwrap())
+    }
+
+    /// Scans of a search that has ended may still run.
+    fn assert_memory_is_released(&self) {
+        wait_for_pool(&self.engine.pool);
+        assert_eq!(self.engine.result_budget.reserved_bytes(), 0);
+    }
+}
+
+/// Segments of 900 bytes and blocks of 200, times `size`, all of one codec.
+fn small_store(size: u64, codec: Codec) -> store::Config {
+    let (segment_bytes, block_bytes) = (900 * size, 200 * size);
+    store::Config { segment_bytes, block_bytes, codec_quick: codec, codec_final: codec, ..store::Config::default() }
 }
 
 fn request_all_time(expr: &str) -> Request {
@@ -166,7 +193,7 @@ fn request_all_time(expr: &str) -> Request {
 }
 
 #[test]
-fn what_is_past_its_retention_is_in_no_answer_and_the_trash_is_told_of() {
+fn expired_records_are_in_no_answer_and_the_trash_is_reported() {
     let mut node = TestEngine::new();
     let (queue, store) = (Arc::clone(node.engine.queue()), Arc::clone(&node.store));
     store.retain(&queue);
@@ -174,28 +201,28 @@ fn what_is_past_its_retention_is_in_no_answer_and_the_trash_is_told_of() {
     node.move_to_store();
     let late = Id::new(Millis(5), Producer::new(9), 1);
     let request = || Request::new(Expr::All, Millis(0), Millis::MAX);
-    let ask = |node: &TestEngine| node.engine.count(&request(), &Cancel::default()).unwrap();
+    let count_all = |node: &TestEngine| node.count_with_stats(&request());
     // Six days and some hours later.
     node.advance_clock(6 * 24 * 3_600_000 + 9_000_000);
     node.put_as(late, "app=web", b"of 1970, loaded today");
     node.move_to_store();
-    assert_eq!(ask(&node).0, 2);
+    assert_eq!(count_all(&node).0, 2);
     node.advance_clock(24 * 3_600_000);
-    let (count, stats) = ask(&node);
+    let (count, stats) = count_all(&node);
     assert_eq!((count, stats.trashed, stats.is_partial()), (1, TrashStats::default(), false), "before it is removed");
     store.retain(&queue);
-    let (count, stats) = ask(&node);
+    let (count, stats) = count_all(&node);
     assert_eq!((count, stats.trashed, stats.is_partial()), (1, TrashStats { segments: 1, records: 1 }, false));
     let recent = Request::new(Expr::All, Millis(1_700_000_100_000), Millis::MAX);
-    let stats = node.engine.count(&recent, &Cancel::default()).unwrap().1;
+    let stats = node.count_with_stats(&recent).1;
     assert_eq!(stats.trashed, TrashStats::default(), "it is of another time");
-    // A wrong clock hides nothing, and nothing is removed.
+    // A clock jump hides and removes nothing.
     node.clock.jump(30 * 24 * 3_600_000);
-    assert_eq!(ask(&node).0, 1);
+    assert_eq!(count_all(&node).0, 1);
 }
 
 #[test]
-fn of_a_segment_that_is_kept_the_blocks_past_their_retention_are_in_no_answer() {
+fn expired_blocks_of_a_retained_segment_are_in_no_answer() {
     let mut node = TestEngine::with(sim::Fs::new(), Config::default(), 4);
     node.store.retain(node.engine.queue());
     let old = "o".repeat(300);
@@ -208,11 +235,11 @@ fn of_a_segment_that_is_kept_the_blocks_past_their_retention_are_in_no_answer() 
     let blocks = segments[0].footer().blocks.clone();
     assert!(segments.len() == 1 && blocks.len() > 2, "{} segments, {} blocks", segments.len(), blocks.len());
     assert_eq!(node.count(&request_all_time("")), 8);
-    // A week after the first of them, and less after the last.
+    // A week after the first records, and less after the last.
     node.advance_clock(7 * 24 * 3_600_000 - 3_000_000);
     node.store.retain(node.engine.queue());
-    assert_eq!(node.store.segments().len(), 1, "what is new in it keeps the segment");
-    // A block may have records of both.
+    assert_eq!(node.store.segments().len(), 1, "its new records keep the segment");
+    // A block may have old and new records.
     let since = node.store.answers_since().unwrap();
     let kept = blocks.iter().filter(|block| block.summary.newest() >= since).map(|block| block.summary.records);
     let kept: u64 = kept.sum();
@@ -267,7 +294,7 @@ fn an_uncommitted_move_to_the_store_duplicates_nothing() {
     for (bytes, path) in copies {
         node.fs.create(&path).unwrap().append(&[&bytes]).unwrap();
     }
-    // The queue is not told what the store has, as it is between the store's commit and the queue's.
+    // As between the commit of the store and that of the queue.
     let node = TestEngine::on(node.fs.clone());
     assert!(!node.engine.queue().uncommitted_segments().is_empty());
     let (records, stats) = node.search_all(request_all_time(""));
@@ -276,27 +303,28 @@ fn an_uncommitted_move_to_the_store_duplicates_nothing() {
 }
 
 #[test]
-fn what_another_store_has_just_taken_is_still_found() {
+fn records_that_another_store_has_just_fetched_are_found() {
     let mut node = TestEngine::new();
     for at in 0..20 {
         node.put(&format!("line {at}"));
     }
     node.advance_clock(3_000);
-    // The other one was looked at before it had them.
+    // A query may have read the other store before it had them.
     let taken: Vec<Id> = node.engine.queue().uncommitted_segments().iter().map(|view| view.id).collect();
     node.engine.queue().commit(&taken);
     assert!(node.engine.queue().uncommitted_segments().is_empty());
     assert_eq!((node.lines(request_all_time("line")).len(), node.count(&request_all_time("line"))), (20, 20));
-    // When nobody can have been looked at so long ago they go.
+    // After a minute every query reads the store with them.
     node.advance_clock(60_000);
     node.advance_clock(100);
     assert_eq!((node.lines(request_all_time("line")).len(), node.count(&request_all_time("line"))), (0, 0));
 }
 
 #[test]
-fn blocks_of_plain_text_stay_open_too() {
-    let mut node = TestEngine::new();
-    node.put("too little to be packed as columns");
+fn blocks_of_text_are_cached() {
+    let (queue, store) = (ingest::Config::default(), small_store(1, Codec::Lz4));
+    let mut node = TestEngine::with_configs(sim::Fs::new(), Config::default(), queue, store, ScanPool::inline());
+    node.put("a little line without columns");
     node.move_to_store();
     let segment = node.store.segments().first().cloned().unwrap();
     assert!(matches!(segment.search_form(0), Ok(SearchableBlock::Text(_))));
@@ -348,7 +376,7 @@ fn spans_are_half_open_and_buckets_cover_them() {
 }
 
 #[test]
-fn what_cannot_match_is_not_read() {
+fn segments_that_cannot_match_are_not_read() {
     let mut node = TestEngine::new();
     let first = node.clock.unix_ms();
     (0..10).for_each(|at| {
@@ -367,7 +395,7 @@ fn what_cannot_match_is_not_read() {
 }
 
 #[test]
-fn damage_is_told_of() {
+fn damage_is_reported() {
     let mut node = TestEngine::new();
     (0..10).for_each(|at| {
         node.put(&format!("line {at} {}", "x".repeat(60)));
@@ -375,16 +403,16 @@ fn damage_is_told_of() {
     node.move_to_store();
     let segment = Arc::clone(&node.store.segments()[0]);
     let block = &segment.footer().blocks[1];
-    // The block and what it could be rebuilt from.
+    // The block and its recovery record.
     node.fs.corrupt(segment.reader().path(), block.offset..block.offset + block.packed_bytes() + 1);
     let (records, stats) = node.search_all(request_all_time(""));
     assert!(!records.is_empty() && records.len() < 10);
     assert!(stats.is_partial() && stats.damaged.iter().all(|name| name.contains("at byte")));
-    let (count, stats) = node.engine.count(&request_all_time(""), &Cancel::default()).unwrap();
+    let (count, stats) = node.count_with_stats(&request_all_time(""));
     assert!(count == records.len() as u64 && stats.is_partial());
     let elsewhere = Request::new(Expr::All, Millis(0), Millis(5));
     assert!(!node.search_all(elsewhere.clone()).1.is_partial());
-    // Of what time the records of a damaged queue segment are nobody knows.
+    // The times of the records in a damaged queue segment are unknown.
     node.put("a line more");
     let id = node.engine.queue().uncommitted_segments().last().unwrap().id;
     while node.engine.queue().damaged_file_names().is_empty() {
@@ -394,7 +422,7 @@ fn damage_is_told_of() {
 }
 
 #[test]
-fn a_cancelled_search_ends_and_says_so() {
+fn a_cancelled_search_ends_as_cancelled() {
     let mut node = TestEngine::new();
     (0..50).for_each(|at| {
         node.put(&format!("line {at}"));
@@ -403,11 +431,13 @@ fn a_cancelled_search_ends_and_says_so() {
     let mut search = node.engine.search(request_all_time(""), cancel.clone()).unwrap();
     cancel.cancel();
     assert!(next_batch(&mut search).is_empty() && search.is_cancelled());
-    assert!(matches!(node.engine.count(&request_all_time(""), &cancel), Err(RequestError::Cancelled)));
+    let bucketing = Bucketing { buckets: 1, by_level: false };
+    let counted = node.engine.histogram(request_all_time(""), cancel, bucketing, &mut |_, _| {});
+    assert!(matches!(counted, Err(RequestError::Cancelled)));
 }
 
 #[test]
-fn an_answer_ends_at_the_time_limit_and_says_so() {
+fn an_answer_ends_at_the_time_limit_and_is_partial() {
     let limited =
         |time_max| TestEngine::with(sim::Fs::new(), Config { query_timeout: Some(time_max), ..Config::default() }, 1);
     let mut node = limited(Duration::ZERO);
@@ -419,14 +449,14 @@ fn an_answer_ends_at_the_time_limit_and_says_so() {
     let (records, stats) = node.search_all(request_all_time(""));
     assert!(records.is_empty());
     reasons(&stats);
-    let (count, stats) = node.engine.count(&request_all_time("-x"), &Cancel::default()).unwrap();
+    let (count, stats) = node.count_with_stats(&request_all_time("-x"));
     assert_eq!(count, 0);
     reasons(&stats);
-    reasons(&node.engine.fields(request_all_time(""), Cancel::default()).unwrap().1);
-    let error = node.engine.context(ids[7], 1, 1, &Cancel::default()).unwrap_err();
+    reasons(&node.fields(request_all_time("")).1);
+    let error = node.context(ids[7], 1, 1).unwrap_err();
     assert!(error.to_string().contains("time limit"), "{error}");
 
-    // While its reader has other things to do, a query takes no time; nor does one that was answered.
+    // The time that a query waits for its reader does not count, nor does the time after its end.
     let mut node = limited(Duration::from_secs(1));
     (0..5_000).for_each(|at| {
         node.put(&format!("line {at}"));
@@ -440,10 +470,10 @@ fn an_answer_ends_at_the_time_limit_and_says_so() {
         }
     }
     assert_eq!((found, search.stats().is_partial()), (5_000, false));
-    assert!(!context_records(&node.engine, *node.accepted.keys().next().unwrap(), 1, 1).unwrap().1.is_partial());
+    assert!(!node.context(*node.accepted.keys().next().unwrap(), 1, 1).unwrap().1.is_partial());
 }
 
-/// Each look at it takes a second.
+/// Advances by a second per read.
 #[derive(Debug)]
 struct Ticking(Arc<sim::Clock>);
 
@@ -459,7 +489,7 @@ impl Clock for Ticking {
 }
 
 #[test]
-fn wherever_the_time_limit_strikes_an_answer_that_lacks_something_says_so() {
+fn an_answer_that_the_time_limit_cuts_anywhere_is_partial() {
     for is_stored in [false, true] {
         let mut node = TestEngine::with(sim::Fs::new(), Config::default(), 100);
         (0..40).for_each(|at| {
@@ -475,14 +505,14 @@ fn wherever_the_time_limit_strikes_an_answer_that_lacks_something_says_so() {
             let config = Config { query_timeout: Some(Duration::from_secs(seconds)), ..Config::default() };
             let (pool, metrics) = (ScanPool::start(1, |_| ()).unwrap(), Metrics::new(&mut Registry::default()));
             node.engine = Arc::new(Engine::new(queue, store, pool, env, config, metrics));
-            let mut tell = |found: usize, stats: &QueryStats, what: &str| {
+            let mut record = |found: usize, stats: &QueryStats, what: &str| {
                 assert!(found == 40 || stats.timed_out.is_some(), "{what} after {seconds} s: {found} {stats:?}");
                 if stats.is_partial() { partial += 1 } else { whole += 1 }
             };
             let (records, stats) = node.search_all(request_all_time("/l(i)ne/"));
-            tell(records.len(), &stats, "records");
-            let (count, stats) = node.engine.count(&request_all_time("/l(i)ne/"), &Cancel::default()).unwrap();
-            tell(count as usize, &stats, "count");
+            record(records.len(), &stats, "records");
+            let (count, stats) = node.count_with_stats(&request_all_time("/l(i)ne/"));
+            record(count as usize, &stats, "count");
         }
         assert!(partial > 3 && whole > 3, "{partial} {whole}");
     }
@@ -504,20 +534,20 @@ fn context_stays_in_the_stream() {
             node.move_to_store();
         }
     }
-    let (records, _) = context_records(&node.engine, middle, 2, 3).unwrap();
+    let (records, _) = node.context(middle, 2, 3).unwrap();
     let lines: Vec<_> = records.iter().map(|record| String::from_utf8_lossy(&record.text).into_owned()).collect();
     assert_eq!(lines, ["web 8", "web 9", "web 10", "web 11", "web 12", "web 13"]);
     let nothing = Id::from_bits(5);
-    assert!(matches!(node.engine.context(nothing, 1, 1, &Cancel::default()), Err(RequestError::RecordNotFound(_))));
+    assert!(matches!(node.context(nothing, 1, 1), Err(RequestError::RecordNotFound(_))));
 }
 
 #[test]
-fn fields_have_their_commonest_values() {
+fn fields_have_their_most_frequent_values() {
     let mut node = TestEngine::new();
     for at in 0..30 {
         node.put(&format!("level={} id={at} msg=\"a b\"", if at % 3 == 0 { "error" } else { "info" }));
     }
-    let (fields, _) = node.engine.fields(request_all_time(""), Cancel::default()).unwrap();
+    let (fields, _) = node.fields(request_all_time(""));
     let field = |name: &str| fields.fields.iter().find(|field| field.name == name).unwrap();
     assert_eq!((fields.records, fields.is_sampled), (30, false));
     assert_eq!(field("level").values, [(b"info".to_vec(), 20), (b"error".to_vec(), 10)]);
@@ -526,11 +556,11 @@ fn fields_have_their_commonest_values() {
 }
 
 #[test]
-fn followers_see_what_is_accepted_once() {
+fn a_tail_shows_accepted_records_once_and_skips_its_lag() {
     let mut node = TestEngine::new();
     node.put("before");
     let mut tail = node.engine.tail(&Expr::parse(b"-quiet").unwrap()).unwrap();
-    assert!(tail.poll().is_empty());
+    assert!(drain_tail(&mut tail).is_empty());
     let mut seen = Vec::new();
     for at in 0..40 {
         node.put(&format!("line {at}"));
@@ -548,14 +578,14 @@ fn followers_see_what_is_accepted_once() {
     (0..60).for_each(|_| {
         node.put(&"x".repeat(50));
     });
-    assert!(tail.poll().skipped_bytes > 2_000);
+    assert!(tail.poll().1 > 2_000);
     node.put("after");
     assert_eq!(drain_tail(&mut tail).len(), 1);
 }
 
 #[test]
 fn a_poll_of_many_segments_reads_no_more_than_its_budget() {
-    // No memory is left: 65,536 bytes a poll.
+    // Without memory a poll reads 65,536 bytes.
     let mut node = TestEngine::with_memory(0, 100);
     let mut tail = node.engine.tail(&Expr::parse(b"line").unwrap()).unwrap();
     for at in 0..8 {
@@ -568,7 +598,7 @@ fn a_poll_of_many_segments_reads_no_more_than_its_budget() {
 }
 
 #[test]
-fn readers_that_stall_hold_little_and_stop_nobody() {
+fn stalled_readers_reserve_little_and_block_no_other() {
     const RECORDS: usize = 4_000;
     let budget = 256 << 10;
     let mut node = TestEngine::with_memory(budget, 4_000);
@@ -579,16 +609,16 @@ fn readers_that_stall_hold_little_and_stop_nobody() {
             node.move_to_store();
         }
     }
-    let held = || node.engine.result_budget.reserved_bytes();
-    let begin = |order| {
+    let reserved = || node.engine.result_budget.reserved_bytes();
+    let start = |order| {
         let mut search = node.engine.search(Request { order, ..request_all_time("x") }, Cancel::default()).unwrap();
         let batch = next_batch(&mut search);
         assert!(!batch.is_empty());
         (search, batch)
     };
-    let stalled: Vec<_> = (0..12).flat_map(|_| [begin(Order::Ascending), begin(Order::Descending)]).collect();
-    // A batch, and the slabs that it ends in.
-    assert!(held() <= budget + 24 * (512 << 10), "{} bytes are held", held());
+    let stalled: Vec<_> = (0..12).flat_map(|_| [start(Order::Ascending), start(Order::Descending)]).collect();
+    // A batch, and its last slabs.
+    assert!(reserved() <= budget + 24 * (512 << 10), "{} bytes are reserved", reserved());
     let lines = node.lines(request_all_time("x"));
     assert!(lines.len() == RECORDS && lines.is_sorted());
     assert_eq!(node.count(&request_all_time("x")), RECORDS as u64);
@@ -603,27 +633,27 @@ fn readers_that_stall_hold_little_and_stop_nobody() {
             }
             records.extend(batch);
         }
-        assert_eq!(records.len(), RECORDS, "who reads on gets all");
-        let rises = number % 2 == 0;
-        assert!(records.is_sorted_by(|a, b| if rises { a.id < b.id } else { a.id > b.id }));
+        assert_eq!(records.len(), RECORDS, "a reader that continues receives all records");
+        let ascends = number % 2 == 0;
+        assert!(records.is_sorted_by(|a, b| if ascends { a.id < b.id } else { a.id > b.id }));
     }
-    assert_eq!(held(), 0);
+    assert_eq!(reserved(), 0);
 }
 
 #[test]
-fn an_answer_gives_its_memory_back_while_it_is_read() {
+fn an_answer_releases_memory_while_it_is_read() {
     let mut node = TestEngine::with_memory(128 << 20, 10_000);
     (0..8_000).for_each(|_| {
         node.put(&"x".repeat(400));
     });
     let mut search = node.engine.search(request_all_time(""), Cancel::default()).unwrap();
-    let helds: Vec<u64> =
+    let reserved: Vec<u64> =
         std::iter::repeat_with(|| (next_batch(&mut search).len(), node.engine.result_budget.reserved_bytes()))
             .take_while(|(count, _)| *count > 0)
-            .map(|(_, held)| held)
+            .map(|(_, reserved)| reserved)
             .collect();
-    assert!(helds.len() > 8 && helds.is_sorted_by(|a, b| a >= b), "{helds:?}");
-    assert!(helds[0] > 3_000_000 && helds[helds.len() - 2] < 1_000_000, "{helds:?}");
+    assert!(reserved.len() > 8 && reserved.is_sorted_by(|a, b| a >= b), "{reserved:?}");
+    assert!(reserved[0] > 3_000_000 && reserved[reserved.len() - 2] < 1_000_000, "{reserved:?}");
     assert_eq!(node.engine.result_budget.reserved_bytes(), 0);
     let mut search = node.engine.search(request_all_time(""), Cancel::default()).unwrap();
     let first = next_batch(&mut search).len();
@@ -635,8 +665,8 @@ fn an_answer_gives_its_memory_back_while_it_is_read() {
 }
 
 #[test]
-fn some_is_searched_ahead_of_a_slow_reader() {
-    // One thread, which searches in order: so all that is left to chance is whether a third unit is begun with two others.
+fn a_search_runs_ahead_of_a_slow_reader() {
+    // One thread scans in order; only whether a third unit starts early is left to chance.
     let mut node = TestEngine::with_pool(sim::Fs::new(), Config::default(), 1, ScanPool::start(1, |_| ()).unwrap());
     (0..400).for_each(|at| {
         node.put(&format!("line {at:03} of some length"));
@@ -644,7 +674,7 @@ fn some_is_searched_ahead_of_a_slow_reader() {
     node.advance_clock(3_000);
     let (_, whole) = node.search_all(request_all_time("line"));
     assert!(whole.segments_read > 10, "{whole:?}");
-    // A thread that has not come back from the first query is busy, and an extra one would search beside it.
+    // While the thread still works for the first query, an extra one would scan.
     wait_for_pool(&node.engine.pool);
     let mut search = node.engine.search(request_all_time("line"), Cancel::default()).unwrap();
     let (mut shown, mut ahead) = (0, 0);
@@ -655,43 +685,65 @@ fn some_is_searched_ahead_of_a_slow_reader() {
         wait_for_pool(&node.engine.pool);
     }
     // Units have six records each.
-    assert!((11..18).contains(&ahead), "{ahead} of 400 were found and not shown");
+    assert!((11..18).contains(&ahead), "{ahead} of 400 were found and not returned");
 }
 
 #[test]
 fn context_of_long_records_is_cut() {
     let mut node = TestEngine::new();
     let ids: Vec<Id> = (0..12).map(|at| node.put(&format!("{at} {}", "x".repeat(1 << 20)))).collect();
-    let (records, stats) = context_records(&node.engine, ids[6], 10, 10).unwrap();
+    let (records, stats) = node.context(ids[6], 10, 10).unwrap();
     let found: Vec<Id> = records.iter().map(|record| record.id).collect();
-    assert_eq!(found, ids[2..=10], "four megabytes before it, and four behind");
+    assert_eq!(found, ids[2..=10], "four megabytes on either side");
     assert_eq!(stats.matched, 9);
 }
 
-#[test]
-fn context_holds_no_more_than_queries_may() {
-    let mut node = TestEngine::with_memory(4 << 20, 16);
-    let ids: Vec<Id> = (0..12).map(|at| node.put(&format!("{at} {}", "x".repeat(1 << 20)))).collect();
-    let mut context = node.engine.context(ids[6], 10, 10, &Cancel::default()).unwrap();
-    let (mut found, mut most) = (Vec::new(), 0);
-    let mut see = |record: RecordRef<'_>| {
-        found.push(record.id);
-        ControlFlow::Break(())
-    };
-    while context.visit_batch(&mut see).unwrap() > 0 {
-        most = most.max(node.engine.result_budget.reserved_bytes());
-        // A reader who stalls is searched for again.
-        if context.stats().matched % 3 == 0 {
-            context.release_memory();
-            assert_eq!(node.engine.result_budget.reserved_bytes(), 0);
-        }
+/// A slow reader of one record at a time, which makes the search release its memory after every third.
+struct StallingSink {
+    engine: Arc<Engine>,
+    found: Vec<Id>,
+    reserved_bytes_max: u64,
+    is_closed: bool,
+}
+
+impl StallingSink {
+    fn new(node: &TestEngine) -> Self {
+        Self { engine: Arc::clone(&node.engine), found: Vec::new(), reserved_bytes_max: 0, is_closed: false }
     }
-    assert_eq!(found, ids[2..=10]);
-    assert!(most <= 4 << 20, "{most}");
+}
+
+impl RecordSink for StallingSink {
+    fn push(&mut self, record: RecordRef<'_>) -> ControlFlow<()> {
+        self.found.push(record.id);
+        ControlFlow::Break(())
+    }
+
+    fn flush_blocking(&mut self, release_memory: &mut dyn FnMut()) -> Result<(), SinkClosed> {
+        self.reserved_bytes_max = self.reserved_bytes_max.max(self.engine.result_budget.reserved_bytes());
+        if self.found.len().is_multiple_of(3) {
+            release_memory();
+            assert_eq!(self.engine.result_budget.reserved_bytes(), 0);
+        }
+        if self.is_closed { Err(SinkClosed) } else { Ok(()) }
+    }
 }
 
 #[test]
-fn what_comes_between_is_not_in_the_context() {
+fn context_stays_within_the_memory_of_queries() {
+    let mut node = TestEngine::with_memory(4 << 20, 16);
+    let ids: Vec<Id> = (0..12).map(|at| node.put(&format!("{at} {}", "x".repeat(1 << 20)))).collect();
+    let records = node.tasks.run(node.answers().context(ids[6], 10, 10)).unwrap();
+    let (sink, stats) = node.tasks.run(records.write_to(StallingSink::new(&node))).unwrap();
+    assert_eq!((&sink.found[..], stats.matched), (&ids[2..=10], 9));
+    assert!(sink.reserved_bytes_max <= 4 << 20, "{}", sink.reserved_bytes_max);
+    let records = node.tasks.run(node.answers().context(ids[6], 10, 10)).unwrap();
+    let closed = StallingSink { is_closed: true, ..StallingSink::new(&node) };
+    assert!(node.tasks.run(records.write_to(closed)).is_none(), "the answer is not complete");
+    node.assert_memory_is_released();
+}
+
+#[test]
+fn records_accepted_later_are_not_before_the_record_in_its_context() {
     let mut node = TestEngine::new();
     let ids: Vec<Id> = (0..9)
         .map(|at| {
@@ -699,25 +751,16 @@ fn what_comes_between_is_not_in_the_context() {
             node.put(&format!("line {at}"))
         })
         .collect();
-    let mut context = node.engine.context(ids[5], 3, 2, &Cancel::default()).unwrap();
+    let records = node.tasks.run(node.answers().context(ids[5], 3, 2)).unwrap();
     for id in [ids[1], ids[3], ids[5]] {
         let between = Id::new(Millis(id.time().0 + 5), Producer::new(77), 0);
         node.put_as(between, &node.accepted[&id].0.to_string(), b"late");
     }
-    let mut found = Vec::new();
-    let mut keep = |record: RecordRef<'_>| {
-        found.push(String::from_utf8_lossy(record.text).into_owned());
-        ControlFlow::Continue(())
-    };
-    while context.visit_batch(&mut keep).unwrap() > 0 {}
-    // Behind the record the new one is the next.
-    assert_eq!(found, ["line 2", "line 3", "line 4", "line 5", "late", "line 6"]);
-    assert_eq!(context.stats().matched, 6);
-
-    let cancel = Cancel::default();
-    let mut context = node.engine.context(ids[5], 3, 2, &cancel).unwrap();
-    cancel.cancel();
-    assert!(matches!(context.visit_batch(&mut |_| ControlFlow::Continue(())), Err(RequestError::Cancelled)));
+    let (found, stats) = node.tasks.run(records.write_to(Vec::<OwnedRecord>::new())).unwrap();
+    let lines: Vec<_> = found.iter().map(|record| String::from_utf8_lossy(&record.text)).collect();
+    // After the record the new one is next.
+    assert_eq!(lines, ["line 2", "line 3", "line 4", "line 5", "late", "line 6"]);
+    assert_eq!(stats.matched, 6);
 }
 
 #[test]
@@ -727,43 +770,26 @@ fn fields_of_many_names_and_values_stay_within_the_memory() {
         let many: String = (0..50).map(|of| format!("{at:0>200}x{of}={} ", "v".repeat(200))).collect();
         node.put(&format!("level=info {}=1 {many}", "n".repeat(300)));
     }
-    let mut gathered = crate::fields::FieldCollector::new(&node.engine);
-    let held = node.engine.result_budget.reserved_bytes();
-    assert_eq!(held, (1 << 20) / 8);
-    let (fields, _) = node.engine.fields(request_all_time(""), Cancel::default()).unwrap();
+    let mut collector = crate::fields::FieldCollector::new(&node.engine);
+    let reserved = node.engine.result_budget.reserved_bytes();
+    assert_eq!(reserved, (1 << 20) / 8);
+    let (fields, _) = node.fields(request_all_time(""));
     let bytes =
         |field: &FieldValues| field.name.len() + field.values.iter().map(|(value, _)| value.len()).sum::<usize>();
     let taken: usize = fields.fields.iter().map(bytes).sum();
-    assert!((50_000..=held as usize).contains(&taken), "{taken}");
+    assert!((50_000..=reserved as usize).contains(&taken), "{taken}");
     let level = fields.fields.iter().find(|field| field.name == "level").unwrap();
     assert_eq!((level.records, level.distinct), (400, Some(1)));
     let first = fields.fields.iter().map(|field| field.name.len()).max();
     assert!(first <= Some(256), "{first:?}");
     node.accepted.iter().for_each(|(id, (labels, text))| {
-        gathered.add(RecordRef { id: *id, nanos: 0, flags: 0, labels, text, is_stored: false });
+        collector.add(RecordRef { id: *id, nanos: 0, flags: 0, labels, text, is_stored: false });
     });
-    drop(gathered);
+    drop(collector);
     assert_eq!(node.engine.result_budget.reserved_bytes(), 0);
 }
 
-/// The records around one.
-pub(crate) fn context_records(
-    engine: &Arc<Engine>,
-    id: Id,
-    before: u64,
-    after: u64,
-) -> Result<(Vec<OwnedRecord>, QueryStats), RequestError> {
-    let mut context = engine.context(id, before, after, &Cancel::default())?;
-    let mut records = Vec::new();
-    let mut keep = |record: RecordRef<'_>| {
-        records.push(record.to_owned_record());
-        ControlFlow::Continue(())
-    };
-    while context.visit_batch(&mut keep)? > 0 {}
-    Ok((records, context.stats().clone()))
-}
-
-/// Waits until the pool has done all jobs.
+/// Waits until the pool has run all jobs.
 fn wait_for_pool(pool: &ScanPool) {
     while !pool.is_idle() {
         std::thread::yield_now();
@@ -780,7 +806,7 @@ fn next_batch(search: &mut Search) -> Vec<OwnedRecord> {
     records
 }
 
-/// All of an answer, shown in runs, and how many records that were.
+/// The text of an answer in runs, and its number of records.
 fn collect_runs(mut search: Search) -> (Vec<u8>, usize) {
     let (mut lines, mut records) = (Vec::new(), 0);
     loop {
@@ -794,24 +820,28 @@ fn collect_runs(mut search: Search) -> (Vec<u8>, usize) {
     }
 }
 
-/// The lines that a follower sees next.
+/// The lines of the next poll.
 fn drain_tail(tail: &mut Tail) -> Vec<String> {
-    let mut tailed = tail.poll();
-    std::iter::from_fn(|| tailed.visit_next(|record| String::from_utf8_lossy(record.text).into_owned())).collect()
+    let mut matches = tail.poll().0;
+    std::iter::from_fn(|| matches.visit_next(|record| String::from_utf8_lossy(record.text).into_owned())).collect()
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
-    /// Whatever happened between, an answer is what a plain filter over all that was accepted gives.
+    /// Whatever happened before, an answer equals a plain filter over all accepted records.
     #[test]
     fn answers_equal_the_plain_filter(
         steps in prop::collection::vec((0_u8..12, 0_u64..3_000, "[ab =x]{0,12}", 0_u64..9_000), 1..60),
         expr in prop::sample::select(vec!["", "a", "a b", "a OR x", "-a", "/a.?b/", "a=x", "app=s1", "app!=s0 a"]),
         (from, to, limit) in (0_u64..60_000, 0_u64..60_000, 1_u64..40),
         (memory, size) in prop::sample::select(vec![(0, 1), (20_000, 1), (128 << 20, 1), (0, 100), (20_000, 100)]),
+        codec in prop::sample::select(vec![Codec::ColumnsAlways(3), Codec::Lz4]),
     ) {
-        let mut node = TestEngine::with_memory(memory, size);
+        let config = Config { result_bytes_max: memory, ..Config::default() };
+        let queue = ingest::Config { segment_bytes_max: 600 * size, ..ingest::Config::default() };
+        let (store, pool) = (small_store(size, codec), ScanPool::start(2, |_| ()).unwrap());
+        let mut node = TestEngine::with_configs(sim::Fs::new(), config, queue, store, pool);
         let start = node.clock.unix_ms();
         for (number, (what, wait, line, late)) in (1_u32..).zip(steps) {
             match what {
@@ -844,31 +874,31 @@ proptest! {
             prop_assert_eq!(bucket.count, inside as u64);
         }
         let mut search = node.engine.search(request.clone(), Cancel::default()).unwrap();
-        let mut stalling = Vec::new();
+        let mut released = Vec::new();
         loop {
             let batch = next_batch(&mut search);
             search.release_memory();
             if batch.is_empty() {
                 break;
             }
-            stalling.extend(batch.iter().map(|record| (record.id, record.text.clone())));
+            released.extend(batch.iter().map(|record| (record.id, record.text.clone())));
         }
-        prop_assert_eq!(stalling, want.clone());
+        prop_assert_eq!(released, want.clone());
         let runs = |request: &Request| collect_runs(node.engine.search(request.clone(), Cancel::default()).unwrap());
-        let in_a_row = |records: &[(Id, Vec<u8>)]| {
+        let as_runs = |records: &[(Id, Vec<u8>)]| {
             let lines: Vec<u8> = records.iter().flat_map(|(_, line)| line.iter().copied().chain([b'\n'])).collect();
             (lines, records.len())
         };
-        prop_assert_eq!(runs(&request), in_a_row(&want));
+        prop_assert_eq!(runs(&request), as_runs(&want));
         let oldest = Request { limit: Some(limit), ..request.clone() };
         let first: Vec<_> = want.iter().take(limit as usize).cloned().collect();
-        prop_assert_eq!(runs(&oldest), in_a_row(&first));
+        prop_assert_eq!(runs(&oldest), as_runs(&first));
         prop_assert_eq!(got(oldest), first);
         let newest = Request { order: Order::Descending, limit: Some(limit), ..request };
         let reversed: Vec<_> = want.into_iter().rev().take(limit as usize).collect();
-        prop_assert_eq!(runs(&newest), in_a_row(&reversed));
+        prop_assert_eq!(runs(&newest), as_runs(&reversed));
         prop_assert_eq!(got(newest), reversed);
-        node.wait_until_memory_is_released();
+        node.assert_memory_is_released();
     }
 }
 
@@ -878,15 +908,15 @@ fn every_scan_counts_as_foreground_work() {
     let store = Arc::clone(&node.store);
     node.put("a line");
     node.advance_clock(1_000);
-    assert!(!store.foreground().is_busy(), "nothing was asked");
-    let everything = || Request::new(Expr::All, Millis(0), Millis::MAX);
-    let mut search = node.engine.search(everything(), Cancel::default()).unwrap();
+    assert!(!store.foreground().is_busy(), "no query has run");
+    let all = || Request::new(Expr::All, Millis(0), Millis::MAX);
+    let mut search = node.engine.search(all(), Cancel::default()).unwrap();
     node.advance_clock(1_000);
-    assert!(!store.foreground().is_busy(), "nothing was wanted yet");
+    assert!(!store.foreground().is_busy(), "no record was read yet");
     assert_eq!(next_batch(&mut search).len(), 1);
-    assert!(store.foreground().is_busy(), "another question may follow");
+    assert!(store.foreground().is_busy(), "another query may follow");
     node.advance_clock(1_000);
-    assert!(!store.foreground().is_busy(), "a reader who is slow holds up nobody");
-    assert_eq!(node.engine.count(&everything(), &Cancel::default()).unwrap().0, 1);
+    assert!(!store.foreground().is_busy(), "a slow reader delays no background work");
+    assert_eq!(node.count_with_stats(&all()).0, 1);
     assert!(store.foreground().is_busy());
 }

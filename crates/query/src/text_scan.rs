@@ -28,7 +28,7 @@ pub(crate) fn scan_text(
     request: &Request,
     plan: &Plan,
     cancel: &Cancel,
-    each: Visit<'_>,
+    visit: Visit<'_>,
     chunks: VisitChunks<'_>,
 ) -> u64 {
     let mut scanned = 0;
@@ -50,7 +50,7 @@ pub(crate) fn scan_text(
             return ControlFlow::Continue(());
         }
         scanned += chunk.text.len() as u64;
-        each(MatchChunk::Text(chunk, bound))
+        visit(MatchChunk::Text(chunk, bound))
     });
     scanned
 }

@@ -1,4 +1,4 @@
-//! Units of work: what one scan job searches, a queue segment or a block of a stored segment.
+//! Units: what one scan job searches, a queue segment or a block of a stored segment.
 
 use std::ops::ControlFlow;
 
@@ -12,13 +12,13 @@ use crate::block::BlockUnit;
 use crate::request::{Cancel, Request};
 use crate::text_scan::{Visit, scan_text};
 
-/// What is read of a queue segment at a time, in bytes, frames of the greatest length aside.
-const FRAMES_BYTES: u64 = 512 << 10;
+/// Bytes that are read of a queue segment at once, except for a longer frame.
+const READ_BYTES: u64 = 512 << 10;
 
-/// The greatest frame that is usual: a section of an HTTP body, with a record of the greatest length at its end.
+/// Bytes of the longest usual frame: a section of an HTTP body that ends with a record of maximum length.
 const FRAME_BYTES_MAX: u64 = 9 << 18;
 
-/// Something to scan.
+/// What one scan job searches.
 #[derive(Clone, Debug)]
 pub(crate) enum Unit {
     Queue(Box<SegmentView>),
@@ -26,76 +26,94 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    pub(crate) fn reach(&self) -> Option<&RecordSummary> {
+    pub(crate) fn summary(&self) -> Option<&RecordSummary> {
         match self {
             Self::Queue(view) => Some(&view.reach),
-            Self::Block(unit) => unit.reach(),
+            Self::Block(unit) => unit.summary(),
         }
     }
 
     pub(crate) fn low(&self) -> Id {
-        self.reach().map_or(Id::MAX, |reach| reach.low)
+        self.summary().map_or(Id::MAX, |summary| summary.low)
     }
 
     pub(crate) fn high(&self) -> Id {
-        self.reach().map_or(Id::MIN, |reach| reach.high)
+        self.summary().map_or(Id::MIN, |summary| summary.high)
     }
 
-    /// Bytes of its text.
     pub(crate) fn text_bytes(&self) -> u64 {
-        self.reach().map_or(0, |reach| reach.text_bytes)
+        self.summary().map_or(0, |summary| summary.text_bytes)
     }
 
-    /// Memory, in bytes, that a scan of it takes, about: what is read, and what is unpacked of it.
+    /// Approximate memory of a scan, in bytes: the bytes read and decoded.
     pub(crate) fn scan_bytes(&self) -> u64 {
         match self {
-            // A window of the file, which holds the greatest frame, and what is known of its rows.
+            // A window of the file that holds the longest frame, and the row metadata.
             Self::Queue(view) => {
-                let window = (view.reach.text_bytes + FRAMES_BYTES / 8).min(FRAME_BYTES_MAX);
+                let window = (view.reach.text_bytes + READ_BYTES / 8).min(FRAME_BYTES_MAX);
                 window + window / 2
             }
             Self::Block(unit) => unit.scan_bytes(),
         }
     }
 
-    /// Hands over the chunks one after the other until the visitor has enough. What is damaged is named, and what is
-    /// whole behind it is handed over all the same.
-    pub(crate) fn visit(&self, damaged: &mut Vec<String>, each: &mut dyn FnMut(&Chunk<'_>) -> ControlFlow<()>) {
+    /// Passes the chunks that may hold matches to `visit`, with the plan bound to their stream, and of columns the matching
+    /// lines: at most `limit` per stream, from the start of the answer. Adds the names of damaged parts to `damaged` and
+    /// returns the bytes of text scanned.
+    pub(crate) fn scan(
+        &self,
+        request: &Request,
+        plan: &Plan,
+        cancel: &Cancel,
+        limit: usize,
+        damaged: &mut Vec<String>,
+        visit: Visit<'_>,
+    ) -> u64 {
         match self {
-            Self::Queue(view) => visit_queue(view, damaged, each),
-            Self::Block(BlockUnit { block, .. }) => match block.source.open_text(block.index) {
-                Ok(read) => {
-                    let _ = read.chunks().try_for_each(|chunk| each(&chunk));
-                }
-                Err(error) => damaged.push(damage_name(&error, block.source.name())),
-            },
+            Self::Block(unit) => unit.scan(request, plan, cancel, limit, visit).unwrap_or_else(|error| {
+                damaged.push(damage_name(&error, unit.block.source.name()));
+                0
+            }),
+            Self::Queue(view) => scan_text(request, plan, cancel, visit, &mut |visit| {
+                visit_frames(view, HEADER_LEN as u64, visit, &mut |error| {
+                    view.report_unreadable();
+                    damaged.push(damage_name(&error, file_name(view.path())));
+                });
+            }),
         }
     }
 }
 
-fn visit_queue(view: &SegmentView, damaged: &mut Vec<String>, each: &mut dyn FnMut(&Chunk<'_>) -> ControlFlow<()>) {
-    let mut frames = view.frames(HEADER_LEN as u64);
-    if let Some(places) = view.salvaged_frames() {
-        for place in places {
-            frames.seek(place.offset);
+/// Passes the chunks of a queue segment, from the byte `from` on, to `visit` until it breaks. Returns the offset of the
+/// next frame.
+///
+/// After damage an undamaged frame cannot be found, except in a segment whose frames were salvaged.
+pub(crate) fn visit_frames(
+    view: &SegmentView,
+    from: u64,
+    visit: &mut dyn FnMut(&Chunk<'_>) -> ControlFlow<()>,
+    on_damage: &mut dyn FnMut(ReadError),
+) -> u64 {
+    let mut frames = view.frames(from);
+    if let Some(salvaged) = view.salvaged_frames() {
+        for frame in salvaged.iter().filter(|frame| frame.offset >= from) {
+            frames.seek(frame.offset);
             match frames.next_chunk() {
-                Ok(Some(chunk)) if each(&chunk).is_continue() => {}
-                Ok(_) => return,
-                Err(error) => {
-                    view.report_unreadable();
-                    damaged.push(damage_name(&error, file_name(view.path())));
-                }
+                Ok(Some(chunk)) if visit(&chunk).is_break() => return frames.offset(),
+                Ok(_) => {}
+                Err(error) => on_damage(error),
             }
         }
-        return;
+        return view.end;
     }
     loop {
         match frames.next_chunk() {
-            Ok(Some(chunk)) if each(&chunk).is_continue() => {}
-            Ok(_) => return,
+            Ok(Some(chunk)) if visit(&chunk).is_continue() => {}
+            Ok(Some(_)) => return frames.offset(),
+            Ok(None) => return view.end,
             Err(error) => {
-                view.report_unreadable();
-                return damaged.push(damage_name(&error, file_name(view.path())));
+                on_damage(error);
+                return view.end;
             }
         }
     }
@@ -110,27 +128,4 @@ fn damage_name(error: &ReadError, file: String) -> String {
 
 fn file_name(path: &std::path::Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
-}
-
-/// Scans a unit: hands over chunks that may hold matches, with the plan for their stream; of columns, the lines that match,
-/// of each stream at most `most`, from the side where the answer begins. Returns bytes scanned. `each` may end it.
-pub(crate) fn scan(
-    unit: &Unit,
-    request: &Request,
-    plan: &Plan,
-    cancel: &Cancel,
-    most: usize,
-    damaged: &mut Vec<String>,
-    each: Visit<'_>,
-) -> u64 {
-    match unit {
-        Unit::Block(block) => match block.scan(request, plan, cancel, most, each) {
-            Ok(scanned) => scanned,
-            Err(error) => {
-                damaged.push(damage_name(&error, block.block.source.name()));
-                0
-            }
-        },
-        Unit::Queue(_) => scan_text(request, plan, cancel, each, &mut |each| unit.visit(damaged, each)),
-    }
 }

@@ -1,19 +1,18 @@
-//! Records on their way between nodes: their text in one piece, an LF behind each, and tables of what is said of them.
+//! Record batches between nodes: text, and tables that describe it. Integers are little-endian.
 //!
 //! ```text
-//!   flags     1           1 nanoseconds are told of, 2 marks are told of, 4 the newest comes first
+//!   flags     1           bit 0: nanoseconds follow, 1: record flags follow, 2: descending
 //!   counts    4 × 3       of records, streams, runs
-//!   streams   4 + n each  bytes of the labels, the labels
-//!   runs      24 each     first id (16), records (4), stream (31 bits) and whether they are on a store (top bit)
+//!   streams   4 + n each  length of the labels, the labels
+//!   runs      24 each     first id (16), records (4), stream (31 bits) and whether the records are stored (top bit)
 //!   lengths   4 each      bytes of a record, without its LF
-//!   nanos     4 each      when told of
-//!   marks     1 each      when told of
-//!   text                  the rest
+//!   nanos     4 each      if flagged
+//!   flags     1 each      if flagged
+//!   text                  the rest; an LF follows each record
 //! ```
-//! A run is of one stream, with ids that rise by one, or fall where the newest comes first: most records cost the four
-//! bytes of their length.
+//! A run has one stream, and ids that ascend by one, or descend. Most records cost the four bytes of their length.
 //!
-//! Invariant: the ids of a batch only rise, or only fall, and each occurs once; who decodes checks it.
+//! Invariant: the ids of a batch ascend, or descend, and are distinct; the decoder checks it.
 
 use std::sync::Arc;
 
@@ -29,24 +28,24 @@ const HAS_NANOS: u8 = 1;
 const HAS_FLAGS: u8 = 2;
 const IS_DESCENDING: u8 = 4;
 
-/// All that are known. One more would be a table more, and where the others lie would not be known.
+/// An unknown bit would mean an unknown table, which hides the positions of the others.
 const KNOWN_BITS: u8 = HAS_NANOS | HAS_FLAGS | IS_DESCENDING;
 
-/// The bit of a run's stream that says that its records are on a store.
+/// The bit of a run's stream that marks stored records.
 const STORED_BIT: u32 = 1 << 31;
 
-/// Bytes of a record from which on exactly its memory is reserved.
+/// Length from which memory for a record is reserved exactly.
 const LONG_BYTES: usize = 64 << 10;
 
-/// Records of a batch.
+/// Maximum records of a batch.
 const RECORDS_MAX: usize = 1 << 16;
 
-/// Puts records together, to be sent.
+/// Builds a batch.
 #[derive(Debug, Default)]
 pub(crate) struct RecordBatchBuilder {
     order: Order,
     streams: Vec<Labels>,
-    /// First and last id, records, stream.
+    /// First id, last id, number of records, stream.
     runs: Vec<(Id, Id, u32, u32)>,
     lengths: Vec<u32>,
     nanos: Vec<u32>,
@@ -64,7 +63,6 @@ impl RecordBatchBuilder {
         self.text.len()
     }
 
-    /// How many records.
     pub(crate) fn records(&self) -> usize {
         self.lengths.len()
     }
@@ -73,7 +71,7 @@ impl RecordBatchBuilder {
     pub(crate) fn push(&mut self, record: RecordRef<'_>) {
         let stream = self.stream(record.labels) | if record.is_stored { STORED_BIT } else { 0 };
         match self.runs.last_mut() {
-            Some((_, last, count, of)) if *of == stream && follows(self.order, *last, record.id) => {
+            Some((_, last, count, same)) if *same == stream && follows(self.order, *last, record.id) => {
                 (*last, *count) = (record.id, *count + 1);
             }
             _ => self.runs.push((record.id, record.id, 1, stream)),
@@ -87,7 +85,7 @@ impl RecordBatchBuilder {
             self.flags.resize(self.lengths.len() - 1, 0);
             self.flags.push(record.flags);
         }
-        // A vector that grows by itself doubles: for its line feed a long record would take its memory twice.
+        // A growing vector doubles: the LF of a long record would double its memory.
         let length = record.text.len() + 1;
         if length >= LONG_BYTES {
             self.text.reserve_exact(length);
@@ -97,16 +95,16 @@ impl RecordBatchBuilder {
     }
 
     fn stream(&mut self, labels: &Labels) -> u32 {
-        // Records of one stream most often follow each other, or those of a few take turns.
+        // Records of one stream are often adjacent, or a few streams alternate.
         let at = self.streams.iter().rev().take(64).position(|have| have == labels);
-        let at = at.map_or(self.streams.len(), |behind| self.streams.len() - 1 - behind);
+        let at = at.map_or(self.streams.len(), |from_end| self.streams.len() - 1 - from_end);
         if at == self.streams.len() {
             self.streams.push(labels.clone());
         }
         at as u32
     }
 
-    /// A message, in two pieces.
+    /// The message, in two pieces.
     pub(crate) fn finish(mut self) -> [Bytes; 2] {
         let (nanos, flags) = (!self.nanos.is_empty(), !self.flags.is_empty());
         let descending = if self.order == Order::Descending { IS_DESCENDING } else { 0 };
@@ -119,8 +117,8 @@ impl RecordBatchBuilder {
             tables.extend_from_slice(&[0; 4]);
             labels.encode(&mut tables);
             let length = (tables.len() - at - 4) as u32;
-            if let Some(place) = tables.get_mut(at..at + 4) {
-                place.copy_from_slice(&length.to_le_bytes());
+            if let Some(field) = tables.get_mut(at..at + 4) {
+                field.copy_from_slice(&length.to_le_bytes());
             }
         }
         for (first, _, count, stream) in &self.runs {
@@ -150,15 +148,15 @@ fn follows(order: Order, last: Id, next: Id) -> bool {
     }
 }
 
-/// Records that came from a node.
+/// A received batch.
 #[derive(Debug)]
 pub(crate) struct RecordBatch {
     order: Order,
     streams: Vec<Labels>,
     ids: Vec<Id>,
-    /// Of each record, as in a run.
+    /// The stream of each record, as in a run.
     stream_of: Vec<u32>,
-    /// Where each record's text ends, its LF counted.
+    /// The end of each record's text, after its LF.
     ends: Vec<u32>,
     /// Empty where no record has any.
     nanos: Vec<u32>,
@@ -168,10 +166,7 @@ pub(crate) struct RecordBatch {
 }
 
 impl RecordBatch {
-    /// What a message brought. It has a record.
-    ///
-    /// # Errors
-    /// [`Broken`].
+    /// Decodes a message. The batch has at least one record.
     pub(crate) fn decode(content: &Bytes) -> Result<Self, MalformedMessage> {
         let mut rest = ByteCursor(content);
         let layout_bits = rest.u8()?;
@@ -188,7 +183,7 @@ impl RecordBatch {
             let length = rest.u32()? as usize;
             labels.push(Labels::decode(rest.take(length)?).map_err(|_| MalformedMessage("labels are damaged"))?);
         }
-        let (mut ids, mut of) = (Vec::with_capacity(records), Vec::with_capacity(records));
+        let (mut ids, mut stream_of) = (Vec::with_capacity(records), Vec::with_capacity(records));
         for _ in 0..runs {
             let (first, count, stream) = (rest.u128()?, rest.u32()?, rest.u32()?);
             if count as usize > records - ids.len() || (stream & !STORED_BIT) as usize >= streams {
@@ -204,7 +199,7 @@ impl RecordBatch {
                     return Err(MalformedMessage("the records of a batch are out of order"));
                 }
                 ids.push(id);
-                of.push(stream);
+                stream_of.push(stream);
             }
         }
         if ids.len() != records {
@@ -214,24 +209,22 @@ impl RecordBatch {
         let nanos = if layout_bits & HAS_NANOS == 0 { Vec::new() } else { rest.u32s(records)? };
         let flags = if layout_bits & HAS_FLAGS == 0 { Vec::new() } else { rest.take(records)?.to_vec() };
         if nanos.iter().any(|nanos| *nanos >= 1_000_000) {
-            return Err(MalformedMessage("nanoseconds are too many"));
+            return Err(MalformedMessage("nanoseconds exceed a millisecond"));
         }
         let text = content.slice_ref(rest.0);
         let mut end = 0_u32;
-        for place in &mut ends {
-            end = end
-                .checked_add(*place)
-                .and_then(|end| end.checked_add(1))
-                .ok_or(MalformedMessage("a record is too long"))?;
+        for length_or_end in &mut ends {
+            let next = end.checked_add(*length_or_end).and_then(|end| end.checked_add(1));
+            end = next.ok_or(MalformedMessage("a record is too long"))?;
             if text.get(end as usize - 1) != Some(&b'\n') {
                 return Err(MalformedMessage("a record does not end where it should"));
             }
-            *place = end;
+            *length_or_end = end;
         }
         if end as usize != text.len() {
             return Err(MalformedMessage("there is more text than records"));
         }
-        Ok(Self { order, streams: labels, ids, stream_of: of, ends, nanos, flags, text })
+        Ok(Self { order, streams: labels, ids, stream_of, ends, nanos, flags, text })
     }
 
     pub(crate) fn order(&self) -> Order {
@@ -242,7 +235,6 @@ impl RecordBatch {
         self.ids.len()
     }
 
-    /// The id of a record.
     pub(crate) fn id(&self, at: usize) -> Option<Id> {
         self.ids.get(at).copied()
     }
@@ -251,9 +243,9 @@ impl RecordBatch {
         &self.ids
     }
 
-    /// Whether a record was on a store.
+    /// Whether the record is from a store.
     pub(crate) fn is_stored(&self, at: usize) -> bool {
-        self.stream_of.get(at).is_some_and(|of| of & STORED_BIT != 0)
+        self.stream_of.get(at).is_some_and(|stream| stream & STORED_BIT != 0)
     }
 
     fn start(&self, at: usize) -> usize {
@@ -262,21 +254,21 @@ impl RecordBatch {
 
     fn record(&self, at: usize) -> Option<RecordRef<'_>> {
         let (start, end) = (self.start(at), *self.ends.get(at)? as usize);
-        let of = *self.stream_of.get(at)?;
+        let stream = *self.stream_of.get(at)?;
         Some(RecordRef {
             id: self.id(at)?,
             nanos: self.nanos.get(at).copied().unwrap_or_default(),
             flags: self.flags.get(at).copied().unwrap_or_default(),
-            labels: self.streams.get((of & !STORED_BIT) as usize)?,
+            labels: self.streams.get((stream & !STORED_BIT) as usize)?,
             text: self.text.get(start..end - 1)?,
-            is_stored: of & STORED_BIT != 0,
+            is_stored: stream & STORED_BIT != 0,
         })
     }
 }
 
-/// Some records of an answer, one behind the other.
+/// Adjacent records of a batch.
 #[derive(Clone, Debug)]
-pub struct BatchSlice {
+pub(crate) struct BatchSlice {
     batch: Arc<RecordBatch>,
     from: usize,
     to: usize,
@@ -287,61 +279,59 @@ impl BatchSlice {
         Self { batch: Arc::clone(batch), from, to: to.min(batch.len()) }
     }
 
-    /// Whether another one begins where this ends.
-    pub(crate) fn is_adjacent_to(&self, next: &Self) -> bool {
-        Arc::ptr_eq(&self.batch, &next.batch) && self.to == next.from
+    /// The records of a batch that `is_wanted` selects, adjacent ones in one slice.
+    pub(crate) fn select(batch: &Arc<RecordBatch>, mut is_wanted: impl FnMut(Id) -> bool) -> Vec<Self> {
+        let mut selected: Vec<Self> = Vec::new();
+        for at in batch.ids.iter().enumerate().filter(|(_, id)| is_wanted(**id)).map(|(at, _)| at) {
+            Self::new(batch, at, at + 1).append_to(&mut selected);
+        }
+        selected
     }
 
-    pub(crate) fn extend(&mut self, next: &Self) {
-        self.to = next.to;
+    /// Appends this slice, or extends the last one if both are adjacent.
+    pub(crate) fn append_to(self, slices: &mut Vec<Self>) {
+        match slices.last_mut() {
+            Some(last) if Arc::ptr_eq(&last.batch, &self.batch) && last.to == self.from => last.to = self.to,
+            _ => slices.push(self),
+        }
     }
 
-    /// How many records; at least one.
-    #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "it never is")]
-    pub fn len(&self) -> usize {
+    /// Number of records, at least one.
+    pub(crate) fn len(&self) -> usize {
         self.to - self.from
     }
 
-    /// The first record, and the rest if there is more.
+    /// The first record, and the rest if any.
     pub(crate) fn split_first(&self) -> (Self, Option<Self>) {
         let next = self.from + 1;
         (Self::new(&self.batch, self.from, next), (next < self.to).then(|| Self::new(&self.batch, next, self.to)))
     }
 
-    /// The records one by one, each as a stretch.
-    pub(crate) fn split_records(&self) -> impl Iterator<Item = Self> {
-        (self.from..self.to).map(|at| Self::new(&self.batch, at, at + 1))
-    }
-
-    /// Bytes of the records, an LF behind each.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
+    /// Bytes of the records, including an LF each.
+    pub(crate) fn bytes(&self) -> usize {
         self.batch.start(self.to) - self.batch.start(self.from)
     }
 
     /// The records, in order.
-    pub fn records(&self) -> impl Iterator<Item = RecordRef<'_>> {
+    pub(crate) fn records(&self) -> impl Iterator<Item = RecordRef<'_>> {
         (self.from..self.to).filter_map(|at| self.batch.record(at))
     }
 
-    /// Shows the records as they came in: as many at once as there are without marks, or one with marks.
-    pub fn visit_runs(&self, see: &mut dyn FnMut(RecordRun<'_>)) {
+    /// Passes on records as received, adjacent ones together: any number without flags, or one with flags.
+    pub(crate) fn visit_runs(&self, visit: &mut dyn FnMut(RecordRun<'_>)) {
         let batch = &*self.batch;
         let mut from = self.from;
         while from < self.to {
-            let marked = |at: &usize| batch.flags.get(*at).is_some_and(|marks| *marks != 0);
-            let to = if batch.flags.is_empty() {
-                self.to
-            } else if marked(&from) {
-                from + 1
-            } else {
-                (from..self.to).find(marked).unwrap_or(self.to)
+            let has_flags = |at: &usize| batch.flags.get(*at).is_some_and(|flags| *flags != 0);
+            let to = match has_flags(&from) {
+                true => from + 1,
+                false if batch.flags.is_empty() => self.to,
+                false => (from..self.to).find(has_flags).unwrap_or(self.to),
             };
             let lines = batch.text.get(batch.start(from)..batch.start(to)).unwrap_or_default();
             if let (Some(first), Some(last)) = (batch.id(from), batch.id(to - 1)) {
                 let flags = batch.flags.get(from).copied().unwrap_or_default();
-                see(RecordRun { first, last, flags, records: to - from, lines, buffer: &batch.text });
+                visit(RecordRun { first, last, flags, records: to - from, lines, buffer: &batch.text });
             }
             from = to;
         }
@@ -352,6 +342,10 @@ impl BatchSlice {
 mod tests {
     use bucksaw_record::{Millis, Producer};
     use proptest::prelude::*;
+
+    use super::*;
+    use crate::match_buffer::OwnedRecord;
+    use bucksaw_rpc::MessageReader;
 
     #[test]
     fn a_long_record_takes_its_memory_once() {
@@ -374,22 +368,18 @@ mod tests {
         assert!(builder.text.capacity() < text.len() + 100, "{}", builder.text.capacity());
     }
 
-    use super::*;
-    use crate::match_buffer::OwnedRecord;
-    use bucksaw_rpc::MessageReader;
-
     fn records() -> impl Strategy<Value = Vec<OwnedRecord>> {
         let record = (0_u64..4, 0_u64..2, 0_u32..30, 0_u32..3, 0_u8..4, 0_usize..3, any::<bool>(), "[a\n]{0,6}");
         prop::collection::vec(record, 1..40).prop_map(|all| {
             let record =
-                |(at, producer, sequence, nanos, marks, stream, stored, text): (_, _, _, _, _, usize, _, String)| {
+                |(ms, producer, sequence, nanos, flags, stream, is_stored, text): (_, _, _, _, _, usize, _, String)| {
                     OwnedRecord {
-                        id: Id::new(Millis(at), Producer::new(producer), sequence),
+                        id: Id::new(Millis(ms), Producer::new(producer), sequence),
                         nanos: if nanos == 0 { 999_999 } else { 0 },
-                        flags: if marks == 3 { 1 } else { 0 },
+                        flags: if flags == 3 { 1 } else { 0 },
                         labels: Labels::parse(["", "app=a", "app=b,x=y"][stream]).unwrap(),
                         text: text.into_bytes(),
-                        is_stored: stored,
+                        is_stored,
                     }
                 };
             all.into_iter().map(record).collect()
@@ -410,17 +400,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn batches_come_back(mut records in records(), down in any::<bool>()) {
-            let order = if down { Order::Descending } else { Order::Ascending };
+        fn batches_round_trip(mut records in records(), is_descending in any::<bool>()) {
+            let order = if is_descending { Order::Descending } else { Order::Ascending };
             records.sort_by_key(|record| order.key(record.id));
             records.dedup_by_key(|record| record.id);
             let batch = Arc::new(decode(&encode(order, &records)).unwrap());
             prop_assert_eq!((batch.order(), batch.len()), (order, records.len()));
-            let stretch = BatchSlice::new(&batch, 0, batch.len());
-            let back: Vec<OwnedRecord> = stretch.records().map(RecordRef::to_owned_record).collect();
-            prop_assert_eq!(format!("{back:?}"), format!("{records:?}"));
+            let slice = BatchSlice::new(&batch, 0, batch.len());
+            let decoded: Vec<OwnedRecord> = slice.records().map(RecordRef::to_owned_record).collect();
+            prop_assert_eq!(format!("{decoded:?}"), format!("{records:?}"));
             let (mut lines, mut count) = (Vec::new(), 0);
-            stretch.visit_runs(&mut |run| {
+            slice.visit_runs(&mut |run| {
                 assert!(run.flags == 0 || run.records == 1);
                 assert_eq!(run.share_lines(), run.lines);
                 lines.extend_from_slice(run.lines);
@@ -428,11 +418,11 @@ mod tests {
             });
             let want: Vec<u8> = records.iter().flat_map(|record| [&record.text[..], b"\n"].concat()).collect();
             prop_assert_eq!((lines, count), (want, records.len()));
-            prop_assert_eq!(stretch.bytes(), batch.text.len());
+            prop_assert_eq!(slice.bytes(), batch.text.len());
         }
 
         #[test]
-        fn other_bytes_are_refused_or_hold(mut records in records(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+        fn changed_bytes_are_rejected_or_valid(mut records in records(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
             records.sort_by_key(|record| record.id);
             records.dedup_by_key(|record| record.id);
             let bytes = encode(Order::Ascending, &records);
@@ -453,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_order_is_refused() {
+    fn records_out_of_order_are_rejected() {
         let record = |sequence| OwnedRecord {
             id: Id::new(Millis(1), Producer::new(1), sequence),
             nanos: 0,

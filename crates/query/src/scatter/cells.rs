@@ -1,10 +1,10 @@
-//! Counted ids on their way between nodes: for each cell of the count and each producer the sequence numbers.
+//! Counted ids between nodes: the sequence numbers of each cell and producer.
 //!
 //! ```text
-//!   each   4 cell · 8 producer · 4 bytes of the numbers · the numbers, as roaring bitmaps are written
+//!   each   4 cell · 8 producer · 4 bytes of the numbers · the numbers, in the format of roaring bitmaps
 //! ```
-//! Numbers that follow each other are kept as runs, so a count of all records costs next to nothing, and one of few of them
-//! two bytes for each; no count costs much more than a bit for each record of its producers.
+//! Consecutive numbers are encoded as runs, so a count of all records costs next to nothing, and a sparse one two bytes
+//! per record. The maximum is little more than one bit per record of the producers.
 
 use bucksaw_record::Producer;
 use bytes::Bytes;
@@ -13,21 +13,21 @@ use roaring::RoaringBitmap;
 use super::message::MessageKind;
 use bucksaw_rpc::{ByteCursor, MalformedMessage, stream_message};
 
-/// Bytes after which a message is sent.
+/// Bytes at which a message ends.
 const MESSAGE_BYTES: usize = 256 << 10;
 
-/// Sequence numbers that are sent as one, so that none is longer than a message should be.
-const NUMBERS: u32 = 1 << 21;
+/// Sequence numbers encoded as one bitmap, which bounds the length of a message.
+const PART_NUMBERS: u32 = 1 << 21;
 
 /// Ids of one cell and producer.
 pub(crate) type Cell = ((usize, Producer), RoaringBitmap);
 
-/// The messages that bring these cells.
+/// Encodes cells as messages.
 pub(crate) fn encode(cells: Vec<Cell>) -> Vec<Bytes> {
     let (mut messages, mut content) = (Vec::new(), Vec::new());
     for ((cell, producer), mut numbers) in cells {
         while let Some(first) = numbers.min() {
-            let last = first | (NUMBERS - 1);
+            let last = first | (PART_NUMBERS - 1);
             let mut part = if numbers.max() > Some(last) {
                 let mut part = numbers.clone();
                 part.remove_range((std::ops::Bound::Excluded(last), std::ops::Bound::Unbounded));
@@ -54,10 +54,10 @@ pub(crate) fn encode(cells: Vec<Cell>) -> Vec<Bytes> {
     messages
 }
 
-/// What a message brought, for a count of so many cells.
+/// Decodes a message of a count with `cells` cells.
 pub(crate) fn decode(content: &[u8], cells: usize) -> Result<Vec<Cell>, MalformedMessage> {
     let mut rest = ByteCursor(content);
-    let mut found = Vec::new();
+    let mut decoded = Vec::new();
     while !rest.0.is_empty() {
         let (cell, producer, length) = (rest.u32()? as usize, rest.u64()?, rest.u32()? as usize);
         let bytes = rest.take(length)?;
@@ -66,9 +66,9 @@ pub(crate) fn decode(content: &[u8], cells: usize) -> Result<Vec<Cell>, Malforme
         }
         let numbers =
             RoaringBitmap::deserialize_from(bytes).map_err(|_| MalformedMessage("counted ids are damaged"))?;
-        found.push(((cell, Producer::new(producer)), numbers));
+        decoded.push(((cell, Producer::new(producer)), numbers));
     }
-    Ok(found)
+    Ok(decoded)
 }
 
 #[cfg(test)]
@@ -80,25 +80,25 @@ mod tests {
     use super::*;
     use bucksaw_rpc::MessageReader;
 
-    fn there_and_back(cells: &[Cell]) -> (BTreeMap<(usize, Producer), RoaringBitmap>, usize) {
+    fn round_trip(cells: &[Cell]) -> (BTreeMap<(usize, Producer), RoaringBitmap>, usize) {
         let mut messages = MessageReader::default();
         let sent = encode(cells.to_vec());
         sent.iter().for_each(|message| messages.push(message));
-        let mut back: BTreeMap<(usize, Producer), RoaringBitmap> = BTreeMap::new();
+        let mut decoded: BTreeMap<(usize, Producer), RoaringBitmap> = BTreeMap::new();
         while let Some((_, content)) = messages.next_message::<MessageKind>().unwrap() {
             for (key, numbers) in decode(&content, 10).unwrap() {
-                *back.entry(key).or_default() |= numbers;
+                *decoded.entry(key).or_default() |= numbers;
             }
         }
-        (back, sent.iter().map(Bytes::len).sum())
+        (decoded, sent.iter().map(Bytes::len).sum())
     }
 
     #[test]
-    fn many_cost_little() {
+    fn encoded_sizes_are_bounded() {
         let check = |numbers: RoaringBitmap, bytes_max: usize| {
             let cell = ((3, Producer::new(9)), numbers);
-            let (back, bytes) = there_and_back(std::slice::from_ref(&cell));
-            assert_eq!(back.into_iter().collect::<Vec<_>>(), [cell]);
+            let (decoded, bytes) = round_trip(std::slice::from_ref(&cell));
+            assert_eq!(decoded.into_iter().collect::<Vec<_>>(), [cell]);
             assert!(bytes <= bytes_max, "{bytes}");
         };
         check((0..10_000_000).collect(), 5_000);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_asked_for_is_refused() {
+    fn cells_outside_the_request_are_rejected() {
         let content = |cell| {
             let mut messages = MessageReader::default();
             messages.push(&encode(vec![((cell, Producer::new(1)), RoaringBitmap::from_iter([1]))])[0]);
@@ -120,12 +120,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn cells_come_back(cells in prop::collection::btree_map((0_usize..10, 0_u64..9), prop::collection::btree_set(any::<u32>(), 1..50), 0..20)) {
+        fn cells_round_trip(cells in prop::collection::btree_map((0_usize..10, 0_u64..9), prop::collection::btree_set(any::<u32>(), 1..50), 0..20)) {
             let cells: Vec<Cell> = cells
                 .into_iter()
                 .map(|((cell, producer), numbers)| ((cell, Producer::new(producer)), numbers.into_iter().collect()))
                 .collect();
-            prop_assert_eq!(there_and_back(&cells).0.into_iter().collect::<Vec<_>>(), cells);
+            prop_assert_eq!(round_trip(&cells).0.into_iter().collect::<Vec<_>>(), cells);
         }
 
         #[test]

@@ -1,12 +1,12 @@
-//! Which nodes an answer rests on, and whether records may be missing from it.
+//! The coverage of an answer: which nodes it includes, and whether records may be missing from it.
 //!
-//! A record that a store took lies in as many stores as the [`copies`](super::Peers::copies) say; one that it did not take
-//! lies in the queue of the node that accepted it. So records may be missing when as many stores are missing as there are
-//! copies, or a node whose queue could hold records of the time that was asked for; and while there are nodes of
-//! which this one has not heard: it is to join some and knows none, or another one knows of more; and while two live processes
-//! have one id, by what this node or one that answered knows, for only one of them is asked. A store that is gone and was
-//! made good ([`made_good`](super::made_good())) is none of these stores any more, though it is one of the nodes that are
-//! missing.
+//! A record that stores have taken is in as many stores as the [replication factor](super::QueryPeers::replication_factor);
+//! any other record is in the queue of the node that accepted it. So records may be missing if
+//!
+//! - as many stores are missing as the replication factor, [re-replicated](super::re_replicated_stores()) ones aside,
+//! - a node is missing whose queue may contain records of the requested time,
+//! - this node does not know all nodes, because it is joining or because another node knows more, or
+//! - two live processes are known to share a node id, since only one of them is queried.
 
 use std::collections::BTreeSet;
 
@@ -15,99 +15,106 @@ use bucksaw_record::Millis;
 use super::peers::QueryPeer;
 use super::request::ReplyStatus;
 use crate::request::Request;
-use crate::stats::{MissingNode, MissingReason, NodeStats};
+use crate::stats::{MissingNode, MissingReason, NodeStats, QueryStats};
 
-/// The nodes of an answer, this one first.
+/// A node that is queried.
+#[derive(Debug)]
+struct CoveredNode {
+    peer: QueryPeer,
+    missing: Option<MissingReason>,
+    /// The last one received.
+    status: ReplyStatus,
+}
+
+/// The nodes of an answer, the local one first.
 #[derive(Debug)]
 pub(crate) struct Coverage {
-    nodes: Vec<(QueryPeer, Option<MissingReason>)>,
+    nodes: Vec<CoveredNode>,
     replication_factor: usize,
-    /// Whether there are nodes of which nothing is known here.
     has_unknown_nodes: bool,
-    /// Ids that two live processes have, each in a sentence.
+    /// One sentence per duplicate node id.
     duplicate_ids: BTreeSet<String>,
-    /// The last moment that was asked for.
+    /// End of the requested time.
     until: Millis,
 }
 
 impl Coverage {
     pub(crate) fn new(
-        nodes: Vec<QueryPeer>,
+        peers: Vec<QueryPeer>,
         replication_factor: usize,
         has_unknown_nodes: bool,
         request: &Request,
     ) -> Self {
-        let down = |peer: QueryPeer| {
-            let why = (!peer.is_live).then_some(MissingReason::Down);
-            (peer, why)
+        let duplicate_ids = peers.iter().filter_map(QueryPeer::duplicate_id_notice).collect();
+        let node = |peer: QueryPeer| {
+            let missing = (!peer.is_live).then_some(MissingReason::Down);
+            CoveredNode { peer, missing, status: ReplyStatus::default() }
         };
-        let twins = nodes.iter().filter_map(QueryPeer::duplicate_id_notice).collect();
-        Self {
-            nodes: nodes.into_iter().map(down).collect(),
-            replication_factor,
-            has_unknown_nodes,
-            duplicate_ids: twins,
-            until: request.to.time(),
+        let nodes = peers.into_iter().map(node).collect();
+        Self { nodes, replication_factor, has_unknown_nodes, duplicate_ids, until: request.to.time() }
+    }
+
+    /// Marks a node that did not answer to the end.
+    pub(crate) fn mark_missing(&mut self, node: usize, reason: MissingReason) {
+        if let Some(node) = self.nodes.get_mut(node) {
+            node.missing.get_or_insert(reason);
         }
     }
 
-    /// A node did not answer, or not to the end.
-    pub(crate) fn mark_missing(&mut self, node: usize, why: MissingReason) {
-        if let Some((_, lost)) = self.nodes.get_mut(node) {
-            lost.get_or_insert(why);
-        }
-    }
-
-    /// Takes in what a node says first: when it knows of more nodes, this one has not heard of all yet.
+    /// Takes the status of a reply. This node does not know all nodes if the replying node knows more.
     ///
     /// # Errors
-    /// When it is another node than the one that was asked.
-    pub(crate) fn check_status(&mut self, node: usize, told: &ReplyStatus) -> Result<(), MissingReason> {
-        self.has_unknown_nodes |= told.nodes > self.nodes.len() as u64;
-        self.duplicate_ids.extend(told.duplicate_ids());
-        match self.nodes.get(node) {
-            Some((peer, _)) if told.is_from_other_node(peer.node) => Err(MissingReason::WrongNode(told.node_name())),
-            _ => Ok(()),
+    /// If the status is from another node than the queried one.
+    pub(crate) fn accept_status(&mut self, node: usize, status: ReplyStatus) -> Result<(), MissingReason> {
+        self.has_unknown_nodes |= status.nodes > self.nodes.len() as u64;
+        self.duplicate_ids.extend(status.duplicate_ids());
+        let Some(node) = self.nodes.get_mut(node) else { return Ok(()) };
+        if status.is_from_other_node(node.peer.node) {
+            return Err(MissingReason::WrongNode(status.node_name()));
         }
+        if !status.is_keepalive() {
+            node.status = status;
+        }
+        Ok(())
     }
 
-    /// The name of a node, for people.
-    pub(crate) fn node_label(&self, node: usize) -> String {
-        self.nodes.get(node).map(|(peer, _)| format!("node {}", peer.address)).unwrap_or_default()
-    }
-
-    /// Whether a store is missing.
     pub(crate) fn is_store_missing(&self) -> bool {
         self.missing_nodes().any(|(peer, _)| peer.is_store)
     }
 
     fn missing_nodes(&self) -> impl Iterator<Item = (&QueryPeer, &MissingReason)> {
-        self.nodes.iter().filter_map(|(peer, why)| why.as_ref().map(|why| (peer, why)))
+        self.nodes.iter().filter_map(|node| node.missing.as_ref().map(|reason| (&node.peer, reason)))
     }
 
-    /// How it stands.
-    pub(crate) fn stats(&self) -> NodeStats {
-        let missing = |(peer, why): (&QueryPeer, &MissingReason)| MissingNode {
+    /// The nodes, and the sum of their statistics. Damaged files are prefixed with the node.
+    pub(crate) fn stats(&self) -> QueryStats {
+        let mut stats = QueryStats { nodes: self.node_stats(), ..QueryStats::default() };
+        for CoveredNode { peer, status, .. } in &self.nodes {
+            stats.add(&status.stats(&format!("node {}", peer.address)));
+        }
+        stats
+    }
+
+    fn node_stats(&self) -> NodeStats {
+        let missing = |(peer, reason): (&QueryPeer, &MissingReason)| MissingNode {
             node: peer.node.to_string(),
             address: peer.address.clone(),
-            reason: why.clone(),
+            reason: reason.clone(),
         };
         let missing: Vec<MissingNode> = self.missing_nodes().map(missing).collect();
         let asked = self.nodes.len() as u64;
         let queue = self.missing_nodes().any(|(peer, _)| peer.queue_oldest.is_some_and(|from| from <= self.until));
         let stores = self.missing_nodes().filter(|(peer, _)| peer.is_store).count();
-        let incomplete = queue
-            || stores >= self.replication_factor.max(1)
-            || self.has_unknown_nodes
-            || !self.duplicate_ids.is_empty();
-        let twins = self.duplicate_ids.clone();
         NodeStats {
             asked,
             answered: asked - missing.len() as u64,
             missing,
             has_unknown_nodes: self.has_unknown_nodes,
-            duplicate_ids: twins,
-            is_incomplete: incomplete,
+            duplicate_ids: self.duplicate_ids.clone(),
+            is_incomplete: queue
+                || stores >= self.replication_factor.max(1)
+                || self.has_unknown_nodes
+                || !self.duplicate_ids.is_empty(),
         }
     }
 }
@@ -133,7 +140,7 @@ mod tests {
             let request = Request::new(Expr::All, Millis(0), Millis(until));
             let mut coverage = Coverage::new(nodes.to_vec(), copies, false, &request);
             lost.iter().for_each(|node| coverage.mark_missing(*node, MissingReason::Truncated));
-            let nodes = coverage.stats();
+            let nodes = coverage.stats().nodes;
             assert_eq!((nodes.asked, nodes.answered), (4, 4 - lost.len() as u64));
             assert_eq!(nodes.is_incomplete, want, "{copies} copies, until {until}, without {lost:?}");
         };
@@ -150,38 +157,38 @@ mod tests {
         let down = QueryPeer { is_live: false, ..nodes[1].clone() };
         let all = Request::new(Expr::All, Millis(0), Millis(5));
         let coverage = Coverage::new(vec![nodes[0].clone(), down], 1, false, &all);
-        assert_eq!(coverage.stats().missing[0].to_string(), "node 10.0.0.1:4 is down");
-        assert!(coverage.stats().is_incomplete && coverage.is_store_missing());
+        assert_eq!(coverage.stats().nodes.missing[0].to_string(), "node 10.0.0.1:4 is down");
+        assert!(coverage.stats().nodes.is_incomplete && coverage.is_store_missing());
         let mut coverage = Coverage::new(nodes.to_vec(), 2, false, &all);
-        let told = |count: u64, node: u32| {
+        let status = |count: u64, node: u32| {
             ReplyStatus { nodes: count, ..ReplyStatus::default() }.with_node(Id::from_bits(u128::from(node)), [])
         };
         assert_eq!(
-            (coverage.check_status(0, &ReplyStatus::default()), coverage.check_status(1, &told(4, 1))),
+            (coverage.accept_status(0, ReplyStatus::default()), coverage.accept_status(1, status(4, 1))),
             (Ok(()), Ok(()))
         );
-        assert!(!coverage.stats().is_incomplete);
+        assert!(!coverage.stats().nodes.is_incomplete);
         let other = Id::from_bits(2).to_string();
         assert_eq!(
-            coverage.check_status(1, &told(4, 2)),
+            coverage.accept_status(1, status(4, 2)),
             Err(MissingReason::WrongNode(other)),
-            "its address has been given to another"
+            "another node has its address"
         );
-        coverage.check_status(2, &told(5, 2)).unwrap();
-        assert!(coverage.stats().is_incomplete);
-        let twin = QueryPeer { duplicate_address: Some("10.0.0.9:4".to_owned()), ..nodes[1].clone() };
-        let told = ReplyStatus::default().with_node(twin.node, twin.duplicate_id_notice());
+        coverage.accept_status(2, status(5, 2)).unwrap();
+        assert!(coverage.stats().nodes.is_incomplete);
+        let duplicate = QueryPeer { duplicate_address: Some("10.0.0.9:4".to_owned()), ..nodes[1].clone() };
+        let status = ReplyStatus::default().with_node(duplicate.node, duplicate.duplicate_id_notice());
         let words = "node 00000000000000000000000001 is used by two processes, at 10.0.0.1:4 and at 10.0.0.9:4";
         let check = |coverage: &Coverage| {
-            let nodes = coverage.stats();
+            let nodes = coverage.stats().nodes;
             assert!(nodes.is_incomplete && nodes.missing.is_empty());
             assert_eq!(nodes.duplicate_ids.iter().map(|notice| notice.starts_with(words)).collect::<Vec<_>>(), [true]);
         };
-        check(&Coverage::new(vec![nodes[0].clone(), twin], 2, false, &all));
+        check(&Coverage::new(vec![nodes[0].clone(), duplicate], 2, false, &all));
         let mut by_another = Coverage::new(nodes.to_vec(), 2, false, &all);
-        by_another.check_status(1, &told).unwrap();
+        by_another.accept_status(1, status).unwrap();
         check(&by_another);
-        let unknown = Coverage::new(vec![nodes[0].clone()], 2, true, &all).stats();
+        let unknown = Coverage::new(vec![nodes[0].clone()], 2, true, &all).stats().nodes;
         assert!(unknown.is_incomplete && unknown.has_unknown_nodes && unknown.missing.is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Decoding of arbitrary bytes, for the fuzzer.
+//! Decodes arbitrary bytes, for the fuzzer.
 
 use std::sync::Arc;
 
@@ -9,20 +9,20 @@ use super::cells;
 use super::message::MessageKind;
 use super::request::{ReplyStatus, ScatterRequest};
 
-/// Decodes bytes as each format that other nodes send. It must not panic.
+/// Decodes bytes as each format that other nodes send. Must not panic.
 pub fn decode_all_formats(bytes: &[u8]) {
     let mut messages = MessageReader::default();
     messages.push(bytes);
     while let Ok(Some(_)) = messages.next_message::<MessageKind>() {}
-    let _ = ScatterRequest::decode(bytes).map(|question| question.request());
+    let _ = ScatterRequest::decode(bytes).map(|request| request.request());
     let _ = ReplyStatus::decode(bytes);
     let _ = cells::decode(bytes, 1_000);
     if let Ok(batch) = RecordBatch::decode(&bytes.to_vec().into()) {
         let batch = Arc::new(batch);
         let all = BatchSlice::new(&batch, 0, batch.len());
         assert_eq!(all.records().count(), batch.len(), "every decoded record is readable");
-        let mut shown = 0;
-        all.visit_runs(&mut |run| shown += run.records);
-        assert_eq!(shown, batch.len(), "runs cover all records");
+        let mut records = 0;
+        all.visit_runs(&mut |run| records += run.records);
+        assert_eq!(records, batch.len(), "runs cover all records");
     }
 }

@@ -1,8 +1,7 @@
-//! The kinds of message in a reply.
-//!
-//! The first message is a [head](MessageKind::Head), the last an [end](MessageKind::End): a reply without one was truncated.
+//! Kinds of messages in a reply. The first is a [head](MessageKind::Head), the last an
+//! [end](MessageKind::End): a reply without one was truncated.
 
-/// What a message contains.
+/// The content of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MessageKind {
     /// The node that replies and its snapshot; JSON.

@@ -1,4 +1,4 @@
-//! What a question over the cluster needs to know of the other nodes.
+//! The nodes of a cluster as queries see them.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -12,92 +12,90 @@ use tokio::sync::watch;
 
 use super::re_replicated::re_replicated_stores;
 
-/// The other nodes, as this one sees them now.
+/// The nodes of a cluster as this node knows them.
 pub trait QueryPeers: Send + Sync + std::fmt::Debug {
     /// This node.
     fn local_peer(&self) -> QueryPeer;
 
-    /// The others that are known, also those that are down, and those that said goodbye with records that may be nowhere
-    /// else; in an order that stays.
+    /// The other known nodes, in a stable order. Includes nodes that are down, and those that left and still hold
+    /// records.
     fn remote_peers(&self) -> Vec<QueryPeer>;
 
-    /// Whether others may be there of which nothing was heard yet: then no answer is complete.
+    /// Whether unknown nodes may exist, so that no answer is complete.
     fn is_joining(&self) -> bool;
 
-    /// In how many stores each record lies that no queue holds: the replication factor, or less while it is known to be
-    /// less. So many stores may be missing, less one, and nothing is missing from an answer.
+    /// Number of stores that hold each record that is in no queue: the replication factor, or less while that is known.
+    /// Answers are complete while fewer stores are missing.
     fn replication_factor(&self) -> usize;
 
-    /// Resolves when [`Self::others`] has changed since this was called, or soon after.
+    /// Resolves at or soon after the next change of [`Self::remote_peers`].
     fn changed(&self) -> BoxFuture<()>;
 
-    /// Calls one of them; see [`bucksaw_env::Net::call`].
+    /// Calls a peer; see [`bucksaw_env::Net::call`].
     fn call(&self, node: Id, name: &str, body: Body) -> BoxFuture<io::Result<Body>>;
 }
 
-/// A node, as far as a question is concerned.
+/// A node that may be queried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueryPeer {
     /// Its id.
     pub node: Id,
-    /// Its address, as people know it.
+    /// Its address, for messages.
     pub address: String,
-    /// Whether it is worth asking.
+    /// Whether it is queried.
     pub is_live: bool,
-    /// The oldest time that a record may have which only its queue holds; `None` when it takes in nothing.
+    /// The oldest time of records that only its queue may hold; `None` if it accepts none.
     pub queue_oldest: Option<Millis>,
-    /// Whether it keeps records on a store; not when it is gone and [made good](super::made_good()).
+    /// Whether it has a store that is not lost and [re-replicated](super::re_replicated_stores()).
     pub is_store: bool,
-    /// Another address at which a live process has its id, by what is known here.
+    /// Another address at which a live process is known to use its id.
     pub duplicate_address: Option<String>,
 }
 
 impl QueryPeer {
-    /// That two live processes have its id, for people.
+    /// Describes the duplicate node id, if it has one.
     pub(crate) fn duplicate_id_notice(&self) -> Option<String> {
         let (node, one, other) = (self.node, &self.address, self.duplicate_address.as_ref()?);
         Some(format!(
-            "node {node} is used by two processes, at {one} and at {other}; records that one of them accepted may be missing: a data directory was \
-             copied, or the node has just moved"
+            "node {node} is used by two processes, at {one} and at {other}; records that one of them accepted may be \
+             missing: a data directory was copied, or the node has just moved"
         ))
     }
 }
 
-/// The nodes that gossip tells of.
+/// The nodes known by gossip.
 #[derive(Debug)]
 pub struct GossipPeers {
     cluster: Arc<Cluster>,
     clock: Arc<dyn Clock>,
     replication_factor: usize,
-    /// The uptime at which this was made.
+    /// Uptime at creation.
     started_at: Duration,
-    /// Whether there are others to join.
+    /// Whether this node has other nodes to join.
     has_join_targets: bool,
 }
 
-/// For so long after a start what is known of other nodes may be what was known before it.
+/// Time after the start in which the known members may be those of before it.
 const STARTUP_GRACE: Duration = Duration::from_secs(10);
 
-/// Of a queue that was empty when its node last told of it, records from so long before count as possible: they came in
-/// after that, and nobody else was told. In milliseconds.
+/// A queue that was empty in the last gossip may hold unreported records of this last time, in milliseconds.
 const UNREPORTED_MS: u64 = 60_000;
 
 impl GossipPeers {
-    /// The nodes of a cluster that keeps so many copies of each record.
+    /// The nodes of a cluster with this replication factor.
     #[must_use]
     pub fn new(cluster: Arc<Cluster>, clock: Arc<dyn Clock>, replication_factor: usize) -> Self {
-        let since = clock.uptime();
-        Self { cluster, clock, replication_factor, started_at: since, has_join_targets: false }
+        let started_at = clock.uptime();
+        Self { cluster, clock, replication_factor, started_at, has_join_targets: false }
     }
 
-    /// The same, when there are others to join. As long as this node awaits some of them it knows nothing of what they hold,
-    /// and says so ([`Cluster::is_awaiting`]).
+    /// For a node that joins others. Until it has reached them it knows nothing of their records
+    /// ([`Cluster::is_bootstrapping`]).
     #[must_use]
     pub fn with_join_targets(self) -> Self {
         Self { has_join_targets: true, ..self }
     }
 
-    /// Stores that are gone and need not come back.
     fn re_replicated_stores(&self, members: &[Member]) -> BTreeSet<Id> {
         let is_new = self.clock.uptime().saturating_sub(self.started_at) < STARTUP_GRACE;
         if is_new { BTreeSet::new() } else { re_replicated_stores(members, self.replication_factor) }
@@ -105,23 +103,22 @@ impl GossipPeers {
 
     fn peer(&self, member: &Member, re_replicated: &BTreeSet<Id>) -> QueryPeer {
         let facts = &member.facts;
-        let live = member.is_live();
-        let heard = if live { Millis(self.clock.unix_ms()) } else { member.since };
-        let untold = heard.saturating_sub(UNREPORTED_MS);
-        // Who said goodbye had told all, and takes in no more.
-        let takes_in = if member.state == MemberState::Left { facts.queue.bytes > 0 } else { facts.roles.ingest };
+        let is_live = member.is_live();
+        let last_report = if is_live { Millis(self.clock.unix_ms()) } else { member.since };
+        let unreported = last_report.saturating_sub(UNREPORTED_MS);
+        // A node that left has reported its queue and accepts nothing.
+        let has_queue = if member.state == MemberState::Left { facts.queue.bytes > 0 } else { facts.roles.ingest };
         QueryPeer {
             node: facts.node,
             address: facts.address.to_string(),
-            is_live: live,
-            queue_oldest: takes_in.then(|| facts.queue.oldest.map_or(untold, |oldest| oldest.min(untold))),
+            is_live,
+            queue_oldest: has_queue.then(|| facts.queue.oldest.map_or(unreported, |oldest| oldest.min(unreported))),
             is_store: facts.roles.store && !re_replicated.contains(&facts.node),
             duplicate_address: member.duplicate_suspected_at.map(|address| address.to_string()),
         }
     }
 
-    /// Whether records may be missing while it does not answer. A node that stops says goodbye, and what it holds is not
-    /// elsewhere by that.
+    /// Whether records may be missing without this member. A node that leaves may still hold records.
     fn may_hold_records(member: &Member) -> bool {
         let holds = member.facts.queue.bytes > 0 || member.facts.stored.bytes > 0;
         member.state != MemberState::Left || holds || member.duplicate_suspected_at.is_some()
@@ -147,10 +144,10 @@ impl QueryPeers for GossipPeers {
 
     fn remote_peers(&self) -> Vec<QueryPeer> {
         let own = self.cluster.node_id();
-        let there = |member: &&Member| member.facts.node != own && Self::may_hold_records(member);
+        let is_peer = |member: &&Member| member.facts.node != own && Self::may_hold_records(member);
         let members = self.cluster.members();
         let re_replicated = self.re_replicated_stores(&members);
-        members.iter().filter(there).map(|member| self.peer(member, &re_replicated)).collect()
+        members.iter().filter(is_peer).map(|member| self.peer(member, &re_replicated)).collect()
     }
 
     fn is_joining(&self) -> bool {
@@ -165,7 +162,7 @@ impl QueryPeers for GossipPeers {
         let mut changes: watch::Receiver<_> = self.cluster.subscribe();
         Box::pin(async move {
             if changes.changed().await.is_err() {
-                // The node stops: nothing changes any more.
+                // The node stops, so nothing changes any more.
                 std::future::pending::<()>().await;
             }
         })
@@ -208,8 +205,8 @@ mod tests {
         assert!(!GossipPeers::may_hold_records(&left(&|_| {})));
         assert!(GossipPeers::may_hold_records(&left(&|facts| facts.queue.bytes = 1)));
         assert!(GossipPeers::may_hold_records(&left(&|facts| facts.stored.bytes = 1)));
-        let twin = Member { duplicate_suspected_at: Some("10.0.0.1:4".parse().unwrap()), ..left(&|_| {}) };
-        assert!(GossipPeers::may_hold_records(&twin), "the other one is there, and what it holds is in no answer");
+        let duplicate = Member { duplicate_suspected_at: Some("10.0.0.1:4".parse().unwrap()), ..left(&|_| {}) };
+        assert!(GossipPeers::may_hold_records(&duplicate), "the other process is live and is not queried");
         for state in [MemberState::Alive, MemberState::Suspect, MemberState::Down] {
             assert!(GossipPeers::may_hold_records(&member(state, &|_| {})), "{state:?}");
         }

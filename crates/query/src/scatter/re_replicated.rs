@@ -1,79 +1,84 @@
-//! Which stores that are gone need not come back for an answer to be whole: what they kept is kept by enough others.
+//! Which lost stores answers do not need, because enough other stores hold their records.
 //!
-//! A store walks over all that it holds when others are lost, and tells whom it can do without ([`Facts::re_replicated`]): of all
-//! that it held then as many copies as promised lie on stores that were not lost. That is not enough by itself. A record that
-//! two kept, of which one is lost, and the other before it has walked, is seen by nobody's walk. So those that are gone are
-//! taken out of the reckoning a group at a time, and a group only when
+//! While stores are lost, each store passes over all records that it holds and publishes which lost stores it has
+//! re-replicated ([`Facts::re_replicated`]): of all that it held then, as many replicas as the replication factor are on
+//! stores that are not lost. That is not sufficient by itself: if both stores of a record are lost, the second one before
+//! its pass, no pass covers the record. So lost stores are excluded in groups, and a group only if
 //!
-//! - it is smaller than the number of copies, so that of each record one copy at least was outside of it, and
-//! - all other stores, also those that are gone themselves, by what they told last, can do without it and all that were
-//!   taken out before it. So wherever that one copy was, it was walked over.
+//! - it is smaller than the replication factor, so at least one replica of each record was outside of it, and
+//! - all other stores, lost ones included, by their last facts, have re-replicated the group and all groups before it. So
+//!   wherever that replica was, a pass has covered it.
 //!
-//! After that each record has as many copies as promised on the stores that are left, and the next group may go. What is new
-//! is kept by as many stores as promised of those that are there.
+//! Then each record has as many replicas as the replication factor on the remaining stores, and the next group follows. New
+//! records are replicated among live stores.
 //!
-//! Invariant: no clock is compared with another. Who can do without a store names the last facts of it by their mark; when it
-//! is back it tells new ones, and then that is not said of it any more, whoever has not heard of it.
+//! Invariant: clocks of different nodes are not compared. A lost store is named by the fingerprint of its last facts; when
+//! it returns it publishes new facts, and no earlier claim applies to it.
 //!
-//! What it does not see: a store that came back and was gone again before anybody here heard of it. What it took lies in the
-//! queue of who accepted it for half a minute after that, and is found there; news take a second.
+//! Not covered: a store that returns and is lost again before this node receives its facts. What it took meanwhile stays
+//! readable in the queue of the accepting node for half a minute; gossip takes a second.
 
 use std::collections::BTreeSet;
 
 use bucksaw_cluster::{Facts, Member, MemberState};
 use bucksaw_record::Id;
 
-/// A store, there or not.
 #[derive(Clone, Copy)]
 struct StoreState<'a> {
     facts: &'a Facts,
-    mark: u64,
+    fingerprint: u64,
     is_lost: bool,
 }
 
 impl StoreState<'_> {
-    fn has_re_replicated(&self, others: &[StoreState<'_>]) -> bool {
-        others.iter().all(|other| self.facts.re_replicated.contains(&other.mark))
+    fn has_re_replicated(&self, stores: &[StoreState<'_>]) -> bool {
+        stores.iter().all(|store| self.facts.re_replicated.contains(&store.fingerprint))
     }
 }
 
-/// The stores among these nodes that are gone and need not come back, where each record is kept by so many.
+/// The lost stores of a cluster whose records are all on as many other stores as the replication factor.
 #[must_use]
 pub fn re_replicated_stores(members: &[Member], replication_factor: usize) -> BTreeSet<Id> {
-    // Who said goodbye with nothing on its store is none.
+    // A node that left with an empty store is none.
     let is_store = |member: &&Member| {
         member.facts.roles.store && (member.state != MemberState::Left || member.facts.stored.bytes > 0)
     };
     let stores = members.iter().filter(is_store);
-    let mut left: Vec<StoreState<'_>> = stores
-        .map(|member| StoreState { facts: &member.facts, mark: member.facts.fingerprint(), is_lost: !member.is_live() })
+    let mut remaining: Vec<StoreState<'_>> = stores
+        .map(|member| {
+            let facts = &member.facts;
+            StoreState { facts, fingerprint: facts.fingerprint(), is_lost: !member.is_live() }
+        })
         .collect();
-    let mut out: Vec<StoreState<'_>> = Vec::new();
-    while let Some(group) = left.iter().find_map(|first| independent_group(*first, &left, &out, replication_factor)) {
-        left.retain(|store| group.iter().all(|gone| gone.facts.node != store.facts.node));
-        out.extend(group);
+    let mut excluded: Vec<StoreState<'_>> = Vec::new();
+    while let Some(group) =
+        remaining.iter().find_map(|first| independent_group(*first, &remaining, &excluded, replication_factor))
+    {
+        remaining.retain(|store| group.iter().all(|lost| lost.facts.node != store.facts.node));
+        excluded.extend(group);
     }
-    out.iter().map(|store| store.facts.node).collect()
+    excluded.iter().map(|store| store.facts.node).collect()
 }
 
-/// The smallest group with this store that all others of those that are `left` can do without, and without those that are
-/// `out`; none when it would be too large.
+/// The smallest group with the store `first` that all other `remaining` stores have re-replicated together with the
+/// `excluded` ones; `None` if it would be too large.
 fn independent_group<'a>(
     first: StoreState<'a>,
-    left: &[StoreState<'a>],
-    out: &[StoreState<'a>],
-    copies: usize,
+    remaining: &[StoreState<'a>],
+    excluded: &[StoreState<'a>],
+    replication_factor: usize,
 ) -> Option<Vec<StoreState<'a>>> {
     let mut group = vec![first];
     loop {
-        // It takes as many to hold what the walks have seen to.
-        if !group.iter().all(|store| store.is_lost) || group.len() >= copies || left.len() < group.len() + copies {
+        let are_lost = group.iter().all(|store| store.is_lost);
+        // Enough stores must remain to hold the replicas.
+        if !are_lost || group.len() >= replication_factor || remaining.len() < group.len() + replication_factor {
             return None;
         }
-        let is_in = |store: &StoreState<'_>| group.iter().any(|one| one.facts.node == store.facts.node);
-        let mut others = left.iter().filter(|store| !is_in(store));
-        // Who cannot do without it can only be a part of it.
-        match others.find(|store| !(store.has_re_replicated(&group) && store.has_re_replicated(out))) {
+        let is_in_group = |store: &StoreState<'_>| group.iter().any(|lost| lost.facts.node == store.facts.node);
+        let mut others = remaining.iter().filter(|store| !is_in_group(store));
+        // A store that has not re-replicated the group can only be part of it.
+        match others.find(|store| !(store.has_re_replicated(&group) && store.has_re_replicated(excluded))) {
             Some(store) => group.push(*store),
             None => return Some(group),
         }

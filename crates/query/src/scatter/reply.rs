@@ -1,4 +1,4 @@
-//! One node's answer, as the asker reads it: message by message, each within its time.
+//! A node's reply as a stream of messages, each within its timeout.
 
 use std::io;
 use std::pin::Pin;
@@ -14,13 +14,13 @@ use super::request::ReplyStatus;
 use crate::stats::MissingReason;
 use bucksaw_rpc::{MalformedMessage, MessageReader};
 
-/// How long nodes are waited for.
+/// Timeouts of replies.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplyTimeouts {
-    /// From the question to the head of a node's answer. A node looks at what it holds when it sends that, so it must be
-    /// well below the time for which a queue shows what it has handed over: a record that moves is seen by one of both.
+    /// From the request to the head of a reply, which a node sends when it has taken its snapshot. Well below the time
+    /// for which a queue shows committed segments, so that a moving record is seen by one of two nodes.
     pub head: Duration,
-    /// Between two messages, while they are waited for. Nodes that search for long send signs of life each five seconds.
+    /// Between two messages. Nodes send keepalives every five seconds.
     pub idle: Duration,
 }
 
@@ -30,7 +30,7 @@ impl Default for ReplyTimeouts {
     }
 }
 
-/// What is needed to wait.
+/// Timeouts, and what is needed to wait for them.
 #[derive(Clone, Debug)]
 pub(crate) struct ReplyTiming {
     pub(crate) tasks: Arc<dyn Tasks>,
@@ -44,7 +44,7 @@ struct ReplyReader {
     messages: MessageReader,
 }
 
-/// What a message said.
+/// A decoded message.
 #[derive(Debug)]
 pub(crate) enum ReplyMessage {
     Head(ReplyStatus),
@@ -56,50 +56,50 @@ pub(crate) enum ReplyMessage {
 
 type ReadOutcome = (Option<ReplyReader>, Result<ReplyMessage, MissingReason>);
 
-/// A node's answer.
+/// A node's reply.
 ///
-/// It is read only while it is waited for, so what a node may send ahead is what the network holds on its way.
+/// It is read only while a reader waits for it, so a node can send ahead only what the network buffers.
 pub(crate) struct NodeReply {
     reader: Option<ReplyReader>,
     read: Option<BoxFuture<ReadOutcome>>,
 }
 
 impl NodeReply {
-    /// Asks, by a call that was not begun. `asked` is when the question as a whole was.
-    pub(crate) fn start(watch: ReplyTiming, asked: Duration, call: BoxFuture<io::Result<Body>>) -> Self {
-        Self { reader: None, read: Some(Box::pin(read_head(watch, asked, call))) }
+    /// Reads the reply of a call that has not started. `requested` is the uptime of the request.
+    pub(crate) fn start(timing: ReplyTiming, requested: Duration, call: BoxFuture<io::Result<Body>>) -> Self {
+        Self { reader: None, read: Some(Box::pin(read_head(timing, requested, call))) }
     }
 
-    /// The next message. After an error, or the end, there is none: this must not be polled again.
+    /// The next message. Must not be polled after an error or the end.
     pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<ReplyMessage, MissingReason>> {
-        let step = match (&mut self.read, self.reader.take()) {
-            (Some(step), _) => step,
+        let read = match (&mut self.read, self.reader.take()) {
+            (Some(read), _) => read,
             (none, Some(reader)) => none.insert(Box::pin(read_next(reader))),
             (None, None) => return Poll::Pending,
         };
-        let Poll::Ready((reader, heard)) = Pin::new(step).poll(context) else { return Poll::Pending };
+        let Poll::Ready((reader, message)) = Pin::new(read).poll(context) else { return Poll::Pending };
         self.read = None;
-        self.reader = reader.filter(|_| !matches!(heard, Err(_) | Ok(ReplyMessage::End(_))));
-        Poll::Ready(heard)
+        self.reader = reader.filter(|_| !matches!(message, Err(_) | Ok(ReplyMessage::End(_))));
+        Poll::Ready(message)
     }
 }
 
-async fn read_head(watch: ReplyTiming, asked: Duration, call: BoxFuture<io::Result<Body>>) -> ReadOutcome {
-    let (tasks, patience, clock) = (Arc::clone(&watch.tasks), watch.timeouts.head, Arc::clone(&watch.clock));
+async fn read_head(timing: ReplyTiming, requested: Duration, call: BoxFuture<io::Result<Body>>) -> ReadOutcome {
+    let (tasks, timeout, clock) = (Arc::clone(&timing.tasks), timing.timeouts.head, Arc::clone(&timing.clock));
     let head = async {
         let mut reader = match call.await {
-            Ok(body) => ReplyReader { timing: watch, body, messages: MessageReader::default() },
+            Ok(body) => ReplyReader { timing, body, messages: MessageReader::default() },
             Err(error) => return (None, Err(call_failure(&error))),
         };
         match reader.read().await {
-            Ok(ReplyMessage::Head(told)) => (Some(reader), Ok(ReplyMessage::Head(told))),
-            Ok(_) => (None, Err(invalid_reply(MalformedMessage("an answer has no head")))),
-            Err(why) => (None, Err(why)),
+            Ok(ReplyMessage::Head(status)) => (Some(reader), Ok(ReplyMessage::Head(status))),
+            Ok(_) => (None, Err(invalid_reply(MalformedMessage("a reply has no head")))),
+            Err(reason) => (None, Err(reason)),
         }
     };
-    match with_timeout(&tasks, patience, head).await {
-        // A node that was paused finds in time what came in much too late.
-        Some((Some(_), _)) if clock.uptime().saturating_sub(asked) > patience => {
+    match with_timeout(&tasks, timeout, head).await {
+        // A process that was paused may see a late reply before its timeout.
+        Some((Some(_), _)) if clock.uptime().saturating_sub(requested) > timeout => {
             (None, Err(MissingReason::StartTimeout))
         }
         Some(outcome) => outcome,
@@ -108,47 +108,46 @@ async fn read_head(watch: ReplyTiming, asked: Duration, call: BoxFuture<io::Resu
 }
 
 async fn read_next(mut reader: ReplyReader) -> ReadOutcome {
-    let (tasks, patience) = (Arc::clone(&reader.timing.tasks), reader.timing.timeouts.idle);
-    let heard = with_timeout(&tasks, patience, reader.read()).await;
-    let heard = match heard {
-        Some(Ok(ReplyMessage::Head(_))) => Err(invalid_reply(MalformedMessage("an answer has two heads"))),
-        Some(heard) => heard,
+    let (tasks, timeout) = (Arc::clone(&reader.timing.tasks), reader.timing.timeouts.idle);
+    let message = match with_timeout(&tasks, timeout, reader.read()).await {
+        Some(Ok(ReplyMessage::Head(_))) => Err(invalid_reply(MalformedMessage("a reply has two heads"))),
+        Some(message) => message,
         None => Err(MissingReason::IdleTimeout),
     };
-    (Some(reader), heard)
+    (Some(reader), message)
 }
 
 impl ReplyReader {
     async fn read(&mut self) -> Result<ReplyMessage, MissingReason> {
         loop {
             if let Some((kind, content)) = self.messages.next_message().map_err(invalid_reply)? {
-                let told = |content: &Bytes| ReplyStatus::decode(content).map_err(invalid_reply);
+                let status = |content: &Bytes| ReplyStatus::decode(content).map_err(invalid_reply);
                 return Ok(match kind {
-                    MessageKind::Head => ReplyMessage::Head(told(&content)?),
-                    MessageKind::Progress => ReplyMessage::Progress(told(&content)?),
+                    MessageKind::Head => ReplyMessage::Head(status(&content)?),
+                    MessageKind::Progress => ReplyMessage::Progress(status(&content)?),
                     MessageKind::Batch => ReplyMessage::Batch(content),
                     MessageKind::Cells => ReplyMessage::Cells(content),
-                    MessageKind::End => ReplyMessage::End(told(&content)?),
+                    MessageKind::End => ReplyMessage::End(status(&content)?),
                 });
             }
             match self.body.next().await {
                 Some(Ok(piece)) => self.messages.push(&piece),
-                // Without an end message it is not whole, however it ended.
+                // Without an end message a reply is truncated.
                 Some(Err(_)) | None => return Err(MissingReason::Truncated),
             }
         }
     }
 }
 
-pub(crate) fn invalid_reply(broken: MalformedMessage) -> MissingReason {
-    MissingReason::InvalidReply(broken.0.to_owned())
+pub(crate) fn invalid_reply(error: MalformedMessage) -> MissingReason {
+    MissingReason::InvalidReply(error.0.to_owned())
 }
 
 pub(super) fn call_failure(error: &io::Error) -> MissingReason {
-    let words = || error.to_string().chars().take(200).collect();
+    let message = || error.to_string().chars().take(200).collect();
     match error.kind() {
-        io::ErrorKind::Unsupported => MissingReason::VersionMismatch(words()),
-        io::ErrorKind::Other => MissingReason::Refused(words()),
-        _ => MissingReason::Unreachable(words()),
+        io::ErrorKind::Unsupported => MissingReason::VersionMismatch(message()),
+        io::ErrorKind::Other => MissingReason::Refused(message()),
+        _ => MissingReason::Unreachable(message()),
     }
 }

@@ -1,4 +1,4 @@
-//! Sends a request to all nodes of a cluster, this one among them.
+//! Sends a request to all nodes of a cluster, this one included.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::engine::Engine;
 use crate::request::{Request, RequestError};
 use crate::stats::NodeStats;
 
-/// Hears of records that should be restored.
+/// Receives hints of under-replicated records.
 pub trait RepairHints: Send + Sync + std::fmt::Debug {
-    /// Some of the records from `low` to `high`, both among them, are in fewer stores than they should be. Called at most
-    /// once for some thousand records of an answer; must not block.
+    /// Some of the records from `low` to `high`, both inclusive, are under-replicated. Called at most once per few thousand
+    /// records of an answer; must not block.
     fn on_under_replicated(&self, low: Id, high: Id);
 }
 
-/// Asks all nodes of a cluster.
+/// Queries all nodes of a cluster.
 #[derive(Debug)]
 pub struct Scatter {
     pub(super) server: Arc<QueryServer>,
@@ -32,7 +32,7 @@ pub struct Scatter {
 }
 
 impl Scatter {
-    /// Asks this node and those that it knows. What stores lack is told to `repair`.
+    /// Queries this node and its peers.
     #[must_use]
     pub fn new(
         server: Arc<QueryServer>,
@@ -44,7 +44,7 @@ impl Scatter {
         Arc::new(Self { server, peers, timing: ReplyTiming { tasks, clock, timeouts }, repair_hints })
     }
 
-    /// Whether there is no other node, so that the engine's answer is that of the cluster.
+    /// Whether this is the only node, so that its engine answers for the cluster.
     #[must_use]
     pub fn is_single_node(&self) -> bool {
         self.peers.remote_peers().is_empty()
@@ -60,10 +60,10 @@ impl Scatter {
 
     pub(crate) fn check_request(&self, request: &Request) -> Result<(), RequestError> {
         self.engine().check_expression(&request.expr)?;
-        // What cannot be read back cannot be asked.
+        // The other nodes must be able to parse the expression.
         let text = request.expr.to_string();
-        let readable = text.len() <= INPUT_BYTES_MAX && Expr::parse(text.as_bytes()).is_ok();
-        if readable { Ok(()) } else { Err(RequestError::ExpressionTooLong) }
+        let is_parsable = text.len() <= INPUT_BYTES_MAX && Expr::parse(text.as_bytes()).is_ok();
+        if is_parsable { Ok(()) } else { Err(RequestError::ExpressionTooLong) }
     }
 
     /// The nodes, this one first.
@@ -71,7 +71,7 @@ impl Scatter {
         [self.peers.local_peer()].into_iter().chain(self.peers.remote_peers()).collect()
     }
 
-    /// Asks all nodes that are there; by node, this one first.
+    /// Sends a request to all live nodes. Returns the replies by node, that of this one first.
     pub(super) fn send_request(
         &self,
         name: &str,
@@ -79,26 +79,26 @@ impl Scatter {
         request: &Request,
     ) -> Result<(Vec<Option<NodeReply>>, Coverage), RequestError> {
         self.check_request(request)?;
-        let (asked, question) = (self.timing.clock.uptime(), scatter_request.encode());
+        let encoded = scatter_request.encode();
         let nodes = self.nodes();
-        let source = |(at, peer): (usize, &QueryPeer)| {
-            let call = peer.is_live.then(|| self.call((at > 0).then_some(peer.node), name, &question))?;
-            Some(NodeReply::start(self.timing.clone(), asked, call))
+        let reply = |(at, peer): (usize, &QueryPeer)| {
+            peer.is_live.then(|| self.call((at > 0).then_some(peer.node), name, &encoded))
         };
-        let sources = nodes.iter().enumerate().map(source).collect();
-        Ok((sources, Coverage::new(nodes, self.peers.replication_factor(), self.peers.is_joining(), request)))
+        let replies = nodes.iter().enumerate().map(reply).collect();
+        Ok((replies, Coverage::new(nodes, self.peers.replication_factor(), self.peers.is_joining(), request)))
     }
 
-    /// Calls a node, or this one.
-    pub(super) fn call(&self, node: Option<Id>, name: &str, question: &[u8]) -> BoxFuture<std::io::Result<Body>> {
-        let body = Body::whole(question.to_vec());
-        match node {
+    /// Starts a call of another node, or of this one.
+    pub(super) fn call(&self, node: Option<Id>, name: &str, encoded: &[u8]) -> NodeReply {
+        let body = Body::whole(encoded.to_vec());
+        let call: BoxFuture<_> = match node {
             Some(node) => self.peers.call(node, name, body),
             None => self.server.serve(name, body),
-        }
+        };
+        NodeReply::start(self.timing.clone(), self.timing.clock.uptime(), call)
     }
 
-    /// Counts an answer's missing nodes.
+    /// Adds the missing nodes of an answer to the metrics.
     pub(super) fn count_missing(&self, nodes: &NodeStats) {
         self.engine().metrics.nodes_missing.inc_by(nodes.missing.len() as u64);
     }

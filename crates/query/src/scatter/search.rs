@@ -1,4 +1,4 @@
-//! The records of a whole cluster, in order, each once.
+//! Searches over all nodes: records in order, each once.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -10,30 +10,28 @@ use super::batch::{BatchSlice, RecordBatch};
 use super::coverage::Coverage;
 use super::merge::BatchMerge;
 use super::reply::{NodeReply, ReplyMessage, invalid_reply};
-use super::request::{ReplyStatus, ScatterRequest};
+use super::request::ScatterRequest;
 use super::requester::{RepairHints, Scatter};
 use super::server::SEARCH;
 use crate::request::{Request, RequestError};
 use crate::stats::{MissingReason, QueryStats};
 
-/// Memory for batches on their way, of one question, from all nodes together. Each has one here and some in the network.
+/// Memory for the batches of one search, from all nodes. Each node has one batch here and one in the network.
 const BATCH_MEMORY_BYTES: usize = 4 << 20;
 
-/// Records that are handed out at a time, about.
+/// Approximate number of records returned at once.
 const BATCH_RECORDS: usize = 2_048;
 
-/// Bytes that are handed out at a time, about.
+/// Approximate number of bytes returned at once.
 const BATCH_BYTES: usize = 256 << 10;
 
-/// An answer that comes as it is asked for. Dropping it ends the work on all nodes.
-pub struct ScatterSearch {
+/// A search over all nodes that runs as far as its reader reads. Dropping it ends the work on all nodes.
+pub(crate) struct ScatterSearch {
     scatter: Arc<Scatter>,
-    /// By node; `None` when it has come to its end.
+    /// By node; `None` after its end.
     replies: Vec<Option<NodeReply>>,
     merge: BatchMerge,
     coverage: Coverage,
-    /// What each node told last.
-    statuses: Vec<ReplyStatus>,
     matched: u64,
     is_finished: bool,
     repair_hints: Option<Arc<dyn RepairHints>>,
@@ -41,7 +39,7 @@ pub struct ScatterSearch {
 
 impl std::fmt::Debug for ScatterSearch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Answer")
+        f.debug_struct("ScatterSearch")
             .field("coverage", &self.coverage)
             .field("matched", &self.matched)
             .finish_non_exhaustive()
@@ -49,81 +47,59 @@ impl std::fmt::Debug for ScatterSearch {
 }
 
 impl Scatter {
-    /// Begins a search over what is there now.
-    ///
-    /// # Errors
-    /// [`RequestError::Expression`], [`RequestError::Long`].
-    pub fn search(self: &Arc<Self>, request: &Request) -> Result<ScatterSearch, RequestError> {
+    /// Starts a search over the records that all nodes hold now.
+    pub(crate) fn search(self: &Arc<Self>, request: &Request) -> Result<ScatterSearch, RequestError> {
         let nodes = self.peers.remote_peers().len() + 1;
-        let question = ScatterRequest::new(request).with_batch_bytes(BATCH_MEMORY_BYTES / nodes);
-        let (sources, coverage) = self.send_request(SEARCH, &question, request)?;
-        let copies = if self.repair_hints.is_some() { self.peers.replication_factor() } else { 0 };
-        let merge = BatchMerge::new(request, sources.len(), copies);
-        Ok(ScatterSearch::new(self, sources, merge, coverage))
-    }
-}
-
-impl ScatterSearch {
-    fn new(scatter: &Arc<Scatter>, sources: Vec<Option<NodeReply>>, mut merge: BatchMerge, coverage: Coverage) -> Self {
-        let closed = sources.iter().enumerate().filter(|(_, source)| source.is_none());
+        let scatter_request = ScatterRequest::new(request).with_batch_bytes(BATCH_MEMORY_BYTES / nodes);
+        let (replies, coverage) = self.send_request(SEARCH, &scatter_request, request)?;
+        let repair_hints = self.repair_hints.clone();
+        let replication_factor = if repair_hints.is_some() { self.peers.replication_factor() } else { 0 };
+        let mut merge = BatchMerge::new(request, replies.len(), replication_factor);
+        let closed = replies.iter().enumerate().filter(|(_, reply)| reply.is_none());
         closed.for_each(|(node, _)| merge.close(node));
         if coverage.is_store_missing() {
             merge.stop_checking_replicas();
         }
-        let told = vec![ReplyStatus::default(); sources.len()];
-        let repair = scatter.repair_hints.clone();
-        Self {
-            scatter: Arc::clone(scatter),
-            replies: sources,
-            merge,
-            coverage,
-            statuses: told,
-            matched: 0,
-            is_finished: false,
-            repair_hints: repair,
-        }
+        let scatter = Arc::clone(self);
+        Ok(ScatterSearch { scatter, replies, merge, coverage, matched: 0, is_finished: false, repair_hints })
     }
+}
 
-    /// The next records, in order; empty at the end. Waits for the first of them, not for many. When this is dropped
-    /// before it is done, nothing is lost.
-    pub async fn next(&mut self) -> Vec<BatchSlice> {
+impl ScatterSearch {
+    /// Waits for the next records, in order; empty at the end. Dropping the future loses no record.
+    pub(crate) async fn next(&mut self) -> Vec<BatchSlice> {
         loop {
-            let out = self.merge.next_slices(BATCH_RECORDS, BATCH_BYTES);
-            if let (Some(repair), Some(thin)) = (&self.repair_hints, self.merge.take_under_replicated()) {
-                repair.on_under_replicated(thin.low, thin.high);
+            let slices = self.merge.next_slices(BATCH_RECORDS, BATCH_BYTES);
+            if let (Some(hints), Some(range)) = (&self.repair_hints, self.merge.take_under_replicated()) {
+                hints.on_under_replicated(range.low, range.high);
             }
-            if !out.is_empty() {
-                self.matched += out.iter().map(|stretch| stretch.len() as u64).sum::<u64>();
-                return out;
+            if !slices.is_empty() {
+                self.matched += slices.iter().map(|slice| slice.len() as u64).sum::<u64>();
+                return slices;
             }
             if self.merge.is_done() {
                 self.finish();
-                return out;
+                return slices;
             }
-            let (node, heard) = self.next_message().await;
-            self.accept_message(node, heard);
+            let (node, message) = self.next_message().await;
+            self.accept_message(node, message);
         }
     }
 
-    /// What the answer rests on so far; complete when [`Self::next`] had none.
-    #[must_use]
-    pub fn stats(&self) -> QueryStats {
-        let mut stats = QueryStats { matched: self.matched, nodes: self.coverage.stats(), ..QueryStats::default() };
-        for (node, told) in self.statuses.iter().enumerate() {
-            told.add_to(&mut stats, &self.coverage.node_label(node));
-        }
-        stats
+    /// The statistics so far; complete at the end.
+    pub(crate) fn stats(&self) -> QueryStats {
+        QueryStats { matched: self.matched, ..self.coverage.stats() }
     }
 
-    /// The next message of a node that must say something before the answer goes on.
+    /// Waits for the next message of a node without which the merge cannot continue.
     async fn next_message(&mut self) -> (usize, Result<ReplyMessage, MissingReason>) {
-        let (sources, merge) = (&mut self.replies, &self.merge);
+        let (replies, merge) = (&mut self.replies, &self.merge);
         poll_fn(|context| {
             for node in merge.awaited_nodes() {
-                if let Some(Some(source)) = sources.get_mut(node)
-                    && let Poll::Ready(heard) = source.poll_next(context)
+                if let Some(Some(reply)) = replies.get_mut(node)
+                    && let Poll::Ready(message) = reply.poll_next(context)
                 {
-                    return Poll::Ready((node, heard));
+                    return Poll::Ready((node, message));
                 }
             }
             Poll::Pending
@@ -131,27 +107,26 @@ impl ScatterSearch {
         .await
     }
 
-    fn accept_message(&mut self, node: usize, heard: Result<ReplyMessage, MissingReason>) {
-        let taken = heard.and_then(|heard| match heard {
-            ReplyMessage::Head(told) | ReplyMessage::Progress(told) => {
-                self.coverage.check_status(node, &told)?;
-                self.merge.raise_floor(node, told.position(self.merge.order()));
-                self.set_status(node, told);
+    fn accept_message(&mut self, node: usize, message: Result<ReplyMessage, MissingReason>) {
+        let accepted = message.and_then(|message| match message {
+            ReplyMessage::Head(status) | ReplyMessage::Progress(status) => {
+                let position = status.position(self.merge.order());
+                self.coverage.accept_status(node, status)?;
+                self.merge.raise_floor(node, position);
                 Ok(())
             }
             ReplyMessage::Batch(content) => {
                 let batch = RecordBatch::decode(&content).map_err(invalid_reply)?;
                 self.merge.push(node, batch).map_err(invalid_reply)
             }
-            ReplyMessage::End(told) => {
-                self.set_status(node, told);
+            ReplyMessage::End(status) => {
                 self.close_node(node);
-                Ok(())
+                self.coverage.accept_status(node, status)
             }
             ReplyMessage::Cells(_) => Err(invalid_reply(MalformedMessage("unexpected message: counted ids"))),
         });
-        if let Err(why) = taken {
-            self.coverage.mark_missing(node, why);
+        if let Err(reason) = accepted {
+            self.coverage.mark_missing(node, reason);
             if self.coverage.is_store_missing() {
                 self.merge.stop_checking_replicas();
             }
@@ -159,24 +134,18 @@ impl ScatterSearch {
         }
     }
 
-    fn set_status(&mut self, node: usize, told: ReplyStatus) {
-        if let Some(last) = self.statuses.get_mut(node).filter(|_| !told.is_keepalive()) {
-            *last = told;
-        }
-    }
-
     fn close_node(&mut self, node: usize) {
         self.merge.close(node);
-        if let Some(source) = self.replies.get_mut(node) {
-            *source = None;
+        if let Some(reply) = self.replies.get_mut(node) {
+            *reply = None;
         }
     }
 
     fn finish(&mut self) {
         if !std::mem::replace(&mut self.is_finished, true) {
-            // The others are not needed any more: that ends their work.
-            self.replies.iter_mut().for_each(|source| *source = None);
-            self.scatter.count_missing(&self.coverage.stats());
+            // Dropping the open replies ends the work of their nodes.
+            self.replies.iter_mut().for_each(|reply| *reply = None);
+            self.scatter.count_missing(&self.coverage.stats().nodes);
         }
     }
 }

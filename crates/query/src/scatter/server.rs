@@ -1,9 +1,8 @@
-//! Answers other nodes' questions from this node's queue and store.
+//! Serves the requests of all nodes, this one included, from this node's queue and store.
 //!
-//! The head of an answer is sent as soon as the node has taken its snapshot. What blocks runs away from the tasks, a batch
-//! at a time; meanwhile the asker is told now and then how far the search has come, so that a node that finds nothing for
-//! long is not taken for dead. When the asker is gone, the search is cancelled; when it does not read, the search lets go of
-//! what it holds.
+//! The head of a reply is sent as soon as the snapshot is taken. Blocking work runs outside the tasks, one batch at a time;
+//! meanwhile the progress of the search is sent at intervals, so that a node that finds nothing for long is not taken for
+//! dead. A search is cancelled when its reader is gone, and releases its memory when the reader stalls.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -12,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_env::{Body, BodyWriter, BoxFuture, Tasks, run_blocking, with_timeout};
+use bucksaw_rpc::stream_message;
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -22,45 +22,41 @@ use super::peers::{QueryPeer, QueryPeers};
 use super::request::{DecodeRequestError, REQUEST_BYTES_MAX, ReplyStatus, ScatterRequest};
 use crate::count::CountStream;
 use crate::engine::Engine;
+use crate::local_tail::LocalTail;
 use crate::request::{Cancel, Order, Request, RequestError};
 use crate::search::Search;
 use crate::stats::QueryStats;
-use crate::tail::{Tail, TailBatch};
-use bucksaw_rpc::stream_message;
+use crate::tail_event::{TailEvent, TailRecords};
 
-/// The name of the call for records.
+/// The call for records.
 pub(crate) const SEARCH: &str = "query/search";
-/// The name of the call for counts.
+/// The call for counts.
 pub(crate) const COUNT: &str = "query/count";
-/// The name of the call for new records.
+/// The call for new records.
 pub(crate) const TAIL: &str = "query/tail";
 
-/// How long a question waits while as many as may be are answered. Well below the time for which an asker waits for the
-/// head of an answer.
+/// How long a request waits for a permit. Well below [`ReplyTimeouts::head`](super::ReplyTimeouts::head).
 const ADMISSION_MAX: Duration = Duration::from_secs(4);
 
-/// How often the asker is told how far a search has come that has found nothing since.
+/// Interval of progress reports while a search finds nothing.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 
-/// A sign of life comes so often.
+/// A keepalive is sent after this many intervals without a report.
 const KEEPALIVE_INTERVALS: u32 = 10;
 
-/// An asker who takes nothing for so long has stalled.
+/// A reader that takes nothing for this long has stalled.
 const STALLED_AFTER: Duration = Duration::from_secs(1);
 
-/// How often a follower looks for new records.
-const TAIL_POLL_INTERVAL: Duration = Duration::from_millis(20);
-
-/// A follower that sees nothing hears so often that the node is there.
+/// Interval of keepalives while a tail sees nothing.
 const TAIL_KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Records of a batch, at most.
+/// Maximum records of a batch.
 const BATCH_RECORDS: usize = 8_192;
 
-/// Bytes of a batch of new records.
+/// Bytes at which a batch of a tail is sent.
 const TAIL_BATCH_BYTES: usize = 64 << 10;
 
-/// Answers questions of the nodes of a cluster, this one among them.
+/// Serves the requests of all nodes of a cluster, this one included.
 #[derive(Debug)]
 pub struct QueryServer {
     engine: Arc<Engine>,
@@ -70,25 +66,25 @@ pub struct QueryServer {
     tail_permits: Arc<Semaphore>,
 }
 
-/// Nobody reads the answer, or it cannot be given.
+/// The reader is gone, or the work failed.
 struct ReplyAborted;
 
 type SendResult = Result<(), ReplyAborted>;
 
 impl QueryServer {
-    /// Answers from this engine, and tells how many nodes are known here.
+    /// Serves from `engine`, and reports how many nodes are known here.
     #[must_use]
     pub fn new(engine: Arc<Engine>, tasks: Arc<dyn Tasks>, peers: Arc<dyn QueryPeers>) -> Arc<Self> {
-        let room = |places: usize| Arc::new(Semaphore::new(places));
-        let (questions, tails) = (room(engine.config.served_max), room(engine.config.served_tails_max));
-        Arc::new(Self { engine, tasks, peers, request_permits: questions, tail_permits: tails })
+        let request_permits = Arc::new(Semaphore::new(engine.config.served_max));
+        let tail_permits = Arc::new(Semaphore::new(engine.config.served_tails_max));
+        Arc::new(Self { engine, tasks, peers, request_permits, tail_permits })
     }
 
-    /// Answers the calls of other nodes.
+    /// Serves the calls of other nodes.
     pub fn register(self: &Arc<Self>, router: &bucksaw_cluster::Router) {
         for name in [SEARCH, COUNT, TAIL] {
-            let serving = Arc::clone(self);
-            router.add(name, move |body| serving.serve(name, body));
+            let server = Arc::clone(self);
+            router.add(name, move |body| server.serve(name, body));
         }
     }
 
@@ -106,121 +102,125 @@ impl QueryServer {
         &self.peers
     }
 
-    /// What the head of an answer says of this node, and of the others.
     fn head_status(&self, stats: &QueryStats) -> ReplyStatus {
         let (own, others) = (self.peers.local_peer(), self.peers.remote_peers());
-        let twins = [&own].into_iter().chain(&others).filter_map(QueryPeer::duplicate_id_notice);
-        ReplyStatus { nodes: others.len() as u64 + 1, ..ReplyStatus::from_stats(stats) }.with_node(own.node, twins)
+        let duplicate_ids = [&own].into_iter().chain(&others).filter_map(QueryPeer::duplicate_id_notice);
+        ReplyStatus { nodes: others.len() as u64 + 1, ..ReplyStatus::from_stats(stats) }
+            .with_node(own.node, duplicate_ids)
     }
 
-    /// Answers a call: `query/search`, `query/count` or `query/tail`. The answer's body is written by a task of its own.
+    /// Serves a call: `query/search`, `query/count` or `query/tail`. A task of its own writes the reply.
     ///
-    /// Its error is `Unsupported` when this node does not understand the question; else it says why the question cannot be
-    /// answered.
+    /// The error is `Unsupported` if this node does not understand the request; else it gives the reason.
     pub fn serve(self: &Arc<Self>, name: &str, body: Body) -> BoxFuture<io::Result<Body>> {
-        let (serving, name) = (Arc::clone(self), name.to_owned());
+        let (server, name) = (Arc::clone(self), name.to_owned());
         Box::pin(async move {
-            let question = ScatterRequest::decode(&body.read_all(REQUEST_BYTES_MAX).await?).map_err(decode_failure)?;
-            let request = question.request().map_err(decode_failure)?;
+            let decoded = ScatterRequest::decode(&body.read_all(REQUEST_BYTES_MAX).await?).map_err(decode_failure)?;
+            let request = decoded.request().map_err(decode_failure)?;
             match name.as_str() {
-                SEARCH => serving.search(request, question.batch_bytes()).await,
-                COUNT => serving.count(request, question).await,
-                TAIL => serving.tail(request).await,
+                SEARCH => server.search(request, decoded.batch_bytes()).await,
+                COUNT => server.count(request, decoded).await,
+                TAIL => server.tail(request).await,
                 _ => Err(io::ErrorKind::Unsupported.into()),
             }
         })
     }
 
-    /// A place among those that are answered. The wait is bounded, because whoever has one may wait for another node's.
-    async fn try_acquire(&self, of: &Arc<Semaphore>) -> io::Result<OwnedSemaphorePermit> {
-        let place = with_timeout(&self.tasks, ADMISSION_MAX, Arc::clone(of).acquire_owned()).await;
-        place.and_then(Result::ok).ok_or_else(|| io::Error::other("too many concurrent requests from other nodes"))
+    /// Waits for a permit. The wait is bounded, because a request with a permit may wait for one of another node.
+    async fn acquire(&self, permits: &Arc<Semaphore>) -> io::Result<OwnedSemaphorePermit> {
+        let permit = with_timeout(&self.tasks, ADMISSION_MAX, Arc::clone(permits).acquire_owned()).await;
+        permit.and_then(Result::ok).ok_or_else(|| io::Error::other("too many concurrent requests from other nodes"))
     }
 
-    /// Does what blocks, and fails as the question does.
     async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(Arc<Engine>) -> Result<T, RequestError> + Send + 'static,
     ) -> io::Result<T> {
         let engine = Arc::clone(&self.engine);
-        let begun = run_blocking(&self.tasks, move || work(engine)).await;
-        begun.ok_or_else(|| io::Error::other("internal error: see the log of the node"))?.map_err(io::Error::other)
+        let result = run_blocking(&self.tasks, move || work(engine)).await;
+        result.ok_or_else(|| io::Error::other("internal error: see the log of the node"))?.map_err(io::Error::other)
     }
 
-    async fn search(self: Arc<Self>, request: Request, batch_bytes: usize) -> io::Result<Body> {
-        let permit = self.try_acquire(&self.request_permits).await?;
+    async fn search(&self, request: Request, batch_bytes: usize) -> io::Result<Body> {
+        let permit = self.acquire(&self.request_permits).await?;
         let cancel = Cancel::default();
         let (order, stop) = (request.order, cancel.clone());
         let search = self.run_blocking(move |engine| engine.search(request, stop)).await?;
-        let (writer, body) = Body::channel();
-        let answer = ReplyWriter { tasks: Arc::clone(&self.tasks), writer, cancel };
         let head = self.head_status(search.stats());
-        self.tasks.spawn(Box::pin(async move {
-            let _permit = permit;
-            let writing = async {
-                answer.send_status(MessageKind::Head, &head).await?;
-                let search = answer.search(search, order, batch_bytes).await?;
-                Ok(ReplyStatus::from_stats(search.stats()))
-            };
-            let written = writing.await;
-            answer.end(written).await;
-        }));
-        Ok(body)
+        Ok(self.spawn_reply(permit, cancel, head, move |reply| async move {
+            let search = reply.write_search(search, order, batch_bytes).await?;
+            Ok((reply, ReplyStatus::from_stats(search.stats())))
+        }))
     }
 
-    async fn count(self: Arc<Self>, request: Request, question: ScatterRequest) -> io::Result<Body> {
-        let permit = self.try_acquire(&self.request_permits).await?;
+    async fn count(&self, request: Request, decoded: ScatterRequest) -> io::Result<Body> {
+        let permit = self.acquire(&self.request_permits).await?;
         let cancel = Cancel::default();
-        let (division, stop) = (question.bucketing(), cancel.clone());
-        let counting = self.run_blocking(move |engine| CountStream::start(engine, request, stop, division)).await?;
-        let (writer, body) = Body::channel();
-        let answer = ReplyWriter { tasks: Arc::clone(&self.tasks), writer, cancel };
-        let head = self.head_status(counting.stats());
-        self.tasks.spawn(Box::pin(async move {
-            let _permit = permit;
-            let writing = async {
-                answer.send_status(MessageKind::Head, &head).await?;
-                answer.count(counting).await
-            };
-            let written = writing.await;
-            answer.end(written).await;
-        }));
-        Ok(body)
+        let (bucketing, stop) = (decoded.bucketing(), cancel.clone());
+        let count = self.run_blocking(move |engine| CountStream::start(engine, request, stop, bucketing, true)).await?;
+        let head = self.head_status(count.stats());
+        Ok(self.spawn_reply(permit, cancel, head, move |reply| async move {
+            let status = reply.write_count(count).await?;
+            Ok((reply, status))
+        }))
     }
 
-    async fn tail(self: Arc<Self>, request: Request) -> io::Result<Body> {
-        let permit = self.try_acquire(&self.tail_permits).await?;
+    async fn tail(&self, request: Request) -> io::Result<Body> {
+        let permit = self.acquire(&self.tail_permits).await?;
         let tail = self.run_blocking(move |engine| engine.tail(&request.expr)).await?;
+        let tail = LocalTail::new(tail, Arc::clone(&self.tasks));
+        Ok(self.spawn_reply(permit, Cancel::default(), ReplyStatus::default(), move |reply| async move {
+            Err(reply.write_tail(tail).await)
+        }))
+    }
+
+    /// Writes a reply in a task of its own, which holds `permit`.
+    fn spawn_reply<F>(
+        &self,
+        permit: OwnedSemaphorePermit,
+        cancel: Cancel,
+        head: ReplyStatus,
+        write: impl FnOnce(ReplyWriter) -> F + Send + 'static,
+    ) -> Body
+    where
+        F: Future<Output = Result<(ReplyWriter, ReplyStatus), ReplyAborted>> + Send + 'static,
+    {
         let (writer, body) = Body::channel();
-        let answer = ReplyWriter { tasks: Arc::clone(&self.tasks), writer, cancel: Cancel::default() };
+        let reply = ReplyWriter { tasks: Arc::clone(&self.tasks), writer, cancel };
         self.tasks.spawn(Box::pin(async move {
             let _permit = permit;
-            // It has no end but that of its reader.
-            let _ = answer.tail(tail).await;
+            if reply.send_status(MessageKind::Head, &head).await.is_ok()
+                && let Ok((reply, status)) = write(reply).await
+                && !reply.cancel.is_cancelled()
+                && reply.send_status(MessageKind::End, &status).await.is_ok()
+            {
+                // A reader that is gone needs no end.
+                let _ = reply.writer.end().await;
+            }
         }));
-        Ok(body)
+        body
     }
 }
 
-fn decode_failure(unasked: DecodeRequestError) -> io::Error {
-    match unasked {
-        DecodeRequestError::Version(_) => io::Error::new(io::ErrorKind::Unsupported, unasked.to_string()),
-        DecodeRequestError::Invalid(_) => io::Error::other(unasked.to_string()),
+fn decode_failure(error: DecodeRequestError) -> io::Error {
+    match error {
+        DecodeRequestError::Version(_) => io::Error::new(io::ErrorKind::Unsupported, error.to_string()),
+        DecodeRequestError::Invalid(_) => io::Error::other(error.to_string()),
     }
 }
 
 /// The next batch of new records.
-fn next_batch(tailed: &mut TailBatch) -> RecordBatchBuilder {
+fn next_batch(records: &mut TailRecords) -> RecordBatchBuilder {
     let mut builder = RecordBatchBuilder::new(Order::Ascending);
     while builder.bytes() < TAIL_BATCH_BYTES && builder.records() < BATCH_RECORDS {
-        if tailed.visit_next(|record| builder.push(record)).is_none() {
+        if records.visit_next(|record| builder.push(record)).is_none() {
             break;
         }
     }
     builder
 }
 
-/// An answer that is being written.
+/// Writes a reply.
 struct ReplyWriter {
     tasks: Arc<dyn Tasks>,
     writer: BodyWriter,
@@ -232,8 +232,8 @@ impl ReplyWriter {
         self.writer.send(bytes).await.map_err(|_| self.abort())
     }
 
-    async fn send_status(&self, kind: MessageKind, told: &ReplyStatus) -> SendResult {
-        self.send(stream_message(kind, &told.encode())).await
+    async fn send_status(&self, kind: MessageKind, status: &ReplyStatus) -> SendResult {
+        self.send(stream_message(kind, &status.encode())).await
     }
 
     fn abort(&self) -> ReplyAborted {
@@ -241,24 +241,14 @@ impl ReplyWriter {
         ReplyAborted
     }
 
-    /// Ends the answer, unless it was cut off.
-    async fn end(self, written: Result<ReplyStatus, ReplyAborted>) {
-        let Ok(told) = written else { return };
-        if self.cancel.is_cancelled() || self.send_status(MessageKind::End, &told).await.is_err() {
-            return;
-        }
-        // Who is gone needs no end.
-        let _ = self.writer.end().await;
-    }
-
-    /// Waits for work, and tells now and then how it stands when that is new, or as a sign of life.
+    /// Waits for `work`. At intervals sends the `progress`, if it has changed, or a keepalive.
     async fn run_with_progress<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
-        mut stands: impl FnMut() -> Option<ReplyStatus>,
+        mut progress: impl FnMut() -> Option<ReplyStatus>,
     ) -> Result<T, ReplyAborted> {
         let mut work = pin!(run_blocking(&self.tasks, work));
-        let mut quiet = 0;
+        let mut quiet_intervals = 0;
         loop {
             tokio::select! {
                 biased;
@@ -266,50 +256,50 @@ impl ReplyWriter {
                 () = self.writer.closed() => return Err(self.abort()),
                 () = self.tasks.sleep(PROGRESS_INTERVAL) => {}
             }
-            quiet += 1;
-            let told = stands().or_else(|| (quiet >= KEEPALIVE_INTERVALS).then(ReplyStatus::default));
-            let Some(told) = told else { continue };
-            quiet = 0;
+            quiet_intervals += 1;
+            let keepalive = || (quiet_intervals >= KEEPALIVE_INTERVALS).then(ReplyStatus::default);
+            let Some(status) = progress().or_else(keepalive) else { continue };
+            quiet_intervals = 0;
             tokio::select! {
                 biased;
                 done = &mut work => return done.ok_or_else(|| self.abort()),
-                sent = self.send_status(MessageKind::Progress, &told) => sent?,
+                sent = self.send_status(MessageKind::Progress, &status) => sent?,
             }
         }
     }
 
-    async fn search(&self, mut search: Search, order: Order, batch_bytes: usize) -> Result<Search, ReplyAborted> {
+    async fn write_search(&self, mut search: Search, order: Order, batch_bytes: usize) -> Result<Search, ReplyAborted> {
         loop {
-            let reached = search.progress();
-            let mut told_place = 0;
-            let stands = || {
-                let (place, stats) = reached.get();
-                (std::mem::replace(&mut told_place, place) < place)
-                    .then(|| ReplyStatus::from_stats(&stats).with_position(order, place))
+            let progress = search.progress();
+            let mut sent_key = 0;
+            let new_progress = || {
+                let (key, stats) = progress.get();
+                (std::mem::replace(&mut sent_key, key) < key)
+                    .then(|| ReplyStatus::from_stats(&stats).with_position(order, key))
             };
             let work = move || {
                 let mut builder = RecordBatchBuilder::new(order);
                 search.visit_batch(&mut |record| {
                     builder.push(record);
-                    let full = builder.bytes() >= batch_bytes || builder.records() >= BATCH_RECORDS;
-                    if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                    let is_full = builder.bytes() >= batch_bytes || builder.records() >= BATCH_RECORDS;
+                    if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
                 });
                 (search, builder)
             };
             let builder;
-            (search, builder) = self.run_with_progress(work, stands).await?;
+            (search, builder) = self.run_with_progress(work, new_progress).await?;
             if builder.records() == 0 {
                 return Ok(search);
             }
-            // What is damaged is told of before what was found beside it.
-            let stands = stream_message(MessageKind::Progress, &ReplyStatus::from_stats(search.stats()).encode());
-            for piece in [stands].into_iter().chain(builder.finish()) {
+            // Damage is reported before the records that were found beside it.
+            let status = stream_message(MessageKind::Progress, &ReplyStatus::from_stats(search.stats()).encode());
+            for piece in [status].into_iter().chain(builder.finish()) {
                 search = self.send_or_release(piece, search).await?;
             }
         }
     }
 
-    /// Sends a piece; when that takes long, the search lets go of what it holds.
+    /// Sends a piece. If the reader stalls, the search releases its memory.
     async fn send_or_release(&self, piece: Bytes, mut search: Search) -> Result<Search, ReplyAborted> {
         let mut sending = pin!(self.send(piece));
         tokio::select! {
@@ -317,71 +307,71 @@ impl ReplyWriter {
             sent = &mut sending => return sent.map(|()| search),
             () = self.tasks.sleep(STALLED_AFTER) => {}
         }
-        let let_go = move || {
+        let release = move || {
             search.release_memory();
             search
         };
-        search = run_blocking(&self.tasks, let_go).await.ok_or_else(|| self.abort())?;
+        search = run_blocking(&self.tasks, release).await.ok_or_else(|| self.abort())?;
         sending.await.map(|()| search)
     }
 
-    async fn count(&self, mut counting: CountStream) -> Result<ReplyStatus, ReplyAborted> {
+    async fn write_count(&self, mut count: CountStream) -> Result<ReplyStatus, ReplyAborted> {
         loop {
             let work = move || {
-                let step = counting.next_step();
+                let step = count.next_step();
                 let messages = step.map(|step| (cells::encode(step.ids), step.buckets_done, step.fraction_done));
-                (counting, messages)
+                (count, messages)
             };
             let step;
-            (counting, step) = self.run_with_progress(work, || None).await?;
-            let told = ReplyStatus::from_stats(counting.stats());
-            let Some((messages, buckets_done, done)) = step else { return Ok(told) };
+            (count, step) = self.run_with_progress(work, || None).await?;
+            let status = ReplyStatus::from_stats(count.stats());
+            let Some((messages, buckets_done, done)) = step else { return Ok(status) };
             for message in messages {
                 self.send(message).await?;
             }
-            self.send_status(MessageKind::Progress, &ReplyStatus { buckets_done: buckets_done as u64, done, ..told })
-                .await?;
+            let status = ReplyStatus { buckets_done: buckets_done as u64, done, ..status };
+            self.send_status(MessageKind::Progress, &status).await?;
         }
     }
 
-    async fn tail(&self, mut tail: Tail) -> SendResult {
-        self.send_status(MessageKind::Head, &ReplyStatus::default()).await?;
-        let (mut quiet, mut lost) = (Duration::ZERO, 0);
+    /// Ends only with its reader.
+    async fn write_tail(&self, mut tail: LocalTail) -> ReplyAborted {
+        let mut bytes_lost = 0;
         loop {
-            if !tail.has_new_appends() {
-                tokio::select! {
-                    biased;
-                    () = self.writer.closed() => return Err(self.abort()),
-                    () = self.tasks.sleep(TAIL_POLL_INTERVAL) => {}
-                }
-                quiet += TAIL_POLL_INTERVAL;
-                if quiet >= TAIL_KEEPALIVE_INTERVAL {
-                    quiet = Duration::ZERO;
-                    self.send_status(
-                        MessageKind::Progress,
-                        &ReplyStatus { bytes_lost: lost, ..ReplyStatus::default() },
-                    )
-                    .await?;
-                }
-                continue;
-            }
-            let look = move || {
-                let tailed = tail.poll();
-                (tail, tailed)
+            let event = tokio::select! {
+                biased;
+                () = self.writer.closed() => return self.abort(),
+                event = tail.next() => match event {
+                    Some(event) => Some(event),
+                    None => return self.abort(),
+                },
+                () = self.tasks.sleep(TAIL_KEEPALIVE_INTERVAL) => None,
             };
-            let mut tailed;
-            (tail, tailed) = run_blocking(&self.tasks, look).await.ok_or_else(|| self.abort())?;
-            if tailed.skipped_bytes > 0 {
-                lost += tailed.skipped_bytes;
-                self.send_status(MessageKind::Progress, &ReplyStatus { bytes_lost: lost, ..ReplyStatus::default() })
-                    .await?;
-            }
-            // Batch by batch, so that a reader who stalls holds one beside what was found.
-            while !tailed.is_empty() {
-                quiet = Duration::ZERO;
-                for piece in next_batch(&mut tailed).finish() {
-                    self.send(piece).await?;
+            let sent = match event {
+                Some(TailEvent::Records(records)) => self.send_tail_records(records).await,
+                event => {
+                    if let Some(TailEvent::Skipped { bytes, .. }) = event {
+                        bytes_lost += bytes;
+                    }
+                    let status = ReplyStatus { bytes_lost, ..ReplyStatus::default() };
+                    self.send_status(MessageKind::Progress, &status).await
                 }
+            };
+            if let Err(aborted) = sent {
+                return aborted;
+            }
+        }
+    }
+
+    /// Sends batch by batch, so that a stalled reader holds one of them besides the records.
+    async fn send_tail_records(&self, mut records: TailRecords) -> SendResult {
+        loop {
+            let builder = next_batch(&mut records);
+            if builder.records() == 0 {
+                return Ok(());
+            }
+            for piece in builder.finish() {
+                self.send(piece).await?;
             }
         }
     }

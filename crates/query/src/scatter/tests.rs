@@ -1,5 +1,5 @@
-//! Clusters of engines over simulated disks, with a network between them that can do wrong.
-#![allow(clippy::disallowed_methods, reason = "tests of real sockets or threads wait in real time")]
+//! Clusters of engines on simulated disks, with faults between them.
+#![allow(clippy::disallowed_methods, reason = "waits by tokio's paused clock, in no real time")]
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,15 +17,18 @@ use tokio::sync::watch;
 use super::message::MessageKind;
 use super::request::ScatterRequest;
 use super::*;
+use crate::answers::Answers;
 use crate::count::{Bucketing, Histogram};
 use crate::engine::Config;
-use crate::match_buffer::{OwnedRecord, RecordRef};
+use crate::match_buffer::OwnedRecord;
 use crate::pool::ScanPool;
 use crate::request::{Cancel, Order, Request, RequestError};
-use crate::stats::{MissingReason, QueryStats};
+use crate::stats::QueryStats;
 use crate::tail_event::TailEvent;
 use crate::tests::TestEngine;
 use bucksaw_rpc::stream_message;
+
+mod golden;
 
 /// Tasks under tokio's paused clock, in one thread.
 #[derive(Debug)]
@@ -46,24 +49,24 @@ impl Tasks for Paused {
     }
 }
 
-/// What a node does wrong.
+/// The fault of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PeerFault {
     Down,
     Refuses,
     Unreachable,
     OtherVersion,
-    /// It never begins.
+    /// Never starts a reply.
     Hangs,
-    /// It says nothing more after so many bytes.
+    /// Sends nothing after this many bytes.
     Stalls(usize),
-    /// It dies after so many bytes.
+    /// Disconnects after this many bytes.
     Dies(usize),
-    /// Its answer ends after so many bytes as if that were all.
+    /// Ends its reply properly after this many bytes.
     EndsEarly(usize),
-    /// A bit of this byte is flipped.
+    /// Flips a bit of this byte.
     FlipsBit(usize),
-    /// It says something else.
+    /// Sends a batch without a head.
     SendsInvalidReply,
 }
 
@@ -72,10 +75,10 @@ struct TestNetwork {
     servers: BTreeMap<Id, Arc<QueryServer>>,
     faults: BTreeMap<Id, PeerFault>,
     queue_from: BTreeMap<Id, Option<Millis>>,
-    /// Where else a node is, by the one that knows it and by its id.
+    /// The second address of a node id, by the node that knows it and by the id.
     duplicate_addresses: BTreeMap<(Id, Id), String>,
     replication_factor: usize,
-    /// Answers that somebody reads.
+    /// Replies with a reader.
     open_replies: usize,
 }
 
@@ -88,17 +91,17 @@ struct TestPeers {
 
 impl TestPeers {
     fn peer(&self, node: Id) -> QueryPeer {
-        let world = self.network.lock().unwrap();
-        let live = world.faults.get(&node) != Some(&PeerFault::Down);
-        let queue_from = world.queue_from.get(&node).copied().unwrap_or(Some(Millis(0)));
-        let also_at = world.duplicate_addresses.get(&(self.own, node)).cloned();
+        let network = self.network.lock().unwrap();
+        let is_live = network.faults.get(&node) != Some(&PeerFault::Down);
+        let queue_oldest = network.queue_from.get(&node).copied().unwrap_or(Some(Millis(0)));
+        let duplicate_address = network.duplicate_addresses.get(&(self.own, node)).cloned();
         QueryPeer {
             node,
             address: format!("n{}", node.bits()),
-            is_live: live,
-            queue_oldest: queue_from,
+            is_live,
+            queue_oldest,
             is_store: true,
-            duplicate_address: also_at,
+            duplicate_address,
         }
     }
 }
@@ -127,10 +130,10 @@ impl QueryPeers for TestPeers {
     }
 
     fn call(&self, node: Id, name: &str, body: Body) -> BoxFuture<io::Result<Body>> {
-        let world = Arc::clone(&self.network);
-        let (serving, fault) = {
-            let world = world.lock().unwrap();
-            (Arc::clone(&world.servers[&node]), world.faults.get(&node).copied())
+        let network = Arc::clone(&self.network);
+        let (server, fault) = {
+            let network = network.lock().unwrap();
+            (Arc::clone(&network.servers[&node]), network.faults.get(&node).copied())
         };
         let name = name.to_owned();
         Box::pin(async move {
@@ -144,19 +147,19 @@ impl QueryPeers for TestPeers {
                 }
                 _ => {}
             }
-            let inner = serving.serve(&name, body).await?;
+            let inner = server.serve(&name, body).await?;
             let (writer, outer) = Body::channel();
-            world.lock().unwrap().open_replies += 1;
+            network.lock().unwrap().open_replies += 1;
             tokio::spawn(async move {
                 forward_body(inner, writer, fault).await;
-                world.lock().unwrap().open_replies -= 1;
+                network.lock().unwrap().open_replies -= 1;
             });
             Ok(outer)
         })
     }
 }
 
-/// Hands a body on, as well as the network can.
+/// Forwards a body with the fault of its sender.
 async fn forward_body(mut inner: Body, writer: bucksaw_env::BodyWriter, fault: Option<PeerFault>) {
     let mut sent = 0;
     loop {
@@ -170,7 +173,7 @@ async fn forward_body(mut inner: Body, writer: bucksaw_env::BodyWriter, fault: O
             return;
         };
         let Ok(piece) = piece else { return };
-        // The network knows no messages.
+        // The network splits messages anywhere.
         for part in piece.chunks(1_000) {
             let mut part = part.to_vec();
             match fault {
@@ -229,11 +232,11 @@ fn node_of(config: Config) -> TestEngine {
 
 impl EngineCluster {
     fn of(nodes: Vec<TestEngine>) -> Self {
-        let world = Arc::new(Mutex::new(TestNetwork { replication_factor: 2, ..TestNetwork::default() }));
+        let network = Arc::new(Mutex::new(TestNetwork { replication_factor: 2, ..TestNetwork::default() }));
         let mut cluster = Self {
             nodes: Vec::new(),
             scatters: Vec::new(),
-            network: world,
+            network: network,
             changes: watch::Sender::new(()),
             hints: Arc::default(),
         };
@@ -247,27 +250,27 @@ impl EngineCluster {
 
     fn join(&mut self, node: TestEngine) {
         let own = node_id(self.nodes.len());
-        let (world, changes) = (Arc::clone(&self.network), self.changes.clone());
-        let peers = Arc::new(TestPeers { own, network: world, changes });
-        let serving = QueryServer::new(Arc::clone(&node.engine), Arc::new(Paused), peers);
-        self.network.lock().unwrap().servers.insert(own, Arc::clone(&serving));
-        let repair: Arc<dyn RepairHints> = Arc::clone(&self.hints) as _;
-        self.scatters.push(Scatter::new(serving, ReplyTimeouts::default(), Some(repair)));
+        let (network, changes) = (Arc::clone(&self.network), self.changes.clone());
+        let peers = Arc::new(TestPeers { own, network: network, changes });
+        let server = QueryServer::new(Arc::clone(&node.engine), Arc::new(Paused), peers);
+        self.network.lock().unwrap().servers.insert(own, Arc::clone(&server));
+        let hints: Arc<dyn RepairHints> = Arc::clone(&self.hints) as _;
+        self.scatters.push(Scatter::new(server, ReplyTimeouts::default(), Some(hints)));
         self.nodes.push(node);
         self.changes.send_replace(());
     }
 
     fn set_fault(&self, node: usize, fault: Option<PeerFault>) {
-        let mut world = self.network.lock().unwrap();
+        let mut network = self.network.lock().unwrap();
         match fault {
-            Some(fault) => drop(world.faults.insert(node_id(node), fault)),
-            None => drop(world.faults.remove(&node_id(node))),
+            Some(fault) => drop(network.faults.insert(node_id(node), fault)),
+            None => drop(network.faults.remove(&node_id(node))),
         }
-        drop(world);
+        drop(network);
         self.changes.send_replace(());
     }
 
-    /// Puts a record on some nodes.
+    /// Appends a record to some nodes.
     fn put(&mut self, nodes: &[usize], id: Id, labels: &str, line: &str) {
         for node in nodes {
             self.nodes[*node].put_as(id, labels, line.as_bytes());
@@ -305,8 +308,24 @@ async fn lines(scatter: &Arc<Scatter>, request: &Request) -> Vec<String> {
     search_all(scatter, request).await.0.into_iter().map(|record| String::from_utf8(record.text).unwrap()).collect()
 }
 
-async fn histogram(scatter: &Arc<Scatter>, request: &Request, division: Bucketing) -> (Histogram, QueryStats) {
-    scatter.histogram(request, division, &mut |_, _| {}).await.unwrap()
+/// Answers of one node for the cluster.
+fn answers(scatter: &Arc<Scatter>) -> Answers {
+    Answers::new(Arc::clone(scatter.engine()), Arc::new(Paused)).with_scatter(Arc::clone(scatter))
+}
+
+/// The records around one.
+async fn context_records(
+    scatter: &Arc<Scatter>,
+    id: Id,
+    before: u64,
+    after: u64,
+) -> Result<(Vec<OwnedRecord>, QueryStats), RequestError> {
+    let records = answers(scatter).context(id, before, after).await?;
+    Ok(records.write_to(Vec::new()).await.unwrap())
+}
+
+async fn histogram(scatter: &Arc<Scatter>, request: &Request, bucketing: Bucketing) -> (Histogram, QueryStats) {
+    scatter.histogram(request, bucketing, &mut |_, _| {}).await.unwrap()
 }
 
 const START: u64 = 1_700_000_000_000;
@@ -315,7 +334,7 @@ fn id(number: u64) -> Id {
     Id::new(Millis(START + number), Producer::new(number % 3), number as u32)
 }
 
-/// Three nodes with forty records each on two of them, half of them on shelves, and a few more.
+/// Three nodes with sixty records, each on two nodes, the first half of them stored.
 fn three_nodes() -> EngineCluster {
     let mut cluster = EngineCluster::new(3);
     for number in 0..60 {
@@ -331,17 +350,17 @@ fn three_nodes() -> EngineCluster {
 #[tokio::test(start_paused = true)]
 async fn a_known_duplicate_node_id_makes_answers_partial() {
     let cluster = three_nodes();
-    for (knows, twin) in [(0, 1), (2, 1), (1, 1)] {
+    for (knowing, duplicate) in [(0, 1), (2, 1), (1, 1)] {
         cluster.network.lock().unwrap().duplicate_addresses =
-            [((node_id(knows), node_id(twin)), "elsewhere".to_owned())].into();
+            [((node_id(knowing), node_id(duplicate)), "elsewhere".to_owned())].into();
         for (asked, scatter) in cluster.scatters.iter().enumerate() {
             let (records, stats) = search_all(scatter, &request("")).await;
-            let (count, counted) = scatter.count(&request("line")).await.unwrap();
+            let (count, counted) = answers(scatter).count(request("line"), ()).await.unwrap();
             assert_eq!((records.len(), count), (60, 60));
             for stats in [stats, counted] {
                 let reasons = stats.partial_reasons();
-                let is_told = reasons.len() == 1 && reasons[0].contains("n2") && reasons[0].contains("elsewhere");
-                assert!(stats.is_partial() && is_told, "{knows} knows, {asked} is asked: {reasons:?}");
+                let is_reported = reasons.len() == 1 && reasons[0].contains("n2") && reasons[0].contains("elsewhere");
+                assert!(stats.is_partial() && is_reported, "{knowing} knows it, {asked} is queried: {reasons:?}");
             }
         }
     }
@@ -350,7 +369,7 @@ async fn a_known_duplicate_node_id_makes_answers_partial() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whichever_node_is_asked_the_answer_is_that_of_all() {
+async fn each_node_gives_the_answer_of_all() {
     let cluster = three_nodes();
     for scatter in &cluster.scatters {
         let (records, stats) = search_all(scatter, &request("")).await;
@@ -365,9 +384,9 @@ async fn whichever_node_is_asked_the_answer_is_that_of_all() {
             records.iter().map(|record| record.id).collect::<Vec<_>>(),
             (55..60).rev().map(id).collect::<Vec<_>>()
         );
-        let (count, stats) = scatter.count(&request("line")).await.unwrap();
+        let (count, stats) = answers(scatter).count(request("line"), ()).await.unwrap();
         assert_eq!((count, stats.matched, stats.is_partial()), (60, 60, false));
-        let (fields, _) = scatter.fields(request("")).await.unwrap();
+        let (fields, _) = answers(scatter).fields(request(""), ()).await.unwrap();
         let level = fields.fields.iter().find(|field| field.name == "level").unwrap();
         assert_eq!(
             (fields.records, fields.is_sampled, level.values.clone()),
@@ -376,19 +395,20 @@ async fn whichever_node_is_asked_the_answer_is_that_of_all() {
         let (records, stats) = context_records(scatter, id(30), 3, 2).await.unwrap();
         assert_eq!(records.iter().map(|record| record.id).collect::<Vec<_>>(), (27..33).map(id).collect::<Vec<_>>());
         assert_eq!((stats.matched, stats.nodes.answered), (6, 3));
-        assert!(matches!(scatter.context(id(99), 3, 2).await, Err(RequestError::RecordNotFound(_))));
+        let context = context_records(scatter, id(99), 3, 2).await;
+        assert!(matches!(context, Err(RequestError::RecordNotFound(_))));
     }
     tokio::task::yield_now().await;
     assert_eq!(cluster.open_replies(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn questions_wait_for_a_place_and_are_refused_after_some_seconds() {
+async fn requests_wait_for_a_permit_and_are_refused_after_some_seconds() {
     let config = Config { served_max: 1, served_tails_max: 1, ..Config::default() };
     let mut cluster = EngineCluster::of((0..2).map(|_| node_of(config.clone())).collect());
     (0..400).for_each(|number| cluster.put(&[0, 1], id(number), "app=web", &"x".repeat(1_000)));
     let (scatter, request) = (Arc::clone(&cluster.scatters[0]), request("x"));
-    // It is begun, and holds its places: there is more than the network carries on its way.
+    // It holds its permits, since it has more records than the network buffers.
     let mut first = scatter.search(&request).unwrap();
     assert!(!first.next().await.is_empty());
     let (records, stats) = search_all(&scatter, &request).await;
@@ -397,7 +417,7 @@ async fn questions_wait_for_a_place_and_are_refused_after_some_seconds() {
         stats.nodes.missing.iter().all(|node| format!("{:?}", node.reason).contains("too many concurrent requests")),
         "{stats:?}"
     );
-    // One that ends in time makes room.
+    // A request that ends in time frees its permits.
     let waiting = tokio::spawn(async move { search_all(&scatter, &request).await });
     tokio::time::sleep(Duration::from_secs(2)).await;
     drop(first);
@@ -406,15 +426,15 @@ async fn questions_wait_for_a_place_and_are_refused_after_some_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_follower_of_another_node_gets_all_of_a_large_look() {
+async fn a_large_poll_of_a_tail_is_sent_in_batches() {
     let mut cluster =
         EngineCluster::of(vec![TestEngine::with_pool(sim::Fs::new(), Config::default(), 1, ScanPool::inline())]);
-    let mut follow = cluster.scatters[0].tail(&request("x").expr).unwrap();
+    let mut tail = cluster.scatters[0].tail(&request("x").expr).unwrap();
     let (mut seen, mut batches) = (0, 0);
-    assert!(tokio::time::timeout(Duration::from_secs(1), follow.next()).await.is_err());
+    assert!(tokio::time::timeout(Duration::from_secs(1), tail.next()).await.is_err());
     (0..500).for_each(|number| cluster.put(&[0], id(number), "app=web", &"x".repeat(1_000)));
     while seen < 500 {
-        let TailEvent::Records(mut records) = follow.next().await else { panic!("no records") };
+        let TailEvent::Records(mut records) = tail.next().await else { panic!("no records") };
         seen += std::iter::from_fn(|| records.visit_next(|_| ())).count();
         batches += 1;
     }
@@ -422,25 +442,26 @@ async fn a_follower_of_another_node_gets_all_of_a_large_look() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fault_of_one_node_is_told_of_and_takes_nothing_from_the_others() {
+async fn a_fault_of_one_node_is_reported_and_the_others_answer() {
     let cluster = three_nodes();
-    let calls = |why: &MissingReason| why.label();
+    let labels =
+        |stats: &QueryStats| stats.nodes.missing.iter().map(|missing| missing.reason.label()).collect::<Vec<_>>();
     let check = async |fault, want: &str, all: bool| {
         cluster.set_fault(2, Some(fault));
-        let begun = tokio::time::Instant::now();
+        let started = tokio::time::Instant::now();
         let (records, stats) = search_all(&cluster.scatters[0], &request("")).await;
-        assert_eq!(
-            stats.nodes.missing.iter().map(|missing| calls(&missing.reason)).collect::<Vec<_>>(),
-            [want],
-            "{fault:?}"
-        );
+        assert_eq!(labels(&stats), [want], "{fault:?}");
         assert_eq!((stats.nodes.asked, stats.nodes.answered), (3, 2));
         assert!(stats.is_partial() && stats.partial_reasons()[0].starts_with("node n3 "));
-        // The other two have a copy of each.
+        // The other two have a replica of each.
         assert_eq!(records.len(), 60, "{fault:?}");
-        let (count, stats) = cluster.scatters[0].count(&request("")).await.unwrap();
+        let (count, stats) = answers(&cluster.scatters[0]).count(request(""), ()).await.unwrap();
         assert_eq!((count, stats.nodes.missing.len(), stats.is_partial()), (60, 1, true), "{fault:?}");
-        assert!(begun.elapsed() <= Duration::from_secs(if all { 0 } else { 80 }), "{fault:?}: {:?}", begun.elapsed());
+        assert!(
+            started.elapsed() <= Duration::from_secs(if all { 0 } else { 80 }),
+            "{fault:?}: {:?}",
+            started.elapsed()
+        );
         cluster.set_fault(2, None);
     };
     check(PeerFault::Down, "down", true).await;
@@ -457,13 +478,14 @@ async fn a_fault_of_one_node_is_told_of_and_takes_nothing_from_the_others() {
     }
     check(PeerFault::Stalls(300), "idle_timeout", false).await;
     cluster.set_fault(2, Some(PeerFault::Down));
-    assert!(matches!(cluster.scatters[0].context(id(99), 1, 1).await, Err(RequestError::RecordMaybeMissing(..))));
+    let context = context_records(&cluster.scatters[0], id(99), 1, 1).await;
+    assert!(matches!(context, Err(RequestError::RecordMaybeMissing(..))));
     cluster.set_fault(2, None);
     assert_eq!(search_all(&cluster.scatters[0], &request("")).await.1.nodes.answered, 3);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_without_a_node_is_whole_when_others_have_what_it_has() {
+async fn an_answer_without_a_node_is_complete_if_others_hold_its_records() {
     let cluster = three_nodes();
     cluster.network.lock().unwrap().queue_from.insert(node_id(2), Some(Millis(START + 40)));
     cluster.set_fault(2, Some(PeerFault::Down));
@@ -487,10 +509,10 @@ async fn a_dropped_search_ends_the_work_on_all_nodes() {
     assert_eq!(cluster.open_replies(), 2);
     drop(answer);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let held = |cluster: &EngineCluster| {
+    let reserved = |cluster: &EngineCluster| {
         cluster.nodes.iter().map(|node| node.engine.result_budget.reserved_bytes()).sum::<u64>()
     };
-    assert_eq!((cluster.open_replies(), held(&cluster)), (0, 0));
+    assert_eq!((cluster.open_replies(), reserved(&cluster)), (0, 0));
     // So does a limit.
     let mut answer = cluster.scatters[0].search(&Request { limit: Some(10), ..request("") }).unwrap();
     let mut found = 0;
@@ -503,13 +525,13 @@ async fn a_dropped_search_ends_the_work_on_all_nodes() {
     }
     assert_eq!(found, 10);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!((cluster.open_replies(), held(&cluster)), (0, 0));
-    // Who stalls holds next to nothing, and gets all of it in the end.
+    assert_eq!((cluster.open_replies(), reserved(&cluster)), (0, 0));
+    // A stalled reader reserves nothing, and still receives all records.
     let mut answer = cluster.scatters[0].search(&request("")).unwrap();
     let mut found = answer.next().await.iter().map(BatchSlice::len).sum::<usize>();
-    assert!(held(&cluster) > 0);
+    assert!(reserved(&cluster) > 0);
     tokio::time::sleep(Duration::from_secs(100)).await;
-    assert_eq!(held(&cluster), 0);
+    assert_eq!(reserved(&cluster), 0);
     loop {
         let more = answer.next().await.iter().map(BatchSlice::len).sum::<usize>();
         if more == 0 {
@@ -521,7 +543,7 @@ async fn a_dropped_search_ends_the_work_on_all_nodes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn damage_is_told_of_with_its_node() {
+async fn damage_is_reported_with_its_node() {
     let mut cluster = EngineCluster::new(2);
     for number in 0..10 {
         cluster.put(&[1], id(number), "app=web", &format!("line {number} {}", "x".repeat(60)));
@@ -533,21 +555,21 @@ async fn damage_is_told_of_with_its_node() {
     let (records, stats) = search_all(&cluster.scatters[0], &request("")).await;
     assert!(!records.is_empty() && records.len() < 10 && stats.is_partial());
     assert!(stats.damaged.iter().all(|name| name.starts_with("node n2: ") && name.contains("at byte")));
-    let (count, stats) = cluster.scatters[0].count(&request("")).await.unwrap();
+    let (count, stats) = answers(&cluster.scatters[0]).count(request(""), ()).await.unwrap();
     assert!(count == records.len() as u64 && stats.is_partial());
     let first = Request { limit: Some(records.len() as u64), ..request("") };
     assert!(search_all(&cluster.scatters[0], &first).await.1.is_partial(), "also when it stops early");
 }
 
 #[tokio::test(start_paused = true)]
-async fn records_in_too_few_stores_are_told_of() {
+async fn under_replicated_records_are_reported() {
     let mut cluster = EngineCluster::new(3);
     for number in 0..40 {
         let nodes: &[usize] = if (10..20).contains(&number) { &[1] } else { &[0, 1] };
         cluster.put(nodes, id(number), "app=web", &format!("line {number}"));
     }
     cluster.nodes.iter().for_each(TestEngine::move_to_store);
-    // What waits in a queue is on its way.
+    // A record in a queue is not under-replicated yet.
     cluster.put(&[2], id(50), "app=web", "in a queue");
     search_all(&cluster.scatters[0], &request("")).await;
     assert_eq!(*cluster.hints.0.lock().unwrap(), [(id(10), id(19))]);
@@ -560,15 +582,15 @@ async fn records_in_too_few_stores_are_told_of() {
     cluster.network.lock().unwrap().replication_factor = 1;
     cluster.set_fault(1, None);
     search_all(&cluster.scatters[0], &request("")).await;
-    assert_eq!(*cluster.hints.0.lock().unwrap(), [], "nothing is known of what a lost node has");
+    assert_eq!(*cluster.hints.0.lock().unwrap(), [], "the records of a lost node are unknown");
 }
 
 #[tokio::test(start_paused = true)]
-async fn histograms_fill_from_the_oldest_and_keep_little() {
+async fn histograms_release_the_memory_of_ids() {
     let cluster = three_nodes();
-    let division = Bucketing { buckets: 6, by_level: true };
+    let bucketing = Bucketing { buckets: 6, by_level: true };
     let request = Request::new(Expr::All, Millis(START), Millis(START + 60));
-    let (histogram, stats) = histogram(&cluster.scatters[1], &request, division).await;
+    let (histogram, stats) = histogram(&cluster.scatters[1], &request, bucketing).await;
     assert_eq!(histogram.buckets.iter().map(|bucket| bucket.count).collect::<Vec<_>>(), [10; 6]);
     let levels = histogram.buckets.iter().map(|bucket| bucket.levels.unwrap().iter().sum::<u64>());
     assert_eq!(levels.collect::<Vec<_>>(), [10; 6]);
@@ -577,7 +599,7 @@ async fn histograms_fill_from_the_oldest_and_keep_little() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn expressions_that_cannot_be_asked_are_refused() {
+async fn expressions_that_cannot_be_sent_are_rejected() {
     let cluster = three_nodes();
     let long = Expr::literal("\"".repeat(INPUT_BYTES_MAX - 10));
     let request = Request { expr: long, ..request("") };
@@ -586,11 +608,11 @@ async fn expressions_that_cannot_be_asked_are_refused() {
     assert!(matches!(cluster.scatters[0].search(&bad), Err(RequestError::Expression(_))));
 }
 
-/// What a follower sees until nothing comes for a second.
+/// The lines and notices of a tail until it is silent for a second of virtual time.
 async fn drain_tail(tail: &mut ScatterTail) -> (Vec<String>, Vec<String>) {
     let (mut lines, mut notices) = (Vec::new(), Vec::new());
-    while let Ok(followed) = tokio::time::timeout(Duration::from_secs(1), tail.next()).await {
-        match followed {
+    while let Ok(event) = tokio::time::timeout(Duration::from_secs(1), tail.next()).await {
+        match event {
             TailEvent::Records(mut records) => {
                 let text = |record: crate::RecordRef<'_>| String::from_utf8(record.text.to_vec()).unwrap();
                 lines.extend(std::iter::from_fn(|| records.visit_next(text)));
@@ -605,7 +627,7 @@ async fn drain_tail(tail: &mut ScatterTail) -> (Vec<String>, Vec<String>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn followers_see_what_any_node_accepts_once() {
+async fn a_tail_shows_records_of_all_nodes_once() {
     let mut cluster = EngineCluster::new(2);
     cluster.put(&[0], id(1), "app=web", "before");
     let mut tail = cluster.scatters[0].tail(&Expr::parse(b"-quiet").unwrap()).unwrap();
@@ -626,7 +648,7 @@ async fn followers_see_what_any_node_accepts_once() {
     cluster.set_fault(1, Some(PeerFault::Dies(head + 10)));
     let mut tail = cluster.scatters[0].tail(&Expr::All).unwrap();
     assert_eq!(drain_tail(&mut tail).await, (vec![], vec![]));
-    // It is told of once.
+    // It is reported once.
     cluster.put(&[1], id(6), "app=web", "unseen");
     assert_eq!(drain_tail(&mut tail).await, (vec![], vec!["n2 truncated".to_owned()]));
     cluster.set_fault(1, Some(PeerFault::Down));
@@ -639,7 +661,7 @@ async fn followers_see_what_any_node_accepts_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn followers_are_told_who_is_down_when_they_begin() {
+async fn a_tail_reports_nodes_that_are_down_at_its_start() {
     let mut cluster = EngineCluster::new(2);
     cluster.set_fault(1, Some(PeerFault::Down));
     let mut tail = cluster.scatters[0].tail(&Expr::All).unwrap();
@@ -653,26 +675,26 @@ async fn followers_are_told_who_is_down_when_they_begin() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn questions_of_another_version_are_not_understood() {
+async fn requests_of_another_version_are_rejected() {
     let cluster = three_nodes();
-    let serving = &cluster.scatters[0].server;
+    let server = &cluster.scatters[0].server;
     let body = |text: &'static str| Body::whole(text.as_bytes());
-    let kind = async |text| serving.serve("query/search", body(text)).await.unwrap_err().kind();
+    let kind = async |text| server.serve("query/search", body(text)).await.unwrap_err().kind();
     assert_eq!(kind(r#"{"version":2,"q":""}"#).await, io::ErrorKind::Unsupported);
     assert_eq!(kind("nonsense").await, io::ErrorKind::Other);
-    let error = serving.serve("query/search", body(r#"{"version":2,"q":{}}"#)).await.unwrap_err();
-    let why = reply::call_failure(&error).to_string();
-    let words = "has another version of the program: supports query protocol version 1, the request has version 2";
-    assert_eq!(why, words);
-    let question = ScatterRequest::new(&request("")).encode();
-    let error = serving.serve("query/dance", Body::whole(question)).await.unwrap_err();
+    let error = server.serve("query/search", body(r#"{"version":2,"q":{}}"#)).await.unwrap_err();
+    let reason = reply::call_failure(&error).to_string();
+    let message = "has another version of the program: supports query protocol version 1, the request has version 2";
+    assert_eq!(reason, message);
+    let encoded = ScatterRequest::new(&request("")).encode();
+    let error = server.serve("query/dance", Body::whole(encoded)).await.unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::Unsupported);
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
-    /// Wherever records and their copies lie, an answer is what a plain filter over all of them gives.
+    /// Wherever records and their replicas are, an answer equals a plain filter over all records.
     #[test]
     fn answers_equal_the_plain_filter(
         steps in prop::collection::vec((0_u8..8, 0_u64..3_000, "[ab =x]{0,12}", 0_u64..9_000, 0_usize..3), 1..50),
@@ -703,7 +725,7 @@ proptest! {
         let all = cluster.all();
         let wanted = all.iter().filter(|(id, (labels, line))| request.contains(**id) && plan.matches(labels, line));
         let want: Vec<(Id, Vec<u8>)> = wanted.map(|(id, (_, line))| (*id, line.clone())).collect();
-        // One node with all of it.
+        // One node with all records.
         let mut single = node();
         all.iter().for_each(|(id, (labels, line))| single.put_as(*id, &labels.to_string(), line));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
@@ -719,41 +741,22 @@ proptest! {
             assert_eq!(got(&oldest).await, want.iter().take(limit as usize).cloned().collect::<Vec<_>>());
             let newest = Request { order: Order::Descending, limit: Some(limit), ..request.clone() };
             assert_eq!(got(&newest).await, want.iter().rev().take(limit as usize).cloned().collect::<Vec<_>>());
-            assert_eq!(scatter.count(&request).await.unwrap().0, want.len() as u64);
+            assert_eq!(answers(scatter).count(request.clone(), ()).await.unwrap().0, want.len() as u64);
             for by_level in [false, true] {
-                let division = Bucketing { buckets: 13, by_level };
-                let (own, _) =
-                    single.engine.histogram(&request, &Cancel::default(), division, &mut |_, _| {}).unwrap();
-                assert_eq!(histogram(scatter, &request, division).await.0, own);
+                let bucketing = Bucketing { buckets: 13, by_level };
+                let (own, _) = single.histogram(&request, bucketing);
+                assert_eq!(histogram(scatter, &request, bucketing).await.0, own);
             }
-            let (fields, _) = scatter.fields(request.clone()).await.unwrap();
-            let (own, _) = single.engine.fields(request.clone(), Cancel::default()).unwrap();
+            let (fields, _) = answers(scatter).fields(request.clone(), ()).await.unwrap();
+            let (own, _) = single.fields(request.clone());
             assert_eq!(format!("{fields:?}"), format!("{own:?}"));
             if let Some((middle, _)) = want.get(want.len() / 2) {
                 let (around, _) = context_records(scatter, *middle, 3, 4).await.unwrap();
-                let (own, _) = crate::tests::context_records(&single.engine, *middle, 3, 4).unwrap();
+                let (own, _) = single.context(*middle, 3, 4).unwrap();
                 let ids = |records: &[OwnedRecord]| records.iter().map(|record| record.id).collect::<Vec<_>>();
                 assert_eq!(ids(&around), ids(&own));
             }
         });
-    }
-}
-
-/// The records around one.
-async fn context_records(
-    scatter: &Arc<Scatter>,
-    id: Id,
-    before: u64,
-    after: u64,
-) -> Result<(Vec<OwnedRecord>, QueryStats), RequestError> {
-    let mut context = scatter.context(id, before, after).await?;
-    let mut records = Vec::new();
-    loop {
-        let found = context.next().await?;
-        if found.is_empty() {
-            return Ok((records, context.stats().clone()));
-        }
-        records.extend(found.iter().flat_map(BatchSlice::records).map(RecordRef::to_owned_record));
     }
 }
 

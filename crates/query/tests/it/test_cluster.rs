@@ -1,4 +1,4 @@
-//! Nodes of a simulated world that are members of one cluster and answer questions.
+//! Nodes of a simulated world that are members of one cluster and answer queries.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use bucksaw_ingest::{Durability, FrameRecords, Source};
 use bucksaw_node::{self as node, Node, Roles};
 use bucksaw_query::{Answers, Engine, QueryStats, Request, ScanPool, Scatter};
 use bucksaw_record::{Expr, Id, Labels, Millis, Producer};
-use bucksaw_segment::RowMeta;
+use bucksaw_segment::{Codec, RowMeta};
 use bucksaw_store as store;
 use prometheus_client::registry::Registry;
 
@@ -68,7 +68,8 @@ impl TestCluster {
         config.queue.segment_bytes_max = 4_000;
         // The records have times long past.
         let small = store::Config { retention_age: None, segment_bytes: 8_000, block_bytes: 2_000, ..config.store };
-        config.store = store::Config { replication_factor: 2, ..small };
+        let columns = Codec::ColumnsAlways(3);
+        config.store = store::Config { replication_factor: 2, codec_quick: columns, codec_final: columns, ..small };
         let environment = node::Environment { env, tasks: host.tasks(), net: host.net(), pool: ScanPool::inline() };
         let metrics = node::Metrics::new(&mut Registry::default());
         let node = Node::open(config, environment, metrics).unwrap();
@@ -82,16 +83,16 @@ impl TestCluster {
         let labels = Labels::parse("app=web").unwrap();
         for node in nodes {
             let engine = &self.nodes[*node].engine;
-            let (id, mut sides) = (id(number), Vec::new());
-            let flags = RowMeta::default().encode(id.time(), &mut sides);
+            let (id, mut row_meta) = (id(number), Vec::new());
+            let layout_bits = RowMeta::default().encode(id.time(), &mut row_meta);
             let records = FrameRecords {
                 source: Source::Tcp,
                 labels: &labels,
                 first_id: id,
                 count: 1,
                 accepted: id.time(),
-                layout_bits: flags,
-                row_meta: &sides,
+                layout_bits,
+                row_meta: &row_meta,
                 text: &[line.as_bytes(), b"\n"],
             };
             engine.queue().append(Durability::Fast, &records, |_| {}).unwrap();

@@ -30,16 +30,16 @@ fn request(order: Order, limit: Option<u64>) -> Request {
     Request { order, limit, ..Request::new(Expr::All, Millis(0), Millis::MAX) }
 }
 
-fn numbers(stretches: &[BatchSlice]) -> Vec<u64> {
+fn numbers(slices: &[BatchSlice]) -> Vec<u64> {
     let text = |record: RecordRef<'_>| String::from_utf8(record.text.to_vec()).unwrap().parse().unwrap();
-    stretches.iter().flat_map(BatchSlice::records).map(text).collect()
+    slices.iter().flat_map(BatchSlice::records).map(text).collect()
 }
 
 #[test]
 fn batches_that_do_not_overlap_pass_whole() {
     let mut merge = BatchMerge::new(&request(Order::Ascending, None), 2, 0);
     merge.push(0, batch(Order::Ascending, &[(1, true), (2, true), (3, true)])).unwrap();
-    assert!(merge.next_slices(100, 1_000).is_empty(), "the other may have 0");
+    assert!(merge.next_slices(100, 1_000).is_empty(), "the other node may have 0");
     merge.raise_floor(1, id(2).bits());
     assert_eq!(numbers(&merge.next_slices(100, 1_000)), [1]);
     merge.push(1, batch(Order::Ascending, &[(7, true), (8, true)])).unwrap();
@@ -53,7 +53,7 @@ fn batches_that_do_not_overlap_pass_whole() {
 }
 
 #[test]
-fn copies_are_handed_on_as_one() {
+fn replicas_are_passed_on_as_one() {
     let mut merge = BatchMerge::new(&request(Order::Descending, None), 3, 2);
     let all: Vec<(u64, bool)> = (0..100).rev().map(|number| (number, true)).collect();
     (0..2).for_each(|node| merge.push(node, batch(Order::Descending, &all)).unwrap());
@@ -63,7 +63,7 @@ fn copies_are_handed_on_as_one() {
 }
 
 #[test]
-fn what_is_out_of_place_is_refused() {
+fn batches_out_of_place_are_rejected() {
     let mut merge = BatchMerge::new(&Request { to: id(50), ..request(Order::Ascending, None) }, 2, 0);
     assert!(merge.push(0, batch(Order::Descending, &[(1, true)])).is_err());
     assert!(merge.push(0, batch(Order::Ascending, &[(49, true), (50, true)])).is_err());
@@ -81,16 +81,16 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
-    fn each_record_comes_once_and_in_order(
-        lanes in prop::collection::vec(prop::collection::btree_map(0_u64..60, any::<bool>(), 0..40), 1..5),
+    fn records_are_merged_once_and_in_order(
+        inputs in prop::collection::vec(prop::collection::btree_map(0_u64..60, any::<bool>(), 0..40), 1..5),
         cuts in prop::collection::vec(1_usize..9, 1..20),
         turns in prop::collection::vec((0_usize..5, 0_u8..4, 1_usize..20), 1..200),
-        (down, limit, copies) in (any::<bool>(), prop::option::of(0_u64..50), 0_usize..4),
+        (is_descending, limit, replication_factor) in (any::<bool>(), prop::option::of(0_u64..50), 0_usize..4),
     ) {
-        let order = if down { Order::Descending } else { Order::Ascending };
-        let mut waiting: Vec<Vec<Vec<(u64, bool)>>> = Vec::new();
-        for lane in &lanes {
-            let mut records: Vec<(u64, bool)> = lane.iter().map(|(number, stored)| (*number, *stored)).collect();
+        let order = if is_descending { Order::Descending } else { Order::Ascending };
+        let mut pending: Vec<Vec<Vec<(u64, bool)>>> = Vec::new();
+        for input in &inputs {
+            let mut records: Vec<(u64, bool)> = input.iter().map(|(number, stored)| (*number, *stored)).collect();
             records.sort_by_key(|(number, _)| order.key(id(*number)));
             let (mut batches, mut cuts) = (Vec::new(), cuts.iter().cycle());
             while !records.is_empty() {
@@ -98,45 +98,45 @@ proptest! {
                 batches.push(std::mem::replace(&mut records, rest));
             }
             batches.reverse();
-            waiting.push(batches);
+            pending.push(batches);
         }
-        let mut merge = BatchMerge::new(&request(order, limit), lanes.len(), copies);
-        let (mut found, mut thin) = (Vec::new(), BTreeSet::new());
+        let mut merge = BatchMerge::new(&request(order, limit), inputs.len(), replication_factor);
+        let (mut found, mut under_replicated) = (Vec::new(), BTreeSet::new());
         let mut turns = turns.iter().cycle().enumerate();
         while !merge.is_done() {
-            let (turn, (lane, what, most)) = turns.next().unwrap();
-            let (lane, what, most) = ((lane + turn / 7) % lanes.len(), (what + (turn / 5) as u8) % 4, *most);
-            if merge.awaited_nodes().any(|awaited| awaited == lane) {
-                match (what, waiting[lane].last()) {
-                    (0, Some(next)) => merge.raise_floor(lane, order.key(id(next[0].0))),
+            let (turn, (node, action, records_max)) = turns.next().unwrap();
+            let (node, action) = ((node + turn / 7) % inputs.len(), (action + (turn / 5) as u8) % 4);
+            if merge.awaited_nodes().any(|awaited| awaited == node) {
+                match (action, pending[node].last()) {
+                    (0, Some(next)) => merge.raise_floor(node, order.key(id(next[0].0))),
                     (_, Some(next)) => {
-                        merge.push(lane, batch(order, next)).unwrap();
-                        waiting[lane].pop();
+                        merge.push(node, batch(order, next)).unwrap();
+                        pending[node].pop();
                     }
-                    (_, None) => merge.close(lane),
+                    (_, None) => merge.close(node),
                 }
             }
-            let out = numbers(&merge.next_slices(most, 1 << 20));
-            if let Some(noted) = merge.take_under_replicated() {
+            let out = numbers(&merge.next_slices(*records_max, 1 << 20));
+            if let Some(range) = merge.take_under_replicated() {
                 prop_assert!(!out.is_empty());
-                thin.extend(out.iter().copied().filter(|number| noted.low <= id(*number) && id(*number) <= noted.high));
+                under_replicated.extend(out.iter().copied().filter(|number| range.low <= id(*number) && id(*number) <= range.high));
             }
             found.extend(out);
         }
         let mut holders: BTreeMap<u64, Vec<bool>> = BTreeMap::new();
-        lanes.iter().flatten().for_each(|(number, stored)| holders.entry(*number).or_default().push(*stored));
+        inputs.iter().flatten().for_each(|(number, stored)| holders.entry(*number).or_default().push(*stored));
         let mut want: Vec<u64> = holders.keys().copied().collect();
         want.sort_by_key(|number| order.key(id(*number)));
         want.truncate(limit.map_or(usize::MAX, |limit| limit as usize));
         prop_assert_eq!(&found, &want);
         for number in want {
             let stored = &holders[&number];
-            if stored.len() < copies && stored.iter().all(|stored| *stored) {
-                prop_assert!(thin.contains(&number), "{} is in {} stores", number, stored.len());
+            if stored.len() < replication_factor && stored.iter().all(|stored| *stored) {
+                prop_assert!(under_replicated.contains(&number), "{} is in {} stores", number, stored.len());
             }
         }
-        if copies == 0 {
-            prop_assert!(thin.is_empty());
+        if replication_factor == 0 {
+            prop_assert!(under_replicated.is_empty());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What nodes of each version asked and answered, and what those of the next will: it is understood.
+//! Messages between nodes of each version, and of later ones, can be decoded.
 
 use bucksaw_cluster::Version;
 use bucksaw_fixtures::{GoldenFiles, with_unknown_fields};
@@ -7,11 +7,10 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use roaring::RoaringBitmap;
 
-use super::batch::{RecordBatch, RecordBatchBuilder};
-use super::cells;
-use super::message::MessageKind;
-use super::request::{ReplyStatus, ScatterRequest};
-use crate::BatchSlice;
+use super::super::batch::{BatchSlice, RecordBatch, RecordBatchBuilder};
+use super::super::cells;
+use super::super::message::MessageKind;
+use super::super::request::{ReplyStatus, ScatterRequest};
 use crate::count::Bucketing;
 use crate::match_buffer::{OwnedRecord, RecordRef};
 use crate::request::{Order, Request};
@@ -46,18 +45,18 @@ fn sample_status() -> ReplyStatus {
         damaged: ["a.seg".to_owned()].into(),
         ..QueryStats::default()
     };
-    let told = ReplyStatus::from_stats(&stats).with_position(Order::Ascending, Order::Ascending.key(id(5)));
-    ReplyStatus { done: 0.5, buckets_done: 6, bytes_lost: 7, ..told }
+    let status = ReplyStatus::from_stats(&stats).with_position(Order::Ascending, Order::Ascending.key(id(5)));
+    ReplyStatus { done: 0.5, buckets_done: 6, bytes_lost: 7, ..status }
 }
 
 fn records() -> Vec<OwnedRecord> {
-    let record = |number: u32, nanos: u32, marks: u8, labels: &str, text: &str, stored: bool| OwnedRecord {
+    let record = |number: u32, nanos: u32, flags: u8, labels: &str, text: &str, is_stored: bool| OwnedRecord {
         id: id(number),
         nanos,
-        flags: marks,
+        flags,
         labels: Labels::parse(labels).unwrap(),
         text: text.as_bytes().to_vec(),
-        is_stored: stored,
+        is_stored,
     };
     vec![
         record(1, 0, 0, "app=web", "one", true),
@@ -82,7 +81,6 @@ fn counted() -> Vec<cells::Cell> {
     numbers.into_iter().enumerate().map(|(cell, numbers)| ((cell, Producer::new(7)), numbers)).collect()
 }
 
-/// The messages in some bytes.
 fn messages(bytes: &[u8]) -> Vec<(MessageKind, Bytes)> {
     let mut messages = MessageReader::default();
     messages.push(bytes);
@@ -91,13 +89,13 @@ fn messages(bytes: &[u8]) -> Vec<(MessageKind, Bytes)> {
     found
 }
 
-fn only(bytes: &[u8]) -> Bytes {
+fn single_content(bytes: &[u8]) -> Bytes {
     let mut found = messages(bytes);
     assert_eq!(found.len(), 1);
     found.remove(0).1
 }
 
-fn shown(batch: RecordBatch) -> Vec<OwnedRecord> {
+fn decoded_records(batch: RecordBatch) -> Vec<OwnedRecord> {
     let batch = std::sync::Arc::new(batch);
     BatchSlice::new(&batch, 0, batch.len()).records().map(RecordRef::to_owned_record).collect()
 }
@@ -105,8 +103,8 @@ fn shown(batch: RecordBatch) -> Vec<OwnedRecord> {
 #[test]
 fn requests_match_golden() {
     golden_files().check("request", &sample_request().encode());
-    for kept in golden_files().read_all("request") {
-        let found = ScatterRequest::decode(&kept).unwrap();
+    for golden in golden_files().read_all("request") {
+        let found = ScatterRequest::decode(&golden).unwrap();
         assert_eq!(found, sample_request());
         assert!(found.request().is_ok());
     }
@@ -116,8 +114,8 @@ fn requests_match_golden() {
 fn statuses_match_golden() {
     for (name, kind) in [("head", MessageKind::Head), ("progress", MessageKind::Progress), ("end", MessageKind::End)] {
         golden_files().check(name, &stream_message(kind, &sample_status().encode()));
-        for kept in golden_files().read_all(name) {
-            let found = messages(&kept);
+        for golden in golden_files().read_all(name) {
+            let found = messages(&golden);
             assert_eq!(found[0].0, kind);
             assert_eq!(ReplyStatus::decode(&found[0].1), Ok(sample_status()));
         }
@@ -131,9 +129,9 @@ fn batches_match_golden() {
     for (name, order, want) in [("batch", Order::Ascending, records()), ("batch-down", Order::Descending, newest_first)]
     {
         golden_files().check(name, &batch(order));
-        for kept in golden_files().read_all(name) {
-            let found = RecordBatch::decode(&only(&kept)).unwrap();
-            assert_eq!((found.order(), format!("{:?}", shown(found))), (order, format!("{want:?}")));
+        for golden in golden_files().read_all(name) {
+            let found = RecordBatch::decode(&single_content(&golden)).unwrap();
+            assert_eq!((found.order(), format!("{:?}", decoded_records(found))), (order, format!("{want:?}")));
         }
     }
 }
@@ -141,17 +139,17 @@ fn batches_match_golden() {
 #[test]
 fn counts_match_golden() {
     golden_files().check("cells", &cells::encode(counted()).concat());
-    for kept in golden_files().read_all("cells") {
-        assert_eq!(cells::decode(&only(&kept), 2), Ok(counted()));
+    for golden in golden_files().read_all("cells") {
+        assert_eq!(cells::decode(&single_content(&golden), 2), Ok(counted()));
     }
 }
 
 #[test]
-fn tables_that_are_not_known_are_not_taken_for_text() {
-    let mut content = only(&batch(Order::Ascending)).to_vec();
+fn batches_with_unknown_tables_are_rejected() {
+    let mut content = single_content(&batch(Order::Ascending)).to_vec();
     content[0] |= 8;
-    let broken = RecordBatch::decode(&content.into()).unwrap_err();
-    assert_eq!(broken.to_string(), "a batch has tables that a later version has added");
+    let error = RecordBatch::decode(&content.into()).unwrap_err();
+    assert_eq!(error.to_string(), "a batch has tables that a later version has added");
 }
 
 proptest! {
