@@ -69,7 +69,7 @@ impl<R: Send + 'static> Dispatch<R> {
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) if self.cancel.is_cancelled() => return None,
                 Err(RecvTimeoutError::Timeout) if self.cancel.should_stop() => {
-                    polls_left = polls_left.checked_sub(1)?
+                    polls_left = polls_left.checked_sub(1)?;
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }

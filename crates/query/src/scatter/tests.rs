@@ -236,7 +236,7 @@ impl EngineCluster {
         let mut cluster = Self {
             nodes: Vec::new(),
             scatters: Vec::new(),
-            network: network,
+            network,
             changes: watch::Sender::new(()),
             hints: Arc::default(),
         };
@@ -251,7 +251,7 @@ impl EngineCluster {
     fn join(&mut self, node: TestEngine) {
         let own = node_id(self.nodes.len());
         let (network, changes) = (Arc::clone(&self.network), self.changes.clone());
-        let peers = Arc::new(TestPeers { own, network: network, changes });
+        let peers = Arc::new(TestPeers { own, network, changes });
         let server = QueryServer::new(Arc::clone(&node.engine), Arc::new(Paused), peers);
         self.network.lock().unwrap().servers.insert(own, Arc::clone(&server));
         let hints: Arc<dyn RepairHints> = Arc::clone(&self.hints) as _;

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use bucksaw_cluster::Member;
 use bucksaw_env::sim::{Host, NetworkConditions};
-use bucksaw_query::{RecordRef, RecordSink, SinkClosed, TailEvent};
+use bucksaw_query::{Order, RecordRef, RecordSink, Request, SinkClosed, TailEvent};
 use bucksaw_record::{Expr, Id};
 
 use crate::test_cluster::{TestCluster, id, request_all, seconds};
@@ -17,13 +17,20 @@ fn ids(numbers: std::ops::Range<u64>) -> Vec<Id> {
 fn each_node_gives_the_complete_answer_and_equal_seeds_give_equal_runs() {
     let run = |seed| {
         let cluster = TestCluster::joined(seed, 3);
-        cluster.fill(0..300, 100);
+        cluster.fill(0..200, 100);
+        cluster.move_to_store();
+        cluster.fill(200..300, 100);
+        let newest = Request { order: Order::Descending, limit: Some(150), ..request_all() };
         for node in 0..3 {
             let (found, stats) = cluster.search_all(node, &request_all());
             assert!(found == ids(0..300) && !stats.is_partial(), "{stats:?}");
             assert_eq!((stats.nodes.asked, stats.nodes.answered), (3, 3));
+            let (found, _) = cluster.search_all(node, &newest);
+            assert_eq!(found, (150..300).rev().map(id).collect::<Vec<_>>());
             let (count, stats) = cluster.count(node, &request_all());
             assert_eq!((count, stats.is_partial()), (300, false));
+            let line = Expr::parse(b"\"line 150\"").unwrap();
+            assert_eq!(cluster.search_all(node, &Request { expr: line, ..request_all() }).0, [id(150)]);
         }
         cluster.world.fingerprint()
     };

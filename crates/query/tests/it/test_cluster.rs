@@ -10,8 +10,9 @@ use bucksaw_ingest::{Durability, FrameRecords, Source};
 use bucksaw_node::{self as node, Node, Roles};
 use bucksaw_query::{Answers, Engine, QueryStats, Request, ScanPool, Scatter};
 use bucksaw_record::{Expr, Id, Labels, Millis, Producer};
+use bucksaw_segment::stored::SearchableBlock;
 use bucksaw_segment::{Codec, RowMeta};
-use bucksaw_store as store;
+use bucksaw_store::{self as store, NoPeers, Puller, ReplicationContext, SegmentStore};
 use prometheus_client::registry::Registry;
 
 pub(crate) struct TestCluster {
@@ -25,6 +26,8 @@ pub(crate) struct TestNode {
     pub(crate) scatter: Arc<Scatter>,
     pub(crate) answers: Answers,
     pub(crate) cluster: Arc<cluster::Cluster>,
+    store: Arc<SegmentStore>,
+    puller: Puller,
 }
 
 pub(crate) fn seconds(seconds: u64) -> Duration {
@@ -74,9 +77,11 @@ impl TestCluster {
         let metrics = node::Metrics::new(&mut Registry::default());
         let node = Node::open(config, environment, metrics).unwrap();
         let answers = node.answers();
-        let Node { engine, scatter, query_server, cluster, .. } = node;
+        let context = ReplicationContext { peers: Arc::new(NoPeers), ..node.replication_context() };
+        let Node { queue, engine, scatter, query_server, cluster, store, .. } = node;
+        let puller = Puller::new(context, Some(queue));
         query_server.register(&cluster.router());
-        self.nodes.push(TestNode { node: host, engine, scatter, answers, cluster });
+        self.nodes.push(TestNode { node: host, engine, scatter, answers, cluster, store, puller });
     }
 
     pub(crate) fn put(&self, nodes: &[usize], number: u64, line: &str) {
@@ -96,6 +101,24 @@ impl TestCluster {
                 text: &[line.as_bytes(), b"\n"],
             };
             engine.queue().append(Durability::Fast, &records, |_| {}).unwrap();
+        }
+    }
+
+    /// Moves all records from each node's queue to its store, as columns.
+    pub(crate) fn move_to_store(&self) {
+        self.world.run_for(seconds(3));
+        for TestNode { engine, store, puller, .. } in &self.nodes {
+            engine.queue().tick();
+            while self.world.block_on(puller.drain()) > 0 {}
+            assert!(engine.queue().uncommitted_segments().is_empty());
+            let segments = store.segments();
+            let blocks = segments.iter().flat_map(|segment| {
+                (0..segment.footer().blocks.len()).map(|block| segment.search_form(block).unwrap())
+            });
+            assert!(blocks.clone().count() > 1);
+            for block in blocks {
+                assert!(matches!(block, SearchableBlock::Columns(_)), "a block is not columnar");
+            }
         }
     }
 
