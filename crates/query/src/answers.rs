@@ -12,7 +12,7 @@ use crate::count::{Bucketing, Histogram};
 use crate::engine::Engine;
 use crate::fields::{FieldCollector, Fields, newest_records_request};
 use crate::match_buffer::OwnedRecord;
-use crate::record_stream::{RecordSink, RecordStream};
+use crate::record_stream::{RecordSink, StreamSource};
 use crate::request::{Cancel, CancelOnDrop, Request, RequestError};
 use crate::scatter::Scatter;
 use crate::stats::QueryStats;
@@ -37,7 +37,7 @@ pub struct Answers {
 pub struct AnswerRecords {
     answers: Answers,
     cancel: CancelOnDrop,
-    stream: RecordStream,
+    stream: StreamSource,
     /// Selects the records of a context, and has the request for the rest of it.
     window: Option<ContextWindow>,
 }
@@ -181,10 +181,10 @@ impl Answers {
         CancelOnDrop::new(self.engine.with_time_limit(&Cancel::default()))
     }
 
-    fn start(&self, request: Request, cancel: &CancelOnDrop) -> Result<RecordStream, RequestError> {
+    fn start(&self, request: Request, cancel: &CancelOnDrop) -> Result<StreamSource, RequestError> {
         Ok(match self.scatter() {
-            Some(scatter) => RecordStream::Cluster(Box::new(scatter.search(&request)?)),
-            None => RecordStream::Local(Box::new(self.engine.search(request, cancel.cancel())?)),
+            Some(scatter) => StreamSource::Cluster(Box::new(scatter.search(&request)?)),
+            None => StreamSource::Local(Box::new(self.engine.search(request, cancel.cancel())?)),
         })
     }
 

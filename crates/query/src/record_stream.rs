@@ -67,12 +67,12 @@ impl RecordSink for Vec<OwnedRecord> {
 
 /// A search that has started, of this node or of all.
 #[derive(Debug)]
-pub(crate) enum RecordStream {
+pub(crate) enum StreamSource {
     Local(Box<Search>),
     Cluster(Box<ScatterSearch>),
 }
 
-impl RecordStream {
+impl StreamSource {
     /// Writes records to `sink` until it is full, and returns it with the statistics of the search. `None` if the reader is
     /// gone or the work was cancelled.
     pub(crate) async fn write_to<S: RecordSink>(

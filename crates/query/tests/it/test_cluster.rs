@@ -12,7 +12,7 @@ use bucksaw_query::{Answers, Engine, QueryStats, Request, ScanPool, Scatter};
 use bucksaw_record::{Expr, Id, Labels, Millis, Producer};
 use bucksaw_segment::stored::SearchableBlock;
 use bucksaw_segment::{Codec, RowMeta};
-use bucksaw_store::{self as store, NoPeers, Puller, ReplicationContext, SegmentStore};
+use bucksaw_store::{self as store, PUT, Puller, SegmentReceiver, SegmentStore};
 use prometheus_client::registry::Registry;
 
 pub(crate) struct TestCluster {
@@ -77,10 +77,15 @@ impl TestCluster {
         let metrics = node::Metrics::new(&mut Registry::default());
         let node = Node::open(config, environment, metrics).unwrap();
         let answers = node.answers();
-        let context = ReplicationContext { peers: Arc::new(NoPeers), ..node.replication_context() };
+        let receiver = SegmentReceiver::new(node.replication_context());
+        let context = node.replication_context();
         let Node { queue, engine, scatter, query_server, cluster, store, .. } = node;
         let puller = Puller::new(context, Some(queue));
         query_server.register(&cluster.router());
+        cluster.router().add(PUT, move |body| {
+            let receiver = receiver.clone();
+            async move { receiver.put(body).await }
+        });
         self.nodes.push(TestNode { node: host, engine, scatter, answers, cluster, store, puller });
     }
 
