@@ -10,7 +10,6 @@ mod graceful_leave;
 mod local_facts;
 mod member_view;
 mod persistence;
-mod probe_state;
 mod start;
 mod version_skew;
 
@@ -32,13 +31,12 @@ use crate::exchange_schedule::{ExchangeSchedule, ExchangeTarget};
 use crate::gossip::Gossip;
 use crate::identity::Identity;
 use crate::incompatible::{IncompatiblePeer, IncompatiblePeers};
-use crate::join_state::{ANNOUNCE_MAX, DuplicateSearch, JoinState, Responder, find_duplicate};
+use crate::join_state::{ANNOUNCE_MAX, DuplicateProbes, DuplicateSearch, JoinState, Responder, find_duplicate};
 use crate::member_file::MemberFile;
 use crate::metrics::Metrics;
 use crate::table::{ClockReading, DuplicateId, ForgetError, MemberTable};
 use crate::timers::Timers;
 use crate::{Config, Facts, Member};
-use probe_state::DuplicateProbes;
 
 /// Interval of publishing received facts and of other periodic work.
 const TICK: Duration = Duration::from_millis(200);

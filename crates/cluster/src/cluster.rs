@@ -165,12 +165,6 @@ impl Cluster {
         serde_json::from_slice(&bytes).map_err(io::Error::from)
     }
 
-    /// A random sample of at most `count` members.
-    #[must_use]
-    pub fn pick<'a>(&self, members: impl IntoIterator<Item = &'a Member>, count: usize) -> Vec<&'a Member> {
-        crate::sampling::sample(self.context.env.entropy.as_ref(), members.into_iter().collect(), count)
-    }
-
     /// Leaves the cluster, and waits a few seconds at most for an acknowledgement. Called once, after everything else has
     /// stopped. Returns whether another node has acknowledged, or none is known; otherwise the others will mark this node as
     /// down.

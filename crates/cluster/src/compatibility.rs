@@ -21,8 +21,7 @@ impl Facts {
     }
 
     /// Which exchange of data the versions of another node prevent, as a phrase that follows its name; `None` without any.
-    #[must_use]
-    pub fn version_skew_with(&self, other: &Self) -> Option<String> {
+    pub(crate) fn version_skew_with(&self, other: &Self) -> Option<String> {
         let (own, theirs) = (self.protocol_version(), other.protocol_version());
         if !own.is_compatible(theirs) {
             return Some(format!(

@@ -163,9 +163,9 @@ fn digests_match_their_fixture() {
 
 #[test]
 fn member_files_match_their_fixture() {
-    let kept = PersistedMembers { incarnation: id(7), is_bootstrapping: false, members: entries() };
-    files().check("members", &write_member_file(&kept));
-    files().read_all("members").iter().for_each(|list| assert_eq!(read_member_file(list).as_ref(), Some(&kept)));
+    let members = PersistedMembers { incarnation: id(7), is_bootstrapping: false, members: entries() };
+    files().check("members", &write_member_file(&members));
+    files().read_all("members").iter().for_each(|list| assert_eq!(read_member_file(list).as_ref(), Some(&members)));
 }
 
 #[test]
@@ -198,8 +198,8 @@ proptest! {
         }
         let list = bytes(exchange::write(&entries()).unwrap());
         prop_assert_eq!(read(&with_unknown_fields(&list, seed).unwrap()).unwrap(), entries());
-        let kept = PersistedMembers { incarnation: id(7), is_bootstrapping: false, members: entries() };
-        prop_assert_eq!(read_member_file(&with_unknown_fields(&write_member_file(&kept), seed).unwrap()), Some(kept));
+        let members = PersistedMembers { incarnation: id(7), is_bootstrapping: false, members: entries() };
+        prop_assert_eq!(read_member_file(&with_unknown_fields(&write_member_file(&members), seed).unwrap()), Some(members));
     }
 
     #[test]

@@ -153,15 +153,13 @@ impl Gossip {
                 return false;
             }
         }
-        let result = self.foca.handle_data(packet.bytes, &mut self.runtime);
-        log(result);
+        log(self.foca.handle_data(packet.bytes, &mut self.runtime));
         self.resume_probing();
         true
     }
 
     pub(crate) fn handle_timer(&mut self, timer: Timer<Identity>) {
-        let result = self.foca.handle_timer(timer, &mut self.runtime);
-        log(result);
+        log(self.foca.handle_timer(timer, &mut self.runtime));
     }
 
     /// Adds members that another node reports as live, until probes fail.
@@ -169,34 +167,29 @@ impl Gossip {
         let room = (2 * MEMBERS_MAX).saturating_sub(self.foca.iter_membership_state().len());
         let me = self.me();
         let live = live.filter(|identity| identity.address != me.address).take(room);
-        let result = self.foca.apply_many(live.map(Member::alive), true, &mut self.runtime);
-        log(result);
+        log(self.foca.apply_many(live.map(Member::alive), true, &mut self.runtime));
     }
 
     /// Announces this node to a member.
     pub(crate) fn announce(&mut self, to: Identity) {
-        let result = self.foca.announce(to, &mut self.runtime);
-        log(result);
+        log(self.foca.announce(to, &mut self.runtime));
     }
 
     /// Changes the identity of this node.
     pub(crate) fn change_identity(&mut self, me: Identity) {
-        let result = self.foca.change_identity(me, &mut self.runtime);
-        log(result);
+        log(self.foca.change_identity(me, &mut self.runtime));
         self.resume_probing();
     }
 
     /// After a change, foca does not probe until it receives an update. An empty update restarts the probes, so that silent
     /// members are detected.
     fn resume_probing(&mut self) {
-        let result = self.foca.apply_many(std::iter::empty(), false, &mut self.runtime);
-        log(result);
+        log(self.foca.apply_many(std::iter::empty(), false, &mut self.runtime));
     }
 
     /// Leaves.
     pub(crate) fn leave(&mut self) {
-        let result = self.foca.leave_cluster(&mut self.runtime);
-        log(result);
+        log(self.foca.leave_cluster(&mut self.runtime));
     }
 
     /// Takes the requested actions.

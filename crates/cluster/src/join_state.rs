@@ -16,7 +16,7 @@
 //! A node that learns of two processes with one id probes them too: after a restart at another port the earlier process is
 //! stopped, which foca detects only seconds later. Digest requests are answered after these probes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use bucksaw_env::{BoxFuture, Net, Tasks};
 use bucksaw_record::Id;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::entry::Entry;
 use crate::exchange_schedule::{ExchangeTarget, exchange_once, exchange_with};
@@ -96,6 +96,16 @@ impl Responder {
             Self::Unknown => false,
         }
     }
+}
+
+/// Probes of processes that share a node id.
+#[derive(Debug, Default)]
+pub(crate) struct DuplicateProbes {
+    /// When each process was last probed.
+    pub(crate) started_at: BTreeMap<Identity, Duration>,
+    pub(crate) in_flight: BTreeSet<Identity>,
+    /// Digest requests that wait for the results.
+    pub(crate) digest_replies: Vec<oneshot::Sender<Vec<Entry>>>,
 }
 
 /// Searches for another process with the id of this node, without publishing it.

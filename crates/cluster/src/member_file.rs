@@ -55,12 +55,6 @@ struct MemberFileOut<'a> {
     members: &'a [Entry],
 }
 
-/// The part that all formats have.
-#[derive(Deserialize)]
-struct MemberFileFormat {
-    format: u32,
-}
-
 #[derive(Deserialize)]
 struct MemberFileIn<'a> {
     format: u32,
@@ -101,12 +95,14 @@ impl MemberFile {
         if members.is_some() {
             return Ok(members);
         }
-        let newer = serde_json::from_slice::<MemberFileFormat>(&bytes).ok().filter(|file| file.format > FORMAT);
+        // All formats have this field.
+        let format = serde_json::from_slice::<serde_json::Value>(&bytes).ok().and_then(|file| file["format"].as_u64());
+        let newer = format.filter(|format| *format > FORMAT.into());
         let quarantined = self.path.with_extension(if newer.is_some() { "json.newer" } else { "json.damaged" });
         self.fs.rename(&self.path, &quarantined)?;
         let (path, own) = (quarantined.display(), FORMAT);
         match newer {
-            Some(MemberFileFormat { format }) => {
+            Some(format) => {
                 tracing::warn!(%path, format, own, "members.json has a newer format and is quarantined; nodes are found by --join");
             }
             None => {

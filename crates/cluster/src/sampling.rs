@@ -13,3 +13,18 @@ pub(crate) fn sample<T>(entropy: &dyn Entropy, mut items: Vec<T>, count: usize) 
     items.truncate(count);
     items
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_have_distinct_elements() {
+        let entropy = bucksaw_env::sim::Entropy::seeded(5);
+        let mut drawn = sample(&entropy, (0..10).collect(), 4);
+        drawn.sort_unstable();
+        drawn.dedup();
+        assert_eq!(drawn.len(), 4);
+        assert_eq!(sample(&entropy, (0..10).collect::<Vec<_>>(), 40).len(), 10);
+    }
+}

@@ -190,7 +190,7 @@ impl ActiveSegment {
         let head = frame.encode(seed, body);
         let declaration = if known.is_none() { stream_frame(number, labels, seed) } else { Vec::new() };
         let parts = [&declaration[..], &head].into_iter().chain(body.iter().copied());
-        self.segment.file().append(&parts.filter(|part| !part.is_empty()).collect::<Vec<_>>())?;
+        self.segment.file.append(&parts.filter(|part| !part.is_empty()).collect::<Vec<_>>())?;
         if known.is_none() {
             self.stream_numbers.insert(labels.clone(), number);
         }

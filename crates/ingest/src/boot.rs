@@ -10,6 +10,8 @@ use std::path::Path;
 use bucksaw_env::Env;
 use tracing::debug;
 
+use crate::queue_file::remove_file;
+
 const NAME: &str = "boot";
 
 /// The number of hexadecimal digits in the file.
@@ -57,10 +59,7 @@ fn read(env: &Env, dir: &Path) -> io::Result<String> {
 /// Neither synced nor atomic: a torn file has no boot id, which is the safe direction.
 fn write(env: &Env, dir: &Path, text: &str) -> io::Result<()> {
     let path = dir.join(NAME);
-    match env.fs.remove(&path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    remove_file(env, &path)?;
     env.fs.create(&path)?.append(&[text.as_bytes()])
 }
 

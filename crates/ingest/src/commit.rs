@@ -84,7 +84,7 @@ impl Queue {
     fn sync(&self, segment: &QueueSegment) -> std::io::Result<()> {
         let started = self.env.clock.uptime();
         let end = segment.end();
-        segment.file().sync()?;
+        segment.file.sync()?;
         if !segment.contents().is_name_synced {
             self.env.fs.sync_dir(&self.dir)?;
             segment.contents().is_name_synced = true;

@@ -16,6 +16,7 @@ use crate::halt_reason::HaltReason;
 use crate::halt_state::WriteFailure;
 use crate::lock::lock;
 use crate::queue::Queue;
+use crate::queue_file::remove_file;
 use crate::stall::STALL_MAX;
 
 /// Interval of probes.
@@ -174,10 +175,7 @@ impl Queue {
 /// Writes, syncs and removes a small file.
 fn probe(env: &Env, dir: &Path) -> io::Result<()> {
     let path = dir.join(PROBE_FILE_NAME);
-    match env.fs.remove(&path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    remove_file(env, &path)?;
     let file = env.fs.create(&path)?;
     let written = file.append(&[&[0; PROBE_BYTES]]).and_then(|()| file.sync());
     env.fs.remove(&path)?;

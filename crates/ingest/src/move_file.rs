@@ -1,12 +1,13 @@
 //! Renames and removes the files of segments, in the order of [`segment_file`](crate::segment_file).
 
-use std::io::ErrorKind;
+use std::io;
 use std::path::Path;
 
 use tracing::warn;
 
 use crate::lock::lock;
 use crate::queue::Queue;
+use crate::queue_file::remove_file;
 use crate::segment::QueueSegment;
 use crate::segment_file::FileTarget;
 
@@ -21,45 +22,28 @@ impl Queue {
         loop {
             let step = segment.contents().file.next_step();
             let Some((step, path)) = step else { return is_reached };
-            let is_done = match step.extension() {
-                Some(extension) => self.rename_file(segment, &path, extension),
-                None => self.remove_file(segment, &path),
-            };
+            let moved = self.execute(segment, &path, step);
+            if let Err(error) = &moved
+                && let Some(suppressed) = self.may_log(|logs| &logs.move_file)
+            {
+                warn!(path = %path.display(), target = ?step, %error, suppressed, "cannot rename or remove a queue segment");
+            }
             if step == FileTarget::Quarantined {
                 self.record_quarantined(segment);
             }
-            is_reached = is_done && step == target;
+            is_reached = moved.is_ok() && step == target;
         }
     }
 
-    fn rename_file(&self, segment: &QueueSegment, path: &Path, extension: &str) -> bool {
-        let renamed = path.with_extension(extension);
-        match self.env.fs.rename(path, &renamed) {
-            Ok(()) => {
-                segment.contents().file.path = renamed.into();
-                true
-            }
-            Err(error) => {
-                if let Some(suppressed) = self.may_log(|logs| &logs.rename) {
-                    warn!(path = %path.display(), %error, suppressed, "cannot rename a queue segment");
-                }
-                false
-            }
+    fn execute(&self, segment: &QueueSegment, path: &Path, step: FileTarget) -> io::Result<()> {
+        if let Some(extension) = step.extension() {
+            let renamed = path.with_extension(extension);
+            self.env.fs.rename(path, &renamed)?;
+            segment.contents().file.path = renamed.into();
+        } else {
+            remove_file(&self.env, path)?;
+            lock(&self.segments).remove(&segment.id());
         }
-    }
-
-    fn remove_file(&self, segment: &QueueSegment, path: &Path) -> bool {
-        match self.env.fs.remove(path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                if let Some(suppressed) = self.may_log(|logs| &logs.remove) {
-                    warn!(path = %path.display(), %error, suppressed, "cannot remove a queue segment");
-                }
-                false
-            }
-            _ => {
-                lock(&self.segments).remove(&segment.id());
-                true
-            }
-        }
+        Ok(())
     }
 }

@@ -53,7 +53,7 @@ pub struct Queue {
     pub(crate) pending_notify: Notify,
     /// Whether stores of other nodes fetch segments.
     pub(crate) has_remote_stores: AtomicBool,
-    is_closed: AtomicBool,
+    pub(crate) is_closed: AtomicBool,
     pub(crate) log_limits: QueueLogLimits,
     is_boot_recorded: AtomicBool,
     appends: AtomicU64,
@@ -70,8 +70,7 @@ impl std::fmt::Debug for Queue {
 pub(crate) struct QueueLogLimits {
     cut: LogRateLimiter,
     seal: LogRateLimiter,
-    pub(crate) rename: LogRateLimiter,
-    pub(crate) remove: LogRateLimiter,
+    pub(crate) move_file: LogRateLimiter,
     pub(crate) sync: LogRateLimiter,
     pub(crate) read: LogRateLimiter,
     pub(crate) quarantine: LogRateLimiter,
@@ -98,16 +97,6 @@ pub struct FetchThreshold {
     pub text_bytes_min: u64,
     /// or the age of the oldest segment.
     pub age_min: Duration,
-}
-
-impl FetchThreshold {
-    /// Whether a backlog reaches the threshold. A waiting client suffices.
-    fn is_met(&self, backlog: &QueueBacklog) -> bool {
-        let met = backlog.text_bytes >= self.text_bytes_min
-            || backlog.oldest_age >= self.age_min
-            || backlog.has_waiting_client;
-        backlog.segments > 0 && met
-    }
 }
 
 impl Queue {
@@ -232,7 +221,7 @@ impl Queue {
             Err(error) => {
                 // The file may have a part of the frame, which is truncated. If that fails, too, the file is closed: readers
                 // and stores stop at the published end.
-                let cut = active.segment.file().truncate(active.end);
+                let cut = active.segment.file.truncate(active.end);
                 if let Err(error) = &cut
                     && let Some(suppressed) = self.may_log(|logs| &logs.cut)
                 {
@@ -290,7 +279,7 @@ impl Queue {
                     warn!(segment = %segment.id(), %error, suppressed, "cannot seal a queue segment: it keeps its name");
                 }
                 // A partial seal reads as a torn tail.
-                let _ = segment.file().truncate(segment.end());
+                let _ = segment.file.truncate(segment.end());
                 false
             }
         };
@@ -309,7 +298,7 @@ impl Queue {
 
     /// Ends a file with its seal. False if the file's bytes are not those that the seal would describe.
     fn write_seal(&self, segment: &QueueSegment) -> std::io::Result<bool> {
-        let (file, end) = (segment.file(), segment.end());
+        let (file, end) = (&segment.file, segment.end());
         if file.size()? != end {
             return Ok(false);
         }
@@ -352,14 +341,13 @@ impl Queue {
         (only, only.writer())
     }
 
-    /// Whether a store should fetch segments.
+    /// Whether a store should fetch segments: the backlog reaches the threshold, a client waits for it, or the queue needs room.
     pub(crate) fn is_due(&self, due: FetchThreshold, backlog: &QueueBacklog) -> bool {
-        // A full disk makes everything due, because stored segments are smaller.
-        let pressed = self.is_closed.load(Ordering::Acquire)
-            || self.is_full()
-            || self.is_short_of_descriptors()
-            || self.index_memory.is_full();
-        due.is_met(backlog) || (backlog.segments > 0 && pressed)
+        let is_met = backlog.text_bytes >= due.text_bytes_min || backlog.oldest_age >= due.age_min;
+        // Stored segments are smaller, so a fetch frees space on a full disk too.
+        let needs_room = self.is_full() || self.is_short_of_descriptors() || self.index_memory.is_full();
+        let is_closed = self.is_closed.load(Ordering::Acquire);
+        backlog.segments > 0 && (is_met || backlog.has_waiting_client || needs_room || is_closed)
     }
 
     /// The number of appends, by which readers detect new records.
@@ -430,7 +418,7 @@ impl Queue {
             if contents.state == SegmentState::Pending || contents.is_flushed {
                 backlog.segments += 1;
                 backlog.text_bytes += contents.reach.text_bytes;
-                backlog.oldest_age = backlog.oldest_age.max(now.saturating_sub(segment.opened_at()));
+                backlog.oldest_age = backlog.oldest_age.max(now.saturating_sub(segment.opened_at));
                 backlog.has_waiting_client |= !contents.on_commit.is_empty();
             }
         }
@@ -499,11 +487,6 @@ impl Queue {
             contents.is_flushed = contents.state == SegmentState::Active;
         }
         self.pending_notify.notify_waiters();
-    }
-
-    #[cfg(test)]
-    pub(crate) fn is_open(&self) -> bool {
-        !self.is_closed.load(Ordering::Acquire)
     }
 
     /// Stops accepting records, makes the accepted ones durable, and closes and seals all segments.

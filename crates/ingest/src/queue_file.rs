@@ -1,7 +1,9 @@
 //! The names of the queue's files, and what their damage means.
 
+use std::io;
 use std::path::Path;
 
+use bucksaw_env::Env;
 use bucksaw_record::{Id, Millis};
 use bucksaw_segment::Damage;
 use bucksaw_segment::queue::{Seal, SegmentScan, SegmentTail};
@@ -22,6 +24,14 @@ impl DamagedQueueFile {
     pub(crate) fn new(path: &Path, span: Option<(Millis, Millis)>) -> Self {
         let (low, high) = span.unwrap_or((Millis(0), Millis::MAX));
         Self { name: file_name(path), low, high }
+    }
+}
+
+/// Removes a file, which may be absent.
+pub(crate) fn remove_file(env: &Env, path: &Path) -> io::Result<()> {
+    match env.fs.remove(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
     }
 }
 

@@ -191,7 +191,7 @@ impl Queue {
             let contents = segment.contents();
             (Arc::clone(&contents.file.path), contents.streams.to_vec())
         };
-        let size = segment.file().size().map_err(|source| ReadError::Io { path: path.to_path_buf(), source })?;
+        let size = segment.file.size().map_err(|source| ReadError::Io { path: path.to_path_buf(), source })?;
         if size <= HEADER_LEN as u64 {
             error!(path = %path.display(), size, "a queue segment was truncated to nothing: it is quarantined");
             self.quarantine(&segment);
@@ -200,8 +200,8 @@ impl Queue {
         // The truncated part is lost; the rest is still fetched.
         let end = segment.end().min(size);
         segment.set_end(end);
-        let found = scan_frames(segment.file(), &path, id, end, streams)?;
-        let has_header = read_header(&**segment.file(), &path).is_ok_and(|own| own == id);
+        let found = scan_frames(&segment.file, &path, id, end, streams)?;
+        let has_header = read_header(&*segment.file, &path).is_ok_and(|own| own == id);
         let mut contents = segment.contents();
         // After a failed sync the summary includes records beyond the end.
         let is_missing = !contents.has_failed_sync && found.summary.records < contents.reach.records;

@@ -55,7 +55,7 @@ pub(crate) type AckCallback = Box<dyn FnOnce(Result<(), IngestError>) + Send>;
 /// One file of the queue.
 pub struct QueueSegment {
     id: Id,
-    file: Arc<dyn File>,
+    pub(crate) file: Arc<dyn File>,
     /// The end of the last whole frame. Written after the frame is in the file and in `contents`, so a reader may read up to
     /// here.
     end: AtomicU64,
@@ -63,7 +63,7 @@ pub struct QueueSegment {
     synced_end: AtomicU64,
     /// Locked for short sections, never over disk I/O; after a slot and after the list of segments.
     contents: Mutex<SegmentContents>,
-    opened_at: Duration,
+    pub(crate) opened_at: Duration,
     /// Set when a frame could not be read; the next tick scans the file.
     read_failed: Arc<AtomicBool>,
 }
@@ -180,17 +180,9 @@ impl QueueSegment {
         lock(&self.contents)
     }
 
-    pub(crate) fn file(&self) -> &Arc<dyn File> {
-        &self.file
-    }
-
     /// Whether reading a frame failed since the last call.
     pub(crate) fn take_read_failure(&self) -> bool {
         self.read_failed.swap(false, Ordering::Relaxed)
-    }
-
-    pub(crate) fn opened_at(&self) -> Duration {
-        self.opened_at
     }
 
     pub(crate) fn synced_end(&self) -> u64 {

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -370,7 +371,7 @@ fn close_waits_for_the_segment_that_an_append_is_sealing() {
         move || ticking.tick(),
         || {
             let closed = thread::spawn(move || closing.close());
-            while queue.is_open() {
+            while !queue.is_closed.load(Ordering::Acquire) {
                 thread::yield_now();
             }
             assert!(!closed.is_finished());

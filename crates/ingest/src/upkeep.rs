@@ -19,7 +19,7 @@ impl Queue {
         let now = self.env.clock.uptime();
         let _running = self.ticking.start(now);
         if self.index_memory.closes_by_age() {
-            let is_old = |active: &QueueSegment| now.saturating_sub(active.opened_at()) >= self.config.segment_age_max;
+            let is_old = |active: &QueueSegment| now.saturating_sub(active.opened_at) >= self.config.segment_age_max;
             self.append_slots().for_each(|slot| slot.close_if(is_old));
         }
         self.append_slots().for_each(|slot| self.seal_closed(slot));

@@ -30,12 +30,8 @@ impl Actor {
             Ok(Packet::Facts(entry)) => {
                 self.merge_entries([*entry]);
             }
-            Err(PacketError::UnknownKind) => {
-                self.context.metrics.packets_unknown_kind.inc();
-            }
-            Err(PacketError::Malformed) => {
-                self.context.metrics.packets_malformed.inc();
-            }
+            Err(PacketError::UnknownKind) => drop(self.context.metrics.packets_unknown_kind.inc()),
+            Err(PacketError::Malformed) => drop(self.context.metrics.packets_malformed.inc()),
             Err(PacketError::Version(protocol)) => {
                 self.context.metrics.packets_incompatible.inc();
                 self.note_incompatible_peer(IncompatiblePeer {

@@ -59,9 +59,7 @@ impl Actor {
         for entry in entries {
             match self.table.merge(entry, now) {
                 MergeOutcome::Unchanged => {}
-                MergeOutcome::Full => {
-                    self.context.metrics.members_rejected.inc();
-                }
+                MergeOutcome::Full => drop(self.context.metrics.members_rejected.inc()),
                 outcome if strongest != MergeOutcome::Presence => strongest = outcome,
                 _ => {}
             }

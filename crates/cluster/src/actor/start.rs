@@ -9,7 +9,6 @@ use bucksaw_env::LogRateLimiter;
 use bucksaw_record::Id;
 
 use super::local_facts::incarnation_after;
-use super::probe_state::DuplicateProbes;
 use super::{Actor, ActorContext, ActorTimer, clock_reading};
 use crate::Facts;
 use crate::bootstrap::Bootstrap;
@@ -17,6 +16,7 @@ use crate::exchange_schedule::ExchangeSchedule;
 use crate::gossip::Gossip;
 use crate::identity::Identity;
 use crate::incompatible::IncompatiblePeers;
+use crate::join_state::DuplicateProbes;
 use crate::member_file::MemberFile;
 use crate::table::{MemberTable, TableTimeouts};
 use crate::timers::Timers;

@@ -61,13 +61,13 @@ fn the_newest_facts_win_in_any_order() {
 #[test]
 fn fields_dropped_by_an_older_node_are_restored_from_others() {
     let mut table = table();
-    let told = |minor| {
+    let forwarded = |minor| {
         let mut entry = entry(1, 5, 2);
         entry.facts.protocol_minor = minor;
         entry
     };
     let check = |table: &mut MemberTable, minor, want, known| {
-        assert_eq!(table.merge(told(minor), at(0)), want);
+        assert_eq!(table.merge(forwarded(minor), at(0)), want);
         assert_eq!(table.members(at(0))[0].facts.protocol_minor, known);
     };
     check(&mut table, 0, MergeOutcome::Presence, 0);
@@ -243,25 +243,25 @@ fn any_entry() -> impl Strategy<Value = Entry> {
 proptest! {
     /// Two nodes that merge the same entries in different orders, and then exchange digests, have the same members.
     #[test]
-    fn lists_converge(mut heard in proptest::collection::vec(any_entry(), 0..12), seed: u64) {
+    fn lists_converge(mut entries in proptest::collection::vec(any_entry(), 0..12), seed: u64) {
         // Equal versions have equal facts.
-        let said: BTreeMap<_, _> = heard.iter().map(|entry| ((entry.facts.node, entry.facts.incarnation_and_version()), entry.facts.clone())).collect();
-        for entry in &mut heard {
-            entry.facts = said[&(entry.facts.node, entry.facts.incarnation_and_version())].clone();
+        let facts: BTreeMap<_, _> = entries.iter().map(|entry| ((entry.facts.node, entry.facts.incarnation_and_version()), entry.facts.clone())).collect();
+        for entry in &mut entries {
+            entry.facts = facts[&(entry.facts.node, entry.facts.incarnation_and_version())].clone();
         }
         let (mut one, mut other) = (table(), table());
-        for entry in &heard {
+        for entry in &entries {
             one.merge(entry.clone(), at(0));
         }
         let entropy = bucksaw_env::sim::Entropy::seeded(seed);
-        let count = heard.len();
-        for entry in crate::sampling::sample(&entropy, heard, count) {
+        let count = entries.len();
+        for entry in crate::sampling::sample(&entropy, entries, count) {
             other.merge(entry, at(0));
         }
         for _ in 0..2 {
-            let (told, answered) = (one.entries(at(1)), other.entries(at(1)));
-            told.into_iter().for_each(|entry| { other.merge(entry, at(1)); });
-            answered.into_iter().for_each(|entry| { one.merge(entry, at(1)); });
+            let (sent, received) = (one.entries(at(1)), other.entries(at(1)));
+            sent.into_iter().for_each(|entry| { other.merge(entry, at(1)); });
+            received.into_iter().for_each(|entry| { one.merge(entry, at(1)); });
         }
         one.update_liveness(&[], at(10));
         other.update_liveness(&[], at(10));

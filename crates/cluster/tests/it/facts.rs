@@ -137,19 +137,6 @@ fn calls_are_answered_by_name_and_within_bounds() {
 }
 
 #[test]
-fn samples_of_members_follow_from_the_seed() {
-    let cluster = TestCluster::settled(5, 10);
-    let members = cluster.cluster(0).members();
-    let picked = cluster.cluster(0).pick(members.iter(), 4);
-    assert_eq!(picked.len(), 4);
-    let mut ids: Vec<_> = picked.iter().map(|member| member.facts.node).collect();
-    ids.sort_unstable();
-    ids.dedup();
-    assert_eq!(ids.len(), 4);
-    assert_eq!(cluster.cluster(0).pick(members.iter(), 40).len(), 10);
-}
-
-#[test]
 fn an_incompatible_peer_is_reported_and_is_no_member() {
     let cluster = TestCluster::settled(6, 2);
     let outsider = cluster.world.add_host("outsider");

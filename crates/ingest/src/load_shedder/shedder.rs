@@ -10,7 +10,7 @@ use super::token_bucket::TokenBucket;
 use crate::lock::lock;
 use crate::metrics::Metrics;
 
-/// HTTP clients cannot be told apart. They count as this many clients with equal shares of the node's rate, so a budget puts
+/// HTTP clients cannot be distinguished. They count as this many clients with equal shares of the node's rate, so a budget puts
 /// the redirect header into only a few of the replies to few clients.
 const HTTP_CLIENTS_ASSUMED: u64 = 16;
 

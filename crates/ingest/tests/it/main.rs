@@ -1,4 +1,4 @@
-//! What nodes of other versions say when segments are handed over.
+//! Messages of other versions about fetching segments.
 #![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 mod versions;

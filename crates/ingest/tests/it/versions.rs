@@ -1,4 +1,4 @@
-//! The messages of each version that wrote other ones than before, and those that the next will write.
+//! Fixtures of each version are decoded, and so are messages of the next.
 
 use std::fmt::Debug;
 
@@ -48,26 +48,26 @@ fn ack_request() -> AckRequest {
     AckRequest { holder: id(1), stored: vec![id(2)], returned: vec![id(3), id(4)], unreadable: vec![id(4)] }
 }
 
-fn bytes(said: &impl Serialize) -> Vec<u8> {
-    expect_ready(message_body(said).unwrap().read_all(1 << 20)).unwrap()
+fn bytes(message: &impl Serialize) -> Vec<u8> {
+    expect_ready(message_body(message).unwrap().read_all(1 << 20)).unwrap()
 }
 
 fn decode<T: DeserializeOwned>(bytes: &[u8]) -> T {
     expect_ready(read_message(Body::whole(bytes.to_vec()))).unwrap()
 }
 
-/// None of these can be compared, but shown.
+/// Messages implement `Debug`, not `PartialEq`.
 fn assert_same(one: &impl Debug, other: &impl Debug) {
     assert_eq!(format!("{one:?}"), format!("{other:?}"));
 }
 
-fn check<T: Serialize + DeserializeOwned + Debug>(kind: &str, said: &T) {
-    fixtures().check(kind, &bytes(said));
-    fixtures().read_all(kind).iter().for_each(|kept| assert_same(&decode::<T>(kept), said));
+fn check<T: Serialize + DeserializeOwned + Debug>(kind: &str, message: &T) {
+    fixtures().check(kind, &bytes(message));
+    fixtures().read_all(kind).iter().for_each(|fixture| assert_same(&decode::<T>(fixture), message));
 }
 
-fn check_extended<T: Serialize + DeserializeOwned + Debug>(said: &T, seed: u64) {
-    assert_same(&decode::<T>(&with_unknown_fields(&bytes(said), seed).unwrap()), said);
+fn check_extended<T: Serialize + DeserializeOwned + Debug>(message: &T, seed: u64) {
+    assert_same(&decode::<T>(&with_unknown_fields(&bytes(message), seed).unwrap()), message);
 }
 
 #[test]
@@ -83,8 +83,8 @@ fn messages_of_all_versions_are_read() {
 fn message_heads_of_all_versions_are_read() {
     let body = [&encode_head(&fetch_request()).unwrap()[..], b"and the rest"].concat();
     fixtures().check("head", &body);
-    for kept in fixtures().read_all("head") {
-        let (found, mut rest) = expect_ready(read_head::<FetchRequest>(Body::whole(kept))).unwrap();
+    for fixture in fixtures().read_all("head") {
+        let (found, mut rest) = expect_ready(read_head::<FetchRequest>(Body::whole(fixture))).unwrap();
         assert_same(&found, &fetch_request());
         assert_eq!(expect_ready(rest.next_chunk(100)).unwrap().unwrap(), &b"and the rest"[..]);
     }
