@@ -62,7 +62,7 @@ pub(crate) fn run(args: GenerateArgs) -> anyhow::Result<Exit> {
         LineFormat::Text => SampleFormat::Text,
         LineFormat::Json => SampleFormat::Json,
     };
-    let clock = real::Clock::new();
+    let clock = real::Clock::default();
     let mut lines = LineWriter {
         generator: Generator::new(Config { format, size: args.size, seed: args.seed }, clock.unix_ms()),
         batch: Vec::with_capacity(2 * BATCH_BYTES),

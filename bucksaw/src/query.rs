@@ -16,7 +16,7 @@ use crate::{expression, interrupt};
 
 pub(crate) fn run(args: QueryArgs) -> anyhow::Result<Exit> {
     let expr = expression::build(&args.filter)?;
-    args.window.check(Millis(real::Clock::new().unix_ms()))?;
+    args.window.check(Millis(real::Clock::default().unix_ms()))?;
     interrupt::exit_on_interrupt()?;
     node_client::runtime()?
         .block_on(async { if args.count { count(&args, &expr).await } else { search(&args, &expr).await } })

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-use bucksaw_env::Fs;
 use bucksaw_env::backed_up_file::{self, BackedUpFile, BackupState};
+use bucksaw_env::{Fs, replace};
 
 /// Files that have a backup beside them.
 pub(crate) const FILES_WITH_BACKUP: [&str; 3] = ["node.json", "members.json", "store/clock.json"];
@@ -84,7 +84,7 @@ pub(crate) fn restore(fs: &dyn Fs, dir: &Path, name: &str) -> io::Result<bool> {
     let path = dir.join(name);
     match BackedUpFile::read(fs, &path, BYTES_MAX)? {
         BackedUpFile { file: Some(_), backup: BackupState::Valid(kept) | BackupState::Newer(kept) } => {
-            backed_up_file::restore(fs, &path, &kept)?;
+            replace(fs, &path, &[&kept])?;
         }
         BackedUpFile { file: Some(file), .. } if is_json(&file) => backed_up_file::write_backup(fs, &path, &file)?,
         _ => return Ok(false),

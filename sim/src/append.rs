@@ -1,4 +1,4 @@
-//! How clients append: the call that stands for the sources of a real node.
+//! The call by which simulated clients append, in place of the sources of a real node.
 
 use std::sync::Arc;
 
@@ -22,50 +22,45 @@ pub(crate) struct AppendRequest {
     pub(crate) first: Id,
     pub(crate) durability: String,
     pub(crate) lines: Vec<String>,
-    /// The idempotency key, of a batch that has one. The node numbers it, and `first` is ignored.
+    /// The idempotency key. With a key, the node assigns the ids, and `first` is ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) key: Option<String>,
 }
 
-/// What a node says to that.
+/// The reply to an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum AppendReply {
-    /// The promise holds, said by a machine that has lost power so many times.
+    /// The durability is reached, on a machine that has lost data `cuts` times.
     Acknowledged { cuts: u64 },
-    /// The same of a batch with a key, and the id of its first record.
+    /// The same for a keyed batch, with the id of its first record.
     AcknowledgedAs { cuts: u64, first: Id },
-    /// Nothing of it is kept.
+    /// Nothing was stored.
     Refused,
-    /// Nor is this: its key was used with another body.
+    /// Nothing was stored: the key was used with another body.
     KeyReused,
-    /// It may be kept.
+    /// The records may be stored.
     Unknown,
 }
 
-/// How a node keeps its promises.
+/// How a node handles appends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AppendBehavior {
     bug: Option<InjectedBug>,
-    /// How often its machine has lost power.
+    /// How often its machine has lost data.
     cuts: u64,
 }
 
 impl AppendBehavior {
-    pub(crate) fn new(planted: Option<InjectedBug>, cuts: u64) -> Self {
-        Self { bug: planted, cuts }
+    pub(crate) fn new(bug: Option<InjectedBug>, cuts: u64) -> Self {
+        Self { bug, cuts }
     }
 }
 
-/// The id of the first record of a batch with a key, as the HTTP interface gets it, and whether the key must be synced before the
-/// batch is acknowledged as more than `fast`.
-fn assign_ids(
-    queue: &Queue,
-    planted: Option<InjectedBug>,
-    key: &str,
-    lines: &[String],
-) -> Result<(Id, bool), IngestError> {
+/// The id of the first record of a keyed batch, assigned as by the HTTP interface, and whether the key must be synced before the
+/// batch is acknowledged as `durable`.
+fn assign_ids(queue: &Queue, bug: Option<InjectedBug>, key: &str, lines: &[String]) -> Result<(Id, bool), IngestError> {
     let text = lines.concat();
-    let (name, content) = match planted {
+    let (name, content) = match bug {
         Some(InjectedBug::KeyReuseAccepted) => (format!("{key} {text}"), &*text),
         Some(InjectedBug::KeyWithoutBody) => (key.to_owned(), ""),
         _ => (key.to_owned(), &*text),
@@ -75,44 +70,44 @@ fn assign_ids(
     Ok((first, batch.depends_on_remembered_key()))
 }
 
-/// Lets clients append to a node.
-pub(crate) fn register_calls(node: &Node, promises: AppendBehavior) {
+/// Registers the call at a node.
+pub(crate) fn register_calls(node: &Node, behavior: AppendBehavior) {
     let queue = Arc::clone(&node.queue);
     let tasks = Arc::clone(&node.tasks);
-    let of = node.clone();
+    let own = node.clone();
     node.cluster.router().add(APPEND, move |body: Body| {
-        let (queue, tasks, node) = (Arc::clone(&queue), Arc::clone(&tasks), of.clone());
+        let (queue, tasks, node) = (Arc::clone(&queue), Arc::clone(&tasks), own.clone());
         async move {
             let mut batch: AppendRequest = read_message(body).await?;
-            // The listeners of a real node are not served before.
+            // A real node opens its listeners after this.
             if node.cluster.join_state() != JoinState::Joined {
                 return message_body(&AppendReply::Refused);
             }
-            let mut kept = AppendReply::Acknowledged { cuts: promises.cuts };
+            let mut acknowledged = AppendReply::Acknowledged { cuts: behavior.cuts };
             let mut syncs_keys = false;
             if let Some(key) = &batch.key {
-                match assign_ids(&queue, promises.bug, key, &batch.lines) {
-                    Ok((first, rests_on_memory)) => (batch.first, syncs_keys) = (first, rests_on_memory),
-                    Err(refusal) => return message_body(&reply_for(Err(refusal), kept)),
+                match assign_ids(&queue, behavior.bug, key, &batch.lines) {
+                    Ok((first, depends_on_key)) => (batch.first, syncs_keys) = (first, depends_on_key),
+                    Err(refusal) => return message_body(&reply_for(Err(refusal), acknowledged)),
                 }
-                kept = AppendReply::AcknowledgedAs { cuts: promises.cuts, first: batch.first };
+                acknowledged = AppendReply::AcknowledgedAs { cuts: behavior.cuts, first: batch.first };
             }
-            let told = match promises.bug {
+            let reply = match behavior.bug {
                 Some(InjectedBug::AppendAcknowledgedEarly) => {
                     tasks.spawn(Box::pin(async move { drop(append(&queue, batch, syncs_keys).await) }));
-                    kept
+                    acknowledged
                 }
                 Some(InjectedBug::LastRecordDropped) if batch.lines.len() > 1 => {
                     batch.lines.pop();
-                    reply_for(append(&queue, batch, syncs_keys).await, kept)
+                    reply_for(append(&queue, batch, syncs_keys).await, acknowledged)
                 }
                 Some(InjectedBug::DurableAsFast) if batch.durability == Durability::Durable.name() => {
                     Durability::Fast.name().clone_into(&mut batch.durability);
-                    reply_for(append(&queue, batch, syncs_keys).await, kept)
+                    reply_for(append(&queue, batch, syncs_keys).await, acknowledged)
                 }
                 Some(InjectedBug::BulkAsDurable) if batch.durability == Durability::Bulk.name() => {
                     Durability::Durable.name().clone_into(&mut batch.durability);
-                    reply_for(append(&queue, batch, syncs_keys).await, kept)
+                    reply_for(append(&queue, batch, syncs_keys).await, acknowledged)
                 }
                 Some(InjectedBug::RefusedButStored) if batch.first.sequence().is_multiple_of(7) => {
                     drop(append(&queue, batch, syncs_keys).await);
@@ -120,31 +115,31 @@ pub(crate) fn register_calls(node: &Node, promises: AppendBehavior) {
                 }
                 Some(InjectedBug::FailureReportedAsSuccess) => {
                     drop(append(&queue, batch, syncs_keys).await);
-                    kept
+                    acknowledged
                 }
                 Some(InjectedBug::FailureReportedAsRefusal) => {
-                    match reply_for(append(&queue, batch, syncs_keys).await, kept) {
+                    match reply_for(append(&queue, batch, syncs_keys).await, acknowledged) {
                         AppendReply::Unknown => AppendReply::Refused,
-                        told => told,
+                        reply => reply,
                     }
                 }
-                _ => reply_for(append(&queue, batch, syncs_keys).await, kept),
+                _ => reply_for(append(&queue, batch, syncs_keys).await, acknowledged),
             };
-            message_body(&told)
+            message_body(&reply)
         }
     });
 }
 
-fn reply_for(appended: Result<(), IngestError>, kept: AppendReply) -> AppendReply {
+fn reply_for(appended: Result<(), IngestError>, acknowledged: AppendReply) -> AppendReply {
     match appended {
-        Ok(()) => kept,
+        Ok(()) => acknowledged,
         Err(IngestError::Io(_)) => AppendReply::Unknown,
         Err(IngestError::KeyReused) => AppendReply::KeyReused,
         Err(_) => AppendReply::Refused,
     }
 }
 
-/// Appends as a source does; done when the promise holds. `syncs_keys` says that what is remembered of the key must be as safe.
+/// Appends as a source does; returns when the durability is reached. With `syncs_keys` the key must be durable, too.
 async fn append(queue: &Queue, batch: AppendRequest, syncs_keys: bool) -> Result<(), IngestError> {
     let durability: Durability = batch.durability.parse().map_err(IngestError::Io)?;
     let text: String = batch.lines.iter().map(|line| format!("{line}\n")).collect();
@@ -159,11 +154,11 @@ async fn append(queue: &Queue, batch: AppendRequest, syncs_keys: bool) -> Result
         row_meta: &[],
         text: &[text.as_bytes()],
     };
-    let (tell, told) = oneshot::channel();
-    queue.append(durability, &records, move |kept| drop(tell.send(kept)))?;
+    let (sender, result) = oneshot::channel();
+    queue.append(durability, &records, move |appended| drop(sender.send(appended)))?;
     if durability == Durability::Bulk {
         queue.flush_bulk();
     }
-    told.await.unwrap_or(Err(IngestError::Io("no answer came".to_owned())))?;
+    result.await.unwrap_or(Err(IngestError::Io("the append was dropped".to_owned())))?;
     if syncs_keys && durability != Durability::Fast { queue.sync_keys() } else { Ok(()) }
 }

@@ -1,5 +1,5 @@
-//! Clients that stay where they are until they are told of others, as our own do: nodes that take in more than the others let
-//! some go, so that all have the like, and then nobody goes anywhere.
+//! Clients that stay connected until they are redirected, as `forward` does: nodes with more load redirect clients until the load
+//! is even, and then no client moves.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -18,23 +18,23 @@ use crate::sim_cluster::SimCluster;
 
 const BOTH: Roles = Roles { ingest: true, store: true };
 
-/// How often a client sends.
+/// Interval in which a client sends.
 const TICK: Duration = Duration::from_millis(200);
 
-/// A client looks whether it is its turn after so long, and up to twice as long, as `sources` lets it.
+/// Interval in which `sources` checks a client for a redirect; up to twice as long.
 const REDIRECT_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// It follows no further suggestion for so long, as `forward` does.
+/// A client ignores suggestions for this time after it moved, as `forward` does.
 const REDIRECT_INTERVAL_MIN: Duration = Duration::from_secs(60);
 
-/// A node of which this is a 64th is not busy, and below it clients are let be.
+/// Ingest rate below which a node redirects no clients.
 const BUSY_BYTES_PER_SECOND_MIN: u64 = 4_000;
 
-/// What a client brings, in bytes a second.
+/// The rate of a client in bytes per second.
 #[derive(Clone, Copy, Debug)]
 enum ClientLoad {
     Steady(u64),
-    /// Four times as much for a quarter of the time, for as long as chance will have it; nothing between.
+    /// Four times the rate for a random quarter of the time, nothing between.
     Bursts(u64),
 }
 
@@ -43,16 +43,16 @@ type MoveLog = Arc<Mutex<Vec<(Duration, usize)>>>;
 
 struct BalanceTest {
     world: World,
-    fleet: SimCluster,
+    cluster: SimCluster,
     clients: sim::Host,
     queues: Queues,
-    /// When a client went from one node to another, and which.
+    /// The moves of clients: time and client.
     moves: MoveLog,
     count: usize,
 }
 
 impl BalanceTest {
-    /// So many nodes, the last of which is not there yet.
+    /// A cluster of `nodes` nodes, the last of which is not started.
     fn new(seed: u64, nodes: usize) -> Self {
         let world = World::new(seed);
         let names: Vec<String> = (0..nodes).map(|number| format!("n{number}")).collect();
@@ -68,15 +68,16 @@ impl BalanceTest {
         let machines = names.iter().enumerate().map(machine).collect();
         let clients = world.add_host("clients");
         let (queues, moves) = (Queues::default(), MoveLog::default());
-        let mut field = Self { fleet: SimCluster::from_machines(machines, 1), world, clients, queues, moves, count: 0 };
-        (0..nodes - 1).for_each(|number| field.start(number));
-        field.world.run_for(Duration::from_secs(5));
-        field
+        let mut test =
+            Self { cluster: SimCluster::from_machines(machines, 1), world, clients, queues, moves, count: 0 };
+        (0..nodes - 1).for_each(|number| test.start(number));
+        test.world.run_for(Duration::from_secs(5));
+        test
     }
 
-    /// A node joins.
+    /// Starts a node.
     fn start(&mut self, number: usize) {
-        let machine = &mut self.fleet.machines[number];
+        let machine = &mut self.cluster.machines[number];
         machine.start();
         let node = machine.node().unwrap();
         let name = format!("n{number}");
@@ -84,7 +85,7 @@ impl BalanceTest {
         self.queues.lock().unwrap().insert(name, Arc::clone(&node.queue));
     }
 
-    /// A client comes to a node.
+    /// Connects a client to a node.
     fn connect(&mut self, number: usize, load: ClientLoad) {
         let client = RedirectableClient {
             number: self.count,
@@ -97,19 +98,19 @@ impl BalanceTest {
         self.clients.spawn(client.run(format!("n{number}")));
     }
 
-    /// What each node takes in over some time, in bytes a second.
+    /// The ingest rate of each node over `time`, in bytes per second.
     fn rates(&self, time: Duration) -> Vec<u64> {
-        let taken =
-            || -> Vec<u64> { self.fleet.nodes().map(|(_, node)| node.queue.metrics().accepted_bytes()).collect() };
-        let before = taken();
+        let accepted =
+            || -> Vec<u64> { self.cluster.nodes().map(|(_, node)| node.queue.metrics().accepted_bytes()).collect() };
+        let before = accepted();
         self.world.run_for(time);
         let rate = |(after, before): (u64, u64)| (after - before) / time.as_secs();
-        taken().into_iter().zip(before).map(rate).collect()
+        accepted().into_iter().zip(before).map(rate).collect()
     }
 
-    /// How many clients each node has.
+    /// The number of clients of each node.
     fn clients(&self) -> Vec<u64> {
-        self.fleet.nodes().map(|(_, node)| node.queue.load_shedder().connections()).collect()
+        self.cluster.nodes().map(|(_, node)| node.queue.load_shedder().connections()).collect()
     }
 
     fn moves(&self) -> usize {
@@ -141,7 +142,7 @@ impl RedirectableClient {
         }
     }
 
-    /// Sends to a node until it is told of another, and follows.
+    /// Sends to a node until it is redirected; returns the target.
     async fn send_until_redirected(
         &self,
         queue: &Queue,
@@ -149,38 +150,38 @@ impl RedirectableClient {
         sequence: &mut u32,
         moved_at: &mut Option<Duration>,
     ) -> String {
-        let (env, tasks, guide) = (self.host.env(), self.host.tasks(), queue.load_shedder());
-        let (_connected, _movable) = (guide.count_connection(), guide.count_redirectable());
-        let mut guest = ClientRate::new(env.clock.uptime());
-        let mut look_at = env.clock.uptime() + rng.duration(REDIRECT_CHECK_INTERVAL, REDIRECT_CHECK_INTERVAL * 2);
-        let (mut brought, mut bursts, mut turn_at) = (0, false, Duration::ZERO);
+        let (env, tasks, shedder) = (self.host.env(), self.host.tasks(), queue.load_shedder());
+        let (_connected, _movable) = (shedder.count_connection(), shedder.count_redirectable());
+        let mut client_rate = ClientRate::new(env.clock.uptime());
+        let mut check_at = env.clock.uptime() + rng.duration(REDIRECT_CHECK_INTERVAL, REDIRECT_CHECK_INTERVAL * 2);
+        let (mut sent_bytes, mut bursts, mut burst_end) = (0, false, Duration::ZERO);
         loop {
             tasks.sleep(TICK).await;
             let now = env.clock.uptime();
-            if now >= turn_at {
+            if now >= burst_end {
                 bursts = rng.percent(25);
-                turn_at = now + rng.duration(Duration::from_secs(1), Duration::from_secs(10));
+                burst_end = now + rng.duration(Duration::from_secs(1), Duration::from_secs(10));
             }
             let rate = match self.load {
                 ClientLoad::Steady(rate) => rate,
                 ClientLoad::Bursts(rate) => rate * 4 * u64::from(bursts),
             };
-            brought += self.send(queue, sequence, rate * TICK.as_millis() as u64 / 1_000);
-            if now < look_at {
+            sent_bytes += self.send(queue, sequence, rate * TICK.as_millis() as u64 / 1_000);
+            if now < check_at {
                 continue;
             }
-            look_at = now + rng.duration(REDIRECT_CHECK_INTERVAL, REDIRECT_CHECK_INTERVAL * 2);
-            let brings = guest.sample(now, brought);
-            if !guest.may_be_redirected(now) {
+            check_at = now + rng.duration(REDIRECT_CHECK_INTERVAL, REDIRECT_CHECK_INTERVAL * 2);
+            let rate = client_rate.sample(now, sent_bytes);
+            if !client_rate.may_be_redirected(now) {
                 continue;
             }
-            let told = guide.try_redirect(ListenerKind::Tcp(Durability::Fast), Some(brings), &*env.entropy);
-            let Some((how, others)) = told else { continue };
-            assert_eq!(how, RedirectKind::Suggested);
-            guest.record_suggestion(now);
+            let redirect = shedder.try_redirect(ListenerKind::Tcp(Durability::Fast), Some(rate), &*env.entropy);
+            let Some((kind, targets)) = redirect else { continue };
+            assert_eq!(kind, RedirectKind::Suggested);
+            client_rate.record_suggestion(now);
             if moved_at.is_none_or(|at| now - at >= REDIRECT_INTERVAL_MIN) {
                 *moved_at = Some(now);
-                return others[0].clone();
+                return targets[0].clone();
             }
         }
     }
@@ -203,126 +204,126 @@ impl RedirectableClient {
             text: &[text.as_bytes()],
         };
         *sequence += 1;
-        queue.append(Durability::Fast, &records, |kept| assert!(kept.is_ok())).unwrap();
+        queue.append(Durability::Fast, &records, |appended| assert!(appended.is_ok())).unwrap();
         bytes
     }
 }
 
-/// The share of the last node, of what it would have if all had the like.
+/// The rate of the last node relative to an even share.
 fn share_of_last(rates: &[u64]) -> f64 {
     let fair = rates.iter().sum::<u64>() as f64 / rates.len() as f64;
     *rates.last().unwrap() as f64 / fair
 }
 
-/// Some seconds' mean.
+/// The window of a mean rate.
 const RATE_WINDOW: Duration = Duration::from_secs(10);
 
 #[test]
-fn a_node_that_joins_has_its_share_within_a_minute_and_then_all_is_quiet() {
+fn a_joining_node_has_its_share_within_a_minute_and_then_no_client_moves() {
     for (seed, before, each) in [(1, 1, 4), (2, 2, 6), (3, 3, 8), (4, 5, 4), (5, 8, 6)] {
-        let mut field = BalanceTest::new(seed, before + 1);
+        let mut test = BalanceTest::new(seed, before + 1);
         for client in 0..before * each {
-            field.connect(client % before, ClientLoad::Steady(24_000 / each as u64));
+            test.connect(client % before, ClientLoad::Steady(24_000 / each as u64));
         }
-        field.run_for(120);
-        assert_eq!(field.moves(), 0, "seed {seed}: all have the like");
-        field.start(before);
-        field.run_for(50);
-        let share = share_of_last(&field.rates(RATE_WINDOW));
-        assert!((0.6..1.5).contains(&share), "seed {seed}: {share:.2}, {:?}", field.clients());
-        // What it lacked went to it, and little else went anywhere.
-        field.run_for(120);
-        let (fair, moves) = (before * each / (before + 1), field.moves());
+        test.run_for(120);
+        assert_eq!(test.moves(), 0, "seed {seed}: an even load was moved");
+        test.start(before);
+        test.run_for(50);
+        let share = share_of_last(&test.rates(RATE_WINDOW));
+        assert!((0.6..1.5).contains(&share), "seed {seed}: {share:.2}, {:?}", test.clients());
+        // Hardly more clients moved than the new node needed.
+        test.run_for(120);
+        let (fair, moves) = (before * each / (before + 1), test.moves());
         assert!(
             moves <= fair * 3 / 2 + 2,
             "seed {seed}: {moves} moves, where {fair} were needed: {:?}",
-            field.clients()
+            test.clients()
         );
-        field.run_for(300);
-        assert_eq!(field.moves(), moves, "seed {seed}: {:?}", field.clients());
-        let share = share_of_last(&field.rates(RATE_WINDOW));
-        assert!((0.7..1.35).contains(&share), "seed {seed}: {share:.2}, {:?}", field.clients());
+        test.run_for(300);
+        assert_eq!(test.moves(), moves, "seed {seed}: {:?}", test.clients());
+        let share = share_of_last(&test.rates(RATE_WINDOW));
+        assert!((0.7..1.35).contains(&share), "seed {seed}: {share:.2}, {:?}", test.clients());
     }
 }
 
 #[test]
-fn few_clients_that_cannot_be_divided_find_their_places_within_a_minute() {
+fn few_equal_clients_are_spread_within_a_minute() {
     let mut late = Vec::new();
     for seed in 40..80 {
-        let mut field = BalanceTest::new(seed, 4);
+        let mut test = BalanceTest::new(seed, 4);
         for node in [0, 0, 0, 0, 1, 1, 2, 2] {
-            field.connect(node, ClientLoad::Steady(3_000));
+            test.connect(node, ClientLoad::Steady(3_000));
         }
-        field.run_for(15);
-        field.start(3);
-        field.run_for(50);
-        if field.rates(RATE_WINDOW).iter().any(|rate| *rate < 5_500) {
-            late.push((seed, field.clients()));
+        test.run_for(15);
+        test.start(3);
+        test.run_for(50);
+        if test.rates(RATE_WINDOW).iter().any(|rate| *rate < 5_500) {
+            late.push((seed, test.clients()));
         }
-        field.run_for(120);
-        assert_eq!(field.clients(), [2; 4], "seed {seed}");
+        test.run_for(120);
+        assert_eq!(test.clients(), [2; 4], "seed {seed}");
     }
-    // Who goes is left to chance, and who has just come from elsewhere stays.
+    // The redirected client is random, and one that has just moved stays.
     assert!(late.len() <= 3, "{} of 40 seeds: {late:?}", late.len());
 }
 
 #[test]
-fn loads_that_come_and_go_keep_few_on_the_way() {
+fn bursts_move_few_clients() {
     for seed in 10..13 {
-        let mut field = BalanceTest::new(seed, 5);
-        field.start(4);
+        let mut test = BalanceTest::new(seed, 5);
+        test.start(4);
         for client in 0..100 {
-            field.connect(client % 5, ClientLoad::Bursts(1_500));
+            test.connect(client % 5, ClientLoad::Bursts(1_500));
         }
-        field.run_for(60);
-        let (before, minutes) = (field.moves(), 10);
-        field.run_for(minutes * 60);
-        let moves = field.moves() - before;
-        // Of a hundred clients, each of which sends four times its mean or nothing, three a minute at most.
-        assert!(moves <= 3 * minutes as usize, "seed {seed}: {moves} moves, {:?}", field.clients());
-        assert!(field.clients().iter().all(|count| (10..=30).contains(count)), "seed {seed}: {:?}", field.clients());
+        test.run_for(60);
+        let (before, minutes) = (test.moves(), 10);
+        test.run_for(minutes * 60);
+        let moves = test.moves() - before;
+        // At most three moves a minute of a hundred bursting clients.
+        assert!(moves <= 3 * minutes as usize, "seed {seed}: {moves} moves, {:?}", test.clients());
+        assert!(test.clients().iter().all(|count| (10..=30).contains(count)), "seed {seed}: {:?}", test.clients());
     }
 }
 
 #[test]
-fn clients_of_very_different_size_find_their_places() {
+fn clients_of_very_different_rates_are_spread() {
     for seed in 22..26 {
-        let mut field = BalanceTest::new(seed, 4);
-        // One that is more than a node's share by itself, some that are large, and many small ones, all in one place.
-        field.connect(0, ClientLoad::Steady(40_000));
-        (0..6).for_each(|_| field.connect(0, ClientLoad::Steady(8_000)));
-        (0..12).for_each(|_| field.connect(0, ClientLoad::Steady(2_000)));
-        (0..30).for_each(|_| field.connect(0, ClientLoad::Steady(50)));
-        field.start(3);
-        field.run_for(290);
-        let moves = field.moves();
-        let rates = field.rates(RATE_WINDOW);
-        // The one cannot be divided: it is a third of all.
+        let mut test = BalanceTest::new(seed, 4);
+        // One client above a node's share, some large and many small ones, all on one node.
+        test.connect(0, ClientLoad::Steady(40_000));
+        (0..6).for_each(|_| test.connect(0, ClientLoad::Steady(8_000)));
+        (0..12).for_each(|_| test.connect(0, ClientLoad::Steady(2_000)));
+        (0..30).for_each(|_| test.connect(0, ClientLoad::Steady(50)));
+        test.start(3);
+        test.run_for(290);
+        let moves = test.moves();
+        let rates = test.rates(RATE_WINDOW);
+        // The largest client, a third of the load, cannot be divided.
         assert!(rates.iter().all(|rate| *rate < 52_000), "seed {seed}: {rates:?}");
         assert!(rates.iter().filter(|rate| **rate > 10_000).count() == 4, "seed {seed}: {rates:?}");
-        field.run_for(600);
-        assert!(field.moves() <= moves + 1 && moves <= 30, "seed {seed}: {moves}, then {}", field.moves());
+        test.run_for(600);
+        assert!(test.moves() <= moves + 1 && moves <= 30, "seed {seed}: {moves}, then {}", test.moves());
     }
 }
 
 #[test]
 fn a_single_client_stays() {
     for load in [ClientLoad::Steady(30_000), ClientLoad::Bursts(30_000)] {
-        let mut field = BalanceTest::new(30, 3);
-        field.connect(0, load);
-        field.start(2);
-        field.run_for(600);
-        assert_eq!((field.moves(), field.clients()), (0, vec![1, 0, 0]), "{load:?}");
+        let mut test = BalanceTest::new(30, 3);
+        test.connect(0, load);
+        test.start(2);
+        test.run_for(600);
+        assert_eq!((test.moves(), test.clients()), (0, vec![1, 0, 0]), "{load:?}");
     }
 }
 
 #[test]
-fn an_idle_cluster_does_not_shuffle() {
-    let mut field = BalanceTest::new(31, 3);
+fn no_client_of_an_idle_cluster_moves() {
+    let mut test = BalanceTest::new(31, 3);
     for _ in 0..20 {
-        field.connect(0, ClientLoad::Steady(BUSY_BYTES_PER_SECOND_MIN * 9 / 10 / 20));
+        test.connect(0, ClientLoad::Steady(BUSY_BYTES_PER_SECOND_MIN * 9 / 10 / 20));
     }
-    field.start(2);
-    field.run_for(600);
-    assert_eq!((field.moves(), field.clients()), (0, vec![20, 0, 0]));
+    test.start(2);
+    test.run_for(600);
+    assert_eq!((test.moves(), test.clients()), (0, vec![20, 0, 0]));
 }

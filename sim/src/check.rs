@@ -1,4 +1,4 @@
-//! What must have come right when all has been well for a while.
+//! The final checks, after all faults have ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -17,83 +17,81 @@ use crate::client::{AppendClient, producer};
 use crate::ledger::{RecordLedger, Violation};
 use crate::sim_cluster::SimCluster;
 
-/// Where queues are.
 const QUEUE: &str = "/data/queue";
 
-/// Clients whose numbers begin here knock at each node when all is well.
+/// The number of the first client that probes a node in the healthy cluster.
 const PROBE_CLIENT_FIRST: usize = 100;
 
-/// Looks at what lies on all disks, as no client can.
-pub(crate) fn check_stored(fleet: &SimCluster, ledger: &RecordLedger) -> Vec<Violation> {
-    let stored = fleet.replicas();
+/// Checks the records on all disks.
+pub(crate) fn check_stored(cluster: &SimCluster, ledger: &RecordLedger) -> Vec<Violation> {
+    let stored = cluster.replicas();
     let mut found: Vec<(Id, Arc<str>)> = stored.iter().map(|(id, (_, text))| (*id, Arc::clone(text))).collect();
-    for (at, _) in fleet.nodes() {
-        for part in fleet.read_machine(at).into_iter().flatten() {
+    for (at, _) in cluster.nodes() {
+        for part in cluster.read_machine(at).into_iter().flatten() {
             found.extend(part.records());
         }
     }
-    // The same may wait in two queues, when a client was in doubt, and wait in one and be stored.
+    // After a retry a record may be in two queues, or in a queue and stored.
     found.sort();
     found.dedup();
-    // What a disk did not give back for a while was set aside: it is there, and told of.
-    ledger.record_quarantined(&fleet.reported_damaged_ids());
-    let due = ledger.required();
-    let mut violations = ledger.check(&due, &found);
+    // Files that could not be read for a while are quarantined and reported.
+    ledger.record_quarantined(&cluster.reported_damaged_ids());
+    let required = ledger.required();
+    let mut violations = ledger.check(&required, &found);
     violations.extend(ledger.take_reused_keys());
-    violations.extend(under_replicated(fleet, &ledger.still_required(due.iter()), &stored));
+    violations.extend(under_replicated(cluster, &ledger.still_required(required.iter()), &stored));
     violations
 }
 
-/// Whether each record is kept as often as promised.
-pub(crate) fn is_replicated(fleet: &SimCluster, ledger: &RecordLedger) -> bool {
-    ledger.record_quarantined(&fleet.reported_damaged_ids());
-    under_replicated(fleet, &ledger.still_required(ledger.required().iter()), &fleet.replicas()).is_empty()
+/// Whether each record has all its replicas.
+pub(crate) fn is_replicated(cluster: &SimCluster, ledger: &RecordLedger) -> bool {
+    ledger.record_quarantined(&cluster.reported_damaged_ids());
+    under_replicated(cluster, &ledger.still_required(ledger.required().iter()), &cluster.replicas()).is_empty()
 }
 
-/// Records that fewer stores keep than was promised, also where a store was lost since; unless there are not so many.
+/// The records on fewer stores than the replication factor, or than there are stores.
 fn under_replicated(
-    fleet: &SimCluster,
-    due: &BTreeSet<Id>,
+    cluster: &SimCluster,
+    required: &BTreeSet<Id>,
     stored: &BTreeMap<Id, (usize, Arc<str>)>,
 ) -> Vec<Violation> {
-    let wanted = fleet.copies.min(fleet.stores_up());
-    let counts = due.iter().filter_map(|id| Some((*id, stored.get(id)?.0)));
+    let wanted = cluster.copies.min(cluster.stores_up());
+    let counts = required.iter().filter_map(|id| Some((*id, stored.get(id)?.0)));
     counts.filter(|(_, count)| *count < wanted).map(|(id, count)| Violation::UnderReplicated(id, count)).collect()
 }
 
-/// What nodes have set aside as damaged they tell of for as long as it is there; and no queue has anything damaged where
-/// nothing happened that does it.
-pub(crate) fn check_damage(fleet: &SimCluster, is_spoilt: bool) -> Vec<Violation> {
+/// Every quarantined file must be reported, and no damage without a fault that may cause it.
+pub(crate) fn check_damage(cluster: &SimCluster, may_be_damaged: bool) -> Vec<Violation> {
     let mut violations = Vec::new();
-    for (at, node) in fleet.nodes() {
+    for (at, node) in cluster.nodes() {
         let queue = node.queue.damaged_file_names();
-        let store: Vec<String> = node.store.quarantined_files().into_iter().map(|broken| broken.name).collect();
-        let disk = fleet.machines.get(at).map(|machine| machine.host.fs().paths()).unwrap_or_default();
+        let store: Vec<String> = node.store.quarantined_files().into_iter().map(|segment| segment.name).collect();
+        let disk = cluster.machines.get(at).map(|machine| machine.host.fs().paths()).unwrap_or_default();
         for path in disk.iter().filter(|path| path.extension().is_some_and(|end| end == "damaged")) {
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            let told = if path.starts_with(QUEUE) { &queue } else { &store };
-            if path.components().count() > 3 && !told.contains(&name) {
+            let reported = if path.starts_with(QUEUE) { &queue } else { &store };
+            if path.components().count() > 3 && !reported.contains(&name) {
                 violations
                     .push(Violation::UnreportedDamage(format!("n{at} has {} and does not report it", path.display())));
             }
         }
-        if !is_spoilt {
-            let words = |name| {
+        if !may_be_damaged {
+            let violation = |name| {
                 Violation::UnreportedDamage(format!("n{at} reports a damaged {name}, but no fault was injected"))
             };
-            violations.extend(queue.iter().map(words));
+            violations.extend(queue.iter().map(violation));
         }
     }
     violations
 }
 
-/// Takes the nodes that will never come back from the list, as a person does.
-pub(crate) fn forget_lost_nodes(world: &World, fleet: &SimCluster) {
-    let gone: Vec<Id> = fleet.machines.iter().flat_map(|machine| machine.lost_nodes.iter().copied()).collect();
-    for (_, node) in fleet.nodes() {
+/// Forgets the nodes that are gone for good, as an operator does.
+pub(crate) fn forget_lost_nodes(world: &World, cluster: &SimCluster) {
+    let gone: Vec<Id> = cluster.machines.iter().flat_map(|machine| machine.lost_nodes.iter().copied()).collect();
+    for (_, node) in cluster.nodes() {
         for id in gone.clone() {
             let cluster = Arc::clone(&node.cluster);
-            // Others may have been told already.
+            // Another node may have forgotten it already.
             world.spawn(async move {
                 let _ = cluster.forget(id).await;
             });
@@ -101,31 +99,31 @@ pub(crate) fn forget_lost_nodes(world: &World, fleet: &SimCluster) {
     }
 }
 
-/// Whether nobody remembers nodes that will never come back.
-pub(crate) fn are_lost_nodes_forgotten(fleet: &SimCluster) -> bool {
-    let gone: BTreeSet<Id> = fleet.machines.iter().flat_map(|machine| machine.lost_nodes.iter().copied()).collect();
-    let knows = |node: &Node| node.cluster.members().iter().any(|member| gone.contains(&member.facts.node));
-    !fleet.nodes().any(|(_, node)| knows(node))
+/// Whether no node has a member that is gone for good.
+pub(crate) fn are_lost_nodes_forgotten(cluster: &SimCluster) -> bool {
+    let gone: BTreeSet<Id> = cluster.machines.iter().flat_map(|machine| machine.lost_nodes.iter().copied()).collect();
+    let has_gone_member = |node: &Node| node.cluster.members().iter().any(|member| gone.contains(&member.facts.node));
+    !cluster.nodes().any(|(_, node)| has_gone_member(node))
 }
 
-/// What was accepted was consumed.
-pub(crate) fn check_consumed(fleet: &SimCluster) -> Vec<Violation> {
+/// All accepted bytes must be consumed.
+pub(crate) fn check_consumed(cluster: &SimCluster) -> Vec<Violation> {
     let mut violations = Vec::new();
-    for (at, node) in fleet.nodes().filter(|(_, node)| node.queue.damaged_file_names().is_empty()) {
+    for (at, node) in cluster.nodes().filter(|(_, node)| node.queue.damaged_file_names().is_empty()) {
         let metrics = node.queue.metrics();
         let (accepted, consumed) = (metrics.accepted_bytes(), metrics.consumed_bytes());
         if consumed < accepted {
-            violations.push(Violation::Stuck(format!("n{at} accepted {accepted} bytes, and {consumed} were consumed")));
+            violations.push(Violation::Stuck(format!("n{at} accepted {accepted} bytes and consumed {consumed}")));
         }
     }
     violations
 }
 
-/// All nodes that are up know of each other, and who is gone is gone.
-pub(crate) fn check_membership(fleet: &SimCluster) -> Vec<Violation> {
-    let up: BTreeSet<Id> = fleet.nodes().map(|(_, node)| node.id).collect();
+/// The live members of every node must be the running nodes.
+pub(crate) fn check_membership(cluster: &SimCluster) -> Vec<Violation> {
+    let up: BTreeSet<Id> = cluster.nodes().map(|(_, node)| node.id).collect();
     let mut violations = Vec::new();
-    for (at, node) in fleet.nodes() {
+    for (at, node) in cluster.nodes() {
         let members = node.cluster.members();
         let live: BTreeSet<Id> = members
             .iter()
@@ -133,8 +131,8 @@ pub(crate) fn check_membership(fleet: &SimCluster) -> Vec<Violation> {
             .map(|member| member.facts.node)
             .collect();
         if live != up {
-            let words = format!("n{at} knows of {} nodes that are alive, and {} are", live.len(), up.len());
-            violations.push(Violation::MembershipMismatch(words));
+            let message = format!("n{at} has {} live members, and {} nodes are up", live.len(), up.len());
+            violations.push(Violation::MembershipMismatch(message));
         }
         let suspects = members.iter().filter(|member| member.state == MemberState::Suspect).count();
         if suspects > 0 {
@@ -144,17 +142,18 @@ pub(crate) fn check_membership(fleet: &SimCluster) -> Vec<Violation> {
     violations
 }
 
-/// Machines that should be up are not.
-pub(crate) fn check_up(fleet: &SimCluster) -> Vec<Violation> {
-    let machines = fleet.machines.iter().enumerate();
+/// Machines that may start must be up.
+pub(crate) fn check_up(cluster: &SimCluster) -> Vec<Violation> {
+    let machines = cluster.machines.iter().enumerate();
     let down = machines.filter(|(_, machine)| !machine.cannot_start && machine.node().is_none());
     down.map(|(at, _)| Violation::Stuck(format!("n{at} does not start"))).collect()
 }
 
-/// Has every promise asked for at every node; done when `left` is zero.
-pub(crate) fn probe_appends(world: &World, fleet: &SimCluster, ledger: &RecordLedger) -> AppendProbes {
+/// Appends with each durability at every node.
+pub(crate) fn probe_appends(world: &World, cluster: &SimCluster, ledger: &RecordLedger) -> AppendProbes {
     let left = Arc::new(AtomicUsize::new(0));
-    let ingest = fleet.machines.iter().enumerate().filter(|(_, machine)| machine.roles.ingest && !machine.cannot_start);
+    let ingest =
+        cluster.machines.iter().enumerate().filter(|(_, machine)| machine.roles.ingest && !machine.cannot_start);
     let nodes: Vec<(usize, SocketAddr)> = ingest.map(|(at, machine)| (at, machine.host.address())).collect();
     for node in nodes {
         let name = format!("k{}", node.0);
@@ -181,20 +180,20 @@ pub(crate) fn probe_appends(world: &World, fleet: &SimCluster, ledger: &RecordLe
     AppendProbes(left)
 }
 
-/// Promises that were asked for and not given.
+/// The number of probe appends that are not acknowledged.
 pub(crate) struct AppendProbes(Arc<AtomicUsize>);
 
 impl AppendProbes {
-    /// Whether all were given.
+    /// Whether all are acknowledged.
     pub(crate) fn is_done(&self) -> bool {
         self.0.load(Ordering::Relaxed) == 0
     }
 
-    /// The records of all who knocked.
+    /// The records of the probes.
     pub(crate) fn required(&self, ledger: &RecordLedger) -> BTreeSet<Id> {
         let first = producer(PROBE_CLIENT_FIRST).bits();
-        let is_theirs = |id: &Id| !id.producer().is_keyed() && id.producer().bits() >= first;
-        ledger.required().into_iter().filter(is_theirs).collect()
+        let is_of_probe = |id: &Id| !id.producer().is_keyed() && id.producer().bits() >= first;
+        ledger.required().into_iter().filter(is_of_probe).collect()
     }
 
     pub(crate) fn check(&self) -> Vec<Violation> {

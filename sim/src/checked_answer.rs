@@ -1,7 +1,7 @@
-//! What is wrong with an answer.
+//! Checks of answers.
 //!
-//! One that calls itself complete has every record that was acknowledged when it was asked for. Any has a record once at
-//! most, and none that was refused. Counts are held between what must be there and what may be.
+//! A complete answer has every record that was acknowledged before the query. Every answer has each record at most once, and none
+//! that was refused. A count lies between the number of required and of possible records.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,20 +11,20 @@ use bucksaw_query::{Bucket, Order, QueryStats};
 use bucksaw_record::{Id, Millis, Producer};
 
 use crate::ledger::{RecordLedger, Violation};
-use crate::pending_query::QueryKind;
 use crate::query_filter::QueryFilter;
+use crate::query_kind::QueryKind;
 
-/// What an answer says.
+/// The content of an answer.
 #[derive(Debug)]
 pub(crate) enum AnswerContent {
     Records(Vec<(Id, Arc<str>)>),
     Count(u64),
-    /// Those of a histogram that are not empty.
+    /// The nonempty buckets of a histogram.
     Buckets(Vec<Bucket>),
 }
 
 impl AnswerContent {
-    /// Adds what another one says, without a look at what both have.
+    /// Adds another answer, without a check for equal records.
     pub(crate) fn add(&mut self, other: Self) {
         match (self, other) {
             (Self::Records(all), Self::Records(more)) => all.extend(more),
@@ -42,85 +42,82 @@ impl AnswerContent {
     }
 }
 
-/// An answer.
+/// An answer with what the checks need.
 pub(crate) struct CheckedAnswer {
-    /// The machine that was asked, and when.
     pub(crate) machine: usize,
     pub(crate) asked_at: Duration,
     pub(crate) kind: QueryKind,
-    /// What must be in it, if it is complete.
+    /// The records that it must have if it is complete.
     pub(crate) required: BTreeSet<Id>,
-    /// All is well: no node may be missing, and what is damaged somewhere must be elsewhere.
+    /// Asked in a healthy cluster: no node may be missing, and damaged records come from other replicas.
     pub(crate) is_final: bool,
     pub(crate) content: AnswerContent,
     pub(crate) stats: QueryStats,
 }
 
 impl CheckedAnswer {
-    /// Says in the log what it is.
     pub(crate) fn log(&self) {
         let found = match &self.content {
             AnswerContent::Records(found) => found.len() as u64,
             AnswerContent::Count(count) => *count,
             AnswerContent::Buckets(buckets) => buckets.iter().map(|bucket| bucket.count).sum(),
         };
-        let (asked_of, kind, due) = (self.machine, self.kind, self.required.len());
+        let (machine, kind, required) = (self.machine, self.kind, self.required.len());
         let (nodes, reasons) = (self.stats.nodes.asked, self.stats.partial_reasons());
         let missing: Vec<String> = self.stats.nodes.missing.iter().map(ToString::to_string).collect();
-        tracing::info!(asked_of, asked_at = ?self.asked_at, ?kind, due, found, nodes, ?missing, ?reasons, "an answer");
+        tracing::info!(machine, asked_at = ?self.asked_at, ?kind, required, found, nodes, ?missing, ?reasons, "answer");
     }
 
-    /// Whether it says that nothing is missing.
+    /// Whether it claims to be complete.
     pub(crate) fn is_complete(&self) -> bool {
         !self.stats.is_partial()
     }
 
-    /// What is wrong with it.
+    /// The violations of the answer.
     pub(crate) fn check(&self, ledger: &RecordLedger) -> Vec<Violation> {
         let none = BTreeSet::new();
-        let sure = ledger.without_damaged(self.required.clone());
-        let due = match (self.is_complete(), self.is_final) {
+        let undamaged = ledger.without_damaged(self.required.clone());
+        let required = match (self.is_complete(), self.is_final) {
             (true, _) => &self.required,
-            (false, true) => &sure,
+            (false, true) => &undamaged,
             (false, false) => &none,
         };
-        let mut violations = self.check_against(ledger, due);
+        let mut violations = self.check_against(ledger, required);
         if self.is_final && (self.stats.nodes.is_incomplete || !self.stats.nodes.missing.is_empty()) {
-            let words =
-                format!("an answer is partial in a healthy cluster: {}", self.stats.partial_reasons().join("; "));
-            violations.push(Violation::Unanswered(words));
+            let reasons = self.stats.partial_reasons().join("; ");
+            violations.push(Violation::Unanswered(format!("an answer is partial in a healthy cluster: {reasons}")));
         }
         violations
     }
 
-    fn check_against(&self, ledger: &RecordLedger, due: &BTreeSet<Id>) -> Vec<Violation> {
+    fn check_against(&self, ledger: &RecordLedger, required: &BTreeSet<Id>) -> Vec<Violation> {
         match (&self.content, self.kind) {
             (AnswerContent::Records(found), QueryKind::Records(order, limit, filter)) => {
-                let due = ledger.matching(due.clone(), filter);
+                let required = ledger.matching(required.clone(), filter);
                 let unmatched = found.iter().find(|(_, text)| !filter.matches(text));
                 let unmatched = unmatched.map(|(id, _)| Violation::Unmatched(*id));
-                unmatched.into_iter().chain(check_records(ledger, &due, found, order, limit)).collect()
+                unmatched.into_iter().chain(check_records(ledger, &required, found, order, limit)).collect()
             }
             (AnswerContent::Count(count), QueryKind::Count(filter)) => {
-                let due = ledger.matching(due.clone(), filter);
-                check_counts(ledger, &due, &[bucket(Millis(0), Millis::MAX, *count)], filter)
+                let required = ledger.matching(required.clone(), filter);
+                check_counts(ledger, &required, &[bucket(Millis(0), Millis::MAX, *count)], filter)
             }
             (AnswerContent::Buckets(buckets), _) => {
-                // They are in order, and do not overlap.
+                // Buckets are sorted and do not overlap.
                 let counted = |id: &&Id| {
                     let before = buckets.partition_point(|bucket| bucket.to <= id.time());
                     buckets.get(before).is_some_and(|bucket| bucket.from <= id.time())
                 };
-                let still = ledger.still_required(due.iter().filter(|id| !counted(id)));
-                let lost = still.into_iter().map(Violation::Lost);
-                check_counts(ledger, due, buckets, QueryFilter::ALL).into_iter().chain(lost).collect()
+                let uncounted = ledger.still_required(required.iter().filter(|id| !counted(id)));
+                let lost = uncounted.into_iter().map(Violation::Lost);
+                check_counts(ledger, required, buckets, QueryFilter::ALL).into_iter().chain(lost).collect()
             }
             (AnswerContent::Records(_) | AnswerContent::Count(_), _) => Vec::new(),
         }
     }
 }
 
-/// The lowest id of a moment.
+/// The lowest id of a millisecond.
 fn first_at(at: Millis) -> Id {
     Id::new(at, Producer::new(0), 0)
 }
@@ -131,7 +128,7 @@ fn bucket(from: Millis, to: Millis, count: u64) -> Bucket {
 
 fn check_records(
     ledger: &RecordLedger,
-    due: &BTreeSet<Id>,
+    required: &BTreeSet<Id>,
     found: &[(Id, Arc<str>)],
     order: Order,
     limit: Option<u64>,
@@ -149,29 +146,34 @@ fn check_records(
     }
     // An answer that reaches its limit has every record before its last one.
     let last = found.last().filter(|_| limit.is_some_and(|limit| found.len() as u64 >= limit)).map(|(id, _)| *id);
-    let due = due.iter().filter(|id| {
+    let required = required.iter().filter(|id| {
         last.is_none_or(|last| match order {
             Order::Ascending => **id <= last,
             Order::Descending => **id >= last,
         })
     });
-    let due = due.copied().collect();
+    let required = required.copied().collect();
     let mut found = found.to_vec();
     found.sort();
-    ledger.check(&due, &found)
+    ledger.check(&required, &found)
 }
 
-/// Holds counts against what must be there and what may be.
-fn check_counts(ledger: &RecordLedger, due: &BTreeSet<Id>, buckets: &[Bucket], filter: QueryFilter) -> Vec<Violation> {
-    let (due, possible, unnumbered) = (
-        ledger.still_required(due.iter()),
+/// Compares counts with the number of required and of possible records.
+fn check_counts(
+    ledger: &RecordLedger,
+    required: &BTreeSet<Id>,
+    buckets: &[Bucket],
+    filter: QueryFilter,
+) -> Vec<Violation> {
+    let (required, possible, unnumbered) = (
+        ledger.still_required(required.iter()),
         ledger.matching(ledger.allowed(), filter),
         ledger.records_without_known_id_max(),
     );
     let mut violations = Vec::new();
     for bucket in buckets {
         let inside = |ids: &BTreeSet<Id>| ids.range(first_at(bucket.from)..first_at(bucket.to)).count() as u64;
-        let (least, most) = (inside(&due), inside(&possible) + unnumbered);
+        let (least, most) = (inside(&required), inside(&possible) + unnumbered);
         if !(least..=most).contains(&bucket.count) {
             violations.push(Violation::Miscounted { count: bucket.count, least, most });
         }
@@ -189,7 +191,7 @@ mod tests {
         Id::new(Millis(u64::from(number)), Producer::new(1), number)
     }
 
-    /// Records 1 to 5, of which the last is unknown.
+    /// Records 1 to 5; the outcome of the last is unknown.
     fn ledger() -> RecordLedger {
         let ledger = RecordLedger::default();
         for number in 1..=5 {
@@ -204,16 +206,9 @@ mod tests {
         let ledger = ledger();
         let mut stats = QueryStats::default();
         stats.nodes.is_incomplete = is_partial;
-        let due = ledger.required();
-        let answer = CheckedAnswer {
-            machine: 0,
-            asked_at: Duration::ZERO,
-            kind,
-            required: due,
-            is_final: false,
-            content,
-            stats,
-        };
+        let required = ledger.required();
+        let answer =
+            CheckedAnswer { machine: 0, asked_at: Duration::ZERO, kind, required, is_final: false, content, stats };
         assert_eq!(answer.check(&ledger), want, "{:?}", answer.content);
     }
 
@@ -242,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_lie_between_required_and_allowed() {
+    fn counts_lie_between_required_and_possible_records() {
         let off = |count, least| Violation::Miscounted { count, least, most: 5 };
         check(AnswerContent::Count(4), QueryKind::Count(QueryFilter::ALL), false, &[]);
         check(AnswerContent::Count(5), QueryKind::Count(QueryFilter::ALL), false, &[]);

@@ -1,6 +1,5 @@
-//! Clients: each sends batches to nodes that take records in, and sends again, to another, what it is not sure of, with the
-//! same ids. Some of their batches have idempotency keys: a node numbers these, and a client sends them again with the same key,
-//! also when they were acknowledged.
+//! Appending clients. They retry batches of unknown outcome at any node with the same ids. For batches with an idempotency key
+//! the node assigns the ids; clients send these several times with the same key, also after an acknowledgement.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,36 +16,36 @@ use crate::injected_bug::InjectedBug;
 use crate::ledger::RecordLedger;
 use crate::rng::SeededRng;
 
-/// How long a client waits for an answer. `bulk` takes as long as storing does.
+/// Timeout of an append. `bulk` takes as long as storing does.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 const BULK_REPLY_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// After so many tries it gives up on a batch.
+/// Maximum attempts per batch.
 const TRIES: usize = 4;
 
-/// A batch with a key is sent so many times at most.
+/// Attempts per keyed batch.
 const KEYED_TRIES: usize = 5;
 
-/// Of a hundred batches with a key, the number whose key another batch has, too.
+/// Percentage of keys that are used for two bodies.
 const REUSED_PERCENT: usize = 30;
 
-/// Of a hundred tries of such a batch, the number that are of the other.
+/// Percentage of the attempts that send the second body.
 const OTHER_BODY_PERCENT: usize = 40;
 
-/// Of a hundred tries, the number that are answered only after the next was begun.
+/// Percentage of the attempts that overlap the next one.
 const CONCURRENT_PERCENT: usize = 20;
 
-/// Of a hundred mutated tries so many are.
+/// Percentage of the batches that an injected bug changes.
 const MUTATED_PERCENT: usize = 20;
 
-/// What a client needs.
+/// An appending client.
 #[derive(Clone)]
 pub(crate) struct AppendClient {
     pub(crate) host: sim::Host,
     pub(crate) number: usize,
     pub(crate) seed: u64,
     pub(crate) batch_interval: Duration,
-    /// The nodes that take records in, by their numbers.
+    /// The ingest nodes with their numbers.
     pub(crate) nodes: Vec<(usize, SocketAddr)>,
     pub(crate) ledger: RecordLedger,
     pub(crate) stop: Arc<AtomicBool>,
@@ -54,7 +53,7 @@ pub(crate) struct AppendClient {
 }
 
 impl AppendClient {
-    /// Sends until it is told to stop.
+    /// Sends batches until it is stopped.
     pub(crate) async fn run(self) {
         let rng = SeededRng::new(self.seed);
         let tasks = self.host.tasks();
@@ -76,7 +75,7 @@ impl AppendClient {
             }
             last = Some(batch.first);
             if durability == Durability::Bulk {
-                // It takes long, and others need not wait for it.
+                // In a task of its own, because it takes long.
                 let (client, seed) = (self.clone(), rng.next_u64());
                 self.host.spawn(async move {
                     client.send(batch, durability, &SeededRng::new(seed)).await;
@@ -87,7 +86,7 @@ impl AppendClient {
         }
     }
 
-    /// Sends batches with keys until it is told to stop.
+    /// Sends keyed batches until it is stopped.
     pub(crate) async fn run_keyed(self) {
         let rng = SeededRng::new(self.seed ^ 0x6b65_7973);
         let tasks = self.host.tasks();
@@ -100,12 +99,12 @@ impl AppendClient {
         }
     }
 
-    /// Sends one batch with a key several times: to one node where the key carries no time, else to any. A client may be so wrong
-    /// that it has two batches with the same key.
+    /// Sends one keyed batch several times: to one node, or to any node if the key carries its time. A faulty client uses the key
+    /// for two bodies.
     async fn send_keyed(&self, count: u32, rng: &SeededRng) {
         let (tasks, env) = (self.host.tasks(), self.host.env());
-        let is_stated = rng.percent(40);
-        let key = if is_stated {
+        let has_key_time = rng.percent(40);
+        let key = if has_key_time {
             Id::new(Millis(env.clock.unix_ms()), producer(self.number), count).to_string()
         } else {
             format!("client {} batch {count}", self.number)
@@ -121,18 +120,18 @@ impl AppendClient {
         });
         let batches: Vec<AppendRequest> = batches.collect();
         let texts = batches.iter().map(|batch| batch.lines.clone()).collect();
-        self.ledger.record_keyed_batch(&key, texts, durability, is_stated);
+        self.ledger.record_keyed_batch(&key, texts, durability, has_key_time);
         let Some(first) = rng.choose(&self.nodes) else { return };
         for _ in 0..KEYED_TRIES {
             let body = if rng.percent(OTHER_BODY_PERCENT) { bodies - 1 } else { 0 };
-            let node = if is_stated { rng.choose(&self.nodes).unwrap_or(first) } else { first };
+            let node = if has_key_time { rng.choose(&self.nodes).unwrap_or(first) } else { first };
             let Some(batch) = batches.get(body).cloned() else { return };
             let (client, key, node) = (self.clone(), key.clone(), *node);
-            let one = async move { client.try_keyed(&key, &batch, body, durability, node).await };
+            let attempt = async move { client.try_keyed(&key, &batch, body, durability, node).await };
             if rng.percent(CONCURRENT_PERCENT) {
-                self.host.spawn(one);
+                self.host.spawn(attempt);
             } else {
-                one.await;
+                attempt.await;
                 tasks.sleep(rng.duration(Duration::from_millis(50), Duration::from_secs(4))).await;
             }
         }
@@ -156,7 +155,7 @@ impl AppendClient {
         }
     }
 
-    /// Sends one batch to one node, once; says whether it is kept.
+    /// Sends one batch to one node once. Returns whether it is acknowledged.
     pub(crate) async fn send_once(&self, sequence: u32, durability: Durability, node: (usize, SocketAddr)) -> bool {
         let rng = SeededRng::new(self.seed);
         let now = Millis(self.host.env().clock.unix_ms());
@@ -217,7 +216,7 @@ impl AppendClient {
         with_timeout(&tasks, timeout, call).await?.ok()
     }
 
-    /// What no client may do: sends again with other ids.
+    /// The injected bug: a retry with other ids.
     fn assign_new_ids(&self, batch: &mut AppendRequest, durability: Durability) {
         let Some(first) = batch.first.checked_add(1_000_000) else { return };
         batch.first = first;
@@ -227,7 +226,7 @@ impl AppendClient {
     }
 }
 
-/// Who numbers the records of a client.
+/// The producer of a client.
 pub(crate) fn producer(client: usize) -> Producer {
     Producer::new(1_000 + client as u64)
 }

@@ -1,5 +1,4 @@
-//! A node's disk is copied, and both are started: whatever one of them acknowledged is in each answer that calls itself
-//! complete.
+//! Two nodes with copies of one disk: every complete answer has the records that either of them acknowledged.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,24 +19,24 @@ use crate::sim_cluster::SimCluster;
 
 const BOTH: Roles = Roles { ingest: true, store: true };
 
-/// The machine whose disk is copied, and the one that has the copy.
+/// The machine whose disk is copied, and the machine with the copy.
 const ORIGINAL: usize = 2;
 const COPY: usize = 3;
 
 struct DuplicateIdTest {
     world: World,
-    fleet: SimCluster,
+    cluster: SimCluster,
     ledger: RecordLedger,
     rng: SeededRng,
     stop: Arc<AtomicBool>,
     pending: Vec<PendingQuery>,
-    /// Answers to questions that were asked since then, by whether they called themselves complete.
+    /// The number of answers to queries since then, by completeness.
     since: Duration,
     answers: BTreeMap<bool, usize>,
 }
 
 impl DuplicateIdTest {
-    /// Three nodes, and one that is not up. Clients write to all of them.
+    /// Three nodes, and one that is down. Clients append to all.
     fn new(seed: u64) -> Self {
         let (world, rng) = (World::new(seed), SeededRng::new(seed));
         let join = (0..3).map(|number| format!("n{number}:7659")).collect();
@@ -46,11 +45,11 @@ impl DuplicateIdTest {
         let mut machines: Vec<Machine> = (0..=COPY).map(machine).collect();
         machines[COPY].cannot_start = true;
         machines[COPY].host.kill();
-        let mut fleet = SimCluster::from_machines(machines, 2);
-        fleet.start_all();
-        let bench = Self {
+        let mut cluster = SimCluster::from_machines(machines, 2);
+        cluster.start_all();
+        let test = Self {
             world,
-            fleet,
+            cluster,
             ledger: RecordLedger::default(),
             rng,
             stop: Arc::default(),
@@ -58,31 +57,31 @@ impl DuplicateIdTest {
             since: Duration::ZERO,
             answers: BTreeMap::new(),
         };
-        let machines = bench.fleet.machines.iter().enumerate();
+        let machines = test.cluster.machines.iter().enumerate();
         let nodes: Vec<_> = machines.map(|(at, machine)| (at, machine.host.address())).collect();
         for number in 0..4 {
             let client = AppendClient {
-                host: bench.world.add_host(&format!("c{number}")),
+                host: test.world.add_host(&format!("c{number}")),
                 number,
-                seed: bench.rng.next_u64(),
+                seed: test.rng.next_u64(),
                 batch_interval: Duration::from_millis(50),
                 nodes: nodes.clone(),
-                ledger: bench.ledger.clone(),
-                stop: Arc::clone(&bench.stop),
+                ledger: test.ledger.clone(),
+                stop: Arc::clone(&test.stop),
                 bug: None,
             };
             client.host.clone().spawn(client.run());
         }
-        bench
+        test
     }
 
-    /// Lets time pass while questions are asked of all, and checks the answers.
+    /// Queries all nodes for some time and checks the answers.
     fn run_and_query(&mut self, seconds: u64) {
         for _ in 0..seconds * 20 {
             self.world.run_for(Duration::from_millis(50));
-            for question in std::mem::take(&mut self.pending) {
-                match question.poll() {
-                    QueryStatus::Pending(question) => self.pending.push(question),
+            for query in std::mem::take(&mut self.pending) {
+                match query.poll() {
+                    QueryStatus::Pending(query) => self.pending.push(query),
                     QueryStatus::Cancelled => {}
                     QueryStatus::Failed(violation) => panic!("{violation:?}"),
                     QueryStatus::Answered(answer) => {
@@ -95,18 +94,18 @@ impl DuplicateIdTest {
                 }
             }
             for at in 0..=COPY {
-                // A node that has not taken its place serves no client.
-                if self.place(at) == Some(JoinState::Joined) && self.rng.percent(50) {
-                    let asked = PendingQuery::random(&self.world, &self.fleet, &self.ledger, at, &self.rng);
-                    self.pending.extend(asked);
+                // A node that has not joined serves no client.
+                if self.join_state(at) == Some(JoinState::Joined) && self.rng.percent(50) {
+                    let query = PendingQuery::random(&self.world, &self.cluster, &self.ledger, at, &self.rng);
+                    self.pending.extend(query);
                 }
             }
         }
     }
 
-    /// Puts a copy of the disk into the other machine. It is the same node then.
+    /// Copies the disk with its node id to the other machine.
     fn clone_disk(&mut self) {
-        let [.., original, copy] = &mut self.fleet.machines[..] else { unreachable!() };
+        let [.., original, copy] = &mut self.cluster.machines[..] else { unreachable!() };
         copy.clone_disk_from(original);
     }
 
@@ -114,65 +113,69 @@ impl DuplicateIdTest {
         (self.since, self.answers) = (self.world.now(), BTreeMap::new());
     }
 
-    fn place(&self, at: usize) -> Option<JoinState> {
-        self.fleet.machines[at].node().map(|node| node.cluster.join_state())
+    fn join_state(&self, at: usize) -> Option<JoinState> {
+        self.cluster.machines[at].node().map(|node| node.cluster.join_state())
     }
 }
 
 #[test]
 fn complete_answers_have_all_records_of_two_nodes_with_one_id() {
     for seed in 0..12 {
-        let mut bench = DuplicateIdTest::new(seed);
-        bench.run_and_query(15);
-        assert!(bench.answers[&true] > 50, "answers are complete before: {:?}", bench.answers);
-        // Neither is up when the other looks for it.
-        bench.fleet.machines[ORIGINAL].kill();
-        bench.clone_disk();
-        bench.world.run_for(bench.rng.duration(Duration::ZERO, Duration::from_secs(10)));
+        let mut test = DuplicateIdTest::new(seed);
+        test.run_and_query(15);
+        assert!(test.answers[&true] > 50, "answers are complete before: {:?}", test.answers);
+        // Both start while the other is down.
+        test.cluster.machines[ORIGINAL].kill();
+        test.clone_disk();
+        test.world.run_for(test.rng.duration(Duration::ZERO, Duration::from_secs(10)));
         let (first, second) = if seed % 2 == 0 { (ORIGINAL, COPY) } else { (COPY, ORIGINAL) };
-        bench.fleet.machines[first].start();
-        bench.world.run_for(bench.rng.duration(Duration::ZERO, Duration::from_millis(3)));
-        bench.fleet.machines[second].start();
-        bench.run_and_query(3);
-        let placed = [ORIGINAL, COPY].map(|at| bench.place(at));
-        bench.reset_counts();
-        bench.run_and_query(20);
-        if placed == [Some(JoinState::Joined); 2] {
-            assert_eq!(bench.answers.get(&true), None, "seed {seed}: while there are two no answer is complete");
+        test.cluster.machines[first].start();
+        test.world.run_for(test.rng.duration(Duration::ZERO, Duration::from_millis(3)));
+        test.cluster.machines[second].start();
+        test.run_and_query(3);
+        let states = [ORIGINAL, COPY].map(|at| test.join_state(at));
+        test.reset_counts();
+        test.run_and_query(20);
+        if states == [Some(JoinState::Joined); 2] {
+            assert_eq!(test.answers.get(&true), None, "seed {seed}: an answer is complete while both run");
         } else {
-            assert!(placed.iter().any(|place| matches!(place, Some(JoinState::Refused(_)))), "seed {seed}: {placed:?}");
+            assert!(states.iter().any(|state| matches!(state, Some(JoinState::Refused(_)))), "seed {seed}: {states:?}");
         }
-        bench.stop.store(true, Ordering::Relaxed);
+        test.stop.store(true, Ordering::Relaxed);
     }
 }
 
 #[test]
 fn a_duplicate_node_is_refused_while_the_original_is_alive() {
     for seed in 20..24 {
-        let mut bench = DuplicateIdTest::new(seed);
-        bench.run_and_query(15);
-        bench.clone_disk();
-        bench.fleet.machines[COPY].start();
-        bench.reset_counts();
-        bench.run_and_query(10);
-        assert!(matches!(bench.place(COPY), Some(JoinState::Refused(_))), "seed {seed}: {:?}", bench.place(COPY));
-        assert!(bench.answers[&true] > 50, "seed {seed}: {:?}", bench.answers);
-        bench.stop.store(true, Ordering::Relaxed);
+        let mut test = DuplicateIdTest::new(seed);
+        test.run_and_query(15);
+        test.clone_disk();
+        test.cluster.machines[COPY].start();
+        test.reset_counts();
+        test.run_and_query(10);
+        assert!(
+            matches!(test.join_state(COPY), Some(JoinState::Refused(_))),
+            "seed {seed}: {:?}",
+            test.join_state(COPY)
+        );
+        assert!(test.answers[&true] > 50, "seed {seed}: {:?}", test.answers);
+        test.stop.store(true, Ordering::Relaxed);
     }
 }
 
 #[test]
 fn a_moved_disk_keeps_its_node_id() {
     for seed in 40..44 {
-        let mut bench = DuplicateIdTest::new(seed);
-        bench.run_and_query(15);
-        bench.fleet.machines[ORIGINAL].kill();
-        bench.clone_disk();
-        bench.fleet.machines[COPY].start();
-        bench.run_and_query(8);
-        bench.reset_counts();
-        bench.run_and_query(10);
-        assert_eq!((bench.place(COPY), bench.answers.get(&false)), (Some(JoinState::Joined), None), "seed {seed}");
-        bench.stop.store(true, Ordering::Relaxed);
+        let mut test = DuplicateIdTest::new(seed);
+        test.run_and_query(15);
+        test.cluster.machines[ORIGINAL].kill();
+        test.clone_disk();
+        test.cluster.machines[COPY].start();
+        test.run_and_query(8);
+        test.reset_counts();
+        test.run_and_query(10);
+        assert_eq!((test.join_state(COPY), test.answers.get(&false)), (Some(JoinState::Joined), None), "seed {seed}");
+        test.stop.store(true, Ordering::Relaxed);
     }
 }

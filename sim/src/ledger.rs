@@ -1,4 +1,4 @@
-//! What was sent, and what became of it: the checker's knowledge.
+//! The record ledger: what clients sent, and the outcome of each record.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -9,27 +9,27 @@ use bucksaw_record::Id;
 
 use crate::query_filter::QueryFilter;
 
-/// What a client knows of a record.
+/// The outcome of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SentStatus {
-    /// Every try was refused: it must not be found.
+    /// Every attempt was refused: it must not be found.
     Refused,
-    /// It may be found, once.
+    /// Unknown to the client: it may be found once.
     Unknown,
-    /// It was acknowledged, and damage can have cost it: it is found, or the answer says that it is partial.
+    /// Acknowledged, and perhaps lost by damage: only a partial answer may lack it.
     MayBeLost,
-    /// It must be found, once.
+    /// It must be found once.
     Acknowledged,
 }
 
 impl SentStatus {
-    /// Whether a complete answer has it.
+    /// Whether a complete answer must have it.
     fn is_required(self) -> bool {
         matches!(self, Self::Acknowledged | Self::MayBeLost)
     }
 }
 
-/// A record that was sent.
+/// A sent record.
 #[derive(Clone, Debug)]
 pub(crate) struct SentRecord {
     pub(crate) text: String,
@@ -39,14 +39,14 @@ pub(crate) struct SentRecord {
     pub(crate) node: Option<usize>,
 }
 
-/// What must never be.
+/// A property that a run violated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Violation {
-    /// Acknowledged, and not in a complete answer.
+    /// Acknowledged, and missing from a complete answer.
     Lost(Id),
     /// Refused, and found.
     RefusedButFound(Id),
-    /// Never sent, or with another text.
+    /// Never sent, or sent with another text.
     NeverSent(Id),
     /// In an answer whose filter it does not match.
     Unmatched(Id),
@@ -54,28 +54,28 @@ pub enum Violation {
     Duplicated(Id),
     /// A node acknowledged two bodies with one key.
     KeyReused(String, usize),
-    /// Not where it belongs in an answer.
+    /// Out of order in an answer.
     OutOfOrder(Id),
-    /// A count that cannot be right.
+    /// A count outside of its bounds.
     Miscounted {
-        /// What was said.
+        /// The reported count.
         count: u64,
         /// Records that must be counted.
         least: u64,
         /// Records that may be.
         most: u64,
     },
-    /// Kept by fewer stores than promised when all is well again, and nobody tells of damage that explains it.
+    /// On fewer stores than the replication factor in a healthy cluster.
     UnderReplicated(Id, usize),
-    /// Damage that nobody tells of, or that nothing explains.
+    /// Damage that is not reported, or reported without a fault.
     UnreportedDamage(String),
-    /// Something goes on for ever though all is well again.
+    /// Something does not end in a healthy cluster.
     Stuck(String),
-    /// A client is not told that its records are kept though all is well again.
+    /// An append or query fails in a healthy cluster.
     Unanswered(String),
-    /// Nodes do not agree on who is there though all is well again.
+    /// Nodes disagree on the members of a healthy cluster.
     MembershipMismatch(String),
-    /// The program itself came to a bug.
+    /// The program panicked.
     Panicked(String),
 }
 
@@ -84,13 +84,13 @@ impl fmt::Display for Violation {
         match self {
             Self::Lost(id) => write!(f, "{id} was acknowledged and is not found"),
             Self::RefusedButFound(id) => write!(f, "{id} was refused, but is found"),
-            Self::NeverSent(id) => write!(f, "{id} was never sent, or with another text"),
+            Self::NeverSent(id) => write!(f, "{id} was never sent, or was sent with another text"),
             Self::Unmatched(id) => write!(f, "{id} does not match the filter of its answer"),
             Self::Duplicated(id) => write!(f, "{id} is duplicated in one answer"),
             Self::KeyReused(key, node) => write!(f, "node {node} acknowledged two bodies with the key `{key}`"),
             Self::OutOfOrder(id) => write!(f, "{id} is out of order in an answer"),
             Self::Miscounted { count, least, most } => {
-                write!(f, "{count} were counted, and there are {least} to {most}")
+                write!(f, "{count} records were counted, expected {least} to {most}")
             }
             Self::UnderReplicated(id, copies) => write!(f, "{id} is under-replicated: {copies} replicas"),
             Self::UnreportedDamage(what) => write!(f, "unreported damage: {what}"),
@@ -102,45 +102,45 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Shared by clients and checks.
+/// The ledger, shared by clients and checks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecordLedger(Arc<Mutex<LedgerEntries>>);
 
 #[derive(Debug, Default)]
 pub(crate) struct LedgerEntries {
     pub(crate) entries: BTreeMap<Id, SentRecord>,
-    /// All texts, with the id that each was sent with first. Never gone over, so its order shows nowhere.
+    /// The first id of each text. Never iterated, so its order has no effect.
     texts: HashMap<String, Id>,
-    /// Records that were sent with another id before.
+    /// Records sent before with another id.
     resent: BTreeMap<Id, Id>,
-    /// Records that lay in damaged files, by machine.
+    /// Records of damaged files, by machine.
     damaged: BTreeMap<usize, BTreeSet<Id>>,
-    /// How often each node lost what was not durable, if it did.
+    /// How often each node lost unsynced data.
     data_losses: BTreeMap<usize, u64>,
-    /// Nodes whose disks were lost: how often they had lost power then.
+    /// For nodes with lost disks, the value of `data_losses` after the loss.
     destroyed_disks: BTreeMap<usize, u64>,
-    /// Batches with idempotency keys, by their keys.
+    /// Keyed batches by key.
     keyed_batches: BTreeMap<String, KeyedBatch>,
-    /// Where their texts belong. Never gone over.
+    /// Positions of their texts. Never iterated.
     keyed_texts: HashMap<String, KeyedPosition>,
-    /// Nodes that acknowledged two bodies with one key, which both must not have done.
+    /// Nodes that acknowledged two bodies with one key.
     reused_keys: Vec<Violation>,
-    /// Nodes whose clocks were once so wrong that they may not take the time in a key for one.
+    /// Nodes whose clocks were so wrong that they may ignore the time in a key.
     skewed_clocks: BTreeSet<usize>,
 }
 
-/// Batches with one idempotency key. A node gives their records their ids, so the client may not know them.
+/// The batches with one idempotency key. The node assigns their ids, so the client may not know them.
 #[derive(Debug)]
 struct KeyedBatch {
-    /// One, or two of which a node may take only one.
+    /// One body, or two, of which a node may accept only one.
     bodies: Vec<KeyedBody>,
     durability: Durability,
-    /// The key carries its time: every node numbers a body alike.
+    /// The key carries its time: every node assigns the same ids to a body.
     has_key_time: bool,
     tried_nodes: BTreeSet<usize>,
-    /// A node that got it may have forgotten the time of its key, as documented: a body may be there more than once.
+    /// A node may have forgotten the time of the key, as documented: a body may be stored more than once.
     may_be_duplicated: bool,
-    /// Nodes that may have forgotten the key, and so may take another body.
+    /// Nodes that may have forgotten the key and so may accept another body.
     nodes_without_key: BTreeSet<usize>,
 }
 
@@ -148,13 +148,13 @@ struct KeyedBatch {
 struct KeyedBody {
     texts: Vec<String>,
     tries: usize,
-    /// How many of them were refused.
+    /// The number of refused tries.
     refused: usize,
     /// The nodes that acknowledged it.
     acknowledged_by: BTreeSet<usize>,
 }
 
-/// Where a text belongs: key, body, and number of the record.
+/// The position of a text: key, body, and number of the record.
 #[derive(Debug)]
 struct KeyedPosition {
     key: String,
@@ -167,7 +167,7 @@ impl RecordLedger {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of a record before it is sent for the first time.
+    /// Called before a record is sent for the first time.
     pub(crate) fn record_sent(&self, id: Id, text: String, durability: Durability) {
         let mut known = self.lock();
         let first = *known.texts.entry(text.clone()).or_insert(id);
@@ -177,7 +177,7 @@ impl RecordLedger {
         known.entries.insert(id, SentRecord { text, durability, fate: SentStatus::Refused, node: None });
     }
 
-    /// A try was begun: from now on it may be there.
+    /// Called before each attempt: from now on the records may be found.
     pub(crate) fn record_try(&self, ids: &[Id]) {
         self.update(ids, |_, entry| {
             if entry.fate == SentStatus::Refused {
@@ -186,15 +186,15 @@ impl RecordLedger {
         });
     }
 
-    /// All tries were refused in words that say that nothing was kept.
+    /// All attempts were refused, so nothing was stored.
     pub(crate) fn record_refused(&self, ids: &[Id]) {
         self.update(ids, |_, entry| entry.fate = SentStatus::Refused);
     }
 
-    /// A node said that it keeps the promise, when it had lost power so many times. What it said may have been under way
-    /// while it lost power again.
+    /// A node acknowledged the records when it had lost data `cuts` times. It may have lost data again before the reply
+    /// arrived.
     pub(crate) fn record_acknowledged(&self, ids: &[Id], node: usize, cuts: u64) {
-        let (cut, destroyed, spoilt) = {
+        let (cut, destroyed, damaged) = {
             let known = self.lock();
             (
                 known.data_losses.get(&node).is_some_and(|now| *now != cuts),
@@ -209,21 +209,21 @@ impl RecordLedger {
                 Durability::Bulk => false,
             };
             if !excused {
-                // The file may have gone bad before the client was told.
-                let is_spoilt = entry.durability != Durability::Bulk && spoilt.contains(&id);
-                entry.fate = if is_spoilt { SentStatus::MayBeLost } else { SentStatus::Acknowledged };
+                // The file may have been damaged before the reply arrived.
+                let is_damaged = entry.durability != Durability::Bulk && damaged.contains(&id);
+                entry.fate = if is_damaged { SentStatus::MayBeLost } else { SentStatus::Acknowledged };
                 entry.node = Some(node);
             }
         });
     }
 
-    /// Takes note of the bodies that are sent with a key, before the first is.
+    /// Called before the first body with a key is sent.
     pub(crate) fn record_keyed_batch(
         &self,
         key: &str,
         bodies: Vec<Vec<String>>,
         durability: Durability,
-        is_stated: bool,
+        has_key_time: bool,
     ) {
         let mut known = self.lock();
         for (body, texts) in bodies.iter().enumerate() {
@@ -233,47 +233,45 @@ impl RecordLedger {
         }
         let body = |texts| KeyedBody { texts, tries: 0, refused: 0, acknowledged_by: BTreeSet::new() };
         let bodies = bodies.into_iter().map(body).collect();
-        let (tried, forgetful) = (BTreeSet::new(), BTreeSet::new());
         let keyed = KeyedBatch {
             bodies,
             durability,
-            has_key_time: is_stated,
-            tried_nodes: tried,
+            has_key_time,
+            tried_nodes: BTreeSet::new(),
             may_be_duplicated: false,
-            nodes_without_key: forgetful,
+            nodes_without_key: BTreeSet::new(),
         };
         known.keyed_batches.insert(key.to_owned(), keyed);
     }
 
-    /// A try to send a body to a node was begun.
+    /// Called before a body is sent to a node.
     pub(crate) fn record_keyed_try(&self, key: &str, body: usize, node: usize) {
         let mut known = self.lock();
-        let is_far = known.skewed_clocks.contains(&node);
+        let is_skewed = known.skewed_clocks.contains(&node);
         let Some(keyed) = known.keyed_batches.get_mut(key) else { return };
         keyed.tried_nodes.insert(node);
-        keyed.may_be_duplicated |= keyed.has_key_time && is_far;
+        keyed.may_be_duplicated |= keyed.has_key_time && is_skewed;
         if let Some(body) = keyed.bodies.get_mut(body) {
             body.tries += 1;
         }
     }
 
-    /// A try was refused in words that say that nothing was kept.
+    /// An attempt was refused, so nothing of it was stored.
     pub(crate) fn record_keyed_refused(&self, key: &str, body: usize) {
         if let Some(body) = self.lock().keyed_batches.get_mut(key).and_then(|keyed| keyed.bodies.get_mut(body)) {
             body.refused += 1;
         }
     }
 
-    /// A node said that it keeps a body, under these ids.
+    /// A node acknowledged a body, with ids from `first` on.
     pub(crate) fn record_keyed_acknowledged(&self, key: &str, body: usize, first: Id, node: usize, cuts: u64) {
         let ids: Vec<Id> = {
             let mut known = self.lock();
-            let LedgerEntries { entries, keyed_batches: keyed, reused_keys: reused, .. } = &mut *known;
-            let Some(keyed) = keyed.get_mut(key) else { return };
-            let took_other =
-                |(other, taken): (usize, &KeyedBody)| other != body && taken.acknowledged_by.contains(&node);
-            if keyed.bodies.iter().enumerate().any(took_other) && !keyed.nodes_without_key.contains(&node) {
-                reused.push(Violation::KeyReused(key.to_owned(), node));
+            let LedgerEntries { entries, keyed_batches, reused_keys, .. } = &mut *known;
+            let Some(keyed) = keyed_batches.get_mut(key) else { return };
+            let is_other = |(at, other): (usize, &KeyedBody)| at != body && other.acknowledged_by.contains(&node);
+            if keyed.bodies.iter().enumerate().any(is_other) && !keyed.nodes_without_key.contains(&node) {
+                reused_keys.push(Violation::KeyReused(key.to_owned(), node));
             }
             let durability = keyed.durability;
             let Some(body) = keyed.bodies.get_mut(body) else { return };
@@ -288,7 +286,7 @@ impl RecordLedger {
         self.record_acknowledged(&ids, node, cuts);
     }
 
-    /// A node lost power, and so what it remembered of keys, but of those whose batches it acknowledged as durable.
+    /// A node lost power and so its unsynced keys; those of batches acknowledged as durable are synced.
     fn forget_unsynced_keys(&self, node: usize) {
         self.forget_matching_keys(node, |keyed| {
             keyed.durability == Durability::Fast
@@ -296,23 +294,23 @@ impl RecordLedger {
         });
     }
 
-    /// A node may have lost keys: it cannot read what it remembered, or has lost it.
+    /// A node may have lost all its keys.
     pub(crate) fn forget_keys(&self, node: usize) {
         self.forget_matching_keys(node, |_| true);
     }
 
     fn forget_matching_keys(&self, node: usize, which: impl Fn(&KeyedBatch) -> bool) {
         for keyed in self.lock().keyed_batches.values_mut().filter(|keyed| keyed.tried_nodes.contains(&node)) {
-            let forgets = which(keyed);
-            keyed.may_be_duplicated |= forgets && !keyed.has_key_time;
-            // What a key that carries its time was used with is not synced.
-            if forgets || keyed.has_key_time {
+            let is_forgotten = which(keyed);
+            keyed.may_be_duplicated |= is_forgotten && !keyed.has_key_time;
+            // The body of a key with a time is not synced.
+            if is_forgotten || keyed.has_key_time {
                 keyed.nodes_without_key.insert(node);
             }
         }
     }
 
-    /// A node's clock jumped so far that it forgets keys, or does not believe the times in them.
+    /// The clock of a node jumped so far that it forgets keys or ignores their times.
     pub(crate) fn record_skewed_clock(&self, node: usize) {
         let mut known = self.lock();
         known.skewed_clocks.insert(node);
@@ -322,17 +320,17 @@ impl RecordLedger {
         }
     }
 
-    /// Nodes that took two bodies with one key, though they had to remember the first.
+    /// Takes the violations of nodes that accepted two bodies with a key that they must remember.
     pub(crate) fn take_reused_keys(&self) -> Vec<Violation> {
         std::mem::take(&mut self.lock().reused_keys)
     }
 
-    /// Records with keys that may be there under ids that are not known, at most.
+    /// The maximum number of keyed records that may be stored under unknown ids.
     pub(crate) fn records_without_known_id_max(&self) -> u64 {
         let known = self.lock();
         let bodies = known.keyed_batches.values().flat_map(|keyed| keyed.bodies.iter().map(move |body| (keyed, body)));
-        let open = bodies.filter(|(keyed, body)| keyed.may_be_duplicated || body.acknowledged_by.is_empty());
-        open.map(|(_, body)| (body.texts.len() * (body.tries - body.refused)) as u64).sum()
+        let unknown = bodies.filter(|(keyed, body)| keyed.may_be_duplicated || body.acknowledged_by.is_empty());
+        unknown.map(|(_, body)| (body.texts.len() * (body.tries - body.refused)) as u64).sum()
     }
 
     fn update(&self, ids: &[Id], change: impl Fn(Id, &mut SentRecord)) {
@@ -344,85 +342,87 @@ impl RecordLedger {
         }
     }
 
-    /// A node lost what was not durable, and not for the first time if `cuts` says so: its `fast` records need no longer be
-    /// found, but those that stores keep.
-    pub(crate) fn record_power_cut(&self, node: usize, cuts: u64, kept: &BTreeSet<Id>) {
+    /// A node lost unsynced data for the `cuts`th time: its `fast` records are excused, except the replicated ones.
+    pub(crate) fn record_power_cut(&self, node: usize, cuts: u64, replicated: &BTreeSet<Id>) {
         self.lock().data_losses.insert(node, cuts);
         self.forget_unsynced_keys(node);
-        self.excuse(node, kept, |durability| durability == Durability::Fast);
+        self.excuse(node, replicated, |durability| durability == Durability::Fast);
     }
 
-    /// A node's disk is gone, which counts as a cut: what it alone had need no longer be found.
-    pub(crate) fn record_disk_loss(&self, node: usize, cuts: u64, kept: &BTreeSet<Id>) {
+    /// A node lost its disk, which counts as a loss of data: records that only it had are excused.
+    pub(crate) fn record_disk_loss(&self, node: usize, cuts: u64, replicated: &BTreeSet<Id>) {
         self.lock().data_losses.insert(node, cuts);
         self.lock().destroyed_disks.insert(node, cuts);
         self.forget_keys(node);
-        self.excuse(node, kept, |durability| durability != Durability::Bulk);
+        self.excuse(node, replicated, |durability| durability != Durability::Bulk);
         self.remove_damage(node);
     }
 
-    /// A file with these records on a machine is damaged, and stores do not keep them.
+    /// A file of a machine is damaged, with these records that no store has.
     pub(crate) fn record_damage(&self, machine: usize, ids: impl Iterator<Item = Id>) {
         let mut known = self.lock();
-        let LedgerEntries { entries, damaged: spoilt, .. } = &mut *known;
+        let LedgerEntries { entries, damaged, .. } = &mut *known;
         for id in ids {
-            spoilt.entry(machine).or_default().insert(id);
+            damaged.entry(machine).or_default().insert(id);
             if let Some(entry) = entries.get_mut(&id).filter(|entry| entry.fate == SentStatus::Acknowledged) {
                 entry.fate = SentStatus::MayBeLost;
             }
         }
     }
 
-    /// A machine is gone with the damaged files that it told of.
+    /// A machine is gone with the damaged files that it reported.
     pub(crate) fn remove_damage(&self, machine: usize) {
         let mut known = self.lock();
-        let LedgerEntries { entries, damaged: spoilt, .. } = &mut *known;
-        for id in spoilt.remove(&machine).unwrap_or_default() {
+        let LedgerEntries { entries, damaged, .. } = &mut *known;
+        for id in damaged.remove(&machine).unwrap_or_default() {
             if let Some(entry) = entries.get_mut(&id).filter(|entry| entry.fate == SentStatus::MayBeLost) {
                 entry.fate = SentStatus::Unknown;
             }
         }
     }
 
-    /// Records are in files that nodes have set aside, and tell of: answers need not have them.
+    /// These records are in reported quarantined files: answers need not have them.
     pub(crate) fn record_quarantined(&self, ids: &BTreeSet<Id>) {
         let mut known = self.lock();
-        let aside = known.entries.iter_mut().filter(|(id, _)| ids.contains(id)).map(|(_, entry)| entry);
-        aside.filter(|entry| entry.fate != SentStatus::MayBeLost).for_each(|entry| entry.fate = SentStatus::Unknown);
+        let quarantined = known.entries.iter_mut().filter(|(id, _)| ids.contains(id)).map(|(_, entry)| entry);
+        quarantined
+            .filter(|entry| entry.fate != SentStatus::MayBeLost)
+            .for_each(|entry| entry.fate = SentStatus::Unknown);
     }
 
-    fn excuse(&self, node: usize, kept: &BTreeSet<Id>, which: impl Fn(Durability) -> bool) {
+    fn excuse(&self, node: usize, replicated: &BTreeSet<Id>, which: impl Fn(Durability) -> bool) {
         for (id, entry) in &mut self.lock().entries {
             let is_acknowledged = entry.fate.is_required() && entry.node == Some(node);
-            if is_acknowledged && which(entry.durability) && !kept.contains(id) {
+            if is_acknowledged && which(entry.durability) && !replicated.contains(id) {
                 entry.fate = SentStatus::Unknown;
             }
         }
     }
 
-    /// The ids that must be found from now on.
+    /// The records that every answer must have from now on.
     pub(crate) fn required(&self) -> BTreeSet<Id> {
         let known = self.lock();
-        let due = known.entries.iter().filter(|(_, entry)| entry.fate == SentStatus::Acknowledged);
-        due.map(|(id, _)| *id).collect()
+        let required = known.entries.iter().filter(|(_, entry)| entry.fate == SentStatus::Acknowledged);
+        required.map(|(id, _)| *id).collect()
     }
 
-    /// What must be in a complete answer: also what damage can have cost. Without what these nodes acknowledged.
+    /// The records that a complete answer must have, including those perhaps lost by damage, except those acknowledged by
+    /// `nodes`.
     pub(crate) fn required_except_from(&self, nodes: &BTreeSet<usize>) -> BTreeSet<Id> {
         let known = self.lock();
-        let of_others = |entry: &SentRecord| entry.node.is_none_or(|node| !nodes.contains(&node));
-        let due = known.entries.iter().filter(|(_, entry)| entry.fate.is_required() && of_others(entry));
-        due.map(|(id, _)| *id).collect()
+        let is_of_other_node = |entry: &SentRecord| entry.node.is_none_or(|node| !nodes.contains(&node));
+        let required = known.entries.iter().filter(|(_, entry)| entry.fate.is_required() && is_of_other_node(entry));
+        required.map(|(id, _)| *id).collect()
     }
 
-    /// Those of some ids that no damage can have cost.
+    /// The ids that are not perhaps lost by damage.
     pub(crate) fn without_damaged(&self, mut ids: BTreeSet<Id>) -> BTreeSet<Id> {
         let known = self.lock();
         ids.retain(|id| known.entries.get(id).is_some_and(|entry| entry.fate == SentStatus::Acknowledged));
         ids
     }
 
-    /// Those of some ids whose records match a filter.
+    /// The ids of records that match a filter.
     pub(crate) fn matching(&self, mut ids: BTreeSet<Id>, filter: QueryFilter) -> BTreeSet<Id> {
         if filter != QueryFilter::ALL {
             let known = self.lock();
@@ -431,11 +431,11 @@ impl RecordLedger {
         ids
     }
 
-    /// Those of some ids that must still be found: what was excused meanwhile need not be.
+    /// The ids that are not excused meanwhile.
     pub(crate) fn still_required<'a>(&self, ids: impl Iterator<Item = &'a Id>) -> BTreeSet<Id> {
         let known = self.lock();
-        let is_due = |id: &&Id| known.entries.get(id).is_some_and(|entry| entry.fate.is_required());
-        ids.filter(is_due).copied().collect()
+        let is_required = |id: &&Id| known.entries.get(id).is_some_and(|entry| entry.fate.is_required());
+        ids.filter(is_required).copied().collect()
     }
 
     /// The ids that may be found.
@@ -444,8 +444,8 @@ impl RecordLedger {
         known.entries.iter().filter(|(_, entry)| entry.fate != SentStatus::Refused).map(|(id, _)| *id).collect()
     }
 
-    /// Holds what was found, sorted by id, against what is known. `due` was taken before the question was asked.
-    pub(crate) fn check(&self, due: &BTreeSet<Id>, found: &[(Id, Arc<str>)]) -> Vec<Violation> {
+    /// Compares found records, sorted by id, with the ledger. `required` is from before the query.
+    pub(crate) fn check(&self, required: &BTreeSet<Id>, found: &[(Id, Arc<str>)]) -> Vec<Violation> {
         let known = self.lock();
         let mut violations = Vec::new();
         let is_found = |id: &Id| found.binary_search_by_key(id, |(id, _)| *id).is_ok();
@@ -460,7 +460,7 @@ impl RecordLedger {
                 violations.extend(known.check_keyed(*id, text, &mut keyed));
                 continue;
             }
-            // All texts differ, so one that is there twice was kept under two ids.
+            // All texts differ, so a text found twice was stored under two ids.
             if last.replace(*id) == Some(*id) || known.resent.get(id).is_some_and(is_found) {
                 violations.push(Violation::Duplicated(*id));
             }
@@ -471,16 +471,16 @@ impl RecordLedger {
                 Some(_) => {}
             }
         }
-        // What was excused meanwhile need not be there.
-        let still = |id: &&Id| known.entries.get(id).is_some_and(|entry| entry.fate.is_required());
-        let missing = due.iter().filter(|id| !is_found(id));
-        violations.extend(missing.filter(still).map(|id| Violation::Lost(*id)));
+        // Records may have been excused meanwhile.
+        let is_required = |id: &&Id| known.entries.get(id).is_some_and(|entry| entry.fate.is_required());
+        let missing = required.iter().filter(|id| !is_found(id));
+        violations.extend(missing.filter(is_required).map(|id| Violation::Lost(*id)));
         violations
     }
 }
 
 impl LedgerEntries {
-    /// What is wrong with a record of a batch with a key. `seen` has those of the same answer that came before it.
+    /// The violation of a record of a keyed batch. `seen` has the earlier records of the same answer.
     fn check_keyed<'a>(&self, id: Id, text: &'a str, seen: &mut BTreeSet<&'a str>) -> Option<Violation> {
         let Some(KeyedPosition { key, body, at }) = self.keyed_texts.get(text) else {
             return Some(Violation::NeverSent(id));
@@ -537,7 +537,7 @@ mod tests {
         ledger.record_power_cut(7, 1, &BTreeSet::from([id(0)]));
         check(&[0], &[]);
         check(&[1], &[Violation::Lost(id(0))]);
-        // What was said before the cut and heard after it binds nobody.
+        // An acknowledgement that was sent before the power cut and arrived after it does not count.
         ledger.record_acknowledged(&[id(2)], 7, 0);
         check(&[0], &[]);
         ledger.record_acknowledged(&[id(2)], 7, 1);
@@ -562,7 +562,7 @@ mod tests {
         assert_eq!(ledger.check(&ledger.without_damaged(complete.clone()), &[]), [Violation::Lost(id(1))]);
         assert_eq!(ledger.required(), BTreeSet::from([id(1)]));
         ledger.record_quarantined(&BTreeSet::from([id(0)]));
-        assert_eq!(ledger.still_required(complete.iter()), complete, "it is told of for as long as the file is there");
+        assert_eq!(ledger.still_required(complete.iter()), complete, "the damage is reported while the file exists");
         ledger.remove_damage(7);
         assert_eq!(ledger.still_required(complete.iter()), BTreeSet::from([id(1)]));
     }
@@ -597,7 +597,7 @@ mod tests {
         ledger.record_keyed_refused("a", 1);
         check(&beside, &[Violation::RefusedButFound(at(8, 0))]);
         ledger.forget_keys(2);
-        // What was acknowledged as durable is remembered.
+        // The key of a batch acknowledged as durable is synced.
         ledger.record_power_cut(3, 1, &BTreeSet::new());
         check(&twice, &[Violation::Duplicated(at(9, 0))]);
         ledger.record_keyed_try("a", 1, 3);

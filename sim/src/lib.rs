@@ -1,16 +1,16 @@
-//! Whole clusters in one thread, under virtual time, with faults: the real code of queue, store, cluster and query on
-//! simulated disks, network, clocks and randomness.
+//! Simulated clusters with faults: the code of the product on simulated disks, network, clocks and random numbers, in one
+//! thread under virtual time.
 //!
 //! ```text
-//!   seed ──► scenario: how many nodes, which roles, how bad the weather, what goes wrong and when
-//!        ──► clients append, faults happen ──► all is healed ──► everything must have come right
+//!   seed ──► scenario: nodes, roles, network conditions, faults
+//!        ──► clients append, faults occur ──► all faults end ──► final checks
 //! ```
-//! The `ledger` knows what was acknowledged. What was must be found, exactly once; what was neither acknowledged nor
-//! refused may be found, at most once; what was refused must not. First it is seen to that nothing is lost or doubled while
-//! things go wrong; then all faults end, and it is seen to that everything pending is consumed and every record is kept as
-//! often as promised.
+//! The record ledger knows the outcome of each record. An acknowledged record must be found exactly once, a refused one never,
+//! any other at most once. During the faults no record may be lost or duplicated. After them every pending record must be stored
+//! and have its replicas.
 //!
-//! The same seed gives the same run, event for event, so a seed that fails is a test ([`KEPT`]).
+//! The same seed gives the same run, event for event, so a failing seed is a test ([`REGRESSION_SEEDS`]).
+//! `docs/simulation.md` lists faults and checks.
 
 mod append;
 #[cfg(test)]
@@ -22,6 +22,7 @@ mod client;
 #[cfg(test)]
 mod duplicate_id;
 mod fault_injector;
+mod fault_kind;
 mod file_damage;
 mod injected_bug;
 #[cfg(test)]
@@ -31,6 +32,7 @@ mod machine;
 mod pending_query;
 mod program_version;
 mod query_filter;
+mod query_kind;
 mod records;
 #[cfg(test)]
 mod repair;
@@ -52,6 +54,6 @@ pub use run::{RunOutcome, run};
 pub use scenario::Scenario;
 pub use trace::log_to_stderr;
 
-/// Seeds that failed once. They are run by `make test` for ever.
+/// Seeds that failed once.
 pub const REGRESSION_SEEDS: &[u64] =
     &[154, 732, 1025, 1106, 1331, 1436, 1841, 3571, 4503, 20850, 20910, 22620, 22860, 23593, 24000, 24483];

@@ -1,4 +1,4 @@
-//! One machine of a simulated fleet: a node of the world with a real Bucksaw node on it, while it is up.
+//! One machine of a simulated cluster: a host of the world, with a Bucksaw node while it is up.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -15,37 +15,34 @@ use crate::append::{self, AppendBehavior};
 use crate::injected_bug::{InjectedBug, calls, files, peers};
 use crate::program_version::ProgramVersion;
 use crate::rng::SeededRng;
-use crate::settings::NodeSettings;
-
-/// The data directory.
-pub(crate) const DIR: &str = "/data";
+use crate::settings::{DIR, NodeSettings};
 
 /// A machine, up or not.
 #[derive(Debug)]
 pub(crate) struct Machine {
     pub(crate) host: sim::Host,
     pub(crate) roles: Roles,
-    /// It is not to be started: it has not been bought yet, or it is gone for good.
+    /// Not to be started: it joins later, or is gone for good.
     pub(crate) cannot_start: bool,
     /// Its disk is gone for good.
     pub(crate) destroyed: bool,
-    /// How often it lost power.
+    /// How often it lost unsynced data or its disk.
     pub(crate) data_losses: u64,
-    /// How often its power was cut.
+    /// The number of power cuts.
     pub(crate) power_cuts: u64,
-    /// Its node joined a running cluster, or left it and joined again, so other nodes may not have heard of it yet.
+    /// Its node joins a running cluster, perhaps again, so other nodes may not have it as a member yet.
     pub(crate) joins_again: bool,
-    /// It was started, and nobody has asked it anything.
+    /// Started, and not queried since.
     pub(crate) is_just_started: bool,
-    /// Nodes that were on it and will never come back, and did not say so.
+    /// Former nodes of the machine that are gone for good without an acknowledged leave.
     pub(crate) lost_nodes: Vec<Id>,
-    /// The version that it runs, or runs next.
+    /// The version that runs, or runs at the next start.
     pub(crate) version: ProgramVersion,
     start_count: u64,
     id: Id,
     pub(crate) settings: NodeSettings,
     running: Option<RunningMachine>,
-    /// The disk as it was when it died once, and whether it died again since.
+    /// The disk at an earlier crash, and whether it has crashed again since.
     backup: Option<(sim::Fs, bool)>,
 }
 
@@ -58,7 +55,7 @@ struct RunningMachine {
     outcome: Arc<OnceLock<StopOutcome>>,
 }
 
-/// More than the machines of a run. The node ids of one machine differ by this.
+/// More than the machines of a run; the distance of the node ids of one machine.
 const NODES_MAX: u64 = 100;
 
 impl Machine {
@@ -83,33 +80,33 @@ impl Machine {
         }
     }
 
-    /// The node that its disk makes it.
+    /// The id of its node, which belongs to the disk.
     pub(crate) fn id(&self) -> Id {
         self.id
     }
 
-    /// The node that runs on it.
+    /// The running node.
     pub(crate) fn node(&self) -> Option<&Node> {
         self.running.as_ref().map(|running| &running.node)
     }
 
-    /// The answers of this node, while it is up.
+    /// The queries of the running node.
     pub(crate) fn answers(&self) -> Option<Answers> {
         self.node().map(Node::answers)
     }
 
-    /// Repair of this node, while it is up and a store.
+    /// Repair of the running node, if it is a store.
     #[cfg(test)]
     pub(crate) fn repair(&self) -> Option<&Arc<Repair>> {
         self.node()?.repair.as_ref()
     }
 
-    /// Whether it is up and does not stop.
+    /// Whether it is up and not stopping.
     pub(crate) fn is_steady(&self) -> bool {
         self.running.as_ref().is_some_and(|running| running.tasks.is_some())
     }
 
-    /// Starts it, when it is not up. A node that cannot open its files stays down, and is to be started again.
+    /// Starts the machine if it is down. It stays down if the node cannot open its files.
     pub(crate) fn start(&mut self) {
         if self.running.is_some() || self.cannot_start {
             return;
@@ -126,7 +123,7 @@ impl Machine {
         }
     }
 
-    /// Another version may be started than has run here before.
+    /// Draws the version of the next start.
     fn choose_version(&mut self) {
         self.start_count += 1;
         if let Some(seed) = self.settings.version_seed {
@@ -136,9 +133,9 @@ impl Machine {
         }
     }
 
-    /// What runs from the next start on. What ran before has left its files.
-    pub(crate) fn upgrade(&mut self, edition: ProgramVersion) {
-        std::mem::replace(&mut self.version, edition).write_member_file(&self.host.fs());
+    /// Sets the version of the next start. The previous version leaves its files.
+    pub(crate) fn upgrade(&mut self, version: ProgramVersion) {
+        std::mem::replace(&mut self.version, version).write_member_file(&self.host.fs());
     }
 
     fn open(&self) -> Option<RunningMachine> {
@@ -186,7 +183,7 @@ impl Machine {
         peers::inject(bug, node)
     }
 
-    /// The process is killed.
+    /// Kills the process.
     pub(crate) fn kill(&mut self) {
         self.save_backup();
         if self.settings.bug == Some(InjectedBug::WritesBuffered) {
@@ -197,7 +194,7 @@ impl Machine {
         self.running = None;
     }
 
-    /// The power goes.
+    /// Cuts the power.
     pub(crate) fn cut_power(&mut self, how: PowerCutLoss) {
         self.save_backup();
         self.host.cut_power(how);
@@ -206,7 +203,7 @@ impl Machine {
         self.running = None;
     }
 
-    /// The machine's disk is lost, and it comes back with an empty one: as another node, for a disk is what makes a node.
+    /// Replaces the disk by an empty one. The machine restarts as another node, because the disk holds the node id.
     pub(crate) fn lose_disk(&mut self) {
         self.host.cut_power(PowerCutLoss::All);
         self.host.set_disk(sim::Fs::new());
@@ -216,29 +213,29 @@ impl Machine {
         self.joins_again = true;
     }
 
-    /// It becomes a copy of another one, disk and all. It must be down, and may be started then.
+    /// Copies the disk of another machine, with its node id. The machine must be down; it may be started then.
     #[cfg(test)]
     pub(crate) fn clone_disk_from(&mut self, other: &Self) {
         self.host.set_disk(other.host.fs().cut_power(PowerCutLoss::None, 0));
         (self.id, self.cannot_start) = (other.id, false);
     }
 
-    /// The machine burns.
+    /// Destroys the machine and its disk.
     pub(crate) fn destroy(&mut self) {
         self.host.cut_power(PowerCutLoss::All);
         self.drop_node();
         (self.cannot_start, self.destroyed) = (true, true);
     }
 
-    /// Its node has left, and the machine is put to another use. If nobody heard the goodbye it said so: it is to be forgotten.
-    pub(crate) fn retire(&mut self, was_heard: bool) {
+    /// Removes the machine after its node has left. If no node acknowledged the leave, the node has to be forgotten.
+    pub(crate) fn retire(&mut self, is_leave_acknowledged: bool) {
         self.host.cut_power(PowerCutLoss::All);
         self.running = None;
-        self.lost_nodes.extend((!was_heard).then_some(self.id));
+        self.lost_nodes.extend((!is_leave_acknowledged).then_some(self.id));
         (self.cannot_start, self.destroyed) = (true, true);
     }
 
-    /// The node on it will never come back.
+    /// The node is gone for good.
     fn drop_node(&mut self) {
         self.lost_nodes.push(self.id);
         self.data_losses += 1;
@@ -251,7 +248,7 @@ impl Machine {
             return;
         }
         match &mut self.backup {
-            Some((_, again)) => *again = true,
+            Some((_, has_crashed_again)) => *has_crashed_again = true,
             none => *none = Some((self.host.fs().cut_power(PowerCutLoss::None, 0), false)),
         }
     }

@@ -1,7 +1,7 @@
-//! `bucksaw-sim`: runs seeds, and says which of them fail.
+//! `bucksaw-sim`: runs seeds and reports those that fail.
 
-#![expect(clippy::print_stdout, reason = "this is what it is for")]
-#![expect(clippy::disallowed_methods, reason = "says how much faster than the world's time it was")]
+#![expect(clippy::print_stdout, reason = "prints results")]
+#![expect(clippy::disallowed_methods, reason = "measures real time")]
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -10,35 +10,35 @@ use bucksaw_sim::{InjectedBug, RunOutcome, Scenario, Violation, run};
 use clap::Parser;
 use mimalloc::MiMalloc;
 
-/// One thread, and hundreds of small things a moment that live briefly: a tenth of the time goes with the system's allocator.
+/// The allocator of the system takes a tenth of the time: a run makes many small, short-lived allocations.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-/// Of one seed so many violations are shown.
+/// Maximum violations shown per seed.
 const VIOLATIONS_SHOWN_MAX: usize = 10;
 
-/// Whole clusters under virtual time, with faults.
+/// Simulates clusters with faults under virtual time.
 #[derive(Parser)]
 struct Args {
     /// The first seed.
     #[arg(long, default_value_t = 0)]
     from: u64,
-    /// How many seeds.
+    /// The number of seeds.
     #[arg(long, default_value_t = 100)]
     seeds: u64,
-    /// Says what each seed was like.
+    /// Prints the scenario and result of each seed.
     #[arg(long)]
     verbose: bool,
-    /// Shows what all nodes log, with the world's time; for one seed mostly.
+    /// Prints the logs of all nodes with simulated time, filtered as by RUST_LOG.
     #[arg(long, num_args = 0..=1, default_missing_value = "info,bucksaw_store=debug,bucksaw_ingest=debug")]
     trace: Option<String>,
-    /// Five nodes, and nothing goes wrong: to measure the speed.
+    /// Five nodes without faults, to measure the speed.
     #[arg(long)]
     calm: bool,
-    /// The only fault, and a frequent one: kill or power.
+    /// A single, frequent fault: kill or power.
     #[arg(long)]
     only: Option<String>,
-    /// Plants something that is wrong, by its name; `all` for one after the other, each until it is found.
+    /// Injects a bug by its name; `all` for each bug until a seed finds it.
     #[arg(long)]
     inject: Option<String>,
 }
@@ -65,7 +65,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run_seeds(args: &Args, planted: Option<InjectedBug>) -> ExitCode {
+fn run_seeds(args: &Args, bug: Option<InjectedBug>) -> ExitCode {
     let (started, mut time, mut failed) = (Instant::now(), Duration::ZERO, Vec::new());
     let mut sums = SeedTotals::default();
     for seed in args.from..args.from + args.seeds {
@@ -78,46 +78,46 @@ fn run_seeds(args: &Args, planted: Option<InjectedBug>) -> ExitCode {
                 return ExitCode::FAILURE;
             }
         };
-        let begun = Instant::now();
-        let outcome = run(seed, &scenario, planted);
+        let seed_started = Instant::now();
+        let outcome = run(seed, &scenario, bug);
         time += outcome.time;
         sums.add(&outcome);
         if args.verbose {
-            print_outcome(seed, &scenario, &outcome, begun.elapsed());
+            print_outcome(seed, &scenario, &outcome, seed_started.elapsed());
         }
         for violation in outcome.violations.iter().take(VIOLATIONS_SHOWN_MAX) {
             println!("seed {seed}: {violation}");
         }
         if !outcome.violations.is_empty() {
             failed.push(seed);
-            let plant = planted.map(|bug| format!(" --inject {bug}")).unwrap_or_default();
+            let inject = bug.map(|bug| format!(" --inject {bug}")).unwrap_or_default();
             let only = args.only.as_ref().map(|name| format!(" --only {name}")).unwrap_or_default();
-            println!("reproduce: cargo run --release -p bucksaw-sim -- --from {seed} --seeds 1 --trace{plant}{only}");
+            println!("reproduce: cargo run --release -p bucksaw-sim -- --from {seed} --seeds 1 --trace{inject}{only}");
         }
     }
-    let took = started.elapsed();
+    let elapsed = started.elapsed();
     println!(
-        "{} seeds, {} failed; {:.0?} of their time in {:.1?}: {:.0} times as fast",
+        "{} seeds, {} failed; {:.0?} of simulated time in {:.1?}: {:.0} times as fast",
         args.seeds,
         failed.len(),
         time,
-        took,
-        time.as_secs_f64() / took.as_secs_f64().max(1e-9),
+        elapsed,
+        time.as_secs_f64() / elapsed.as_secs_f64().max(1e-9),
     );
-    let SeedTotals { acknowledged, lost, doubled, power_cuts, damaged_files, answers, complete } = sums;
+    let SeedTotals { acknowledged, lost, duplicated, power_cuts, damaged_files, answers, complete } = sums;
     println!(
-        "{acknowledged} records acknowledged, {lost} lost, {doubled} doubled; {power_cuts} power cuts, {damaged_files} damaged \
-         files of queues and lists; {answers} answers, {complete} complete",
+        "{acknowledged} records acknowledged, {lost} lost, {duplicated} duplicated; {power_cuts} power cuts, {damaged_files} damaged \
+         queue segments and member files; {answers} answers, {complete} complete",
     );
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What came of all seeds.
+/// The totals of all seeds.
 #[derive(Default)]
 struct SeedTotals {
     acknowledged: usize,
     lost: usize,
-    doubled: usize,
+    duplicated: usize,
     power_cuts: u64,
     damaged_files: usize,
     answers: usize,
@@ -126,10 +126,11 @@ struct SeedTotals {
 
 impl SeedTotals {
     fn add(&mut self, outcome: &RunOutcome) {
-        let of = |which: fn(&Violation) -> bool| outcome.violations.iter().filter(|violation| which(violation)).count();
+        let count =
+            |which: fn(&Violation) -> bool| outcome.violations.iter().filter(|violation| which(violation)).count();
         self.acknowledged += outcome.acknowledged;
-        self.lost += of(|violation| matches!(violation, Violation::Lost(_) | Violation::Miscounted { .. }));
-        self.doubled += of(|violation| matches!(violation, Violation::Duplicated(_)));
+        self.lost += count(|violation| matches!(violation, Violation::Lost(_) | Violation::Miscounted { .. }));
+        self.duplicated += count(|violation| matches!(violation, Violation::Duplicated(_)));
         self.power_cuts += outcome.power_cuts;
         self.damaged_files += outcome.damaged_files;
         self.answers += outcome.answers;
@@ -137,9 +138,9 @@ impl SeedTotals {
     }
 }
 
-fn print_outcome(seed: u64, scenario: &Scenario, outcome: &RunOutcome, took: Duration) {
+fn print_outcome(seed: u64, scenario: &Scenario, outcome: &RunOutcome, elapsed: Duration) {
     println!(
-        "seed {seed}: {} nodes, {} copies, {:.0?} in {took:.0?}, {} of {} records acknowledged, {} answers, {} complete, {:016x}",
+        "seed {seed}: {} nodes, {} replicas, {:.0?} in {elapsed:.0?}, {} of {} records acknowledged, {} answers, {} complete, {:016x}",
         scenario.roles.len(),
         scenario.copies,
         outcome.time,
@@ -155,15 +156,15 @@ fn run_all_bugs(args: &Args) -> ExitCode {
     let mut all = true;
     for bug in InjectedBug::ALL {
         let mut seeds = args.from..args.from + args.seeds;
-        let begun = Instant::now();
+        let seed_started = Instant::now();
         let found = seeds.find_map(|seed| {
             let outcome = run(seed, &Scenario::random(seed), Some(*bug));
             outcome.violations.first().map(|violation| (seed, violation.clone()))
         });
         all &= found.is_some();
         match found {
-            Some((seed, violation)) => println!("{bug}: seed {seed} in {:.1?}: {violation}", begun.elapsed()),
-            None => println!("{bug}: NOT FOUND in {:.1?}", begun.elapsed()),
+            Some((seed, violation)) => println!("{bug}: seed {seed} in {:.1?}: {violation}", seed_started.elapsed()),
+            None => println!("{bug}: NOT FOUND in {:.1?}", seed_started.elapsed()),
         }
     }
     if all { ExitCode::SUCCESS } else { ExitCode::FAILURE }

@@ -1,5 +1,4 @@
-//! Questions of people: whichever node is asked, also one that is cut off, stands still or has just begun, asks all nodes
-//! over the network, as the program does.
+//! Queries to any node, also one that is partitioned, paused or just started. The node asks all nodes over the network.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -19,158 +18,108 @@ use crate::injected_bug::InjectedBug;
 use crate::injected_bug::answers::AnswerBug;
 use crate::ledger::{RecordLedger, Violation};
 use crate::machine::Machine;
-use crate::query_filter::QueryFilter;
+use crate::query_kind::QueryKind;
 use crate::rng::SeededRng;
 use crate::sim_cluster::SimCluster;
 
-/// The highest limit of a random query, in records.
-const LIMIT_MAX: usize = 200;
-
-/// The limit of the newest-first queries of the final check, in records.
-const FINAL_LIMIT: u64 = 20;
-
-/// How long a reader who is slow rests between what he reads, and how often; then he reads on quickly.
+/// The pauses of a slow reader, and their maximum number; then it reads without pauses.
 const READ_PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(3));
 const READ_PAUSES_MAX: usize = 5;
 
-/// The time of a histogram: so much that no wall clock of a run is beyond it, in stretches of a minute and a half. A node whose
-/// clock is days behind numbers batches with keys by it.
+/// The time range of a histogram, which contains every wall clock of a run, in buckets of 86 s. The ids of keyed batches follow
+/// the clock of their node, which may be days off.
 const HISTOGRAM_FROM: Millis = Millis(1_767_225_600_000 - 4 * 24 * 3_600_000);
 const HISTOGRAM_TO: Millis = Millis(HISTOGRAM_FROM.0 + 10 * 24 * 3_600_000);
 const BUCKETS: usize = 10_000;
 
-/// What is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum QueryKind {
-    /// The matching records in an order, up to a limit.
-    Records(Order, Option<u64>, QueryFilter),
-    /// The number of matching records.
-    Count(QueryFilter),
-    /// The number of records in each bucket of time.
-    Histogram,
-}
-
-impl QueryKind {
-    /// The queries of the final check.
-    pub(crate) const FINAL: [Self; 8] = [
-        Self::Records(Order::Ascending, None, QueryFilter::ALL),
-        Self::Records(Order::Descending, None, QueryFilter::ALL),
-        Self::Records(Order::Descending, Some(FINAL_LIMIT), QueryFilter::ALL),
-        Self::Records(Order::Ascending, None, QueryFilter::LITERAL),
-        Self::Records(Order::Descending, Some(FINAL_LIMIT), QueryFilter::REGEX),
-        Self::Count(QueryFilter::ALL),
-        Self::Count(QueryFilter::LITERAL),
-        Self::Histogram,
-    ];
-
-    fn random(rng: &SeededRng) -> Self {
-        let order = if rng.percent(50) { Order::Ascending } else { Order::Descending };
-        let filter = QueryFilter::random(rng);
-        match rng.below(6) {
-            0 => Self::Count(filter),
-            1 => Self::Histogram,
-            2 | 3 => Self::Records(order, Some(rng.between(1, LIMIT_MAX) as u64), filter),
-            _ => Self::Records(order, None, filter),
-        }
-    }
-}
-
-/// A question that was asked and is not answered yet.
+/// A query without answer yet.
 pub(crate) struct PendingQuery {
     machine: usize,
     asked_at: Duration,
     kind: QueryKind,
-    /// What must be in a complete answer.
+    /// The records that a complete answer must have.
     required: BTreeSet<Id>,
-    /// All is well, so that it must be complete.
+    /// Asked in a healthy cluster, so the answer must be complete.
     is_final: bool,
     reply: oneshot::Receiver<Result<(AnswerContent, QueryStats), RequestError>>,
 }
 
-/// How a question stands.
+/// The state of a query.
 pub(crate) enum QueryStatus {
     Pending(PendingQuery),
-    /// Whoever was asked is no more.
+    /// The node has ended.
     Cancelled,
     Answered(CheckedAnswer),
     Failed(Violation),
 }
 
 impl PendingQuery {
-    /// Asks anything of a machine; `None` when it is not up.
+    /// Sends a random query to a machine; `None` if it is down.
     pub(crate) fn random(
         world: &World,
-        fleet: &SimCluster,
+        cluster: &SimCluster,
         ledger: &RecordLedger,
         at: usize,
         rng: &SeededRng,
     ) -> Option<Self> {
-        let rest = if rng.percent(10) { rng.duration(READ_PAUSE.0, READ_PAUSE.1) } else { Duration::ZERO };
-        Self::send(world, fleet, ledger, at, QueryKind::random(rng), rest)
+        let pause = if rng.percent(10) { rng.duration(READ_PAUSE.0, READ_PAUSE.1) } else { Duration::ZERO };
+        Self::send(world, cluster, ledger, at, QueryKind::random(rng), pause)
     }
 
-    /// Asks when all is well.
+    /// Sends a query in a healthy cluster.
     pub(crate) fn final_check(
         world: &World,
-        fleet: &SimCluster,
+        cluster: &SimCluster,
         ledger: &RecordLedger,
         at: usize,
         kind: QueryKind,
     ) -> Option<Self> {
-        let question = Self::send(world, fleet, ledger, at, kind, Duration::ZERO)?;
-        Some(Self { is_final: true, ..question })
+        let query = Self::send(world, cluster, ledger, at, kind, Duration::ZERO)?;
+        Some(Self { is_final: true, ..query })
     }
 
-    /// Asks a machine, and rests between what is read; `None` when it is not up.
+    /// Sends a query to a machine, whose reader pauses; `None` if the machine is down.
     fn send(
         world: &World,
-        fleet: &SimCluster,
+        cluster: &SimCluster,
         ledger: &RecordLedger,
         at: usize,
         kind: QueryKind,
-        rest: Duration,
+        pause: Duration,
     ) -> Option<Self> {
-        let machine = fleet.machines.get(at)?;
+        let machine = cluster.machines.get(at)?;
         let own = machine.answers()?;
-        let (tell, told) = oneshot::channel();
-        let due = ledger.required_except_from(&fleet.unknown_to(at));
-        let answer_bug = AnswerBug::of(fleet);
-        if fleet.bug == Some(InjectedBug::NotMerged) {
-            let all: Vec<_> = fleet.machines.iter().filter_map(Machine::answers).collect();
+        let (sender, reply) = oneshot::channel();
+        let required = ledger.required_except_from(&cluster.unknown_to(at));
+        let answer_bug = AnswerBug::of(cluster);
+        if cluster.bug == Some(InjectedBug::NotMerged) {
+            let all: Vec<_> = cluster.machines.iter().filter_map(Machine::answers).collect();
             let tasks = world.tasks();
-            world.spawn(async move { drop(tell.send(query_each_unmerged(&all, &tasks, kind).await)) });
+            world.spawn(async move { drop(sender.send(query_each_unmerged(&all, &tasks, kind).await)) });
         } else {
             let tasks = machine.host.tasks();
             machine.host.spawn(async move {
                 let sent_kind = answer_bug.as_ref().map_or(kind, |bug| bug.sent_kind(kind));
-                let mut reply = query_one(&own, &tasks, sent_kind, rest).await;
+                let mut reply = query_one(&own, &tasks, sent_kind, pause).await;
                 if let (Some(bug), Ok((content, _))) = (&answer_bug, &mut reply) {
                     bug.apply(kind, content);
                 }
-                drop(tell.send(reply));
+                drop(sender.send(reply));
             });
         }
-        Some(Self { machine: at, asked_at: world.now(), kind, required: due, is_final: false, reply: told })
+        Some(Self { machine: at, asked_at: world.now(), kind, required, is_final: false, reply })
     }
 
-    /// Whether it is answered.
+    /// The current state.
     pub(crate) fn poll(mut self) -> QueryStatus {
         match self.reply.try_recv() {
             Err(oneshot::error::TryRecvError::Empty) => QueryStatus::Pending(self),
             Err(oneshot::error::TryRecvError::Closed) => QueryStatus::Cancelled,
             Ok(Ok((content, stats))) => {
-                let Self { machine: asked_of, asked_at, kind, required: due, is_final: is_last, .. } = self;
-                QueryStatus::Answered(CheckedAnswer {
-                    machine: asked_of,
-                    asked_at,
-                    kind,
-                    required: due,
-                    is_final: is_last,
-                    content,
-                    stats,
-                })
+                let Self { machine, asked_at, kind, required, is_final, .. } = self;
+                QueryStatus::Answered(CheckedAnswer { machine, asked_at, kind, required, is_final, content, stats })
             }
-            Ok(Err(error)) => QueryStatus::Failed(Violation::Unanswered(format!("a question: {error}"))),
+            Ok(Err(error)) => QueryStatus::Failed(Violation::Unanswered(format!("a query failed: {error}"))),
         }
     }
 }
@@ -185,7 +134,7 @@ fn request(kind: QueryKind) -> Request {
     }
 }
 
-/// Reads records with pauses, the first few times.
+/// Reads records with pauses at the beginning.
 struct PausingReader {
     records: Vec<(Id, Arc<str>)>,
     pause: Duration,
@@ -220,13 +169,13 @@ async fn query_one(
     answers: &Answers,
     tasks: &Arc<dyn Tasks>,
     kind: QueryKind,
-    rest: Duration,
+    pause: Duration,
 ) -> Result<(AnswerContent, QueryStats), RequestError> {
     let request = request(kind);
     match kind {
         QueryKind::Records(..) => {
             let (records, pauses, tasks) = (Vec::new(), 0..READ_PAUSES_MAX, Arc::clone(tasks));
-            let reader = PausingReader { records, pause: rest, pauses, tasks };
+            let reader = PausingReader { records, pause, pauses, tasks };
             let (reader, stats) = answers.search(request)?.write_to(reader).await.ok_or(RequestError::Cancelled)?;
             Ok((AnswerContent::Records(reader.records), stats))
         }
@@ -235,15 +184,15 @@ async fn query_one(
             Ok((AnswerContent::Count(count), stats))
         }
         QueryKind::Histogram => {
-            let division = Bucketing { buckets: BUCKETS, by_level: false };
-            let (histogram, stats) = answers.histogram(request, division, (), |_, _| {}).await?;
-            let some = |bucket: &Bucket| bucket.count > 0;
-            Ok((AnswerContent::Buckets(histogram.buckets.into_iter().filter(some).collect()), stats))
+            let bucketing = Bucketing { buckets: BUCKETS, by_level: false };
+            let (histogram, stats) = answers.histogram(request, bucketing, (), |_, _| {}).await?;
+            let is_nonempty = |bucket: &Bucket| bucket.count > 0;
+            Ok((AnswerContent::Buckets(histogram.buckets.into_iter().filter(is_nonempty).collect()), stats))
         }
     }
 }
 
-/// Asks each node for its own alone, and adds up what they say: as if nothing were merged.
+/// Queries each node for its own records and concatenates the answers, without a merge.
 async fn query_each_unmerged(
     all: &[Answers],
     tasks: &Arc<dyn Tasks>,

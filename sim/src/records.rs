@@ -1,4 +1,4 @@
-//! Which records there are: on shelves and in queues of nodes that are up, and on the disks of those that are not.
+//! Reads the records of a machine: from the store and queue of a running node, or from the disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read as _};
@@ -16,7 +16,7 @@ use bucksaw_segment::{Block, Chunk};
 /// Records of one block or file.
 pub(crate) type RecordTexts = Vec<(Id, Arc<str>)>;
 
-/// What was read, and whether that is all: damage and failing disks are told of.
+/// Records that were read. Damage and failing reads make them partial.
 #[derive(Debug, Default)]
 pub(crate) struct RecordsRead {
     parts: Vec<Arc<RecordTexts>>,
@@ -29,13 +29,13 @@ impl RecordsRead {
         self.parts.extend(read);
     }
 
-    /// The records, in no order, and as often as they were found.
+    /// The records in any order, duplicates included.
     pub(crate) fn records(&self) -> impl Iterator<Item = (Id, Arc<str>)> {
         self.parts.iter().flat_map(|part| part.iter()).map(|(id, text)| (*id, Arc::clone(text)))
     }
 }
 
-/// Remembers what was read of one machine, for files never change but by faults.
+/// Caches the records of one machine. Files change only by faults.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecordCache(Arc<Mutex<CachedRecords>>);
 
@@ -46,12 +46,12 @@ struct CachedRecords {
 }
 
 impl RecordCache {
-    /// Something on the disk was changed from outside.
+    /// Called after a fault has changed the disk.
     pub(crate) fn clear(&self) {
         *self.lock() = CachedRecords::default();
     }
 
-    /// All on the store of a node.
+    /// The records in the store of a running node.
     pub(crate) fn stored(&self, node: &Node) -> RecordsRead {
         let mut found =
             RecordsRead { is_partial: !node.store.quarantined_files().is_empty(), ..RecordsRead::default() };
@@ -63,13 +63,13 @@ impl RecordCache {
         found
     }
 
-    /// All on the store of a node, also while its disk cannot be read.
+    /// The records in the store of a running node, also while its reads fail.
     pub(crate) fn held(&self, node: &Node, disk: &sim::Fs) -> RecordsRead {
         let found = self.stored(node);
         if found.is_partial { self.stored_on_disk(disk) } else { found }
     }
 
-    /// All on the store of a machine that is down.
+    /// The records in the store of a machine that is down.
     pub(crate) fn stored_on_disk(&self, disk: &sim::Fs) -> RecordsRead {
         let mut found = RecordsRead::default();
         for path in stored_segment_paths(disk) {
@@ -95,7 +95,7 @@ impl RecordCache {
         })
     }
 
-    /// All that can be read in the queue of a node, also what it has let go of and still shows.
+    /// The records in the queue of a running node, committed ones that are still readable included.
     pub(crate) fn queued(&self, node: &Node) -> RecordsRead {
         let mut found =
             RecordsRead { is_partial: !node.queue.damaged_file_names().is_empty(), ..RecordsRead::default() };
@@ -117,7 +117,7 @@ impl RecordCache {
     }
 }
 
-/// The bytes of a file, looked at from outside: neither a limit of handles nor a disk that fails for a while is in the way.
+/// The bytes of a file, read without handle limits and read faults.
 #[derive(Debug)]
 struct SnapshotFile(Vec<u8>);
 
@@ -148,9 +148,9 @@ fn open_snapshot(disk: &sim::Fs, path: &Path) -> Option<Arc<dyn File>> {
     Some(Arc::new(SnapshotFile(disk.live_bytes(path)?)))
 }
 
-/// What lies in files of a queue that were set aside, and that the node tells of.
+/// The ids in quarantined queue files that the node reports.
 pub(crate) fn reported_damaged_ids(node: &Node, disk: &sim::Fs) -> BTreeSet<Id> {
-    let queue = Path::new(crate::machine::DIR).join("queue");
+    let queue = Path::new(crate::settings::DIR).join("queue");
     node.queue
         .damaged_file_names()
         .into_iter()
@@ -181,12 +181,12 @@ pub(crate) fn columnar_blocks(disk: &sim::Fs) -> Vec<BTreeSet<Id>> {
 
 /// The stored segments on a disk.
 fn stored_segment_paths(disk: &sim::Fs) -> Vec<PathBuf> {
-    let store = Path::new(crate::machine::DIR).join("store");
+    let store = Path::new(crate::settings::DIR).join("store");
     let is_segment = |path: &PathBuf| path.parent() == Some(&store) && path.extension().is_some_and(|end| end == "seg");
     disk.paths().into_iter().filter(is_segment).collect()
 }
 
-/// The records in a segment on a disk that can be read.
+/// The ids of the readable records of a stored segment.
 pub(crate) fn segment_ids(disk: &sim::Fs, path: &Path) -> BTreeSet<Id> {
     let Some(reader) = disk.open(path).ok().and_then(|file| Reader::open(file, path).ok()) else {
         return BTreeSet::new();
@@ -198,16 +198,20 @@ pub(crate) fn segment_ids(disk: &sim::Fs, path: &Path) -> BTreeSet<Id> {
     records.into_iter().map(|(id, _)| id).collect()
 }
 
-/// What lies in the queue on a disk, and stores have not said that they keep.
+/// The ids in the uncommitted segments of the queue on a disk.
 pub(crate) fn pending_ids_on_disk(disk: &sim::Fs) -> BTreeSet<Id> {
-    let queue = Path::new(crate::machine::DIR).join("queue");
-    let waits = |path: &PathBuf| {
+    let queue = Path::new(crate::settings::DIR).join("queue");
+    let is_pending = |path: &PathBuf| {
         path.starts_with(&queue) && path.extension().is_some_and(|end| end == "active" || end == "pending")
     };
-    disk.paths().into_iter().filter(waits).flat_map(|path| queue_file_ids(disk, path).unwrap_or_default()).collect()
+    disk.paths()
+        .into_iter()
+        .filter(is_pending)
+        .flat_map(|path| queue_file_ids(disk, path).unwrap_or_default())
+        .collect()
 }
 
-/// The ids in a file of a queue; `None` when it cannot be read.
+/// The ids in a queue file; `None` if it cannot be read.
 pub(crate) fn queue_file_ids(disk: &sim::Fs, path: PathBuf) -> Option<Vec<Id>> {
     let file = open_snapshot(disk, &path)?;
     let id = read_header(&*file, &path).ok()?;
@@ -215,13 +219,13 @@ pub(crate) fn queue_file_ids(disk: &sim::Fs, path: PathBuf) -> Option<Vec<Id>> {
     Some(view_records(&SegmentView::from_scan(id, file, path, found))?.into_iter().map(|(id, _)| id).collect())
 }
 
-/// `None` when it cannot be read.
+/// `None` if a frame cannot be read.
 fn view_records(view: &SegmentView) -> Option<RecordTexts> {
     let mut all = RecordTexts::new();
-    let (places, _) = view.frame_positions().ok()?;
+    let (positions, _) = view.frame_positions().ok()?;
     let mut frames = view.frames(HEADER_LEN as u64);
-    for place in places {
-        frames.seek(place.offset);
+    for position in positions {
+        frames.seek(position.offset);
         collect_records(&frames.next_chunk().ok()??, &mut all);
     }
     Some(all)

@@ -1,11 +1,11 @@
-//! Draws from a seed.
+//! Random choices of a run.
 
 use std::time::Duration;
 
 use bucksaw_env::Entropy as _;
 use bucksaw_env::sim::Entropy;
 
-/// Dice.
+/// Random numbers decided by a seed.
 #[derive(Debug)]
 pub(crate) struct SeededRng(Entropy);
 
@@ -19,29 +19,29 @@ impl SeededRng {
         self.0.next_u64()
     }
 
-    /// A number of `0..bound`; 0 when the bound is.
+    /// A number in `0..bound`; 0 if `bound` is 0.
     pub(crate) fn below(&self, bound: usize) -> usize {
         (self.0.next_u64() % bound.max(1) as u64) as usize
     }
 
-    /// A number of `least..=most`.
+    /// A number in `min..=max`.
     pub(crate) fn between(&self, min: usize, max: usize) -> usize {
         min + self.below(max.saturating_sub(min) + 1)
     }
 
-    /// Whether something happens that happens so often of a hundred times.
+    /// True with a probability in percent.
     pub(crate) fn percent(&self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    /// A time between two.
+    /// A duration in `min..=max`.
     pub(crate) fn duration(&self, min: Duration, max: Duration) -> Duration {
         let micros = max.saturating_sub(min).as_micros() as usize;
         min + Duration::from_micros(self.below(micros + 1) as u64)
     }
 
-    /// One of them; `None` of none.
-    pub(crate) fn choose<'a, T>(&self, of: &'a [T]) -> Option<&'a T> {
-        of.get(self.below(of.len()))
+    /// A random element.
+    pub(crate) fn choose<'a, T>(&self, items: &'a [T]) -> Option<&'a T> {
+        items.get(self.below(items.len()))
     }
 }

@@ -1,4 +1,4 @@
-//! One run: things go wrong, all is healed, everything must have come right.
+//! One run: faults, then healing, then the final checks.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -13,97 +13,99 @@ use crate::client::AppendClient;
 use crate::fault_injector::SimFaultInjector;
 use crate::injected_bug::InjectedBug;
 use crate::ledger::{RecordLedger, SentStatus, Violation};
-use crate::pending_query::{PendingQuery, QueryKind, QueryStatus};
+use crate::pending_query::{PendingQuery, QueryStatus};
+use crate::query_kind::QueryKind;
 use crate::rng::SeededRng;
 use crate::scenario::Scenario;
 use crate::sim_cluster::SimCluster;
 use crate::tail::TailSession;
 use crate::trace;
 
-/// When all is healed, everything has come right within so much time.
+/// Time until all pending segments are stored in a healthy cluster.
 const HEAL_MAX: Duration = Duration::from_secs(600);
 
-/// Clients that wait for an answer come to their end within so much time.
+/// Time until the last appends of the clients end.
 const CLIENTS_END_MAX: Duration = Duration::from_secs(100);
 
-/// How often things are looked at.
+/// Interval of the checks.
 const STEP_TIME: Duration = Duration::from_millis(500);
 
-/// When all is well, every promise is kept within so much time.
+/// Time until appends with each durability are acknowledged in a healthy cluster.
 const PROBE_MAX: Duration = Duration::from_secs(60);
 
-/// When all is well, nodes agree on who is there within so much time.
+/// Time until the nodes of a healthy cluster agree on the members.
 const AGREE_MAX: Duration = Duration::from_secs(60);
 
-/// When all is well, each record is kept as often as promised within so much time: a store that went is lost after twenty
-/// seconds, and a damaged block is found by the second pass over everything.
+/// Time until each record has all its replicas in a healthy cluster: a store counts as lost after 20 s, and the second pass
+/// finds a damaged block.
 const REPLICATE_MAX: Duration = Duration::from_secs(600);
 
-/// How often that is looked at.
+/// Interval of the check of replicas.
 const REPLICATE_STEP: Duration = Duration::from_secs(5);
 
-/// When all is well, a question is answered within so much time.
+/// Time until a query is answered in a healthy cluster.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
-/// So many questions are open at the same time.
+/// Maximum concurrent random queries.
 const PENDING_QUERIES_MAX: usize = 3;
 
-/// For how long somebody follows.
+/// Duration of a tail.
 const TAIL_TIME: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// When all is well, one who follows has found all nodes within so much time, and is shown within as much what they accept.
+/// Time until a tail is connected to all nodes of a healthy cluster; new records then arrive within the same time.
 const TAIL_CONNECT_MAX: Duration = Duration::from_secs(10);
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunOutcome {
-    /// What was wrong.
+    /// The violations.
     pub violations: Vec<Violation>,
-    /// Time that passed in the world.
+    /// Simulated time.
     pub time: Duration,
-    /// Records that were sent, and that were acknowledged.
+    /// Records that were sent.
     pub sent: usize,
-    /// Records that were acknowledged and not excused.
+    /// Records that were acknowledged and are not excused.
     pub acknowledged: usize,
-    /// Answers that were looked at while things went wrong.
+    /// Answers checked during the faults.
     pub answers: usize,
-    /// Those of them that called themselves complete.
+    /// Complete ones among them.
     pub complete: usize,
-    /// How often the power of a machine was cut.
+    /// Power cuts of single machines.
     pub power_cuts: u64,
-    /// Queue segments and lists of nodes that were damaged.
+    /// Damaged queue segments and member files.
     pub damaged_files: usize,
-    /// Columnar blocks on all stores at the end.
+    /// Columnar blocks on all stores at the end of the run.
     pub columnar_blocks: usize,
-    /// The same for equal runs.
+    /// The run hash.
     pub fingerprint: u64,
 }
 
-/// Runs a scenario. The seed decides all that is left open; `planted` is what is wrong on purpose.
+/// Runs a scenario under a seed, with an injected bug if one is given.
 #[must_use]
-pub fn run(seed: u64, scenario: &Scenario, planted: Option<InjectedBug>) -> RunOutcome {
-    run_in(&World::new(seed), seed, scenario, planted)
+pub fn run(seed: u64, scenario: &Scenario, bug: Option<InjectedBug>) -> RunOutcome {
+    run_in(&World::new(seed), seed, scenario, bug)
 }
 
-fn run_in(world: &World, seed: u64, scenario: &Scenario, planted: Option<InjectedBug>) -> RunOutcome {
+fn run_in(world: &World, seed: u64, scenario: &Scenario, bug: Option<InjectedBug>) -> RunOutcome {
     let _traced = trace::attach(world);
     let ledger = RecordLedger::default();
-    let sound = Scenario { faulty_stores: Vec::new(), destroys_store: false, loses_disk: false, ..scenario.clone() };
-    let scenario = if planted.is_some_and(InjectedBug::is_repaired) { &sound } else { scenario };
+    let without_repair =
+        Scenario { faulty_stores: Vec::new(), destroys_store: false, loses_disk: false, ..scenario.clone() };
+    let scenario = if bug.is_some_and(InjectedBug::is_repaired) { &without_repair } else { scenario };
     // Few runs damage a queue segment that no store has yet, so each run with this bug damages files.
     let damaging = Scenario { damage_seed: scenario.damage_seed.or(Some(seed)), ..scenario.clone() };
-    let scenario = if planted == Some(InjectedBug::SealNotChecked) { &damaging } else { scenario };
-    let ran = catch_unwind(AssertUnwindSafe(|| ScenarioRun::new(world, seed, scenario, &ledger, planted).run()));
+    let scenario = if bug == Some(InjectedBug::SealNotChecked) { &damaging } else { scenario };
+    let ran = catch_unwind(AssertUnwindSafe(|| ScenarioRun::new(world, seed, scenario, &ledger, bug).run()));
     let panicked = |panic: Box<dyn std::any::Any + Send>| {
         (vec![Violation::Panicked(panic_message(&*panic))], AnswerCounts::default())
     };
     let (violations, answers) = ran.unwrap_or_else(panicked);
-    let known = ledger.lock();
-    let acknowledged = known.entries.values().filter(|entry| entry.fate == SentStatus::Acknowledged).count();
+    let entries = ledger.lock();
+    let acknowledged = entries.entries.values().filter(|entry| entry.fate == SentStatus::Acknowledged).count();
     RunOutcome {
         violations,
         time: world.now(),
-        sent: known.entries.len(),
+        sent: entries.entries.len(),
         acknowledged,
         answers: answers.checked,
         complete: answers.complete,
@@ -116,10 +118,10 @@ fn run_in(world: &World, seed: u64, scenario: &Scenario, planted: Option<Injecte
 
 fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without words".to_owned())
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a message".to_owned())
 }
 
-/// How many answers there were, and what went wrong.
+/// Counts of a run.
 #[derive(Clone, Copy, Debug, Default)]
 struct AnswerCounts {
     checked: usize,
@@ -135,10 +137,10 @@ struct ScenarioRun<'a> {
     ledger: &'a RecordLedger,
     bug: Option<InjectedBug>,
     rng: SeededRng,
-    fleet: SimCluster,
-    /// What was asked and is not answered yet.
+    cluster: SimCluster,
+    /// Queries without answer yet.
     pending: Vec<PendingQuery>,
-    /// Who follows, and until when.
+    /// The running tail and its end.
     tail: Option<(Duration, TailSession)>,
     answers: AnswerCounts,
     violations: Vec<Violation>,
@@ -151,17 +153,17 @@ impl<'a> ScenarioRun<'a> {
         seed: u64,
         scenario: &'a Scenario,
         ledger: &'a RecordLedger,
-        planted: Option<InjectedBug>,
+        bug: Option<InjectedBug>,
     ) -> Self {
-        let fleet = SimCluster::build(world, scenario, planted);
+        let cluster = SimCluster::build(world, scenario, bug);
         let rng = SeededRng::new(seed);
         Self {
             world,
             scenario,
             ledger,
-            bug: planted,
+            bug,
             rng,
-            fleet,
+            cluster,
             pending: Vec::new(),
             tail: None,
             answers: AnswerCounts::default(),
@@ -171,95 +173,97 @@ impl<'a> ScenarioRun<'a> {
     }
 
     fn run(mut self) -> (Vec<Violation>, AnswerCounts) {
-        self.fleet.start_all();
+        self.cluster.start_all();
         self.world.run_for(Duration::from_secs(5));
         let stop = Arc::new(AtomicBool::new(false));
         self.start_clients(&stop);
         self.world.network().set_conditions(self.scenario.conditions);
         let fault_rng = SeededRng::new(self.rng.next_u64());
-        let mut trouble = SimFaultInjector::new(self.world, &fault_rng, self.ledger, self.scenario);
+        let mut faults = SimFaultInjector::new(self.world, &fault_rng, self.ledger, self.scenario);
         let until = self.world.now() + self.scenario.time;
         let mut next = self.world.now() + self.scenario.fault_interval;
         while self.world.now() < until && self.violations.is_empty() {
             self.step();
-            trouble.end_expired(&mut self.fleet);
-            let early = self.claims.check(&self.fleet, self.ledger);
+            faults.end_expired(&mut self.cluster);
+            let early = self.claims.check(&self.cluster, self.ledger);
             self.violations.extend(early);
             if self.world.now() >= next {
-                trouble.inject(&mut self.fleet);
+                faults.inject(&mut self.cluster);
                 next = self.world.now()
                     + self.rng.duration(self.scenario.fault_interval / 2, self.scenario.fault_interval * 2);
             }
         }
         stop.store(true, Ordering::Relaxed);
-        trouble.end_all(&mut self.fleet);
-        self.heal(&mut trouble);
-        self.answers.damaged_files = trouble.damaged_files();
-        self.answers.columnar_blocks = self.fleet.columnar_blocks().len();
-        self.answers.power_cuts = self.fleet.machines.iter().map(|machine| machine.power_cuts).sum();
+        faults.end_all(&mut self.cluster);
+        self.heal(&mut faults);
+        self.answers.damaged_files = faults.damaged_files();
+        self.answers.columnar_blocks = self.cluster.columnar_blocks().len();
+        self.answers.power_cuts = self.cluster.machines.iter().map(|machine| machine.power_cuts).sum();
         (self.violations, self.answers)
     }
 
-    /// Sees to it that everything comes right. The first thing that is wrong is enough.
-    fn heal(&mut self, trouble: &mut SimFaultInjector<'_>) {
-        self.run_until(CLIENTS_END_MAX, |_| false, trouble);
-        let follow = self.any_up().and_then(|at| TailSession::start(self.fleet.machines.get(at)?));
-        self.run_until(TAIL_CONNECT_MAX, |_| false, trouble);
-        let knocking = check::probe_appends(self.world, &self.fleet, self.ledger);
-        self.run_until(PROBE_MAX, |_| knocking.is_done(), trouble);
-        self.run_until(HEAL_MAX, |fleet| fleet.pending_segments() == 0, trouble);
-        self.run_until(AGREE_MAX, |fleet| check::check_membership(fleet).is_empty(), trouble);
-        self.run_until_replicated(trouble);
-        check::forget_lost_nodes(self.world, &self.fleet);
-        self.run_until(AGREE_MAX, check::are_lost_nodes_forgotten, trouble);
+    /// Waits for the cluster to heal, then checks it. The first violation ends the run.
+    fn heal(&mut self, faults: &mut SimFaultInjector<'_>) {
+        self.run_until(CLIENTS_END_MAX, |_| false, faults);
+        let tail = self.any_up().and_then(|at| TailSession::start(self.cluster.machines.get(at)?));
+        self.run_until(TAIL_CONNECT_MAX, |_| false, faults);
+        let probes = check::probe_appends(self.world, &self.cluster, self.ledger);
+        self.run_until(PROBE_MAX, |_| probes.is_done(), faults);
+        self.run_until(HEAL_MAX, |cluster| cluster.pending_segments() == 0, faults);
+        self.run_until(AGREE_MAX, |cluster| check::check_membership(cluster).is_empty(), faults);
+        self.run_until_replicated(faults);
+        check::forget_lost_nodes(self.world, &self.cluster);
+        self.run_until(AGREE_MAX, check::are_lost_nodes_forgotten, faults);
         if !self.violations.is_empty() {
             return;
         }
-        if let Some(follow) = follow {
-            self.violations.extend(follow.check_all(self.ledger, &knocking.required(self.ledger)));
+        if let Some(tail) = tail {
+            self.violations.extend(tail.check_all(self.ledger, &probes.required(self.ledger)));
         }
-        self.violations.extend(check::check_up(&self.fleet));
-        self.violations.extend(knocking.check());
-        if self.fleet.pending_segments() > 0 {
+        self.violations.extend(check::check_up(&self.cluster));
+        self.violations.extend(probes.check());
+        if self.cluster.pending_segments() > 0 {
             self.violations.push(Violation::Stuck(format!(
                 "{} segments are still pending in queues",
-                self.fleet.pending_segments()
+                self.cluster.pending_segments()
             )));
         }
-        self.violations.extend(check::check_stored(&self.fleet, self.ledger));
-        self.violations.extend(check::check_consumed(&self.fleet));
-        self.violations.extend(check::check_damage(&self.fleet, trouble.may_have_damaged_queue()));
-        self.violations.extend(check::check_membership(&self.fleet));
+        self.violations.extend(check::check_stored(&self.cluster, self.ledger));
+        self.violations.extend(check::check_consumed(&self.cluster));
+        self.violations.extend(check::check_damage(&self.cluster, faults.may_have_damaged_queue()));
+        self.violations.extend(check::check_membership(&self.cluster));
         if self.violations.is_empty() {
-            self.query_all(trouble);
+            self.query_all(faults);
         }
     }
 
-    fn run_until_replicated(&mut self, trouble: &mut SimFaultInjector<'_>) {
+    fn run_until_replicated(&mut self, faults: &mut SimFaultInjector<'_>) {
         let until = self.world.now() + REPLICATE_MAX;
-        while self.violations.is_empty() && !check::is_replicated(&self.fleet, self.ledger) && self.world.now() < until
+        while self.violations.is_empty()
+            && !check::is_replicated(&self.cluster, self.ledger)
+            && self.world.now() < until
         {
-            self.run_until(REPLICATE_STEP, |_| false, trouble);
+            self.run_until(REPLICATE_STEP, |_| false, faults);
         }
     }
 
-    /// The last questions, of each node; and what was asked before must be answered by now.
-    fn query_all(&mut self, trouble: &mut SimFaultInjector<'_>) {
-        let nodes: Vec<usize> = self.fleet.nodes().map(|(at, _)| at).collect();
+    /// The final queries to each node, and the queries that are still pending.
+    fn query_all(&mut self, faults: &mut SimFaultInjector<'_>) {
+        let nodes: Vec<usize> = self.cluster.nodes().map(|(at, _)| at).collect();
         let mut open: Vec<PendingQuery> = std::mem::take(&mut self.pending);
         for at in nodes {
             for kind in QueryKind::FINAL {
-                open.extend(PendingQuery::final_check(self.world, &self.fleet, self.ledger, at, kind));
+                open.extend(PendingQuery::final_check(self.world, &self.cluster, self.ledger, at, kind));
             }
         }
         let until = self.world.now() + ANSWER_MAX;
         while !open.is_empty() && self.world.now() < until {
             self.world.run_for(STEP_TIME);
-            trouble.end_expired(&mut self.fleet);
-            let looked: Vec<QueryStatus> = open.drain(..).map(PendingQuery::poll).collect();
-            for standing in looked {
-                match standing {
-                    QueryStatus::Pending(question) => open.push(question),
+            faults.end_expired(&mut self.cluster);
+            let statuses: Vec<QueryStatus> = open.drain(..).map(PendingQuery::poll).collect();
+            for status in statuses {
+                match status {
+                    QueryStatus::Pending(query) => open.push(query),
                     QueryStatus::Cancelled => {}
                     QueryStatus::Answered(answer) => self.violations.extend(answer.check(self.ledger)),
                     QueryStatus::Failed(violation) => self.violations.push(violation),
@@ -271,31 +275,31 @@ impl<'a> ScenarioRun<'a> {
         }
     }
 
-    /// One of the machines that are up.
+    /// A random machine that is up.
     fn any_up(&self) -> Option<usize> {
-        let up: Vec<usize> = self.fleet.nodes().map(|(at, _)| at).collect();
+        let up: Vec<usize> = self.cluster.nodes().map(|(at, _)| at).collect();
         self.rng.choose(&up).copied()
     }
 
     fn run_until(
         &mut self,
-        at_most: Duration,
-        is_so: impl Fn(&SimCluster) -> bool,
-        trouble: &mut SimFaultInjector<'_>,
+        limit: Duration,
+        condition: impl Fn(&SimCluster) -> bool,
+        faults: &mut SimFaultInjector<'_>,
     ) {
-        let until = self.world.now() + at_most;
-        while self.violations.is_empty() && !is_so(&self.fleet) && self.world.now() < until {
+        let until = self.world.now() + limit;
+        while self.violations.is_empty() && !condition(&self.cluster) && self.world.now() < until {
             self.step();
-            trouble.end_expired(&mut self.fleet);
-            let early = self.claims.check(&self.fleet, self.ledger);
+            faults.end_expired(&mut self.cluster);
+            let early = self.claims.check(&self.cluster, self.ledger);
             self.violations.extend(early);
         }
     }
 
-    /// Lets a little time pass, and asks meanwhile.
+    /// Advances the time by one step, with queries and tails.
     fn step(&mut self) {
-        // Also who has begun in this very moment is asked.
-        for at in self.fleet.take_just_started() {
+        // Nodes that have just started are queried, too.
+        for at in self.cluster.take_just_started() {
             if self.rng.percent(30) {
                 self.send_query(at);
             }
@@ -307,8 +311,8 @@ impl<'a> ScenarioRun<'a> {
         }
         self.update_tail();
         self.world.run_for(STEP_TIME);
-        let looked: Vec<QueryStatus> = self.pending.drain(..).map(PendingQuery::poll).collect();
-        for standing in looked {
+        let statuses: Vec<QueryStatus> = self.pending.drain(..).map(PendingQuery::poll).collect();
+        for standing in statuses {
             match standing {
                 QueryStatus::Pending(question) => self.pending.push(question),
                 QueryStatus::Cancelled => {}
@@ -325,26 +329,26 @@ impl<'a> ScenarioRun<'a> {
 
     fn send_query(&mut self, at: usize) {
         if self.pending.len() < PENDING_QUERIES_MAX {
-            self.pending.extend(PendingQuery::random(self.world, &self.fleet, self.ledger, at, &self.rng));
+            self.pending.extend(PendingQuery::random(self.world, &self.cluster, self.ledger, at, &self.rng));
         }
     }
 
-    /// Somebody follows for a while, now and then.
+    /// Starts or ends a tail.
     fn update_tail(&mut self) {
         let now = self.world.now();
         match self.tail.take() {
-            Some((until, follow)) if now >= until => self.violations.extend(follow.check(self.ledger)),
+            Some((until, tail)) if now >= until => self.violations.extend(tail.check(self.ledger)),
             None if self.rng.percent(1) => {
                 let until = now + self.rng.duration(TAIL_TIME.0, TAIL_TIME.1);
-                let follow = self.any_up().and_then(|at| TailSession::start(self.fleet.machines.get(at)?));
-                self.tail = follow.map(|follow| (until, follow));
+                let tail = self.any_up().and_then(|at| TailSession::start(self.cluster.machines.get(at)?));
+                self.tail = tail.map(|tail| (until, tail));
             }
-            going => self.tail = going,
+            tail => self.tail = tail,
         }
     }
 
     fn start_clients(&self, stop: &Arc<AtomicBool>) {
-        let machines = self.fleet.machines.iter().enumerate().filter(|(_, machine)| machine.roles.ingest);
+        let machines = self.cluster.machines.iter().enumerate().filter(|(_, machine)| machine.roles.ingest);
         let nodes: Vec<_> = machines.map(|(at, machine)| (at, machine.host.address())).collect();
         for number in 0..self.scenario.clients {
             let host = self.world.add_host(&format!("c{number}"));
@@ -374,12 +378,12 @@ mod tests {
     fn a_dropped_world_frees_everything() {
         for seed in 0..8 {
             let world = World::new(seed);
-            let witness = world.observer();
-            let planted = (seed > 5).then_some(InjectedBug::AckForgotten);
-            run_in(&world, seed, &Scenario::random(seed), planted);
-            assert!(witness.time_and_running_host().is_some());
+            let observer = world.observer();
+            let bug = (seed > 5).then_some(InjectedBug::AckForgotten);
+            run_in(&world, seed, &Scenario::random(seed), bug);
+            assert!(observer.time_and_running_host().is_some());
             drop(world);
-            assert!(witness.time_and_running_host().is_none(), "seed {seed}");
+            assert!(observer.time_and_running_host().is_none(), "seed {seed}");
         }
     }
 }

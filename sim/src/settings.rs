@@ -1,4 +1,4 @@
-//! What all nodes of a fleet have in common.
+//! The settings of simulated nodes.
 
 use std::time::Duration;
 
@@ -9,10 +9,16 @@ use bucksaw_store::{self as store, repair};
 
 use crate::injected_bug::InjectedBug;
 
+/// The data directory.
+pub(crate) const DIR: &str = "/data";
+
+/// More than the length of a member file.
+pub(crate) const MEMBER_FILE_BYTES_MAX: u64 = 1 << 20;
+
 /// Longer than any run.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3_600);
 
-/// Bytes of text in a block: the least that the default codec encodes as columns.
+/// Bytes of text in a block: the minimum that the default codec encodes as columns.
 const BLOCK_BYTES: u64 = 16 << 10;
 
 /// Settings of the nodes.
@@ -23,14 +29,14 @@ pub(crate) struct NodeSettings {
     pub(crate) store: store::Config,
     pub(crate) query: query::Config,
     pub(crate) load_control: load_control::Config,
-    /// What is wrong with them on purpose.
+    /// The injected bug.
     pub(crate) bug: Option<InjectedBug>,
-    /// Draws the version that each start is of; the present one when there is none.
+    /// Draws the program version of each start; `None` for the current one.
     pub(crate) version_seed: Option<u64>,
 }
 
 impl NodeSettings {
-    /// Small files and short times, so that much happens soon.
+    /// Small files and short times, so that much happens in a short run.
     pub(crate) fn for_simulation(copies: usize, reserve: u64, join: Vec<String>, bug: Option<InjectedBug>) -> Self {
         let mut queue =
             ingest::Config { segment_bytes_max: 4 << 10, free_bytes_min: reserve, ..ingest::Config::default() };
@@ -70,7 +76,8 @@ impl NodeSettings {
             version_seed: None,
         }
     }
-    /// The same with next to no memory for queries: answers are found in many small parts, and nothing is kept.
+
+    /// Minimal memory for queries: many small partial results, and no block cache.
     pub(crate) fn with_little_memory(self) -> Self {
         Self { query: query::Config { result_bytes_max: 16 << 10, cache_bytes_max: 0, ..self.query }, ..self }
     }

@@ -1,6 +1,6 @@
-//! People who follow new records, at any node.
+//! Tails at any node.
 //!
-//! Each record comes once at most. Those that were accepted while nobody was lost come all.
+//! A tail shows each record at most once. It shows all records accepted while the cluster is healthy.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use crate::ledger::{RecordLedger, Violation};
 use crate::machine::Machine;
 
-/// One who follows, until this is dropped.
+/// A tail that runs until this is dropped.
 pub(crate) struct TailSession {
     seen: Arc<Mutex<SeenRecords>>,
     _stop: oneshot::Sender<()>,
@@ -21,42 +21,42 @@ pub(crate) struct TailSession {
 #[derive(Default)]
 struct SeenRecords {
     records: Vec<(Id, Arc<str>)>,
-    /// Something may not have been shown, and it was said.
+    /// The tail reported that records may be missing.
     is_partial: bool,
 }
 
 impl TailSession {
-    /// Follows at a machine; `None` when it is not up.
+    /// Starts a tail at a machine; `None` if it is down.
     pub(crate) fn start(machine: &Machine) -> Option<Self> {
         let answers = machine.answers()?;
         let seen = Arc::new(Mutex::new(SeenRecords::default()));
         let (stop, mut stopped) = oneshot::channel();
-        let shown = Arc::clone(&seen);
+        let records = Arc::clone(&seen);
         machine.host.spawn(async move {
             tokio::select! { biased;
                 _ = &mut stopped => {}
-                () = read_tail(&answers, &shown) => {}
+                () = read_tail(&answers, &records) => {}
             }
         });
         Some(Self { seen, _stop: stop })
     }
 
-    /// What is wrong with what was shown so far.
+    /// The violations of the records shown until now.
     pub(crate) fn check(&self, ledger: &RecordLedger) -> Vec<Violation> {
         let mut found = lock_records(&self.seen).records.clone();
         found.sort();
         ledger.check(&BTreeSet::new(), &found)
     }
 
-    /// The same, and all of these must have been shown, unless it was said that something may not be.
-    pub(crate) fn check_all(&self, ledger: &RecordLedger, due: &BTreeSet<Id>) -> Vec<Violation> {
+    /// The same, and unless the tail is partial, it must have shown all `required` records.
+    pub(crate) fn check_all(&self, ledger: &RecordLedger, required: &BTreeSet<Id>) -> Vec<Violation> {
         let (mut found, is_partial) = {
             let seen = lock_records(&self.seen);
             (seen.records.clone(), seen.is_partial)
         };
         found.sort();
         let none = BTreeSet::new();
-        ledger.check(if is_partial { &none } else { due }, &found)
+        ledger.check(if is_partial { &none } else { required }, &found)
     }
 }
 

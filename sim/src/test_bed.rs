@@ -1,4 +1,4 @@
-//! A node that takes in and some stores, in a world where all is well but what a test does.
+//! An ingest node and stores in a world whose only faults come from the test.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,8 +18,8 @@ use crate::sim_cluster::SimCluster;
 const INGEST: Roles = Roles { ingest: true, store: false };
 const STORE: Roles = Roles { ingest: false, store: true };
 
-/// After so long everything has come right: a node is taken for down within five seconds, is lost ten later, and a pass over
-/// these few records takes a few more.
+/// Time until everything is repaired: a node is down within 5 s and lost 10 s later, and a pass over these few records takes
+/// some seconds.
 pub(crate) const REPAIR_TIME_MAX: Duration = Duration::from_secs(30);
 
 pub(crate) const LOST_AFTER: Duration = Duration::from_secs(10);
@@ -28,26 +28,25 @@ pub(crate) const PERIOD: Duration = Duration::from_secs(120);
 
 pub(crate) struct TestBed {
     pub(crate) world: World,
-    pub(crate) fleet: SimCluster,
+    pub(crate) cluster: SimCluster,
     pub(crate) client: sim::Host,
     pub(crate) sent: u32,
 }
 
 impl TestBed {
-    /// A node that takes in, and some stores.
+    /// One ingest node and `stores` stores.
     pub(crate) fn new(seed: u64, stores: usize, copies: usize) -> Self {
-        let again = Duration::from_secs(2);
         let repair = repair::Config {
             lost_after: LOST_AFTER,
             fresh_age_max: MARGIN,
             pass_interval: PERIOD,
-            retry_delay: again,
+            retry_delay: Duration::from_secs(2),
             ..repair::Config::default()
         };
         Self::with_repair(seed, stores, copies, repair)
     }
 
-    /// The same with given settings of repair.
+    /// The same with other settings of repair.
     pub(crate) fn with_repair(seed: u64, stores: usize, copies: usize, repair: repair::Config) -> Self {
         let world = World::new(seed);
         let names: Vec<String> = (0..=stores).map(|number| format!("n{number}")).collect();
@@ -60,17 +59,17 @@ impl TestBed {
         };
         let machines = names.iter().enumerate().map(machine).collect();
         let client = world.add_host("client");
-        let mut bench = Self { fleet: SimCluster::from_machines(machines, copies), world, client, sent: 0 };
-        bench.fleet.start_all();
-        bench.run_for(Duration::from_secs(5));
-        bench
+        let mut bed = Self { cluster: SimCluster::from_machines(machines, copies), world, client, sent: 0 };
+        bed.cluster.start_all();
+        bed.run_for(Duration::from_secs(5));
+        bed
     }
 
     pub(crate) fn run_for(&self, time: Duration) {
         self.world.run_for(time);
     }
 
-    /// Sends records for so many seconds.
+    /// Sends 20 records per second.
     pub(crate) fn send(&mut self, seconds: u64) {
         for _ in 0..seconds {
             let count = 20;
@@ -84,7 +83,7 @@ impl TestBed {
                 key: None,
             };
             self.sent += count;
-            let (net, to) = (self.client.net(), self.fleet.machines[0].host.address());
+            let (net, to) = (self.client.net(), self.cluster.machines[0].host.address());
             let appended = self.world.block_on(async move {
                 read_message::<AppendReply>(net.call(to, APPEND, message_body(&batch)?).await?).await
             });
@@ -93,47 +92,47 @@ impl TestBed {
         }
     }
 
-    /// Lets everything come to rest on the shelves.
+    /// Waits until every record is stored and replicated.
     pub(crate) fn run_until_stored(&self) {
-        assert!(self.world.run_until(|| self.fleet.pending_segments() == 0, Duration::from_secs(60)));
+        assert!(self.world.run_until(|| self.cluster.pending_segments() == 0, Duration::from_secs(60)));
         self.run_for(MARGIN + Duration::from_secs(5));
         self.assert_replica_counts();
     }
 
-    /// How many records are on how many of the stores that are up.
+    /// The number of records by their number of replicas.
     pub(crate) fn replica_counts(&self) -> BTreeMap<usize, usize> {
-        let mut copies = BTreeMap::new();
-        self.fleet.replicas().values().for_each(|(count, _)| *copies.entry(*count).or_insert(0) += 1);
-        copies
+        let mut counts = BTreeMap::new();
+        self.cluster.replicas().values().for_each(|(count, _)| *counts.entry(*count).or_insert(0) += 1);
+        counts
     }
 
-    /// Every record is kept exactly as often as promised.
+    /// Every record must have exactly its replicas.
     pub(crate) fn assert_replica_counts(&self) {
-        assert_eq!(self.replica_counts(), BTreeMap::from([(self.fleet.copies, self.sent as usize)]));
+        assert_eq!(self.replica_counts(), BTreeMap::from([(self.cluster.copies, self.sent as usize)]));
     }
 
     pub(crate) fn statuses(&self) -> Vec<repair::RepairStatus> {
-        self.fleet.machines.iter().filter_map(Machine::repair).map(|repair| repair.status()).collect()
+        self.cluster.machines.iter().filter_map(Machine::repair).map(|repair| repair.status()).collect()
     }
 
     pub(crate) fn restored_bytes(&self) -> u64 {
         self.statuses().iter().map(|status| status.restored_bytes).sum()
     }
 
-    /// All walkers look at everything now.
+    /// Starts a pass over all time on every store.
     pub(crate) fn hint_everything(&self) {
-        let walkers = self.fleet.machines.iter().filter_map(Machine::repair);
-        walkers.for_each(|repair| repair.hint(Millis(0), Millis::MAX));
+        let repairs = self.cluster.machines.iter().filter_map(Machine::repair);
+        repairs.for_each(|repair| repair.hint(Millis(0), Millis::MAX));
     }
 
-    /// A machine is lost for good.
+    /// Destroys a machine.
     pub(crate) fn destroy(&mut self, at: usize) {
-        self.fleet.machines[at].destroy();
+        self.cluster.machines[at].destroy();
     }
 
     pub(crate) fn damage(&self, at: usize, path: &Path, bytes: std::ops::Range<u64>) {
-        assert!(self.fleet.machines[at].host.fs().corrupt(path, bytes));
-        self.fleet.clear_cache(at);
+        assert!(self.cluster.machines[at].host.fs().corrupt(path, bytes));
+        self.cluster.clear_cache(at);
     }
 
     pub(crate) fn assert_repaired(&self) {
@@ -141,11 +140,11 @@ impl TestBed {
         self.assert_replica_counts();
     }
 
-    /// Whether every record is kept often enough within a time.
+    /// Whether every record has at least its replicas within `time`.
     pub(crate) fn is_replicated_within(&self, time: Duration) -> bool {
         let until = self.world.now() + time;
         loop {
-            if self.replica_counts().keys().all(|count| *count >= self.fleet.copies) {
+            if self.replica_counts().keys().all(|count| *count >= self.cluster.copies) {
                 return true;
             }
             if self.world.now() >= until {

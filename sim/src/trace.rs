@@ -1,4 +1,4 @@
-//! What nodes say in their logs, with the time of their world and who says it.
+//! The log of a run, with simulated time and node.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -13,7 +13,7 @@ thread_local! {
     static OBSERVER: RefCell<Option<Observer>> = const { RefCell::new(None) };
 }
 
-/// Takes the moments from a world, on this thread, until this is dropped.
+/// Logs on this thread have the time of a world until this is dropped.
 pub(crate) struct TraceGuard;
 
 pub(crate) fn attach(world: &World) -> TraceGuard {
@@ -27,21 +27,21 @@ impl Drop for TraceGuard {
     }
 }
 
-/// Puts the world's time and the node's name before each line.
+/// Prefixes each line with simulated time and node name.
 struct SimulatedTime;
 
 impl FormatTime for SimulatedTime {
     fn format_time(&self, writer: &mut Writer<'_>) -> fmt::Result {
-        let moment = OBSERVER.with_borrow(|watched| watched.as_ref().and_then(Observer::time_and_running_host));
+        let moment = OBSERVER.with_borrow(|observer| observer.as_ref().and_then(Observer::time_and_running_host));
         let (time, name) = moment.unwrap_or_default();
         write!(writer, "{:>12.6} {:<3}", time.as_secs_f64(), name.as_deref().unwrap_or("-"))
     }
 }
 
-/// Writes what is logged to standard error from now on: what `filter` lets through, as `RUST_LOG` says it.
+/// Writes the log to standard error, filtered as by `RUST_LOG`.
 ///
 /// # Errors
-/// When somebody else takes the log already.
+/// If the process already has a logger.
 pub fn log_to_stderr(filter: &str) -> Result<(), TryInitError> {
     let lines = tracing_subscriber::fmt().with_timer(SimulatedTime).with_ansi(false).with_writer(std::io::stderr);
     lines.with_env_filter(EnvFilter::new(filter)).finish().try_init()

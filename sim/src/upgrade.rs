@@ -1,5 +1,5 @@
-//! Nodes are upgraded one after the other under load, and taken back, in a world where all else is well: nothing is lost,
-//! doubled or refused, and every answer is whole. Versions that are not neighbours keep apart, and say so.
+//! Rolling upgrades and downgrades under load in a healthy cluster: no record is lost, duplicated or refused, and every answer is
+//! complete. Nodes of incompatible versions exchange no records and report it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,26 +26,26 @@ const INGEST: Roles = Roles { ingest: true, store: false };
 const STORE: Roles = Roles { ingest: false, store: true };
 const COPIES: usize = 2;
 
-/// Lines of a batch, how long a writer waits for its answer, and between two tries.
+/// Lines of a batch, the timeout of an append, and the pause between attempts.
 const LINES: u32 = 5;
 const REPLY_TIMEOUT: Duration = Duration::from_secs(20);
 const BATCH_INTERVAL: Duration = Duration::from_millis(300);
 
-/// A node that stops in good order gives its queue away first.
+/// Limit of an orderly stop, which first drains the queue.
 const STOP_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// Nodes that are started know each other, and what was in the way is stored, within so much time.
+/// Limit until started nodes are members and pending records are stored.
 const SETTLE_TIME_MAX: Duration = Duration::from_secs(60);
 
 struct UpgradeTest {
     world: World,
-    fleet: SimCluster,
+    cluster: SimCluster,
     ledger: RecordLedger,
     stop: Arc<AtomicBool>,
 }
 
 impl UpgradeTest {
-    /// Nodes of the present version, and clients that write to those that take in.
+    /// Starts nodes of the current version.
     fn new(seed: u64, roles: &[Roles]) -> Self {
         let world = World::new(seed);
         let names: Vec<String> = (0..roles.len()).map(|number| format!("n{number}")).collect();
@@ -54,15 +54,15 @@ impl UpgradeTest {
         let machines = names.iter().zip(roles).enumerate();
         let machines =
             machines.map(|(at, (name, roles))| Machine::new(world.add_host(name), at, *roles, settings.clone()));
-        let fleet = SimCluster::from_machines(machines.collect(), COPIES);
-        let mut bench = Self { fleet, world, ledger: RecordLedger::default(), stop: Arc::default() };
-        bench.fleet.start_all();
-        bench.run_until_agreed();
-        bench
+        let cluster = SimCluster::from_machines(machines.collect(), COPIES);
+        let mut test = Self { cluster, world, ledger: RecordLedger::default(), stop: Arc::default() };
+        test.cluster.start_all();
+        test.run_until_agreed();
+        test
     }
 
     fn start_writers(&self) {
-        let ingest = self.fleet.machines.iter().enumerate().filter(|(_, machine)| machine.roles.ingest);
+        let ingest = self.cluster.machines.iter().enumerate().filter(|(_, machine)| machine.roles.ingest);
         let nodes: Vec<_> = ingest.map(|(at, machine)| (at, machine.host.address())).collect();
         for (number, durability) in (0..).zip([Durability::Fast, Durability::Durable, Durability::Bulk]) {
             let host = self.world.add_host(&format!("c{number}"));
@@ -71,43 +71,43 @@ impl UpgradeTest {
         }
     }
 
-    /// Stops a machine in good order and starts it as another version.
-    fn restart_as(&mut self, at: usize, edition: ProgramVersion) {
-        self.fleet.machines[at].stop();
+    /// Stops a node orderly and starts it as another version.
+    fn restart_as(&mut self, at: usize, version: ProgramVersion) {
+        self.cluster.machines[at].stop();
         let until = self.world.now() + STOP_TIME_MAX;
         let stopped = loop {
-            if let Some(stopped) = self.fleet.machines[at].take_stop_outcome() {
+            if let Some(stopped) = self.cluster.machines[at].take_stop_outcome() {
                 break stopped;
             }
             assert!(self.world.now() < until, "n{at} does not stop");
             self.run_for(1);
         };
         if stopped.drained && stopped.leave_acknowledged {
-            // Those that are left answer for all.
+            // The remaining nodes have all records.
             self.query_all();
         }
-        self.fleet.machines[at].upgrade(edition);
-        self.fleet.machines[at].start();
+        self.cluster.machines[at].upgrade(version);
+        self.cluster.machines[at].start();
     }
 
     fn run_for(&self, seconds: u64) {
         self.world.run_for(Duration::from_secs(seconds));
     }
 
-    /// Lets time pass until all nodes see each other.
+    /// Waits until all nodes are members of each other's clusters.
     fn run_until_agreed(&self) {
         assert!(
-            self.world.run_until(|| check::check_membership(&self.fleet).is_empty(), SETTLE_TIME_MAX),
+            self.world.run_until(|| check::check_membership(&self.cluster).is_empty(), SETTLE_TIME_MAX),
             "{:?}",
-            check::check_membership(&self.fleet)
+            check::check_membership(&self.cluster)
         );
     }
 
-    /// Asks every node for everything: what was acknowledged before is in each answer, once, and each says that it is whole.
+    /// Queries every node: each answer is complete and has each acknowledged record once.
     fn query_all(&self) {
-        let running = self.fleet.machines.iter().enumerate();
+        let running = self.cluster.machines.iter().enumerate();
         for (at, answers) in running.filter_map(|(at, machine)| Some((at, machine.answers()?))) {
-            let due = self.ledger.required();
+            let required = self.ledger.required();
             let records = answers.search(Request::new(Expr::All, Millis(0), Millis::MAX)).unwrap();
             let (records, stats) = self.world.block_on(records.write_to(Vec::new())).unwrap();
             let text = |record: &OwnedRecord| (record.id, String::from_utf8_lossy(&record.text).into());
@@ -116,45 +116,49 @@ impl UpgradeTest {
                 !stats.is_partial() && stats.nodes.missing.iter().all(|node| node.reason.label() == "down"),
                 "n{at}: {stats:?}"
             );
-            assert_eq!(self.ledger.check(&due, &found), []);
+            assert_eq!(self.ledger.check(&required, &found), []);
             let (count, counted) =
                 self.world.block_on(answers.count(Request::new(Expr::All, Millis(0), Millis::MAX), ())).unwrap();
-            assert!(!counted.is_partial() && count >= due.len() as u64, "n{at}: {count} of {}, {counted:?}", due.len());
+            assert!(
+                !counted.is_partial() && count >= required.len() as u64,
+                "n{at}: {count} of {}, {counted:?}",
+                required.len()
+            );
         }
     }
 
-    /// Ends the load: everything was acknowledged, and is kept as often as promised.
+    /// Ends the load: every record is acknowledged and has its replicas. Returns their number.
     fn finish(&self) -> usize {
         self.stop.store(true, Ordering::Relaxed);
         self.run_for(30);
-        assert!(self.world.run_until(|| self.fleet.pending_segments() == 0, SETTLE_TIME_MAX));
+        assert!(self.world.run_until(|| self.cluster.pending_segments() == 0, SETTLE_TIME_MAX));
         self.query_all();
-        assert_eq!(check::check_stored(&self.fleet, &self.ledger), []);
+        assert_eq!(check::check_stored(&self.cluster, &self.ledger), []);
         let known = self.ledger.lock();
         let other = known.entries.values().filter(|entry| entry.fate != SentStatus::Acknowledged).count();
-        assert_eq!(other, 0, "records that were refused, or nobody knows of");
+        assert_eq!(other, 0, "records that were refused, or of unknown outcome");
         known.entries.len()
     }
 
-    /// What a node says of others that it does not work with.
+    /// The version skews that a node reports.
     fn version_mismatches(&self, at: usize) -> Vec<String> {
-        let node = self.fleet.machines[at].node().unwrap();
+        let node = self.cluster.machines[at].node().unwrap();
         node.cluster.members().iter().filter_map(|member| member.version_skew.clone()).collect()
     }
 
-    /// Records on a machine's store.
+    /// The number of records in a store.
     fn stored(&self, at: usize) -> u64 {
-        let segments = self.fleet.machines[at].node().unwrap().store.segments();
+        let segments = self.cluster.machines[at].node().unwrap().store.segments();
         segments.iter().map(|segment| segment.reach().records).sum()
     }
 
-    /// How long the oldest records have waited in a machine's queue, in seconds.
+    /// The age of the oldest pending records of a queue, in seconds.
     fn oldest_pending_secs(&self, at: usize) -> u64 {
-        self.fleet.machines[at].node().unwrap().queue.backlog().oldest_age.as_secs()
+        self.cluster.machines[at].node().unwrap().queue.backlog().oldest_age.as_secs()
     }
 }
 
-/// Writes batches until it is stopped, each to one node after the other until it is acknowledged, as `forward` does.
+/// Sends batches until it is stopped, each to the nodes in turn until it is acknowledged, as `forward` does.
 async fn write_batches(
     host: &sim::Host,
     number: u64,
@@ -189,83 +193,83 @@ async fn write_batches(
 }
 
 #[test]
-fn a_rolling_upgrade_and_the_way_back_lose_double_and_refuse_nothing() {
+fn a_rolling_upgrade_and_downgrade_lose_duplicate_and_refuse_nothing() {
     for (seed, roles) in
         [(1, [INGEST, INGEST, STORE, STORE, STORE].as_slice()), (2, &[Roles { ingest: true, store: true }; 4])]
     {
-        let mut bench = UpgradeTest::new(seed, roles);
-        bench.start_writers();
-        bench.run_for(10);
-        // Upwards those that store come first, as it is told to operators; back, last.
+        let mut test = UpgradeTest::new(seed, roles);
+        test.start_writers();
+        test.run_for(10);
+        // As documented, stores are upgraded first and downgraded last.
         let up: Vec<usize> = (0..roles.len()).rev().collect();
         let steps = up
             .iter()
             .map(|at| (*at, ProgramVersion::Next))
             .chain(up.iter().rev().map(|at| (*at, ProgramVersion::Current)));
-        for (at, edition) in steps {
-            bench.restart_as(at, edition);
-            bench.run_until_agreed();
-            bench.run_for(6);
-            bench.query_all();
-            assert!((0..roles.len()).all(|at| bench.version_mismatches(at).is_empty()));
+        for (at, version) in steps {
+            test.restart_as(at, version);
+            test.run_until_agreed();
+            test.run_for(6);
+            test.query_all();
+            assert!((0..roles.len()).all(|at| test.version_mismatches(at).is_empty()));
         }
-        let records = bench.finish();
+        let records = test.finish();
         assert!(records > 500, "{records}");
     }
 }
 
 #[test]
 fn a_skipped_version_is_isolated_and_loses_nothing() {
-    let mut bench = UpgradeTest::new(3, &[INGEST, INGEST, STORE, STORE, STORE]);
-    bench.start_writers();
-    bench.run_for(10);
-    bench.restart_as(1, ProgramVersion::AfterNext);
-    bench.restart_as(4, ProgramVersion::AfterNext);
-    bench.run_until_agreed();
-    bench.run_for(5);
+    let mut test = UpgradeTest::new(3, &[INGEST, INGEST, STORE, STORE, STORE]);
+    test.start_writers();
+    test.run_for(10);
+    test.restart_as(1, ProgramVersion::AfterNext);
+    test.restart_as(4, ProgramVersion::AfterNext);
+    test.run_until_agreed();
+    test.run_for(5);
     let words = "has protocol version 1.2, this node 1.0: no segments are fetched or replicated until the versions are at most \
                  one minor version apart";
-    assert_eq!(bench.version_mismatches(0), [words, words]);
-    assert_eq!(bench.version_mismatches(4).len(), 3, "and the other way round");
-    let stored = bench.stored(4);
-    bench.run_for(20);
-    assert_eq!(bench.stored(4), stored, "it is given no copies, and has nobody to give any to");
-    let waits = [0, 1].map(|at| bench.oldest_pending_secs(at));
-    assert!(waits[0] < 15 && waits[1] > 20, "its queue is not taken from: {waits:?}");
-    bench.query_all();
-    // By one version at a time they are neighbours again, and what waited is stored.
-    bench.restart_as(1, ProgramVersion::Next);
-    bench.restart_as(4, ProgramVersion::Next);
-    bench.run_until_agreed();
-    bench.run_for(20);
-    assert!((0..5).all(|at| bench.version_mismatches(at).is_empty()));
-    bench.finish();
+    assert_eq!(test.version_mismatches(0), [words, words]);
+    assert_eq!(test.version_mismatches(4).len(), 3, "the other direction is not reported");
+    let stored = test.stored(4);
+    test.run_for(20);
+    assert_eq!(test.stored(4), stored, "the isolated store got records");
+    let ages = [0, 1].map(|at| test.oldest_pending_secs(at));
+    assert!(ages[0] < 15 && ages[1] > 20, "the queue of the isolated node is fetched: {ages:?}");
+    test.query_all();
+    // With compatible versions again, pending records are stored.
+    test.restart_as(1, ProgramVersion::Next);
+    test.restart_as(4, ProgramVersion::Next);
+    test.run_until_agreed();
+    test.run_for(20);
+    assert!((0..5).all(|at| test.version_mismatches(at).is_empty()));
+    test.finish();
 }
 
 #[test]
 fn a_store_is_sent_only_formats_that_it_reads() {
-    let mut bench = UpgradeTest::new(4, &[INGEST, STORE, STORE, STORE]);
-    bench.start_writers();
-    bench.run_for(10);
-    bench.restart_as(3, ProgramVersion::NextWritesTooEarly);
-    bench.run_until_agreed();
-    bench.run_for(5);
+    let mut test = UpgradeTest::new(4, &[INGEST, STORE, STORE, STORE]);
+    test.start_writers();
+    test.run_for(10);
+    test.restart_as(3, ProgramVersion::NextWritesTooEarly);
+    test.run_until_agreed();
+    test.run_for(5);
     let reads = "writes stored segments of format 2, this node reads up to 1: it sends no replicas";
     assert_eq!(
-        (bench.version_mismatches(0), bench.version_mismatches(1)),
+        (test.version_mismatches(0), test.version_mismatches(1)),
         (Vec::<String>::new(), vec![reads.to_owned()])
     );
     let given = "reads stored segments up to format 1, this node writes 2: it receives no replicas";
-    assert_eq!(bench.version_mismatches(3), [given, given]);
-    let before = bench.stored(3);
-    bench.run_for(30);
-    assert!(bench.stored(3) > before, "it reads what the others write, and is given copies");
-    bench.query_all();
-    // As soon as the others read the new format it gives them copies.
-    bench.restart_as(1, ProgramVersion::Next);
-    bench.restart_as(2, ProgramVersion::Next);
-    bench.run_until_agreed();
-    bench.run_for(10);
-    assert!((0..4).all(|at| bench.version_mismatches(at).is_empty()));
-    bench.finish();
+    assert_eq!(test.version_mismatches(3), [given, given]);
+    let before = test.stored(3);
+    test.run_for(30);
+    assert!(test.stored(3) > before, "the store gets no replicas, although it reads their format");
+    test.query_all();
+    // When the other stores read the new format, it replicates to them.
+    test.restart_as(1, ProgramVersion::Next);
+    test.restart_as(2, ProgramVersion::Next);
+    test.run_until_agreed();
+    test.run_for(10);
+    assert!((0..4).all(|at| test.version_mismatches(at).is_empty()));
+    test.finish();
 }

@@ -6,16 +6,16 @@
 //!   addresses.json  the addresses in use, by listener
 //!   queue/ store/   see docs/format.md
 //! ```
-#![allow(clippy::disallowed_methods, reason = "the program itself runs on a real machine")]
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use bucksaw_env::backed_up_file::{self, BackedUpFile, BackupState};
-use bucksaw_env::{Env, FileLock, Shortage, replace};
+use bucksaw_env::{Env, FileLock, Shortage, Tasks, replace, run_blocking};
 use bucksaw_record::{Id, Millis, Producer};
 use serde::{Deserialize, Serialize};
 use tracing::{debug, info, warn};
@@ -137,13 +137,12 @@ pub(super) struct PendingFile {
 }
 
 impl PendingFile {
-    /// Writes it as soon as there is room.
-    pub(super) async fn write_when_space(self, env: Env) {
+    /// Writes the file when the disk has space again.
+    pub(super) async fn write_when_space(self, env: Env, tasks: Arc<dyn Tasks>) {
         loop {
-            tokio::time::sleep(RETRY_PAUSE).await;
+            tasks.sleep(RETRY_PAUSE).await;
             let (env, path, text) = (env.clone(), self.path.clone(), self.text.clone());
-            let written = tokio::task::spawn_blocking(move || write(&env, &path, &text)).await;
-            if let Ok(Ok(())) = written {
+            if let Some(Ok(())) = run_blocking(&tasks, move || write(&env, &path, &text)).await {
                 info!(path = %self.path.display(), "wrote the addresses in use: there is room again");
                 return;
             }
@@ -164,7 +163,7 @@ fn restore_from_backup(
     let (node, written) = match backup {
         BackupState::Valid(kept) if *kept == bytes => return parse(&bytes, file, dir),
         BackupState::Newer(kept) => {
-            (parse(kept, &backed_up_file::backup_path(file), dir)?, backed_up_file::restore(&*env.fs, file, kept))
+            (parse(kept, &backed_up_file::backup_path(file), dir)?, replace(&*env.fs, file, &[kept]))
         }
         BackupState::Valid(kept) => {
             let node = parse(kept, &backed_up_file::backup_path(file), dir)?;
@@ -174,7 +173,7 @@ fn restore_from_backup(
             if let Err(error) = env.fs.create(&aside).and_then(|copy| copy.append(&[&bytes])) {
                 debug!(%error, "no copy of the damaged file was made");
             }
-            (node, backed_up_file::restore(&*env.fs, file, kept))
+            (node, replace(&*env.fs, file, &[kept]))
         }
         BackupState::Damaged | BackupState::Missing => {
             let node = parse(&bytes, file, dir)?;
@@ -231,11 +230,7 @@ mod tests {
 
     fn env(fs: &sim::Fs) -> Env {
         let (clock, entropy) = (sim::Clock::at_unix_ms(1_763_680_200_000), sim::Entropy::seeded(7));
-        Env {
-            fs: std::sync::Arc::new(fs.clone()),
-            clock: std::sync::Arc::new(clock),
-            entropy: std::sync::Arc::new(entropy),
-        }
+        Env { fs: Arc::new(fs.clone()), clock: Arc::new(clock), entropy: Arc::new(entropy) }
     }
 
     /// Opens a directory with this `node.json`.

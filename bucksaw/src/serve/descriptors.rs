@@ -16,14 +16,13 @@
 //! after a start. Where files would take what HTTP connections and those between nodes may use, nothing more is accepted or
 //! taken from other nodes, until merges and retention have made the files fewer. It does the same while the memory for the
 //! index of stored segments is used up.
-#![allow(clippy::disallowed_methods, reason = "the program itself runs on a real machine")]
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
-use bucksaw_env::Fs;
+use bucksaw_env::{Fs, Tasks, run_blocking};
 use bucksaw_ingest::{HaltReason, Queue};
 use bucksaw_sources::ConnectionSlots;
 use bucksaw_store::SegmentStore;
@@ -137,21 +136,21 @@ pub(super) struct DescriptorMonitor {
 }
 
 impl DescriptorMonitor {
-    /// Does so until it is dropped.
-    pub(super) async fn run(self) {
+    /// Watches until it is dropped.
+    pub(super) async fn run(self, tasks: Arc<dyn Tasks>) {
         let mut crowded = false;
         loop {
-            tokio::time::sleep(POLL_PERIOD).await;
+            tasks.sleep(POLL_PERIOD).await;
             let files = self.store.segments().len() + self.queue.readable_segments().len();
             self.slots.limit(shares(self.limit, files).lines);
             let room = room(self.limit, self.shares, self.slots.in_use());
             // A little more room is wanted to begin again than to go on.
             crowded = files > if crowded { room - room / 16 } else { room };
             self.store.set_short_of_descriptors(crowded);
-            // It may look at the disk.
             let halt = halt_reason(crowded, &self.store);
             let queue = Arc::clone(&self.queue);
-            let _ = tokio::task::spawn_blocking(move || queue.set_external_halt(halt)).await;
+            // Reads from the disk.
+            run_blocking(&tasks, move || queue.set_external_halt(halt)).await;
         }
     }
 }

@@ -81,7 +81,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         );
     }
     if let Some(file) = data_dir.write_addresses(&env, &addresses)? {
-        runtimes.node.spawn(file.write_when_space(env.clone()));
+        runtimes.node.spawn(file.write_when_space(env.clone(), node.tasks.clone()));
     }
 
     let shares = descriptors::shares(descriptor_limit, node.store.segments().len());
@@ -92,7 +92,8 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         slots: ConnectionSlots::new(shares.lines),
     };
     let (slots, queue, store) = (intake.slots.clone(), node.queue.clone(), node.store.clone());
-    runtimes.node.spawn(DescriptorMonitor { limit: descriptor_limit, shares, slots, queue, store }.run());
+    let monitor = DescriptorMonitor { limit: descriptor_limit, shares, slots, queue, store };
+    runtimes.node.spawn(monitor.run(node.tasks.clone()));
     let info = NodeInfo {
         id: node.id.to_string(),
         version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -1,5 +1,5 @@
-//! A node that says what the test wants it to say.
-#![allow(clippy::disallowed_methods, reason = "tests of real sockets or threads wait in real time")]
+//! A mock node with scripted responses.
+#![allow(clippy::disallowed_methods, reason = "listens on a real socket")]
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -17,18 +17,18 @@ use hyper_util::rt::TokioIo;
 use percent_encoding::percent_decode_str;
 use tokio::net::TcpListener;
 
-/// What the answer does next.
+/// A step of a response.
 #[derive(Clone, Debug)]
 pub(crate) enum ResponseStep {
-    /// These bytes are sent.
+    /// Sends bytes.
     Send(Vec<u8>),
-    /// The connection breaks.
+    /// Breaks the connection.
     Break,
-    /// Nothing more comes, and the connection stays.
+    /// Sends nothing more and keeps the connection open.
     Wait,
 }
 
-/// An answer.
+/// A scripted response.
 #[derive(Clone, Debug)]
 pub(crate) struct MockResponse {
     status: u16,
@@ -37,12 +37,12 @@ pub(crate) struct MockResponse {
 }
 
 impl MockResponse {
-    /// An answer as to the command line's own questions.
+    /// A stream of messages, as the command line requests it.
     pub(crate) fn stream(steps: impl IntoIterator<Item = ResponseStep>) -> Self {
         Self { status: 200, media_type: "application/x-bucksaw-stream", steps: steps.into_iter().collect() }
     }
 
-    /// Any other answer.
+    /// A response with a JSON body.
     pub(crate) fn plain(status: u16, text: &str) -> Self {
         Self { status, media_type: "application/json", steps: vec![ResponseStep::Send(text.into())] }
     }
@@ -55,18 +55,18 @@ pub(crate) fn message(kind: u8, bytes: impl AsRef<[u8]>) -> ResponseStep {
     ResponseStep::Send([&[kind][..], &length, bytes].concat())
 }
 
-/// The node; it lives as long as the test.
+/// A node that runs until the test process ends.
 pub(crate) struct MockNode {
     pub(crate) url: String,
     seen: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
-/// A question that was asked.
+/// A received request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ReceivedRequest {
     pub(crate) path: String,
     pub(crate) accept: String,
-    /// Decoded, as they came.
+    /// Decoded, in order.
     pub(crate) parameters: Vec<(String, String)>,
 }
 
@@ -90,35 +90,35 @@ impl ReceivedRequest {
 }
 
 impl MockNode {
-    /// A node that answers every question with this.
-    pub(crate) fn new(answer: MockResponse) -> Self {
+    /// A node with the same response to every request.
+    pub(crate) fn new(response: MockResponse) -> Self {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let told = Arc::clone(&seen);
+        let requests = Arc::clone(&seen);
         thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(serve(listener, answer, told));
+            runtime.block_on(serve(listener, response, requests));
         });
         Self { url, seen }
     }
 
-    /// What was asked, oldest first.
+    /// The received requests, oldest first.
     pub(crate) fn requests(&self) -> Vec<ReceivedRequest> {
         self.seen.lock().unwrap().clone()
     }
 }
 
-async fn serve(listener: std::net::TcpListener, answer: MockResponse, told: Arc<Mutex<Vec<ReceivedRequest>>>) {
+async fn serve(listener: std::net::TcpListener, mock: MockResponse, requests: Arc<Mutex<Vec<ReceivedRequest>>>) {
     let listener = TcpListener::from_std(listener).unwrap();
     loop {
         let (connection, _) = listener.accept().await.unwrap();
-        let (answer, told) = (answer.clone(), Arc::clone(&told));
+        let (mock, requests) = (mock.clone(), Arc::clone(&requests));
         let service = service_fn(move |request| {
-            told.lock().unwrap().push(ReceivedRequest::of(&request));
-            let response = Response::builder().status(answer.status).header("content-type", answer.media_type);
-            let script = ScriptedBody { steps: answer.steps.clone().into(), flushing: false };
+            requests.lock().unwrap().push(ReceivedRequest::of(&request));
+            let response = Response::builder().status(mock.status).header("content-type", mock.media_type);
+            let script = ScriptedBody { steps: mock.steps.clone().into(), flushing: false };
             async move { Ok::<_, Infallible>(response.body(script).unwrap()) }
         });
         tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(connection), service));
@@ -127,7 +127,7 @@ async fn serve(listener: std::net::TcpListener, answer: MockResponse, told: Arc<
 
 struct ScriptedBody {
     steps: VecDeque<ResponseStep>,
-    /// Whether the last step's bytes are given time to leave, each as a piece of its own.
+    /// Between two steps, one poll is pending, so that the bytes of each step are flushed separately.
     flushing: bool,
 }
 
@@ -148,7 +148,7 @@ impl Body for ScriptedBody {
             Some(ResponseStep::Send(bytes)) => Poll::Ready(Some(Ok(Frame::data(bytes.into())))),
             Some(ResponseStep::Break) => Poll::Ready(Some(Err(io::ErrorKind::ConnectionReset.into()))),
             Some(ResponseStep::Wait) => {
-                // Whoever asks again, as when the other side hangs up, waits again.
+                // A further poll, for example after a disconnect, waits again.
                 self.steps.push_front(ResponseStep::Wait);
                 self.flushing = false;
                 Poll::Pending

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_env::{Net, Tasks, with_timeout};
+use bucksaw_env::{LogRateLimiter, Net, Tasks, with_timeout};
 
 use crate::entry::Entry;
 use crate::exchange;
@@ -26,9 +26,6 @@ const ISOLATED_BACKOFF: [Duration; 2] = [Duration::from_millis(200), Duration::f
 
 /// Interval of exchanges with seeds while not isolated. They merge clusters that were started separately.
 const JOIN_PERIOD: Duration = Duration::from_secs(30);
-
-/// Minimum interval of warnings per seed.
-const WARN_PERIOD: Duration = Duration::from_secs(60);
 
 /// The target of an exchange.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,7 +46,7 @@ pub(crate) struct ExchangeSchedule {
     seeds_at: Duration,
     seeds_backoff: Duration,
     in_flight: BTreeSet<ExchangeTarget>,
-    warned_at: BTreeMap<String, Duration>,
+    unreachable_seeds: BTreeMap<String, LogRateLimiter>,
 }
 
 /// The exchanges that are due.
@@ -76,7 +73,7 @@ impl ExchangeSchedule {
             seeds_at: Duration::ZERO,
             seeds_backoff: ISOLATED_BACKOFF[0],
             in_flight: BTreeSet::new(),
-            warned_at: BTreeMap::new(),
+            unreachable_seeds: BTreeMap::new(),
         }
     }
 
@@ -118,13 +115,9 @@ impl ExchangeSchedule {
         self.in_flight.remove(goal);
     }
 
-    /// Whether a warning about this seed may be logged now.
-    pub(crate) fn should_warn(&mut self, host: &str, now: Duration) -> bool {
-        let warn = self.warned_at.get(host).is_none_or(|at| now.saturating_sub(*at) >= WARN_PERIOD);
-        if warn {
-            self.warned_at.insert(host.to_owned(), now);
-        }
-        warn
+    /// Limits the warnings about this seed.
+    pub(crate) fn unreachable_seed(&mut self, host: &str) -> &LogRateLimiter {
+        self.unreachable_seeds.entry(host.to_owned()).or_default()
     }
 }
 
@@ -210,9 +203,9 @@ mod tests {
     #[test]
     fn warnings_about_a_seed_are_rate_limited() {
         let mut schedule = ExchangeSchedule::new(Duration::from_secs(5));
-        let warnings =
-            (0..600).filter(|second| schedule.should_warn("nowhere:1", Duration::from_secs(*second))).count();
-        assert_eq!(warnings, 10);
-        assert!(schedule.should_warn("elsewhere:1", Duration::from_secs(599)));
+        let mut is_logged =
+            |seed: &str, second| schedule.unreachable_seed(seed).check(Duration::from_secs(second)).is_some();
+        assert_eq!((0..600).filter(|second| is_logged("one:1", *second)).count(), 10);
+        assert!(is_logged("other:1", 599));
     }
 }

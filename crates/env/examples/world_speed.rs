@@ -1,14 +1,13 @@
-//! How much faster than the clock on the wall a simulated cluster of five nodes is, which do some ten things a second each:
+//! Measures the speed of a simulated cluster of five hosts against real time:
 //! `cargo run --release -p bucksaw-env --example world_speed`
-#![expect(clippy::disallowed_methods, clippy::print_stdout, reason = "it measures, and says so")]
+#![expect(clippy::disallowed_methods, clippy::print_stdout, reason = "measures real time and prints it")]
 
 use std::time::{Duration, Instant};
 
 use bucksaw_env::sim::World;
 use bucksaw_env::{Body, run_blocking};
 
-/// An hour of the cluster's life; each node sends four datagrams, makes a call and works on its disk once in each second,
-/// and does what the other nodes ask of it.
+/// Simulated time. Each second, each host sends four datagrams, makes a call and runs blocking work.
 const TIME: Duration = Duration::from_secs(3_600);
 
 fn main() {
@@ -36,15 +35,15 @@ fn main() {
                     tasks.sleep(Duration::from_millis(250)).await;
                 }
                 run_blocking(&tasks, || ()).await;
-                if let Ok(answer) = net.call(next, "echo", Body::whole("hello")).await {
-                    let _ = answer.read_all(100).await;
+                if let Ok(reply) = net.call(next, "echo", Body::whole("hello")).await {
+                    let _ = reply.read_all(100).await;
                 }
             }
         });
     }
-    let begin = Instant::now();
+    let started = Instant::now();
     world.run_for(TIME);
-    let took = begin.elapsed();
-    let times = TIME.as_secs_f64() / took.as_secs_f64();
-    println!("{TIME:?} in {took:?}: {times:.0} times as fast; fingerprint {:016x}", world.fingerprint());
+    let elapsed = started.elapsed();
+    let times = TIME.as_secs_f64() / elapsed.as_secs_f64();
+    println!("{TIME:?} in {elapsed:?}: {times:.0} times as fast; run hash {:016x}", world.fingerprint());
 }

@@ -1,12 +1,12 @@
-//! Small files that must outlive damage: each is kept twice.
+//! Small files that survive damage: each is written twice.
 //!
 //! ```text
-//!   node.json      the bytes as they are, for people and for programs that know of no backup
+//!   node.json      the bytes, readable without this module
 //!   node.backup    "crc32c <8 hex digits> after <8 hex digits>\n", then the same bytes
 //! ```
-//! The backup is written first. It has two checksums: of the file that is to be replaced, 0 when there is none, and of this
-//! and its bytes. So a sound one is right whatever the file says, and a file that differs from it was damaged, unless it is the one
-//! before: then a crash came between the two.
+//! The backup is written first. Its first checksum covers the second and the bytes; the second is that of the file it replaces,
+//! 0 if none. So an intact backup is always right, and a file that differs from it is damaged, unless it has the second
+//! checksum: then a crash came between the two writes.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,31 +16,31 @@ use crate::{Fs, replace};
 /// The first line of a backup, in bytes.
 const HEADER_LINE_BYTES: usize = "crc32c 01234567 after 01234567\n".len();
 
-/// Stands for the checksum of a file that is not there. An empty one has it, too, and was never written.
+/// Checksum of a missing file, and of an empty one, which is never written.
 const NO_FILE_CHECKSUM: u32 = 0;
 
-/// A file with more bytes is not looked at before it is replaced: it is none of ours.
+/// A longer file was not written by this program; its checksum is not computed before it is replaced.
 const PREVIOUS_BYTES_MAX: u64 = 64 << 20;
 
-/// What is there of a file and its backup.
+/// A file and its backup, as found on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackedUpFile {
-    /// The bytes of the file; `None` when there is no file.
+    /// The bytes of the file, if it exists.
     pub file: Option<Vec<u8>>,
     /// The backup.
     pub backup: BackupState,
 }
 
-/// What is there of a backup.
+/// The state of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BackupState {
-    /// The bytes that were kept, by their checksum.
+    /// Intact, with these bytes.
     Valid(Vec<u8>),
-    /// The same, and the file is the one before: a crash kept it from being replaced.
+    /// Intact, with these bytes; a crash prevented the replacement of the older file.
     Newer(Vec<u8>),
-    /// It is there, and does not have what was written.
+    /// The checksum does not match, or the backup cannot be read.
     Damaged,
-    /// It is not there: an older version knew of none.
+    /// An older version wrote none.
     Missing,
 }
 
@@ -48,29 +48,30 @@ impl BackedUpFile {
     /// Reads a file and its backup.
     ///
     /// # Errors
-    /// What the file system says, but that a file is not there. `InvalidData` when one has more than `bytes_max`.
+    /// If the file cannot be read and no intact backup exists. `InvalidData` if it is longer than `bytes_max`.
     pub fn read(fs: &dyn Fs, path: &Path, bytes_max: u64) -> io::Result<Self> {
         let backup = match read_file(fs, &backup_path(path), bytes_max + HEADER_LINE_BYTES as u64) {
             Ok(None) => return Ok(Self { file: read_file(fs, path, bytes_max)?, backup: BackupState::Missing }),
             Ok(Some(backup)) => backup,
-            // A page that cannot be read is damage, too.
+            // An unreadable page is damage.
             Err(_) => Vec::new(),
         };
-        let Some((after, kept)) = parse_backup(&backup) else {
+        let Some((previous, content)) = parse_backup(&backup) else {
             return Ok(Self { file: read_file(fs, path, bytes_max)?, backup: BackupState::Damaged });
         };
         let file = read_file(fs, path, bytes_max).unwrap_or_else(|_| Some(Vec::new()));
-        let is_before = |file: &Vec<u8>| file != kept && after != NO_FILE_CHECKSUM && crc32c::crc32c(file) == after;
-        let backup =
-            if file.as_ref().is_some_and(is_before) { BackupState::Newer } else { BackupState::Valid }(kept.to_owned());
+        let is_older = file
+            .as_ref()
+            .is_some_and(|file| file != content && previous != NO_FILE_CHECKSUM && crc32c::crc32c(file) == previous);
+        let backup = if is_older { BackupState::Newer } else { BackupState::Valid }(content.to_owned());
         Ok(Self { file, backup })
     }
 
-    /// What is wrong with the two, in words that go on after the file's name; nothing when all is well.
+    /// The damage, as a predicate for the name of the file.
     #[must_use]
     pub fn damage(&self) -> Option<&'static str> {
         match (&self.file, &self.backup) {
-            (Some(file), BackupState::Valid(kept)) if file != kept => {
+            (Some(file), BackupState::Valid(content)) if file != content => {
                 Some("differs from its backup: it is restored at the next start")
             }
             (_, BackupState::Damaged) => Some("has a damaged backup: it is rewritten at the next start"),
@@ -79,38 +80,29 @@ impl BackedUpFile {
     }
 }
 
-/// Replaces a file and its backup, each in one step, and makes both durable.
+/// Replaces a file and its backup durably, each atomically.
 ///
 /// # Errors
-/// What the file system says. Then the backup may be newer than the file.
+/// Those of the file system. The backup may then be newer than the file.
 pub fn write(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> io::Result<()> {
     write_backup(fs, path, bytes)?;
     replace(fs, path, &[bytes])
 }
 
-/// Writes the file anew from its sound backup.
+/// Writes the backup of a file that has these bytes, or is about to be replaced by them.
 ///
 /// # Errors
-/// What the file system says.
-pub fn restore(fs: &dyn Fs, path: &Path, kept: &[u8]) -> io::Result<()> {
-    replace(fs, path, &[kept])
+/// Those of the file system.
+pub fn write_backup(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    // An unreadable file is replaced like a missing one.
+    let previous = read_file(fs, path, PREVIOUS_BYTES_MAX).ok().flatten();
+    let previous = previous.map_or(NO_FILE_CHECKSUM, |previous| crc32c::crc32c(&previous));
+    replace(fs, &backup_path(path), &[header_line(bytes, previous).as_bytes(), bytes])
 }
 
-/// Writes the backup of a file that has these bytes, or is about to have them.
-///
-/// # Errors
-/// What the file system says.
-pub fn write_backup(fs: &dyn Fs, path: &Path, kept: &[u8]) -> io::Result<()> {
-    // One that cannot be read is no reason not to write.
-    let before = read_file(fs, path, PREVIOUS_BYTES_MAX).ok().flatten();
-    let after = before.map_or(NO_FILE_CHECKSUM, |before| crc32c::crc32c(&before));
-    replace(fs, &backup_path(path), &[header_line(kept, after).as_bytes(), kept])
-}
-
-fn header_line(bytes: &[u8], after: u32) -> String {
-    // Over both, for a bit may flip in either.
-    let checksum = crc32c::crc32c_append(crc32c::crc32c(&after.to_le_bytes()), bytes);
-    format!("crc32c {checksum:08x} after {after:08x}\n")
+fn header_line(bytes: &[u8], previous: u32) -> String {
+    let checksum = crc32c::crc32c_append(crc32c::crc32c(&previous.to_le_bytes()), bytes);
+    format!("crc32c {checksum:08x} after {previous:08x}\n")
 }
 
 /// The path of the backup of a file.
@@ -119,12 +111,12 @@ pub fn backup_path(path: &Path) -> PathBuf {
     path.with_extension("backup")
 }
 
-/// The checksum of the file before, and the bytes.
+/// The checksum of the previous file, and the bytes.
 fn parse_backup(backup: &[u8]) -> Option<(u32, &[u8])> {
-    let (line, kept) = backup.split_at_checked(HEADER_LINE_BYTES)?;
-    let after = std::str::from_utf8(line).ok()?.trim_end().rsplit(' ').next()?;
-    let after = u32::from_str_radix(after, 16).ok()?;
-    (line == header_line(kept, after).as_bytes()).then_some((after, kept))
+    let (line, bytes) = backup.split_at_checked(HEADER_LINE_BYTES)?;
+    let previous = std::str::from_utf8(line).ok()?.trim_end().rsplit(' ').next()?;
+    let previous = u32::from_str_radix(previous, 16).ok()?;
+    (line == header_line(bytes, previous).as_bytes()).then_some((previous, bytes))
 }
 
 fn read_file(fs: &dyn Fs, path: &Path, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
@@ -161,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn both_are_there_after_a_power_cut() {
+    fn file_and_backup_survive_a_power_cut() {
         let fs = written().cut_power(sim::PowerCutLoss::All, 0);
         assert_eq!(
             read(&fs),
@@ -171,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_between_the_two_leaves_a_newer_backup() {
+    fn a_crash_between_the_two_writes_leaves_a_newer_backup() {
         let fs = written();
         write_backup(&fs, Path::new(FILE), b"new").unwrap();
         assert_eq!(
@@ -187,8 +179,8 @@ mod tests {
     }
 
     #[test]
-    fn any_flipped_bit_is_found() {
-        // One of the case of a hexadecimal digit, too.
+    fn each_flipped_bit_is_detected() {
+        // Including the bit that changes the case of a hexadecimal digit.
         for (path, bytes) in [(FILE, CONTENT.len()), (BACKUP, CONTENT.len() + HEADER_LINE_BYTES)] {
             for bit in 0..bytes * 8 {
                 let fs = written();
@@ -196,7 +188,7 @@ mod tests {
                 let read = read(&fs);
                 assert!(read.damage().is_some(), "bit {bit} of {path}");
                 let is_right = match &read.backup {
-                    BackupState::Valid(kept) | BackupState::Newer(kept) => kept == CONTENT,
+                    BackupState::Valid(bytes) | BackupState::Newer(bytes) => bytes == CONTENT,
                     _ => read.file.as_deref() == Some(CONTENT),
                 };
                 assert!(is_right, "bit {bit} of {path}");
@@ -205,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_cut_short_is_found() {
+    fn a_truncated_file_or_backup_is_detected() {
         for path in [FILE, BACKUP] {
             let bytes = written().live_bytes(path).unwrap();
             for size in 0..bytes.len() {
@@ -218,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_version_leaves_no_backup() {
+    fn a_missing_backup_is_no_damage() {
         let fs = written();
         fs.remove(Path::new(BACKUP)).unwrap();
         assert_eq!(read(&fs), BackedUpFile { file: Some(CONTENT.to_vec()), backup: BackupState::Missing });

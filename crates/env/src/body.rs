@@ -1,4 +1,4 @@
-//! What a call carries there and back: bytes in pieces, as fast as the other side reads, with an end that is told.
+//! Bodies of calls: streams of byte pieces with backpressure and an explicit end.
 
 use std::fmt::Debug;
 use std::io;
@@ -7,10 +7,10 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
-/// Pieces on their way between a writer and a reader beside it.
+/// Maximum pieces between a writer and its reader.
 const PIECES_IN_FLIGHT_MAX: usize = 4;
 
-/// The reading side.
+/// The reading side of a body.
 #[derive(Debug)]
 pub struct Body(BodySource);
 
@@ -22,55 +22,50 @@ enum BodySource {
     Done,
 }
 
-/// Pieces that do not come from a [`BodyWriter`]. After an error, or the end, it is not asked again.
+/// A source of pieces other than a [`BodyWriter`]. It is not polled again after an error or the end.
 pub(crate) trait PieceStream: Send + Sync + Debug {
     /// The next piece; `None` at the end.
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>>;
 }
 
-#[derive(Debug)]
-enum BodyPiece {
-    Bytes(Bytes),
-    End,
-    Failed(io::Error),
-}
+/// A piece, an error, or the end.
+type BodyPiece = Option<io::Result<Bytes>>;
 
-/// The writing side. Dropping it without [`BodyWriter::end`] is an error for who reads: what was cut off is never taken for
-/// whole.
+/// The writing side of a body. If it is dropped without [`BodyWriter::end`], the reader gets an error: a truncated body never
+/// looks whole.
 #[derive(Debug)]
 pub struct BodyWriter(mpsc::Sender<BodyPiece>);
 
-/// Nobody reads any more.
+/// The reader was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the reader closed the body")]
 pub struct BodyClosed;
 
 impl Body {
-    /// One without bytes.
+    /// An empty body.
     #[must_use]
     pub fn empty() -> Self {
         Self(BodySource::Done)
     }
 
-    /// One whose bytes are there already.
+    /// A body of one piece.
     #[must_use]
     pub fn whole(bytes: impl Into<Bytes>) -> Self {
         Self(BodySource::Whole(Some(bytes.into())))
     }
 
-    /// One that is written while it is read.
+    /// A body that is written while it is read.
     #[must_use]
     pub fn channel() -> (BodyWriter, Self) {
         let (sender, receiver) = mpsc::channel(PIECES_IN_FLIGHT_MAX);
         (BodyWriter(sender), Self(BodySource::Channel(receiver)))
     }
 
-    /// One whose pieces come from elsewhere.
     pub(crate) fn from_stream(pieces: impl PieceStream + 'static) -> Self {
         Self(BodySource::Stream(Box::new(pieces)))
     }
 
-    /// How much there is left, where all of it is there.
+    /// The bytes left to read, if the whole body is in memory.
     pub(crate) fn remaining_bytes(&self) -> Option<u64> {
         match &self.0 {
             BodySource::Whole(bytes) => Some(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
@@ -79,7 +74,7 @@ impl Body {
         }
     }
 
-    /// The next piece; `None` at the end. After an error there is nothing more.
+    /// The next piece; `None` at the end and after an error.
     pub async fn next(&mut self) -> Option<io::Result<Bytes>> {
         std::future::poll_fn(|context| self.poll_next(context)).await
     }
@@ -87,12 +82,9 @@ impl Body {
     pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         let piece = match &mut self.0 {
             BodySource::Whole(bytes) => bytes.take().map(Ok),
-            BodySource::Channel(receiver) => match ready!(receiver.poll_recv(context)) {
-                Some(BodyPiece::Bytes(bytes)) => Some(Ok(bytes)),
-                Some(BodyPiece::End) => None,
-                Some(BodyPiece::Failed(error)) => Some(Err(error)),
-                None => Some(Err(io::ErrorKind::UnexpectedEof.into())),
-            },
+            BodySource::Channel(receiver) => {
+                ready!(receiver.poll_recv(context)).unwrap_or_else(|| Some(Err(io::ErrorKind::UnexpectedEof.into())))
+            }
             BodySource::Stream(pieces) => ready!(pieces.poll_next(context)),
             BodySource::Done => None,
         };
@@ -102,10 +94,10 @@ impl Body {
         Poll::Ready(piece)
     }
 
-    /// All that is left.
+    /// All remaining bytes.
     ///
     /// # Errors
-    /// What cut it off; `FileTooLarge` beyond `bytes_max`.
+    /// The error that ended the body; `FileTooLarge` beyond `bytes_max`.
     pub async fn read_all(mut self, bytes_max: usize) -> io::Result<Vec<u8>> {
         let mut all = Vec::new();
         while let Some(piece) = self.next().await {
@@ -120,29 +112,29 @@ impl Body {
 }
 
 impl BodyWriter {
-    /// Sends a piece, when there is room for it.
+    /// Sends a piece. Waits while the reader is behind.
     ///
     /// # Errors
-    /// [`Gone`].
+    /// [`BodyClosed`].
     pub async fn send(&self, bytes: impl Into<Bytes>) -> Result<(), BodyClosed> {
-        self.0.send(BodyPiece::Bytes(bytes.into())).await.map_err(|_| BodyClosed)
+        self.0.send(Some(Ok(bytes.into()))).await.map_err(|_| BodyClosed)
     }
 
-    /// Says that this was all.
+    /// Ends the body; the reader gets it whole.
     ///
     /// # Errors
-    /// [`Gone`].
+    /// [`BodyClosed`].
     pub async fn end(self) -> Result<(), BodyClosed> {
-        self.0.send(BodyPiece::End).await.map_err(|_| BodyClosed)
+        self.0.send(None).await.map_err(|_| BodyClosed)
     }
 
-    /// Says that there will be no more, and why.
+    /// Ends the body with an error.
     pub async fn fail(self, error: io::Error) {
-        // Who no longer reads need not know.
-        let _ = self.0.send(BodyPiece::Failed(error)).await;
+        // A dropped reader needs no error.
+        let _ = self.0.send(Some(Err(error))).await;
     }
 
-    /// Resolves when the reader closed the body.
+    /// Resolves when the reader is dropped.
     pub async fn closed(&self) {
         self.0.closed().await;
     }

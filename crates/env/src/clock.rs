@@ -1,13 +1,13 @@
-//! The wall clock and the uptime.
+//! Wall clock and uptime.
 
 use std::fmt::Debug;
 use std::time::Duration;
 
 /// A source of time.
 pub trait Clock: Send + Sync + Debug {
-    /// Milliseconds since 1970 by the wall clock, which may jump either way.
+    /// Milliseconds since 1970. The wall clock may jump forward or back.
     fn unix_ms(&self) -> u64;
 
-    /// Time since a fixed moment; never decreases.
+    /// Time since a fixed moment. Never decreases.
     fn uptime(&self) -> Duration;
 }

@@ -1,8 +1,8 @@
-//! Randomness.
+//! Random numbers.
 
 use std::fmt::Debug;
 
-/// Makes random numbers: good enough that ids do not collide, not for secrets.
+/// A source of random numbers, good enough that ids do not collide. Not for secrets.
 pub trait Entropy: Send + Sync + Debug {
     /// A random number.
     fn next_u64(&self) -> u64;

@@ -1,11 +1,9 @@
 //! The environment of a node: files, time, random numbers, tasks and the network between nodes, as traits.
 //!
 //! [`real`] implements them on the operating system. [`sim`] implements them under one seed: a file system that distinguishes
-//! written from durable bytes and can lose power, a clock that tests advance, and whole worlds of nodes under virtual time
-//! with injected faults ([`sim::World`]). Code above this crate receives [`Env`], [`Tasks`] and [`Net`] in its constructors and
-//! never calls the operating system itself, which makes crash tests and simulation possible; `clippy.toml` bans the ways around.
-//!
-//! The crate contains nothing about records, segments or formats.
+//! written from durable bytes and can lose power, a clock that tests advance, and worlds of hosts under virtual time with
+//! injected faults ([`sim::World`]). Code above this crate receives [`Env`], [`Tasks`] and [`Net`] in its constructors and never
+//! calls the operating system itself, so that it can be tested under crashes and simulated; `clippy.toml` bans the ways around.
 //!
 //! ```
 //! use bucksaw_env::{Clock, sim};
@@ -39,21 +37,25 @@ pub use replace::replace;
 pub use shortage::Shortage;
 pub use tasks::{BoxFuture, Tasks, run_blocking, run_blocking_low_priority, with_timeout};
 
-/// The doors that a node was given, cheap to clone and hand on.
+/// Files, time and random numbers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Env {
     /// Files.
     pub fs: Arc<dyn Fs>,
     /// Time.
     pub clock: Arc<dyn Clock>,
-    /// Randomness.
+    /// Random numbers.
     pub entropy: Arc<dyn Entropy>,
 }
 
 impl Env {
-    /// The doors of the machine that this process runs on.
+    /// The environment of this process: the operating system.
     #[must_use]
     pub fn real() -> Self {
-        Self { fs: Arc::new(real::Fs), clock: Arc::new(real::Clock::new()), entropy: Arc::new(real::Entropy::new()) }
+        Self {
+            fs: Arc::new(real::Fs),
+            clock: Arc::new(real::Clock::default()),
+            entropy: Arc::new(real::Entropy::default()),
+        }
     }
 }

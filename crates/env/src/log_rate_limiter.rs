@@ -1,10 +1,9 @@
-//! Limits the log lines of an error that recurs.
+//! Limits the log lines of recurring errors.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Lets the first occurrence of an error be logged, then at most one per [`Self::INTERVAL_MIN`]. One value counts one kind of
-/// error at one place in the code.
+/// Permits the first log line of an error, then one per interval. One value limits one kind of error at one place in the code.
 ///
 /// ```
 /// use std::time::Duration;
@@ -13,37 +12,49 @@ use std::time::Duration;
 /// assert_eq!(limiter.check(Duration::from_secs(2)), None);
 /// assert_eq!(limiter.check(Duration::from_secs(61)), Some(1));
 /// ```
-#[derive(Debug, Default)]
-pub struct LogRateLimiter(Mutex<LogWindow>);
+#[derive(Debug)]
+pub struct LogRateLimiter {
+    interval: Duration,
+    window: Mutex<LogWindow>,
+}
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct LogWindow {
-    /// The uptime at which the last line was logged.
+    /// The uptime of the last line.
     last: Option<Duration>,
     suppressed: u64,
 }
 
 impl LogRateLimiter {
-    /// The minimum time between two lines.
-    pub const INTERVAL_MIN: Duration = Duration::from_secs(60);
-
-    /// A limiter that lets the first occurrence through.
+    /// Permits one line per minute.
     #[must_use]
     pub const fn new() -> Self {
-        Self(Mutex::new(LogWindow { last: None, suppressed: 0 }))
+        Self::every(Duration::from_secs(60))
     }
 
-    /// Counts an occurrence at this uptime. Returns how many were suppressed since the last line when this one may be
-    /// logged, and `None` when it is suppressed too.
+    /// Permits one line per `interval`.
+    #[must_use]
+    pub const fn every(interval: Duration) -> Self {
+        Self { interval, window: Mutex::new(LogWindow { last: None, suppressed: 0 }) }
+    }
+
+    /// Counts an occurrence at the uptime `now`. Returns the number of lines suppressed since the last one if this one may be
+    /// logged, else `None`.
     #[must_use]
     pub fn check(&self, now: Duration) -> Option<u64> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.last.is_some_and(|last| now.saturating_sub(last) < Self::INTERVAL_MIN) {
-            state.suppressed += 1;
+        let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        if window.last.is_some_and(|last| now.saturating_sub(last) < self.interval) {
+            window.suppressed += 1;
             return None;
         }
-        state.last = Some(now);
-        Some(std::mem::take(&mut state.suppressed))
+        window.last = Some(now);
+        Some(std::mem::take(&mut window.suppressed))
+    }
+}
+
+impl Default for LogRateLimiter {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -52,10 +63,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_line_a_minute_with_the_count_of_suppressed_lines() {
+    fn one_line_is_permitted_per_interval_with_the_count_of_suppressed_lines() {
         let limiter = LogRateLimiter::new();
         let passed: Vec<(u64, u64)> =
             (3..200).filter_map(|second| Some((second, limiter.check(Duration::from_secs(second))?))).collect();
         assert_eq!(passed, [(3, 0), (63, 59), (123, 59), (183, 59)]);
+        let limiter = LogRateLimiter::every(Duration::from_secs(10));
+        let passed: Vec<u64> = (0..30).filter(|second| limiter.check(Duration::from_secs(*second)).is_some()).collect();
+        assert_eq!(passed, [0, 10, 20]);
     }
 }

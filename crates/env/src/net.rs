@@ -1,7 +1,4 @@
-//! The network between the nodes of a cluster: datagrams that may be lost, and calls that are answered.
-//!
-//! A call has a name, takes a body and gives a body. Both are streams, and either may fail in the middle. A call that fails
-//! may have been done all the same; whoever calls must be able to call again.
+//! The network between nodes: datagrams, which may be lost, and calls, which are answered.
 
 use std::fmt::Debug;
 use std::io;
@@ -11,60 +8,62 @@ use tokio::sync::oneshot;
 
 use crate::{Body, BoxFuture};
 
-/// Reaches other nodes, and is reached by them. Datagrams and calls come in at the same address.
+/// Datagrams up to this length pass through all networks unfragmented.
+pub const DATAGRAM_BYTES_MAX: usize = 1_350;
+
+/// A node's access to the network. Datagrams and calls arrive at the same address.
 pub trait Net: Send + Sync + Debug {
-    /// Where other nodes reach this one.
+    /// The address at which other nodes reach this one.
     fn address(&self) -> SocketAddr;
 
-    /// The addresses that a host with a port has now.
+    /// Resolves `HOST:PORT`.
     fn resolve(&self, host: &str) -> BoxFuture<io::Result<Vec<SocketAddr>>>;
 
-    /// Sends a datagram of at most [`DATAGRAM_BYTES_MAX`] bytes. It may be lost, come late, twice, or after a later one.
+    /// Sends a datagram of up to [`DATAGRAM_BYTES_MAX`] bytes. It may be lost, delayed, duplicated or reordered.
     fn send(&self, to: SocketAddr, datagram: Vec<u8>);
 
-    /// The next datagram, and from whom. One task receives.
+    /// The next datagram and its sender. One task receives.
     fn receive(&self) -> BoxFuture<(SocketAddr, Vec<u8>)>;
 
-    /// Calls another node, or this one; resolves with the first of the answer.
+    /// Calls another node, or this one; resolves when the reply begins. Request and reply are streams, and each may fail in
+    /// the middle. A failed call may have been executed, so calls must be idempotent. The caller limits the time, by
+    /// [`crate::with_timeout`].
     ///
     /// # Errors
-    /// `Unsupported` when the other knows no such call; `Other` with its own words when it refuses or fails;
-    /// `ConnectionRefused` only when no process listens there; else what the network says. There is no limit of time but the caller's ([`crate::within`]).
+    /// `Unsupported` if the callee has no such call; `Other` with its message if it refuses or fails; `ConnectionRefused` only
+    /// if no process listens; else the error of the network.
     fn call(&self, to: SocketAddr, name: &str, body: Body) -> BoxFuture<io::Result<Body>>;
 
-    /// The next call by another node. One task accepts, and hands on.
+    /// The next call by another node. One task accepts.
     fn accept(&self) -> BoxFuture<IncomingCall>;
 }
-
-/// Datagrams of so many bytes pass through all networks in one piece.
-pub const DATAGRAM_BYTES_MAX: usize = 1_350;
 
 /// A call by another node.
 #[derive(Debug)]
 pub struct IncomingCall {
-    /// Which call it is.
+    /// The name of the call.
     pub name: String,
-    /// What it brings.
+    /// The request.
     pub body: Body,
-    /// Where the answer goes. The caller is told of an error when it is dropped.
+    /// Sends the reply. The caller gets an error if this is dropped.
     pub reply: Reply,
 }
 
-/// Where the answer to a call goes.
+/// Sends the reply to a call.
 #[derive(Debug)]
 pub struct Reply(oneshot::Sender<io::Result<Body>>);
 
 impl Reply {
-    /// A place for an answer, and where it is found.
+    /// A sender and its receiver.
     #[must_use]
     pub fn channel() -> (Self, oneshot::Receiver<io::Result<Body>>) {
         let (sender, receiver) = oneshot::channel();
         (Self(sender), receiver)
     }
 
-    /// Answers. `Err` is told in words; only the kind `Unsupported` is told as such.
-    pub fn send(self, answer: io::Result<Body>) {
-        // The caller may have gone.
-        let _ = self.0.send(answer);
+    /// Replies. Of an error the caller gets the message, and the kind only if it is `Unsupported`.
+    pub fn send(self, reply: io::Result<Body>) {
+        // The caller may have disconnected.
+        let _ = self.0.send(reply);
     }
 }

@@ -1,12 +1,12 @@
-//! The doors of a real machine: its files, its clocks, its randomness, and its network ([`Net`]).
+//! The environment on the operating system.
 //!
 //! ```
 //! use bucksaw_env::{Clock, real};
-//! let clock = real::Clock::new();
+//! let clock = real::Clock::default();
 //! let earlier = clock.uptime();
 //! assert!(clock.uptime() >= earlier);
 //! ```
-#![expect(clippy::disallowed_methods, reason = "this is where the operating system is asked")]
+#![expect(clippy::disallowed_methods, reason = "implements the environment on the operating system")]
 
 mod net;
 mod offline;
@@ -24,22 +24,22 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 #[doc(hidden)]
 pub use net::fuzz_input;
-pub use net::{BindError, Config as NetConfig, Counters, Net, PEER_TIMEOUT, Secret, SecretError};
+pub use net::{BindError, Config as NetConfig, Counter, Counters, Net, PEER_TIMEOUT, Secret, SecretTooShort};
 pub use offline::OfflineNet;
 pub use tasks::Tasks;
 
 use crate::{File, FileLock, Space};
 
-/// Only the owner reads and writes files: records may hold anything.
+/// Only the owner may read and write files: records may contain secrets.
 const FILE_MODE: u32 = 0o600;
 
-/// Only the owner lists and enters directories.
+/// Only the owner may list and enter directories.
 const DIR_MODE: u32 = 0o700;
 
-/// The bits that a file's group and everybody else have.
+/// The permission bits of group and others.
 const GROUP_AND_OTHER_BITS: u32 = 0o077;
 
-/// The file system of the operating system. Files and directories that it makes are the owner's alone, whatever the umask.
+/// The file system of the operating system. Created files and directories are accessible to the owner only, whatever the umask.
 #[derive(Debug)]
 pub struct Fs;
 
@@ -64,7 +64,7 @@ impl crate::Fs for Fs {
         let mut names = Vec::new();
         for entry in fs::read_dir(dir)? {
             let entry = entry?;
-            // A name that is not UTF-8 was not given by us; it is left alone, and so is a directory.
+            // This program writes no names outside UTF-8.
             if let (Ok(name), Ok(kind)) = (entry.file_name().into_string(), entry.file_type())
                 && kind.is_file()
             {
@@ -106,7 +106,7 @@ impl crate::Fs for Fs {
     }
 
     fn boot_id(&self) -> Option<u128> {
-        // Linux draws one at each boot; see random(4).
+        // Random at each boot of Linux; see random(4).
         let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
         u128::from_str_radix(&text.trim().replace('-', ""), 16).ok()
     }
@@ -121,20 +121,20 @@ impl crate::Fs for Fs {
     }
 }
 
-/// Takes all rights from group and others.
+/// Revokes all permissions of group and others.
 fn restrict_permissions(path: &Path, mode: u32) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.permissions().mode() & GROUP_AND_OTHER_BITS != 0 => {
             fs::set_permissions(path, fs::Permissions::from_mode(mode))
         }
         Ok(_) => Ok(()),
-        // Another part of this process has removed it meanwhile.
+        // Removed meanwhile by another part of this process.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// Unlocked by the operating system when the descriptor is closed, also when the process is killed.
+/// The operating system unlocks it when the descriptor is closed, also if the process is killed.
 #[derive(Debug)]
 struct OsFileLock {
     _file: fs::File,
@@ -187,23 +187,15 @@ impl File for OsFile {
     }
 }
 
-/// The clocks of the operating system.
+/// The clocks of the operating system. The uptime starts when the clock is created.
 #[derive(Debug)]
 pub struct Clock {
     started: Instant,
 }
 
-impl Clock {
-    /// A clock whose uptime starts now.
-    #[must_use]
-    pub fn new() -> Self {
-        Self { started: Instant::now() }
-    }
-}
-
 impl Default for Clock {
     fn default() -> Self {
-        Self::new()
+        Self { started: Instant::now() }
     }
 }
 
@@ -218,30 +210,16 @@ impl crate::Clock for Clock {
     }
 }
 
-/// Random numbers from the keys that the standard library takes from the operating system, spread by a counter.
-#[derive(Debug)]
+/// Hashes of a counter, keyed by the operating system through the standard library.
+#[derive(Debug, Default)]
 pub struct Entropy {
     keys: RandomState,
     count: AtomicU64,
 }
 
-impl Entropy {
-    /// A source with keys of its own.
-    #[must_use]
-    pub fn new() -> Self {
-        Self { keys: RandomState::new(), count: AtomicU64::new(0) }
-    }
-}
-
-impl Default for Entropy {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl crate::Entropy for Entropy {
     fn next_u64(&self) -> u64 {
-        // SipHash of a counter under random keys: never repeats its input, and needs no further dependency.
+        // SipHash under random keys needs no further dependency, and its input never repeats.
         let mut hasher = self.keys.build_hasher();
         hasher.write_u64(self.count.fetch_add(1, Ordering::Relaxed));
         hasher.finish()
@@ -256,8 +234,8 @@ mod tests {
     use crate::{Clock as _, Entropy as _, Fs as _};
 
     #[test]
-    fn many_parts_are_appended_in_one_piece() {
-        // More parts than the kernel takes in one call (1024), and empty ones among them.
+    fn more_parts_than_one_call_takes_are_appended() {
+        // The kernel takes 1,024 parts per call. Some parts are empty.
         let dir = tempfile::tempdir().unwrap();
         let file = Fs.create(&dir.path().join("a")).unwrap();
         let numbers: Vec<String> = (0..3_000).map(|n| if n % 7 == 0 { String::new() } else { n.to_string() }).collect();
@@ -288,7 +266,7 @@ mod tests {
         let modes =
             || [dir.path().join("a"), inner.clone(), file.clone(), lock.clone()].map(|at| Fs.mode(&at).unwrap());
         assert_eq!(modes(), [0o700, 0o700, 0o600, 0o600]);
-        // As an older version left them.
+        // Created by an older version.
         fs::set_permissions(&inner, fs::Permissions::from_mode(0o755)).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
         Fs.make_private(&dir.path().join("a")).unwrap();
@@ -296,8 +274,8 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_runs() {
-        let clock = Clock::new();
+    fn the_uptime_increases() {
+        let clock = Clock::default();
         let before = clock.uptime();
         while clock.uptime() == before {}
         assert!(clock.uptime() > before);
@@ -306,7 +284,7 @@ mod tests {
 
     #[test]
     fn random_numbers_do_not_repeat() {
-        let (one, other) = (Entropy::new(), Entropy::new());
+        let (one, other) = (Entropy::default(), Entropy::default());
         let drawn: BTreeSet<u64> = (0..1_000).flat_map(|_| [one.next_u64(), other.next_u64()]).collect();
         assert_eq!(drawn.len(), 2_000);
     }

@@ -1,15 +1,15 @@
-//! Small files that are written in one step.
+//! Atomic replacement of small files.
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use crate::Fs;
 
-/// Replaces a small file, durably and in one step: a reader sees the old file or the new one, also after a power cut.
-/// The draft beside it has the extension `tmp`, and is removed when this fails.
+/// Replaces a small file durably and atomically: a reader sees the old or the new file, also after a power cut. Writes a draft
+/// with the extension `tmp` first.
 ///
 /// # Errors
-/// What the file system says; then the old file is as it was, unless it was the directory that could not be synced.
+/// Those of the file system. The draft is removed, and the old file is unchanged unless only the sync of the directory failed.
 pub fn replace(fs: &dyn Fs, path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     let draft = path.with_extension("tmp");
     match fs.remove(&draft) {
@@ -22,7 +22,7 @@ pub fn replace(fs: &dyn Fs, path: &Path, parts: &[&[u8]]) -> io::Result<()> {
         fs.rename(&draft, path)
     });
     if let Err(error) = written {
-        // The next try removes it, too.
+        // If this fails, the next call removes it.
         let _ = fs.remove(&draft);
         return Err(error);
     }

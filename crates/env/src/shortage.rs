@@ -1,20 +1,20 @@
-//! What an operation failed for want of, where that passes: the same operation may succeed later.
+//! Errors that pass: the same operation may succeed later.
 
 use std::io::{self, ErrorKind};
 
 use rustix::io::Errno;
 
-/// What the machine has run out of.
+/// A resource that has run out and may become free again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shortage {
-    /// Room on the file system, of bytes or of files, or the user's quota of it.
+    /// Bytes or files of the file system, or of the user's quota.
     Space,
-    /// File descriptors, of the process or of the machine.
+    /// File descriptors of the process or of the machine.
     Descriptors,
 }
 
 impl Shortage {
-    /// The shortage that an error tells of; `None` when it tells of none.
+    /// The shortage that caused an error, if one did.
     ///
     /// ```
     /// use bucksaw_env::Shortage;
@@ -31,7 +31,7 @@ impl Shortage {
         }
     }
 
-    /// Whether an error tells that there is no room on the disk.
+    /// Whether the disk is full.
     #[must_use]
     pub fn is_disk_full(error: &io::Error) -> bool {
         Self::from_error(error) == Some(Self::Space)

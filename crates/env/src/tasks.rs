@@ -1,4 +1,4 @@
-//! Work that waits: tasks beside each other, time that passes, and work that must not be waited for in place.
+//! Tasks, timers and blocking work.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -9,28 +9,28 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-/// Something that is waited for, and whoever polls it may be another thread each time.
+/// A boxed future that may move between threads.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Runs tasks.
 pub trait Tasks: Send + Sync + Debug {
-    /// Runs a task to its end, or to that of the node; nobody waits for it.
+    /// Runs a task until it ends or the node does.
     fn spawn(&self, task: BoxFuture<()>);
 
-    /// Resolves when so much time has passed, by the clock that never goes back.
+    /// Resolves after `time` of uptime.
     fn sleep(&self, time: Duration) -> BoxFuture<()>;
 
-    /// Does work that computes for long or waits for the disk, away from the tasks; resolves when it is done, or has failed
-    /// by a bug. Work that was begun goes on to its end when nobody waits any more. [`run`] gives its result, too.
+    /// Runs work that computes for long or waits for the disk away from the tasks. Resolves when the work has returned or
+    /// panicked; work that has begun continues if the future is dropped. [`run_blocking`] returns the result.
     fn spawn_blocking(&self, work: Box<dyn FnOnce() + Send>) -> BoxFuture<()>;
 
-    /// The same for work that nobody waits for: at a lower priority, where that can be had. [`run_modestly`] gives its result.
+    /// The same at a lower priority, if the system has priorities, for work that no client waits for.
     fn spawn_blocking_low_priority(&self, work: Box<dyn FnOnce() + Send>) -> BoxFuture<()> {
         self.spawn_blocking(work)
     }
 }
 
-/// Does work as [`Tasks::block`] does and gives its result; `None` when it failed by a bug.
+/// The result of work run by [`Tasks::spawn_blocking`]; `None` if it panicked.
 pub async fn run_blocking<T: Send + 'static>(
     tasks: &Arc<dyn Tasks>,
     work: impl FnOnce() -> T + Send + 'static,
@@ -40,7 +40,7 @@ pub async fn run_blocking<T: Send + 'static>(
     result.await.ok()
 }
 
-/// Does work as [`Tasks::block_modestly`] does and gives its result; `None` when it failed by a bug.
+/// The result of work run by [`Tasks::spawn_blocking_low_priority`]; `None` if it panicked.
 pub async fn run_blocking_low_priority<T: Send + 'static>(
     tasks: &Arc<dyn Tasks>,
     work: impl FnOnce() -> T + Send + 'static,
@@ -50,25 +50,20 @@ pub async fn run_blocking_low_priority<T: Send + 'static>(
     result.await.ok()
 }
 
-/// Work that tells its result.
 fn with_result_channel<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> (Box<dyn FnOnce() + Send>, oneshot::Receiver<T>) {
-    let (sender, told) = oneshot::channel();
-    let work = move || {
-        // Whoever asked may have gone.
-        let _ = sender.send(work());
-    };
-    (Box::new(work), told)
+    let (sender, result) = oneshot::channel();
+    // The caller may have been cancelled.
+    (Box::new(move || drop(sender.send(work()))), result)
 }
 
-/// What comes of `waiting`, if it does so in time; else it is dropped.
+/// The result of `future`, or `None` if it takes longer than `time`; then it is dropped.
 pub async fn with_timeout<T>(tasks: &Arc<dyn Tasks>, time: Duration, future: impl Future<Output = T>) -> Option<T> {
-    let mut waiting = pin!(future);
-    let mut over = tasks.sleep(time);
-    std::future::poll_fn(move |context| match waiting.as_mut().poll(context) {
-        Poll::Ready(done) => Poll::Ready(Some(done)),
-        Poll::Pending => over.as_mut().poll(context).map(|()| None),
+    let (mut future, mut timer) = (pin!(future), tasks.sleep(time));
+    std::future::poll_fn(move |context| match future.as_mut().poll(context) {
+        Poll::Ready(result) => Poll::Ready(Some(result)),
+        Poll::Pending => timer.as_mut().poll(context).map(|()| None),
     })
     .await
 }

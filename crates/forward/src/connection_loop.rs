@@ -4,7 +4,7 @@
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use bucksaw_env::Env;
+use bucksaw_env::{Env, LogRateLimiter};
 use tokio::time::sleep;
 use tracing::{info, warn};
 
@@ -32,7 +32,7 @@ pub(crate) struct ConnectionLoop<'a> {
     connections_made: u64,
     /// Since when there is no connection, when that was said.
     lost_at: Option<Duration>,
-    warned_at: Option<Duration>,
+    lost_log: LogRateLimiter,
 }
 
 impl<'a> ConnectionLoop<'a> {
@@ -49,7 +49,7 @@ impl<'a> ConnectionLoop<'a> {
             ack_timeout,
             connections_made: 0,
             lost_at: None,
-            warned_at: None,
+            lost_log: LogRateLimiter::every(WARN_INTERVAL),
         }
     }
 
@@ -141,10 +141,9 @@ impl<'a> ConnectionLoop<'a> {
         }
         self.window.set_last_error(format!("{address}: {lost}"));
         let now = self.now();
-        if self.warned_at.is_none_or(|at| now.saturating_sub(at) >= WARN_INTERVAL) {
-            self.warned_at = Some(now);
+        if let Some(suppressed) = self.lost_log.check(now) {
             self.lost_at.get_or_insert(now);
-            warn!(address, reason = %lost, next_try_seconds = wait.as_secs_f64(), "no connection to the node");
+            warn!(address, reason = %lost, suppressed, next_try_seconds = wait.as_secs_f64(), "no connection to the node");
         }
     }
 }

@@ -11,7 +11,7 @@ const LINES: u64 = 4_000_000;
 const STEPS: [u64; 2] = [1_000, 1];
 
 fn main() {
-    let clock = real::Clock::new();
+    let clock = real::Clock::default();
     for format in [SampleFormat::Text, SampleFormat::Json] {
         for size in [None, Some(128), Some(1_000)] {
             for lines_per_ms in STEPS {

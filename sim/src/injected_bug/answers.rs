@@ -9,8 +9,8 @@ use bucksaw_record::Id;
 
 use super::InjectedBug;
 use crate::checked_answer::AnswerContent;
-use crate::pending_query::QueryKind;
 use crate::query_filter::QueryFilter;
+use crate::query_kind::QueryKind;
 use crate::sim_cluster::SimCluster;
 
 /// A bug in the answers to queries.
@@ -22,7 +22,7 @@ pub(crate) struct AnswerBug {
 }
 
 impl AnswerBug {
-    /// `None` when the bug of the cluster is not one of answers.
+    /// `None` if the cluster has no bug of answers.
     pub(crate) fn of(cluster: &SimCluster) -> Option<Self> {
         let bug = cluster.bug.filter(|bug| {
             matches!(

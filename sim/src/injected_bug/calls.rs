@@ -1,4 +1,4 @@
-//! Calls of other nodes that are answered wrongly.
+//! Bugs in the replies to calls of other nodes.
 
 use std::io;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use bucksaw_store::{PUT, SegmentReceiver};
 
 use super::InjectedBug;
 
-/// More than any copy in a simulation has.
+/// More than the length of any segment in a simulation.
 const BODY_BYTES_MAX: usize = 64 << 20;
 
-/// Answers calls of a node as the bug wants it.
+/// Replaces the calls that the bug changes.
 pub(crate) fn inject(bug: InjectedBug, node: &Node) {
     let router = node.cluster.router();
     let node = node.clone();
@@ -44,21 +44,21 @@ pub(crate) fn inject(bug: InjectedBug, node: &Node) {
     }
 }
 
-/// How often facts are falsified: oftener than nodes tell them.
+/// Interval of the false facts; shorter than that of their publication.
 const FALSIFY_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Declares each store made good as soon as it counts as lost.
+/// Claims that each store is re-replicated as soon as it counts as lost.
 fn skip_repair_passes(node: &Node, repair: &Arc<Repair>) {
     let (own, repair) = (node.clone(), Arc::clone(repair));
     node.tasks.spawn(Box::pin(async move {
         loop {
             own.tasks.sleep(FALSIFY_INTERVAL).await;
-            let lost = repair.status().lost_stores;
+            let lost_stores = repair.status().lost_stores;
             let members = own.cluster.members();
-            let gone = members.iter().filter(|member| lost.contains(&member.facts.node) && !member.is_live());
-            let made_good: Vec<u64> = gone.map(|member| member.facts.fingerprint()).collect();
-            if own.cluster.facts().re_replicated != made_good {
-                own.cluster.update_facts(|facts| facts.re_replicated = made_good);
+            let lost = members.iter().filter(|member| lost_stores.contains(&member.facts.node) && !member.is_live());
+            let claimed: Vec<u64> = lost.map(|member| member.facts.fingerprint()).collect();
+            if own.cluster.facts().re_replicated != claimed {
+                own.cluster.update_facts(|facts| facts.re_replicated = claimed);
             }
         }
     }));
@@ -85,16 +85,16 @@ async fn put(bug: InjectedBug, node: Node, body: Body) -> io::Result<Body> {
 }
 
 async fn fetch(bug: InjectedBug, node: Node, body: Body) -> io::Result<Body> {
-    let handover = LeaseServer::new(Arc::clone(&node.queue), Arc::clone(&node.tasks));
-    let mut asked: FetchRequest = read_message(body).await?;
+    let server = LeaseServer::new(Arc::clone(&node.queue), Arc::clone(&node.tasks));
+    let mut request: FetchRequest = read_message(body).await?;
     if bug == InjectedBug::LeaseNeverExpires {
-        asked.lease_ms = u64::MAX;
+        request.lease_ms = u64::MAX;
     }
-    let (taken, mut rest) = read_head::<FetchReply>(handover.fetch(message_body(&asked)?).await?).await?;
+    let (reply, mut rest) = read_head::<FetchReply>(server.fetch(message_body(&request)?).await?).await?;
     if bug == InjectedBug::FetchCommits {
-        node.queue.commit(&taken.segments.iter().map(|segment| segment.id).collect::<Vec<Id>>());
+        node.queue.commit(&reply.segments.iter().map(|segment| segment.id).collect::<Vec<Id>>());
     }
-    let mut bytes = encode_head(&taken)?.to_vec();
+    let mut bytes = encode_head(&reply)?.to_vec();
     while let Some(piece) = rest.next_chunk(u64::MAX).await? {
         bytes.extend_from_slice(&piece);
     }
@@ -102,19 +102,19 @@ async fn fetch(bug: InjectedBug, node: Node, body: Body) -> io::Result<Body> {
 }
 
 async fn ack(bug: InjectedBug, node: Node, body: Body) -> io::Result<Body> {
-    let mut asked: AckRequest = read_message(body).await?;
+    let mut request: AckRequest = read_message(body).await?;
     if bug == InjectedBug::AckForgotten {
         return empty_reply();
     }
-    asked.stored.append(&mut asked.returned);
-    let handover = LeaseServer::new(Arc::clone(&node.queue), Arc::clone(&node.tasks));
-    handover.ack(message_body(&asked)?).await
+    request.stored.append(&mut request.returned);
+    let server = LeaseServer::new(Arc::clone(&node.queue), Arc::clone(&node.tasks));
+    server.ack(message_body(&request)?).await
 }
 
-/// Tells that all ids that were asked about are held: the set that follows is as it came.
+/// Replies with the requested ids, as if all were held.
 async fn report_all_held(body: Body) -> io::Result<Body> {
-    let (asked, mut rest) = read_head::<serde_json::Value>(body).await?;
-    let mut bytes = encode_head(&serde_json::json!({"bytes": asked["bytes"], "crc": asked["crc"]}))?.to_vec();
+    let (request, mut rest) = read_head::<serde_json::Value>(body).await?;
+    let mut bytes = encode_head(&serde_json::json!({"bytes": request["bytes"], "crc": request["crc"]}))?.to_vec();
     while let Some(piece) = rest.next_chunk(u64::MAX).await? {
         bytes.extend_from_slice(&piece);
     }
@@ -122,7 +122,7 @@ async fn report_all_held(body: Body) -> io::Result<Body> {
 }
 
 async fn wait(node: Node, body: Body) -> io::Result<Body> {
-    let handover = LeaseServer::new(Arc::clone(&node.queue), Arc::clone(&node.tasks));
-    let waits: QueueBacklogStatus = read_message(handover.wait(body).await?).await?;
-    message_body(&QueueBacklogStatus { due: false, ..waits })
+    let server = LeaseServer::new(Arc::clone(&node.queue), Arc::clone(&node.tasks));
+    let status: QueueBacklogStatus = read_message(server.wait(body).await?).await?;
+    message_body(&QueueBacklogStatus { due: false, ..status })
 }

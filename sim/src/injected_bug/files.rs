@@ -1,4 +1,4 @@
-//! A file system that lies.
+//! Bugs in the file system and in recovery.
 
 use std::io;
 use std::path::Path;
@@ -10,7 +10,7 @@ use bucksaw_segment::queue::scan_segment;
 
 use super::InjectedBug;
 
-/// The door to the files, with what is wrong with it.
+/// The file system with the bug.
 pub(crate) fn inject(bug: Option<InjectedBug>, fs: Arc<dyn Fs>) -> Arc<dyn Fs> {
     let faulty = [
         InjectedBug::FileSyncSkipped,
@@ -26,7 +26,7 @@ pub(crate) fn inject(bug: Option<InjectedBug>, fs: Arc<dyn Fs>) -> Arc<dyn Fs> {
     }
 }
 
-/// Removes the files of a queue whose last frame is torn, as a recovery does that takes them for empty.
+/// Removes queue files with a torn last frame, as a recovery that takes them for empty.
 pub(crate) fn remove_torn(fs: &dyn Fs, queue: &Path) {
     for name in fs.list(queue).unwrap_or_default() {
         let (path, id) = (queue.join(&name), name.split_once('.').and_then(|(id, _)| id.parse::<Id>().ok()));
@@ -39,7 +39,7 @@ pub(crate) fn remove_torn(fs: &dyn Fs, queue: &Path) {
     }
 }
 
-/// Removes what a queue remembers of keys.
+/// Removes the idempotency keys of a queue.
 pub(crate) fn forget_keys(fs: &dyn Fs, queue: &Path) {
     let names = fs.list(queue).unwrap_or_default();
     for name in names.iter().filter(|name| name.ends_with(".keys")) {
@@ -47,7 +47,7 @@ pub(crate) fn forget_keys(fs: &dyn Fs, queue: &Path) {
     }
 }
 
-/// Takes closed queue files without a sound seal for open ones, whose end a crash may have torn.
+/// Renames closed queue files without an intact seal to active ones, which may be torn.
 pub(crate) fn forget_seals(fs: &dyn Fs, queue: &Path) {
     for name in fs.list(queue).unwrap_or_default() {
         let Some(id) = name.strip_suffix(".pending").and_then(|id| id.parse::<Id>().ok()) else { continue };

@@ -1,4 +1,4 @@
-//! Nodes that are asked, and coverage, with what is wrong with them.
+//! Bugs in the calls of a query to other nodes, and in its coverage.
 
 use std::io;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use bucksaw_record::Id;
 
 use super::InjectedBug;
 
-/// The call for new records.
+/// The call of a tail.
 const TAIL: &str = "query/tail";
 
-/// Bytes before the content of a message of an answer: its kind, its length, a checksum.
+/// Bytes before the content of a message of a reply: kind, length, checksum.
 const HEADER_LEN: usize = 9;
 
-/// The kind of an answer's last message.
+/// The kind of the last message of a reply.
 const END: u8 = 5;
 
 /// Rebuilds the query side of a node with faulty peers, or without read repair where repair would hide the bug.
@@ -91,12 +91,12 @@ impl QueryPeers for FaultyPeers {
             _ => return call,
         }
         Box::pin(async move {
-            let answer = call.await?;
+            let reply = call.await?;
             let (writer, body) = Body::channel();
             tasks.spawn(Box::pin(async move {
                 match bug {
-                    InjectedBug::TailWithoutPeers => forward_first_message(answer, writer).await,
-                    _ => forward_with_end(answer, writer).await,
+                    InjectedBug::TailWithoutPeers => forward_first_message(reply, writer).await,
+                    _ => forward_with_end(reply, writer).await,
                 }
             }));
             Ok(body)
@@ -104,10 +104,10 @@ impl QueryPeers for FaultyPeers {
     }
 }
 
-/// Hands on the first message, and nothing more.
-async fn forward_first_message(mut answer: Body, writer: BodyWriter) {
+/// Forwards only the first message.
+async fn forward_first_message(mut reply: Body, writer: BodyWriter) {
     let mut messages = MessageSplitter::default();
-    while let Some(Ok(piece)) = answer.next().await {
+    while let Some(Ok(piece)) = reply.next().await {
         if let Some(message) = messages.push(&piece).into_iter().next() {
             let _ = writer.send(message).await;
             break;
@@ -116,13 +116,13 @@ async fn forward_first_message(mut answer: Body, writer: BodyWriter) {
     writer.closed().await;
 }
 
-/// Hands messages on, and where they are cut off says that they were all.
-async fn forward_with_end(mut answer: Body, writer: BodyWriter) {
+/// Forwards messages, and ends a truncated reply as if it were complete.
+async fn forward_with_end(mut reply: Body, writer: BodyWriter) {
     let mut messages = MessageSplitter::default();
     loop {
         let piece = tokio::select! { biased;
             () = writer.closed() => return,
-            piece = answer.next() => piece,
+            piece = reply.next() => piece,
         };
         match piece {
             Some(Ok(piece)) => {
@@ -132,8 +132,8 @@ async fn forward_with_end(mut answer: Body, writer: BodyWriter) {
                     }
                 }
             }
-            ended => {
-                if ended.is_some() {
+            end => {
+                if end.is_some() {
                     let _ = writer.send(end_message()).await;
                 }
                 let _ = writer.end().await;
@@ -153,7 +153,7 @@ fn end_message() -> Vec<u8> {
     message
 }
 
-/// Takes whole messages out of pieces.
+/// Collects whole messages from pieces.
 #[derive(Default)]
 struct MessageSplitter(Vec<u8>);
 

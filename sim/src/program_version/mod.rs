@@ -1,13 +1,13 @@
-//! Versions of the program that a machine can run: the code as it is, and the same behind a layer at its doors that makes of
-//! it a later version, as far as others can tell.
+//! Versions of the program: the current code, and the current code behind a layer that makes its messages and files look like
+//! those of a later version.
 //!
 //! ```text
-//!   present code ── what it says to others ──► fields added to every object, messages and packets of unknown kinds put in
-//!                ◄─ what others say ──────── as it is
-//!                ── what it keeps ──────────► `members.json` of the next format, with fields added
+//!   current code ── sent messages ─────► unknown fields added to every object; messages and datagrams of unknown kinds inserted
+//!                ◄─ received messages ── unchanged
+//!                ── written files ─────► `members.json` of the next format, with unknown fields
 //! ```
-//! So a node of the present version meets what it does not know, in everything that it hears and reads, while clients write and
-//! nodes go up and down. That a later version still says what an earlier one needs is held by the fixtures of the crates.
+//! So a node of the current version receives and reads unknown fields and kinds everywhere, under load and restarts. Fixtures of
+//! the crates test that a later version still writes what an earlier one needs.
 
 mod net;
 mod stream;
@@ -21,27 +21,26 @@ use bucksaw_env::{Fs as _, Net, sim};
 use bucksaw_fixtures::with_unknown_fields;
 use bucksaw_node::FORMATS;
 
-use crate::file_damage::LIST_BYTES_MAX;
-use crate::machine::DIR;
+use crate::settings::{DIR, MEMBER_FILE_BYTES_MAX};
 
 /// A version of the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ProgramVersion {
-    /// The code as it is.
+    /// The current code.
     #[default]
     Current,
-    /// The next one: it says more, and reads a new format of stored segments, which it does not write yet.
+    /// The next version: sends more fields, and reads a new format of stored segments, which it does not write yet.
     Next,
-    /// The one after that: no neighbour of the present one. It writes the new format.
+    /// The version after that, incompatible with the current one. It writes the new format.
     #[cfg(test)]
     AfterNext,
-    /// A next one that does what it must not: it writes the new format at once.
+    /// A faulty next version: it writes the new format at once.
     #[cfg(test)]
     NextWritesTooEarly,
 }
 
 impl ProgramVersion {
-    /// What it speaks.
+    /// Its protocol version.
     pub(crate) fn protocol(self) -> Version {
         let Version { major, minor } = Version::OWN;
         let added = match self {
@@ -55,7 +54,7 @@ impl ProgramVersion {
         Version { major, minor: minor + added }
     }
 
-    /// The files that it takes and gives.
+    /// The file formats that it reads and writes.
     pub(crate) fn formats(self) -> Formats {
         let Format { reads, writes } = FORMATS.stored;
         let stored = match self {
@@ -67,7 +66,7 @@ impl ProgramVersion {
         Formats { stored, ..FORMATS }
     }
 
-    /// The way to others of a machine that runs it.
+    /// The network of a host that runs it.
     pub(crate) fn net(self, host: &sim::Host) -> Arc<dyn Net> {
         match self {
             Self::Current => host.net(),
@@ -75,30 +74,30 @@ impl ProgramVersion {
         }
     }
 
-    /// What it leaves behind when it ends, for whatever is started next: it would have kept more.
+    /// Rewrites the member file as this version would leave it for the next start.
     pub(crate) fn write_member_file(self, fs: &sim::Fs) {
         let path = Path::new(DIR).join("members.json");
         let Some(bytes) = path.to_str().and_then(|path| fs.live_bytes(path)).filter(|_| self != Self::Current) else {
             return;
         };
-        // What was damaged meanwhile is not what this version kept: the backup has that, and stays.
-        if BackedUpFile::read(fs, &path, LIST_BYTES_MAX).is_ok_and(|kept| kept.damage().is_some()) {
+        // A damaged file is not this version's: its backup stays.
+        if BackedUpFile::read(fs, &path, MEMBER_FILE_BYTES_MAX).is_ok_and(|file| file.damage().is_some()) {
             return;
         }
-        let Some(grown) = with_unknown_fields(&bytes, bytes.len() as u64) else { return };
-        let text = String::from_utf8_lossy(&grown).replacen("\"format\":1", "\"format\":2", 1);
+        let Some(extended) = with_unknown_fields(&bytes, bytes.len() as u64) else { return };
+        let text = String::from_utf8_lossy(&extended).replacen("\"format\":1", "\"format\":2", 1);
         let draft = path.with_extension("later");
         let written = fs.create(&draft).and_then(|file| {
             file.append(&[text.as_bytes()])?;
             file.sync()
         });
-        // A disk that is full, or fails, keeps what there was.
-        let kept = written.and_then(|()| fs.rename(&draft, &path)).and_then(|()| fs.sync_dir(Path::new(DIR)));
-        if kept.is_err() {
+        // On a full or failing disk the old file stays.
+        let replaced = written.and_then(|()| fs.rename(&draft, &path)).and_then(|()| fs.sync_dir(Path::new(DIR)));
+        if replaced.is_err() {
             let _ = fs.remove(&draft);
             return;
         }
-        // Else it would count, and what the next version adds would never be read.
+        // An intact backup would be read in place of the file with the unknown fields.
         let _ = fs.remove(&backup_path(&path));
     }
 }

@@ -1,4 +1,4 @@
-//! The way to others of a later version: whatever goes out has more in it.
+//! The network of a later version, which adds to everything that it sends.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,16 +11,16 @@ use bucksaw_fixtures::with_unknown_fields;
 use super::stream::{CallBodyFormat, extend};
 use crate::append::APPEND;
 
-/// What a datagram with facts begins with, and one of a kind that nobody knows yet.
+/// The first bytes of a datagram with facts, and of one of an unknown kind.
 const FACTS: [u8; 2] = [1, 2];
 const UNKNOWN: [u8; 2] = [1, 200];
 
-/// The network, as a later version uses it.
+/// Adds unknown fields and messages to everything sent.
 #[derive(Debug)]
 pub(super) struct FutureNet {
     net: Arc<dyn Net>,
     tasks: Arc<dyn Tasks>,
-    /// No two messages have the same added.
+    /// The seed of the next addition.
     count: Arc<AtomicU64>,
 }
 
@@ -34,7 +34,7 @@ fn next_count(count: &AtomicU64) -> u64 {
     count.fetch_add(1, Ordering::Relaxed)
 }
 
-/// What a call asks and is answered with; none for what only simulations say.
+/// The formats of request and reply; `None` for calls of the simulation.
 fn body_formats(name: &str) -> Option<[CallBodyFormat; 2]> {
     Some(match name {
         APPEND => return None,
@@ -56,15 +56,15 @@ impl Net for FutureNet {
     }
 
     fn send(&self, to: SocketAddr, datagram: Vec<u8>) {
-        let Some(grown) =
+        let Some(extended) =
             datagram.strip_prefix(&FACTS).and_then(|facts| with_unknown_fields(facts, next_count(&self.count)))
         else {
             return self.net.send(to, datagram);
         };
-        let grown = [&FACTS[..], &grown].concat();
-        let fits = grown.len() <= DATAGRAM_BYTES_MAX;
-        self.net.send(to, if fits { grown } else { datagram });
-        self.net.send(to, [&UNKNOWN[..], b"of a version to come"].concat());
+        let extended = [&FACTS[..], &extended].concat();
+        let fits = extended.len() <= DATAGRAM_BYTES_MAX;
+        self.net.send(to, if fits { extended } else { datagram });
+        self.net.send(to, [&UNKNOWN[..], b"of a later version"].concat());
     }
 
     fn receive(&self) -> BoxFuture<(SocketAddr, Vec<u8>)> {
@@ -76,7 +76,7 @@ impl Net for FutureNet {
             (Arc::clone(&self.net), Arc::clone(&self.tasks), next_count(&self.count), name.to_owned());
         Box::pin(async move {
             let body = match body_formats(&name) {
-                Some([asks, _]) => extend(asks, body, &tasks, seed).await?,
+                Some([request, _]) => extend(request, body, &tasks, seed).await?,
                 None => body,
             };
             net.call(to, &name, body).await
@@ -87,14 +87,14 @@ impl Net for FutureNet {
         let (accepted, tasks, count) = (self.net.accept(), Arc::clone(&self.tasks), Arc::clone(&self.count));
         Box::pin(async move {
             let IncomingCall { name, body, reply } = accepted.await;
-            let Some([_, answers]) = body_formats(&name) else { return IncomingCall { name, body, reply } };
-            let (inner, told) = Reply::channel();
-            let (growing, seed) = (Arc::clone(&tasks), next_count(&count));
+            let Some([_, reply_format]) = body_formats(&name) else { return IncomingCall { name, body, reply } };
+            let (inner, receiver) = Reply::channel();
+            let (extending, seed) = (Arc::clone(&tasks), next_count(&count));
             tasks.spawn(Box::pin(async move {
-                // Dropped without an answer it is dropped here, too.
-                let Ok(answer) = told.await else { return };
-                reply.send(match answer {
-                    Ok(body) => extend(answers, body, &growing, seed).await,
+                // If the inner reply is dropped, so is this one.
+                let Ok(inner_reply) = receiver.await else { return };
+                reply.send(match inner_reply {
+                    Ok(body) => extend(reply_format, body, &extending, seed).await,
                     Err(error) => Err(error),
                 });
             }));

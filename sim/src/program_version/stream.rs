@@ -1,4 +1,4 @@
-//! Bodies of calls, with what a later version adds.
+//! Adds unknown fields and messages to the bodies of calls.
 
 use std::io;
 use std::sync::Arc;
@@ -9,51 +9,51 @@ use bucksaw_rpc::{BodyRemainder, encode_head, read_head};
 use bytes::{Buf as _, Bytes, BytesMut};
 use serde_json::Value;
 
-/// More than any message in a simulation has.
+/// More than the length of any message in a simulation.
 const MESSAGE_BYTES_MAX: usize = 8 << 20;
 
-/// Bytes before a message of an answer: its kind, its length, its checksum.
+/// Bytes before the content of a message of a reply: kind, length, checksum.
 const HEADER_BYTES: usize = 9;
 
-/// Kinds of messages whose content is JSON, and one that nobody knows yet.
+/// Kinds of messages with JSON content, and an unknown kind.
 const JSON_KINDS: [u8; 3] = [1, 2, 5];
 const UNKNOWN: u8 = 200;
 
-/// How a body is made.
+/// The format of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallBodyFormat {
     /// One message.
     Json,
-    /// A message behind its length, and what belongs to it.
+    /// A message after its length, then other bytes.
     WithHead,
-    /// Messages of an answer, one behind the other.
+    /// The messages of a reply.
     Messages,
 }
 
-/// The same body with more in it.
-pub(super) async fn extend(form: CallBodyFormat, body: Body, tasks: &Arc<dyn Tasks>, seed: u64) -> io::Result<Body> {
-    match form {
+/// The same body with additions.
+pub(super) async fn extend(format: CallBodyFormat, body: Body, tasks: &Arc<dyn Tasks>, seed: u64) -> io::Result<Body> {
+    match format {
         CallBodyFormat::Json => {
             let bytes = body.read_all(MESSAGE_BYTES_MAX).await?;
             Ok(Body::whole(with_unknown_fields(&bytes, seed).unwrap_or(bytes)))
         }
         CallBodyFormat::WithHead => {
             let (message, rest) = read_head::<Value>(body).await?;
-            let grown = with_unknown_fields(&serde_json::to_vec(&message)?, seed).unwrap_or_default();
-            let first = encode_head(&serde_json::from_slice::<Value>(&grown)?)?;
+            let extended = with_unknown_fields(&serde_json::to_vec(&message)?, seed).unwrap_or_default();
+            let first = encode_head(&serde_json::from_slice::<Value>(&extended)?)?;
             let (writer, body) = Body::channel();
             tasks.spawn(Box::pin(forward_rest(writer, first, rest)));
             Ok(body)
         }
         CallBodyFormat::Messages => {
-            let (writer, grown) = Body::channel();
+            let (writer, extended) = Body::channel();
             tasks.spawn(Box::pin(forward_messages(writer, body, seed)));
-            Ok(grown)
+            Ok(extended)
         }
     }
 }
 
-/// Carries on what belongs to a message.
+/// Forwards the head and the bytes after it.
 async fn forward_rest(writer: BodyWriter, first: Bytes, mut rest: BodyRemainder) {
     if writer.send(first).await.is_err() {
         return;
@@ -71,7 +71,7 @@ async fn forward_rest(writer: BodyWriter, first: Bytes, mut rest: BodyRemainder)
                 }
             }
             Ok(None) => {
-                // Who no longer reads needs no end.
+                // The reader may have been dropped.
                 let _ = writer.end().await;
                 return;
             }
@@ -80,18 +80,18 @@ async fn forward_rest(writer: BodyWriter, first: Bytes, mut rest: BodyRemainder)
     }
 }
 
-/// Carries on messages, each with more in it, and others between them.
+/// Forwards messages with unknown fields, and inserts unknown ones.
 async fn forward_messages(writer: BodyWriter, mut body: Body, mut seed: u64) {
-    let mut came = BytesMut::new();
+    let mut received = BytesMut::new();
     loop {
-        while let Some((kind, content)) = take_message(&mut came) {
+        while let Some((kind, content)) = take_message(&mut received) {
             seed = seed.wrapping_add(1);
             let content = if JSON_KINDS.contains(&kind) {
                 with_unknown_fields(&content, seed).unwrap_or_default().into()
             } else {
                 content
             };
-            let unknown = message(UNKNOWN, b"of a version to come");
+            let unknown = message(UNKNOWN, b"of a later version");
             for piece in [unknown, message(kind, &content)] {
                 if writer.send(piece).await.is_err() {
                     return;
@@ -104,7 +104,7 @@ async fn forward_messages(writer: BodyWriter, mut body: Body, mut seed: u64) {
             piece = body.next() => piece,
         };
         match piece {
-            Some(Ok(piece)) => came.extend_from_slice(&piece),
+            Some(Ok(piece)) => received.extend_from_slice(&piece),
             Some(Err(error)) => return writer.fail(error).await,
             None => {
                 let _ = writer.end().await;
@@ -114,15 +114,15 @@ async fn forward_messages(writer: BodyWriter, mut body: Body, mut seed: u64) {
     }
 }
 
-/// The next message of those that came.
-fn take_message(came: &mut BytesMut) -> Option<(u8, Bytes)> {
-    let [kind, a, b, c, d, ..] = *came.first_chunk::<HEADER_BYTES>()?;
+/// The next whole message of the received bytes.
+fn take_message(received: &mut BytesMut) -> Option<(u8, Bytes)> {
+    let [kind, a, b, c, d, ..] = *received.first_chunk::<HEADER_BYTES>()?;
     let length = u32::from_le_bytes([a, b, c, d]) as usize;
-    if came.len() < HEADER_BYTES + length {
+    if received.len() < HEADER_BYTES + length {
         return None;
     }
-    came.advance(HEADER_BYTES);
-    Some((kind, came.split_to(length).freeze()))
+    received.advance(HEADER_BYTES);
+    Some((kind, received.split_to(length).freeze()))
 }
 
 fn message(kind: u8, content: &[u8]) -> Bytes {

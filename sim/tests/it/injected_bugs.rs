@@ -1,10 +1,10 @@
-//! The test of the tester: each bug is found.
+//! The checks find each injected bug.
 
 use std::collections::BTreeSet;
 
 use bucksaw_sim::{InjectedBug, Scenario, run};
 
-/// The first seed that finds it.
+/// The first seed that finds a bug.
 fn first_failing_seed(bug: InjectedBug) -> Option<u64> {
     (0..bug.seeds_max()).find(|seed| !run(*seed, &Scenario::random(*seed), Some(bug)).violations.is_empty())
 }
@@ -18,7 +18,7 @@ fn check_part(part: usize) {
     assert!(missed.is_empty(), "not found: {missed:?}");
 }
 
-/// In parts, so that all cores have something to do.
+/// The parts run in parallel.
 const PARTS: usize = 4;
 
 #[test]

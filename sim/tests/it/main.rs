@@ -1,4 +1,4 @@
-//! Seeds that must pass, runs that must be the same, mutations that must be found.
+//! Seeds that must pass, runs that must be equal, bugs that must be found.
 
 mod determinism;
 mod injected_bugs;

@@ -63,7 +63,7 @@ fn what_is_kept_too_few_times_is_told() {
         "{repairs:?}"
     );
     let gone = id(third);
-    // What it holds it tells the others once a second, and when it is gone they know only that.
+    // It publishes its stored bytes by gossip once a second; no interface shows the published value of a live node.
     thread::sleep(Duration::from_secs(5));
     third.kill();
     let told =

@@ -65,7 +65,6 @@ fn ingest_until_trimmed(disk: Option<MountedDisk>, megabytes: u64) {
         let tcp = scope.spawn(|| feed_tcp(&mut stream, &stop));
         wait_until("the store has most of the disk, and the queue little", || {
             let stored = node.status()["store"]["stored_bytes"].as_u64().unwrap();
-            std::thread::sleep(Duration::from_millis(200));
             stored > (megabytes << 20) * 6 / 10 && queue_bytes(&node) < (megabytes << 20) / 8
         });
         stop.store(true, Ordering::Relaxed);

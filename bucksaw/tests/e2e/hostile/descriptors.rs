@@ -41,21 +41,21 @@ fn clients_beyond_the_descriptors_stop_nobody() {
         refused() + node.metric("bucksaw_sources_connections{durability=\"fast\"}") == 700.0
     });
     assert!(refused() > 600.0, "{}", refused());
-    // Long enough that the queue closes its files, and needs new ones for what comes now.
-    thread::sleep(Duration::from_secs(1));
+    // The queue then needs new files for the lines below.
+    let is_active = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().path().extension() == Some("active".as_ref());
+    wait_until("the queue has closed its files", || !fs::read_dir(node.dir().join("queue")).unwrap().any(is_active));
     for stream in &mut streams {
         // Most of these connections are refused.
         let _ = stream.write_all(b"a line of the crowd\n");
     }
-    for _ in 0..5 {
+    for sent in 1..=5 {
         promptly(|| node.get("/-/healthy").expect(200));
         promptly(|| node.get("/-/ready").expect(200));
         promptly(|| node.get("/metrics").expect(200));
         promptly(|| node.post("/api/v1/ingest", &[], b"by HTTP\n").expect(200));
-        promptly(|| node.count("\"by HTTP\""));
+        assert_eq!(promptly(|| node.count("\"by HTTP\"")), sent);
         // Another listener has slots that this one cannot take.
         assert!(node.forward("durable", &[], b"by forward\n").status.success());
-        thread::sleep(Duration::from_millis(100));
     }
     let taken = 700 - refused() as u64;
     wait_until("what the others sent is there", || node.count("crowd") == taken);
@@ -164,7 +164,8 @@ fn a_node_without_descriptors_says_so_once_refuses_and_reads() {
     let mut stream = node.connect("http");
     wait_until("it is taken", || ask(&mut stream, "GET /-/healthy", b"").starts_with("HTTP/1.1 200"));
     let lines = (0..4).map(|_| node.connect("fast")).collect::<Vec<TcpStream>>();
-    thread::sleep(Duration::from_millis(500));
+    let accepted = "bucksaw_sources_connections{durability=\"fast\"} 4\n";
+    wait_until("they are accepted", || ask(&mut stream, "GET /metrics", b"").contains(accepted));
     set(open()).unwrap();
     let mut refused = 0;
     for mut client in lines {

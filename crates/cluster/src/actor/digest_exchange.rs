@@ -154,12 +154,13 @@ impl Actor {
             (Err(error), goal) => {
                 self.context.metrics.exchanges_failed.inc();
                 let time = self.now().uptime;
-                match goal {
-                    ExchangeTarget::Host(host) if self.exchange_schedule.should_warn(host, time) => {
-                        let bootstrapping = self.bootstrap.is_bootstrapping();
-                        tracing::warn!(host, %error, bootstrapping, "cannot reach the seed; retrying");
-                    }
-                    goal => tracing::debug!(?goal, %error, "digest exchange failed"),
+                if let ExchangeTarget::Host(host) = goal
+                    && let Some(suppressed) = self.exchange_schedule.unreachable_seed(host).check(time)
+                {
+                    let bootstrapping = self.bootstrap.is_bootstrapping();
+                    tracing::warn!(host, %error, bootstrapping, suppressed, "cannot reach the seed; retrying");
+                } else {
+                    tracing::debug!(?goal, %error, "digest exchange failed");
                 }
             }
         }

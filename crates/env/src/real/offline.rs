@@ -1,17 +1,17 @@
-//! The network of a node that has no place in one.
+//! The network of a node that is in no cluster.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use crate::{Body, BoxFuture, IncomingCall};
 
-/// Reaches nobody, and is reached by nobody.
-#[derive(Clone, Copy, Debug, Default)]
+/// A network without other nodes: calls fail, and nothing arrives.
+#[derive(Clone, Copy, Debug)]
 pub struct OfflineNet;
 
 impl crate::Net for OfflineNet {
     fn address(&self) -> SocketAddr {
-        // Facts of a node have an address that could be one.
+        // Published facts need a valid address.
         SocketAddr::from((Ipv4Addr::LOCALHOST, 1))
     }
 

@@ -1,24 +1,24 @@
-//! A clock that stands still until a test moves it, or its world.
+//! A clock that only a test or a world advances.
 //!
-//! Wall clock and uptime are kept apart, because on a real machine they are: the wall clock is set by people and by
-//! NTP, and code that measures a timeout by it is wrong.
+//! Wall clock and uptime are separate, as on a real machine, where people and NTP set the wall clock: code that measures a
+//! timeout by it is wrong.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A clock that is wound by hand. Threads that share it see the same time.
+/// A simulated clock. Threads that share it see the same time.
 #[derive(Debug)]
 pub struct Clock {
-    /// Nanoseconds that have passed, by a clock that others may share.
+    /// Elapsed time, which clocks of one world share.
     elapsed: ElapsedNanos,
-    /// What had passed when this one began.
+    /// The elapsed nanoseconds at the start of this clock.
     started: u64,
-    /// What the wall clock shows beyond what has passed, in nanoseconds since 1970.
+    /// Nanoseconds since 1970 minus the elapsed ones.
     wall_offset: AtomicI64,
 }
 
-/// How much time has passed, in nanoseconds. Clones are the same.
+/// Elapsed nanoseconds, shared by all clones.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ElapsedNanos(Arc<AtomicU64>);
 
@@ -33,34 +33,33 @@ impl ElapsedNanos {
 }
 
 impl Clock {
-    /// A clock whose wall shows `unix_ms` milliseconds since 1970, and whose uptime is zero.
+    /// A clock with the wall time `unix_ms`, in milliseconds since 1970, and uptime zero.
     #[must_use]
     pub fn at_unix_ms(unix_ms: u64) -> Self {
         Self::driven_by(ElapsedNanos::default(), unix_ms)
     }
 
-    /// The same, moved on by what passes there.
-    pub(super) fn driven_by(passed: ElapsedNanos, unix_ms: u64) -> Self {
-        let begun = passed.get();
+    /// The same, advanced by `elapsed`.
+    pub(super) fn driven_by(elapsed: ElapsedNanos, unix_ms: u64) -> Self {
+        let started = elapsed.get();
         let wall = signed(nanos(Duration::from_millis(unix_ms)));
-        Self { elapsed: passed, started: begun, wall_offset: AtomicI64::new(wall.saturating_sub(signed(begun))) }
+        Self { elapsed, started, wall_offset: AtomicI64::new(wall.saturating_sub(signed(started))) }
     }
 
-    /// Lets time pass: moves the wall clock and the uptime on.
+    /// Advances wall clock and uptime.
     pub fn advance(&self, by: Duration) {
         self.elapsed.0.fetch_add(nanos(by), Ordering::Relaxed);
     }
 
-    /// Sets the wall clock on or back by `ms` milliseconds, but not to before 1970. The uptime does not notice.
+    /// Moves the wall clock by `ms` milliseconds, but not before 1970. The uptime is unaffected.
     pub fn jump(&self, ms: i64) {
-        let passed = signed(self.elapsed.get());
-        let wall = self.wall_offset.load(Ordering::Relaxed).saturating_add(passed);
+        let elapsed = signed(self.elapsed.get());
+        let wall = self.wall_offset.load(Ordering::Relaxed).saturating_add(elapsed);
         let wall = wall.saturating_add(ms.saturating_mul(1_000_000)).max(0);
-        self.wall_offset.store(wall.saturating_sub(passed), Ordering::Relaxed);
+        self.wall_offset.store(wall.saturating_sub(elapsed), Ordering::Relaxed);
     }
 }
 
-/// A simulation that lasts for centuries is none of ours.
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -90,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn wall_and_uptime_move_apart() {
+    fn a_jump_moves_the_wall_clock_only() {
         let clock = Clock::at_unix_ms(1_000);
         check(&clock, 1_000, 0);
         clock.advance(Duration::from_micros(600));

@@ -1,7 +1,4 @@
-//! What lies behind the handles of a simulated file system: files, names, and the faults that a test ordered.
-//!
-//! One lock guards the whole disk. A simulation wants every run to be the same more than it wants to be fast, and with
-//! one lock there is no order of locks to get wrong.
+//! The state of a simulated disk: files, names and faults. One lock guards all of it.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +12,7 @@ use super::names::{InodeNumber, Names};
 use super::{Entropy, PowerCutLoss};
 use crate::Space;
 
-/// The size that a disk reports when no capacity was set.
+/// The reported size of a disk without capacity limit.
 const TOTAL_BYTES: u64 = 1 << 40;
 
 #[derive(Debug)]
@@ -25,16 +22,16 @@ pub(super) struct Disk {
     inodes: BTreeMap<InodeNumber, Inode>,
     next_inode: InodeNumber,
     locked_inodes: BTreeSet<InodeNumber>,
-    /// [`Self::used_bytes`], if nothing has changed since they were counted: they are asked for far more often.
+    /// [`Self::used_bytes`] until the next change; they are read far more often than they change.
     used_bytes_cache: Cell<Option<u64>>,
     pub(super) faults: DiskFaults,
-    /// Handles that are open.
+    /// Open handles.
     pub(super) handles: usize,
-    /// How often the power came back.
+    /// Number of power cuts.
     pub(super) boots: u128,
 }
 
-/// What a test ordered to go wrong, and the count that it orders by.
+/// The faults that a test has set, and the count of syncs by which power cuts are placed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DiskFaults {
     pub(super) syncs: u64,
@@ -46,27 +43,27 @@ pub(super) struct DiskFaults {
     pub(super) unreadable: BTreeSet<String>,
     pub(super) unwritable: BTreeSet<String>,
     pub(super) handles_max: Option<usize>,
-    /// Whether directories have no room for another name.
+    /// Whether directories refuse further names.
     pub(super) are_directories_full: bool,
     /// Whether the file system is read-only.
     pub(super) read_only: bool,
-    /// Bytes that may still be written before writes fail, whatever room there is.
+    /// Bytes that may still be written, whatever the free space.
     pub(super) quota: Option<u64>,
 }
 
 impl DiskFaults {
-    /// To be asked before anything is changed.
+    /// Called before every change.
     fn check_power(&self) -> io::Result<()> {
         if self.halted { Err(io::Error::other("power is cut")) } else { Ok(()) }
     }
 
-    /// To be asked before anything is changed that a read-only file system does not change.
+    /// Called before changes that a read-only file system refuses.
     fn check_writable(&self) -> io::Result<()> {
         self.check_power()?;
         if self.read_only { Err(Errno::ROFS.into()) } else { Ok(()) }
     }
 
-    /// Counts a sync, which is where the power may go.
+    /// Counts a sync; a power cut may happen here.
     fn count_sync(&mut self) -> io::Result<()> {
         self.check_power()?;
         self.halted = self.halt_at.is_some_and(|at| self.syncs >= at);
@@ -74,9 +71,8 @@ impl DiskFaults {
         self.check_power()
     }
 
-    /// Whether a sync fails that is none of those that were counted off.
     fn fails_at_random(&self) -> bool {
-        self.failing_share.as_ref().is_some_and(|(share, dice)| dice.with_probability(*share))
+        self.failing_share.as_ref().is_some_and(|(share, rng)| rng.with_probability(*share))
     }
 }
 
@@ -95,7 +91,7 @@ impl Disk {
         }
     }
 
-    /// The disk that is found after a power cut. It is of the same size, but no fault is ordered and nothing is open.
+    /// The disk after a power cut: the same capacity, without faults and open handles.
     pub(super) fn after_power_cut(&self, how: PowerCutLoss, seed: u64) -> Self {
         let rng = Entropy::seeded(seed);
         let names = self.names.after_power_cut(how, &rng);
@@ -119,14 +115,14 @@ impl Disk {
         }
     }
 
-    /// The disk as another process finds it when the one is gone that used it.
+    /// The disk for the next process after a kill.
     pub(super) fn after_kill(&self) -> Self {
         let reachable = self.names.reachable();
-        let left = self.inodes.iter().filter(|(id, _)| reachable.contains(id));
+        let inodes = self.inodes.iter().filter(|(id, _)| reachable.contains(id));
         Self {
             names: self.names.clone(),
             dirs: self.dirs.clone(),
-            inodes: left.map(|(id, node)| (*id, node.without_handles())).collect(),
+            inodes: inodes.map(|(id, node)| (*id, node.without_handles())).collect(),
             next_inode: self.next_inode,
             locked_inodes: BTreeSet::new(),
             used_bytes_cache: Cell::default(),
@@ -176,12 +172,16 @@ impl Disk {
         named.any(|(_, id)| self.inodes.get(&id).is_some_and(Inode::is_half_synced))
     }
 
-    /// Whether one more handle may be opened.
+    /// Fails at the limit of open handles.
     pub(super) fn check_handles(&self) -> io::Result<()> {
-        if self.faults.handles_max.is_some_and(|most| self.handles >= most) { Err(Errno::MFILE.into()) } else { Ok(()) }
+        if self.faults.handles_max.is_some_and(|handles_max| self.handles >= handles_max) {
+            Err(Errno::MFILE.into())
+        } else {
+            Ok(())
+        }
     }
 
-    /// Whether a directory can take one more name.
+    /// Fails if directories are full.
     fn check_directory_space(&self) -> io::Result<()> {
         if self.faults.are_directories_full { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
@@ -191,7 +191,7 @@ impl Disk {
         self.used_bytes_cache.set(None);
         let node = self.find(from)?;
         self.check_dir(to.parent())?;
-        // Within a directory the new name takes the place of the old one.
+        // Within a directory the new name reuses the space of the old one.
         if from.parent() != to.parent() {
             self.check_directory_space()?;
         }
@@ -234,7 +234,7 @@ impl Disk {
         if self.faults.fails_at_random() {
             return Err(Errno::IO.into());
         }
-        // Only here can a file become one that no power cut brings back.
+        // Only here can a file become unreachable for every power cut.
         if self.names.sync_dir(dir) {
             let reachable = self.names.reachable();
             self.inodes.retain(|id, node| node.open_handles > 0 || reachable.contains(id));
@@ -323,9 +323,9 @@ impl Disk {
         }
     }
 
-    /// Whether the file's path contains one of these texts.
+    /// Whether the path of a file contains one of `parts`.
     fn is_among(&self, id: InodeNumber, parts: &BTreeSet<String>) -> bool {
-        let bad = |path: &str| parts.iter().any(|part| path.contains(part));
-        !parts.is_empty() && self.names.iter().any(|(path, node)| node == id && bad(&path.to_string_lossy()))
+        let matches = |path: &str| parts.iter().any(|part| path.contains(part));
+        !parts.is_empty() && self.names.iter().any(|(path, node)| node == id && matches(&path.to_string_lossy()))
     }
 }

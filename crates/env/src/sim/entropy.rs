@@ -1,6 +1,6 @@
-//! Randomness that a seed decides: splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators").
+//! Pseudorandom numbers: splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators").
 //!
-//! It was chosen because its whole state is a counter, so threads share it through one atomic addition.
+//! Its whole state is a counter, so threads share it by one atomic addition.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,31 +9,31 @@ use crate::Entropy as _;
 /// The odd number nearest to 2^64 divided by the golden ratio.
 const INCREMENT: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Numbers that look random and are the same for the same seed.
+/// Random numbers decided by a seed.
 #[derive(Debug)]
 pub struct Entropy(AtomicU64);
 
 impl Entropy {
-    /// A source that gives the numbers of this seed from the start.
+    /// The sequence of `seed` from its start.
     #[must_use]
     pub const fn seeded(seed: u64) -> Self {
         Self(AtomicU64::new(seed))
     }
 
-    /// A number in `0..bound`; 0 when the bound is. The bias of the remainder does not matter for bounds far below 2^64.
+    /// A number in `0..bound`; 0 if `bound` is 0. The bias of the remainder is negligible for bounds far below 2^64.
     pub(super) fn below(&self, bound: usize) -> usize {
         let drawn = self.next_u64().checked_rem(bound as u64).unwrap_or(0);
         usize::try_from(drawn).unwrap_or(0)
     }
 
-    /// True once in `n` times.
+    /// True with the probability 1 / `n`.
     pub(super) fn one_in(&self, n: usize) -> bool {
         self.below(n) == 0
     }
 }
 
 impl Clone for Entropy {
-    /// Another source that gives the same numbers from here on.
+    /// Continues with the same numbers independently.
     fn clone(&self) -> Self {
         Self(AtomicU64::new(self.0.load(Ordering::Relaxed)))
     }
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn the_seed_decides() {
-        // The published first numbers for these seeds: the stream must not change, or kept failing seeds lose meaning.
+        // The published first numbers of these seeds. Regression seeds depend on them.
         let check = |seed: u64, want: [u64; 2]| {
             let entropy = Entropy::seeded(seed);
             assert_eq!([entropy.next_u64(), entropy.next_u64()], want);

@@ -1,4 +1,4 @@
-//! What a simulated file system hands out: open files, and locks.
+//! Open files and locks of a simulated file system.
 
 use std::fmt;
 use std::io;
@@ -10,7 +10,7 @@ use super::disk::Disk;
 use super::names::InodeNumber;
 use crate::{File, FileLock};
 
-/// A disk that several handles share.
+/// A disk shared by several handles.
 #[derive(Clone)]
 pub(super) struct SharedDisk(Arc<Mutex<Disk>>);
 
@@ -19,21 +19,20 @@ impl SharedDisk {
         Self(Arc::new(Mutex::new(disk)))
     }
 
-    /// The disk, for as long as the guard lives. A test that panicked with the guard in hand left whole operations
-    /// behind, so the disk is as good as before.
+    /// Locks the disk. Operations do not panic halfway, so a poisoned lock is ignored.
     pub(super) fn disk(&self) -> MutexGuard<'_, Disk> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Debug for SharedDisk {
-    /// Says nothing of the contents, which would be all bytes of all files.
+    /// Without the contents.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Disk")
     }
 }
 
-/// An open file. It follows the file, not the name.
+/// An open file, whatever its current name.
 #[derive(Debug)]
 struct SimFile {
     disk: SharedDisk,
@@ -41,7 +40,7 @@ struct SimFile {
     is_writable: bool,
 }
 
-/// Opens a file of `disk`, which is the disk behind `shared`.
+/// Opens a file of `disk`, which is locked through `shared`.
 pub(super) fn open(
     shared: &SharedDisk,
     disk: &mut Disk,
@@ -93,7 +92,7 @@ impl Drop for SimFile {
     }
 }
 
-/// A lock file that is held.
+/// A held lock file.
 #[derive(Debug)]
 pub(super) struct SimFileLock {
     pub(super) disk: SharedDisk,

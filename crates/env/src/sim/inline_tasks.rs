@@ -1,7 +1,7 @@
-//! Tasks of one node without a [`World`](super::World): the test polls them itself, in its own thread.
+//! Tasks of one node without a [`World`](super::World), polled by the test in its own thread.
 //!
-//! Blocking work runs in place. When no task can go on, [`InlineTasks::run`] advances the clock to the next timer, so that
-//! waiting takes no real time. [`InlineTasks::poll_once`] never moves the clock.
+//! Blocking work runs in place. If no task is ready, [`InlineTasks::run`] advances the clock to the next timer, so waiting takes
+//! no real time. [`InlineTasks::poll_once`] never advances the clock.
 
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,12 +12,12 @@ use std::time::Duration;
 use super::Clock;
 use crate::{BoxFuture, Clock as _};
 
-/// Tasks that a test drives by hand, and the clock that they wait by.
+/// Tasks polled by a test, and the clock of their timers.
 pub struct InlineTasks {
     clock: Arc<Clock>,
-    /// Tasks that run beside the one that the test waits for.
+    /// Spawned tasks.
     spawned: Mutex<Vec<BoxFuture<()>>>,
-    /// The uptimes at which sleeps end that were not dropped.
+    /// The uptimes at which sleeps end; the weak reference detects dropped ones.
     timers: Mutex<Vec<(Duration, Weak<()>)>>,
 }
 
@@ -38,7 +38,7 @@ impl std::fmt::Debug for InlineTasks {
 }
 
 impl InlineTasks {
-    /// Tasks by this clock.
+    /// Tasks with timers of this clock.
     #[must_use]
     pub fn new(clock: Arc<Clock>) -> Self {
         Self { clock, spawned: Mutex::default(), timers: Mutex::default() }
@@ -47,7 +47,7 @@ impl InlineTasks {
     /// Polls `future` and all spawned tasks until `future` is ready.
     ///
     /// # Panics
-    /// When nothing can go on and no timer runs.
+    /// If no task is ready and no timer is set.
     pub fn run<T>(&self, future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);
         let flag = Arc::new(WakeFlag::default());
@@ -65,12 +65,12 @@ impl InlineTasks {
             let is_changed = tasks.len() != before;
             *lock(&self.spawned) = tasks;
             if !is_changed && !flag.0.load(Ordering::Acquire) {
-                assert!(self.advance_to_next_timer(), "no task can go on, and no timer runs");
+                assert!(self.advance_to_next_timer(), "no task is ready, and no timer is set");
             }
         }
     }
 
-    /// The result of `future` if it is ready at the first poll; otherwise it is dropped.
+    /// The result of `future` if it is ready at the first poll.
     pub fn poll_once<T>(&self, future: impl Future<Output = T>) -> Option<T> {
         match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(result) => Some(result),
@@ -104,7 +104,7 @@ impl crate::Tasks for InlineTasks {
     }
 }
 
-/// Ready when the clock has reached a time.
+/// Resolves when the clock reaches `at`.
 struct InlineSleep {
     clock: Arc<Clock>,
     at: Duration,
@@ -123,7 +123,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The network of a node without peers: every call is refused, and nothing arrives.
+/// The network of a node without peers: calls are refused, and nothing arrives.
 #[derive(Debug)]
 pub struct NoNetwork;
 

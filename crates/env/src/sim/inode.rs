@@ -1,18 +1,18 @@
-//! The bytes of one file: live, durable, and the changes that lie between the two.
+//! The bytes of one file: live bytes, durable bytes, and the pending changes between them.
 //!
-//! Invariant: as long as no sync has failed, the durable bytes with the pending changes done to them are the live bytes.
+//! Unless a sync has failed, applying the pending changes to the durable bytes gives the live bytes.
 
 use std::ops::Range;
 
 use super::{Entropy, PowerCutLoss};
 
-/// A file without its name.
+/// The content of a file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Inode {
     live: Vec<u8>,
     durable: Vec<u8>,
     pending: Vec<ContentChange>,
-    /// How many handles are open; an open file takes up room also when its name is gone.
+    /// Open handles. An open file uses space even without a name.
     pub(super) open_handles: usize,
 }
 
@@ -23,12 +23,12 @@ enum ContentChange {
 }
 
 impl Inode {
-    /// A file as it is found on a disk, where all that is there is durable.
+    /// A file whose bytes are durable.
     pub(super) fn durable(bytes: Vec<u8>) -> Self {
         Self { live: bytes.clone(), durable: bytes, ..Self::default() }
     }
 
-    /// The same file, which nobody has open.
+    /// A copy without open handles.
     pub(super) fn without_handles(&self) -> Self {
         Self { open_handles: 0, ..self.clone() }
     }
@@ -53,19 +53,18 @@ impl Inode {
         }
     }
 
-    /// What a failed fsync does: the pages count as clean, so they are read as before, and no later sync writes them.
+    /// A failed sync marks the pages as clean: they are still read, but no later sync writes them.
     pub(super) fn fail_sync(&mut self) {
         self.pending.clear();
     }
 
-    /// Flips one bit wherever its byte is kept; false when the live bytes end before it.
+    /// Flips a bit in live bytes, durable bytes and pending writes; false if the live bytes end before it.
     pub(super) fn flip_bit(&mut self, byte: usize, mask: u8) -> bool {
         let flip = |bytes: &mut [u8], index: Option<usize>| {
-            let found = index.and_then(|index| bytes.get_mut(index));
-            found.map(|byte| *byte ^= mask).is_some()
+            index.and_then(|index| bytes.get_mut(index)).map(|byte| *byte ^= mask).is_some()
         };
-        let there = flip(&mut self.live, Some(byte));
-        if there {
+        let is_flipped = flip(&mut self.live, Some(byte));
+        if is_flipped {
             flip(&mut self.durable, Some(byte));
             for change in &mut self.pending {
                 if let ContentChange::Write { at, bytes } = change {
@@ -73,18 +72,18 @@ impl Inode {
                 }
             }
         }
-        there
+        is_flipped
     }
 
-    /// Whether some of its bytes are durable, and something was written behind them.
+    /// Whether it has durable bytes and pending changes.
     pub(super) fn is_half_synced(&self) -> bool {
         !self.durable.is_empty() && !self.pending.is_empty()
     }
 
-    /// Cuts the file wherever its bytes are kept, as a medium or a broken tool does; false when it is not longer.
+    /// Truncates live bytes, durable bytes and pending writes; false if the file is not longer than `size`.
     pub(super) fn truncate_all(&mut self, size: usize) -> bool {
-        let there = self.live.len() > size;
-        if there {
+        let is_longer = self.live.len() > size;
+        if is_longer {
             self.live.truncate(size);
             self.durable.truncate(size);
             for change in &mut self.pending {
@@ -95,29 +94,29 @@ impl Inode {
             }
             self.pending.retain(|change| !matches!(change, ContentChange::Write { bytes, .. } if bytes.is_empty()));
         }
-        there
+        is_longer
     }
 
-    /// Reads as zeros from one offset to another wherever its bytes are kept; false when all of them were.
+    /// Zeroes a range of live bytes, durable bytes and pending writes; false if the range was zero.
     pub(super) fn zero_range(&mut self, range: Range<usize>) -> bool {
         let zero = |bytes: &mut [u8], range: Range<usize>| {
             let end = range.end.min(bytes.len());
-            let some = bytes.get_mut(range.start.min(end)..end).unwrap_or_default();
-            let there = some.iter().any(|byte| *byte != 0);
-            some.fill(0);
-            there
+            let bytes = bytes.get_mut(range.start.min(end)..end).unwrap_or_default();
+            let is_changed = bytes.iter().any(|byte| *byte != 0);
+            bytes.fill(0);
+            is_changed
         };
-        let there = zero(&mut self.live, range.clone());
+        let is_changed = zero(&mut self.live, range.clone());
         zero(&mut self.durable, range.clone());
         for change in &mut self.pending {
             if let ContentChange::Write { at, bytes } = change {
                 zero(bytes, range.start.saturating_sub(*at)..range.end.saturating_sub(*at));
             }
         }
-        there
+        is_changed
     }
 
-    /// The bytes that are found after a power cut.
+    /// The bytes after a power cut.
     pub(super) fn after_power_cut(&self, how: PowerCutLoss, rng: &Entropy) -> Vec<u8> {
         let mut bytes = self.durable.clone();
         for change in &self.pending {
@@ -135,7 +134,7 @@ impl ContentChange {
     fn apply(&self, target: &mut Vec<u8>) {
         match self {
             Self::Write { at, bytes } => {
-                // What lies below was dropped by a failed sync when the file is shorter than that: a hole.
+                // If the file is shorter, a failed sync has dropped the bytes before: a hole.
                 extend_to(target, *at, || 0);
                 overwrite(target, *at, bytes);
             }
@@ -143,7 +142,7 @@ impl ContentChange {
         }
     }
 
-    /// Does the change as a disk may have done it that lost power on the way.
+    /// Applies the change in part, as a disk does that loses power meanwhile.
     fn tear(&self, target: &mut Vec<u8>, rng: &Entropy) {
         let Self::Write { at, bytes } = self else {
             if rng.one_in(2) {
@@ -152,30 +151,30 @@ impl ContentChange {
             return;
         };
         let part = rng.below(bytes.len() + 1);
-        let (kept, grown) = match rng.below(4) {
+        let (written, length) = match rng.below(4) {
             0 => (bytes.len(), bytes.len()),
             1 => (0, 0),
             2 => (part, part),
-            // The file system noted the new length, but not all of the bytes came after it.
+            // The new length is durable, not all of the bytes.
             _ => (part, bytes.len()),
         };
-        if grown == 0 {
+        if length == 0 {
             return;
         }
         let garbage = rng.one_in(4);
         let mut fill = || if garbage { rng.below(256).to_le_bytes()[0] } else { 0 };
         extend_to(target, *at, &mut fill);
-        overwrite(target, *at, bytes.get(..kept).unwrap_or(bytes));
-        extend_to(target, at + grown, &mut fill);
+        overwrite(target, *at, bytes.get(..written).unwrap_or(bytes));
+        extend_to(target, at + length, &mut fill);
     }
 }
 
-/// Makes `target` at least `size` bytes long.
+/// Extends `target` to `size` bytes if it is shorter.
 fn extend_to(target: &mut Vec<u8>, size: usize, fill: impl FnMut() -> u8) {
     target.resize_with(target.len().max(size), fill);
 }
 
-/// Puts `bytes` into `target` at `at`, which is not beyond its end.
+/// Writes `bytes` into `target` at `at`, which is not beyond its end.
 fn overwrite(target: &mut Vec<u8>, at: usize, bytes: &[u8]) {
     let end = target.len().min(at + bytes.len());
     target.splice(at..end, bytes.iter().copied());
@@ -187,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    /// A file with `synced` on disk and the other parts appended since.
+    /// A file with `synced` durable and `rest` appended since.
     fn inode(synced: &[u8], rest: &[&[u8]]) -> Inode {
         let mut node = Inode::durable(synced.to_vec());
         for part in rest {
@@ -196,15 +195,15 @@ mod tests {
         node
     }
 
-    /// All that is found over many seeds.
+    /// The outcomes of many seeds.
     fn torn_outcomes(node: &Inode) -> BTreeSet<Vec<u8>> {
         (0..2_000).map(|seed| node.after_power_cut(PowerCutLoss::Torn, &Entropy::seeded(seed))).collect()
     }
 
     #[test]
     fn torn_writes_have_every_possible_outcome() {
-        let found = torn_outcomes(&inode(b"s", &[b"ab", b"cd"]));
-        let check = |shape: &[u8]| assert!(found.contains(shape), "never found: {}", shape.escape_ascii());
+        let outcomes = torn_outcomes(&inode(b"s", &[b"ab", b"cd"]));
+        let check = |shape: &[u8]| assert!(outcomes.contains(shape), "no seed gives {}", shape.escape_ascii());
         check(b"s");
         check(b"sa");
         check(b"sab");
@@ -216,8 +215,8 @@ mod tests {
         check(b"s\0\0");
         check(b"sab\0\0");
         let garbage = |bytes: &Vec<u8>| bytes.ends_with(b"cd") && !b"a\0".contains(&bytes[1]);
-        assert!(found.iter().any(garbage));
-        assert!(found.iter().all(|bytes| bytes.starts_with(b"s") && bytes.len() <= 5));
+        assert!(outcomes.iter().any(garbage));
+        assert!(outcomes.iter().all(|bytes| bytes.starts_with(b"s") && bytes.len() <= 5));
     }
 
     #[test]
@@ -234,8 +233,8 @@ mod tests {
         let mut node = inode(b"abcd", &[]);
         node.resize(1);
         node.append(b"X");
-        let found = torn_outcomes(&node);
-        let check = |shape: &[u8]| assert!(found.contains(shape), "never found: {}", shape.escape_ascii());
+        let outcomes = torn_outcomes(&node);
+        let check = |shape: &[u8]| assert!(outcomes.contains(shape), "no seed gives {}", shape.escape_ascii());
         check(b"abcd");
         check(b"a");
         check(b"aX");

@@ -1,8 +1,7 @@
-//! The names of the files: live, durable, and the changes that lie between the two.
+//! The names of the files: live names, durable names, and the pending changes between them.
 //!
-//! A change may touch two directories (a rename), and then the sync of either makes it durable. No change becomes
-//! durable before an earlier one that touched the same path, as in a file system with a journal; changes of different
-//! names know nothing of each other and may become durable in any order.
+//! A rename may touch two directories; the sync of either makes it durable. As in a file system with a journal, a change does not
+//! become durable before an earlier one of the same path. Changes of different paths become durable in any order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -10,11 +9,11 @@ use std::path::Path;
 
 use super::{Entropy, PowerCutLoss};
 
-/// Which file a name stands for; never given twice on one disk.
+/// Identifies a file; never reused on one disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct InodeNumber(pub(super) u64);
 
-/// A full path, compared by its bytes: part by part takes many times as long.
+/// A full path, compared by bytes, which is many times as fast as by components.
 type PathKey = OsString;
 
 /// All names of a disk.
@@ -25,7 +24,7 @@ pub(super) struct Names {
     pending: Vec<NameChange>,
 }
 
-/// A name that came, a name that went, or (a rename) both in one step.
+/// A created name, a removed name, or both at once (a rename).
 #[derive(Clone, Debug)]
 struct NameChange {
     inode: InodeNumber,
@@ -38,7 +37,7 @@ impl Names {
         self.live.get(path.as_os_str()).copied()
     }
 
-    /// The live paths with their files.
+    /// The live paths and their files.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Path, InodeNumber)> {
         self.live.iter().map(|(path, node)| (Path::new(path), *node))
     }
@@ -55,28 +54,28 @@ impl Names {
         self.apply_change(NameChange { inode: node, removed: Some(from.into()), added: Some(to.into()) });
     }
 
-    /// Makes the changes in a directory durable; says whether a file may have lost its last name by that.
+    /// Makes the changes in a directory durable. Returns whether a file may have lost its last name.
     pub(super) fn sync_dir(&mut self, dir: &Path) -> bool {
         self.make_durable(|change| change.paths().any(|path| Path::new(path).parent() == Some(dir)))
     }
 
-    /// Every file that has a live name, or may have one after a power cut.
+    /// The files that have a live name or may have one after a power cut.
     pub(super) fn reachable(&self) -> BTreeSet<InodeNumber> {
         let named = self.live.values().chain(self.durable.values()).copied();
         named.chain(self.pending.iter().map(|change| change.inode)).collect()
     }
 
-    /// The names that are found after a power cut.
+    /// The names after a power cut.
     pub(super) fn after_power_cut(&self, how: PowerCutLoss, rng: &Entropy) -> Self {
-        let mut found = Self { live: BTreeMap::new(), durable: self.durable.clone(), pending: self.pending.clone() };
-        found.make_durable(|_| match how {
+        let mut after = Self { live: BTreeMap::new(), durable: self.durable.clone(), pending: self.pending.clone() };
+        after.make_durable(|_| match how {
             PowerCutLoss::All => false,
             PowerCutLoss::None => true,
             PowerCutLoss::Torn => rng.one_in(2),
         });
-        found.pending.clear();
-        found.live.clone_from(&found.durable);
-        found
+        after.pending.clear();
+        after.live.clone_from(&after.durable);
+        after
     }
 
     fn apply_change(&mut self, change: NameChange) {
@@ -84,27 +83,27 @@ impl Names {
         self.pending.push(change);
     }
 
-    /// Makes the wanted changes durable, and the earlier ones that they rest upon; says whether one of them took a name away
+    /// Makes the wanted changes durable, and the earlier ones on which they depend. Returns whether one of them removed a name
     /// from a file.
     fn make_durable(&mut self, wanted: impl Fn(&NameChange) -> bool) -> bool {
         let mut touched: BTreeSet<PathKey> = BTreeSet::new();
-        let (mut settled, mut left) = (Vec::new(), Vec::new());
-        // From the last to the first, so that one pass finds all that a wanted change rests upon.
+        let (mut durable, mut pending) = (Vec::new(), Vec::new());
+        // Backwards, so that one pass finds all dependencies.
         for change in self.pending.drain(..).rev() {
             if wanted(&change) || change.paths().any(|path| touched.contains(path)) {
                 touched.extend(change.paths().cloned());
-                settled.push(change);
+                durable.push(change);
             } else {
-                left.push(change);
+                pending.push(change);
             }
         }
-        left.reverse();
-        self.pending = left;
-        let mut lost = false;
-        for change in settled.iter().rev() {
-            lost |= change.apply(&mut self.durable);
+        pending.reverse();
+        self.pending = pending;
+        let mut is_name_removed = false;
+        for change in durable.iter().rev() {
+            is_name_removed |= change.apply(&mut self.durable);
         }
-        lost
+        is_name_removed
     }
 }
 
@@ -113,7 +112,7 @@ impl NameChange {
         self.removed.iter().chain(&self.added)
     }
 
-    /// Says whether a file has one name fewer.
+    /// Returns whether a file has lost a name.
     fn apply(&self, names: &mut BTreeMap<PathKey, InodeNumber>) -> bool {
         if let Some(path) = &self.removed {
             names.remove(path);
@@ -137,7 +136,7 @@ mod tests {
         after.iter().map(|(path, node)| (path.display().to_string(), node.0)).collect()
     }
 
-    /// Each outcome once, over many seeds.
+    /// The outcomes of many seeds.
     fn torn_outcomes(names: &Names) -> BTreeSet<Vec<(String, u64)>> {
         (0..500).map(|seed| names_after(names, PowerCutLoss::Torn, seed)).collect()
     }
@@ -147,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rename_that_replaces_leaves_one_of_the_two() {
+    fn a_rename_that_replaces_a_file_is_atomic() {
         let mut names = Names::default();
         names.create(Path::new("d/a"), ONE);
         names.sync_dir(Path::new("d"));

@@ -1,12 +1,11 @@
-//! Nodes, the network between them and the time, all simulated in one thread: one seed decides what happens.
+//! Hosts, network and time, simulated in one thread under one seed.
 //!
-//! Tasks run one after the other, drawn by the seed among those that are ready. Nothing takes time but what waits for it:
-//! when no task is ready the time jumps to the next timer, so idle hours cost nothing. The same seed and the same program
-//! give the same run, event for event, which [`World::fingerprint`] shows.
+//! The seed chooses the next task among those that are ready. If none is, the time jumps to the next timer, so idle hours cost
+//! nothing. The same seed and the same program give the same run, event for event, which [`World::fingerprint`] shows.
 //!
-//! What code must keep to that runs here: everything that it waits for comes by the environment or by `tokio::sync`; no threads,
-//! no `tokio::{time, net, spawn}`, `tokio::select!` only with `biased`, and nothing that hangs on the order in which the
-//! futures of *one* task are woken (as `FuturesUnordered` does, over a `watch`).
+//! Rules for code in a world: it waits only by the environment and `tokio::sync`. It uses no threads, no
+//! `tokio::{time, net, spawn}` and no `tokio::select!` without `biased`, and does not depend on the order in which the futures
+//! of *one* task are woken (as `FuturesUnordered` over a `watch` does).
 //!
 //! ```
 //! use bucksaw_env::{Body, sim};
@@ -20,13 +19,13 @@
 //!         call.reply.send(Ok(call.body));
 //!     }
 //! });
-//! let asked = one.net().call(other.address(), "echo", Body::whole("hello"));
-//! let answer = world.block_on(async { asked.await?.read_all(100).await })?;
-//! assert_eq!(answer, b"hello");
+//! let call = one.net().call(other.address(), "echo", Body::whole("hello"));
+//! let reply = world.block_on(async { call.await?.read_all(100).await })?;
+//! assert_eq!(reply, b"hello");
 //!
 //! world.network().cut(&[&one], &[&other]);
-//! let asked = one.net().call(other.address(), "echo", Body::empty());
-//! assert_eq!(world.block_on(asked).unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+//! let call = one.net().call(other.address(), "echo", Body::empty());
+//! assert_eq!(world.block_on(call).unwrap_err().kind(), std::io::ErrorKind::TimedOut);
 //! assert_eq!(world.now().as_secs(), 127);
 //! # Ok::<(), std::io::Error>(())
 //! ```
@@ -37,9 +36,11 @@ mod connection;
 mod executor;
 mod host;
 mod host_state;
+mod link_table;
 mod net;
 mod network;
 mod network_conditions;
+mod process_id;
 mod ready_queue;
 mod run_hash;
 mod tasks;
@@ -60,32 +61,32 @@ use host_state::HostState;
 pub use network::Network;
 pub use network_conditions::{Delay, NetworkConditions};
 
-/// What wall clocks show when a world begins: the beginning of 2026.
+/// The wall clock at the start of a world: the beginning of 2026.
 const START_UNIX_MS: u64 = 1_767_225_600_000;
 
-/// The port of all nodes.
+/// The port of every host.
 const PORT: u16 = 7659;
 
-/// How long [`World::block_on`] waits, in the world's time.
+/// Limit of [`World::block_on`] in simulated time.
 const BLOCK_ON_TIMEOUT: Duration = Duration::from_secs(3_600);
 
-/// A simulated world. When it is dropped, so is all that is in it.
+/// A simulated world. Dropping it drops all tasks.
 ///
 /// # Panics
-/// Whatever lets time pass panics with the seed in its message when a task or work of a node does.
+/// Methods that advance the time panic, with the seed in the message, if a task or blocking work panics.
 #[derive(Debug)]
 pub struct World {
     executor: Arc<Executor>,
 }
 
 impl World {
-    /// A world without nodes, in which this number decides everything.
+    /// A world without hosts.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { executor: Executor::new(seed) }
     }
 
-    /// A new node, which runs nothing yet, has an empty disk, and is reached at `name:7659`.
+    /// Adds a host with an empty disk and no tasks, reachable at `name:7659`.
     #[must_use]
     pub fn add_host(&self, name: &str) -> Host {
         let mut state = self.executor.state();
@@ -100,99 +101,100 @@ impl World {
         Host { executor: Arc::clone(&self.executor), index }
     }
 
-    /// What lies between the nodes.
+    /// The network between the hosts.
     #[must_use]
     pub fn network(&self) -> Network {
         Network { executor: Arc::clone(&self.executor) }
     }
 
-    /// The tasks of nobody, which no fault ends: for checkers and clients.
+    /// Tasks that belong to no host, so that no fault ends them: for clients and checks.
     #[must_use]
     pub fn tasks(&self) -> Arc<dyn crate::Tasks> {
         Arc::new(tasks::Tasks { executor: Arc::clone(&self.executor), owner: None })
     }
 
-    /// Runs a task of nobody.
+    /// Runs a task that belongs to no host.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.executor.spawn(None, Box::pin(task));
     }
 
-    /// The time since the world began.
+    /// The simulated time since the start.
     #[must_use]
     pub fn now(&self) -> Duration {
         self.executor.state().now
     }
 
-    /// Lets so much time pass.
+    /// Advances the time by `time`.
     pub fn run_for(&self, time: Duration) {
         let until = self.now().saturating_add(time);
         while self.executor.step(until) {}
     }
 
-    /// Lets time pass until something is so, which is asked after each event, or so much has passed; says which.
-    pub fn run_until(&self, mut is_so: impl FnMut() -> bool, at_most: Duration) -> bool {
-        let until = self.now().saturating_add(at_most);
+    /// Advances the time until `condition` holds, which is tested after each event, or until `limit` has passed. Returns
+    /// whether it holds.
+    pub fn run_until(&self, mut condition: impl FnMut() -> bool, limit: Duration) -> bool {
+        let until = self.now().saturating_add(limit);
         loop {
-            if is_so() {
+            if condition() {
                 return true;
             }
             if !self.executor.step(until) {
-                return is_so();
+                return condition();
             }
         }
     }
 
-    /// Lets time pass until `future` is done, which is nobody's.
+    /// Advances the time until `future`, which belongs to no host, is ready.
     ///
     /// # Panics
-    /// When it is not within an hour of the world's time.
+    /// If that takes more than an hour of simulated time.
     pub fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         let until = self.now().saturating_add(BLOCK_ON_TIMEOUT);
-        let done = self.executor.run(pin!(future), until);
-        done.unwrap_or_else(|| self.executor.fail("the future did not resolve within an hour of simulated time"))
+        let result = self.executor.run(pin!(future), until);
+        result.unwrap_or_else(|| self.executor.fail("the future did not resolve within an hour of simulated time"))
     }
 
-    /// The same as a task of a node; `None` when that died meanwhile.
+    /// The same for a task of a host; `None` if the host died before it was ready.
     ///
     /// # Panics
     /// As [`Self::block_on`].
     pub fn block_on_host<T: Send + 'static>(
         &self,
-        node: &Host,
+        host: &Host,
         future: impl Future<Output = T> + Send + 'static,
     ) -> Option<T> {
-        let (tell, told) = oneshot::channel();
-        node.spawn(async move {
-            // It is waited for below.
-            let _ = tell.send(future.await);
+        let (sender, result) = oneshot::channel();
+        host.spawn(async move {
+            // The receiver is awaited below.
+            let _ = sender.send(future.await);
         });
-        self.block_on(told).ok()
+        self.block_on(result).ok()
     }
 
-    /// One who can be asked what goes on at this moment, also from within: for those who write down what nodes say.
+    /// Reports the time and the running host, also to code inside the world, such as a logger.
     #[must_use]
     pub fn observer(&self) -> Observer {
         Observer(Arc::downgrade(&self.executor))
     }
 
-    /// A number that two runs have in common when every event of theirs was the same.
+    /// The run hash: equal if all events of two runs were equal.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         self.executor.state().trace.value()
     }
 }
 
-/// Knows what goes on in a world at this moment, for as long as there is that world.
+/// Reports the state of a world while the world exists.
 #[derive(Clone, Debug)]
 pub struct Observer(Weak<Executor>);
 
 impl Observer {
-    /// The time since the world began, and the name of the node whose code runs; none where it is nobody's.
+    /// The simulated time, and the name of the host whose code runs, if it belongs to one.
     #[must_use]
     pub fn time_and_running_host(&self) -> Option<(Duration, Option<String>)> {
-        let shared = self.0.upgrade()?;
-        let state = shared.state();
-        let name = state.running.and_then(|life| state.hosts.get(life.host)).map(|host| host.name.clone());
+        let executor = self.0.upgrade()?;
+        let state = executor.state();
+        let name = state.running.and_then(|process| state.hosts.get(process.host)).map(|host| host.name.clone());
         Some((state.now, name))
     }
 }

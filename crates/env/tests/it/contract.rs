@@ -1,5 +1,4 @@
-//! What callers may rely on, held against both bodies of the door, so that the simulated one cannot drift away from
-//! the real one.
+//! The contract of the file system, tested on the real and the simulated one.
 
 use std::io::{self, ErrorKind};
 use std::path::Path;

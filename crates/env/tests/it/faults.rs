@@ -1,4 +1,4 @@
-//! The knobs of the simulated file system: each does what it says, and no more.
+//! The faults of the simulated file system.
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -18,7 +18,7 @@ fn kind<T>(result: io::Result<T>) -> Option<ErrorKind> {
 }
 
 #[test]
-fn power_goes_at_the_sync_that_was_named() -> io::Result<()> {
+fn the_power_is_cut_at_the_chosen_sync() -> io::Result<()> {
     let script = |fs: &sim::Fs| {
         let file = fs.create(path(A))?;
         file.append(&[b"1"])?;
@@ -97,7 +97,7 @@ fn the_requested_number_of_syncs_fails() -> io::Result<()> {
 }
 
 #[test]
-fn full_directories_take_no_new_name_and_give_names_up() -> io::Result<()> {
+fn full_directories_refuse_new_names_only() -> io::Result<()> {
     let fs = sim::Fs::new();
     fs.create_dir_all(Path::new("/d/e"))?;
     fs.create(Path::new("/d/a"))?.append(&[b"1"])?;
@@ -113,7 +113,7 @@ fn full_directories_take_no_new_name_and_give_names_up() -> io::Result<()> {
 }
 
 #[test]
-fn a_read_only_file_system_is_read_and_changes_nothing() -> io::Result<()> {
+fn changes_of_a_read_only_file_system_fail() -> io::Result<()> {
     let fs = sim::Fs::new();
     let file = fs.create(path(A))?;
     file.append(&[b"1"])?;
@@ -152,7 +152,7 @@ fn a_full_disk_takes_what_fits() -> io::Result<()> {
     b.append(&[b"5"])?;
     assert_eq!(free(&fs)?, 0);
 
-    // A removed file takes up room until nobody has it open.
+    // A removed file uses space until its last handle is dropped.
     fs.remove(path(A))?;
     assert_eq!(free(&fs)?, 0);
     drop(a);
@@ -184,7 +184,7 @@ fn bad_sectors_fail_reads_of_some_files() -> io::Result<()> {
 }
 
 #[test]
-fn bits_flip_for_good() -> io::Result<()> {
+fn a_flipped_bit_survives_a_power_cut() -> io::Result<()> {
     let fs = sim::Fs::new();
     let file = fs.create(path(A))?;
     fs.sync_dir(path("/"))?;
@@ -208,7 +208,7 @@ fn a_share_of_the_syncs_fails() -> io::Result<()> {
         failed.1 += u32::from(fs.sync_dir(path("/")).is_err());
     }
     assert!((200..300).contains(&failed.0) && (200..300).contains(&failed.1), "{failed:?}");
-    // What a failed sync should have written is never durable; a name is, with the next sync that succeeds.
+    // Bytes of a failed sync are never durable; names are after the next successful sync.
     fs.fail_some_syncs(1.0, 7);
     file.append(&[b"lost"])?;
     fs.create(path(B))?;
@@ -235,7 +235,7 @@ fn a_disk_becomes_full_except_for_some_bytes() -> io::Result<()> {
 }
 
 #[test]
-fn paths_are_those_that_have_a_name_now() -> io::Result<()> {
+fn paths_lists_the_live_names() -> io::Result<()> {
     let fs = sim::Fs::new();
     fs.create_dir_all(path("/d"))?;
     fs.create(path("/d/b"))?;
@@ -258,16 +258,16 @@ fn a_kill_leaves_everything_except_open_handles() -> io::Result<()> {
     fs.remove(path(B))?;
     let lock = fs.lock(path("/lock"))?;
 
-    let left = fs.kill();
-    assert_eq!(left.live_bytes(A).as_deref(), Some(&b"123456"[..]));
-    assert_eq!(left.space(path("/"))?, Space { free_bytes: 4, total_bytes: 10 });
-    assert!(left.lock(path("/lock")).is_ok());
-    assert!(left.open(path(A))?.sync().is_err(), "it is well again");
-    assert_eq!(left.cut_power(PowerCutLoss::All, 0).live_bytes(A), None);
-    // The dead have no hand in it any more.
+    let after = fs.kill();
+    assert_eq!(after.live_bytes(A).as_deref(), Some(&b"123456"[..]));
+    assert_eq!(after.space(path("/"))?, Space { free_bytes: 4, total_bytes: 10 });
+    assert!(after.lock(path("/lock")).is_ok());
+    assert!(after.open(path(A))?.sync().is_err(), "the fault is gone");
+    assert_eq!(after.cut_power(PowerCutLoss::All, 0).live_bytes(A), None);
+    // The handles of the killed process have no effect.
     assert!(file.append(&[b"7"]).is_err() && fs.create(path("/new")).is_err() && file.sync().is_err());
     drop((file, removed, lock));
-    assert_eq!(left.live_bytes(A).as_deref(), Some(&b"123456"[..]));
+    assert_eq!(after.live_bytes(A).as_deref(), Some(&b"123456"[..]));
     Ok(())
 }
 
@@ -283,7 +283,7 @@ fn a_truncated_or_zeroed_file_changes_for_all_readers() -> io::Result<()> {
 }
 
 #[test]
-fn no_more_files_are_open_than_the_limit_allows() -> io::Result<()> {
+fn open_handles_are_limited() -> io::Result<()> {
     const EMFILE: Option<i32> = Some(24);
     let fs = sim::Fs::new();
     let file = fs.create(path(A))?;
@@ -297,8 +297,8 @@ fn no_more_files_are_open_than_the_limit_allows() -> io::Result<()> {
     drop(fs.create(path(B))?);
     fs.limit_handles(Some(0));
     assert!(fs.open(path(A)).is_err());
-    file.append(&[b"open files go on"])?;
-    // A process that is gone has nothing open.
+    file.append(&[b"open files can be written"])?;
+    // A killed process has no open handles.
     assert_eq!(fs.kill().handles(), 0);
     fs.limit_handles(None);
     fs.open(path(A))?;

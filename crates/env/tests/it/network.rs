@@ -1,5 +1,5 @@
-//! The simulated network: what arrives, when, how often, and what is told when it does not.
-#![expect(clippy::unwrap_used, reason = "these are tests; what helps them fails with them")]
+//! The simulated network: delivery, delays, faults and errors.
+#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -24,7 +24,7 @@ fn two(seed: u64) -> (World, Host, Host) {
     (world, one, other)
 }
 
-/// Notes all datagrams that a node receives, as text.
+/// Records the datagrams that a host receives, as text.
 fn listen(node: &Host) -> Log<String> {
     let (log, net) = (Log::default(), node.net());
     let inner = Arc::clone(&log);
@@ -38,21 +38,21 @@ fn listen(node: &Host) -> Log<String> {
     log
 }
 
-/// Answers each call by what `answer` does with it, each in a task of its own.
+/// Handles each call in a task.
 fn serve<F: Future<Output = ()> + Send + 'static>(
     node: &Host,
-    mut answer: impl FnMut(IncomingCall) -> F + Send + 'static,
+    mut handle: impl FnMut(IncomingCall) -> F + Send + 'static,
 ) {
     let (net, tasks) = (node.net(), node.tasks());
     node.spawn(async move {
         loop {
             let call = net.accept().await;
-            tasks.spawn(Box::pin(answer(call)));
+            tasks.spawn(Box::pin(handle(call)));
         }
     });
 }
 
-/// Notes the body of each call and then answers with it; what was cut off is noted as such and not answered.
+/// Replies to each call with its body, and records it; a truncated body is recorded as "cut off" and gets no reply.
 fn echo(node: &Host) -> Log<String> {
     let log: Log<String> = Log::default();
     let inner = Arc::clone(&log);
@@ -70,16 +70,16 @@ fn echo(node: &Host) -> Log<String> {
     log
 }
 
-/// Calls and reads the whole answer.
+/// Calls and reads the whole reply.
 async fn ask(net: &Arc<dyn Net>, to: SocketAddr, body: &str) -> Result<String, ErrorKind> {
-    let asked = async { net.call(to, "echo", Body::whole(body.to_owned())).await?.read_all(1 << 30).await };
-    asked.await.map(|bytes| String::from_utf8(bytes).unwrap()).map_err(|error| error.kind())
+    let reply = async { net.call(to, "echo", Body::whole(body.to_owned())).await?.read_all(1 << 30).await };
+    reply.await.map(|bytes| String::from_utf8(bytes).unwrap()).map_err(|error| error.kind())
 }
 
-/// Writes bytes for ever, and counts the pieces that were taken.
-async fn write_endlessly(writer: BodyWriter, taken: Arc<Mutex<u64>>) {
+/// Writes without end, and counts the sent pieces.
+async fn write_endlessly(writer: BodyWriter, sent: Arc<Mutex<u64>>) {
     while writer.send(vec![7; 1_000]).await.is_ok() {
-        *taken.lock().unwrap() += 1;
+        *sent.lock().unwrap() += 1;
     }
 }
 
@@ -89,7 +89,7 @@ fn equal_seeds_give_equal_runs() {
         let world = World::new(seed);
         let nodes: Vec<Host> = (0..4).map(|n| world.add_host(&format!("n{n}"))).collect();
         let late = Delay { tail_share: 0.05, tail_max: ms(5_000), ..NetworkConditions::HEALTHY.delay };
-        let weather = NetworkConditions {
+        let conditions = NetworkConditions {
             delay: late,
             loss: 0.1,
             duplication: 0.1,
@@ -97,7 +97,7 @@ fn equal_seeds_give_equal_runs() {
             stall_share: 0.05,
             ..NetworkConditions::HEALTHY
         };
-        world.network().set_conditions(weather);
+        world.network().set_conditions(conditions);
         let mut logs = Vec::new();
         for (n, node) in nodes.iter().enumerate() {
             logs.extend([listen(node), echo(node)]);
@@ -134,9 +134,9 @@ fn equal_seeds_give_equal_runs() {
 
 #[test]
 fn datagrams_are_lost_duplicated_and_reordered_at_the_configured_rates() {
-    let count = |weather: NetworkConditions| {
+    let count = |conditions: NetworkConditions| {
         let (world, one, other) = two(3);
-        world.network().set_conditions_between(&one, &other, weather);
+        world.network().set_conditions_between(&one, &other, conditions);
         let log = listen(&other);
         let net = one.net();
         for n in 0..2_000 {
@@ -196,12 +196,12 @@ fn a_cut_is_one_way() {
     world.network().heal_all();
     talk("d");
     assert_eq!(logs(), ("10.0.0.2:a 10.0.0.2:b 10.0.0.2:d".into(), "10.0.0.1:b 10.0.0.1:d".into()));
-    // What is under way when the way is cut is lost, too.
+    // Datagrams in flight are lost, too.
     one.net().send(other.address(), "e".into());
     world.network().cut(&[&one], &[&other]);
     world.run_for(HOUR);
     assert!(!logs().1.contains('e'));
-    // A node always reaches itself.
+    // The loopback is never cut.
     world.network().partition(&[&one, &other], &[&one, &other]);
     one.net().send(one.address(), "f".into());
     world.run_for(ms(10));
@@ -245,14 +245,14 @@ fn a_paused_host_buffers_input_up_to_its_limits() {
 }
 
 #[test]
-fn host_names_stand_for_nodes() {
+fn host_names_resolve_to_addresses() {
     let (world, one, other) = two(1);
     world.network().register_host_name("all", &[&one, &other]);
     let resolve = |host: &str| world.block_on(one.net().resolve(host));
     assert_eq!(resolve("other:7659").unwrap(), [other.address()]);
     assert_eq!(resolve("all:7659").unwrap(), [one.address(), other.address()]);
     assert_eq!(resolve("10.0.0.2:7659").unwrap(), [other.address()]);
-    assert_eq!(resolve("nobody:7659").unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(resolve("unknown:7659").unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(resolve("other").unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(other.address().to_string(), "10.0.0.2:7659");
 }
@@ -298,8 +298,8 @@ fn a_call_takes_the_time_that_its_bytes_take() {
         let net = one.net();
         assert!(world.block_on(ask(&net, other.address(), &"x".repeat(bytes))).is_ok());
         assert_eq!(served.lock().unwrap()[0].len(), bytes);
-        let (least, most) = (Duration::from_micros(bytes as u64), Duration::from_micros(bytes as u64 * 11 / 10));
-        assert!((least..most).contains(&world.now()), "{:?}", world.now());
+        let (min, max) = (Duration::from_micros(bytes as u64), Duration::from_micros(bytes as u64 * 11 / 10));
+        assert!((min..max).contains(&world.now()), "{:?}", world.now());
     }
 }
 
@@ -311,9 +311,9 @@ fn errors_carry_their_message() {
         "refused" => call.reply.send(Err(std::io::Error::new(ErrorKind::StorageFull, "no room for it"))),
         _ => drop(call.reply),
     });
-    let check = |name: &str, kind: ErrorKind, words: &str| {
+    let check = |name: &str, kind: ErrorKind, message: &str| {
         let error = world.block_on(one.net().call(other.address(), name, Body::empty())).unwrap_err();
-        assert!(error.kind() == kind && error.to_string().contains(words), "{error:?}");
+        assert!(error.kind() == kind && error.to_string().contains(message), "{error:?}");
     };
     check("unknown", ErrorKind::Unsupported, "");
     check("refused", ErrorKind::Other, "no room for it");
@@ -337,9 +337,9 @@ fn calls_break_at_every_stage() {
     let mut seen: BTreeSet<(&str, Result<String, ErrorKind>)> = BTreeSet::new();
     for seed in 0..500 {
         let (world, one, other) = two(seed);
-        let weather = NetworkConditions { break_share: 1.0, ..NetworkConditions::HEALTHY };
-        let way = if seed % 2 == 0 { (&one, &other) } else { (&other, &one) };
-        world.network().set_conditions_between(way.0, way.1, weather);
+        let conditions = NetworkConditions { break_share: 1.0, ..NetworkConditions::HEALTHY };
+        let link = if seed % 2 == 0 { (&one, &other) } else { (&other, &one) };
+        world.network().set_conditions_between(link.0, link.1, conditions);
         let served = echo(&other);
         let net = one.net();
         let asked = world.block_on(ask(&net, other.address(), "x"));
@@ -385,7 +385,7 @@ fn calls_stall_and_go_on() {
 #[test]
 fn a_writer_waits_for_the_reader() {
     let (world, one, other) = two(1);
-    // The callee takes the call and its body and does not read; the answer is not read either.
+    // Neither the request nor the reply is read.
     let (held, answered): (Log<Body>, Arc<Mutex<u64>>) = Default::default();
     let (holding, answering) = (Arc::clone(&held), Arc::clone(&answered));
     serve(&other, move |call| {
@@ -410,7 +410,7 @@ fn a_writer_waits_for_the_reader() {
     });
     world.run_for(HOUR);
     assert!(counts().0 == to && counts().1 > back + 50, "{:?}", counts());
-    // Who reads no more is known to who writes, each way by itself.
+    // A dropped reader closes the body of its direction only.
     held.lock().unwrap().clear();
     world.run_for(HOUR);
     let writers = || (Arc::strong_count(&asked), Arc::strong_count(&answered));
@@ -421,7 +421,7 @@ fn a_writer_waits_for_the_reader() {
 }
 
 #[test]
-fn a_cancelled_call_is_noticed() {
+fn the_callee_detects_a_cancelled_call() {
     let (world, one, other) = two(1);
     let ended: Log<Duration> = Log::default();
     let inner = Arc::clone(&ended);
@@ -443,9 +443,9 @@ fn a_cancelled_call_is_noticed() {
 }
 
 #[test]
-fn a_crash_is_noticed_by_the_peer() {
-    // How long it takes until the one side knows that the other died.
-    let noticed = |caller_dies: bool, die: &dyn Fn(&Host), then: &dyn Fn(&World, &Host)| {
+fn the_peer_detects_a_crash() {
+    // The time until the surviving side detects the crash.
+    let detection = |caller_dies: bool, die: &dyn Fn(&Host), then: &dyn Fn(&World, &Host)| {
         let (world, one, other) = two(1);
         let ended: Log<Duration> = Log::default();
         let (at_callee, callee_clock) = (Arc::clone(&ended), other.env().clock);
@@ -476,16 +476,16 @@ fn a_crash_is_noticed_by_the_peer() {
         ended[0] - ms(1_000)
     };
     for caller_dies in [false, true] {
-        let took = noticed(caller_dies, &Host::kill, &|_, _| ());
+        let took = detection(caller_dies, &Host::kill, &|_, _| ());
         assert!(took < ms(5), "{took:?}");
         let power = |node: &Host| node.cut_power(PowerCutLoss::All);
-        let took = noticed(caller_dies, &power, &|_, _| ());
+        let took = detection(caller_dies, &power, &|_, _| ());
         assert!((ms(60_000)..ms(60_005)).contains(&took), "{took:?}");
         let back = |world: &World, node: &Host| {
             world.run_for(ms(10_000));
             node.restart();
         };
-        let took = noticed(caller_dies, &power, &back);
+        let took = detection(caller_dies, &power, &back);
         assert!((ms(10_000)..ms(10_005)).contains(&took), "{took:?}");
     }
 }
@@ -503,7 +503,7 @@ fn a_cut_call_continues_when_the_link_is_healed() {
         writer.end().await.unwrap();
     });
     world.run_for(ms(5));
-    // Only the receipts are cut off, and that is enough.
+    // Cuts only the direction of the receipts.
     world.network().cut(&[&other], &[&one]);
     world.run_for(HOUR);
     assert!(served.lock().unwrap().is_empty());
@@ -533,6 +533,6 @@ fn waiting_calls_are_bounded() {
     let last = calls.pop().unwrap();
     serve(&other, async |call: IncomingCall| call.reply.send(Ok(Body::empty())));
     drop(calls);
-    // Those that found no room knock again.
+    // Calls that found no room are retried.
     let _ = world.block_on(last);
 }

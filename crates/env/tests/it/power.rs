@@ -1,4 +1,4 @@
-//! Power cuts: what is found afterwards, as scenarios and as properties.
+//! Power cuts: scenarios and properties.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -30,7 +30,7 @@ fn new_disk() -> io::Result<sim::Fs> {
     Ok(fs)
 }
 
-/// Runs the steps; the handles go by the name that the file was created with.
+/// Runs the steps. A handle is found by the name with which its file was created.
 fn run(fs: &sim::Fs, steps: &[DiskStep]) -> io::Result<()> {
     let mut handles: BTreeMap<&str, Arc<dyn File>> = BTreeMap::new();
     for step in steps {
@@ -67,7 +67,7 @@ fn contents(fs: &sim::Fs) -> io::Result<BTreeMap<String, String>> {
     Ok(found)
 }
 
-/// `a` stands for a file with synced bytes and name, on which the scenario then goes on.
+/// Creates a file with synced bytes and name.
 const OLD: [DiskStep; 4] = [Create("/d/a"), Append("/d/a", "old"), Sync("/d/a"), SyncDir("/d")];
 
 fn check(how: PowerCutLoss, after_old: &[DiskStep], want: &[(&str, &str)]) -> io::Result<()> {
@@ -81,7 +81,7 @@ fn check(how: PowerCutLoss, after_old: &[DiskStep], want: &[(&str, &str)]) -> io
 #[test]
 fn unsynced_changes_are_lost() -> io::Result<()> {
     let lost = |steps: &[DiskStep], want: &[(&str, &str)]| {
-        // All that was found is durable: a second cut loses nothing more.
+        // Everything after a cut is durable: a second cut loses nothing.
         let fs = new_disk()?;
         run(&fs, &[&OLD, steps].concat())?;
         let once = fs.cut_power(PowerCutLoss::All, 0);
@@ -124,16 +124,16 @@ fn unsynced_changes_are_lost() -> io::Result<()> {
 
 #[test]
 fn loss_none_keeps_unsynced_changes() -> io::Result<()> {
-    let kept = |steps: &[DiskStep], want: &[(&str, &str)]| check(PowerCutLoss::None, steps, want);
-    kept(&[Append("/d/a", " new")], &[("/d/a", "old new")])?;
-    kept(&[Truncate("/d/a", 1), Append("/d/a", "x")], &[("/d/a", "ox")])?;
-    kept(&[Create("/d/b"), Append("/d/b", "x")], &[("/d/a", "old"), ("/d/b", "x")])?;
-    kept(&[Rename("/d/a", "/d/b"), Create("/d/c"), Remove("/d/c")], &[("/d/b", "old")])?;
+    let unchanged = |steps: &[DiskStep], want: &[(&str, &str)]| check(PowerCutLoss::None, steps, want);
+    unchanged(&[Append("/d/a", " new")], &[("/d/a", "old new")])?;
+    unchanged(&[Truncate("/d/a", 1), Append("/d/a", "x")], &[("/d/a", "ox")])?;
+    unchanged(&[Create("/d/b"), Append("/d/b", "x")], &[("/d/a", "old"), ("/d/b", "x")])?;
+    unchanged(&[Rename("/d/a", "/d/b"), Create("/d/c"), Remove("/d/c")], &[("/d/b", "old")])?;
     Ok(())
 }
 
 #[test]
-fn what_a_failed_sync_dropped_is_never_durable() -> io::Result<()> {
+fn bytes_dropped_by_a_failed_sync_are_never_durable() -> io::Result<()> {
     for how in [PowerCutLoss::All, PowerCutLoss::None, PowerCutLoss::Torn] {
         let dropped = |steps: &[DiskStep], want: &str| check(how, steps, &[("/d/a", want)]);
         dropped(&[Append("/d/a", "x"), SyncFails("/d/a")], "old")?;
@@ -143,7 +143,7 @@ fn what_a_failed_sync_dropped_is_never_durable() -> io::Result<()> {
     Ok(())
 }
 
-/// The tear itself is tested beside the code; here is that it reaches whole disks, and that the seed alone decides.
+/// `sim::inode` tests the outcomes of one file.
 #[test]
 fn torn_disks_differ_by_seed_only() -> io::Result<()> {
     let fs = new_disk()?;
@@ -161,7 +161,7 @@ fn torn_disks_differ_by_seed_only() -> io::Result<()> {
     }
     let has = |files: &[(&str, &str)]| {
         let files = files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
-        assert!(seen.contains(&files), "never found: {files:?}");
+        assert!(seen.contains(&files), "no seed gives {files:?}");
     };
     has(&[("/d/a", "old")]);
     has(&[("/d/a", "oldx")]);
@@ -203,7 +203,7 @@ fn the_disk_after_a_power_cut_is_a_copy() -> io::Result<()> {
 enum SyncedWrite {
     Append(Vec<u8>),
     Sync,
-    /// Cuts away what was appended since the last sync, as a writer does after an append that failed.
+    /// Truncates the file to its synced length, as a writer does after a failed append.
     CutBack,
 }
 
@@ -244,8 +244,7 @@ proptest! {
         }
     }
 
-    /// Whatever happens to the names, a file that had a durable one is found under exactly one of those that it had
-    /// since, as long as no other replaced it and it was not removed.
+    /// A file with a durable name has exactly one of its names after a cut, unless it was replaced or removed.
     #[test]
     fn renamed_files_are_found_once(renames in prop::collection::vec((0_usize..3, any::<bool>()), 0..20), seed: u64) {
         let fs = new_disk()?;

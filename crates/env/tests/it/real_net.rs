@@ -1,4 +1,4 @@
-//! The network of the machine, over loopback.
+//! The real network, over loopback.
 #![allow(clippy::disallowed_methods, reason = "tests of real sockets or threads wait in real time")]
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by a panic")]
 
@@ -18,13 +18,10 @@ use tokio::time::timeout;
 
 const HELLO: &[u8; 6] = b"BKSW\x01\x00";
 
-/// Longer than anything here takes on a busy machine.
+/// Longer than any step takes on a busy machine.
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// So long nothing moves any more where something would move at once.
-const STALLED: Duration = Duration::from_millis(500);
-
-/// More than kernels and connections hold on the way.
+/// Several times the buffers of the kernel and of a connection.
 const LARGE_BODY_BYTES: usize = 64 << 20;
 
 fn config(secret: Option<&str>) -> NetConfig {
@@ -43,24 +40,24 @@ async fn plain() -> Arc<real::Net> {
 
 const SECRET: &str = "the secret of our cluster";
 
-async fn sealed() -> Arc<real::Net> {
+async fn encrypted() -> Arc<real::Net> {
     bind(config(Some(SECRET))).await
 }
 
-/// Answers all calls.
+/// Handles every call in a task.
 fn serve<F: Future<Output = ()> + Send + 'static>(
     net: &Arc<real::Net>,
-    answer: impl Fn(IncomingCall) -> F + Send + Sync + 'static,
+    handle: impl Fn(IncomingCall) -> F + Send + Sync + 'static,
 ) {
     let net = Arc::clone(net);
     tokio::spawn(async move {
         loop {
-            tokio::spawn(answer(net.accept().await));
+            tokio::spawn(handle(net.accept().await));
         }
     });
 }
 
-/// Gives back what comes.
+/// Replies with the request.
 async fn echo(mut call: IncomingCall) {
     let (writer, body) = Body::channel();
     call.reply.send(Ok(body));
@@ -77,29 +74,29 @@ async fn echo(mut call: IncomingCall) {
     let _ = writer.end().await;
 }
 
-async fn with_test_timeout<T>(what: impl Future<Output = T>) -> T {
-    timeout(TEST_TIMEOUT, what).await.expect("nothing happens")
+async fn with_test_timeout<T>(future: impl Future<Output = T>) -> T {
+    timeout(TEST_TIMEOUT, future).await.expect("timed out")
 }
 
 async fn call(from: &real::Net, to: &real::Net, name: &str, body: Body) -> io::Result<Vec<u8>> {
     with_test_timeout(async { from.call(to.address(), name, body).await?.read_all(LARGE_BODY_BYTES).await }).await
 }
 
-/// Waits until so many connections were refused: they are counted when they are closed already.
+/// Waits until `count` connections are counted as refused, which happens after they are closed.
 async fn refused(net: &real::Net, count: u64) {
     let until = async {
-        while net.counters().refused() < count {
+        while net.counters().refused.get() < count {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
     with_test_timeout(until).await;
-    assert_eq!(net.counters().refused(), count);
+    assert_eq!(net.counters().refused.get(), count);
 }
 
-/// Waits until no more connections than these are open.
+/// Waits until at most `count` connections are open.
 async fn open_at_most(net: &real::Net, count: u64) {
     let until = async {
-        while net.counters().connections() > count {
+        while net.counters().connections.get() > count {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
@@ -117,29 +114,29 @@ fn pieces(bytes: usize) -> impl Iterator<Item = Bytes> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_are_answered_and_share_connections() {
-    for (near, far) in [(plain().await, plain().await), (sealed().await, sealed().await)] {
+    for (near, far) in [(plain().await, plain().await), (encrypted().await, encrypted().await)] {
         serve(&far, |call| async move {
             let name = call.name.clone();
-            let said = call.body.read_all(100).await.unwrap();
-            call.reply.send(Ok(Body::whole([name.as_bytes(), b" ", &said].concat())));
+            let request = call.body.read_all(100).await.unwrap();
+            call.reply.send(Ok(Body::whole([name.as_bytes(), b" ", &request].concat())));
         });
         for n in 0..50 {
-            let said = call(&near, &far, "a/b", Body::whole(n.to_string())).await.unwrap();
-            assert_eq!(said, format!("a/b {n}").as_bytes());
+            let reply = call(&near, &far, "a/b", Body::whole(n.to_string())).await.unwrap();
+            assert_eq!(reply, format!("a/b {n}").as_bytes());
         }
         assert_eq!(call(&near, &far, "c", Body::empty()).await.unwrap(), b"c ");
-        // One, where the machine has time to see at once that it can carry the next call.
-        let accepted = far.counters().accepted();
+        // One on an idle machine; a busy one may detect too late that a connection can be reused.
+        let accepted = far.counters().accepted.get();
         assert!((1..25).contains(&accepted), "{accepted} connections for 51 calls");
-        assert!(far.counters().bytes_in() > 50 && near.counters().bytes_out() >= far.counters().bytes_in());
-        // A node reaches itself.
+        assert!(far.counters().bytes_in.get() > 50 && near.counters().bytes_out.get() >= far.counters().bytes_in.get());
+        // A node can call itself.
         assert_eq!(call(&far, &far, "c", Body::whole("d")).await.unwrap(), b"c d");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn streams_go_both_ways_at_once() {
-    for (near, far) in [(plain().await, plain().await), (sealed().await, sealed().await)] {
+    for (near, far) in [(plain().await, plain().await), (encrypted().await, encrypted().await)] {
         serve(&far, echo);
         let (writer, body) = Body::channel();
         let write = async {
@@ -157,25 +154,25 @@ async fn streams_go_both_ways_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_writer_waits_for_the_reader() {
-    for (near, far) in [(plain().await, plain().await), (sealed().await, sealed().await)] {
-        // The caller writes, and nobody reads.
+    for (near, far) in [(plain().await, plain().await), (encrypted().await, encrypted().await)] {
+        // The caller writes, the callee does not read.
         let (writer, body) = Body::channel();
         let written = Arc::new(AtomicUsize::new(0));
         let writing = tokio::spawn(write_large_body(writer, Arc::clone(&written)));
-        let answered = tokio::spawn(near.call(far.address(), "take", body));
-        let taken = with_test_timeout(far.accept()).await;
-        stalls(&written).await;
-        assert_eq!(with_test_timeout(taken.body.read_all(LARGE_BODY_BYTES)).await.unwrap().len(), LARGE_BODY_BYTES);
+        let calling = tokio::spawn(near.call(far.address(), "take", body));
+        let incoming = with_test_timeout(far.accept()).await;
+        assert_writer_waits(&near, &far, &written).await;
+        assert_eq!(with_test_timeout(incoming.body.read_all(LARGE_BODY_BYTES)).await.unwrap().len(), LARGE_BODY_BYTES);
         with_test_timeout(writing).await.unwrap();
 
-        // The callee writes, and nobody reads.
+        // The callee writes, the caller does not read.
         let (writer, body) = Body::channel();
         let written = Arc::new(AtomicUsize::new(0));
         let writing = tokio::spawn(write_large_body(writer, Arc::clone(&written)));
-        taken.reply.send(Ok(body));
-        let answer = with_test_timeout(answered).await.unwrap().unwrap();
-        stalls(&written).await;
-        assert_eq!(with_test_timeout(answer.read_all(LARGE_BODY_BYTES)).await.unwrap().len(), LARGE_BODY_BYTES);
+        incoming.reply.send(Ok(body));
+        let reply = with_test_timeout(calling).await.unwrap().unwrap();
+        assert_writer_waits(&near, &far, &written).await;
+        assert_eq!(with_test_timeout(reply.read_all(LARGE_BODY_BYTES)).await.unwrap().len(), LARGE_BODY_BYTES);
         with_test_timeout(writing).await.unwrap();
     }
 }
@@ -189,57 +186,63 @@ async fn write_large_body(writer: bucksaw_env::BodyWriter, written: Arc<AtomicUs
     writer.end().await.unwrap();
 }
 
-/// Waits until nothing moves; that is long before all is written.
-async fn stalls(written: &AtomicUsize) {
-    let mut before = usize::MAX;
-    while written.load(Ordering::SeqCst) != before {
-        before = written.load(Ordering::SeqCst);
-        tokio::time::sleep(STALLED).await;
-    }
-    assert!((1..LARGE_BODY_BYTES / 2).contains(&before), "{before} bytes written and not read");
+/// Sends a body of the same length in another call, which is read: it arrives whole before the unread one is half written.
+async fn assert_writer_waits(near: &real::Net, far: &real::Net, written: &AtomicUsize) {
+    let (writer, body) = Body::channel();
+    let call = near.call(far.address(), "read", body);
+    let handle = async {
+        let IncomingCall { body, reply, .. } = far.accept().await;
+        assert_eq!(body.read_all(LARGE_BODY_BYTES).await.unwrap().len(), LARGE_BODY_BYTES);
+        reply.send(Ok(Body::empty()));
+    };
+    let (replied, ..) =
+        with_test_timeout(async { tokio::join!(call, handle, write_large_body(writer, Arc::default())) }).await;
+    replied.unwrap();
+    let unread = written.load(Ordering::SeqCst);
+    assert!((1..LARGE_BODY_BYTES / 2).contains(&unread), "{unread} bytes written and not read");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_truncated_body_is_an_error_for_the_peer() {
-    for (near, far) in [(plain().await, plain().await), (sealed().await, sealed().await)] {
-        // The answer fails, in words or by being forgotten.
+    for (near, far) in [(plain().await, plain().await), (encrypted().await, encrypted().await)] {
+        // The reply fails, with an error or by a dropped writer.
         for fail in [true, false] {
-            let answered = tokio::spawn(near.call(far.address(), "give", Body::empty()));
+            let calling = tokio::spawn(near.call(far.address(), "give", Body::empty()));
             let given = with_test_timeout(far.accept()).await;
             let (writer, body) = Body::channel();
             given.reply.send(Ok(body));
             writer.send("some").await.unwrap();
-            let mut answer = with_test_timeout(answered).await.unwrap().unwrap();
-            assert_eq!(with_test_timeout(answer.next()).await.unwrap().unwrap(), "some");
+            let mut reply = with_test_timeout(calling).await.unwrap().unwrap();
+            assert_eq!(with_test_timeout(reply.next()).await.unwrap().unwrap(), "some");
             if fail {
                 writer.fail(io::ErrorKind::StorageFull.into()).await;
             } else {
                 drop(writer);
             }
-            assert_eq!(kind(with_test_timeout(answer.next()).await.unwrap()), io::ErrorKind::UnexpectedEof);
-            assert!(answer.next().await.is_none());
+            assert_eq!(kind(with_test_timeout(reply.next()).await.unwrap()), io::ErrorKind::UnexpectedEof);
+            assert!(reply.next().await.is_none());
         }
-        // What is called with fails.
+        // The request fails.
         for fail in [true, false] {
             let (writer, body) = Body::channel();
-            let answered = tokio::spawn(near.call(far.address(), "take", body));
+            let calling = tokio::spawn(near.call(far.address(), "take", body));
             writer.send("some").await.unwrap();
-            let mut taken = with_test_timeout(far.accept()).await;
-            assert_eq!(with_test_timeout(taken.body.next()).await.unwrap().unwrap(), "some");
+            let mut incoming = with_test_timeout(far.accept()).await;
+            assert_eq!(with_test_timeout(incoming.body.next()).await.unwrap().unwrap(), "some");
             if fail {
                 writer.fail(io::ErrorKind::StorageFull.into()).await;
             } else {
                 drop(writer);
             }
-            assert_eq!(kind(with_test_timeout(taken.body.next()).await.unwrap()), io::ErrorKind::UnexpectedEof);
+            assert_eq!(kind(with_test_timeout(incoming.body.next()).await.unwrap()), io::ErrorKind::UnexpectedEof);
             let kinds = [io::ErrorKind::UnexpectedEof, io::ErrorKind::StorageFull];
-            assert_eq!(kind(with_test_timeout(answered).await.unwrap()), kinds[usize::from(fail)]);
+            assert_eq!(kind(with_test_timeout(calling).await.unwrap()), kinds[usize::from(fail)]);
         }
     }
 }
 
-/// Stands in for a node that answers so and goes.
-async fn answers_with(answer: &'static [u8]) -> SocketAddr {
+/// A peer that sends `reply` on every connection and closes it.
+async fn replying_peer(reply: &'static [u8]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
@@ -247,13 +250,13 @@ async fn answers_with(answer: &'static [u8]) -> SocketAddr {
             let (mut stream, _) = listener.accept().await.unwrap();
             let mut hello = [0; 6];
             stream.read_exact(&mut hello).await.unwrap();
-            let (welcome, rest) = answer.split_at(answer.len().min(6));
-            stream.write_all(welcome).await.unwrap();
-            // Nobody answers before being asked.
+            let (hello_reply, rest) = reply.split_at(reply.len().min(6));
+            stream.write_all(hello_reply).await.unwrap();
+            // The response follows the request.
             if !rest.is_empty() && stream.read(&mut [0; 1_000]).await.unwrap() > 0 {
                 let _ = stream.write_all(rest).await;
             }
-            // The rest of the request is read, so that the connection ends and is not reset.
+            // Reads the rest of the request, so that the connection is closed and not reset.
             stream.shutdown().await.unwrap();
             let _ = stream.read_to_end(&mut Vec::new()).await;
         }
@@ -262,14 +265,14 @@ async fn answers_with(answer: &'static [u8]) -> SocketAddr {
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_is_an_error() {
+async fn a_truncated_reply_is_an_error() {
     let near = plain().await;
-    for (answer, kind_wanted, words) in [
+    for (reply, expected_kind, message) in [
         (&b""[..], io::ErrorKind::UnexpectedEof, ""),
         (b"BKS", io::ErrorKind::UnexpectedEof, ""),
         (b"HTTP/1.1 400 Bad Request", io::ErrorKind::InvalidData, "not a bucksaw node"),
-        (b"BKSW\x01\x01", io::ErrorKind::ConnectionAborted, "another version"),
-        (b"BKSW\x07\x00", io::ErrorKind::ConnectionAborted, "another version"),
+        (b"BKSW\x01\x01", io::ErrorKind::ConnectionAborted, "no common version"),
+        (b"BKSW\x07\x00", io::ErrorKind::ConnectionAborted, "no common version"),
         (b"BKSW\x01\x00HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc", io::ErrorKind::UnexpectedEof, ""),
         (
             b"BKSW\x01\x00HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n",
@@ -279,18 +282,18 @@ async fn an_answer_that_breaks_off_is_an_error() {
         (b"BKSW\x01\x00HTTP/1.1 200 OK\r\n", io::ErrorKind::UnexpectedEof, ""),
         (b"BKSW\x01\x00nonsense\r\n\r\n", io::ErrorKind::InvalidData, ""),
     ] {
-        let to = answers_with(answer).await;
-        let answered =
+        let to = replying_peer(reply).await;
+        let calling =
             with_test_timeout(async { near.call(to, "a", Body::whole("b")).await?.read_all(100).await }).await;
-        let error = answered.unwrap_err();
-        assert_eq!(error.kind(), kind_wanted, "{error}, after {}", answer.escape_ascii());
-        assert!(error.to_string().contains(words), "{error}");
+        let error = calling.unwrap_err();
+        assert_eq!(error.kind(), expected_kind, "{error}, after {}", reply.escape_ascii());
+        assert!(error.to_string().contains(message), "{error}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn errors_carry_their_message() {
-    let (near, far) = (sealed().await, sealed().await);
+    let (near, far) = (encrypted().await, encrypted().await);
     serve(&far, |call| async move {
         match call.name.as_str() {
             "full" => call.reply.send(Err(io::Error::new(io::ErrorKind::StorageFull, "the disk is full"))),
@@ -299,9 +302,9 @@ async fn errors_carry_their_message() {
             other => call.reply.send(Err(io::Error::new(io::ErrorKind::Unsupported, format!("no call {other}")))),
         }
     });
-    let check = async |name: &str, kind: io::ErrorKind, words: &str| {
+    let check = async |name: &str, kind: io::ErrorKind, message: &str| {
         let error = call(&near, &far, name, Body::whole("body")).await.unwrap_err();
-        assert_eq!((error.kind(), error.to_string().as_str()), (kind, words));
+        assert_eq!((error.kind(), error.to_string().as_str()), (kind, message));
     };
     check("full", io::ErrorKind::Other, "the disk is full").await;
     check("forgotten", io::ErrorKind::Other, "the call was dropped").await;
@@ -317,7 +320,7 @@ async fn an_error_message_reaches_a_caller_that_is_still_sending() {
     for _ in 0..20 {
         let (writer, body) = Body::channel();
         let writing = tokio::spawn(async move {
-            // There is no end but that the reader closed the body.
+            // Ends when the reader is dropped.
             while writer.send(vec![0; 65_536]).await.is_ok() {}
         });
         let error = call(&near, &far, "take", body).await.unwrap_err();
@@ -331,7 +334,7 @@ async fn a_closed_port_is_connection_refused() {
     let near = plain().await;
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     assert_eq!(kind(with_test_timeout(near.call(free, "a", Body::empty())).await), io::ErrorKind::ConnectionRefused);
-    // Who takes connections and says nothing.
+    // A peer that accepts connections and sends nothing.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let near = bind(NetConfig { handshake_timeout: Duration::from_millis(50), ..config(None) }).await;
     let error = with_test_timeout(near.call(silent.local_addr().unwrap(), "a", Body::empty())).await.unwrap_err();
@@ -339,7 +342,7 @@ async fn a_closed_port_is_connection_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_was_restarted_is_reached_again() {
+async fn a_restarted_node_can_be_called_again() {
     let near = plain().await;
     let far = plain().await;
     let address = far.address();
@@ -355,7 +358,7 @@ async fn a_node_that_was_restarted_is_reached_again() {
     serving.abort();
     let _ = serving.await;
     drop(far);
-    // The connection that was kept dies when the other end does.
+    // The port is free when the connections of the dropped network are closed.
     let far = with_test_timeout(async {
         loop {
             match real::Net::bind(NetConfig { listen: address, ..config(None) }).await {
@@ -366,40 +369,40 @@ async fn a_node_that_was_restarted_is_reached_again() {
     })
     .await;
     serve(&far, echo);
-    // A call on a connection that died unnoticed may fail.
-    let answer = with_test_timeout(async {
+    // A call on a connection whose end was not detected yet may fail.
+    let reply = with_test_timeout(async {
         loop {
             match call(&near, &far, "a", Body::whole("c")).await {
-                Ok(answer) => break answer,
+                Ok(reply) => break reply,
                 Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
             }
         }
     });
-    assert_eq!(answer.await, b"c");
+    assert_eq!(reply.await, b"c");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_peer_without_the_secret_is_refused() {
-    for (ours, theirs, words) in [
-        (Some(SECRET), Some("the secret of another"), "a different cluster secret"),
-        (Some(SECRET), None, "no cluster secret"),
-        (None, Some(SECRET), "the peer requires a cluster secret, and this node has none"),
+    for (ours, theirs, message) in [
+        (Some(SECRET), Some("the secret of another cluster"), "different cluster secrets"),
+        (Some(SECRET), None, "the called node has none"),
+        (None, Some(SECRET), "the calling node has none"),
     ] {
         let (near, far) = (bind(config(ours)).await, bind(config(theirs)).await);
         serve(&far, echo);
         for count in 1..=3 {
             let error = call(&near, &far, "a", Body::whole("b")).await.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
-            assert!(error.to_string().contains(words), "{error}");
+            assert!(error.to_string().contains(message), "{error}");
             refused(&far, count).await;
         }
-        assert_eq!(far.counters().connections(), 0);
+        assert_eq!(far.counters().connections.get(), 0);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_recorded_connection_cannot_be_replayed() {
-    let near = sealed().await;
+    let near = encrypted().await;
     let recorder = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let calling = tokio::spawn(near.call(recorder.local_addr().unwrap(), "a", Body::empty()));
     let mut recorded = [0; 54];
@@ -410,21 +413,21 @@ async fn a_recorded_connection_cannot_be_replayed() {
     for (count, then) in [(1, &b""[..]), (2, &[&[17, 0][..], &[1; 17]].concat())] {
         let mut stream = TcpStream::connect(far.address()).await.unwrap();
         stream.write_all(&recorded).await.unwrap();
-        let mut answer = [0; 60];
-        with_test_timeout(stream.read_exact(&mut answer)).await.unwrap();
-        assert_eq!(answer[..6], *HELLO, "the first message is as good as it was");
+        let mut reply = [0; 60];
+        with_test_timeout(stream.read_exact(&mut reply)).await.unwrap();
+        assert_eq!(reply[..6], *HELLO, "the first message is accepted");
         stream.write_all(then).await.unwrap();
         let _ = with_test_timeout(stream.read_to_end(&mut Vec::new())).await;
         refused(&far, count).await;
-        assert_eq!(far.counters().connections(), 0);
+        assert_eq!(far.counters().connections.get(), 0);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_bytes_are_refused_and_harmless() {
-    for far in [plain().await, sealed().await] {
+    for far in [plain().await, encrypted().await] {
         serve(&far, echo);
-        for (n, nonsense) in [
+        for (n, invalid) in [
             &b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"[..],
             b"POST /a HTTP/1.1\r\ncontent-length: 1\r\n\r\nb",
             &[0; 1_000],
@@ -436,18 +439,18 @@ async fn invalid_bytes_are_refused_and_harmless() {
         .enumerate()
         {
             let mut stream = TcpStream::connect(far.address()).await.unwrap();
-            stream.write_all(nonsense).await.unwrap();
-            let mut answer = Vec::new();
-            let _ = with_test_timeout(stream.read_to_end(&mut answer)).await;
-            assert!(!answer.windows(4).any(|bytes| bytes == b"HTTP"), "{}", answer.escape_ascii());
+            stream.write_all(invalid).await.unwrap();
+            let mut reply = Vec::new();
+            let _ = with_test_timeout(stream.read_to_end(&mut reply)).await;
+            assert!(!reply.windows(4).any(|bytes| bytes == b"HTTP"), "{}", reply.escape_ascii());
             refused(&far, n as u64 + 1).await;
         }
         assert_eq!(call(&far, &far, "a", Body::whole("b")).await.unwrap(), b"b");
     }
-    // Who says hello and then no call.
+    // Invalid requests after a valid handshake.
     let far = plain().await;
     serve(&far, echo);
-    for nonsense in [
+    for invalid in [
         "GET /a HTTP/1.1\r\nhost: a\r\n\r\n".to_owned(),
         "POST /../a?b HTTP/1.1\r\nhost: a\r\n\r\n".to_owned(),
         "POST /é HTTP/1.1\r\nhost: a\r\n\r\n".to_owned(),
@@ -457,11 +460,11 @@ async fn invalid_bytes_are_refused_and_harmless() {
     ] {
         let mut stream = TcpStream::connect(far.address()).await.unwrap();
         stream.write_all(HELLO).await.unwrap();
-        let _ = stream.write_all(nonsense.as_bytes()).await;
+        let _ = stream.write_all(invalid.as_bytes()).await;
         stream.shutdown().await.unwrap_or_default();
-        let mut answer = Vec::new();
-        let _ = with_test_timeout(stream.read_to_end(&mut answer)).await;
-        assert!(!answer.windows(6).any(|bytes| bytes == b"200 OK"), "{}", answer.escape_ascii());
+        let mut reply = Vec::new();
+        let _ = with_test_timeout(stream.read_to_end(&mut reply)).await;
+        assert!(!reply.windows(6).any(|bytes| bytes == b"200 OK"), "{}", reply.escape_ascii());
     }
 }
 
@@ -470,18 +473,18 @@ async fn a_slow_handshake_times_out() {
     let short =
         NetConfig { handshake_timeout: Duration::from_millis(50), idle_max: Duration::from_millis(50), ..config(None) };
     let far = bind(short).await;
-    for begun in [&b""[..], b"BKS", HELLO, b"BKSW\x01\x00POST /a HTTP/1.1\r\nhost:"] {
+    for beginning in [&b""[..], b"BKS", HELLO, b"BKSW\x01\x00POST /a HTTP/1.1\r\nhost:"] {
         let mut stream = TcpStream::connect(far.address()).await.unwrap();
-        stream.write_all(begun).await.unwrap();
-        // Drop by drop, for ever, if it is let.
+        stream.write_all(beginning).await.unwrap();
+        // One byte at a time, without end.
         let (mut read, mut write) = stream.split();
         let dripping = async {
-            while begun.len() > HELLO.len() && write.write_all(b"a").await.is_ok() {
+            while beginning.len() > HELLO.len() && write.write_all(b"a").await.is_ok() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        let mut answer = Vec::new();
-        let _ = with_test_timeout(async { tokio::join!(dripping, read.read_to_end(&mut answer)) }).await;
+        let mut reply = Vec::new();
+        let _ = with_test_timeout(async { tokio::join!(dripping, read.read_to_end(&mut reply)) }).await;
     }
     refused(&far, 2).await;
 }
@@ -507,24 +510,24 @@ async fn connections_are_limited() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn dropping_a_call_ends_it_on_both_sides() {
-    for (near, far) in [(plain().await, plain().await), (sealed().await, sealed().await)] {
-        // Before it is answered.
+    for (near, far) in [(plain().await, plain().await), (encrypted().await, encrypted().await)] {
+        // Before the reply.
         let (writer, body) = Body::channel();
-        let answered = tokio::spawn(near.call(far.address(), "a", body));
-        let mut taken = with_test_timeout(far.accept()).await;
-        answered.abort();
+        let calling = tokio::spawn(near.call(far.address(), "a", body));
+        let mut incoming = with_test_timeout(far.accept()).await;
+        calling.abort();
         with_test_timeout(writer.closed()).await;
-        assert!(with_test_timeout(taken.body.next()).await.unwrap().is_err());
-        drop(taken);
+        assert!(with_test_timeout(incoming.body.next()).await.unwrap().is_err());
+        drop(incoming);
 
-        // While it is answered: the answer's writer is told, whether it writes or waits.
+        // During the reply: its writer gets the end, whether it writes or waits.
         for write in [true, false] {
-            let answered = tokio::spawn(near.call(far.address(), "a", Body::empty()));
-            let taken = with_test_timeout(far.accept()).await;
+            let calling = tokio::spawn(near.call(far.address(), "a", Body::empty()));
+            let incoming = with_test_timeout(far.accept()).await;
             let (writer, body) = Body::channel();
-            taken.reply.send(Ok(body));
+            incoming.reply.send(Ok(body));
             writer.send("some").await.unwrap();
-            drop(with_test_timeout(answered).await.unwrap().unwrap());
+            drop(with_test_timeout(calling).await.unwrap().unwrap());
             if write {
                 with_test_timeout(async { while writer.send(vec![0; 65_536]).await.is_ok() {} }).await;
             }
@@ -535,28 +538,28 @@ async fn dropping_a_call_ends_it_on_both_sides() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_callee_that_goes_ends_what_is_written_to_it() {
+async fn a_dropped_callee_closes_the_request_body() {
     let (near, far) = (plain().await, plain().await);
     let (writer, body) = Body::channel();
-    let answered = tokio::spawn(near.call(far.address(), "a", body));
-    let mut taken = with_test_timeout(far.accept()).await;
+    let calling = tokio::spawn(near.call(far.address(), "a", body));
+    let mut incoming = with_test_timeout(far.accept()).await;
     drop(far);
     with_test_timeout(writer.closed()).await;
-    assert!(with_test_timeout(taken.body.next()).await.unwrap().is_err());
-    assert!(with_test_timeout(answered).await.unwrap().is_err());
+    assert!(with_test_timeout(incoming.body.next()).await.unwrap().is_err());
+    assert!(with_test_timeout(calling).await.unwrap().is_err());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_calls_are_answered() {
-    let (near, far) = (sealed().await, sealed().await);
+    let (near, far) = (encrypted().await, encrypted().await);
     serve(&far, echo);
     let calls: Vec<_> = (0..200_u32)
         .map(|n| {
             let (near, far) = (Arc::clone(&near), Arc::clone(&far));
             tokio::spawn(async move {
                 for m in 0..5 {
-                    let said = format!("{n} {m}").repeat(1_000).into_bytes();
-                    assert!(call(&near, &far, "a", Body::whole(said.clone())).await.unwrap() == said);
+                    let body = format!("{n} {m}").repeat(1_000).into_bytes();
+                    assert!(call(&near, &far, "a", Body::whole(body.clone())).await.unwrap() == body);
                 }
             })
         })
@@ -564,14 +567,14 @@ async fn concurrent_calls_are_answered() {
     for call in calls {
         with_test_timeout(call).await.unwrap();
     }
-    // What is kept of them is bounded.
+    // The number of pooled connections is bounded.
     open_at_most(&far, NetConfig::default().idle_connections_max as u64).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_large_body_passes_encrypted() {
     const BYTES: usize = 100 << 20;
-    let (near, far) = (sealed().await, sealed().await);
+    let (near, far) = (encrypted().await, encrypted().await);
     serve(&far, |call| async move {
         let (writer, body) = Body::channel();
         call.reply.send(Ok(body));
@@ -585,25 +588,25 @@ async fn a_large_body_passes_encrypted() {
         with_test_timeout(async { near.call(far.address(), "much", Body::empty()).await?.read_all(BYTES).await });
     assert_eq!(read.await.unwrap().len(), BYTES);
     let seconds = started.elapsed().as_secs_f64();
-    println!("{:.0} MB/s sealed", BYTES as f64 / 1e6 / seconds);
+    println!("{:.0} MB/s encrypted", BYTES as f64 / 1e6 / seconds);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_datagrams_with_the_secret_are_received() {
     for secret in [None, Some(SECRET)] {
         let (near, far) = (bind(config(secret)).await, bind(config(secret)).await);
-        let others = [plain().await, sealed().await, bind(config(Some("the secret of another"))).await];
+        let others = [plain().await, encrypted().await, bind(config(Some("the secret of another cluster"))).await];
         let mut bad = 0;
         for other in others.iter().zip([None, Some(SECRET), Some("")]).filter(|(_, theirs)| *theirs != secret) {
             other.0.send(far.address(), b"let me in".to_vec());
             bad += 1;
         }
         let raw = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-        for nonsense in [&b""[..], b"nonsense", &[0xB5; 2_000]] {
-            raw.send_to(nonsense, far.address()).unwrap();
+        for invalid in [&b""[..], b"nonsense", &[0xB5; 2_000]] {
+            raw.send_to(invalid, far.address()).unwrap();
             bad += 1;
         }
-        // The loopback keeps the order.
+        // Loopback preserves the order.
         near.send(far.address(), b"hello".to_vec());
         near.send(far.address(), vec![7; bucksaw_env::DATAGRAM_BYTES_MAX]);
         near.send(far.address(), vec![7; bucksaw_env::DATAGRAM_BYTES_MAX + 1]);
@@ -611,8 +614,8 @@ async fn only_datagrams_with_the_secret_are_received() {
         assert_eq!(with_test_timeout(far.receive()).await, (near.address(), b"hello".to_vec()));
         assert_eq!(with_test_timeout(far.receive()).await, (near.address(), vec![7; bucksaw_env::DATAGRAM_BYTES_MAX]));
         assert_eq!(with_test_timeout(far.receive()).await, (near.address(), Vec::new()));
-        assert_eq!(far.counters().bad_datagrams(), bad);
-        assert_eq!(near.counters().unsent_datagrams(), 1);
+        assert_eq!(far.counters().bad_datagrams.get(), bad);
+        assert_eq!(near.counters().unsent_datagrams.get(), 1);
     }
 }
 
@@ -625,7 +628,7 @@ async fn an_unspecified_address_is_not_advertised() {
     let net = bind(NetConfig { listen, advertise, ..config(None) }).await;
     assert_eq!(net.address().ip().to_string(), "192.0.2.1");
     assert_ne!(net.address().port(), 0);
-    // Behind such an address a node still reaches itself.
+    // The node can call itself although the advertised address leads elsewhere.
     serve(&net, echo);
     assert_eq!(call(&net, &net, "a", Body::whole("b")).await.unwrap(), b"b");
     net.send(net.address(), b"me".to_vec());

@@ -1,4 +1,4 @@
-//! The simulated world: time, tasks and nodes.
+//! The simulated world: time, tasks and hosts.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,7 +17,7 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// A count that tasks share with the test.
+/// A counter shared by tasks and the test.
 #[derive(Clone, Default)]
 struct SharedCount(Arc<AtomicU64>);
 
@@ -103,16 +103,17 @@ fn the_seed_chooses_among_ready_tasks() {
 
 #[test]
 fn sync_primitives_work_and_wake_order_has_no_effect() {
-    // A watch wakes its readers in an order that the thread's own dice decide.
+    // A watch wakes its readers in random order.
     let order = || {
         let world = World::new(5);
         let ran = Arc::new(Mutex::new(Vec::new()));
-        let (tell, told) = watch::channel(0);
+        let (sender, receiver) = watch::channel(0);
         let room = Arc::new(Semaphore::new(3));
         for n in 0..20 {
-            let (mut told, ran, room, tasks) = (told.clone(), Arc::clone(&ran), Arc::clone(&room), world.tasks());
+            let (mut receiver, ran, room, tasks) =
+                (receiver.clone(), Arc::clone(&ran), Arc::clone(&room), world.tasks());
             world.tasks().spawn(Box::pin(async move {
-                while told.changed().await.is_ok() {
+                while receiver.changed().await.is_ok() {
                     let _room = room.acquire().await.unwrap();
                     tasks.sleep(ms(1)).await;
                     ran.lock().unwrap().push(n);
@@ -121,7 +122,7 @@ fn sync_primitives_work_and_wake_order_has_no_effect() {
         }
         for n in 1..10 {
             world.run_for(ms(20));
-            tell.send_replace(n);
+            sender.send_replace(n);
         }
         world.run_for(ms(20));
         (ran.lock().unwrap().clone(), world.fingerprint())
@@ -142,11 +143,11 @@ fn timeouts_fire_and_leave_no_timer() {
     assert_eq!(world.block_on(with_timeout(&tasks, HOUR, async { 7 })), Some(7));
     let fingerprint = world.fingerprint();
     world.run_for(HOUR * 2);
-    assert_eq!(world.fingerprint(), fingerprint, "the limit came, though nobody waited for it");
+    assert_eq!(world.fingerprint(), fingerprint, "the timer of a dropped timeout fired");
 }
 
 #[test]
-fn run_until_stops_when_it_is_so() {
+fn run_until_stops_when_the_condition_holds() {
     let world = World::new(1);
     let (count, tasks) = (SharedCount::default(), world.tasks());
     let counting = count.clone();
@@ -163,7 +164,7 @@ fn run_until_stops_when_it_is_so() {
 }
 
 #[test]
-fn work_takes_time_and_is_done_once() {
+fn blocking_work_takes_its_delay_and_runs_once() {
     let world = World::new(1);
     let node = world.add_host("a");
     node.set_blocking_delay(Delay::uniform(ms(100), ms(200)));
@@ -176,7 +177,7 @@ fn work_takes_time_and_is_done_once() {
     }));
     assert_eq!((done, count.get()), (Some(7), 1));
     assert!((ms(100)..=ms(200)).contains(&world.now()), "{:?}", world.now());
-    // It goes on when nobody waits.
+    // It also runs if its future is dropped.
     let inner = counting.clone();
     drop(tasks.spawn_blocking(Box::new(move || inner.add(1))));
     assert_eq!(counting.get(), 0);
@@ -191,16 +192,16 @@ fn a_kill_comes_before_or_after_blocking_work_and_hides_its_result() {
         let world = World::new(seed);
         let node = world.add_host("a");
         node.set_blocking_delay(Delay::uniform(ms(100), ms(100)));
-        let (worked, told) = (SharedCount::default(), SharedCount::default());
-        let (tasks, inner, telling) = (node.tasks(), worked.clone(), told.clone());
+        let (worked, returned) = (SharedCount::default(), SharedCount::default());
+        let (tasks, inner, returning) = (node.tasks(), worked.clone(), returned.clone());
         node.spawn(async move {
             run_blocking(&tasks, move || inner.add(1)).await;
-            telling.add(1);
+            returning.add(1);
         });
         world.run_for(ms(50));
         node.kill();
         world.run_for(HOUR);
-        assert_eq!(told.get(), 0);
+        assert_eq!(returned.get(), 0);
         done += worked.get();
     }
     assert!((60..140).contains(&done), "{done}");
@@ -218,15 +219,15 @@ fn a_kill_drops_all_tasks_of_its_host_only() {
             drop(guard);
         });
     }
-    // One that never ran, and one that comes to life by being dropped.
-    let (unborn, tasks) = (AddOnDrop(dropped.clone(), 1_000), one.tasks());
+    // A task that is spawned while another one is dropped.
+    let (guard, tasks) = (AddOnDrop(dropped.clone(), 1_000), one.tasks());
     world.run_for(ms(1));
-    let haunting = SpawnOnDrop(tasks, Some(unborn));
-    one.spawn(async move { drop(haunting) });
+    let spawner = SpawnOnDrop(tasks, Some(guard));
+    one.spawn(async move { drop(spawner) });
     one.kill();
     assert_eq!(dropped.get(), 1_011);
     assert!(!one.is_up() && other.is_up());
-    // What belongs to the old life has no effect, also in the new one.
+    // Tasks of the old process have no effect after the restart.
     let (tasks, late) = (one.tasks(), AddOnDrop(dropped.clone(), 10_000));
     one.restart();
     tasks.spawn(Box::pin(async move { drop(late) }));
@@ -240,9 +241,9 @@ fn a_kill_drops_all_tasks_of_its_host_only() {
 fn a_task_may_kill_its_own_host() {
     let world = World::new(1);
     let node = world.add_host("a");
-    let (myself, tasks) = (node.clone(), node.tasks());
+    let (host, tasks) = (node.clone(), node.tasks());
     let done = world.block_on_host(&node, async move {
-        myself.kill();
+        host.kill();
         tasks.sleep(ms(1)).await;
     });
     assert_eq!((done, node.is_up()), (None, false));
@@ -261,10 +262,10 @@ fn a_killed_process_leaves_unsynced_bytes() {
     file.append(&[b", written"]).unwrap();
     let lock = old.lock(Path::new("/lock")).unwrap();
     node.kill();
-    assert!(file.append(&[b" by the dead"]).is_err() && old.remove(path).is_err());
+    assert!(file.append(&[b" too late"]).is_err() && old.remove(path).is_err());
     node.restart();
     let fs = node.env().fs;
-    assert!(fs.lock(Path::new("/lock")).is_ok(), "the dead process still has the lock");
+    assert!(fs.lock(Path::new("/lock")).is_ok(), "the killed process still has the lock");
     drop(lock);
     assert_eq!(node.fs().live_bytes(path).as_deref(), Some(&b"kept, written"[..]));
     node.cut_power(PowerCutLoss::All);
@@ -272,24 +273,24 @@ fn a_killed_process_leaves_unsynced_bytes() {
 }
 
 #[test]
-fn each_process_has_its_own_uptime_and_randomness() {
+fn each_process_has_its_own_uptime_and_random_numbers() {
     let world = World::new(1);
     let node = world.add_host("a");
     world.run_for(HOUR);
     let before = node.env();
-    let died_at_ms = before.clock.unix_ms();
+    let stopped_at_ms = before.clock.unix_ms();
     node.cut_power(PowerCutLoss::Torn);
     world.run_for(HOUR);
     node.restart();
     world.run_for(ms(5));
     let after = node.env();
     assert_eq!(after.clock.uptime(), ms(5));
-    assert_eq!(after.clock.unix_ms(), died_at_ms + 3_600_005);
+    assert_eq!(after.clock.unix_ms(), stopped_at_ms + 3_600_005);
     assert_ne!(after.entropy.next_u64(), before.entropy.next_u64());
 }
 
 #[test]
-fn a_pause_stops_tasks_and_work_but_not_the_time() {
+fn a_pause_stops_tasks_and_blocking_work_but_not_the_time() {
     let world = World::new(1);
     let node = world.add_host("a");
     node.set_blocking_delay(Delay::uniform(ms(10), ms(10)));
@@ -312,7 +313,7 @@ fn a_pause_stops_tasks_and_work_but_not_the_time() {
     world.run_for(ms(50));
     assert_eq!((ticks.get(), work.get()), (6, 1));
     assert_eq!(node.env().clock.uptime(), world.now());
-    // A paused node can die, and is not paused in its next life.
+    // A kill ends the pause.
     node.pause();
     node.kill();
     node.restart();
@@ -355,17 +356,17 @@ fn panics_name_the_seed() {
         });
     };
     check(&in_block_on, "in block_on");
-    let standing_still = |world: &World| {
+    let busy_loop = |world: &World| {
         world.run_for(ms(1));
         world.block_on(async {
-            let (tell, mut told) = mpsc::channel(1);
+            let (sender, mut receiver) = mpsc::channel(1);
             loop {
                 world.tasks().sleep(ms(0)).await;
-                tell.send(()).await.unwrap();
-                told.recv().await.unwrap();
+                sender.send(()).await.unwrap();
+                receiver.recv().await.unwrap();
             }
         });
     };
-    check(&standing_still, "time does not advance");
+    check(&busy_loop, "time does not advance");
     assert!(message(&|world| world.block_on(std::future::pending())).contains("an hour"));
 }

@@ -1,40 +1,38 @@
-//! One port for datagrams and connections, and the address that others are told.
+//! Binds one port for datagrams and connections.
 
 use std::io;
 use std::net::SocketAddr;
 
 use tokio::net::{TcpListener, TcpSocket, UdpSocket};
 
-use super::Config;
-
-/// Ports tried until one is free for both.
+/// Ports tried until one is free for UDP and TCP.
 const PORTS_TRIED: usize = 64;
 
 /// Connections that the kernel holds until they are accepted.
 const BACKLOG: u32 = 1_024;
 
-/// Why a node cannot listen.
+/// Why a node cannot listen for other nodes.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BindError {
-    /// The operating system says no.
+    /// The operating system refused.
     #[error("cannot listen for other nodes at {address} ({protocol})")]
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
         /// UDP or TCP.
         protocol: &'static str,
-        /// What it says.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// Others would be told an address that leads nowhere.
+    /// The advertised address would be unspecified.
     #[error(
-        "a node that listens at {address}, which is every address of this machine, must be told the one at which other \
-         nodes reach it: advertise it, or listen there"
+        "a node that listens at {address}, on all interfaces, needs the address at which other nodes reach it: advertise it, \
+         or listen there"
     )]
     Unspecified {
-        /// Where it would listen, or what it would tell.
+        /// The address to listen at or to advertise.
         address: SocketAddr,
     },
 }
@@ -51,13 +49,13 @@ pub(super) fn bind(listen: SocketAddr) -> Result<BoundSockets, BindError> {
     let mut tried = 1;
     loop {
         match bind_both(listen) {
-            // The port that TCP was given may be taken for UDP.
+            // The port chosen for TCP may be in use for UDP.
             Err(BindError::Listen { source, .. })
                 if listen.port() == 0 && tried < PORTS_TRIED && source.kind() == io::ErrorKind::AddrInUse =>
             {
                 tried += 1;
             }
-            done => return done,
+            bound => return bound,
         }
     }
 }
@@ -72,7 +70,7 @@ fn bind_both(listen: SocketAddr) -> Result<BoundSockets, BindError> {
 
 fn bind_tcp(listen: SocketAddr) -> io::Result<TcpListener> {
     let socket = if listen.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // A node that was restarted finds connections of its former life still closing.
+    // Connections of the previous process may still be closing.
     socket.set_reuseaddr(true)?;
     socket.bind(listen)?;
     socket.listen(BACKLOG)
@@ -85,9 +83,9 @@ fn bind_udp(address: SocketAddr) -> io::Result<(UdpSocket, std::net::UdpSocket)>
     Ok((UdpSocket::from_std(socket)?, out))
 }
 
-/// The address that others are told.
-pub(super) fn advertised_address(config: &Config, bound: SocketAddr) -> Result<SocketAddr, BindError> {
-    let mut address = config.advertise.unwrap_or(bound);
+/// The address at which other nodes reach this one.
+pub(super) fn advertised_address(advertise: Option<SocketAddr>, bound: SocketAddr) -> Result<SocketAddr, BindError> {
+    let mut address = advertise.unwrap_or(bound);
     if address.port() == 0 {
         address.set_port(bound.port());
     }
@@ -102,7 +100,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn one_port_serves_both() {
+    async fn one_port_serves_datagrams_and_connections() {
         let bound = bind("127.0.0.1:0".parse().unwrap()).unwrap();
         assert_ne!(bound.address.port(), 0);
         assert_eq!(bound.datagrams_in.local_addr().unwrap(), bound.address);
@@ -111,20 +109,20 @@ mod tests {
 
     #[tokio::test]
     async fn a_port_in_use_for_udp_is_refused() {
-        // Now and then somebody else has the port for TCP.
+        // Another process may have the port for TCP: try several.
         let errors = (0..PORTS_TRIED).map(|_| {
             let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
             bind(taken.local_addr().unwrap()).unwrap_err()
         });
-        let of_datagrams = |error: &BindError| matches!(error, BindError::Listen { protocol: "UDP", .. });
-        assert!(errors.into_iter().any(|error| of_datagrams(&error)));
+        let is_of_udp = |error: &BindError| matches!(error, BindError::Listen { protocol: "UDP", .. });
+        assert!(errors.into_iter().any(|error| is_of_udp(&error)));
     }
 
     #[test]
     fn the_advertised_address_is_reachable() {
         let check = |advertise: Option<&str>, bound: &str| {
             let advertise = advertise.map(|address| address.parse().unwrap());
-            advertised_address(&Config { advertise, ..Config::default() }, bound.parse().unwrap())
+            advertised_address(advertise, bound.parse().unwrap())
                 .map(|address| address.to_string())
                 .map_err(|error| error.to_string())
         };

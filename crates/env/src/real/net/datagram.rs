@@ -1,16 +1,14 @@
-//! Datagrams as they lie on the network: two bytes in front, and sealed when there is a secret.
+//! The encoding of datagrams: a header of two bytes, then the content, encrypted if there is a secret.
 //!
 //! ```text
 //! offset  size  field
 //!      0     1  magic    0xB5
-//!      1     1  version  1 in plain, 0x81 sealed
-//!      2    24  nonce    random, when sealed
-//!     26     n  content  XChaCha20-Poly1305, with the two bytes in front as associated data; in plain from offset 2 as it is
-//!             + 16 bytes of tag
+//!      1     1  version  1 plain, 0x81 encrypted
+//!      2    24  nonce    random; only if encrypted
+//!     26     n  content  XChaCha20-Poly1305 with the header as associated data, and a tag of 16 bytes; plain from offset 2
 //! ```
-//! A random nonce of 24 bytes never comes twice, so nodes need to agree on nothing but the key. What was sealed once can be
-//! sent again by who listens in. That is not prevented here: gossip must bear datagrams that come twice and late anyway,
-//! and what it says counts by the incarnation of whom it is about, so old news change nothing.
+//! A random nonce of 24 bytes never repeats, so nodes share nothing but the key. Replay is not prevented: gossip tolerates late
+//! and duplicated datagrams, because a member's incarnation orders the messages about it.
 
 use std::io;
 
@@ -25,39 +23,40 @@ const ENCRYPTED_HEADER: [u8; 2] = [0xB5, 0x81];
 const NONCE_BYTES: usize = 24;
 const TAG_BYTES: usize = 16;
 
-/// The longest that may come, sealed or not.
+/// Maximum bytes of an encrypted or plain datagram.
 pub(super) const ENCRYPTED_BYTES_MAX: usize = ENCRYPTED_HEADER.len() + NONCE_BYTES + DATAGRAM_BYTES_MAX + TAG_BYTES;
 
 pub(super) struct DatagramCipher(Option<XChaCha20Poly1305>);
 
 impl std::fmt::Debug for DatagramCipher {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(if self.0.is_some() { "Sealed" } else { "Plain" })
+        formatter.write_str(if self.0.is_some() { "Encrypted" } else { "Plain" })
     }
 }
 
 impl DatagramCipher {
     pub(super) fn new(secret: Option<&Secret>) -> Self {
-        Self(secret.map(|secret| XChaCha20Poly1305::new(secret.datagram_key().into())))
+        Self(secret.map(|secret| XChaCha20Poly1305::new((&secret.datagram_key).into())))
     }
 
     pub(super) fn encrypt(&self, content: &[u8]) -> io::Result<Vec<u8>> {
         let Some(cipher) = &self.0 else { return Ok([&PLAIN_HEADER, content].concat()) };
         let mut nonce = [0; NONCE_BYTES];
         getrandom::fill(&mut nonce)?;
-        let sealed = cipher
+        let encrypted = cipher
             .encrypt(XNonce::from_slice(&nonce), Payload { msg: content, aad: &ENCRYPTED_HEADER })
             .map_err(|_| io::ErrorKind::InvalidInput)?;
-        Ok([&ENCRYPTED_HEADER, nonce.as_slice(), &sealed].concat())
+        Ok([&ENCRYPTED_HEADER, nonce.as_slice(), &encrypted].concat())
     }
 
-    /// What was sealed; `None` when that is not by the same secret and whole. Who has a secret opens nothing plain.
+    /// The content; `None` if the datagram was modified or encrypted with another secret. A node with a secret accepts no
+    /// plain datagram.
     pub(super) fn decrypt(&self, datagram: &[u8]) -> Option<Vec<u8>> {
         let content = match &self.0 {
             None => datagram.strip_prefix(&PLAIN_HEADER)?.to_vec(),
             Some(cipher) => {
-                let (nonce, sealed) = datagram.strip_prefix(&ENCRYPTED_HEADER)?.split_at_checked(NONCE_BYTES)?;
-                cipher.decrypt(XNonce::from_slice(nonce), Payload { msg: sealed, aad: &ENCRYPTED_HEADER }).ok()?
+                let (nonce, encrypted) = datagram.strip_prefix(&ENCRYPTED_HEADER)?.split_at_checked(NONCE_BYTES)?;
+                cipher.decrypt(XNonce::from_slice(nonce), Payload { msg: encrypted, aad: &ENCRYPTED_HEADER }).ok()?
             }
         };
         (content.len() <= DATAGRAM_BYTES_MAX).then_some(content)
@@ -77,14 +76,14 @@ mod tests {
         let (ours, same, other) = (cipher("0123456789abcdef"), cipher("0123456789abcdef"), cipher("another secret..."));
         let plain = DatagramCipher::new(None);
         for content in [vec![], b"hello".to_vec(), vec![7; DATAGRAM_BYTES_MAX]] {
-            let sealed = ours.encrypt(&content).unwrap();
-            assert!(sealed.len() <= ENCRYPTED_BYTES_MAX);
-            assert_eq!(same.decrypt(&sealed).unwrap(), content);
-            assert!(other.decrypt(&sealed).is_none());
-            assert!(plain.decrypt(&sealed).is_none());
-            let open = plain.encrypt(&content).unwrap();
-            assert_eq!(plain.decrypt(&open).unwrap(), content);
-            assert!(ours.decrypt(&open).is_none());
+            let encrypted = ours.encrypt(&content).unwrap();
+            assert!(encrypted.len() <= ENCRYPTED_BYTES_MAX);
+            assert_eq!(same.decrypt(&encrypted).unwrap(), content);
+            assert!(other.decrypt(&encrypted).is_none());
+            assert!(plain.decrypt(&encrypted).is_none());
+            let unencrypted = plain.encrypt(&content).unwrap();
+            assert_eq!(plain.decrypt(&unencrypted).unwrap(), content);
+            assert!(ours.decrypt(&unencrypted).is_none());
         }
     }
 
@@ -99,19 +98,19 @@ mod tests {
     #[test]
     fn a_changed_bit_is_detected() {
         let ours = cipher("0123456789abcdef");
-        let sealed = ours.encrypt(b"hello").unwrap();
-        for bit in 0..sealed.len() * 8 {
-            let mut damaged = sealed.clone();
+        let encrypted = ours.encrypt(b"hello").unwrap();
+        for bit in 0..encrypted.len() * 8 {
+            let mut damaged = encrypted.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
             assert!(ours.decrypt(&damaged).is_none(), "bit {bit}");
         }
-        for length in 0..sealed.len() {
-            assert!(ours.decrypt(&sealed[..length]).is_none(), "{length} bytes");
+        for length in 0..encrypted.len() {
+            assert!(ours.decrypt(&encrypted[..length]).is_none(), "{length} bytes");
         }
     }
 
     #[test]
-    fn datagrams_that_are_too_long_or_of_another_version_are_dropped() {
+    fn datagrams_that_are_too_long_or_of_another_version_are_rejected() {
         let plain = DatagramCipher::new(None);
         assert!(plain.decrypt(&[&PLAIN_HEADER[..], &vec![0; DATAGRAM_BYTES_MAX + 1]].concat()).is_none());
         assert!(plain.decrypt(&[0xB5, 0x02, 1]).is_none());

@@ -1,77 +1,75 @@
-//! What is said first on a connection: who calls says what it speaks, and is told whether to go on.
+//! The first message in each direction of a connection: the protocol version, and whether the connection is encrypted.
 //!
 //! ```text
 //! offset  size  field
 //!      0     4  magic    "BKSW"
-//!      4     1  version  asked: the highest spoken; answered: the one to speak, no higher
-//!      5     1  how      asked: 0 in plain, 1 sealed; answered: 0 go on, else why not
+//!      4     1  version  request: the highest supported; reply: the selected one, which is not higher
+//!      5     1  mode     request: 0 plain, 1 encrypted; reply: 0 accepted, else a HandshakeRefusal
 //! ```
 
 pub(super) const BYTES: usize = 6;
 
 const MAGIC: [u8; 4] = *b"BKSW";
 
-/// The version spoken here, the highest and the lowest.
+/// The only supported version.
 const VERSION: u8 = 1;
 
-/// What who calls says.
+/// The message of the calling node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PeerHello {
     pub(super) version: u8,
-    pub(super) sealed: bool,
+    pub(super) is_encrypted: bool,
 }
 
-/// What it is told.
+/// The message of the called node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PeerHelloReply {
     pub(super) version: u8,
     pub(super) refusal: Option<HandshakeRefusal>,
 }
 
-/// Why a connection is refused, in the words of the one who is.
+/// Why the called node refuses a connection; 0 on the wire is acceptance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum HandshakeRefusal {
-    #[error("the peer speaks another version of the node protocol")]
-    VersionMismatch,
-    #[error("the peer requires a cluster secret, and this node has none")]
-    SecretRequired,
-    #[error("the peer has no cluster secret, and this node has one")]
-    SecretUnexpected,
-    #[error("the peer has a different cluster secret")]
-    SecretMismatch,
-    #[error("the peer has too many connections")]
-    TooManyConnections,
+    #[error("the nodes have no common version of the protocol")]
+    VersionMismatch = 1,
+    #[error("the called node has a cluster secret, and the calling node has none")]
+    SecretRequired = 2,
+    #[error("the calling node has a cluster secret, and the called node has none")]
+    SecretUnexpected = 3,
+    #[error("the nodes have different cluster secrets")]
+    SecretMismatch = 4,
+    #[error("the called node has too many connections")]
+    TooManyConnections = 5,
 }
 
-/// The numbers of refusals; 0 is none.
-const REFUSAL_CODES: [(u8, HandshakeRefusal); 5] = [
-    (1, HandshakeRefusal::VersionMismatch),
-    (2, HandshakeRefusal::SecretRequired),
-    (3, HandshakeRefusal::SecretUnexpected),
-    (4, HandshakeRefusal::SecretMismatch),
-    (5, HandshakeRefusal::TooManyConnections),
+const REFUSALS: [HandshakeRefusal; 5] = [
+    HandshakeRefusal::VersionMismatch,
+    HandshakeRefusal::SecretRequired,
+    HandshakeRefusal::SecretUnexpected,
+    HandshakeRefusal::SecretMismatch,
+    HandshakeRefusal::TooManyConnections,
 ];
 
 impl PeerHello {
-    /// What this node says.
-    pub(super) fn new(sealed: bool) -> Self {
-        Self { version: VERSION, sealed }
+    pub(super) fn new(is_encrypted: bool) -> Self {
+        Self { version: VERSION, is_encrypted }
     }
 
     pub(super) fn encode(self) -> [u8; BYTES] {
         let [a, b, c, d] = MAGIC;
-        [a, b, c, d, self.version, u8::from(self.sealed)]
+        [a, b, c, d, self.version, u8::from(self.is_encrypted)]
     }
 
-    /// `None` when that is no node.
+    /// `None` if the peer is not a node.
     pub(super) fn decode(bytes: [u8; BYTES]) -> Option<Self> {
-        let [magic @ .., version, how] = bytes;
-        (magic == MAGIC && how <= 1).then_some(Self { version, sealed: how == 1 })
+        let [magic @ .., version, mode] = bytes;
+        (magic == MAGIC && mode <= 1).then_some(Self { version, is_encrypted: mode == 1 })
     }
 
-    /// The answer to it, as far as it can be known without proof of the secret.
-    pub(super) fn reply(self, sealed: bool) -> PeerHelloReply {
-        let refusal = match (self.sealed, sealed) {
+    /// The reply of a node with or without a secret, before the peer has proved its own.
+    pub(super) fn reply(self, has_secret: bool) -> PeerHelloReply {
+        let refusal = match (self.is_encrypted, has_secret) {
             _ if self.version < VERSION => Some(HandshakeRefusal::VersionMismatch),
             (false, true) => Some(HandshakeRefusal::SecretRequired),
             (true, false) => Some(HandshakeRefusal::SecretUnexpected),
@@ -84,21 +82,20 @@ impl PeerHello {
 impl PeerHelloReply {
     pub(super) fn encode(self) -> [u8; BYTES] {
         let [a, b, c, d] = MAGIC;
-        let refusal = REFUSAL_CODES.iter().find(|(_, refusal)| Some(*refusal) == self.refusal);
-        [a, b, c, d, self.version, refusal.map_or(0, |(number, _)| *number)]
+        [a, b, c, d, self.version, self.refusal.map_or(0, |refusal| refusal as u8)]
     }
 
-    /// `None` when that is no node, or refuses for a reason of the future.
+    /// `None` if the peer is not a node, or refuses for an unknown reason.
     pub(super) fn decode(bytes: [u8; BYTES]) -> Option<Self> {
-        let [magic @ .., version, how] = bytes;
+        let [magic @ .., version, result] = bytes;
         if magic != MAGIC {
             return None;
         }
-        let refusal = match how {
-            // Who is told to go on in a version that it does not speak cannot.
+        let refusal = match result {
+            // The selected version is not supported here.
             0 if version != VERSION => Some(HandshakeRefusal::VersionMismatch),
             0 => None,
-            number => Some(REFUSAL_CODES.iter().find(|(known, _)| *known == number)?.1),
+            code => Some(REFUSALS.into_iter().find(|refusal| *refusal as u8 == code)?),
         };
         Some(Self { version, refusal })
     }
@@ -110,19 +107,19 @@ mod tests {
 
     #[test]
     fn messages_round_trip() {
-        for sealed in [false, true] {
-            let hello = PeerHello::new(sealed);
+        for is_encrypted in [false, true] {
+            let hello = PeerHello::new(is_encrypted);
             assert_eq!(PeerHello::decode(hello.encode()), Some(hello));
         }
-        for refusal in REFUSAL_CODES.iter().map(|(_, refusal)| Some(*refusal)).chain([None]) {
-            let answer = PeerHelloReply { version: VERSION, refusal };
-            assert_eq!(PeerHelloReply::decode(answer.encode()), Some(answer));
+        for refusal in REFUSALS.into_iter().map(Some).chain([None]) {
+            let reply = PeerHelloReply { version: VERSION, refusal };
+            assert_eq!(PeerHelloReply::decode(reply.encode()), Some(reply));
         }
     }
 
     #[test]
     fn a_matching_peer_is_accepted() {
-        let check = |sealed, here| PeerHello::new(sealed).reply(here).refusal;
+        let check = |is_encrypted, has_secret| PeerHello::new(is_encrypted).reply(has_secret).refusal;
         assert_eq!(check(false, false), None);
         assert_eq!(check(true, true), None);
         assert_eq!(check(false, true), Some(HandshakeRefusal::SecretRequired));
@@ -131,12 +128,12 @@ mod tests {
 
     #[test]
     fn the_lower_version_is_chosen() {
-        let later = PeerHello { version: VERSION + 1, sealed: false };
+        let later = PeerHello { version: VERSION + 1, is_encrypted: false };
         assert_eq!(later.reply(false), PeerHelloReply { version: VERSION, refusal: None });
-        let earlier = PeerHello { version: VERSION - 1, sealed: false };
+        let earlier = PeerHello { version: VERSION - 1, is_encrypted: false };
         assert_eq!(earlier.reply(false).refusal, Some(HandshakeRefusal::VersionMismatch));
-        let answer = PeerHelloReply { version: VERSION + 1, refusal: None };
-        assert_eq!(PeerHelloReply::decode(answer.encode()).unwrap().refusal, Some(HandshakeRefusal::VersionMismatch));
+        let reply = PeerHelloReply { version: VERSION + 1, refusal: None };
+        assert_eq!(PeerHelloReply::decode(reply.encode()).unwrap().refusal, Some(HandshakeRefusal::VersionMismatch));
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! Our bodies as those of hyper, and the other way round.
+//! Conversion between [`Body`] and the bodies of hyper.
 
+use std::error::Error;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,32 +14,31 @@ use hyper::body;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-use super::call::io_error;
 use crate::Body;
 use crate::body::PieceStream;
 
-/// How long what nobody wants is read, so that an answer given meanwhile is not lost to a reset connection.
+/// How long a dropped request body is still read, so that closing the connection does not discard the response.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Bytes that hyper is given at a time. It copies what it is given into the buffer of the connection, which keeps its size.
+/// Maximum bytes given to hyper at a time. It copies them into a buffer of the connection that never shrinks.
 const FRAME_BYTES_MAX: usize = 64 << 10;
 
-/// A body on its way out. An error breaks the connection, so that the other side sees it cut off.
+/// A body being sent. An error breaks the connection, so that the peer sees a truncated body.
 #[derive(Debug)]
 pub(super) struct OutgoingBody {
     body: Body,
-    /// What is left of a piece that is longer than [`FRAME_BYTES_MAX`].
+    /// The rest of a piece longer than [`FRAME_BYTES_MAX`].
     rest: Bytes,
     is_complete: Arc<AtomicBool>,
 }
 
 impl OutgoingBody {
     pub(super) fn new(body: Body) -> Self {
-        let over = Arc::new(AtomicBool::new(body.remaining_bytes().is_some()));
-        Self { body, rest: Bytes::new(), is_complete: over }
+        let is_complete = Arc::new(AtomicBool::new(body.remaining_bytes().is_some()));
+        Self { body, rest: Bytes::new(), is_complete }
     }
 
-    /// Whether all of it is there to be sent.
+    /// Whether no piece is awaited from the writer.
     pub(super) fn completion_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.is_complete)
     }
@@ -76,25 +76,25 @@ impl body::Body for OutgoingBody {
     }
 }
 
-/// The next bytes that came.
+/// The next received bytes. Trailers are ignored.
 pub(super) fn poll_bytes(incoming: &mut body::Incoming, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
     loop {
-        return Poll::Ready(match ready!(Pin::new(&mut *incoming).poll_frame(context)) {
-            None => None,
-            Some(Err(error)) => Some(Err(io_error(&error))),
-            Some(Ok(frame)) => match frame.into_data() {
-                Ok(bytes) => Some(Ok(bytes)),
-                // Trailers say nothing here.
-                Err(_) => continue,
-            },
-        });
+        match ready!(Pin::new(&mut *incoming).poll_frame(context)) {
+            None => return Poll::Ready(None),
+            Some(Err(error)) => return Poll::Ready(Some(Err(io_error(&error)))),
+            Some(Ok(frame)) => {
+                if let Ok(bytes) = frame.into_data() {
+                    return Poll::Ready(Some(Ok(bytes)));
+                }
+            }
+        }
     }
 }
 
-/// What a call brings.
+/// The body of an incoming call.
 #[derive(Debug)]
 pub(super) struct IncomingBody {
-    /// Gone when it is over.
+    /// `None` after the end.
     incoming: Option<body::Incoming>,
     runtime: Handle,
 }
@@ -120,14 +120,35 @@ impl PieceStream for IncomingBody {
 }
 
 impl Drop for IncomingBody {
-    /// Reads on for a while: a connection that is closed with bytes unread is reset, and a reset one forgets what was sent
-    /// over it last, such as the words why a call is refused.
+    /// Reads on until [`DRAIN_TIMEOUT`]: a connection that is closed with unread bytes is reset, which discards what was sent
+    /// last, such as the reason of a refusal.
     fn drop(&mut self) {
         let Some(mut incoming) = self.incoming.take().filter(|incoming| !incoming.is_end_stream()) else { return };
         self.runtime.spawn(timeout(DRAIN_TIMEOUT, async move {
             while let Some(Ok(_)) = std::future::poll_fn(|context| poll_bytes(&mut incoming, context)).await {}
         }));
     }
+}
+
+/// The I/O error inside an error of hyper, or one of the closest kind.
+pub(super) fn io_error(error: &hyper::Error) -> io::Error {
+    let mut source = error.source();
+    while let Some(cause) = source {
+        if let Some(cause) = cause.downcast_ref::<io::Error>() {
+            return io::Error::new(cause.kind(), cause.to_string());
+        }
+        source = cause.source();
+    }
+    let kind = if error.is_incomplete_message() {
+        io::ErrorKind::UnexpectedEof
+    } else if error.is_parse() {
+        io::ErrorKind::InvalidData
+    } else if error.is_timeout() {
+        io::ErrorKind::TimedOut
+    } else {
+        io::ErrorKind::ConnectionAborted
+    };
+    io::Error::new(kind, error.to_string())
 }
 
 #[cfg(test)]
@@ -137,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_pieces_are_sent_in_parts() {
+    fn a_long_piece_is_sent_in_several_frames() {
         let text: Vec<u8> = (0..3 * FRAME_BYTES_MAX + 5).map(|at| at as u8).collect();
         let mut out = OutgoingBody::new(Body::whole(text.clone()));
         let (mut sent, mut context) = (Vec::new(), Context::from_waker(Waker::noop()));

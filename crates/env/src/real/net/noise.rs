@@ -1,15 +1,15 @@
-//! Connections that nobody without the secret can open, read or change: `Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s`.
+//! Encrypted connections: `Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s`.
 //!
-//! Both sides make a fresh key pair for each connection, so that what was recorded stays closed when the secret gets out
-//! later, and so that what was recorded is not taken a second time. After the two messages of the handshake come frames:
+//! Both nodes create a key pair per connection, so a recorded connection stays confidential if the secret leaks later, and cannot
+//! be replayed. After the two messages of the handshake come frames:
 //!
 //! ```text
 //! offset  size  field
-//!      0     2  bytes    of what follows, 17..=32766, little-endian
-//!      2     n  sealed   a Noise message: content and 16 bytes of tag
+//!      0     2  bytes    of the message, 17..=32766, little-endian
+//!      2     n  message  a Noise message: content and 16 bytes of tag
 //! ```
-//! Noise numbers its messages, so none can be left out, come twice or change places. That more should have come when a
-//! connection ends between two frames is not told here; HTTP above states lengths.
+//! Noise numbers its messages, so none can be dropped, duplicated or reordered. Truncation between two frames is not detected
+//! here; HTTP states lengths.
 
 use std::io;
 use std::pin::Pin;
@@ -27,24 +27,24 @@ const KEY_BYTES: usize = 32;
 const TAG_BYTES: usize = 16;
 const LENGTH_BYTES: usize = 2;
 
-/// Bytes of the first message of the handshake, by who calls: a public key and a tag.
+/// The first message of the handshake, from the calling node: a public key and a tag.
 pub(super) const INITIATOR_MESSAGE_BYTES: usize = KEY_BYTES + TAG_BYTES;
 
-/// Bytes of the second, by who is called: a public key, the answer once more, so that nobody changes it on the way, a tag.
+/// The second, from the called node: a public key, the reply again, so that it cannot be changed in transit, and a tag.
 pub(super) const RESPONDER_MESSAGE_BYTES: usize = KEY_BYTES + hello::BYTES + TAG_BYTES;
 
-/// The longest frame with its length. Noise would allow twice as much; a connection holds three of them.
+/// Maximum bytes of a frame with its length. Noise permits twice as many, but each connection has three buffers of this size.
 const FRAME_BYTES_MAX: usize = 32 << 10;
 const NOISE_MESSAGE_BYTES_MAX: usize = FRAME_BYTES_MAX - LENGTH_BYTES;
 const CONTENT_BYTES_MAX: usize = NOISE_MESSAGE_BYTES_MAX - TAG_BYTES;
 
-const _: () = assert!(NOISE_MESSAGE_BYTES_MAX <= 65_535, "a Noise message is no longer");
+const _: () = assert!(NOISE_MESSAGE_BYTES_MAX <= 65_535, "the limit of Noise");
 
-/// The half of a handshake.
+/// A handshake after its first message.
 pub(super) struct Handshake(HandshakeState);
 
 impl Handshake {
-    /// That of who calls, having said `hello`, and its message.
+    /// Begins as the calling node, which has sent `hello`; returns the first message.
     pub(super) fn initiate(secret: &Secret, hello: &[u8]) -> io::Result<(Self, [u8; INITIATOR_MESSAGE_BYTES])> {
         let mut state = builder(secret, hello).and_then(Builder::build_initiator).map_err(noise_error)?;
         let mut message = [0; INITIATOR_MESSAGE_BYTES];
@@ -52,7 +52,7 @@ impl Handshake {
         Ok((Self(state), message))
     }
 
-    /// That of who is called; `None` when the message was not made with this secret.
+    /// Begins as the called node; `None` if the first message was made with another secret.
     pub(super) fn respond(
         secret: &Secret,
         hello: &[u8],
@@ -62,24 +62,25 @@ impl Handshake {
         Ok(state.read_message(message, &mut []).is_ok().then_some(Self(state)))
     }
 
-    /// The end for who is called: the message back.
+    /// Ends the handshake of the called node; returns the second message.
     pub(super) fn finish_as_responder(
         mut self,
-        answer: &[u8; hello::BYTES],
+        reply: &[u8; hello::BYTES],
     ) -> io::Result<(TransportState, [u8; RESPONDER_MESSAGE_BYTES])> {
         let mut message = [0; RESPONDER_MESSAGE_BYTES];
-        self.0.write_message(answer, &mut message).map_err(noise_error)?;
+        self.0.write_message(reply, &mut message).map_err(noise_error)?;
         Ok((self.0.into_transport_mode().map_err(noise_error)?, message))
     }
 
-    /// The end for who called; `None` when the message was not made with this secret or the answer changed on the way.
+    /// Ends the handshake of the calling node; `None` if the second message was made with another secret, or the reply was
+    /// changed in transit.
     pub(super) fn finish_as_initiator(
         mut self,
-        answer: &[u8; hello::BYTES],
+        reply: &[u8; hello::BYTES],
         message: &[u8; RESPONDER_MESSAGE_BYTES],
     ) -> io::Result<Option<TransportState>> {
-        let mut said = [0; hello::BYTES];
-        if self.0.read_message(message, &mut said).is_err() || said != *answer {
+        let mut repeated = [0; hello::BYTES];
+        if self.0.read_message(message, &mut repeated).is_err() || repeated != *reply {
             return Ok(None);
         }
         self.0.into_transport_mode().map(Some).map_err(noise_error)
@@ -87,26 +88,26 @@ impl Handshake {
 }
 
 fn builder<'a>(secret: &'a Secret, hello: &'a [u8]) -> Result<Builder<'a>, snow::Error> {
-    Builder::new(PATTERN.parse()?).psk(0, secret.stream_key())?.prologue(hello)
+    Builder::new(PATTERN.parse()?).psk(0, &secret.stream_key)?.prologue(hello)
 }
 
 fn noise_error(error: snow::Error) -> io::Error {
     io::Error::other(format!("encryption failed: {error}"))
 }
 
-/// A connection whose bytes are sealed.
+/// An encrypted connection.
 #[derive(Debug)]
 pub(super) struct NoiseStream<S> {
     stream: S,
     noise: TransportState,
-    /// What came and is not opened yet: at most a frame, `came` of its bytes are there.
+    /// Received and not decrypted: at most one frame, of which `frame_filled` bytes are valid.
     frame: Vec<u8>,
     frame_filled: usize,
-    /// What was opened and not read yet.
+    /// Decrypted; `plaintext_read..plaintext_end` is unread.
     plaintext: Vec<u8>,
     plaintext_read: usize,
     plaintext_end: usize,
-    /// What was sealed and is not sent yet.
+    /// Encrypted; `ciphertext_sent..` is unsent.
     ciphertext: Vec<u8>,
     ciphertext_sent: usize,
 }
@@ -126,22 +127,19 @@ impl<S> NoiseStream<S> {
         }
     }
 
-    /// The bytes of the frame that is coming, with its length, when that is known.
+    /// The length of the frame being received, if its length bytes have arrived.
     fn frame_bytes(&self) -> io::Result<Option<usize>> {
-        let Some((head, _)) =
-            self.frame.get(..self.frame_filled).and_then(|came| came.split_first_chunk::<LENGTH_BYTES>())
-        else {
-            return Ok(None);
-        };
-        let bytes = usize::from(u16::from_le_bytes(*head));
-        // Empty ones would cost and bring nothing.
+        let received = self.frame.get(..self.frame_filled).unwrap_or_default();
+        let Some((length, _)) = received.split_first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
+        let bytes = usize::from(u16::from_le_bytes(*length));
+        // Content is never empty.
         if !(TAG_BYTES + 1..=NOISE_MESSAGE_BYTES_MAX).contains(&bytes) {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "an encrypted frame has an invalid length"));
         }
         Ok(Some(LENGTH_BYTES + bytes))
     }
 
-    /// Opens the first frame when it is there.
+    /// Decrypts the frame if it is complete.
     fn decrypt_frame(&mut self) -> io::Result<bool> {
         let Some(bytes) = self.frame_bytes()?.filter(|bytes| *bytes <= self.frame_filled) else { return Ok(false) };
         let message = self.frame.get(LENGTH_BYTES..bytes).unwrap_or_default();
@@ -158,7 +156,7 @@ impl<S> NoiseStream<S> {
         Ok(true)
     }
 
-    /// Seals as much as a frame holds.
+    /// Encrypts the beginning of `content`, up to one frame; returns its length.
     fn encrypt_frame(&mut self, content: &[u8]) -> io::Result<usize> {
         let content = content.get(..CONTENT_BYTES_MAX).unwrap_or(content);
         let bytes = content.len() + TAG_BYTES;
@@ -172,7 +170,7 @@ impl<S> NoiseStream<S> {
 }
 
 impl<S: AsyncWrite + Unpin> NoiseStream<S> {
-    /// Sends what is sealed.
+    /// Sends the ciphertext.
     fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while let Some(rest) = self.ciphertext.get(self.ciphertext_sent..).filter(|rest| !rest.is_empty()) {
             match ready!(Pin::new(&mut self.stream).poll_write(context, rest))? {
@@ -185,8 +183,7 @@ impl<S: AsyncWrite + Unpin> NoiseStream<S> {
 }
 
 impl<S: AsyncRead + Unpin> NoiseStream<S> {
-    /// Resolves when something came that opens: the other side made this connection itself and did not just repeat what another
-    /// said first.
+    /// Resolves when the first frame is decrypted, which a peer that replays another's handshake cannot encrypt.
     pub(super) async fn confirm_peer(&mut self) -> io::Result<()> {
         match std::future::poll_fn(|context| self.poll_decrypt(context)).await? {
             true => Ok(()),
@@ -194,16 +191,16 @@ impl<S: AsyncRead + Unpin> NoiseStream<S> {
         }
     }
 
-    /// Whether there is something to read; `false` at the end.
+    /// Whether plaintext is available; `false` at the end.
     fn poll_decrypt(&mut self, context: &mut Context<'_>) -> Poll<io::Result<bool>> {
         while self.plaintext_read == self.plaintext_end && !self.decrypt_frame()? {
             self.frame.resize(FRAME_BYTES_MAX, 0);
-            let mut room = ReadBuf::new(self.frame.get_mut(self.frame_filled..).unwrap_or_default());
-            ready!(Pin::new(&mut self.stream).poll_read(context, &mut room))?;
-            match room.filled().len() {
+            let mut free = ReadBuf::new(self.frame.get_mut(self.frame_filled..).unwrap_or_default());
+            ready!(Pin::new(&mut self.stream).poll_read(context, &mut free))?;
+            match free.filled().len() {
                 0 if self.frame_filled == 0 => return Poll::Ready(Ok(false)),
                 0 => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
-                came => self.frame_filled += came,
+                received => self.frame_filled += received,
             }
         }
         Poll::Ready(Ok(true))
@@ -230,12 +227,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for NoiseStream<S> {
         if content.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        let taken = this.encrypt_frame(content)?;
-        // What does not go now goes with the next write or flush.
+        let encrypted = this.encrypt_frame(content)?;
+        // Unsent bytes are sent by the next write or flush.
         if let Poll::Ready(Err(error)) = this.poll_send(context) {
             return Poll::Ready(Err(error));
         }
-        Poll::Ready(Ok(taken))
+        Poll::Ready(Ok(encrypted))
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -251,23 +248,22 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for NoiseStream<S> {
     }
 }
 
-/// Reads bytes as a handshake, and as what comes after one; for a fuzzer.
+/// Parses `data` as messages of the handshake and as frames, for fuzzing.
 pub(super) fn fuzz_input(secret: &Secret, data: &[u8]) {
     if let Some((message, _)) = data.split_first_chunk() {
         let _ = Handshake::respond(secret, b"", message);
     }
-    let Ok((asking, message)) = Handshake::initiate(secret, b"") else { return };
-    if let Some((answer, _)) = data.split_first_chunk() {
-        let _ = asking.finish_as_initiator(b"answer", answer);
+    let Ok((initiator, message)) = Handshake::initiate(secret, b"") else { return };
+    if let Some((message, _)) = data.split_first_chunk() {
+        let _ = initiator.finish_as_initiator(b"reply.", message);
     }
-    let Ok(Some(asked)) = Handshake::respond(secret, b"", &message) else { return };
-    let Ok((noise, _)) = asked.finish_as_responder(b"answer") else { return };
-    let mut sealed = NoiseStream::new(data, noise);
-    let mut room = [0; 100];
-    let mut context = Context::from_waker(std::task::Waker::noop());
+    let Ok(Some(responder)) = Handshake::respond(secret, b"", &message) else { return };
+    let Ok((noise, _)) = responder.finish_as_responder(b"reply.") else { return };
+    let mut stream = NoiseStream::new(data, noise);
+    let (mut buffer, mut context) = ([0; 100], Context::from_waker(std::task::Waker::noop()));
     loop {
-        let mut into = ReadBuf::new(&mut room);
-        match Pin::new(&mut sealed).poll_read(&mut context, &mut into) {
+        let mut into = ReadBuf::new(&mut buffer);
+        match Pin::new(&mut stream).poll_read(&mut context, &mut into) {
             Poll::Ready(Ok(())) if !into.filled().is_empty() => {}
             _ => return,
         }
@@ -281,18 +277,18 @@ mod tests {
 
     use super::*;
 
-    const REPLY: [u8; hello::BYTES] = *b"answer";
+    const REPLY: [u8; hello::BYTES] = *b"reply.";
 
-    fn secret(words: &str) -> Secret {
-        Secret::new(words.as_bytes()).unwrap()
+    fn secret(text: &str) -> Secret {
+        Secret::new(text.as_bytes()).unwrap()
     }
 
     fn pair() -> (TransportState, TransportState) {
         let secret = secret("0123456789abcdef");
-        let (asking, message) = Handshake::initiate(&secret, b"hello").unwrap();
-        let asked = Handshake::respond(&secret, b"hello", &message).unwrap().unwrap();
-        let (called, message) = asked.finish_as_responder(&REPLY).unwrap();
-        (asking.finish_as_initiator(&REPLY, &message).unwrap().unwrap(), called)
+        let (initiator, message) = Handshake::initiate(&secret, b"hello").unwrap();
+        let responder = Handshake::respond(&secret, b"hello", &message).unwrap().unwrap();
+        let (responder, message) = responder.finish_as_responder(&REPLY).unwrap();
+        (initiator.finish_as_initiator(&REPLY, &message).unwrap().unwrap(), responder)
     }
 
     #[test]
@@ -303,26 +299,26 @@ mod tests {
         assert!(Handshake::respond(&ours, b"hullo", &message).unwrap().is_none());
         assert!(Handshake::respond(&ours, b"hello", &[0; INITIATOR_MESSAGE_BYTES]).unwrap().is_none());
 
-        let back = || {
-            let (asking, message) = Handshake::initiate(&ours, b"hello").unwrap();
+        let handshake = || {
+            let (initiator, message) = Handshake::initiate(&ours, b"hello").unwrap();
             let (_, message) =
                 Handshake::respond(&ours, b"hello", &message).unwrap().unwrap().finish_as_responder(&REPLY).unwrap();
-            (asking, message)
+            (initiator, message)
         };
-        let (asking, message) = back();
-        assert!(asking.finish_as_initiator(&REPLY, &message).unwrap().is_some());
-        let (asking, message) = back();
-        assert!(asking.finish_as_initiator(b"anszer", &message).unwrap().is_none());
-        let (asking, _) = back();
-        let (_, of_another) = back();
-        assert!(asking.finish_as_initiator(&REPLY, &of_another).unwrap().is_none());
+        let (initiator, message) = handshake();
+        assert!(initiator.finish_as_initiator(&REPLY, &message).unwrap().is_some());
+        let (initiator, message) = handshake();
+        assert!(initiator.finish_as_initiator(b"rebly.", &message).unwrap().is_none());
+        let (initiator, _) = handshake();
+        let (_, other_message) = handshake();
+        assert!(initiator.finish_as_initiator(&REPLY, &other_message).unwrap().is_none());
     }
 
     #[tokio::test]
     async fn a_stream_round_trips() {
-        let (calls, called) = pair();
+        let (initiator, responder) = pair();
         let (near, far) = tokio::io::duplex(1_000);
-        let (mut near, mut far) = (NoiseStream::new(near, calls), NoiseStream::new(far, called));
+        let (mut near, mut far) = (NoiseStream::new(near, initiator), NoiseStream::new(far, responder));
         let sent: Vec<u8> = (0..200_000_u32).map(|n| (n % 251) as u8).collect();
         let write = async {
             near.write_all(&sent).await.unwrap();
@@ -339,7 +335,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn impossible_lengths_and_half_frames_are_errors() {
+    async fn invalid_lengths_and_truncated_frames_are_errors() {
         for (bytes, kind) in [
             (&[0, 0, 1, 2, 3][..], io::ErrorKind::InvalidData),
             (&[16, 0], io::ErrorKind::InvalidData),
@@ -349,8 +345,8 @@ mod tests {
             (&[17, 0, 1, 2, 3], io::ErrorKind::UnexpectedEof),
             (&[&[17, 0][..], &[9; 17]].concat(), io::ErrorKind::InvalidData),
         ] {
-            let mut sealed = NoiseStream::new(bytes, pair().1);
-            let error = sealed.read_to_end(&mut Vec::new()).await.unwrap_err();
+            let mut stream = NoiseStream::new(bytes, pair().1);
+            let error = stream.read_to_end(&mut Vec::new()).await.unwrap_err();
             assert_eq!(error.kind(), kind, "{bytes:?}");
         }
         assert_eq!(NoiseStream::new(&b""[..], pair().1).read_to_end(&mut Vec::new()).await.unwrap(), 0);
@@ -359,18 +355,18 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// Whatever is changed, left out or doubled on the way: what is read is a beginning of what was written, and then comes
-        /// an error, but where the end is cut off between frames.
+        /// After a change, loss or duplication of a byte, a prefix of the content is read, then an error. Truncation between
+        /// frames is no error.
         #[test]
-        fn changed_bytes_are_rejected(
+        fn modified_bytes_are_rejected(
             parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..400), 1..6),
             at in any::<prop::sample::Index>(),
             how in 0..4,
         ) {
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
             runtime.block_on(async {
-                let (calls, called) = pair();
-                let mut near = NoiseStream::new(std::io::Cursor::new(Vec::new()), calls);
+                let (initiator, responder) = pair();
+                let mut near = NoiseStream::new(std::io::Cursor::new(Vec::new()), initiator);
                 for part in &parts {
                     near.write_all(part).await.unwrap();
                 }
@@ -383,12 +379,12 @@ mod tests {
                     _ => bytes.truncate(at),
                 }
                 let mut read = Vec::new();
-                let ended = NoiseStream::new(&bytes[..], called).read_to_end(&mut read).await;
+                let result = NoiseStream::new(&bytes[..], responder).read_to_end(&mut read).await;
                 let all = parts.concat();
                 prop_assert!(all.starts_with(&read));
-                // Only a byte too many may stand behind the last frame.
+                // Only a duplicated byte may follow the last frame.
                 prop_assert!(read.len() < all.len() || how == 2);
-                prop_assert!(ended.is_err() || how == 3);
+                prop_assert!(result.is_err() || how == 3);
                 Ok(())
             })?;
         }

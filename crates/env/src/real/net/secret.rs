@@ -1,57 +1,45 @@
-//! What all nodes of a cluster know, and the keys that come of it.
+//! The cluster secret, and the keys derived from it.
 
 use std::fmt;
 
 use blake2::{Blake2s256, Digest};
 
-/// Shorter ones could be guessed.
+/// Shorter secrets could be guessed.
 const BYTES_MIN: usize = 16;
 
-/// What all nodes of a cluster know and nobody else. It is not stretched: random bytes, not a password.
+/// The secret shared by all nodes of a cluster. It must be random bytes, not a password: it is not stretched.
 #[derive(Clone)]
 pub struct Secret {
-    stream_key: [u8; 32],
-    datagram_key: [u8; 32],
+    pub(super) stream_key: [u8; 32],
+    pub(super) datagram_key: [u8; 32],
 }
 
-/// Why something cannot be a secret.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SecretError {
-    /// It could be guessed.
-    #[error("the secret has {bytes} bytes, at least {BYTES_MIN} are needed: try `head -c 32 /dev/urandom | base64`")]
-    Short {
-        /// How long it is.
-        bytes: usize,
-    },
+/// A secret that could be guessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the secret has {bytes} bytes, at least {BYTES_MIN} are needed: try `head -c 32 /dev/urandom | base64`")]
+pub struct SecretTooShort {
+    /// Its length.
+    pub bytes: usize,
 }
 
 impl Secret {
-    /// The secret that a file holds. White space around it does not belong to it: editors end lines.
+    /// The secret in a file. Surrounding white space is ignored: editors end lines.
     ///
     /// # Errors
-    /// [`SecretError::Short`] below 16 bytes.
-    pub fn new(bytes: &[u8]) -> Result<Self, SecretError> {
+    /// [`SecretTooShort`] below 16 bytes.
+    pub fn new(bytes: &[u8]) -> Result<Self, SecretTooShort> {
         let bytes = bytes.trim_ascii();
         if bytes.len() < BYTES_MIN {
-            return Err(SecretError::Short { bytes: bytes.len() });
+            return Err(SecretTooShort { bytes: bytes.len() });
         }
-        // The inner hash has a fixed length, so no label and secret run together into another label and secret.
+        // The inner hash has a fixed length, so secret and label cannot run into each other.
         let root = Blake2s256::digest(bytes);
         let key = |label: &str| Blake2s256::new().chain_update(root).chain_update(label).finalize().into();
         Ok(Self { stream_key: key("bucksaw cluster streams"), datagram_key: key("bucksaw cluster datagrams") })
     }
-
-    pub(super) fn stream_key(&self) -> &[u8; 32] {
-        &self.stream_key
-    }
-
-    pub(super) fn datagram_key(&self) -> &[u8; 32] {
-        &self.datagram_key
-    }
 }
 
-/// Never shows it.
+/// Hides the keys.
 impl fmt::Debug for Secret {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("Secret")
@@ -63,9 +51,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_long_enough() {
+    fn a_short_secret_is_refused() {
         assert!(Secret::new(b"0123456789abcdef").is_ok());
-        assert!(matches!(Secret::new(b"  0123456789abcde\n").unwrap_err(), SecretError::Short { bytes: 15 }));
+        assert_eq!(Secret::new(b"  0123456789abcde\n").unwrap_err(), SecretTooShort { bytes: 15 });
     }
 
     #[test]

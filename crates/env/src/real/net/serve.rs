@@ -1,4 +1,4 @@
-//! Being called by other nodes.
+//! Connections and calls from other nodes.
 
 use std::convert::Infallible;
 use std::io;
@@ -17,34 +17,35 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::hello::{self, HandshakeRefusal, PeerHello, PeerHelloReply};
+use super::context::{ERROR_TEXT_BYTES_MAX, HEADERS_MAX, NetContext, READ_BYTES_MAX, is_call_name};
+use super::hello::{self, HandshakeRefusal, PeerHello};
 use super::hyper_body::{IncomingBody, OutgoingBody};
 use super::noise::{self, Handshake, NoiseStream};
 use super::stream::{CountedStream, PeerStream};
-use super::{Counters, NetContext, Secret, call, socket};
+use super::{Counters, Secret, socket};
 use crate::{Body, IncomingCall, LogRateLimiter, Reply};
 
-/// Connections that have not yet shown what they are; more wait in the kernel. They are few, because anybody can open them.
+/// Maximum connections in their handshake; further ones wait in the kernel. Anyone can open them, so they are few.
 const HANDSHAKES_MAX: usize = 128;
 
-/// Accepts connections for ever. Dropping it closes them all.
-pub(super) async fn accept(shared: Arc<NetContext>, listener: TcpListener, calls: mpsc::Sender<IncomingCall>) {
-    // No more than a quarter as many as connections, so that few descriptors are kept from files here too.
-    let handshakes = HANDSHAKES_MAX.min(shared.config.connections_max / 4).max(1);
-    let handshakes = Arc::new(Semaphore::new(handshakes));
-    let room = Arc::new(Semaphore::new(shared.config.connections_max));
+/// Accepts connections until it is dropped, which closes all of them.
+pub(super) async fn accept(context: Arc<NetContext>, listener: TcpListener, calls: mpsc::Sender<IncomingCall>) {
+    let connections_max = context.config.connections_max;
+    // At most a quarter of the connections, so that handshakes leave descriptors for files.
+    let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX.min(connections_max / 4).max(1)));
+    let slots = Arc::new(Semaphore::new(connections_max));
     let mut connections = JoinSet::new();
-    let repeats = LogRateLimiter::new();
+    let accept_log = LogRateLimiter::new();
     loop {
         let Ok(handshake) = Arc::clone(&handshakes).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, peer)) => {
-                let (shared, room, calls) = (Arc::clone(&shared), Arc::clone(&room), calls.clone());
-                connections.spawn(handle_connection(shared, room, calls, handshake, stream, peer));
+                let (context, slots, calls) = (Arc::clone(&context), Arc::clone(&slots), calls.clone());
+                connections.spawn(handle_connection(context, slots, calls, handshake, stream, peer));
             }
             Err(error) => {
-                // Out of descriptors, mostly: some will be free again soon.
-                if let Some(suppressed) = repeats.check(shared.started.elapsed()) {
+                // Usually out of descriptors, which become free again.
+                if let Some(suppressed) = accept_log.check(context.started.elapsed()) {
                     tracing::warn!(%error, suppressed, "cannot accept a peer connection");
                 }
                 tokio::time::sleep(Duration::from_millis(100)).await;
@@ -54,21 +55,13 @@ pub(super) async fn accept(shared: Arc<NetContext>, listener: TcpListener, calls
     }
 }
 
-/// Why a connection did not come about.
+/// Why a connection was not accepted.
 #[derive(Debug, thiserror::Error)]
 enum AcceptError {
-    #[error("it is no node")]
+    #[error("the peer is not a node")]
     NotANode,
-    #[error("the peer speaks version {0} of the node protocol")]
-    Version(u8),
-    #[error("the peer has no cluster secret, and this node has one")]
-    SecretRequired,
-    #[error("the peer has a cluster secret, and this node has none")]
-    SecretUnexpected,
-    #[error("the peer has a different cluster secret")]
-    SecretMismatch,
-    #[error("there are too many connections")]
-    TooManyConnections,
+    #[error(transparent)]
+    Refused(#[from] HandshakeRefusal),
     #[error("the handshake timed out")]
     HandshakeTimeout,
     #[error(transparent)]
@@ -76,131 +69,125 @@ enum AcceptError {
 }
 
 async fn handle_connection(
-    shared: Arc<NetContext>,
-    room: Arc<Semaphore>,
+    context: Arc<NetContext>,
+    slots: Arc<Semaphore>,
     calls: mpsc::Sender<IncomingCall>,
     handshake: OwnedSemaphorePermit,
     stream: TcpStream,
     peer: SocketAddr,
 ) {
-    let welcomed = async {
+    let config = &context.config;
+    let accepted = async {
         socket::prepare(&stream)?;
-        accept_handshake(CountedStream::new(stream, Arc::clone(&shared.counters)), shared.config.secret.as_ref(), &room)
-            .await
+        let stream = CountedStream::new(stream, Arc::clone(&config.counters));
+        accept_handshake(stream, config.secret.as_ref(), &slots).await
     };
-    let (stream, _place) =
-        match timeout(shared.config.handshake_timeout, welcomed).await.unwrap_or(Err(AcceptError::HandshakeTimeout)) {
-            Ok(welcomed) => welcomed,
-            Err(failed) => return report_refused(&shared, peer, &failed),
-        };
+    let accepted = timeout(config.handshake_timeout, accepted).await;
+    let (stream, _slot) = match accepted.unwrap_or(Err(AcceptError::HandshakeTimeout)) {
+        Ok(accepted) => accepted,
+        Err(error) => return report_refused(&context, peer, &error),
+    };
     drop(handshake);
-    let _open = OpenConnectionCount::new(Arc::clone(&shared.counters));
-    let answering = service_fn(|request| handle_request(&shared, &calls, request));
+    let _open = OpenConnection::new(&config.counters);
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(shared.config.idle_max * 3 / 2)
-        .max_headers(call::HEADERS_MAX)
-        .max_buf_size(call::READ_BYTES_MAX)
+        .header_read_timeout(config.idle_max * 3 / 2)
+        .max_headers(HEADERS_MAX)
+        .max_buf_size(READ_BYTES_MAX)
         .auto_date_header(false)
-        .serve_connection(TokioIo::new(stream), answering)
+        .serve_connection(TokioIo::new(stream), service_fn(|request| handle_request(&context, &calls, request)))
         .await;
     if let Err(error) = served {
         tracing::debug!(%peer, %error, "a peer connection ended early");
     }
 }
 
-fn report_refused(shared: &NetContext, peer: SocketAddr, failed: &AcceptError) {
-    shared.counters.count_refused_connection();
-    if let AcceptError::Io(error) = failed {
+fn report_refused(context: &NetContext, peer: SocketAddr, error: &AcceptError) {
+    context.config.counters.refused.add(1);
+    if let AcceptError::Io(error) = error {
         tracing::debug!(%peer, %error, "a connection failed during its handshake");
-    } else if let Some(before) = shared.refused_log.check(shared.started.elapsed()) {
-        tracing::warn!(%peer, reason = %failed, not_told_before = before, "a connection to the cluster port was refused");
+    } else if let Some(suppressed) = context.refused_log.check(context.started.elapsed()) {
+        tracing::warn!(%peer, reason = %error, suppressed, "refused a connection to the cluster port");
     }
 }
 
-/// An open connection, as counted.
-struct OpenConnectionCount(Arc<Counters>);
+/// Counts a connection while it is open.
+struct OpenConnection<'a>(&'a Counters);
 
-impl OpenConnectionCount {
-    fn new(counters: Arc<Counters>) -> Self {
-        counters.count_opened_connection();
+impl<'a> OpenConnection<'a> {
+    fn new(counters: &'a Counters) -> Self {
+        counters.accepted.add(1);
+        counters.connections.add(1);
         Self(counters)
     }
 }
 
-impl Drop for OpenConnectionCount {
+impl Drop for OpenConnection<'_> {
     fn drop(&mut self) {
-        self.0.count_closed_connection();
+        self.0.connections.sub(1);
     }
 }
 
-/// Hears what the other is and says whether to go on.
 async fn accept_handshake(
     mut stream: CountedStream,
     secret: Option<&Secret>,
-    room: &Arc<Semaphore>,
-) -> Result<(PeerStream, OwnedSemaphorePermit), AcceptError> {
+    slots: &Arc<Semaphore>,
+) -> Result<(PeerStream, Option<OwnedSemaphorePermit>), AcceptError> {
     let mut bytes = [0; hello::BYTES];
     stream.read_exact(&mut bytes).await?;
     let Some(hello) = PeerHello::decode(bytes) else { return Err(AcceptError::NotANode) };
-    let mut asked = [0; noise::INITIATOR_MESSAGE_BYTES];
-    if hello.sealed {
-        // Read in any case: with bytes unread the answer could be lost.
-        stream.read_exact(&mut asked).await?;
+    let mut message = [0; noise::INITIATOR_MESSAGE_BYTES];
+    if hello.is_encrypted {
+        // Also before a refusal: closing a connection with unread bytes could discard the reply.
+        stream.read_exact(&mut message).await?;
     }
-    let mut answer = hello.reply(secret.is_some());
+    let mut reply = hello.reply(secret.is_some());
     let mut handshake = None;
-    if let (None, Some(secret)) = (answer.refusal, secret) {
-        handshake = Handshake::respond(secret, &bytes, &asked)?;
+    if let (None, Some(secret)) = (reply.refusal, secret) {
+        handshake = Handshake::respond(secret, &bytes, &message)?;
         if handshake.is_none() {
-            answer.refusal = Some(HandshakeRefusal::SecretMismatch);
+            reply.refusal = Some(HandshakeRefusal::SecretMismatch);
         }
     }
-    let place = Arc::clone(room).try_acquire_owned().ok();
-    if answer.refusal.is_none() && place.is_none() {
-        answer.refusal = Some(HandshakeRefusal::TooManyConnections);
+    let slot = Arc::clone(slots).try_acquire_owned().ok();
+    if slot.is_none() {
+        reply.refusal.get_or_insert(HandshakeRefusal::TooManyConnections);
     }
-    let (PeerHelloReply { refusal: None, .. }, Some(place)) = (answer, place) else {
-        stream.write_all(&answer.encode()).await?;
-        return Err(match answer.refusal {
-            Some(HandshakeRefusal::VersionMismatch) => AcceptError::Version(hello.version),
-            Some(HandshakeRefusal::SecretRequired) => AcceptError::SecretRequired,
-            Some(HandshakeRefusal::SecretUnexpected) => AcceptError::SecretUnexpected,
-            Some(HandshakeRefusal::SecretMismatch) => AcceptError::SecretMismatch,
-            Some(HandshakeRefusal::TooManyConnections) | None => AcceptError::TooManyConnections,
-        });
-    };
-    let answer = answer.encode();
+    if let Some(refusal) = reply.refusal {
+        stream.write_all(&reply.encode()).await?;
+        return Err(refusal.into());
+    }
+    let reply = reply.encode();
     let Some(handshake) = handshake else {
-        stream.write_all(&answer).await?;
-        return Ok((PeerStream::Plain(stream), place));
+        stream.write_all(&reply).await?;
+        return Ok((Box::new(stream), slot));
     };
-    let (noise, message) = handshake.finish_as_responder(&answer)?;
-    stream.write_all(&[&answer[..], &message].concat()).await?;
+    let (noise, message) = handshake.finish_as_responder(&reply)?;
+    stream.write_all(&[&reply[..], &message].concat()).await?;
     let mut stream = NoiseStream::new(stream, noise);
     stream.confirm_peer().await.map_err(|error| match error.kind() {
-        io::ErrorKind::InvalidData => AcceptError::SecretMismatch,
+        io::ErrorKind::InvalidData => AcceptError::Refused(HandshakeRefusal::SecretMismatch),
         _ => AcceptError::Io(error),
     })?;
-    Ok((PeerStream::Encrypted(Box::new(stream)), place))
+    Ok((Box::new(stream), slot))
 }
 
 async fn handle_request(
-    shared: &NetContext,
+    context: &NetContext,
     calls: &mpsc::Sender<IncomingCall>,
     request: Request<body::Incoming>,
 ) -> Result<Response<OutgoingBody>, Infallible> {
     let (head, incoming) = request.into_parts();
-    let body = IncomingBody::body(incoming, shared.runtime.clone());
+    let body = IncomingBody::body(incoming, context.runtime.clone());
     let name = head.uri.path().strip_prefix('/').unwrap_or_default();
-    if head.method != Method::POST || head.uri.query().is_some() || !call::is_call_name(name) {
+    if head.method != Method::POST || head.uri.query().is_some() || !is_call_name(name) {
         return Ok(error_response(StatusCode::BAD_REQUEST, "not a valid call"));
     }
-    let (reply, told) = Reply::channel();
+    let (reply, receiver) = Reply::channel();
     if calls.send(IncomingCall { name: name.to_owned(), body, reply }).await.is_err() {
         return Ok(error_response(StatusCode::SERVICE_UNAVAILABLE, "the node is stopping"));
     }
-    Ok(match told.await {
+    Ok(match receiver.await {
         Ok(Ok(body)) => Response::new(OutgoingBody::new(body)),
         Ok(Err(error)) if error.kind() == io::ErrorKind::Unsupported => {
             error_response(StatusCode::NOT_IMPLEMENTED, &error.to_string())
@@ -210,13 +197,11 @@ async fn handle_request(
     })
 }
 
-fn error_response(status: StatusCode, words: &str) -> Response<OutgoingBody> {
-    let mut end = words.len().min(call::ERROR_TEXT_BYTES_MAX);
-    while !words.is_char_boundary(end) {
-        end -= 1;
-    }
-    let words = words.get(..end).unwrap_or_default();
-    let mut response = Response::new(OutgoingBody::new(Body::whole(words.to_owned())));
+fn error_response(status: StatusCode, message: &str) -> Response<OutgoingBody> {
+    let end_max = message.len().min(ERROR_TEXT_BYTES_MAX);
+    let end = (0..=end_max).rev().find(|end| message.is_char_boundary(*end)).unwrap_or(0);
+    let message = message.get(..end).unwrap_or_default();
+    let mut response = Response::new(OutgoingBody::new(Body::whole(message.to_owned())));
     *response.status_mut() = status;
     response
 }

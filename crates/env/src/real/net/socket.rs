@@ -1,29 +1,29 @@
-//! Options of TCP between nodes.
+//! Options of TCP connections between nodes.
 
 use std::io;
 use std::time::Duration;
 
 use tokio::net::TcpStream;
 
-/// Who has not answered the kernel, or not read anything of what waits for it, for so long is gone.
+/// A peer that acknowledges nothing, or reads nothing of what waits for it, for this time is disconnected.
 pub const PEER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Sends at once what there is, and notices a peer that vanished.
+/// Sends without delay, and detects a vanished peer after [`PEER_TIMEOUT`].
 #[cfg(target_os = "linux")]
 pub(super) fn prepare(stream: &TcpStream) -> io::Result<()> {
     use rustix::net::sockopt;
     stream.set_nodelay(true)?;
     sockopt::set_socket_keepalive(stream, true)?;
-    // An idle one is asked after a sixth of the time, and then so often that the time is used up.
+    // First probe after a sixth of the timeout, then five more at the same interval.
     sockopt::set_tcp_keepidle(stream, PEER_TIMEOUT / 6)?;
     sockopt::set_tcp_keepintvl(stream, PEER_TIMEOUT / 6)?;
     sockopt::set_tcp_keepcnt(stream, 5)?;
-    // What was sent and not acknowledged. Linux counts a window that stays shut as well.
+    // For unacknowledged bytes. Linux counts a closed window, too.
     sockopt::set_tcp_user_timeout(stream, u32::try_from(PEER_TIMEOUT.as_millis()).unwrap_or(u32::MAX))?;
     Ok(())
 }
 
-/// Sends at once what there is. Who vanished is noticed when the system does.
+/// Sends without delay, and detects a vanished peer after the time of the system.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_peer_that_vanished_is_noticed() {
+    async fn sockets_detect_a_vanished_peer() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         prepare(&stream).unwrap();

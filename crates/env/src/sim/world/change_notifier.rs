@@ -1,7 +1,7 @@
-//! Tells those who wait of changes.
+//! Notifies waiting tasks of changes.
 //!
-//! Each connection waits for the death of both its ends for as long as it lasts, and is polled often, while somebody dies
-//! but now and then. So whoever waits leaves its waker here once, and when it is polled again compares a number.
+//! Each connection waits for the end of both processes and is polled often, while processes end rarely. So a waiter registers
+//! its waker once, and a further poll only compares a number.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -9,11 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// What changes.
 #[derive(Debug, Default)]
 pub(super) struct ChangeNotifier {
     count: AtomicU64,
-    /// Its lock is taken with no other, but that of what is ready.
+    /// No other lock is taken under this one, except that of the ready queue.
     wakers: Mutex<WakerTable>,
 }
 
@@ -24,14 +23,14 @@ struct WakerTable {
 }
 
 impl ChangeNotifier {
-    /// Something has changed.
+    /// Wakes all waiters.
     pub(super) fn notify_all(&self) {
         self.count.fetch_add(1, Ordering::Relaxed);
         let wakers: Vec<Waker> = self.lock_wakers().wakers.values().cloned().collect();
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Waits for changes from now on.
+    /// Waits for the changes after this call.
     pub(super) fn subscribe(&self) -> ChangeWaiter<'_> {
         ChangeWaiter { notifier: self, seen: self.count.load(Ordering::Relaxed), registration: None }
     }
@@ -41,7 +40,7 @@ impl ChangeNotifier {
     }
 }
 
-/// Resolves at each change, and can then be waited for again.
+/// Resolves at the next change, and can be awaited again.
 #[derive(Debug)]
 pub(super) struct ChangeWaiter<'a> {
     notifier: &'a ChangeNotifier,
@@ -60,13 +59,13 @@ impl Future for ChangeWaiter<'_> {
         }
         let waker = context.waker();
         if self.registration.as_ref().is_none_or(|(_, known)| !known.will_wake(waker)) {
-            let mut waiting = self.notifier.lock_wakers();
-            let place = self.registration.as_ref().map_or(waiting.next_registration, |(place, _)| *place);
-            waiting.next_registration = waiting.next_registration.max(place + 1);
-            let before = waiting.wakers.insert(place, waker.clone());
-            drop(waiting);
+            let mut table = self.notifier.lock_wakers();
+            let id = self.registration.as_ref().map_or(table.next_registration, |(id, _)| *id);
+            table.next_registration = table.next_registration.max(id + 1);
+            let before = table.wakers.insert(id, waker.clone());
+            drop(table);
             drop(before);
-            self.registration = Some((place, waker.clone()));
+            self.registration = Some((id, waker.clone()));
         }
         Poll::Pending
     }
@@ -74,8 +73,8 @@ impl Future for ChangeWaiter<'_> {
 
 impl Drop for ChangeWaiter<'_> {
     fn drop(&mut self) {
-        if let Some((place, _)) = &self.registration {
-            let waker = self.notifier.lock_wakers().wakers.remove(place);
+        if let Some((id, _)) = &self.registration {
+            let waker = self.notifier.lock_wakers().wakers.remove(id);
             drop(waker);
         }
     }
@@ -107,7 +106,7 @@ mod tests {
         changes.notify_all();
         {
             let mut watch = pin!(changes.subscribe());
-            assert!(watch.as_mut().poll(&mut context).is_pending(), "that was before");
+            assert!(watch.as_mut().poll(&mut context).is_pending(), "the change came before");
             assert!(watch.as_mut().poll(&mut context).is_pending());
             changes.notify_all();
             assert_eq!(count.0.load(Ordering::Relaxed), 1);

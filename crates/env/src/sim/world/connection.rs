@@ -1,15 +1,15 @@
-//! Carries a call: to the other node, its body there, the answer back, and whatever goes wrong on the way.
+//! Transports a call: connection, request, reply, and the faults of each.
 //!
-//! A connection has two ends, and each learns of its end by itself: what an end holds is dropped when the news has come
-//! there, which cuts off the bodies on that side. The news takes its time and waits where the way is cut, as everything.
+//! Each end of a connection detects its close separately: the bodies at an end are dropped when the close has arrived there,
+//! which takes as long as other packets and waits while the link is cut.
 //!
 //! ```text
-//!   caller                                            callee
-//!   body ───► read ─► under way, at most WINDOW ─► write ───► Incoming::body
-//!   answer ◄─ write ◄─ under way, at most WINDOW ◄─ read ◄─── Reply
+//!   caller                                                          callee
+//!   request ─► read ──► in flight, at most WINDOW_PIECES ─► write ──► IncomingCall::body
+//!   reply ◄─── write ◄─ in flight, at most WINDOW_PIECES ◄─ read ◄─── Reply
 //! ```
-//! A piece counts as under way until the other direction has let its receipt pass. So a body stops where nobody reads,
-//! and soon also where only the way back is cut.
+//! A piece is in flight until its receipt has passed the opposite link. So a body stops if its reader stops, and soon also if
+//! only the opposite link is cut.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,33 +21,33 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::call_fault::{CallFault, CallStage};
 use super::executor::{Executor, WorldState};
-use super::host_state::{HostStatus, ProcessId};
-use super::network::LinkId;
+use super::host_state::HostStatus;
+use super::link_table::LinkId;
+use super::process_id::ProcessId;
 use super::run_hash::TraceEvent;
 use crate::{Body, BodyWriter, IncomingCall, Reply};
 
-/// Pieces of one body that are under way.
+/// Maximum pieces of one body in flight.
 const WINDOW_PIECES: usize = 4;
 
-/// The longest piece that arrives as one.
+/// Maximum bytes of a piece.
 const PIECE_BYTES_MAX: usize = 64 << 10;
 
-/// How long after a packet was lost it is sent again.
+/// The first retransmission delay; each further one is twice as long.
 const RETRANSMIT_DELAY: Duration = Duration::from_millis(200);
 
-/// How long after an unanswered knock comes the next: the first time; each further one takes twice as long.
+/// The delay after the first unanswered connection attempt; each further one is twice as long.
 const CONNECT_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Knocks before nobody is thought to be there. With these numbers that takes two minutes, as it does on Linux.
+/// Connection attempts until a timeout: about two minutes in all, as on Linux.
 const CONNECT_TRIES: u32 = 7;
 
-/// How long one waits for a machine that is dark.
+/// Time until a machine without power is reported unreachable.
 const UNREACHABLE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long a connection lasts whose other end went dark, if that does not come back before.
+/// How long a connection outlives a peer without power that does not restart.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What is called, by whom, with what.
 pub(super) struct OutgoingCall {
     pub(super) from: ProcessId,
     pub(super) to: SocketAddr,
@@ -55,33 +55,32 @@ pub(super) struct OutgoingCall {
     pub(super) body: Body,
 }
 
-/// What the caller's end holds.
+/// The caller's side of a connection.
 struct CallerEnd {
     body: Body,
     caller: Option<oneshot::Sender<io::Result<Body>>>,
-    answer: Option<BodyWriter>,
+    reply_body: Option<BodyWriter>,
 }
 
-/// What the callee's end holds.
+/// The callee's side of a connection.
 struct CalleeEnd {
     body: Option<BodyWriter>,
-    replied: oneshot::Receiver<io::Result<Body>>,
-    answer: Body,
+    reply: oneshot::Receiver<io::Result<Body>>,
+    reply_body: Body,
 }
 
 /// Why a call ended early.
 enum CallAborted {
-    /// Both ends are told.
     ConnectionBroken,
-    /// The caller wants no answer any more.
+    /// The caller has dropped its future or the reply.
     CallerGone,
 }
 
-/// Whether a body came to its end.
+/// How a transfer ended.
 #[derive(PartialEq, Eq)]
 enum Transfer {
     Complete,
-    /// Nobody reads it any more.
+    /// The reader was dropped.
     ReaderGone,
 }
 
@@ -92,184 +91,184 @@ struct HalfConnection {
     fault: Option<CallFault>,
 }
 
-/// Carries a call to its end.
-pub(super) async fn run_call(shared: Arc<Executor>, call: OutgoingCall, tell: oneshot::Sender<io::Result<Body>>) {
+/// Transports a call until both ends are closed.
+pub(super) async fn run_call(executor: Arc<Executor>, call: OutgoingCall, caller: oneshot::Sender<io::Result<Body>>) {
     let OutgoingCall { from, to, name, body } = call;
-    let mut near = CallerEnd { body, caller: Some(tell), answer: None };
+    let mut near = CallerEnd { body, caller: Some(caller), reply_body: None };
     let connected = tokio::select! { biased;
         () = caller_closed(&mut near.caller) => return,
-        _ = wait_for_exit(&shared, from) => return,
-        connected = connect(&shared, from, to) => connected,
+        _ = wait_for_exit(&executor, from) => return,
+        connected = connect(&executor, from, to) => connected,
     };
-    let (there, back, far_life) = match connected {
-        Ok(lines) => lines,
+    let (forward, backward, callee) = match connected {
+        Ok(connection) => connection,
         Err(error) => return reply_to_caller(near.caller, Err(error)),
     };
     let (writer, body) = Body::channel();
-    let (reply, replied) = Reply::channel();
-    let mut far = CalleeEnd { body: Some(writer), replied, answer: Body::empty() };
-    let mut incoming = Some(IncomingCall { name, body, reply });
-    let broken = tokio::select! { biased;
-        how = wait_for_exit(&shared, from) => {
+    let (reply_sender, reply) = Reply::channel();
+    let mut far = CalleeEnd { body: Some(writer), reply, reply_body: Body::empty() };
+    let mut incoming = Some(IncomingCall { name, body, reply: reply_sender });
+    let aborted = tokio::select! { biased;
+        status = wait_for_exit(&executor, from) => {
             drop(near);
-            there.close_after_crash(from, how).await;
+            forward.close_after_crash(from, status).await;
             return;
         }
-        how = wait_for_exit(&shared, far_life) => {
+        status = wait_for_exit(&executor, callee) => {
             drop((far, incoming));
-            back.close_after_crash(far_life, how).await;
+            backward.close_after_crash(callee, status).await;
             return;
         }
-        talked = exchange(&there, &back, &mut near, &mut far, far_life, &mut incoming) => talked.err(),
+        exchanged = exchange(&forward, &backward, &mut near, &mut far, callee, &mut incoming) => exchanged.err(),
     };
-    match broken {
+    match aborted {
         None => {}
         Some(CallAborted::CallerGone) => {
             drop(near);
-            there.propagate_close().await;
+            forward.propagate_close().await;
         }
         Some(CallAborted::ConnectionBroken) => {
-            let near_learns = async {
-                back.propagate_close().await;
+            let close_near = async {
+                backward.propagate_close().await;
                 drop(near);
             };
-            let far_learns = async {
-                there.propagate_close().await;
+            let close_far = async {
+                forward.propagate_close().await;
                 drop((far, incoming));
             };
-            tokio::join!(near_learns, far_learns);
+            tokio::join!(close_near, close_far);
         }
     }
 }
 
-/// Knocks until somebody opens.
+/// Connects to the process that listens at `to`; returns both directions.
 async fn connect(
-    shared: &Arc<Executor>,
+    executor: &Arc<Executor>,
     from: ProcessId,
     to: SocketAddr,
 ) -> io::Result<(HalfConnection, HalfConnection, ProcessId)> {
-    let found = {
-        let state = shared.state();
+    let host = {
+        let state = executor.state();
         state.hosts.iter().position(|host| host.address.ip() == to.ip())
     };
-    let Some(host) = found else {
-        shared.sleep(UNREACHABLE_TIMEOUT).await;
+    let Some(host) = host else {
+        executor.sleep(UNREACHABLE_TIMEOUT).await;
         return Err(io::ErrorKind::HostUnreachable.into());
     };
-    let there = HalfConnection::new(shared, (from.host, host), [CallStage::Connect, CallStage::Request]);
-    let back = HalfConnection::new(shared, (host, from.host), [CallStage::Reply, CallStage::Answer]);
-    there.inject_fault(CallStage::Connect, 0, true).await.map_err(|_| io::ErrorKind::ConnectionReset)?;
-    for knock in 0..CONNECT_TRIES {
-        if there.is_delivered() {
-            there.delay().await;
-            let open = {
-                let mut state = shared.state();
+    let forward = HalfConnection::new(executor, (from.host, host), [CallStage::Connect, CallStage::Request]);
+    let backward = HalfConnection::new(executor, (host, from.host), [CallStage::Reply, CallStage::Answer]);
+    forward.inject_fault(CallStage::Connect, 0, true).await.map_err(|_| io::ErrorKind::ConnectionReset)?;
+    for attempt in 0..CONNECT_TRIES {
+        if forward.is_delivered() {
+            forward.delay().await;
+            let (status, incarnation) = {
+                let mut state = executor.state();
                 let host = state.host(host);
                 if host.address == to { (host.status, host.incarnation) } else { (HostStatus::Killed, 0) }
             };
-            if open.0 == HostStatus::PoweredOff {
-                shared.sleep(UNREACHABLE_TIMEOUT).await;
+            if status == HostStatus::PoweredOff {
+                executor.sleep(UNREACHABLE_TIMEOUT).await;
                 return Err(io::ErrorKind::HostUnreachable.into());
             }
-            if back.is_delivered() {
-                back.delay().await;
-                return match open {
-                    (HostStatus::Up, incarnation) => Ok((there, back, ProcessId { host, incarnation })),
+            if backward.is_delivered() {
+                backward.delay().await;
+                return match status {
+                    HostStatus::Up => Ok((forward, backward, ProcessId { host, incarnation })),
                     _ => Err(io::ErrorKind::ConnectionRefused.into()),
                 };
             }
         }
-        shared.sleep(CONNECT_RETRY_DELAY * 2_u32.pow(knock)).await;
+        executor.sleep(CONNECT_RETRY_DELAY * 2_u32.pow(attempt)).await;
     }
     Err(io::ErrorKind::TimedOut.into())
 }
 
-/// Carries what is said on a connection.
+/// Transports request and reply.
 async fn exchange(
-    there: &HalfConnection,
-    back: &HalfConnection,
+    forward: &HalfConnection,
+    backward: &HalfConnection,
     near: &mut CallerEnd,
     far: &mut CalleeEnd,
     callee: ProcessId,
     incoming: &mut Option<IncomingCall>,
 ) -> Result<(), CallAborted> {
-    there.delay_in_order(0).await;
-    // A caller who goes while the callee has no room for the call is noticed below, a little later.
-    deliver_call(there, callee, incoming).await;
-    let CallerEnd { body, caller: tell, answer: near_answer } = near;
-    let CalleeEnd { body: far_body, replied, answer: far_answer } = far;
+    forward.delay_in_order(0).await;
+    // If the caller is dropped while the callee has no room for the call, that is detected below, a little later.
+    deliver_call(forward, callee, incoming).await;
+    let CallerEnd { body, caller, reply_body: near_reply } = near;
+    let CalleeEnd { body: far_body, reply, reply_body: far_reply } = far;
     let request = async {
-        if there.transfer(CallStage::Request, body, far_body, back).await? == Transfer::ReaderGone {
-            back.delay().await;
+        if forward.transfer(CallStage::Request, body, far_body, backward).await? == Transfer::ReaderGone {
+            backward.delay().await;
         }
-        // Who still writes is told that nobody reads.
+        // Closes the body for its writer.
         *body = Body::empty();
         Ok(())
     };
-    let answered = async {
-        let replied = tokio::select! { biased;
-            () = caller_closed(tell) => return Err(CallAborted::CallerGone),
-            replied = replied => replied,
+    let response = async {
+        let reply = tokio::select! { biased;
+            () = caller_closed(caller) => return Err(CallAborted::CallerGone),
+            reply = reply => reply,
         };
-        back.inject_fault(CallStage::Reply, 0, true).await?;
-        back.delay_in_order(0).await;
-        let replied = match replied {
-            Ok(replied) => replied.map_err(|error| remote_error(&error)),
+        backward.inject_fault(CallStage::Reply, 0, true).await?;
+        backward.delay_in_order(0).await;
+        let reply = match reply {
+            Ok(reply) => reply.map_err(|error| remote_error(&error)),
             Err(_) => Err(io::Error::other("the call was not answered")),
         };
-        *far_answer = match replied {
+        *far_reply = match reply {
             Ok(body) => body,
             Err(error) => {
-                reply_to_caller(tell.take(), Err(error));
+                reply_to_caller(caller.take(), Err(error));
                 return Ok(());
             }
         };
         let (writer, body) = Body::channel();
-        *near_answer = Some(writer);
-        reply_to_caller(tell.take(), Ok(body));
-        match back.transfer(CallStage::Answer, far_answer, near_answer, there).await? {
+        *near_reply = Some(writer);
+        reply_to_caller(caller.take(), Ok(body));
+        match backward.transfer(CallStage::Answer, far_reply, near_reply, forward).await? {
             Transfer::Complete => Ok(()),
             Transfer::ReaderGone => Err(CallAborted::CallerGone),
         }
     };
-    tokio::try_join!(biased; request, answered).map(|_| ())
+    tokio::try_join!(biased; request, response).map(|_| ())
 }
 
-/// Puts a call where it is accepted, as soon as there is room.
-async fn deliver_call(there: &HalfConnection, callee: ProcessId, incoming: &mut Option<IncomingCall>) {
+/// Adds the call to the callee's mailbox as soon as there is room.
+async fn deliver_call(forward: &HalfConnection, callee: ProcessId, incoming: &mut Option<IncomingCall>) {
     while let Some(call) = incoming.take() {
         let pushed = {
-            let mut state = there.executor.state();
+            let mut state = forward.executor.state();
             state.trace.add_bytes(TraceEvent::Call, callee.host as u64, call.name.as_bytes());
-            // One that died just now has ended the connection before it is asked again.
+            // If the callee has just ended, the connection ends before the next try.
             if state.is_running(Some(callee)) { state.host(callee.host).calls.push(call) } else { Err(call) }
         };
         match pushed {
             Ok(waker) => waker.into_iter().for_each(std::task::Waker::wake),
             Err(call) => {
                 *incoming = Some(call);
-                there.executor.sleep(CONNECT_RETRY_DELAY).await;
+                forward.executor.sleep(CONNECT_RETRY_DELAY).await;
             }
         }
     }
 }
 
-/// Resolves when the caller does not wait any more.
-async fn caller_closed(tell: &mut Option<oneshot::Sender<io::Result<Body>>>) {
-    match tell {
-        Some(tell) => tell.closed().await,
+/// Resolves when the caller has dropped its future.
+async fn caller_closed(caller: &mut Option<oneshot::Sender<io::Result<Body>>>) {
+    match caller {
+        Some(caller) => caller.closed().await,
         None => std::future::pending().await,
     }
 }
 
-fn reply_to_caller(tell: Option<oneshot::Sender<io::Result<Body>>>, answer: io::Result<Body>) {
-    if let Some(tell) = tell {
-        // The caller may have gone.
-        let _ = tell.send(answer);
+fn reply_to_caller(caller: Option<oneshot::Sender<io::Result<Body>>>, reply: io::Result<Body>) {
+    if let Some(caller) = caller {
+        // The caller may have been dropped.
+        let _ = caller.send(reply);
     }
 }
 
-/// An error as it looks from the other side.
+/// An error as the caller receives it.
 fn remote_error(error: &io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::Unsupported => io::Error::new(io::ErrorKind::Unsupported, error.to_string()),
@@ -277,52 +276,52 @@ fn remote_error(error: &io::Error) -> io::Error {
     }
 }
 
-/// Resolves when a node's life is over, with how it ended.
-async fn wait_for_exit(shared: &Executor, life: ProcessId) -> HostStatus {
-    shared.wait_until(|state| !state.is_running(Some(life))).await;
-    shared.state().host(life.host).status
+/// Resolves when a process has ended, with the status of its host.
+async fn wait_for_exit(executor: &Executor, process: ProcessId) -> HostStatus {
+    executor.wait_until(|state| !state.is_running(Some(process))).await;
+    executor.state().host(process.host).status
 }
 
 impl HalfConnection {
-    fn new(shared: &Arc<Executor>, way: LinkId, stages: [CallStage; 2]) -> Self {
-        let flaw = {
-            let state = shared.state();
-            CallFault::sample(&state.rng, state.links.conditions(way), stages)
+    fn new(executor: &Arc<Executor>, link: LinkId, stages: [CallStage; 2]) -> Self {
+        let fault = {
+            let state = executor.state();
+            CallFault::sample(&state.rng, state.links.conditions(link), stages)
         };
-        Self { executor: Arc::clone(shared), link: way, fault: flaw }
+        Self { executor: Arc::clone(executor), link, fault }
     }
 
     fn is_delivered(&self) -> bool {
         self.executor.state().is_delivered(self.link)
     }
 
-    /// Waits as long as something is under way.
+    /// Waits for the delay of one packet.
     async fn delay(&self) {
         let delay = self.executor.state().delay(self.link);
         self.executor.sleep(delay).await;
     }
 
-    /// Waits until so many bytes have arrived that are sent now, as often as that takes.
+    /// Waits until `bytes` bytes sent now have arrived, including retransmissions.
     async fn delay_in_order(&self, bytes: usize) {
         let at = self.arrival_time(Duration::ZERO, bytes);
         self.wait_for_arrival(at).await;
     }
 
-    /// When so many bytes arrive that are sent now, behind others that arrive at `before`.
+    /// When `bytes` bytes sent now arrive, after those that arrive at `before`.
     fn arrival_time(&self, before: Duration, bytes: usize) -> Duration {
         let state = self.executor.state();
-        let weather = state.links.conditions(self.link);
-        let nanos = (bytes as u64).saturating_mul(1_000_000_000) / weather.bytes_per_second.max(1);
+        let conditions = state.links.conditions(self.link);
+        let nanos = (bytes as u64).saturating_mul(1_000_000_000) / conditions.bytes_per_second.max(1);
         let mut at = state.now + state.delay(self.link);
-        let mut again = RETRANSMIT_DELAY;
-        while state.rng.with_probability(weather.loss.min(0.9)) {
-            at += again;
-            again *= 2;
+        let mut retransmit_delay = RETRANSMIT_DELAY;
+        while state.rng.with_probability(conditions.loss.min(0.9)) {
+            at += retransmit_delay;
+            retransmit_delay *= 2;
         }
         at.max(before) + Duration::from_nanos(nanos)
     }
 
-    /// Waits until something arrives that should at `at`.
+    /// Waits until `at`, and then until the link is open.
     async fn wait_for_arrival(&self, at: Duration) {
         let now = self.executor.state().now;
         if at > now {
@@ -331,7 +330,7 @@ impl HalfConnection {
         self.wait_until_open().await;
     }
 
-    /// Waits until the way is not cut. What was sent before is sent again a while after.
+    /// Waits until the link is not cut, and then for the retransmission.
     async fn wait_until_open(&self) {
         let is_open = |state: &WorldState| !state.links.is_cut(self.link);
         while !is_open(&self.executor.state()) {
@@ -341,25 +340,25 @@ impl HalfConnection {
         }
     }
 
-    /// Waits until the other side learns that the connection is no more.
+    /// Waits until the close has arrived at the other end.
     async fn propagate_close(&self) {
         self.delay_in_order(0).await;
     }
 
-    /// The same when a node has died. Who lost power says nothing; one learns of it when it is back, or by and by.
-    async fn close_after_crash(&self, life: ProcessId, how: HostStatus) {
-        if how != HostStatus::Killed {
+    /// The same after a crash. A machine without power sends no close: it is detected at the restart or by a timeout.
+    async fn close_after_crash(&self, process: ProcessId, status: HostStatus) {
+        if status != HostStatus::Killed {
             tokio::select! { biased;
-                () = self.executor.wait_until(|state| state.has_restarted(life)) => {}
+                () = self.executor.wait_until(|state| state.has_restarted(process)) => {}
                 () = self.executor.sleep(KEEPALIVE_TIMEOUT) => {}
             }
         }
         self.propagate_close().await;
     }
 
-    /// Lets happen what is to go wrong here.
+    /// Causes the fault of this direction if it is due here.
     async fn inject_fault(&self, stage: CallStage, pieces: usize, last: bool) -> Result<(), CallAborted> {
-        match self.fault.as_ref().filter(|flaw| flaw.triggers_at(stage, pieces, last)) {
+        match self.fault.as_ref().filter(|fault| fault.triggers_at(stage, pieces, last)) {
             None => Ok(()),
             Some(CallFault { stall: None, .. }) => Err(CallAborted::ConnectionBroken),
             Some(CallFault { stall: Some(time), .. }) => {
@@ -369,7 +368,7 @@ impl HalfConnection {
         }
     }
 
-    /// Carries a body from one end to the other.
+    /// Transports a body from one end to the other.
     async fn transfer(
         &self,
         stage: CallStage,
@@ -377,16 +376,15 @@ impl HalfConnection {
         target: &mut Option<BodyWriter>,
         receipts: &Self,
     ) -> Result<Transfer, CallAborted> {
-        let (send, under_way) = mpsc::unbounded_channel();
+        let (send, in_flight) = mpsc::unbounded_channel();
         let (received, to_return) = mpsc::unbounded_channel();
         let feed = async {
-            let both = tokio::try_join!(biased; self.send_pieces(source, send), receipts.return_receipts(to_return));
-            both?;
-            // The other end says when it is over.
+            tokio::try_join!(biased; self.send_pieces(source, send), receipts.return_receipts(to_return))?;
+            // The receiving end decides when the transfer is complete.
             std::future::pending().await
         };
         tokio::select! { biased;
-            carried = self.receive_pieces(stage, target, under_way, received) => carried,
+            transferred = self.receive_pieces(stage, target, in_flight, received) => transferred,
             broken = feed => broken,
         }
     }
@@ -400,13 +398,13 @@ impl HalfConnection {
         let room = async || Arc::clone(&window).acquire_owned().await.map_err(|_| CallAborted::ConnectionBroken);
         let mut last = Duration::ZERO;
         while let Some(piece) = source.next().await {
-            // Whoever made it failed: the connection is closed where it stands.
+            // The writer failed: the connection breaks here.
             let mut rest = piece.map_err(|_| CallAborted::ConnectionBroken)?;
             while !rest.is_empty() {
                 let room = room().await?;
                 let piece = rest.split_to(self.piece_bytes(rest.len()));
                 last = self.arrival_time(last, piece.len());
-                // The one who receives ends first.
+                // The receiving end is dropped first.
                 let _ = send.send(PacketInFlight { at: last, piece: Some(piece), room });
             }
         }
@@ -419,14 +417,14 @@ impl HalfConnection {
         &self,
         stage: CallStage,
         target: &mut Option<BodyWriter>,
-        mut under_way: mpsc::UnboundedReceiver<PacketInFlight>,
+        mut in_flight: mpsc::UnboundedReceiver<PacketInFlight>,
         received: mpsc::UnboundedSender<OwnedSemaphorePermit>,
     ) -> Result<Transfer, CallAborted> {
         let Some(writer) = target.as_ref() else { return Ok(Transfer::ReaderGone) };
         let mut pieces = 0;
         loop {
             let next = async {
-                let packet = under_way.recv().await?;
+                let packet = in_flight.recv().await?;
                 self.wait_for_arrival(packet.at).await;
                 Some(packet)
             };
@@ -434,13 +432,13 @@ impl HalfConnection {
                 () = writer.closed() => return Ok(Transfer::ReaderGone),
                 packet = next => packet,
             };
-            // Who reads has failed, and says so itself.
+            // The sending end has failed and ends the transfer.
             let Some(PacketInFlight { piece, room, .. }) = packet else { return std::future::pending().await };
             self.inject_fault(stage, pieces, piece.is_none()).await?;
             let Some(piece) = piece else { break };
             pieces += 1;
-            let way = (self.link.0 as u64) << 32 | self.link.1 as u64;
-            self.executor.state().trace.add_bytes(TraceEvent::Piece, way, &piece);
+            let link = (self.link.0 as u64) << 32 | self.link.1 as u64;
+            self.executor.state().trace.add_bytes(TraceEvent::Piece, link, &piece);
             if writer.send(piece).await.is_err() {
                 return Ok(Transfer::ReaderGone);
             }
@@ -453,7 +451,7 @@ impl HalfConnection {
         Ok(if ended.is_ok() { Transfer::Complete } else { Transfer::ReaderGone })
     }
 
-    /// Lets receipts pass, this way.
+    /// Transports receipts in this direction.
     async fn return_receipts(
         &self,
         mut received: mpsc::UnboundedReceiver<OwnedSemaphorePermit>,
@@ -465,15 +463,15 @@ impl HalfConnection {
         Ok(())
     }
 
-    /// How many of so many bytes come next. Nobody is promised that pieces stay as they were made.
+    /// The length of the next piece of `bytes` bytes. Readers must not depend on the division into pieces.
     fn piece_bytes(&self, bytes: usize) -> usize {
         let state = self.executor.state();
-        let most = bytes.min(PIECE_BYTES_MAX);
-        if state.rng.one_in(4) { 1 + state.rng.below(most) } else { most }
+        let bytes_max = bytes.min(PIECE_BYTES_MAX);
+        if state.rng.one_in(4) { 1 + state.rng.below(bytes_max) } else { bytes_max }
     }
 }
 
-/// A piece under way, or the end.
+/// A piece in flight, or the end of the body.
 struct PacketInFlight {
     at: Duration,
     piece: Option<Bytes>,

@@ -1,10 +1,9 @@
-//! Runs one thing after the other: a task that is ready, drawn by the seed, or, when none is, the next timer.
+//! Runs the tasks and timers of a world in one thread.
 //!
-//! Nothing takes time but what waits for it. As long as a task is ready time does not advance; then it jumps to the next
-//! timer.
+//! While a task is ready, the seed chooses which one is polled, and time does not advance. Then it jumps to the next timer.
 //!
-//! Locks: [`Shared::state`] is never held while foreign code runs, that is while a task is polled or dropped, a waker
-//! woken, or a deed done. All of these may come back here.
+//! The lock of [`Executor::state`] is never held while a task is polled or dropped, a waker is woken, or an action runs: each of
+//! these may call the executor.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -16,8 +15,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::change_notifier::ChangeNotifier;
-use super::host_state::{HostState, HostStatus, Owner, ProcessId};
-use super::network::LinkTable;
+use super::host_state::{HostState, HostStatus};
+use super::link_table::{LinkId, LinkTable};
+use super::process_id::{Owner, ProcessId};
 use super::ready_queue::{ReadyQueue, TaskId};
 use super::run_hash::{RunHash, TraceEvent};
 use super::timers::{ScheduledAction, TimerAction, TimerKey, TimerQueue};
@@ -25,21 +25,20 @@ use crate::sim::Entropy;
 use crate::sim::clock::ElapsedNanos;
 use crate::{BoxFuture, Entropy as _};
 
-/// Things that may happen in one moment. Whoever needs more waits for something that has happened already.
+/// Maximum steps without an advance of time; more indicate a busy loop.
 const STEPS_PER_INSTANT_MAX: u64 = 1_000_000;
 
-/// The world as all its parts share it.
 pub(super) struct Executor {
     seed: u64,
     state: Mutex<WorldState>,
     ready: Arc<ReadyQueue>,
-    /// Tells of each change of [`State::hosts`] and [`State::links`] that a connection should know of.
+    /// Notified of changes to hosts and links that connections wait for.
     change_notifier: ChangeNotifier,
 }
 
 pub(super) struct WorldState {
     pub(super) now: Duration,
-    /// The same for all wall clocks.
+    /// `now` for the clocks of the hosts.
     pub(super) elapsed: ElapsedNanos,
     pub(super) rng: Entropy,
     pub(super) trace: RunHash,
@@ -48,27 +47,26 @@ pub(super) struct WorldState {
     pub(super) timers: TimerQueue,
     tasks: BTreeMap<TaskId, TaskSlot>,
     tasks_spawned: u64,
-    /// Whose code runs.
+    /// The process whose code runs.
     pub(super) running: Owner,
-    /// Things done since the time last moved.
+    /// Steps since the time last advanced.
     steps_in_instant: u64,
     is_ended: bool,
 }
 
 pub(super) struct TaskSlot {
     owner: Owner,
-    /// Not there while it is polled.
+    /// `None` while it is polled.
     future: Option<(BoxFuture<()>, Waker)>,
 }
 
-/// Whose turn it is.
+/// The next woken id.
 enum NextTask {
     Task(RunnableTask),
-    /// Of what is no task, or none any more.
+    /// The future of [`Executor::run`], or a task that has ended.
     NotATask(TaskId),
 }
 
-/// A task that was taken out.
 struct RunnableTask {
     id: TaskId,
     future: BoxFuture<()>,
@@ -116,27 +114,27 @@ impl Executor {
         self.ready.insert(id);
     }
 
-    /// Resolves after so much time.
+    /// Resolves after `time`.
     pub(super) fn sleep(self: &Arc<Self>, time: Duration) -> Sleep {
         let mut state = self.state();
         let at = state.now.saturating_add(time);
-        let due = state.timer_key(at);
+        let timer = state.timer_key(at);
         drop(state);
-        Sleep { executor: Arc::clone(self), timer: due, is_set: false }
+        Sleep { executor: Arc::clone(self), timer, is_set: false }
     }
 
-    /// Does something after so much time.
-    pub(super) fn schedule(&self, time: Duration, owner: Owner, deed: ScheduledAction) {
+    /// Runs `action` after `time`, if its owner still runs.
+    pub(super) fn schedule(&self, time: Duration, owner: Owner, action: ScheduledAction) {
         let mut state = self.state();
         let at = state.now.saturating_add(time);
-        let due = state.timer_key(at);
-        state.timers.insert(due, TimerAction::Run(owner, deed));
+        let timer = state.timer_key(at);
+        state.timers.insert(timer, TimerAction::Run(owner, action));
     }
 
-    /// Resolves when something is so, of what [`Self::changed`] is told of.
-    pub(super) async fn wait_until(&self, is_so: impl Fn(&WorldState) -> bool) {
+    /// Resolves when `condition` holds, which is tested after each [`Self::notify_changed`].
+    pub(super) async fn wait_until(&self, condition: impl Fn(&WorldState) -> bool) {
         let mut changes = self.change_notifier.subscribe();
-        while !is_so(&self.state()) {
+        while !condition(&self.state()) {
             (&mut changes).await;
         }
     }
@@ -145,7 +143,7 @@ impl Executor {
         self.change_notifier.notify_all();
     }
 
-    /// Does the next thing that happens at `until` or before. When there is none it is `until` now, and false is said.
+    /// Runs the next step that is due at `until` or before. If there is none, advances to `until` and returns false.
     pub(super) fn step(&self, until: Duration) -> bool {
         match self.take_next() {
             Some(NextTask::Task(task)) => {
@@ -157,7 +155,7 @@ impl Executor {
         }
     }
 
-    /// Runs until `future` is done, or until that time.
+    /// Runs until `future` is ready, or until the time `until`.
     pub(super) fn run<T>(&self, mut future: Pin<&mut impl Future<Output = T>>, until: Duration) -> Option<T> {
         let own = self.state().next_task_id();
         let waker = self.ready.waker(own);
@@ -167,7 +165,7 @@ impl Executor {
                 Some(NextTask::NotATask(task)) if task == own => {
                     self.state().trace.add(TraceEvent::Polled, own.0);
                     match self.catch_panic(|| future.as_mut().poll(&mut Context::from_waker(&waker))) {
-                        Poll::Ready(done) => return Some(done),
+                        Poll::Ready(result) => return Some(result),
                         Poll::Pending => {}
                     }
                 }
@@ -179,36 +177,36 @@ impl Executor {
         }
     }
 
-    /// Ends the world: drops all that is in it.
+    /// Ends the world: drops all tasks and timers.
     pub(super) fn end(&self) {
         loop {
             let mut state = self.state();
             state.is_ended = true;
             let tasks = std::mem::take(&mut state.tasks);
             let timers = std::mem::take(&mut state.timers);
-            let waiting: Vec<_> = state.hosts.iter_mut().map(HostState::take_pending).collect();
+            let pending: Vec<_> = state.hosts.iter_mut().map(HostState::take_pending).collect();
             drop(state);
-            // What is dropped may set timers again.
+            // Dropping may set timers again.
             if tasks.is_empty() && timers.is_empty() {
                 return;
             }
-            drop((tasks, timers, waiting));
+            drop((tasks, timers, pending));
         }
     }
 
-    /// Says of which world it is that something went wrong.
-    #[expect(clippy::panic, reason = "this is how a test learns of it")]
+    /// Fails the test with the seed in the message.
+    #[expect(clippy::panic, reason = "fails the test")]
     pub(super) fn fail(&self, what: &str) -> ! {
         let now = self.state().now;
         panic!("world of seed {} at {now:?}: {what}", self.seed);
     }
 
-    /// Runs foreign code, and says of which world it is when that panics.
+    /// Runs code of a task or action; adds the seed to the message of a panic.
     fn catch_panic<T>(&self, code: impl FnOnce() -> T) -> T {
         catch_unwind(AssertUnwindSafe(code)).unwrap_or_else(|panic| self.fail(panic_message(panic.as_ref())))
     }
 
-    /// Whose turn it is. A task is taken out to be polled.
+    /// Chooses the next woken id and takes its task out of the table.
     fn take_next(&self) -> Option<NextTask> {
         let mut state = self.state();
         loop {
@@ -221,7 +219,7 @@ impl Executor {
             let WorldState { tasks, hosts, .. } = &mut *state;
             let Some(task) = tasks.get_mut(&id) else { return Some(NextTask::NotATask(id)) };
             let owner = task.owner;
-            if let Some(host) = owner.and_then(|life| hosts.get_mut(life.host)).filter(|host| host.is_paused) {
+            if let Some(host) = owner.and_then(|process| hosts.get_mut(process.host)).filter(|host| host.is_paused) {
                 host.paused_tasks.push(id);
                 continue;
             }
@@ -232,31 +230,31 @@ impl Executor {
         }
     }
 
-    fn poll(&self, drawn: RunnableTask) {
-        let RunnableTask { id, mut future, waker } = drawn;
+    fn poll(&self, task: RunnableTask) {
+        let RunnableTask { id, mut future, waker } = task;
         let polled = self.catch_panic(|| future.as_mut().poll(&mut Context::from_waker(&waker)));
         let mut state = self.state();
         state.running = None;
-        let done = match state.tasks.get_mut(&id) {
+        let ended = match state.tasks.get_mut(&id) {
             Some(task) if polled.is_pending() => {
                 task.future = Some((future, waker));
                 None
             }
-            // It is done, or was ended while it ran.
+            // It is ready, or its process ended while it ran.
             _ => Some((state.tasks.remove(&id), future, waker)),
         };
         drop(state);
-        self.catch_panic(|| drop(done));
+        self.catch_panic(|| drop(ended));
     }
 
-    /// Lets the time pass to the next timer, and that happen.
+    /// Advances the time to the next timer and fires it. Returns false if none is due at `until` or before.
     fn fire_next_timer(&self, until: Duration) -> bool {
         let mut state = self.state();
-        let Some((due, timer)) = state.timers.pop(until) else {
+        let Some((key, timer)) = state.timers.pop(until) else {
             state.advance_to(until);
             return false;
         };
-        state.advance_to(due.at);
+        state.advance_to(key.at);
         let now = state.now.as_nanos() as u64;
         state.trace.add(TraceEvent::Fired, now);
         match timer {
@@ -264,13 +262,13 @@ impl Executor {
                 drop(state);
                 waker.wake();
             }
-            TimerAction::Run(owner, deed) if state.is_running(owner) => {
+            TimerAction::Run(owner, action) if state.is_running(owner) => {
                 match state.host_of(owner).filter(|host| host.is_paused) {
-                    Some(host) => host.paused_actions.push(deed),
+                    Some(host) => host.paused_actions.push(action),
                     None => {
                         state.running = owner;
                         drop(state);
-                        self.catch_panic(deed);
+                        self.catch_panic(action);
                         self.state().running = None;
                     }
                 }
@@ -280,7 +278,6 @@ impl Executor {
         true
     }
 
-    /// Lets the tasks go on that were stopped.
     pub(super) fn wake_all(&self, tasks: Vec<TaskId>) {
         for task in tasks {
             self.ready.insert(task);
@@ -293,28 +290,38 @@ impl WorldState {
         &mut self.hosts[index]
     }
 
-    /// Whether who does something still does. Nobody always does.
+    /// Whether the owner of a task still runs; always true without owner.
     pub(super) fn is_running(&self, owner: Owner) -> bool {
-        owner.is_none_or(|life| self.hosts.get(life.host).is_some_and(|host| host.is_running(life)))
+        owner.is_none_or(|process| self.hosts.get(process.host).is_some_and(|host| host.is_running(process)))
     }
 
-    /// Whether a node lives again that had died.
-    pub(super) fn has_restarted(&self, before: ProcessId) -> bool {
-        let host = self.hosts.get(before.host);
-        host.is_some_and(|host| host.status == HostStatus::Up && host.incarnation > before.incarnation)
+    /// Whether the host of an ended process runs again.
+    pub(super) fn has_restarted(&self, ended: ProcessId) -> bool {
+        let host = self.hosts.get(ended.host);
+        host.is_some_and(|host| host.status == HostStatus::Up && host.incarnation > ended.incarnation)
     }
 
-    /// Takes out the tasks of a node, so that they can be dropped.
-    pub(super) fn take_tasks_of(&mut self, life: ProcessId) -> Vec<TaskSlot> {
-        let own = self.tasks.iter().filter(|(_, task)| task.owner == Some(life));
-        let own: Vec<TaskId> = own.map(|(id, _)| *id).collect();
-        own.iter().filter_map(|id| self.tasks.remove(id)).collect()
+    /// Takes the tasks of a process, to be dropped outside of the lock.
+    pub(super) fn take_tasks_of(&mut self, process: ProcessId) -> Vec<TaskSlot> {
+        let tasks = self.tasks.iter().filter(|(_, task)| task.owner == Some(process));
+        let tasks: Vec<TaskId> = tasks.map(|(id, _)| *id).collect();
+        tasks.iter().filter_map(|id| self.tasks.remove(id)).collect()
     }
 
-    /// A moment for something; chance says what comes first of one moment.
+    /// A new timer at `at`. The seed orders timers of the same time.
     pub(super) fn timer_key(&mut self, at: Duration) -> TimerKey {
-        let lot = self.rng.next_u64();
-        self.timers.new_key(at, lot)
+        let tie_break = self.rng.next_u64();
+        self.timers.new_key(at, tie_break)
+    }
+
+    /// The delay of a packet sent now.
+    pub(super) fn delay(&self, link: LinkId) -> Duration {
+        self.links.delay(link, self.now, &self.rng)
+    }
+
+    /// Whether a packet sent once arrives.
+    pub(super) fn is_delivered(&self, link: LinkId) -> bool {
+        self.links.is_delivered(link, &self.rng)
     }
 
     fn host_of(&mut self, owner: Owner) -> Option<&mut HostState> {
@@ -347,8 +354,8 @@ impl fmt::Debug for Executor {
     }
 }
 
-/// Waits for its time. The timer is set when somebody first waits for it: many a limit of time is never looked at, because
-/// what it limits is there at once. Dropping it takes its timer back.
+/// Resolves at its time. The timer is set at the first poll, because many timeouts are never polled: what they limit is ready at
+/// once. Dropping it removes the timer.
 #[derive(Debug)]
 pub(super) struct Sleep {
     executor: Arc<Executor>,
@@ -360,17 +367,17 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let Self { executor: shared, timer: due, is_set } = self.get_mut();
-        let mut state = shared.state();
+        let Self { executor, timer, is_set } = self.get_mut();
+        let mut state = executor.state();
         if !*is_set {
-            if due.at < state.now {
+            if timer.at < state.now {
                 return Poll::Ready(());
             }
-            state.timers.insert(*due, TimerAction::Wake(context.waker().clone()));
+            state.timers.insert(*timer, TimerAction::Wake(context.waker().clone()));
             *is_set = true;
             return Poll::Pending;
         }
-        let Some(TimerAction::Wake(waker)) = state.timers.get_mut(due) else { return Poll::Ready(()) };
+        let Some(TimerAction::Wake(waker)) = state.timers.get_mut(timer) else { return Poll::Ready(()) };
         if waker.will_wake(context.waker()) {
             return Poll::Pending;
         }

@@ -1,23 +1,23 @@
-//! A node in a test's hands: its doors, and what can be done to it.
+//! A host as a test sees it: its environment and the faults that it can suffer.
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::executor::Executor;
-use super::host_state::{HostStatus, ProcessId};
+use super::host_state::HostStatus;
 use super::net::Net;
 use super::network_conditions::Delay;
+use super::process_id::ProcessId;
 use super::run_hash::TraceEvent;
 use super::tasks::Tasks;
 use crate::sim::{Clock, Fs, PowerCutLoss};
 use crate::{BoxFuture, Clock as _, Entropy as _, Env};
 
-/// A node of a simulated world, also while it is dead. A clone is the same node.
+/// A host of a simulated world, running or not. A clone is the same host.
 ///
-/// Doors, tasks and net belong to one life of the node, that which it has when it is asked for them. When that ends, its
-/// tasks are dropped at that moment, its files can no longer be written, and what is done by its doors has no effect, or
-/// waits for ever.
+/// Environment, tasks and network belong to the process that runs when they are requested. When it ends, its tasks are dropped
+/// at once, its files cannot be written any more, and calls to its environment have no effect or never resolve.
 #[derive(Clone)]
 pub struct Host {
     pub(super) executor: Arc<Executor>,
@@ -25,19 +25,19 @@ pub struct Host {
 }
 
 impl Host {
-    /// The name that was given to it.
+    /// Its name.
     #[must_use]
     pub fn name(&self) -> String {
         self.executor.state().host(self.index).name.clone()
     }
 
-    /// Where other nodes reach it.
+    /// Its address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.executor.state().host(self.index).address
     }
 
-    /// Its files, clock and randomness.
+    /// Its files, clock and random numbers.
     #[must_use]
     pub fn env(&self) -> Env {
         let mut state = self.executor.state();
@@ -52,7 +52,7 @@ impl Host {
         Arc::new(Tasks { executor: Arc::clone(&self.executor), owner: Some(self.process()) })
     }
 
-    /// Its way to other nodes.
+    /// Its access to the network.
     #[must_use]
     pub fn net(&self) -> Arc<dyn crate::Net> {
         Arc::new(Net { executor: Arc::clone(&self.executor), process: self.process(), address: self.address() })
@@ -64,13 +64,13 @@ impl Host {
         self.executor.spawn(Some(self.process()), task);
     }
 
-    /// Its disk, to look at and to make it fail. It is another one after each death.
+    /// Its disk, for inspection and faults. Each crash replaces it.
     #[must_use]
     pub fn fs(&self) -> Fs {
         self.executor.state().host(self.index).disk.clone()
     }
 
-    /// Puts another disk in, when it is dead: an empty one, or one from a backup. Does nothing while it is up.
+    /// Replaces the disk by an empty one or a snapshot. Does nothing while the host is up.
     pub fn set_disk(&self, disk: Fs) {
         let mut state = self.executor.state();
         let host = state.host(self.index);
@@ -79,22 +79,21 @@ impl Host {
         }
     }
 
-    /// Ends the process. The disk is as it was, with all that was written and not synced still to be lost.
+    /// Ends the process. Unsynced writes stay on the disk, and stay unsynced.
     pub fn kill(&self) {
         self.stop_with(HostStatus::Killed, |disk, _| disk.kill());
     }
 
-    /// Ends the process and loses of the disk what was not synced. Who calls the node gets no answer, not even a refusal,
-    /// until it is started again.
+    /// Ends the process and loses unsynced changes of the disk. Until the restart, callers get no answer, not even a refusal.
     pub fn cut_power(&self, how: PowerCutLoss) {
         self.stop_with(HostStatus::PoweredOff, |disk, seed| {
-            let found = disk.cut_power(how, seed);
+            let after = disk.cut_power(how, seed);
             disk.halt();
-            found
+            after
         });
     }
 
-    /// Starts it again with the disk that is left: a new life, in which nothing runs yet. Does nothing while it is up.
+    /// Starts a new process, without tasks, on the present disk. Does nothing while the host is up.
     pub fn restart(&self) {
         let mut state = self.executor.state();
         let (seed, passed) = (state.rng.next_u64(), state.elapsed.clone());
@@ -111,30 +110,29 @@ impl Host {
         self.executor.notify_changed();
     }
 
-    /// Whether it lives. It does also while it is paused.
+    /// Whether the process exists, also if it is paused.
     #[must_use]
     pub fn is_up(&self) -> bool {
         self.executor.state().host(self.index).status == HostStatus::Up
     }
 
-    /// Stops it where it stands, as SIGSTOP does: nothing of it runs. The time passes, and what comes by the network waits
-    /// in buffers that have an end.
+    /// Suspends the process, as SIGSTOP does. Time passes, and input from the network waits in bounded buffers.
     pub fn pause(&self) {
         let mut state = self.executor.state();
         let host = state.host(self.index);
         host.is_paused = host.status == HostStatus::Up;
     }
 
-    /// Lets it go on.
+    /// Continues a paused process.
     pub fn resume(&self) {
         let mut state = self.executor.state();
         let host = state.host(self.index);
         host.is_paused = false;
-        let (stopped, parked) = (std::mem::take(&mut host.paused_tasks), std::mem::take(&mut host.paused_actions));
+        let (tasks, actions) = (std::mem::take(&mut host.paused_tasks), std::mem::take(&mut host.paused_actions));
         drop(state);
-        self.executor.wake_all(stopped);
-        for deed in parked {
-            self.executor.schedule(std::time::Duration::ZERO, Some(self.process()), deed);
+        self.executor.wake_all(tasks);
+        for action in actions {
+            self.executor.schedule(std::time::Duration::ZERO, Some(self.process()), action);
         }
     }
 
@@ -144,12 +142,12 @@ impl Host {
         self.executor.state().host(self.index).is_paused
     }
 
-    /// Sets its wall clock on or back. The uptime does not notice.
+    /// Moves its wall clock forward or back. The uptime is unaffected.
     pub fn jump_clock(&self, ms: i64) {
         self.executor.state().host(self.index).clock.jump(ms);
     }
 
-    /// Sets how long [`crate::Tasks::block`] takes on it: how slow its disk is.
+    /// Sets the duration of [`crate::Tasks::spawn_blocking`], which stands for the speed of its disk.
     pub fn set_blocking_delay(&self, delay: Delay) {
         self.executor.state().host(self.index).blocking_delay = delay;
     }
@@ -158,29 +156,29 @@ impl Host {
         ProcessId { host: self.index, incarnation: self.executor.state().host(self.index).incarnation }
     }
 
-    /// The disk stops first: what is dropped afterwards is not there any more on a real machine, and cleans nothing up.
-    fn stop_with(&self, condition: HostStatus, disk_left: impl FnOnce(&Fs, u64) -> Fs) {
-        let life = self.process();
+    /// Halts the disk first: tasks of a dead process must not clean up when they are dropped.
+    fn stop_with(&self, status: HostStatus, replace_disk: impl FnOnce(&Fs, u64) -> Fs) {
+        let process = self.process();
         let mut state = self.executor.state();
-        if !state.is_running(Some(life)) {
+        if !state.is_running(Some(process)) {
             return;
         }
         let seed = state.rng.next_u64();
         state.trace.add(TraceEvent::Fault, self.index as u64);
         let host = state.host(self.index);
-        host.status = condition;
+        host.status = status;
         host.is_paused = false;
-        host.disk = disk_left(&host.disk, seed);
-        let waiting = host.take_pending();
-        let tasks = state.take_tasks_of(life);
+        host.disk = replace_disk(&host.disk, seed);
+        let pending = host.take_pending();
+        let tasks = state.take_tasks_of(process);
         drop(state);
-        drop((tasks, waiting));
+        drop((tasks, pending));
         self.executor.notify_changed();
     }
 }
 
 impl fmt::Debug for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Node({})", self.index)
+        write!(f, "Host({})", self.index)
     }
 }

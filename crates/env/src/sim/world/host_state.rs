@@ -1,4 +1,4 @@
-//! One node as the world sees it: whether it lives, what it has, and what waits for it.
+//! The state of one host.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -8,37 +8,28 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::network_conditions::Delay;
+use super::process_id::ProcessId;
 use super::ready_queue::TaskId;
 use super::timers::ScheduledAction;
 use crate::IncomingCall;
 use crate::sim::{Clock, Entropy, Fs};
 
-/// Datagrams that wait to be received; what comes beyond is lost, as it is when a socket's buffer is full.
+/// Maximum datagrams that wait to be received. Further ones are lost, as with a full socket buffer.
 const DATAGRAMS_MAX: usize = 256;
 
-/// Calls that wait to be accepted; who comes beyond tries again later.
+/// Maximum calls that wait to be accepted. Further ones are retried later.
 const CALLS_MAX: usize = 128;
 
-/// How long [`crate::Tasks::block`] takes on a machine that is well.
+/// The duration of [`crate::Tasks::spawn_blocking`] on a healthy host.
 pub(super) const BLOCKING_DELAY: Delay = Delay::uniform(Duration::from_micros(20), Duration::from_micros(500));
 
-/// A node from one start to the next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ProcessId {
-    pub(super) host: usize,
-    pub(super) incarnation: u64,
-}
-
-/// Whose something is: of a node, and ends with it, or nobody's.
-pub(super) type Owner = Option<ProcessId>;
-
-/// How a node is.
+/// Whether a host runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HostStatus {
     Up,
-    /// Only the process is gone; the machine says so to whoever calls.
+    /// The process has ended; the machine refuses connections.
     Killed,
-    /// Nobody says anything.
+    /// The machine does not answer.
     PoweredOff,
 }
 
@@ -52,7 +43,7 @@ pub(super) struct HostState {
     pub(super) entropy: Arc<Entropy>,
     pub(super) blocking_delay: Delay,
     pub(super) is_paused: bool,
-    /// What would have run or happened, had it not been paused.
+    /// Tasks and actions that became due during a pause.
     pub(super) paused_tasks: Vec<TaskId>,
     pub(super) paused_actions: Vec<ScheduledAction>,
     pub(super) datagrams: Mailbox<(SocketAddr, Vec<u8>)>,
@@ -78,11 +69,11 @@ impl HostState {
         }
     }
 
-    pub(super) fn is_running(&self, life: ProcessId) -> bool {
-        self.status == HostStatus::Up && self.incarnation == life.incarnation
+    pub(super) fn is_running(&self, process: ProcessId) -> bool {
+        self.status == HostStatus::Up && self.incarnation == process.incarnation
     }
 
-    /// Takes all that waits, so that it can be dropped.
+    /// Takes all pending input, to be dropped outside of the lock.
     pub(super) fn take_pending(&mut self) -> PendingInput {
         self.paused_tasks.clear();
         PendingInput {
@@ -93,14 +84,14 @@ impl HostState {
     }
 }
 
-/// What waited for a node that has died. Dropping it ends foreign things.
+/// Pending input of a dead process. Dropping it may wake tasks of other hosts.
 pub(super) struct PendingInput {
     _paused_actions: Vec<ScheduledAction>,
     _datagrams: Mailbox<(SocketAddr, Vec<u8>)>,
     _calls: Mailbox<IncomingCall>,
 }
 
-/// What waits for one task to take it.
+/// A bounded queue with one receiving task.
 pub(super) struct Mailbox<T> {
     items: VecDeque<T>,
     items_max: usize,
@@ -112,7 +103,7 @@ impl<T> Mailbox<T> {
         Self { items: VecDeque::new(), items_max, waker: None }
     }
 
-    /// Whom to wake. What is too much is given back.
+    /// Adds an item and returns the waker of the receiver; returns the item if the queue is full.
     pub(super) fn push(&mut self, item: T) -> Result<Option<Waker>, T> {
         if self.items.len() >= self.items_max {
             return Err(item);
@@ -121,7 +112,7 @@ impl<T> Mailbox<T> {
         Ok(self.waker.take())
     }
 
-    /// The next one; else the waker that was there before, which is not to be dropped here.
+    /// The next item. The replaced waker is returned, because dropping it under the lock could deadlock.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> (Poll<T>, Option<Waker>) {
         match self.items.pop_front() {
             Some(item) => (Poll::Ready(item), None),
@@ -132,6 +123,6 @@ impl<T> Mailbox<T> {
 
 impl fmt::Debug for HostState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Host").field("name", &self.name).field("condition", &self.status).finish_non_exhaustive()
+        f.debug_struct("Host").field("name", &self.name).field("status", &self.status).finish_non_exhaustive()
     }
 }

@@ -1,29 +1,29 @@
-//! How bad things are: plain numbers that a test sets, and the dice that are thrown by them.
+//! The conditions of a network, set by a test, and how they are sampled.
 
 use std::time::Duration;
 
 use crate::Entropy as _;
 use crate::sim::Entropy;
 
-/// How long something takes: mostly between two bounds, sometimes far longer.
+/// A random duration: usually between two bounds, sometimes much longer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Delay {
-    /// It never takes less.
+    /// Lower bound.
     pub min: Duration,
-    /// It takes no more, if it is not late.
+    /// Upper bound, unless late.
     pub max: Duration,
-    /// The share that is late, `0.0..=1.0`.
+    /// The share of late cases, `0.0..=1.0`.
     pub tail_share: f64,
-    /// What is late takes up to so much more: half of it to all of it in half of the cases, a quarter to half of it in
-    /// half of the others, and so on.
+    /// Maximum addition in late cases: half to all of it in half of the cases, a quarter to half of it in a quarter, and so
+    /// on.
     pub tail_max: Duration,
 }
 
 impl Delay {
-    /// A delay that is never late.
+    /// A delay without late cases.
     #[must_use]
-    pub const fn uniform(least: Duration, most: Duration) -> Self {
-        Self { min: least, max: most, tail_share: 0.0, tail_max: Duration::ZERO }
+    pub const fn uniform(min: Duration, max: Duration) -> Self {
+        Self { min, max, tail_share: 0.0, tail_max: Duration::ZERO }
     }
 
     pub(super) fn sample(&self, rng: &Entropy) -> Duration {
@@ -31,36 +31,36 @@ impl Delay {
         if !rng.with_probability(self.tail_share) {
             return usual;
         }
-        let mut most = self.tail_max;
-        while rng.one_in(2) && !most.is_zero() {
-            most /= 2;
+        let mut late = self.tail_max;
+        while rng.one_in(2) && !late.is_zero() {
+            late /= 2;
         }
-        usual.saturating_add(most / 2).saturating_add(rng.duration_up_to(most / 2))
+        usual.saturating_add(late / 2).saturating_add(rng.duration_up_to(late / 2))
     }
 }
 
-/// What the network does to all that passes from one node to another. Shares are `0.0..=1.0`.
+/// The quality of a link in one direction. Shares are `0.0..=1.0`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NetworkConditions {
-    /// How long a datagram or a piece of a body is under way. Datagrams overtake each other, pieces do not.
+    /// The delay of a datagram or a piece of a body. Datagrams may be reordered, pieces not.
     pub delay: Delay,
-    /// The share of datagrams that is lost. Of a call nothing is lost, but it is sent again, after a while.
+    /// The share of lost datagrams. Pieces of calls are retransmitted after a delay.
     pub loss: f64,
-    /// The share of datagrams that arrives twice.
+    /// The share of duplicated datagrams.
     pub duplication: f64,
-    /// The share of calls that breaks: before it was made, with its body (this direction), when it was done and before it
-    /// is answered, or with its answer (the other direction).
+    /// The share of calls that break: in this direction before or during the request, in the other after the work or during the
+    /// reply.
     pub break_share: f64,
-    /// The share of calls that stops somewhere for a while, as [`Self::breaks`] would have it end.
+    /// The share of calls that stall for a while at one of these points.
     pub stall_share: f64,
-    /// For how long calls stop.
+    /// The duration of stalls.
     pub stall_time: Delay,
-    /// How much passes in a second, in each call by itself.
+    /// Bandwidth of each call.
     pub bytes_per_second: u64,
 }
 
 impl NetworkConditions {
-    /// A network that works.
+    /// A network without faults.
     pub const HEALTHY: Self = Self {
         delay: Delay::uniform(Duration::from_micros(100), Duration::from_millis(1)),
         loss: 0.0,
@@ -71,7 +71,7 @@ impl NetworkConditions {
         bytes_per_second: 1 << 30,
     };
 
-    /// From a node to itself.
+    /// From a host to itself.
     pub(super) const LOOPBACK: Self =
         Self { delay: Delay::uniform(Duration::from_micros(10), Duration::from_micros(50)), ..Self::HEALTHY };
 }
@@ -83,15 +83,15 @@ impl Default for NetworkConditions {
 }
 
 impl Entropy {
-    /// True for this share of the throws.
+    /// True with this probability.
     pub(in crate::sim) fn with_probability(&self, share: f64) -> bool {
-        // 53 bits are what a float holds. Nothing is thrown for what cannot be, which keeps calm worlds fast.
+        // A float has 53 bits. Probability 0 draws no number, which keeps healthy worlds fast.
         share > 0.0 && ((self.next_u64() >> 11) as f64) < share * (1_u64 << 53) as f64
     }
 
-    /// A time from zero to `most`.
-    pub(in crate::sim) fn duration_up_to(&self, most: Duration) -> Duration {
-        let nanos = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
+    /// A duration of at most `max`.
+    pub(in crate::sim) fn duration_up_to(&self, max: Duration) -> Duration {
+        let nanos = u64::try_from(max.as_nanos()).unwrap_or(u64::MAX);
         Duration::from_nanos(self.next_u64() % nanos.saturating_add(1).max(1))
     }
 }

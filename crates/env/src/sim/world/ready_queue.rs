@@ -1,28 +1,28 @@
-//! The tasks that were woken and wait for their turn.
+//! The woken tasks.
 //!
-//! They are kept sorted, not in the order in which they were woken: that order is not always the same (a
-//! `tokio::sync::watch` wakes its readers in an order that the thread's own dice decide), and then no run would be.
+//! They are sorted by id, because the order of waking is not deterministic: a `tokio::sync::watch` wakes its readers in random
+//! order.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
-/// Which task it is; given in the order of spawning, never twice in one world.
+/// Identifies a task; ascends in the order of spawning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct TaskId(pub(super) u64);
 
-/// Its lock is the innermost: whoever has it takes no other.
+/// No other lock is taken under its lock.
 #[derive(Debug, Default)]
 pub(super) struct ReadyQueue(Mutex<Vec<TaskId>>);
 
 impl ReadyQueue {
     pub(super) fn insert(&self, task: TaskId) {
         let mut tasks = self.tasks();
-        if let Err(place) = tasks.binary_search(&task) {
-            tasks.insert(place, task);
+        if let Err(index) = tasks.binary_search(&task) {
+            tasks.insert(index, task);
         }
     }
 
-    /// Takes the one that `choose` says, of so many.
+    /// Takes the task at the index that `choose` returns, given the number of tasks.
     pub(super) fn take(&self, choose: impl FnOnce(usize) -> usize) -> Option<TaskId> {
         let mut tasks = self.tasks();
         let count = tasks.len();
@@ -39,7 +39,7 @@ impl ReadyQueue {
     }
 }
 
-/// Wakes one task. It holds no task, so that dropping it runs nobody's code.
+/// Wakes one task. It does not own the task, so dropping it runs no other code.
 #[derive(Debug)]
 struct TaskWaker {
     task: TaskId,

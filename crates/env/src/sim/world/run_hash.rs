@@ -1,10 +1,10 @@
-//! What happened, as one number: two runs that were alike in every event have the same one.
+//! The run hash.
 
-/// A running hash over all events.
+/// A hash over all events of a run.
 #[derive(Debug, Default)]
 pub(super) struct RunHash(u64);
 
-/// What kind of thing happened.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum TraceEvent {
     Polled,
@@ -21,7 +21,7 @@ impl RunHash {
         self.mix(what);
     }
 
-    /// The same for something that carries bytes.
+    /// The same for an event with bytes.
     pub(super) fn add_bytes(&mut self, event: TraceEvent, what: u64, bytes: &[u8]) {
         self.add(event, what);
         self.mix(bytes.len() as u64);
@@ -38,7 +38,7 @@ impl RunHash {
         self.0
     }
 
-    /// The step of FxHash, with a shift that brings the high bits down, where the product alone never does.
+    /// The step of FxHash, and a shift, because high bits of a product never affect lower ones.
     fn mix(&mut self, word: u64) {
         let product = (self.0.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
         self.0 = product ^ (product >> 32);

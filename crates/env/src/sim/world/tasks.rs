@@ -1,4 +1,4 @@
-//! The door to the tasks of one node, or of nobody.
+//! The tasks of one process, or of no host.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,8 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::executor::Executor;
-use super::host_state::{Owner, ProcessId};
+use super::host_state::BLOCKING_DELAY;
+use super::process_id::{Owner, ProcessId};
 use crate::BoxFuture;
 
 #[derive(Debug)]
@@ -24,24 +25,21 @@ impl crate::Tasks for Tasks {
         Box::pin(self.executor.sleep(time))
     }
 
-    /// The work is done all at once, somewhere within the time that it takes; so a node can die before it is done, and also
-    /// when it is done and nobody knows.
+    /// The work runs at one moment within its delay. So a process can end before the work, or after it and before the caller
+    /// gets the result.
     fn spawn_blocking(&self, work: Box<dyn FnOnce() + Send>) -> BoxFuture<()> {
         let (before, after) = self.split_blocking_delay();
-        let (tell, told) = oneshot::channel();
-        let (shared, owner) = (Arc::clone(&self.executor), self.owner);
-        let deed = move || {
+        let (sender, done) = oneshot::channel();
+        let (executor, owner) = (Arc::clone(&self.executor), self.owner);
+        let action = move || {
             work();
-            let done = move || {
-                // Nobody may wait any more.
-                let _ = tell.send(());
-            };
-            shared.schedule(after, owner, Box::new(done));
+            // The caller may have been dropped.
+            executor.schedule(after, owner, Box::new(move || drop(sender.send(()))));
         };
-        self.executor.schedule(before, self.owner, Box::new(deed));
+        self.executor.schedule(before, self.owner, Box::new(action));
         Box::pin(async move {
-            if told.await.is_err() {
-                // The node is dead, and whoever waits here is not of it.
+            if done.await.is_err() {
+                // The process has ended, and the caller belongs to another one.
                 std::future::pending::<()>().await;
             }
         })
@@ -49,12 +47,12 @@ impl crate::Tasks for Tasks {
 }
 
 impl Tasks {
-    /// How long work takes until it happens, and then until it is told of.
+    /// The delay before the work and after it.
     fn split_blocking_delay(&self) -> (Duration, Duration) {
         let mut state = self.executor.state();
         let delay = match self.owner {
             Some(ProcessId { host, .. }) => state.host(host).blocking_delay,
-            None => super::host_state::BLOCKING_DELAY,
+            None => BLOCKING_DELAY,
         };
         let whole = delay.sample(&state.rng);
         let before = state.rng.duration_up_to(whole);

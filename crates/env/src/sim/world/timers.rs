@@ -1,14 +1,13 @@
-//! What is going to happen, and when.
+//! Scheduled wake-ups and actions.
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::task::Waker;
 use std::time::Duration;
 
-use std::task::Waker;
+use super::process_id::Owner;
 
-use super::host_state::Owner;
-
-/// The moment, then the seed's lot among those of one moment, then a number that is never given twice.
+/// Orders timers by time, then by a random number, then by creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct TimerKey {
     pub(super) at: Duration,
@@ -16,18 +15,15 @@ pub(super) struct TimerKey {
     sequence: u64,
 }
 
-/// Something that happens at its time.
 pub(super) enum TimerAction {
-    /// Somebody goes on who waited for nothing but the time.
     Wake(Waker),
-    /// Something is done, if who does it still lives then.
+    /// Runs the action if its owner still runs.
     Run(Owner, ScheduledAction),
 }
 
-/// What is done when its time has come.
 pub(super) type ScheduledAction = Box<dyn FnOnce() + Send>;
 
-/// A tree, not a heap, because most timers are limits of time that are taken back before they come.
+/// A tree, not a heap, because most timers are timeouts that are removed before they fire.
 #[derive(Default)]
 pub(super) struct TimerQueue {
     timers: BTreeMap<TimerKey, TimerAction>,
@@ -35,17 +31,16 @@ pub(super) struct TimerQueue {
 }
 
 impl TimerQueue {
-    /// A moment for something that is yet to be said.
-    pub(super) fn new_key(&mut self, at: Duration, lot: u64) -> TimerKey {
+    pub(super) fn new_key(&mut self, at: Duration, tie_break: u64) -> TimerKey {
         self.last_sequence += 1;
-        TimerKey { at, tie_break: lot, sequence: self.last_sequence }
+        TimerKey { at, tie_break, sequence: self.last_sequence }
     }
 
-    pub(super) fn insert(&mut self, due: TimerKey, timer: TimerAction) {
-        self.timers.insert(due, timer);
+    pub(super) fn insert(&mut self, key: TimerKey, timer: TimerAction) {
+        self.timers.insert(key, timer);
     }
 
-    /// The next one that is due at `until` or before.
+    /// The next timer that is due at `until` or before.
     pub(super) fn pop(&mut self, until: Duration) -> Option<(TimerKey, TimerAction)> {
         let first = self.timers.first_entry().filter(|first| first.key().at <= until)?;
         Some(first.remove_entry())
@@ -55,12 +50,12 @@ impl TimerQueue {
         self.timers.is_empty()
     }
 
-    pub(super) fn get_mut(&mut self, due: &TimerKey) -> Option<&mut TimerAction> {
-        self.timers.get_mut(due)
+    pub(super) fn get_mut(&mut self, key: &TimerKey) -> Option<&mut TimerAction> {
+        self.timers.get_mut(key)
     }
 
-    pub(super) fn remove(&mut self, due: &TimerKey) -> Option<TimerAction> {
-        self.timers.remove(due)
+    pub(super) fn remove(&mut self, key: &TimerKey) -> Option<TimerAction> {
+        self.timers.remove(key)
     }
 }
 
