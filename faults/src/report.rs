@@ -24,7 +24,7 @@ pub struct FaultResult {
     pub healed_after: Option<Duration>,
     /// Bytes consumed by stores over bytes accepted during the fault, if measured.
     pub consumed: Option<f64>,
-    /// The time from its end until that ratio was 1 caught_up; `None` if that was not reached.
+    /// The time from its end until that ratio was 1 again; `None` if that was not reached.
     pub caught_up_after: Option<Duration>,
     /// The time from its end until all records were re-replicated, if there were fewer replicas.
     pub restored_after: Option<Duration>,

@@ -4,7 +4,6 @@
 //! Half of the forwarders have each version, so each meets nodes of both. Queries run all the time, and after each
 //! step every node is queried for all lines and for single lines by text. So each version reads segments and filters
 //! of the other, from its disk and over the network.
-//! version reads the segments and filters of the other, from its own disk and from the network.
 
 use std::path::PathBuf;
 use std::sync::Arc;

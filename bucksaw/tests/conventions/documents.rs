@@ -1,5 +1,4 @@
-//! The documents are true: every link leads somewhere, every file that ARCHITECTURE.md names exists, and every type beside a
-//! file is defined there.
+//! Links in documents are valid, the files in ARCHITECTURE.md exist, and each type named with a file is defined in it.
 
 use crate::source_files::{files, repository, short};
 
@@ -8,7 +7,7 @@ fn code_spans(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }
 
-/// Whether a text in backticks names a type: a capital letter first, then letters of both cases.
+/// Whether a text is the name of a type: a capital letter first, then letters of both cases.
 fn is_type_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_uppercase())
         && text.contains(|c: char| c.is_ascii_lowercase())

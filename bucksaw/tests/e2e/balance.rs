@@ -1,4 +1,4 @@
-//! Nodes of which one has more to do than the others.
+//! Balancing of clients between nodes.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -14,27 +14,28 @@ use crate::child_process::ChildProcess;
 use crate::node::{TestServer, bucksaw};
 use crate::wait::wait_until;
 
-/// Three nodes that know each other; the first with these arguments besides.
+/// A cluster of three nodes; `first` are further arguments of the first one.
 fn cluster(first: &[&str], all: &[&str]) -> [TestServer; 3] {
     let first = TestServer::start(&[first, all].concat());
     let join = first.address("cluster").to_owned();
     let more = || TestServer::start(&[&["--join", &join], all].concat());
     let nodes = [first, more(), more()];
     for node in &nodes {
-        wait_until("all know each other", || {
-            let told = node.get("/api/v1/cluster").expect(200).json();
-            // Who only is known of, and does not answer, says no such thing.
+        wait_until("all are members", || {
+            let cluster = node.get("/api/v1/cluster").expect(200).json();
+            // Only a node that answers reports its load.
             let answers = |node: &Value| node["uptime_seconds"].is_u64();
-            told["nodes"].as_array().is_some_and(|nodes| nodes.len() == 3 && nodes.iter().all(answers))
+            cluster["nodes"].as_array().is_some_and(|nodes| nodes.len() == 3 && nodes.iter().all(answers))
         });
     }
     nodes
 }
 
-/// What a node says of its load.
+/// The load that a node reports.
 fn load(node: &TestServer) -> Value {
-    let told = node.get("/api/v1/cluster").expect(200).json();
-    let own = told["nodes"].as_array().unwrap().iter().find(|one| one["id"] == told["queried_node"]).unwrap();
+    let cluster = node.get("/api/v1/cluster").expect(200).json();
+    let nodes = cluster["nodes"].as_array().unwrap();
+    let own = nodes.iter().find(|node| node["id"] == cluster["queried_node"]).unwrap();
     own["load"].clone()
 }
 
@@ -42,12 +43,12 @@ fn sent(node: &TestServer, kind: &str) -> f64 {
     node.metric(&format!("bucksaw_ingest_redirected_total{{kind=\"{kind}\"}}"))
 }
 
-/// How many bytes a node has accepted.
+/// The number of bytes that a node has accepted.
 fn accepted(node: &TestServer) -> f64 {
     node.metric("bucksaw_ingest_bytes_total")
 }
 
-/// The records of all nodes by their ids, so that one that two of them have is there once.
+/// The records of all nodes by id, without duplicates.
 fn records(nodes: &[TestServer]) -> BTreeMap<String, String> {
     let mut records = BTreeMap::new();
     for node in nodes {
@@ -62,7 +63,7 @@ fn records(nodes: &[TestServer]) -> BTreeMap<String, String> {
     records
 }
 
-/// Writes lines with a number until it is told to stop; returns how many.
+/// Writes numbered lines until `stop` is set; returns their number.
 fn feed(mut pipe: ChildStdin, name: usize, stop: Arc<AtomicBool>) -> JoinHandle<usize> {
     thread::spawn(move || {
         let mut count = 0;
@@ -78,13 +79,13 @@ fn feed(mut pipe: ChildStdin, name: usize, stop: Arc<AtomicBool>) -> JoinHandle<
 }
 
 #[test]
-fn a_busy_node_sends_its_forwarders_away_and_nothing_is_lost_or_doubled() {
+fn a_busy_node_redirects_its_forwarders_and_no_record_is_lost_or_duplicated() {
     let mut nodes = cluster(&[], &["--busy-bytes-per-second", "4000"]);
     let first = nodes[0].address("fast").to_owned();
     let stop = Arc::new(AtomicBool::new(false));
     let mut agents = Vec::new();
     let start = |agents: &mut Vec<(ChildProcess, JoinHandle<usize>)>| {
-        // They know of one node only.
+        // They have the address of one node only.
         let mut forward = ChildProcess::start(&mut bucksaw(["forward", "--to", &first]));
         let feeding = feed(forward.input.take().unwrap(), agents.len(), Arc::clone(&stop));
         agents.push((forward, feeding));
@@ -92,24 +93,24 @@ fn a_busy_node_sends_its_forwarders_away_and_nothing_is_lost_or_doubled() {
     for _ in 0..6 {
         start(&mut agents);
     }
-    wait_until("the node is very busy and may refuse", || {
+    wait_until("the node is overloaded and may refuse", || {
         let load = load(&nodes[0]);
         load["level"] == 2 && load["refusing"] == true
     });
-    // A new one is sent to another at once, and HTTP clients hear of them.
+    // A new client is refused with a redirect, and HTTP replies name other nodes.
     start(&mut agents);
-    wait_until("the newcomer is refused", || sent(&nodes[0], "refused") > 0.0);
+    wait_until("the new client is refused", || sent(&nodes[0], "refused") > 0.0);
     let answer = nodes[0].post("/api/v1/ingest", &[], b"http\n").expect(200);
     let others = answer.header("bucksaw-redirect").unwrap().to_owned();
     assert!(others.split(',').all(|other| nodes[1..].iter().any(|node| node.address("http") == other)), "{others}");
-    // No two refuse at once: of three nodes, one may.
+    // The refusal quota of three nodes is one.
     assert!(nodes[1..].iter().all(|node| load(node)["refusing"] == false));
-    wait_until("the others have their share", || {
+    wait_until("the other nodes have their share", || {
         let connections = nodes.each_ref().map(|node| load(node)["connections"].as_u64().unwrap());
         connections.iter().sum::<u64>() == 7 && connections[0] <= 3 && connections[1] > 0 && connections[2] > 0
     });
-    // With three clients of seven it has a little more than the mean, which does not make it busy, and may keep it so.
-    wait_until("the node lets clients in", || {
+    // Three of seven clients are slightly more than its share, which may keep the node busy.
+    wait_until("the node accepts clients", || {
         let load = load(&nodes[0]);
         load["level"].as_u64() <= Some(1) && load["refusing"] == false
     });
@@ -118,13 +119,13 @@ fn a_busy_node_sends_its_forwarders_away_and_nothing_is_lost_or_doubled() {
     let table = String::from_utf8(nodes[0].cli(&["status"]).stdout).unwrap();
     assert!(table.lines().any(|heads| heads.starts_with("ID") && heads.contains(" LOAD ")), "{table}");
 
-    // The one that all of them know stops: those that are still there are told where to go.
+    // The first node stops and redirects its clients.
     let before = nodes[1..].iter().map(accepted).sum::<f64>();
     assert!(nodes[0].terminate().success());
-    wait_until("the others have all of it", || {
+    wait_until("the other nodes have the whole load", || {
         nodes[1..].iter().map(|node| load(node)["connections"].as_u64().unwrap()).sum::<u64>() == 7
     });
-    wait_until("more comes", || nodes[1..].iter().map(accepted).sum::<f64>() > before + 10_000.0);
+    wait_until("further records arrive", || nodes[1..].iter().map(accepted).sum::<f64>() > before + 10_000.0);
     stop.store(true, Ordering::Relaxed);
     let mut want = vec!["http".to_owned()];
     for (name, (forward, feeding)) in agents.into_iter().enumerate() {
@@ -141,8 +142,8 @@ fn a_busy_node_sends_its_forwarders_away_and_nothing_is_lost_or_doubled() {
 }
 
 #[test]
-fn a_node_that_joins_has_its_share_of_the_clients_that_are_there() {
-    // No node takes in so much that it is busy; a 64th of it is little.
+fn a_joining_node_gets_its_share_of_the_clients() {
+    // The load is below the busy rate and above a 64th of it.
     let all = ["--busy-bytes-per-second", "640000"];
     let first = TestServer::start(&all);
     let stop = Arc::new(AtomicBool::new(false));
@@ -153,7 +154,7 @@ fn a_node_that_joins_has_its_share_of_the_clients_that_are_there() {
             (forward, feeding)
         })
         .collect();
-    wait_until("all are there", || load(&first)["connections"] == 6);
+    wait_until("all are connected", || load(&first)["connections"] == 6);
     let nodes = [TestServer::start(&[&["--join", first.address("cluster")], &all[..]].concat()), first];
     let mut named = 0;
     wait_until("it has its share", || {
@@ -181,8 +182,8 @@ fn a_node_that_joins_has_its_share_of_the_clients_that_are_there() {
 }
 
 #[test]
-fn an_overloaded_node_turns_everybody_away_that_has_somewhere_to_go() {
-    // A disk that is full from the beginning.
+fn an_overloaded_node_refuses_clients_that_can_be_redirected() {
+    // Its disk is full from the start.
     let nodes = cluster(&["--min-free-bytes", "1000000G"], &[]);
     wait_until("the node may refuse", || {
         let load = load(&nodes[0]);
@@ -191,9 +192,9 @@ fn an_overloaded_node_turns_everybody_away_that_has_somewhere_to_go() {
     let answer = nodes[0].post("/api/v1/ingest", &[], b"http\n").expect(503);
     assert_eq!(answer.header("retry-after"), Some("5"));
     assert!(answer.header("bucksaw-redirect").is_some_and(|others| others.split(',').count() == 2), "{answer:?}");
-    // Lines over TCP: closed, as nothing can be said there.
+    // Connections for lines are closed: their protocol has no redirect.
     let mut lines = nodes[0].connect("fast");
-    lines.write_all(b"a line that nobody takes\n").unwrap();
+    lines.write_all(b"a line without a receiver\n").unwrap();
     assert!(lines.read(&mut [0]).map_or(true, |count| count == 0));
     let output = nodes[0].forward("durable", &[], b"one\ntwo\n");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -1,4 +1,4 @@
-//! A command that runs beside the test. It is killed when this is dropped, and nothing that is waited for takes for ever.
+//! A running command, killed when dropped. All waits have a limit.
 
 use std::io::{BufRead as _, BufReader, Read};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -7,10 +7,10 @@ use std::thread;
 
 use crate::wait::{WAIT_MAX, wait_for};
 
-/// A running command, all of whose ends are pipes.
+/// A running command with pipes for input and output.
 pub(crate) struct ChildProcess {
     child: Child,
-    /// Its standard input, until it is taken away.
+    /// Its standard input, until it is taken.
     pub(crate) input: Option<ChildStdin>,
     out: Receiver<Vec<u8>>,
     err: Receiver<Vec<u8>>,
@@ -24,23 +24,23 @@ impl ChildProcess {
         Self { child, input, out: lines(out), err: lines(err) }
     }
 
-    /// The next line that it prints, without its LF.
+    /// The next line of standard output, without LF.
     pub(crate) fn line(&mut self) -> String {
         text(self.out.recv_timeout(WAIT_MAX).unwrap())
     }
 
-    /// The next line on its standard error, without its LF.
+    /// The next line of standard error, without LF.
     pub(crate) fn stderr_line(&mut self) -> String {
         text(self.err.recv_timeout(WAIT_MAX).unwrap())
     }
 
-    /// Asks it to stop.
+    /// Sends SIGTERM.
     pub(crate) fn send_sigterm(&self) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     }
 
-    /// Waits for its end: how it ended, and what is left of what it printed and of what it said.
+    /// Waits for its end; returns the status and the rest of standard output and standard error.
     pub(crate) fn wait_with_output(mut self) -> (ExitStatus, String, String) {
         drop(self.input.take());
         let status = wait_for("the command ends", || self.child.try_wait().unwrap());
@@ -51,7 +51,7 @@ impl ChildProcess {
 
 impl Drop for ChildProcess {
     fn drop(&mut self) {
-        // Both fail when it has ended already.
+        // Both fail if it has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -60,7 +60,7 @@ impl Drop for ChildProcess {
 fn lines(from: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     let (sender, receiver) = channel();
     thread::spawn(move || {
-        // Ends with the pipe, or when nobody listens any more.
+        // Ends with the pipe or its receiver.
         BufReader::new(from).split(b'\n').map_while(Result::ok).try_for_each(|line| sender.send(line))
     });
     receiver

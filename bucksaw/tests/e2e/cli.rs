@@ -1,4 +1,4 @@
-//! The commands against a real node: what they print, how they exit, what they leave behind.
+//! The commands against a real node: output, exit codes and files.
 
 mod query;
 mod repair;

@@ -1,4 +1,4 @@
-//! Several nodes: what `make cluster` starts, and what is said of them.
+//! Clusters: `make cluster`, and what `status` reports.
 
 mod damaged;
 mod duplicate_id;
@@ -14,14 +14,14 @@ use crate::client::call;
 use crate::node::{TestServer, bucksaw};
 use crate::wait::{wait_for, wait_until};
 
-/// Nodes that know each other, each record on two of them.
+/// A cluster with replication factor 2.
 fn start(size: usize) -> Vec<TestServer> {
     let first = TestServer::start(&["--replication-factor", "2"]);
     let join = first.address("cluster").to_owned();
     let mut nodes = vec![first];
     nodes.extend((1..size).map(|_| TestServer::start(&["--replication-factor", "2", "--join", &join])));
     for node in &nodes {
-        wait_until("all know all", || members(node, "alive") == size);
+        wait_until("all are members", || members(node, "alive") == size);
     }
     nodes
 }
@@ -36,7 +36,7 @@ fn id(node: &TestServer) -> String {
     cluster["queried_node"].as_str().unwrap().to_owned()
 }
 
-/// What `bucksaw status` prints, in lines.
+/// The lines that `bucksaw status` prints.
 fn status(node: &TestServer) -> Vec<String> {
     let output = node.cli(&["status"]);
     assert_eq!(output.status.code(), Some(0));
@@ -44,7 +44,7 @@ fn status(node: &TestServer) -> Vec<String> {
 }
 
 #[test]
-fn status_says_what_has_to_be_seen_to() {
+fn status_reports_what_needs_attention() {
     let mut nodes = start(3);
     let [first, second, third] = &mut nodes[..] else { unreachable!() };
     let lines = wait_for("all is well", || Some(status(first)).filter(|lines| lines.len() == 5));
@@ -52,13 +52,13 @@ fn status_says_what_has_to_be_seen_to() {
     assert!(lines.iter().all(|line| line.chars().count() <= 120), "{lines:#?}");
     let lost = format!("- {} ({}) is down since", id(third), third.address("http"));
     third.kill();
-    let lines = wait_for("the loss is told", || Some(status(first)).filter(|lines| lines[1].starts_with(&lost)));
+    let lines = wait_for("the loss is reported", || Some(status(first)).filter(|lines| lines[1].starts_with(&lost)));
     assert_eq!(lines[0], "3 nodes, 1 problem:");
-    // Who is in trouble stands on top.
+    // The node that is down comes first.
     assert!(lines[3].starts_with(&id_of(&lost)) && lines[3].contains("down"), "{lines:#?}");
     second.kill();
     let missing = "- 1 of 2 stores is alive: until 1 more joins, nothing is gathered";
-    wait_until("missing copies are told", || status(first)[1].starts_with(missing));
+    wait_until("missing replicas are reported", || status(first)[1].starts_with(missing));
     let counted = || first.metric("bucksaw_cluster_members");
     assert!((counted() - 3.0).abs() < f64::EPSILON, "{}", counted());
 }
@@ -68,7 +68,7 @@ fn id_of(lost: &str) -> String {
 }
 
 #[test]
-fn a_lost_node_is_forgotten_when_somebody_says_so() {
+fn a_lost_node_can_be_forgotten() {
     let mut nodes = start(3);
     let [first, second, third] = &mut nodes[..] else { unreachable!() };
     let lost = id(third);
@@ -92,7 +92,7 @@ fn a_lost_node_is_forgotten_when_somebody_says_so() {
 }
 
 #[test]
-fn the_sample_cluster_is_what_it_says() {
+fn the_sample_cluster_works_as_its_output_says() {
     let home = tempfile::tempdir().unwrap();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../cluster.sh");
     let mut command = Command::new(script);
@@ -117,37 +117,37 @@ fn the_sample_cluster_is_what_it_says() {
         }
     }
     assert_eq!((nodes.len(), tries.len()), (3, 4), "{nodes:?} {tries:?}");
-    // Its commands are what they say: they work as they stand there.
+    // The printed commands work.
     let typed = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().skip(1).collect();
         let output = bucksaw(&words).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{line}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };
-    let told = |at: &str| -> Option<Value> {
+    let cluster_of = |at: &str| -> Option<Value> {
         let answer = call(at, "GET", "/api/v1/cluster", &[], b"").ok()?;
         Some(answer.json())
     };
     for (at, _) in &nodes {
-        wait_until("three nodes know each other", || {
-            told(at).is_some_and(|told| {
-                told["nodes"].as_array().unwrap().iter().filter(|node| node["membership"] == "alive").count() == 3
+        wait_until("all three are members", || {
+            cluster_of(at).is_some_and(|cluster| {
+                cluster["nodes"].as_array().unwrap().iter().filter(|node| node["membership"] == "alive").count() == 3
             })
         });
-        wait_until("the sample comes in", || {
+        wait_until("the sample arrives", || {
             let counted = call(at, "GET", "/api/v1/count?q=app%3Dsample", &[], b"").unwrap().json();
             counted["count"].as_u64().unwrap() > 10
         });
     }
     assert!(typed(&tries[0]).starts_with("3 nodes, all well: replication factor 2, 3 stores alive\n"));
-    wait_until("errors are among the sample", || {
+    wait_until("the sample has errors", || {
         bucksaw(tries[1].split_whitespace().skip(1)).output().unwrap().status.code() == Some(0)
     });
-    // One is lost, and all is found.
+    // One node is lost; answers come from the others.
     let third = rustix::process::Pid::from_raw(nodes[2].1).unwrap();
     rustix::process::kill_process(third, rustix::process::Signal::KILL).unwrap();
-    wait_until("the loss is told", || typed(&tries[2]).contains(&format!("({}) is down since", nodes[2].0)));
-    // What only that one had is gone with it; the sample goes on.
+    wait_until("the loss is reported", || typed(&tries[2]).contains(&format!("({}) is down since", nodes[2].0)));
+    // Records that only it had are missing; the sample continues.
     wait_until("errors are found again", || {
         bucksaw(tries[3].split_whitespace().skip(1)).output().unwrap().status.code() == Some(0)
     });

@@ -1,4 +1,4 @@
-//! The lines that the node is tried with.
+//! The texts of the tests.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -6,10 +6,10 @@ use std::{env, fs};
 
 use bucksaw_generate::{Config, Generator, SampleFormat};
 
-/// A text and its name, which is good as the value of a label.
+/// A text, and its name, a valid label value.
 pub(crate) type NamedText = (String, Vec<u8>);
 
-/// The files of the directory that `BUCKSAW_CORPUS` names; generated ones when it is unset or empty.
+/// The files of the directory in `BUCKSAW_CORPUS`; generated texts if it is unset or empty.
 pub(crate) fn corpus() -> Vec<NamedText> {
     corpus_of(env::var_os("BUCKSAW_CORPUS"))
 }
@@ -38,7 +38,7 @@ fn generated() -> Vec<NamedText> {
     texts
 }
 
-/// So many lines, a tenth of a second apart.
+/// `count` lines, 0.1 s apart.
 pub(crate) fn lines(config: Config, count: u64) -> Vec<u8> {
     const START_MS: u64 = 1_700_000_000_000;
     let mut generator = Generator::new(config, START_MS);
@@ -50,7 +50,7 @@ pub(crate) fn lines(config: Config, count: u64) -> Vec<u8> {
 }
 
 #[test]
-fn an_empty_variable_is_an_unset_one() {
+fn an_empty_variable_counts_as_unset() {
     assert_eq!(corpus_of(Some(OsString::new())), corpus_of(None));
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("one.log"), "a line\n").unwrap();

@@ -1,4 +1,4 @@
-//! Data directories that cannot be used, disks that are full, files that are damaged or not ours.
+//! Unusable data directories, full disks, damaged files and foreign files.
 
 mod changed;
 mod clock;
@@ -30,7 +30,7 @@ fn files(dir: &Path, extension: &str) -> Vec<PathBuf> {
     files
 }
 
-/// Spoils the first block of a segment, and what it could be rebuilt from.
+/// Damages the first block of a segment, and its parity.
 fn corrupt_block(path: &Path) {
     let mut bytes = fs::read(path).unwrap();
     let record = bytes.windows(4).position(|window| window == b"BSWR").unwrap();
@@ -38,7 +38,7 @@ fn corrupt_block(path: &Path) {
     fs::write(path, bytes).unwrap();
 }
 
-/// Changes a byte of a file: counted from its end when negative.
+/// Flips a bit of the byte at `at`; negative from the end.
 fn flip_bit(path: &Path, at: i64) {
     let mut bytes = fs::read(path).unwrap();
     let at = if at < 0 { bytes.len() - at.unsigned_abs() as usize } else { at as usize };
@@ -46,7 +46,7 @@ fn flip_bit(path: &Path, at: i64) {
     fs::write(path, bytes).unwrap();
 }
 
-/// 400 lines that cannot be packed, each with the number of the batch.
+/// 400 incompressible lines, each with the number of the batch.
 fn noise(number: usize, random: &mut Random) -> Vec<u8> {
     let line = |_| {
         let words: Vec<String> = (0..8).map(|_| format!("{:016x}", random.next_u64())).collect();

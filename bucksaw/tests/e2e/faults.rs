@@ -1,6 +1,6 @@
-//! A cluster of real processes under load, to which bad things happen: a small run of `make faults`.
+//! Faults in a cluster of real processes under load: a small run of `make faults`.
 //!
-//! `BUCKSAW_FAULTS_SEED` asks for another order of faults.
+//! `BUCKSAW_FAULTS_SEED` selects another order of faults.
 
 use std::env;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn small() -> RunOptions {
 }
 
 #[test]
-fn faults_lose_and_double_nothing() {
+fn faults_lose_and_duplicate_no_record() {
     let report = run(&small()).unwrap();
     eprintln!("{report}");
     assert!(report.problems.is_empty(), "{:#?}", report.problems);
@@ -28,13 +28,13 @@ fn faults_lose_and_double_nothing() {
     assert!(report.acknowledged > 1_000, "{report}");
 }
 
-/// The test of the test: one line is called acknowledged that nobody ever sent.
+/// The control: a line that was never sent counts as acknowledged.
 #[test]
 fn a_lost_line_is_reported() {
     let options = RunOptions { lose_a_line: true, only: vec!["no fault at all".into()], ..small() };
     let report = run(&options).unwrap();
-    let told = |problem: &&String| problem.contains("about bulk1: 1 acknowledged lines are lost");
-    // Every node of six is asked at the end, and once more when one was destroyed.
-    assert_eq!(report.problems.iter().filter(told).count(), 12, "{report}");
+    let is_reported = |problem: &&String| problem.contains("about bulk1: 1 acknowledged lines are lost");
+    // Six nodes are queried at the end, and again after one is destroyed.
+    assert_eq!(report.problems.iter().filter(is_reported).count(), 12, "{report}");
     assert_eq!(report.problems.len(), 12, "{report}");
 }

@@ -1,4 +1,4 @@
-//! What clients should not do, and what comes of it: a stated outcome each, and a node that goes on.
+//! Misbehaving clients: each has a stated outcome, and the node keeps working.
 
 mod bodies;
 mod crowds;
@@ -16,10 +16,10 @@ mod stalled;
 
 use crate::node::TestServer;
 
-/// What no client may make a node hold.
+/// Memory limit of a node under attack.
 const MEMORY_MAX: u64 = 256 << 20;
 
-/// Asserts that the node lives, is within its memory, and takes and gives records as always.
+/// Asserts that the node runs within its memory limit, accepts records and answers queries.
 fn assert_healthy(node: &mut TestServer) {
     assert_eq!(node.try_wait(), None, "the node ended");
     let peak = node.peak_bytes();

@@ -1,4 +1,4 @@
-//! Every call of the HTTP interface, as its clients make it.
+//! Every call of the HTTP interface.
 
 mod errors;
 mod follow;

@@ -1,11 +1,10 @@
-//! Rounds of `kill -9` at random moments under load: nothing that was acknowledged is lost, nothing is there twice.
+//! Rounds of `kill -9` at random times under load: no acknowledged record is lost, none is duplicated.
 //!
 //! Seven writers send numbered lines: `forward` to the `fast` and the `durable` port, and batches over HTTP with each
-//! promise, with a key and a retry or without. Before each kill a control count shows that the test would see a loss;
-//! after each restart the records of each writer that are new are compared with its [`Ledger`], and all of them at the
-//! end. So a round takes no longer for those before it.
+//! durability, with and without a key and retries. Before each kill a control count proves that a loss would be detected.
+//! After each restart the new records of each writer are compared with its [`Ledger`], and all records at the end.
 //!
-//! `BUCKSAW_KILL_ROUNDS` asks for more rounds, `BUCKSAW_KILL_SEED` for those of an earlier run.
+//! `BUCKSAW_KILL_ROUNDS` sets the number of rounds, `BUCKSAW_KILL_SEED` repeats those of an earlier run.
 
 mod ports;
 mod writers;
@@ -20,12 +19,12 @@ use bucksaw_faults::Random;
 use bucksaw_faults::{ComparisonStart, ExpectedLines, Ledger};
 use writers::{StopFlag, WriterKind};
 
-/// Rounds of each kind, unless more are asked for.
+/// Default rounds of each kind.
 const ROUNDS: usize = 12;
 const ROUNDS_AT_START: usize = 6;
 const ROUNDS_AT_STOP: usize = 6;
 
-/// Small enough that records move from the queue to the store, and segments are merged, all the time.
+/// So small that records are stored and segments merged all the time.
 const SMALL: [&str; 6] = ["--segment-max-age", "200ms", "--segment-max-bytes", "64K", "--store-segment-bytes", "512K"];
 
 const WRITERS: [(&str, WriterKind); 7] = [
@@ -35,41 +34,41 @@ const WRITERS: [(&str, WriterKind); 7] = [
     ("fastkeyed", WriterKind::Http { durability: "fast", keyed: true }),
     ("durable", WriterKind::Http { durability: "durable", keyed: false }),
     ("durablekeyed", WriterKind::Http { durability: "durable", keyed: true }),
-    // What waits for the store makes it take small bites, which are merged later.
+    // The store gathers small segments, which are merged later.
     ("bulk", WriterKind::Http { durability: "bulk", keyed: true }),
 ];
 
-/// When the node is hit.
+/// When the node is killed.
 #[derive(Clone, Copy, Debug)]
 enum KillMoment {
-    /// While it works.
+    /// While it runs.
     Working,
-    /// While it works, and then once or more while it starts again.
+    /// While it runs, and then once or more while it starts.
     Starting,
-    /// While it stops because it was asked to.
+    /// During an orderly stop.
     Stopping,
 }
 
 #[test]
-fn kill_at_work_loses_nothing() {
+fn a_kill_under_load_loses_nothing() {
     rounds(KillMoment::Working, ROUNDS);
 }
 
 #[test]
-fn kill_at_start_loses_nothing() {
+fn a_kill_during_start_loses_nothing() {
     rounds(KillMoment::Starting, ROUNDS_AT_START);
 }
 
 #[test]
-fn kill_at_stop_loses_nothing() {
+fn a_kill_during_stop_loses_nothing() {
     rounds(KillMoment::Stopping, ROUNDS_AT_STOP);
 }
 
-fn rounds(blow: KillMoment, count: usize) {
+fn rounds(moment: KillMoment, count: usize) {
     let count = number("BUCKSAW_KILL_ROUNDS").map_or(count, |count| count as usize);
     let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64;
     let seed = number("BUCKSAW_KILL_SEED").unwrap_or_else(now);
-    eprintln!("{blow:?}: {count} rounds with BUCKSAW_KILL_SEED={seed}");
+    eprintln!("{moment:?}: {count} rounds with BUCKSAW_KILL_SEED={seed}");
     let mut random = Random::new(seed);
     let home = tempfile::tempdir().unwrap();
     let listeners = ports::listeners(&mut random);
@@ -85,19 +84,19 @@ fn rounds(blow: KillMoment, count: usize) {
             scope.spawn(move || way.write(ledger, &address, seed, stop));
         }
         for round in 0..count {
-            one_round(&mut node, &ledgers, blow, round, &mut random);
+            one_round(&mut node, &ledgers, moment, round, &mut random);
         }
         stop.set();
     });
-    // Every writer has come to its end, so `forward` has said that all is shipped.
+    // Every writer has ended, so `forward` has reported that everything is acknowledged.
     let forwarded = ledgers.iter().filter(|ledger| ledger.name().starts_with("forward"));
     forwarded.for_each(Ledger::acknowledge_all);
     assert_ledgers(&node, &ledgers, Ledger::everything);
     let acknowledged: u64 = ledgers.iter().map(Ledger::acknowledged).sum();
-    eprintln!("{blow:?}: after {count} kills {acknowledged} acknowledged records are there once each");
+    eprintln!("{moment:?}: {acknowledged} acknowledged records found once each after {count} kills");
 }
 
-fn one_round(node: &mut TestServer, ledgers: &[Ledger], blow: KillMoment, round: usize, random: &mut Random) {
+fn one_round(node: &mut TestServer, ledgers: &[Ledger], moment: KillMoment, round: usize, random: &mut Random) {
     let since: Vec<ComparisonStart> = ledgers.iter().map(|ledger| ledger.recent().since).collect();
     let counted_now = |node: &TestServer| -> Vec<u64> {
         ledgers.iter().zip(&since).map(|(ledger, since)| counted(node, ledger, *since)).collect()
@@ -106,7 +105,7 @@ fn one_round(node: &mut TestServer, ledgers: &[Ledger], blow: KillMoment, round:
     wait_until("every writer gets records in", || {
         counted_now(node).iter().zip(&before).all(|(now, before)| now > before)
     });
-    // Every other round is hit early, before the store has done anything.
+    // Every other round is killed early, before anything is stored.
     let late = round % 2 == 1;
     if late {
         wait_until("records move to the store and segments are merged", || {
@@ -116,25 +115,25 @@ fn one_round(node: &mut TestServer, ledgers: &[Ledger], blow: KillMoment, round:
     }
     thread::sleep(Duration::from_millis(random.next_u64() % 500));
     let acknowledged = control(node, ledgers);
-    eprintln!("{blow:?}, round {round}: {acknowledged} acknowledged records are there before the kill");
-    kill_node(node, blow, random);
+    eprintln!("{moment:?}, round {round}: {acknowledged} acknowledged records found before the kill");
+    kill_node(node, moment, random);
     node.restart();
     assert_ledgers(node, ledgers, Ledger::recent);
 }
 
-fn kill_node(node: &mut TestServer, blow: KillMoment, random: &mut Random) {
-    let moment = |random: &mut Random, ms: u64| thread::sleep(Duration::from_micros(random.next_u64() % (ms * 1_000)));
-    match blow {
+fn kill_node(node: &mut TestServer, moment: KillMoment, random: &mut Random) {
+    let pause = |random: &mut Random, ms: u64| thread::sleep(Duration::from_micros(random.next_u64() % (ms * 1_000)));
+    match moment {
         KillMoment::Working => {}
         KillMoment::Starting => {
             for _ in 0..=random.below(3) {
                 node.spawn();
-                moment(random, 80);
+                pause(random, 80);
             }
         }
         KillMoment::Stopping => {
             node.send_sigterm();
-            moment(random, 150);
+            pause(random, 150);
         }
     }
     node.kill();
@@ -147,7 +146,7 @@ fn counted(node: &TestServer, ledger: &Ledger, since: ComparisonStart) -> u64 {
     counted["count"].as_u64().unwrap()
 }
 
-/// Shows that all that was acknowledged can be seen, the old by their number: returns how many records that are.
+/// Proves that all acknowledged records are found, older ones by their count; returns their number.
 fn control(node: &TestServer, ledgers: &[Ledger]) -> u64 {
     let mut sum = 0;
     for ledger in ledgers {
@@ -160,11 +159,11 @@ fn control(node: &TestServer, ledgers: &[Ledger]) -> u64 {
     sum
 }
 
-/// Compares what is there with what was acknowledged. What was seen once has to be seen from then on: it is with the
-/// kernel, which is not killed.
+/// Compares found with acknowledged records. A record that was found once must always be found: the kernel, which is not
+/// killed, has it.
 fn assert_ledgers(node: &TestServer, ledgers: &[Ledger], expected: fn(&Ledger) -> ExpectedLines) {
     for ledger in ledgers {
-        // Taken first: what is acknowledged meanwhile need not be in the answer.
+        // Taken first: the answer need not have records acknowledged meanwhile.
         let expected = expected(ledger);
         let target = format!("/api/v1/query?from={}&q=writer%3D{}", expected.since.seconds, ledger.name());
         let answer = node.call("GET", &target, &[("Accept", "text/plain")], b"").expect(200);

@@ -1,7 +1,6 @@
-//! The product at its doors: real processes, real sockets, real files, and what is said about them.
+//! The product over its public interface: real processes, sockets and files.
 //!
-//! Every node gets ports of its own from the system and a directory of its own; what a test waits for is a condition,
-//! for a bounded time.
+//! Every node has free ports and its own directory. Tests wait for conditions, with a limit.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,4 +1,4 @@
-//! The memory limit: found in nested control groups, shown, and refused when a node would not work with it.
+//! The memory limit: read from nested control groups, reported, and refused if a node cannot work with it.
 
 use std::fs;
 use std::io::Write as _;
@@ -8,14 +8,14 @@ use std::process::Command;
 use crate::node::{TestServer, bucksaw, serve};
 use crate::wait::wait_until;
 
-/// Two control groups for memory, one in the other; the outer one has the limit. Removed when this is dropped.
+/// Two nested memory control groups, of which the outer one has the limit. Removed when dropped.
 struct NestedCgroups {
     outer: PathBuf,
     inner: PathBuf,
 }
 
 impl NestedCgroups {
-    /// `None`, and a word about it, where none can be made.
+    /// `None`, with a message, if control groups cannot be created.
     fn new(name: &str, bytes: u64) -> Option<Self> {
         let old = Path::new("/sys/fs/cgroup/memory");
         let (root, file) =
@@ -43,14 +43,14 @@ impl NestedCgroups {
 
 impl Drop for NestedCgroups {
     fn drop(&mut self) {
-        // Those that still have a process stay.
+        // Groups with a process stay.
         let _ = fs::remove_dir(&self.inner);
         let _ = fs::remove_dir(&self.outer);
     }
 }
 
 #[test]
-fn too_little_memory_is_refused_with_the_limit_that_was_found() {
+fn too_little_memory_is_refused_with_the_detected_limit() {
     let dir = tempfile::tempdir().unwrap();
     let check = |command: &mut Command, words: &[&str]| {
         let output = command.output().unwrap();
@@ -74,9 +74,9 @@ fn too_little_memory_is_refused_with_the_limit_that_was_found() {
 }
 
 #[test]
-fn the_limit_of_an_outer_group_holds_and_is_shown() {
+fn the_limit_of_an_outer_group_applies_and_is_reported() {
     let Some(groups) = NestedCgroups::new("enough", 300 << 20) else { return };
-    // Started by the command line alone: a shell joins the group first.
+    // A shell joins the group and then starts the node.
     let dir = tempfile::tempdir().unwrap();
     let mut node = crate::child_process::ChildProcess::start(&mut groups.run(&serve(dir.path(), [""; 0])));
     let mut said = node.stderr_line();
@@ -93,11 +93,11 @@ fn the_limit_of_an_outer_group_holds_and_is_shown() {
     assert!(ended.success(), "{rest}");
 }
 
-/// Records of control characters, of which JSON has six for each.
+/// Records of control characters, which JSON escapes to six bytes each.
 const LONG_RECORDS: usize = 9;
 
 #[test]
-fn answers_of_one_document_that_nobody_reads_stay_within_the_limit() {
+fn unread_answers_of_one_document_stay_within_the_limit() {
     let node = TestServer::start(&["--memory-limit", "128MB", "--segment-max-age", "200ms"]);
     let long = "\u{1}".repeat(1 << 20) + "\n";
     node.post("/api/v1/ingest?label=app=long", &[], long.repeat(LONG_RECORDS).as_bytes()).expect(200);
@@ -133,37 +133,37 @@ fn answers_of_one_document_that_nobody_reads_stay_within_the_limit() {
             stalled
         };
         let stalled: Vec<_> = (0..times).map(ask).collect();
-        let mut most = 0.0_f64;
-        wait_until("all that can be are begun", || {
-            most = most.max(node.metric("bucksaw_memory_used_bytes"));
+        let mut peak = 0.0_f64;
+        wait_until("all answers have begun", || {
+            peak = peak.max(node.metric("bucksaw_memory_used_bytes"));
             stalled.iter().all(|stream| stream.peek(&mut [0; 1]).is_ok_and(|bytes| bytes > 0))
         });
         for _ in 0..20 {
-            most = most.max(node.metric("bucksaw_memory_used_bytes"));
+            peak = peak.max(node.metric("bucksaw_memory_used_bytes"));
             std::thread::sleep(std::time::Duration::from_millis(50));
         }
-        assert!(most < f64::from(96 << 20), "{target}: {most}");
+        assert!(peak < f64::from(96 << 20), "{target}: {peak}");
         drop(stalled);
-        wait_until("their places are free", || node.get(&target).status == 200);
+        wait_until("new queries are answered", || node.get(&target).status == 200);
     }
     around();
 }
 
-/// A batch of a stream of its own, whose labels take 60 KB of memory for as long as it is stored.
+/// A batch of its own stream, whose labels use 60 KB of memory while it is stored.
 fn put_labels(node: &TestServer, stream: usize) -> crate::client::Response {
     let labels: Vec<String> = (0..60).map(|at| format!("label=l{at}={stream}{}", "x".repeat(1_000))).collect();
     node.post(&format!("/api/v1/ingest?{}", labels.join("&")), &[], b"a line with labels\n")
 }
 
 #[test]
-fn when_the_index_of_stored_segments_has_no_memory_left_nothing_is_accepted_and_nothing_lost() {
+fn a_node_without_index_memory_accepts_nothing_and_loses_nothing() {
     let arguments = |limit: &'static str| ["--memory-limit", limit, "--segment-max-age", "100ms"];
     let mut node = TestServer::start(&arguments("128MB"));
     let (mut lines, mut ready) = (0, String::new());
     wait_until("the memory is used up", || {
         let answer = put_labels(&node, lines);
         lines += usize::from(answer.status == 200);
-        // Meanwhile the queue may have too much, until the store has taken it.
+        // The queue may be full until the store has fetched it.
         ready = node.get("/-/ready").text();
         ready.contains("the index of stored segments takes all of the 4.0 MB")
     });
@@ -178,10 +178,10 @@ fn when_the_index_of_stored_segments_has_no_memory_left_nothing_is_accepted_and_
     assert!(status["state"] == "halted" && status["halted"].as_str().unwrap().contains("--memory-limit"), "{status}");
     assert!(node.log().contains("three quarters"), "{}", node.log());
     assert_eq!(node.count("labels"), lines as u64);
-    // With more memory it goes on.
+    // With more memory it accepts again.
     node.terminate();
     node.restart_with(&arguments("512MB"));
-    wait_until("there is more than a node with less memory starts with", || {
+    wait_until("the index is too large for less memory", || {
         lines += usize::from(put_labels(&node, lines).status == 200);
         node.metric("bucksaw_store_index_bytes") > f64::from(12 << 20)
     });
@@ -195,7 +195,7 @@ fn when_the_index_of_stored_segments_has_no_memory_left_nothing_is_accepted_and_
 }
 
 #[test]
-fn a_queue_of_too_many_segments_accepts_nothing_more_and_loses_nothing() {
+fn a_queue_with_too_many_segments_refuses_appends_and_loses_nothing() {
     let arguments = ["--memory-limit", "128MB", "--segment-max-bytes", "4kB"];
     let mut node = TestServer::start(&[&arguments[..], &["--roles", "ingest"]].concat());
     let batch = "a line of a queue that no store takes\n".repeat(120);
@@ -214,7 +214,7 @@ fn a_queue_of_too_many_segments_accepts_nothing_more_and_loses_nothing() {
     assert!(ready.starts_with("halted: the queue has too many pending segments"), "{ready}");
     assert_eq!(node.status()["state"], "halted");
     assert_eq!(node.count("queue"), batches * 120);
-    // A store takes them, and it goes on.
+    // A store fetches them, and the queue accepts again.
     node.restart_with(&arguments);
     wait_until("it accepts", || node.post("/api/v1/ingest", &[], batch.as_bytes()).status == 200);
     assert_eq!(node.count("queue"), (batches + 1) * 120);

@@ -1,4 +1,4 @@
-//! Nodes, and the program's other commands, as processes.
+//! Nodes and other commands as processes.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -15,14 +15,14 @@ use tempfile::{NamedTempFile, TempDir};
 use crate::client::{Response, call, encode};
 use crate::wait::{WAIT_MAX, wait_for, wait_until};
 
-/// The program with these arguments, and nothing of the caller's environment.
+/// The program with these arguments, without the caller's environment.
 pub(crate) fn bucksaw<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bucksaw"));
     command.args(arguments).env_clear().stdin(Stdio::null());
     command
 }
 
-/// `serve` on a directory, on free ports but where the arguments say which.
+/// `serve` on a directory, on free ports unless the arguments set them.
 pub(crate) fn serve<S: AsRef<OsStr>>(dir: &Path, arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = bucksaw(["serve", "--data-dir"]);
     command.arg(dir).args(arguments);
@@ -42,32 +42,32 @@ fn limited(command: &Command, descriptors: usize) -> Command {
     shell
 }
 
-/// Runs a command to its end with this on its standard input.
+/// Runs a command with this standard input until it ends.
 pub(crate) fn run(command: &mut Command, input: &[u8]) -> Output {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut pipe = child.stdin.take().unwrap();
     thread::scope(|scope| {
-        // A command that does not read to the end is one that says so by its exit.
+        // A command that does not read to the end reports that by its exit code.
         scope.spawn(move || pipe.write_all(input).ok());
         child.wait_with_output().unwrap()
     })
 }
 
-/// A node that runs, or has run. It is killed when this is dropped.
+/// A node that runs or has run. It is killed when dropped.
 pub(crate) struct TestServer {
     dir: PathBuf,
     arguments: Vec<String>,
-    /// The limit of open files, where it is not this process's.
+    /// The limit of open files, if it differs from this process's.
     descriptors: Option<usize>,
     addresses: BTreeMap<String, String>,
     child: Option<Child>,
     log: NamedTempFile,
-    /// Held for the directories that are made here.
+    /// Removes a temporary directory when dropped.
     home: Option<TempDir>,
 }
 
 impl TestServer {
-    /// A node with a directory of its own and these arguments besides, ready.
+    /// A ready node with its own directory and further arguments.
     pub(crate) fn start(arguments: &[&str]) -> Self {
         let home = tempfile::tempdir().unwrap();
         let dir = home.path().join("data");
@@ -76,12 +76,12 @@ impl TestServer {
         node
     }
 
-    /// A node on this directory, ready.
+    /// A ready node on this directory.
     pub(crate) fn start_in(dir: &Path, arguments: &[&str]) -> Self {
         Self::try_start_in(dir, arguments).unwrap_or_else(|(status, log)| panic!("the node ended: {status}\n{log}"))
     }
 
-    /// A node on this directory, ready; or how it ended before, and its log.
+    /// A ready node on this directory, or the exit status and the log if it ended before.
     pub(crate) fn try_start_in(dir: &Path, arguments: &[&str]) -> Result<Self, (ExitStatus, String)> {
         let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
         let log = NamedTempFile::new().unwrap();
@@ -91,7 +91,7 @@ impl TestServer {
         Ok(node)
     }
 
-    /// A node with a limit of open files, ready; or how it ended before, and its log.
+    /// A ready node with a limit of open files, or the exit status and the log if it ended before.
     pub(crate) fn try_start_limited(descriptors: usize, arguments: &[&str]) -> Result<Self, (ExitStatus, String)> {
         let home = tempfile::tempdir().unwrap();
         let mut node = Self::try_start_limited_in(&home.path().join("data"), descriptors, arguments)?;
@@ -113,7 +113,7 @@ impl TestServer {
         Ok(node)
     }
 
-    /// Starts it again on its directory, and waits until it is ready. Kills it first if it still runs.
+    /// Restarts it on its directory and waits until it is ready. Kills it first if it runs.
     pub(crate) fn restart(&mut self) {
         self.try_restart().unwrap_or_else(|(status, log)| panic!("the node ended: {status}\n{log}"));
     }
@@ -124,7 +124,7 @@ impl TestServer {
         self.restart();
     }
 
-    /// Starts it as [`Self::restart`] does; or how it ended before it was ready, and its log.
+    /// Restarts it like [`Self::restart`], or returns the exit status and the log if it ended before it was ready.
     pub(crate) fn try_restart(&mut self) -> Result<(), (ExitStatus, String)> {
         let file = self.spawn();
         let ready = wait_for("the node is ready", || {
@@ -133,7 +133,7 @@ impl TestServer {
             }
             self.addresses = serde_json::from_slice(&fs::read(&file).ok()?).ok()?;
             let answer = call(self.address("http"), "GET", "/-/ready", &[], b"").ok()?;
-            // One on a full disk accepts nothing, and runs.
+            // A node on a full disk runs, but is not ready.
             (answer.status == 200 || answer.text().starts_with("disk full")).then_some(Ok(()))
         });
         if ready.is_err() {
@@ -142,17 +142,17 @@ impl TestServer {
         ready
     }
 
-    /// Starts it with other arguments and does not wait: at the addresses that it had, if these say so.
+    /// Starts it with other arguments without waiting; its addresses are unchanged if the arguments fix them.
     pub(crate) fn spawn_with(&mut self, arguments: &[&str]) {
         self.arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
         self.spawn();
     }
 
-    /// Starts it and does not wait; returns the file in which it will say its addresses. Kills it first if it still runs.
+    /// Starts it without waiting; returns the file that will have its addresses. Kills it first if it runs.
     pub(crate) fn spawn(&mut self) -> PathBuf {
         self.kill();
         let file = self.dir.join("addresses.json");
-        // Those of the process before; where it cannot be removed there is none.
+        // Of the previous process; removing it fails if there is none.
         let _ = fs::remove_file(&file);
         let log = File::options().append(true).open(self.log.path()).unwrap();
         let mut command = serve(&self.dir, &self.arguments);
@@ -163,12 +163,12 @@ impl TestServer {
         file
     }
 
-    /// How the process ended, when it has.
+    /// The exit status, if the process has ended.
     pub(crate) fn try_wait(&mut self) -> Option<ExitStatus> {
         self.child.as_mut().and_then(|child| child.try_wait().unwrap())
     }
 
-    /// Kills it as a power switch would: nothing is flushed.
+    /// Kills it with SIGKILL: nothing is flushed.
     pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().unwrap();
@@ -176,13 +176,13 @@ impl TestServer {
         }
     }
 
-    /// Asks it to stop.
+    /// Sends SIGTERM.
     pub(crate) fn send_sigterm(&self) {
         let pid = rustix::process::Pid::from_child(self.child.as_ref().unwrap());
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     }
 
-    /// Asks it to stop, and waits until it has.
+    /// Sends SIGTERM and waits until it ends.
     pub(crate) fn terminate(&mut self) -> ExitStatus {
         self.send_sigterm();
         let status = wait_for("the node is stopping", || self.try_wait());
@@ -190,7 +190,7 @@ impl TestServer {
         status
     }
 
-    /// The process's id.
+    /// The process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.as_ref().unwrap().id()
     }
@@ -205,23 +205,23 @@ impl TestServer {
         &self.addresses[name]
     }
 
-    /// What the commands want as `--addr`.
+    /// The value of `--addr`.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address("http"))
     }
 
-    /// What it has said so far, from its first start on.
+    /// Its log since the first start.
     pub(crate) fn log(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.log.path()).unwrap()).into_owned()
     }
 
-    /// Runs a command that asks this node, such as `query` or `status`.
+    /// Runs a command against this node, such as `query` or `status`.
     pub(crate) fn cli<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Output {
         let (command, rest) = arguments.split_first().unwrap();
         bucksaw([command.as_ref(), "--addr".as_ref(), self.url().as_ref()]).args(rest).output().unwrap()
     }
 
-    /// Runs `forward` to a listener of this node with this on its standard input.
+    /// Runs `forward` to a listener of this node with this standard input.
     pub(crate) fn forward(&self, listener: &str, arguments: &[&str], input: &[u8]) -> Output {
         run(bucksaw(["forward", "--to", self.address(listener)]).args(arguments), input)
     }
@@ -234,30 +234,30 @@ impl TestServer {
         stream
     }
 
-    /// Calls `GET`.
+    /// A GET request.
     pub(crate) fn get(&self, target: &str) -> Response {
         self.call("GET", target, &[], b"")
     }
 
-    /// Calls `POST`.
+    /// A POST request.
     pub(crate) fn post(&self, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Response {
         self.call("POST", target, headers, body)
     }
 
-    /// Calls anything.
+    /// Any request.
     pub(crate) fn call(&self, method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Response {
         let answer = call(self.address("http"), method, target, headers, body);
         answer.unwrap_or_else(|error| panic!("{method} {target}: {error}"))
     }
 
-    /// How many records match a filter, in all the time there is.
+    /// The number of records that match a filter, over all time.
     pub(crate) fn count(&self, filter: impl AsRef<[u8]>) -> u64 {
         let counted = self.get(&format!("/api/v1/count?from=30d&q={}", encode(filter))).expect(200).json();
         assert_eq!(counted["stats"]["partial"], false, "{counted}");
         counted["count"].as_u64().unwrap()
     }
 
-    /// What it says of itself in the cluster.
+    /// Its own entry in the cluster status.
     pub(crate) fn status(&self) -> Value {
         self.get("/api/v1/cluster").expect(200).json()["nodes"][0].clone()
     }
@@ -276,14 +276,14 @@ impl TestServer {
         values.iter().sum()
     }
 
-    /// The most memory that the process has held so far, in bytes.
+    /// The peak memory of the process, in bytes.
     pub(crate) fn peak_bytes(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
         peak.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
     }
 
-    /// Waits until every record has moved from the queue to the store.
+    /// Waits until every record is stored.
     pub(crate) fn wait_stored(&self) {
         wait_until("the queue is empty", || self.status()["queue"]["segments"] == 0);
     }

@@ -1,6 +1,6 @@
-//! Patterns drawn from data, spelt for grep and for Bucksaw, and grep's word on which lines they match.
+//! Random patterns from data, written for grep and for Bucksaw, and the lines that grep finds.
 //!
-//! Lines are those of grep: what stands between two LFs, and a last one without. Regexes use what both languages have.
+//! Lines are those of grep: the text between two LFs, and a last one without. Regexes use the common syntax of both.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -10,7 +10,7 @@ use std::process::Command;
 
 use bucksaw_faults::Random;
 
-/// The longest piece of a line that a pattern is made of.
+/// Maximum bytes of a line in a pattern.
 const PIECE_BYTES_MAX: usize = 40;
 
 /// A text or a regex.
@@ -18,13 +18,13 @@ const PIECE_BYTES_MAX: usize = 40;
 pub(crate) struct PatternTerm {
     pub(crate) regex: bool,
     pub(crate) any_case: bool,
-    /// For grep, `-F` or `-E`.
+    /// The grep flag `-F` or `-E`, and the pattern.
     grep: Vec<u8>,
     /// For `query`, `-F` or `-E`.
     pub(crate) bucksaw: Vec<u8>,
 }
 
-/// Terms put together.
+/// A combination of terms.
 #[derive(Clone, Debug)]
 pub(crate) enum PatternTree {
     Term(PatternTerm),
@@ -34,13 +34,13 @@ pub(crate) enum PatternTree {
 }
 
 impl PatternTerm {
-    /// A piece of a line, as it is.
+    /// A part of a line as a text.
     pub(crate) fn text(text: &[u8], random: &mut Random) -> Self {
         let (piece, _, _) = piece(text, random);
         Self { regex: false, any_case: random.one_in(3), grep: piece.to_vec(), bucksaw: piece.to_vec() }
     }
 
-    /// A piece of a line of which parts are left open.
+    /// A part of a line as a regex, with gaps.
     pub(crate) fn regex(text: &[u8], random: &mut Random) -> Self {
         let (piece, at_start, at_end) = piece(text, random);
         let mut both = PatternPair::default();
@@ -90,7 +90,7 @@ impl PatternTerm {
         Self { regex: true, any_case: random.one_in(4), grep: both.grep, bucksaw: both.bucksaw.into_bytes() }
     }
 
-    /// As it stands in an expression.
+    /// The term in a filter expression.
     fn to_expression(&self) -> String {
         let suffix = if self.any_case { "i" } else { "" };
         if self.regex {
@@ -104,7 +104,7 @@ impl PatternTerm {
         format!("\"{}\"{suffix}", self.bucksaw.iter().map(escape).collect::<String>())
     }
 
-    /// The numbers of the lines of a file that match.
+    /// The numbers of the matching lines of a file.
     fn lines(&self, file: &Path) -> BTreeSet<u64> {
         let out = grep(&["-n"], Some(self), &[file]);
         let lines = out.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
@@ -113,7 +113,7 @@ impl PatternTerm {
 }
 
 impl PatternTree {
-    /// Two to four terms, joined and negated in some way.
+    /// Two to four terms with random operators.
     pub(crate) fn random(text: &[u8], random: &mut Random) -> Self {
         let members = (0..2 + random.below(2)).map(|_| Self::member(text, random)).collect();
         if random.one_in(2) { Self::And(members) } else { Self::Or(members) }
@@ -129,13 +129,13 @@ impl PatternTree {
         }
     }
 
-    /// As an expression that can be part of another.
-    pub(crate) fn spelt(&self, random: &mut Random) -> String {
+    /// A filter expression that can be part of another.
+    pub(crate) fn expression(&self, random: &mut Random) -> String {
         match self {
             Self::Term(term) => term.to_expression(),
             Self::Not(inner) => {
                 let sign = if random.one_in(2) { "NOT " } else { "-" };
-                format!("{sign}{}", inner.spelt(random))
+                format!("{sign}{}", inner.expression(random))
             }
             Self::And(members) => {
                 let between = if random.one_in(2) { " AND " } else { " " };
@@ -145,10 +145,10 @@ impl PatternTree {
         }
     }
 
-    /// How many lines of a file it matches, by grep for each term.
+    /// The number of matching lines of a file, by grep for each term.
     pub(crate) fn count(&self, file: &Path) -> u64 {
         match self {
-            // What is simple is counted by grep itself.
+            // Simple patterns are counted by grep itself.
             Self::Term(term) => count(&["-c"], term, &[file]),
             Self::Not(inner) if matches!(&**inner, Self::Term(_)) => {
                 let Self::Term(term) = &**inner else { unreachable!("it was looked at") };
@@ -175,13 +175,13 @@ impl PatternTree {
     }
 }
 
-/// How many lines of these files a term matches, or with `-v` does not.
+/// The number of lines that a term matches, or with `-v` does not match.
 pub(crate) fn count(letters: &[&str], term: &PatternTerm, files: &[&Path]) -> u64 {
     let counts = grep(&[letters, &["-h"]].concat(), Some(term), files);
     counts.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(number).sum()
 }
 
-/// What grep prints; without a term it looks for nothing, which every line has.
+/// The output of grep; without a term it searches the empty text, which every line has.
 fn grep(letters: &[&str], term: Option<&PatternTerm>, files: &[&Path]) -> Vec<u8> {
     let mut command = Command::new("grep");
     command.env("LC_ALL", "C").arg("-a").args(letters);
@@ -201,10 +201,10 @@ fn number(digits: &[u8]) -> u64 {
 }
 
 fn join(members: &[PatternTree], between: &str, random: &mut Random) -> String {
-    members.iter().map(|member| member.spelt(random)).collect::<Vec<_>>().join(between)
+    members.iter().map(|member| member.expression(random)).collect::<Vec<_>>().join(between)
 }
 
-/// A piece of a line without NUL, which no argument can have, and whether it is at the start and at the end of the line.
+/// A part of a line without NUL, which arguments cannot have, and whether it begins and ends the line.
 fn piece<'a>(text: &'a [u8], random: &mut Random) -> (&'a [u8], bool, bool) {
     loop {
         let at = random.below(text.len());
@@ -218,7 +218,7 @@ fn piece<'a>(text: &'a [u8], random: &mut Random) -> (&'a [u8], bool, bool) {
     }
 }
 
-/// A regex in both languages.
+/// A regex in both syntaxes.
 #[derive(Default)]
 struct PatternPair {
     grep: Vec<u8>,

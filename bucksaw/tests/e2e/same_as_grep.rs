@@ -1,4 +1,4 @@
-//! What comes in by any way comes back to the byte, and every count is grep's.
+//! Texts sent by each source are returned byte for byte, and every count equals grep's.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,19 +16,19 @@ use crate::pattern::{PatternTerm, PatternTree, count};
 use crate::wait::wait_until;
 use bucksaw_faults::Random;
 
-/// What is accepted stays in the queue until the node is started again.
+/// Records stay in the queue until the node restarts.
 const KEEP_IN_QUEUE: &[&str] = &["--segment-max-age", "1h", "--segment-max-bytes", "1GB"];
 
-/// What the patterns are drawn by.
+/// The seed of the patterns.
 const SEED: u64 = 0x5eed_0f9e;
 
-/// How many patterns are compared.
+/// The number of patterns.
 const PATTERNS: u64 = 2_000;
 
-/// The greatest record of a node that is told nothing else.
+/// The default maximum record size.
 const RECORD_BYTES_MAX: usize = 1 << 20;
 
-/// The ways in. A text is sent by each as a stream of its own.
+/// The sources. Each sends a text as its own stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum IngestMethod {
     Tcp,
@@ -39,17 +39,17 @@ enum IngestMethod {
 const INGEST_METHODS: [IngestMethod; 3] = [IngestMethod::Tcp, IngestMethod::Http, IngestMethod::Forward];
 
 impl IngestMethod {
-    /// Sends a text as the stream `file=<name>`; when this returns, all of it was accepted.
+    /// Sends a text as the stream `file=<name>`; returns when all of it is accepted.
     fn send(self, node: &TestServer, name: &str, text: &[u8], durable: bool) {
         let durability = if durable { "durable" } else { "fast" };
         match self {
             Self::Tcp => {
                 let mut stream = node.connect(durability);
                 stream.write_all(format!("#labels file={name}\n").as_bytes()).unwrap();
-                // Pieces whose ends are nowhere near those of lines.
+                // Pieces that do not end at line ends.
                 text.chunks(10_007).for_each(|piece| stream.write_all(piece).unwrap());
                 stream.shutdown(Shutdown::Write).unwrap();
-                // The node hangs up when it has taken everything.
+                // The node closes when it has read everything.
                 let mut said = Vec::new();
                 stream.read_to_end(&mut said).unwrap();
                 assert!(said.is_empty(), "{name}: {}", said.escape_ascii());
@@ -68,14 +68,14 @@ impl IngestMethod {
     }
 }
 
-/// How many records a text becomes: one for each line, more for lines that are too long.
+/// The number of records of a text: one per line, more for long lines.
 fn records(text: &[u8]) -> u64 {
     let bytes = |line: &[u8]| line.strip_suffix(b"\n").unwrap_or(line).len();
     let lines = text.split_inclusive(|byte| *byte == b'\n');
     lines.map(|line| bytes(line).max(1).div_ceil(RECORD_BYTES_MAX) as u64).sum()
 }
 
-/// Texts that have what a line can have and none of the corpus has; those with lines that are cut come last.
+/// Texts with lines that no corpus has; those with cut lines come last.
 fn special() -> Vec<NamedText> {
     let every_byte: Vec<u8> = (0..=u8::MAX).flat_map(|byte| [byte, b'-', byte, b'\n']).collect();
     let long = |length: usize, end: &str| [&vec![b'l'; length][..], end.as_bytes()].concat();
@@ -101,13 +101,13 @@ fn special() -> Vec<NamedText> {
 }
 
 #[test]
-fn every_text_comes_back_to_the_byte() {
+fn every_text_is_returned_byte_for_byte() {
     let texts = [special(), corpus()].concat();
     let mut node = TestServer::start(KEEP_IN_QUEUE);
     for (at, (name, text)) in texts.iter().enumerate() {
         for way in INGEST_METHODS {
             way.send(&node, &format!("{way:?}.{name}"), text, at % 2 == 1);
-            // At once: what is accepted can be seen.
+            // At once: accepted records are visible.
             assert_round_trip(&node, &format!("{way:?}.{name}"), text);
         }
     }
@@ -125,7 +125,7 @@ fn every_text_comes_back_to_the_byte() {
     eprintln!("{} texts, {bytes} bytes, {sum} records: the same by 3 ways, twice, asked in 2 ways", texts.len());
 }
 
-/// Asks for a stream on the command line and by HTTP.
+/// Queries a stream on the command line and by HTTP.
 fn assert_round_trip(node: &TestServer, name: &str, text: &[u8]) {
     let output = node.cli(&["query", &format!("file={name}")]);
     let said = String::from_utf8_lossy(&output.stderr);
@@ -148,7 +148,7 @@ fn assert_same(name: &str, have: &[u8], want: &[u8]) {
     );
 }
 
-/// A text that grep has as a file.
+/// A text in a file for grep.
 struct CorpusSample {
     name: String,
     text: Vec<u8>,
@@ -161,7 +161,7 @@ fn two_thousand_counts_are_those_of_grep() {
 }
 
 #[test]
-fn two_thousand_counts_are_those_of_grep_when_zstd_packs() {
+fn two_thousand_counts_are_those_of_grep_with_zstd() {
     counts_are_those_of_grep("zstd");
 }
 
@@ -171,18 +171,18 @@ fn two_thousand_counts_are_those_of_grep_when_lz4_packs() {
 }
 
 #[test]
-fn two_thousand_counts_are_those_of_grep_when_nothing_is_packed() {
+fn two_thousand_counts_are_those_of_grep_without_compression() {
     counts_are_those_of_grep("none");
 }
 
-/// So small that the store is behind and packs quickly first, and then all for good, in several blocks.
+/// So small that the store first encodes quickly and later thoroughly, in several blocks.
 const SMALL: &[&str] = &["--store-segment-bytes", "256K"];
 
-/// Half of the patterns are compared in the queue, half where blocks are packed by `codec`.
+/// Compares half of the patterns in the queue, half in stored blocks of `codec`.
 fn counts_are_those_of_grep(codec: &str) {
     let dir = tempfile::tempdir().unwrap();
     let texts = [special(), corpus()].concat().into_iter();
-    // Grep knows no longest line.
+    // grep has no maximum line length.
     let whole = texts.filter(|(_, text)| records(text) == text.split_inclusive(|byte| *byte == b'\n').count() as u64);
     let samples: Vec<CorpusSample> = whole
         .map(|(name, text)| {
@@ -201,9 +201,9 @@ fn counts_are_those_of_grep(codec: &str) {
     node.kill();
     node.restart();
     node.wait_stored();
-    // These two pack anew what they first stored.
+    // These two encode stored blocks again.
     if matches!(codec, "columns" | "zstd") {
-        wait_until("everything is packed for good", || {
+        wait_until("everything is encoded thoroughly", || {
             node.metric("bucksaw_store_compactions_total") > 0.0 && node.metric("bucksaw_store_backlog_bytes") == 0.0
         });
     }
@@ -222,7 +222,7 @@ fn counts_are_those_of_grep(codec: &str) {
     assert!(compared == PATTERNS && differences.is_empty(), "{}", differences.join("\n"));
 }
 
-/// Whether a block of the node is packed as columns.
+/// Whether the node has a columnar block.
 fn has_columns(node: &TestServer) -> bool {
     let files = fs::read_dir(node.dir().join("store")).unwrap().map(|entry| entry.unwrap().path());
     files.filter(|path| path.extension().is_some_and(|extension| extension == "seg")).any(|path| {
@@ -234,7 +234,7 @@ fn has_columns(node: &TestServer) -> bool {
 
 struct GrepComparison {
     random: Random,
-    /// How many patterns of each kind were compared, and how many of them matched something.
+    /// The numbers of patterns of each kind that were compared, and that matched.
     kinds: BTreeMap<String, (u64, u64)>,
     differences: Vec<String>,
 }
@@ -253,7 +253,7 @@ impl GrepComparison {
         }
     }
 
-    /// A term on the command line, with grep's letters, in all files.
+    /// A term on the command line, with grep's flags, in all files.
     fn by_letters(&mut self, node: &TestServer, sample: &CorpusSample, files: &[&Path]) {
         let random = &mut self.random;
         let regex = random.one_in(2);
@@ -296,7 +296,7 @@ impl GrepComparison {
             PatternTree::Not(inner) => matches!(&**inner, PatternTree::Term(term) if term.any_case),
             _ => false,
         };
-        let expr = format!("file={} {}", sample.name, tree.spelt(random));
+        let expr = format!("file={} {}", sample.name, tree.expression(random));
         let want = tree.count(&sample.path);
         let have = if command_line {
             let output = node.cli(&["query", "-c", &expr]);

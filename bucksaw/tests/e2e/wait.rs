@@ -1,27 +1,27 @@
-//! Waiting for conditions, never for ever.
+//! Waiting for conditions with a limit.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long anything may take that should come soon. The machine may be busy with other things.
+/// The limit. The machine may be busy.
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// Asks until there is an answer.
+/// Polls until there is a value.
 ///
 /// # Panics
-/// When there is none in time; `what` says what was waited for.
-pub(crate) fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+/// If there is none within [`WAIT_MAX`].
+pub(crate) fn wait_for<T>(what: &str, mut poll: impl FnMut() -> Option<T>) -> T {
     let until = Instant::now() + WAIT_MAX;
     loop {
-        if let Some(answer) = ask() {
-            return answer;
+        if let Some(value) = poll() {
+            return value;
         }
-        assert!(Instant::now() < until, "waited {} s in vain: {what}", WAIT_MAX.as_secs());
+        assert!(Instant::now() < until, "not within {} s: {what}", WAIT_MAX.as_secs());
         thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// Asks until it is so.
-pub(crate) fn wait_until(what: &str, mut ask: impl FnMut() -> bool) {
-    wait_for(what, || ask().then_some(()));
+/// Polls until a condition holds.
+pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    wait_for(what, || condition().then_some(()));
 }

@@ -1,4 +1,4 @@
-//! How commands end: interrupted, or with a reader that goes away.
+//! How commands end when they are interrupted or their reader closes the pipe.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Stdio};
@@ -14,7 +14,7 @@ fn start(words: &[&str]) -> (Child, BufReader<ChildStdout>) {
     (child, out)
 }
 
-/// How the child ended, and what it said.
+/// The exit code and standard error of a child.
 fn end(mut child: Child) -> (Option<i32>, String) {
     let mut err = String::new();
     child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
@@ -36,7 +36,7 @@ fn an_interrupt_ends_a_search_at_once() {
     let node = MockNode::new(MockResponse::stream([message(1, "one\n"), message(1, "two\n"), ResponseStep::Wait]));
     for command in ["query", "tail"] {
         let (child, mut out) = start(&[command, "--addr", &node.url]);
-        // That the lines are here shows that they were not kept back while nothing more comes.
+        // The lines are flushed although the answer has not ended.
         assert_eq!((line(&mut out).as_str(), line(&mut out).as_str()), ("one\n", "two\n"));
         interrupt(&child);
         assert_eq!(end(child), (Some(130), String::new()), "{command}");
@@ -44,16 +44,16 @@ fn an_interrupt_ends_a_search_at_once() {
 }
 
 #[test]
-fn an_interrupt_ends_a_writer_whose_reader_sleeps() {
+fn an_interrupt_ends_a_writer_whose_reader_stalls() {
     let (child, mut out) = start(&["generate", "--rate", "0"]);
-    // The pipe is full long before anyone reads on.
+    // The reader does not read, so the pipe is full.
     assert!(!line(&mut out).is_empty());
     interrupt(&child);
     assert_eq!(end(child), (Some(130), String::new()));
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure() {
+fn a_closed_pipe_is_no_failure() {
     let piece = message(1, "a line of some length\n".repeat(10_000));
     let node = MockNode::new(MockResponse::stream(vec![piece; 20]));
     for words in [&["query", "--addr", &node.url][..], &["tail", "--addr", &node.url], &["generate", "--rate", "0"]] {

@@ -3,8 +3,8 @@
 use crate::node::{MockNode, MockResponse};
 use crate::process::{bucksaw, file, run, words};
 
-/// What the node was asked for with these arguments, variables and this file.
-fn asked(arguments: &[&str], variables: &[(&str, &str)], text: &str) -> Vec<(String, String)> {
+/// The parameters of the request for these arguments, variables and this file.
+fn requested(arguments: &[&str], variables: &[(&str, &str)], text: &str) -> Vec<(String, String)> {
     let node = MockNode::new(MockResponse::plain(200, r#"{"count":1}"#));
     let file = file(text);
     let mut command = bucksaw(["query", "-c", "--addr", &node.url]);
@@ -17,7 +17,7 @@ fn asked(arguments: &[&str], variables: &[(&str, &str)], text: &str) -> Vec<(Str
 #[test]
 fn flags_win_over_variables_over_files_over_defaults() {
     let check = |arguments: &[&str], variables: &[(&str, &str)], text: &str, want: &str| {
-        let parameters = asked(arguments, variables, text);
+        let parameters = requested(arguments, variables, text);
         assert_eq!(parameters[1], ("from".to_owned(), want.to_owned()), "{arguments:?} {variables:?} {text}");
     };
     check(&[], &[], "", "1h");
@@ -34,9 +34,9 @@ fn flags_win_over_variables_over_files_over_defaults() {
 }
 
 #[test]
-fn switches_come_from_everywhere() {
+fn switches_can_be_set_by_each_source() {
     let check = |arguments: &[&str], variables: &[(&str, &str)], text: &str, want: &str| {
-        let parameters = asked(&[arguments, &["a b"]].concat(), variables, text);
+        let parameters = requested(&[arguments, &["a b"]].concat(), variables, text);
         assert_eq!(parameters[0].1, want, "{arguments:?} {variables:?} {text}");
     };
     check(&[], &[], "", "a b");
@@ -78,7 +78,7 @@ fn settings_are_shown_with_their_origin() {
     }
     assert!(show("serve").text().contains("\njoin = [\"a:1\", \"b:2\"] # file\n"));
     assert_eq!(show("sevre").code, Some(2));
-    // What is shown is a file that can be used.
+    // The output is a valid configuration file.
     let all = words("config show");
     let again = self::file(all.text());
     let run = run(&mut bucksaw(["config", "check", "--config", again.path().to_str().unwrap()]));
@@ -86,7 +86,7 @@ fn settings_are_shown_with_their_origin() {
 }
 
 #[test]
-fn mistakes_in_the_file_are_one_line() {
+fn an_error_in_the_file_is_one_line() {
     let check = |text: &str, want: &str| {
         let file = file(text);
         let path = file.path().to_str().unwrap();

@@ -1,4 +1,4 @@
-//! Starts the program, with nothing of the caller's environment.
+//! Starts the program without the caller's environment.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -9,12 +9,12 @@ use tempfile::NamedTempFile;
 /// The program with these arguments.
 pub(crate) fn bucksaw<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bucksaw"));
-    // The columns are those of help texts.
+    // The width of help texts.
     command.args(arguments).env_clear().env("COLUMNS", "100").stdin(Stdio::null());
     command
 }
 
-/// How the program ended and what it said.
+/// Exit code and output.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CommandOutput {
     pub(crate) code: Option<i32>,
@@ -28,7 +28,7 @@ impl CommandOutput {
     }
 }
 
-/// Runs a command to its end.
+/// Runs a command until it ends.
 pub(crate) fn run(command: &mut Command) -> CommandOutput {
     let Output { status, stdout, stderr } = command.output().unwrap();
     CommandOutput { code: status.code(), out: stdout, err: String::from_utf8(stderr).unwrap() }
@@ -39,7 +39,7 @@ pub(crate) fn words(words: &str) -> CommandOutput {
     run(&mut bucksaw(words.split_whitespace()))
 }
 
-/// A file with this text, for as long as it is held.
+/// A temporary file with this text.
 pub(crate) fn file(text: &str) -> NamedTempFile {
     let mut file = NamedTempFile::new().unwrap();
     file.write_all(text.as_bytes()).unwrap();

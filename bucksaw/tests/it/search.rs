@@ -16,7 +16,7 @@ const TWO: &str = concat!(
     "\n",
 );
 
-/// Asks a node that answers like this, and tells what it was asked.
+/// Queries a mock node with this response; returns the output and the request.
 fn ask(words: &str, steps: impl IntoIterator<Item = ResponseStep>) -> (CommandOutput, ReceivedRequest) {
     let node = MockNode::new(MockResponse::stream(steps));
     let run = run(bucksaw(words.split_whitespace()).args(["--addr", &node.url]));
@@ -38,13 +38,13 @@ fn records_are_printed() {
         check(&format!("{command} -o text"), message(2, TWO), text, "json");
         check(&format!("{command} --output json"), message(2, TWO), TWO.as_bytes(), "json");
     }
-    // A tail counts records itself, so it must know where each ends.
+    // A tail counts records itself, so it requests a format with boundaries.
     check("tail -m 2", message(2, TWO), b"one\t\x1b\n\xfftwo\n", "json");
     check("tail -m 1", message(2, TWO), b"one\t\x1b\n", "json");
 }
 
 #[test]
-fn questions_say_what_was_typed() {
+fn requests_have_the_typed_parameters() {
     let check = |words: &str, want: &[(&str, &str)]| {
         let (run, seen) = ask(words, [message(3, NOTHING)]);
         assert_eq!((run.code, run.err.as_str(), run.text()), (Some(1), "", ""), "{words}");
@@ -100,7 +100,7 @@ fn counts() {
 }
 
 #[test]
-fn partial_answers_and_statistics_are_told() {
+fn partial_answers_and_statistics_are_reported() {
     let (run, _) =
         ask("query", [message(3, r#"{"stats":{"matched":0,"partial":true,"partial_reasons":["n2\nis slow\u001b"]}}"#)]);
     assert_eq!((run.code, run.err.as_str()), (Some(1), "bucksaw: the answer is partial: n2 is slow\\x1b\n"));
@@ -115,7 +115,7 @@ fn partial_answers_and_statistics_are_told() {
 }
 
 #[test]
-fn answers_that_end_early_are_trouble() {
+fn a_truncated_answer_is_an_error() {
     let check = |words: &str, steps: Vec<ResponseStep>, out: &str, err: &str| {
         let (run, _) = ask(words, steps);
         assert_eq!((run.code, run.text()), (Some(2), out), "{words}: {}", run.err);
@@ -137,7 +137,7 @@ fn answers_that_end_early_are_trouble() {
 }
 
 #[test]
-fn refusals_are_told() {
+fn refusals_are_reported() {
     let check = |answer: MockResponse, want: &str| {
         let node = MockNode::new(answer);
         for words in [&["query"][..], &["query", "-c"], &["tail"], &["status"]] {
@@ -157,9 +157,9 @@ fn refusals_are_told() {
 }
 
 #[test]
-fn mistakes_are_told_before_anyone_is_asked() {
+fn usage_errors_are_reported_before_a_request_is_sent() {
     let check = |words: &[&str], want: &str| {
-        // Nobody listens on port 1, so that asking would be told in other words.
+        // Port 1 is closed, so a request would fail with another message.
         let run = run(bucksaw(words).env("BUCKSAW_ADDR", "http://127.0.0.1:1"));
         assert_eq!((run.code, run.text()), (Some(2), ""));
         assert_eq!(run.err, want);
@@ -185,7 +185,7 @@ fn mistakes_are_told_before_anyone_is_asked() {
 }
 
 #[test]
-fn nobody_there() {
+fn an_unreachable_node_is_reported() {
     let run = words("query --addr http://127.0.0.1:1");
     let want = "bucksaw: cannot reach http://127.0.0.1:1: connection refused: is a node running? \
                 start one with 'bucksaw serve'\n";

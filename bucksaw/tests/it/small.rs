@@ -1,11 +1,11 @@
-//! The small commands, and usage that is wrong.
+//! The small commands, and usage errors.
 #![allow(clippy::disallowed_methods, reason = "reads documents of the project")]
 
 use crate::node::{MockNode, MockResponse};
 use crate::process::{bucksaw, run, words};
 
 #[test]
-fn wrong_usage_is_one_line_and_two() {
+fn a_usage_error_is_one_line_and_exit_code_two() {
     let check = |given: &str, want: &str| {
         let run = words(given);
         assert_eq!((run.code, run.text()), (Some(2), ""), "{given}");
@@ -42,7 +42,7 @@ fn wrong_usage_is_one_line_and_two() {
 }
 
 #[test]
-fn wrong_variables_are_named() {
+fn invalid_variables_are_named() {
     let run = run(bucksaw(["query"]).env("BUCKSAW_OUTPUT", "xml"));
     assert_eq!(run.code, Some(2));
     assert!(run.err.contains("(from the environment variable BUCKSAW_OUTPUT)"), "{}", run.err);
@@ -55,7 +55,7 @@ fn versions() {
 }
 
 #[test]
-fn status_is_a_table_or_what_the_node_sent() {
+fn status_prints_a_table_or_the_json_of_the_node() {
     let cluster = r#"{"nodes":[{"id":"n1","state":"ready","store":{"stored_bytes":2048}}]}"#;
     let node = MockNode::new(MockResponse::plain(200, cluster));
     let check = |format: &str, want: &str| {
@@ -102,7 +102,7 @@ fn manual_pages() {
     let dir = tempfile::tempdir().unwrap();
     let pages = dir.path().join("man");
     assert_eq!(words(&format!("man --dir {}", pages.display())).code, Some(0));
-    // Again, because pages that are there are replaced, and so is what an interrupted run has left.
+    // Again: existing pages and those of an interrupted run are replaced.
     std::fs::copy(pages.join("bucksaw-man.1"), pages.join("bucksaw-query.1.new")).unwrap();
     assert_eq!(words(&format!("man --dir {}", pages.display())).code, Some(0));
     let query = std::fs::read_to_string(pages.join("bucksaw-query.1")).unwrap();

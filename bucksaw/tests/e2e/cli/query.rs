@@ -1,8 +1,8 @@
-//! `query`: grep's letters, exits and forms.
+//! `query`: grep's flags and exit codes, and formats.
 
 use crate::node::{TestServer, bucksaw};
 
-/// What the node is asked about.
+/// The records of the node.
 const LINES: &str = "ERROR one (a.b)\ninfo two a+b\nError three\n\ninfo four \"quoted\" 100%\nERROR five axb\n";
 
 fn node() -> TestServer {
@@ -12,7 +12,7 @@ fn node() -> TestServer {
 }
 
 #[test]
-fn letters_are_those_of_grep() {
+fn flags_are_those_of_grep() {
     let node = node();
     let lines: Vec<&str> = LINES.split_inclusive('\n').collect();
     let pick = |numbers: &[usize]| numbers.iter().map(|number| lines[number - 1]).collect::<String>();
@@ -94,7 +94,7 @@ fn formats_of_records() {
 }
 
 #[test]
-fn trouble_is_two() {
+fn an_error_is_exit_code_two() {
     let mut node = node();
     let check = |node: &TestServer, arguments: &[&str], want: &str| {
         let output = node.cli(&[&["query"], arguments].concat());
@@ -110,7 +110,7 @@ fn trouble_is_two() {
     node.kill();
     check(&node, &[], "cannot reach");
     check(&node, &["-c"], "cannot reach");
-    // The reader that has enough is no trouble.
+    // A closed pipe is no error.
     node.restart();
     let mut child = bucksaw(["query", "--addr", &node.url()]).stdout(std::process::Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());

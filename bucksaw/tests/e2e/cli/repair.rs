@@ -1,4 +1,4 @@
-//! `verify --repair` mends files that lost no record, reports records that are lost, and removes no file.
+//! `verify --repair` repairs files without lost records, reports lost records, and removes no file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use crate::node::{TestServer, bucksaw};
 
 const LINES: u64 = 20_000;
 
-/// More than one block has.
+/// More records than a block has.
 const BLOCKS_LINES: u64 = 150_000;
 
-/// The exit of `verify` and what it prints.
+/// The exit code and output of `verify`.
 fn verify(node: &TestServer, repair: bool) -> (i32, String) {
     let mut command = bucksaw(["verify".as_ref(), node.dir()]);
     if repair {
@@ -40,7 +40,7 @@ fn only(dir: &Path, end: &str) -> PathBuf {
     dir.join(name)
 }
 
-/// A stopped node with one segment on its store, and that segment.
+/// A stopped node with one stored segment, and the segment.
 fn stored(count: u64) -> (TestServer, PathBuf) {
     let mut node = TestServer::start(&["--segment-max-age", "1h", "--segment-max-bytes", "64M"]);
     let text = lines(Config { format: SampleFormat::Text, size: None, seed: 8 }, count);
@@ -52,7 +52,7 @@ fn stored(count: u64) -> (TestServer, PathBuf) {
     (node, segment)
 }
 
-/// How many lines are found, and what is said beside.
+/// The number of found lines, and the standard error.
 fn count(node: &mut TestServer) -> (u64, String) {
     node.restart();
     let output = node.cli(&["query", "-c"]);
@@ -71,14 +71,14 @@ fn corrupt(path: &Path, at: impl Fn(&[u8]) -> Vec<usize>) {
 }
 
 #[test]
-fn a_segment_of_which_nothing_is_lost_is_whole_again() {
+fn a_segment_without_lost_records_is_repaired() {
     let (mut node, segment) = stored(LINES);
     let sound = fs::read(&segment).unwrap();
     let backup = |bytes: &[u8]| bytes.windows(8).rposition(|found| found == b"BSWFOOT2").unwrap() - 44;
     let harms: [(&str, Vec<usize>, &str); 4] = [
         ("a page of a block", (5_000..5_100).collect(), "seg"),
         ("header and trailer", vec![9, sound.len() - 3], "seg"),
-        // Then only the recovery records tell of the blocks.
+        // Then only the recovery records describe the blocks.
         ("both footers", vec![backup(&sound) - 9, sound.len() - 40], "seg"),
         ("header and both footers", vec![9, backup(&sound) - 9, sound.len() - 40], "damaged"),
     ];
@@ -101,7 +101,7 @@ fn a_segment_of_which_nothing_is_lost_is_whole_again() {
 }
 
 #[test]
-fn what_is_lost_is_told_until_the_damaged_file_is_moved_away() {
+fn lost_records_are_reported_until_the_damaged_file_is_moved_away() {
     let (mut node, segment) = stored(BLOCKS_LINES);
     corrupt(&segment, |bytes| {
         let record = bytes.windows(4).position(|window| window == b"BSWR").unwrap();
@@ -135,7 +135,7 @@ fn what_is_lost_is_told_until_the_damaged_file_is_moved_away() {
 }
 
 #[test]
-fn whole_frames_of_a_damaged_queue_segment_are_taken_by_the_store() {
+fn whole_frames_of_a_damaged_queue_segment_are_stored() {
     let mut node = TestServer::start(&["--segment-max-age", "1h"]);
     for frame in 0..3 {
         let text: String = (0..100).map(|line| format!("line {line} of frame {frame}\n")).collect();
@@ -155,7 +155,7 @@ fn whole_frames_of_a_damaged_queue_segment_are_taken_by_the_store() {
     let (found, said) = count(&mut node);
     assert!(found == 200 && said.contains("partial") && said.contains(".saved.damaged"), "{found}: {said}");
     assert_eq!(names(&node.dir().join("store")).iter().filter(|name| name.ends_with(".seg")).count(), 1);
-    // A torn end is what a kill leaves.
+    // A kill leaves a torn tail.
     let (mut node, aside) = (TestServer::start_in(node.dir(), &[]), only(&queue, ".saved.damaged"));
     node.kill();
     fs::remove_file(&aside).unwrap();

@@ -8,7 +8,7 @@ use crate::node::{TestServer, bucksaw, run};
 use crate::wait::wait_until;
 
 #[test]
-fn what_is_generated_arrives() {
+fn generated_lines_arrive() {
     let node = TestServer::start(&[]);
     for (format, listener) in [("text", "fast"), ("json", "durable")] {
         let generate = ["generate", "--count", "5000", "--rate", "0", "--seed", "9", "--format", format];
@@ -16,7 +16,7 @@ fn what_is_generated_arrives() {
         let label = format!("format={format},from=generate");
         let to = ["forward", "--to", node.address(listener), "--label", &label];
         let mut forward = ChildProcess::start(&mut bucksaw(to));
-        // A pipe that remembers.
+        // Copies the pipe.
         let (mut from, mut to) = (generator.stdout.take().unwrap(), forward.input.take().unwrap());
         let (mut text, mut window) = (Vec::new(), vec![0; 64 << 10]);
         loop {
@@ -35,7 +35,7 @@ fn what_is_generated_arrives() {
 }
 
 #[test]
-fn forward_ends_when_all_is_acknowledged() {
+fn forward_ends_when_every_line_is_acknowledged() {
     let mut node = TestServer::start(&[]);
     for (listener, durability) in [("fast", "fast"), ("durable", "durable")] {
         let arguments = ["--durability", durability, "--label", &format!("by={durability}")];
@@ -51,18 +51,18 @@ fn forward_ends_when_all_is_acknowledged() {
 }
 
 #[test]
-fn forward_waits_for_a_node_that_comes_back() {
+fn forward_waits_for_a_node_to_return() {
     let mut node = TestServer::start(&[]);
     let address = node.address("fast").to_owned();
     let mut forward = ChildProcess::start(&mut bucksaw(["forward", "--to", &address]));
     let mut pipe = forward.input.take().unwrap();
     pipe.write_all(b"before\n").unwrap();
-    wait_until("the first record is there", || node.count("before") == 1);
+    wait_until("the first record is found", || node.count("before") == 1);
     node.kill();
     pipe.write_all(b"meanwhile\n").unwrap();
     drop(pipe);
     assert!(forward.stderr_line().contains("no connection to the node"));
-    // On the same port again.
+    // On the same port.
     node.restart_with(&["--listen-fast", &address]);
     let (status, _, said) = forward.wait_with_output();
     assert_eq!(status.code(), Some(0), "{said}");
@@ -70,7 +70,7 @@ fn forward_waits_for_a_node_that_comes_back() {
 }
 
 #[test]
-fn forward_says_what_is_wrong() {
+fn forward_reports_errors() {
     let check = |arguments: &[&str], code: i32, want: &str| {
         let output = run(bucksaw(["forward"]).args(arguments), b"a line\n");
         let said = String::from_utf8(output.stderr).unwrap();
@@ -85,14 +85,14 @@ fn forward_says_what_is_wrong() {
 }
 
 #[test]
-fn forward_that_is_stopped_says_what_is_left() {
-    // Nobody listens there, and no other test's node ever will.
+fn a_stopped_forward_reports_what_is_not_acknowledged() {
+    // No process listens there; no test uses this port.
     let address = "127.0.0.1:1";
     let mut forward = ChildProcess::start(&mut bucksaw(["forward", "--to", address]));
     let mut pipe = forward.input.take().unwrap();
-    // Far more than a pipe holds: when all is written, some of it has been read.
-    pipe.write_all(&b"a line that nobody takes\n".repeat(16 << 10)).unwrap();
-    // It says that nobody answers, and goes on trying until it is stopped.
+    // More than a pipe holds: when all is written, some of it has been read.
+    pipe.write_all(&b"a line without a receiver\n".repeat(16 << 10)).unwrap();
+    // It reports the failed connection and retries until it is stopped.
     assert!(forward.stderr_line().contains("no connection to the node"));
     forward.send_sigterm();
     let (status, out, said) = forward.wait_with_output();

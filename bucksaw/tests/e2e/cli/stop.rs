@@ -1,4 +1,4 @@
-//! SIGTERM under load: what was acknowledged is there, and so is what was written to a socket before.
+//! SIGTERM under load: acknowledged records, and those written to a socket before, are stored.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use crate::client::call;
 use crate::node::{TestServer, bucksaw};
 use crate::wait::wait_until;
 
-/// How many records there are at least before the node is asked to stop.
+/// Minimum records before the stop.
 const BEFORE: u64 = 30_000;
 
-/// Lines of a connection that are written together.
+/// Lines per write.
 const LINES: u64 = 100;
 
-/// One that sends numbered lines as a stream of its own.
+/// A thread that sends numbered lines as its own stream.
 struct LoadSender {
     name: String,
-    /// Lines that count: written to the socket, or acknowledged.
+    /// Counted lines: written to the socket, or acknowledged.
     acknowledged: Arc<AtomicU64>,
     thread: JoinHandle<()>,
 }
@@ -38,14 +38,14 @@ impl LoadSender {
                     return;
                 }
                 counted.store(first + LINES, Ordering::Release);
-                // What a busy source sends, and not all that a loop can.
+                // The rate of a busy source.
                 thread::sleep(Duration::from_millis(2));
             }
         });
         Self { name, acknowledged: safe, thread }
     }
 
-    /// Waits for its end; how many of its lines count.
+    /// Waits for its end; returns the number of counted lines.
     fn end(self) -> u64 {
         self.thread.join().unwrap();
         self.acknowledged.load(Ordering::Acquire)
@@ -59,7 +59,7 @@ impl LoadSender {
         Self::start(&name, move |text| stream.write_all(text).is_ok())
     }
 
-    /// Bodies, each of which is acknowledged.
+    /// Acknowledged bodies over HTTP.
     fn http(node: &TestServer, durability: &str, number: u64) -> Self {
         let name = format!("http-{durability}-{number}");
         let address = node.address("http").to_owned();
@@ -87,11 +87,11 @@ fn a_stop_under_load_loses_nothing() {
         LoadSender::start("forward", move |text| !ended.load(Ordering::Acquire) && pipe.write_all(text).is_ok());
     let all_sent = || senders.iter().all(|sender| sender.acknowledged.load(Ordering::Acquire) > 0);
     wait_until("the node is under load", || all_sent() && node.count("") >= BEFORE);
-    // The control: what was written or acknowledged before the stop is asked for.
+    // The counts before SIGTERM.
     let before: Vec<u64> = senders.iter().map(|sender| sender.acknowledged.load(Ordering::Acquire)).collect();
     let durable = node.address("durable").to_owned();
     assert!(node.terminate().success(), "the node did not end well");
-    // It comes back, and the forwarder goes on where it was.
+    // After the restart the forwarder continues.
     node.restart_with(&["--segment-max-age", "300ms", "--listen-durable", &durable]);
     done.store(true, Ordering::Release);
     let shipped = piped.end();
@@ -102,13 +102,13 @@ fn a_stop_under_load_loses_nothing() {
         let name = sender.name.clone();
         let acknowledged = name.starts_with("http");
         let at_end = sender.end();
-        // Of what is acknowledged all counts, also that of the time in which the node was stopping.
+        // Lines acknowledged during the stop count, too.
         let safe = if acknowledged { at_end } else { before };
         let text = String::from_utf8(node.cli(&["query", &format!("from={name}")]).stdout).unwrap();
         let whole = text.lines().filter(|line| line.ends_with("as they often are"));
         let mut numbers: Vec<u64> = whole.map(|line| line.split(' ').nth(1).unwrap().parse().unwrap()).collect();
         if acknowledged {
-            // Each body is a stream of its own.
+            // Each body is its own stream.
             numbers.sort_unstable();
         }
         let count = numbers.len() as u64;

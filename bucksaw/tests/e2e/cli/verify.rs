@@ -9,26 +9,26 @@ use crate::corpus::lines;
 use crate::node::{TestServer, bucksaw, serve};
 use crate::wait::wait_until;
 
-/// The exit of `verify` and what it prints.
+/// The exit code and output of `verify`.
 fn verify(dir: &Path) -> (Option<i32>, String, String) {
     let output = bucksaw(["verify".as_ref(), dir]).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// The files of a directory that end so.
+/// The files of a directory with this ending.
 fn files(dir: &Path, end: &str) -> Vec<PathBuf> {
     let paths = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     paths.filter(|path| path.extension().is_some_and(|extension| extension == end)).collect()
 }
 
 #[test]
-fn sound_directories_are_sound() {
+fn intact_directories_pass() {
     let mut node = TestServer::start(&[]);
     let (code, out, _) = verify(node.dir());
     assert_eq!((code, &*out), (Some(0), "0 segments, 0 records, 0 damaged\n"));
     node.post("/api/v1/ingest", &[], &b"a line\n".repeat(1_000)).expect(200);
-    // Beside the node that writes it, what a kill leaves, and the store.
+    // While the node writes, after a kill, and when all records are stored.
     for at in ["in use", "killed", "stored", "stopped"] {
         match at {
             "killed" => node.kill(),
@@ -39,8 +39,8 @@ fn sound_directories_are_sound() {
             "stopped" => assert!(node.terminate().success()),
             _ => {}
         }
-        // What has gone to the store may still be in the queue for a moment.
-        wait_until("every record is there once", || {
+        // Stored records may still be in the queue.
+        wait_until("every record is counted once", || {
             let (code, out, err) = verify(node.dir());
             assert_eq!((code, &*err), (Some(0), ""), "{at}: {out}");
             assert!(out.ends_with(" records, 0 damaged\n"), "{at}: {out}");
@@ -50,7 +50,7 @@ fn sound_directories_are_sound() {
 }
 
 #[test]
-fn a_flipped_bit_is_found_wherever_it_is() {
+fn a_flipped_bit_is_found_in_every_file() {
     let mut node = TestServer::start(&["--segment-max-age", "200ms"]);
     let text = lines(Config { format: SampleFormat::Text, size: None, seed: 8 }, 20_000);
     node.post("/api/v1/ingest", &[], &text).expect(200);
@@ -69,7 +69,7 @@ fn a_flipped_bit_is_found_wherever_it_is() {
         assert_eq!((code, &*err), (Some(1), ""), "byte {at}: {out}");
         assert!(out.contains(&format!("store/{name}: ")) && out.ends_with(", 1 damaged\n"), "byte {at}: {out}");
     }
-    // The node starts all the same, and says that its answers are not whole.
+    // The node starts, and its answers are partial.
     let mut broken = sound.clone();
     broken[sound.len() / 2] ^= 1;
     fs::write(segment, &broken).unwrap();
@@ -95,7 +95,7 @@ fn a_flipped_bit_is_found_wherever_it_is() {
         stats["partial"] == true && stats["damaged"].to_string().contains(name.trim_end_matches(".seg")),
         "{stats}"
     );
-    // It is never deleted: what was there is there.
+    // No file is deleted.
     assert!(node.terminate().success());
     let (code, out, _) = verify(node.dir());
     assert_eq!(code, Some(1), "{out}");
@@ -106,11 +106,11 @@ fn a_flipped_bit_is_found_wherever_it_is() {
 }
 
 #[test]
-fn small_files_are_checked_and_mended() {
+fn small_files_are_checked_and_restored() {
     let mut node = TestServer::start(&["--segment-max-age", "200ms"]);
     let key = [("Idempotency-Key", "a key without a time")];
     node.post("/api/v1/ingest", &key, b"a line\n").expect(200);
-    wait_until("the clock is kept", || node.dir().join("store/clock.json").exists());
+    wait_until("the clock file exists", || node.dir().join("store/clock.json").exists());
     node.wait_stored();
     assert!(node.terminate().success());
     let keys = files(&node.dir().join("queue"), "keys").pop().unwrap();
@@ -134,7 +134,7 @@ fn small_files_are_checked_and_mended() {
     }
     let (_, out, _) = verify(node.dir());
     assert!(out.contains("1 of 1 entries of batch keys are damaged"), "{out}");
-    // The node that runs on it says so, too.
+    // A node on the directory reports it, too.
     node.restart();
     assert_eq!(node.metric("bucksaw_ingest_damaged_keys"), 1.0);
     assert_eq!(node.status()["damaged_keys"], 1);
@@ -148,7 +148,7 @@ fn small_files_are_checked_and_mended() {
 }
 
 #[test]
-fn other_directories_are_told() {
+fn a_directory_without_data_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     for dir in [dir.path().to_owned(), dir.path().join("missing")] {
         let (code, out, err) = verify(&dir);
@@ -167,7 +167,7 @@ fn a_directory_has_one_node() {
     let want =
         format!("another process uses {}: stop it, or choose another directory with --data-dir", node.dir().display());
     assert!(said.contains(&want), "{said}");
-    // The first has not noticed, and a lock does not outlive its process.
+    // The first is unaffected, and the lock ends with its process.
     assert_eq!(node.count("line"), 1);
     node.kill();
     node.restart();

@@ -8,15 +8,13 @@ use crate::child_process::ChildProcess;
 use crate::node::{TestServer, bucksaw};
 use crate::wait::wait_until;
 
-/// Waits until so many clients follow.
+/// Waits until `clients` tails run.
 fn followed(node: &TestServer, clients: u64) {
-    wait_until("the command follows", || {
-        node.get("/metrics").text().contains(&format!("bucksaw_query_tails {clients}\n"))
-    });
+    wait_until("the tail runs", || node.get("/metrics").text().contains(&format!("bucksaw_query_tails {clients}\n")));
 }
 
 #[test]
-fn a_record_is_seen_as_it_is_accepted() {
+fn a_tail_shows_records_as_they_are_accepted() {
     let mut node = TestServer::start(&[]);
     node.post("/api/v1/ingest", &[], b"wanted before\n").expect(200);
     let mut tail = ChildProcess::start(&mut bucksaw(["tail", "--addr", &node.url(), "wanted app=web"]));
@@ -24,19 +22,19 @@ fn a_record_is_seen_as_it_is_accepted() {
     let mut stream = node.connect("fast");
     stream.write_all(b"#labels app=web\n").unwrap();
     for round in 0..10 {
-        // The next is sent when this has been seen.
+        // The next record is sent after this one is shown.
         stream.write_all(format!("other {round}\nwanted {round}\n").as_bytes()).unwrap();
         assert_eq!(tail.line(), format!("wanted {round}"));
     }
     node.kill();
-    // That the node is no longer a member is trouble.
+    // The end of the node is an error.
     let (status, out, said) = tail.wait_with_output();
     assert_eq!((status.code(), &*out), (Some(2), ""), "{said}");
     assert!(said.starts_with("bucksaw: the answer of ") && said.contains("ended early"), "{said}");
 }
 
 #[test]
-fn enough_is_enough() {
+fn a_tail_ends_at_its_limit() {
     let node = TestServer::start(&[]);
     let tail =
         ChildProcess::start(&mut bucksaw(["tail", "--addr", &node.url(), "-m", "2", "-v", "-o", "json", "other"]));

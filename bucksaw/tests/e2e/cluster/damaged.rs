@@ -1,4 +1,4 @@
-//! A segment of a store, or a block of one, is damaged beyond reading, and the others have all that was in it.
+//! Unreadable segments and blocks whose records have replicas on other stores.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,12 +29,12 @@ fn metric(node: &TestServer, name: &str) -> u64 {
 }
 
 #[test]
-fn answers_are_whole_again_when_a_damaged_file_was_made_good() {
+fn answers_are_complete_after_a_damaged_file_is_re_replicated() {
     let mut nodes = start(3);
     let lines: String = (0..LINES).map(|line| format!("line {line}\n")).collect();
     nodes[0].post("/api/v1/ingest?durability=bulk", &[], lines.as_bytes()).expect(200);
     nodes.iter().for_each(TestServer::wait_stored);
-    // The first one joins no other, and may not have written yet where they are.
+    // Not the first node: it has no seeds, and perhaps no member file yet.
     let at = nodes.iter().rposition(|node| !files(node, "seg").is_empty()).unwrap();
     nodes[at].kill();
     for file in files(&nodes[at], "seg") {
@@ -45,28 +45,28 @@ fn answers_are_whole_again_when_a_damaged_file_was_made_good() {
     let damaged = files(&nodes[at], "damaged");
     assert!(!damaged.is_empty());
     let count = damaged.len() as u64;
-    assert_eq!(counted(&nodes[at]), (LINES, true), "it is not known yet what was in the file");
+    assert_eq!(counted(&nodes[at]), (LINES, true), "the records of the file are unknown");
     assert_eq!(metric(&nodes[at], "bucksaw_store_damaged"), count);
-    wait_until("the file is made good", || metric(&nodes[at], "bucksaw_store_damaged_re_replicated") == count);
+    wait_until("the file is re-replicated", || metric(&nodes[at], "bucksaw_store_damaged_re_replicated") == count);
     assert_eq!(metric(&nodes[at], "bucksaw_store_damaged"), 0);
-    let told = "whose records are all re-replicated";
+    let reported = "whose records are all re-replicated";
     for node in &nodes {
         assert_eq!(counted(node), (LINES, false));
-        wait_until("status says so", || status(node).iter().any(|line| line.contains(told)));
+        wait_until("status reports it", || status(node).iter().any(|line| line.contains(reported)));
     }
-    // It is remembered; and when the file is deleted nothing is left of it.
+    // The proof is persisted. After the file is deleted, nothing is reported.
     nodes[at].restart();
     assert_eq!(metric(&nodes[at], "bucksaw_store_damaged_re_replicated"), count);
-    wait_until("answers are whole", || counted(&nodes[at]) == (LINES, false));
+    wait_until("answers are complete", || counted(&nodes[at]) == (LINES, false));
     nodes[at].kill();
     damaged.iter().for_each(|file| fs::remove_file(file).unwrap());
     nodes[at].restart();
     assert_eq!(metric(&nodes[at], "bucksaw_store_damaged_re_replicated"), 0);
     assert!(files(&nodes[at], "proof").is_empty());
-    wait_until("answers are whole", || counted(&nodes[at]) == (LINES, false));
+    wait_until("answers are complete", || counted(&nodes[at]) == (LINES, false));
 }
 
-/// Spoils two pages of the first block of a file, and the record behind the block by which one could be rebuilt.
+/// Damages two pages of the first block of a file, and its recovery record.
 fn corrupt_two_pages(file: &Path) {
     let mut bytes = fs::read(file).unwrap();
     let record = bytes.windows(4).position(|window| window == b"BSWR").unwrap();
@@ -77,7 +77,7 @@ fn corrupt_two_pages(file: &Path) {
     fs::write(file, bytes).unwrap();
 }
 
-/// Lines that cannot be packed into a page or two.
+/// Incompressible lines, larger than two pages.
 fn incompressible_text() -> String {
     let mut random = Random::new(7);
     let line = |line| {
@@ -87,14 +87,14 @@ fn incompressible_text() -> String {
     (0..LINES).map(line).collect()
 }
 
-/// What a node says of itself.
+/// The node's own entry in the cluster status.
 fn node_status(node: &TestServer) -> Value {
     let cluster = node.get("/api/v1/cluster").expect(200).json();
     let nodes = cluster["nodes"].as_array().unwrap();
     nodes.iter().find(|node| node["id"] == cluster["queried_node"]).unwrap().clone()
 }
 
-/// Some nodes with two copies of 500 lines, of which the one at the index that is given back has a damaged block.
+/// Nodes with two replicas of 500 lines. The node at the returned index has a damaged block.
 fn with_a_damaged_block(size: usize) -> (Vec<TestServer>, usize, PathBuf) {
     let mut nodes = start(size);
     nodes[0].post("/api/v1/ingest?durability=bulk", &[], incompressible_text().as_bytes()).expect(200);
@@ -109,19 +109,19 @@ fn with_a_damaged_block(size: usize) -> (Vec<TestServer>, usize, PathBuf) {
 }
 
 #[test]
-fn answers_are_whole_again_when_a_damaged_block_was_made_good() {
+fn answers_are_complete_after_a_damaged_block_is_re_replicated() {
     let (mut nodes, at, file) = with_a_damaged_block(3);
     assert_eq!(counted(&nodes[at]), (LINES, true), "it is not known yet whether all was in the others");
     assert_eq!(node_status(&nodes[at])["segments_with_damaged_blocks"], 1);
-    wait_until("the block is made good", || metric(&nodes[at], "bucksaw_store_damaged_re_replicated") == 1);
+    wait_until("the block is re-replicated", || metric(&nodes[at], "bucksaw_store_damaged_re_replicated") == 1);
     assert_eq!(metric(&nodes[at], "bucksaw_store_damaged"), 0);
     let name = format!("store/{}", file.file_name().unwrap().to_string_lossy());
-    let told = "1 segment with damaged blocks whose records are all re-replicated: do not delete it";
+    let reported = "1 segment with damaged blocks whose records are all re-replicated: do not delete it";
     for node in &nodes {
-        wait_until("answers are whole", || counted(node) == (LINES, false));
-        wait_until("status says so", || status(node).iter().any(|line| line.contains(told)));
+        wait_until("answers are complete", || counted(node) == (LINES, false));
+        wait_until("status reports it", || status(node).iter().any(|line| line.contains(reported)));
     }
-    // It is remembered.
+    // The proof is persisted.
     nodes[at].restart();
     let facts = node_status(&nodes[at]);
     assert_eq!(facts["segments_re_replicated"], serde_json::json!([name]));
@@ -130,7 +130,7 @@ fn answers_are_whole_again_when_a_damaged_block_was_made_good() {
         (&0.into(), 1)
     );
     for node in &nodes {
-        wait_until("answers are whole", || counted(node) == (LINES, false));
+        wait_until("answers are complete", || counted(node) == (LINES, false));
         let found = node.get("/api/v1/query?from=30d&q=line&limit=1000").expect(200).objects();
         assert_eq!((found.len() as u64, &found[LINES as usize]["stats"]["partial"]), (LINES + 1, &false.into()));
         for call in ["histogram", "fields"] {
@@ -138,15 +138,15 @@ fn answers_are_whole_again_when_a_damaged_block_was_made_good() {
             assert_eq!(stats["partial"], false, "{call}: {stats}");
         }
     }
-    // What `status` says to do leaves nothing of it: the file that is set aside is made good as a whole, and may be deleted.
+    // As `status` says: the quarantined file is re-replicated as a whole, and may be deleted.
     assert!(nodes[at].terminate().success());
     bucksaw(["verify".as_ref(), nodes[at].dir(), "--repair".as_ref()]).output().unwrap();
     assert!(!file.exists() && !files(&nodes[at], "damaged").is_empty());
     nodes[at].restart();
-    wait_until("the file is made good", || {
+    wait_until("the file is re-replicated", || {
         node_status(&nodes[at])["damaged_re_replicated"].as_array().unwrap().len() == 1
     });
-    wait_until("answers are whole", || counted(&nodes[at]) == (LINES, false));
+    wait_until("answers are complete", || counted(&nodes[at]) == (LINES, false));
     assert_eq!(node_status(&nodes[at])["segments_re_replicated"], serde_json::json!([]));
     nodes[at].kill();
     files(&nodes[at], "damaged").iter().for_each(|file| fs::remove_file(file).unwrap());
@@ -155,13 +155,13 @@ fn answers_are_whole_again_when_a_damaged_block_was_made_good() {
         (files(&nodes[at], "proof"), metric(&nodes[at], "bucksaw_store_damaged_re_replicated")),
         (Vec::new(), 0)
     );
-    wait_until("answers are whole", || counted(&nodes[at]) == (LINES, false));
+    wait_until("answers are complete", || counted(&nodes[at]) == (LINES, false));
 }
 
 #[test]
-fn a_damaged_block_counts_while_the_store_with_the_other_copy_is_gone() {
+fn a_damaged_block_makes_answers_partial_while_the_store_with_the_replica_is_down() {
     let (mut nodes, at, _) = with_a_damaged_block(3);
-    // Of the two others, the one that has the lines.
+    // The other node that has the lines.
     let other = (0..3).rposition(|other| other != at && !files(&nodes[other], "seg").is_empty()).unwrap();
     nodes[other].kill();
     // Answers stay partial while repair compares time ranges without that store.
@@ -172,9 +172,9 @@ fn a_damaged_block_counts_while_the_store_with_the_other_copy_is_gone() {
         ranges(&nodes[at]) >= before + 5
     });
     assert_eq!(metric(&nodes[at], "bucksaw_store_damaged"), 1);
-    // The first one joins no other.
+    // The first node has no seeds.
     let join = nodes[at].address("cluster").to_owned();
     nodes[other].restart_with(&["--replication-factor", "2", "--join", &join]);
-    wait_until("the block is made good", || metric(&nodes[at], "bucksaw_store_damaged_re_replicated") == 1);
-    wait_until("answers are whole", || counted(&nodes[at]) == (LINES, false));
+    wait_until("the block is re-replicated", || metric(&nodes[at], "bucksaw_store_damaged_re_replicated") == 1);
+    wait_until("answers are complete", || counted(&nodes[at]) == (LINES, false));
 }

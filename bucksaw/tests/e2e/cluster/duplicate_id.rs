@@ -1,4 +1,4 @@
-//! A data directory is copied, and a node is started on the copy.
+//! Nodes on copies of a data directory.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::{id, members, start};
 use crate::node::TestServer;
 use crate::wait::{wait_for, wait_until};
 
-/// Copies a directory with all that is in it.
+/// Copies a directory recursively.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -19,7 +19,7 @@ fn copy(from: &Path, to: &Path) {
         if entry.file_type().unwrap().is_dir() {
             copy(&entry.path(), &target);
         } else if let Err(error) = fs::copy(entry.path(), &target) {
-            // The node goes on, and removes files.
+            // The running node removes files.
             assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{error}");
         }
     }
@@ -29,7 +29,7 @@ fn signal(node: &TestServer, signal: Signal) {
     kill_process(Pid::from_raw(i32::try_from(node.pid()).unwrap()).unwrap(), signal).unwrap();
 }
 
-/// Whether a node has written where others are.
+/// Whether the member file of a node has the others.
 fn sees_alive(node: &TestServer, others: &[TestServer]) -> bool {
     let list = fs::read_to_string(node.dir().join("members.json")).unwrap_or_default();
     others.iter().all(|other| list.contains(other.address("cluster")))
@@ -44,7 +44,7 @@ fn counted(node: &TestServer) -> (Value, String) {
 fn a_copy_of_a_running_node_is_refused() {
     let nodes = start(3);
     nodes[2].post("/api/v1/ingest", &[], b"one\n").expect(200);
-    wait_until("the list of nodes is kept", || sees_alive(&nodes[2], &nodes[..2]));
+    wait_until("the member file is written", || sees_alive(&nodes[2], &nodes[..2]));
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("copy");
     copy(nodes[2].dir(), &dir);
@@ -59,22 +59,22 @@ fn a_copy_of_a_running_node_is_refused() {
     for node in &nodes {
         assert_eq!((node.count("one"), members(node, "alive")), (1, 3), "the others have not noticed");
     }
-    // As it says: with an id of its own it is a node like any other.
+    // As the message says: with its own id it is a normal node.
     fs::remove_file(dir.join("node.json")).unwrap();
     let fourth = TestServer::start_in(&dir, &["--replication-factor", "2", "--join", nodes[0].address("cluster")]);
-    wait_until("all know all", || nodes.iter().chain([&fourth]).all(|node| members(node, "alive") == 4));
-    wait_until("the record is there once", || nodes.iter().chain([&fourth]).all(|node| node.count("one") == 1));
+    wait_until("all are members", || nodes.iter().chain([&fourth]).all(|node| members(node, "alive") == 4));
+    wait_until("the record is counted once", || nodes.iter().chain([&fourth]).all(|node| node.count("one") == 1));
 }
 
 #[test]
-fn while_a_node_runs_twice_no_answer_is_complete() {
+fn no_answer_is_complete_while_a_node_runs_twice() {
     let nodes = start(3);
     let [first, second, third] = &nodes[..] else { unreachable!() };
-    wait_until("the list of nodes is kept", || sees_alive(third, &nodes[..2]));
+    wait_until("the member file is written", || sees_alive(third, &nodes[..2]));
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("copy");
     copy(third.dir(), &dir);
-    // Like a machine of which an image is taken: it stands still and answers no probe.
+    // Like a machine whose image is being taken: it is paused and answers no probe.
     signal(third, Signal::STOP);
     let twin = TestServer::start_in(&dir, &["--replication-factor", "2", "--join", first.address("cluster")]);
     signal(third, Signal::CONT);
@@ -89,17 +89,15 @@ fn while_a_node_runs_twice_no_answer_is_complete() {
         for one in [third, &twin] {
             assert!(reasons.contains(one.address("cluster")), "{reasons}");
         }
-        wait_until("the alarm is raised", || {
-            (asked.metric("bucksaw_cluster_duplicate_ids") - 1.0).abs() < f64::EPSILON
-        });
+        wait_until("the alert fires", || (asked.metric("bucksaw_cluster_duplicate_ids") - 1.0).abs() < f64::EPSILON);
     }
-    let told = wait_for("status says so", || {
+    let line = wait_for("status reports it", || {
         let said = String::from_utf8(first.cli(&["status"]).stdout).unwrap();
         said.contains("has the same node id as").then_some(said)
     });
-    assert!(told.contains(&node), "{told}");
+    assert!(line.contains(&node), "{line}");
     drop(twin);
-    wait_until("one is left, and answers are complete", || {
+    wait_until("one node remains, and answers are complete", || {
         [first, second, third].iter().all(|node| counted(node).0 == false)
     });
 }
@@ -108,7 +106,7 @@ fn while_a_node_runs_twice_no_answer_is_complete() {
 fn a_moved_node_is_no_duplicate() {
     let mut nodes = start(3);
     nodes[2].post("/api/v1/ingest", &[], b"one\n").expect(200);
-    // It has another port from now on, and the others believe for a while that it is still at the old one.
+    // It has another port, and for a while the other members have the old one.
     for _ in 0..2 {
         nodes[2].restart();
         wait_until("answers are complete", || {

@@ -1,4 +1,4 @@
-//! A batch whose key carries its time is the same records at whatever node it is sent to.
+//! A batch whose key carries its time gets the same ids at every node.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,7 +14,7 @@ fn now() -> u64 {
     u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap()
 }
 
-/// A UUID of version 7 of this time.
+/// A UUID version 7 of this time.
 fn uuid(at: u64, number: u64) -> String {
     format!("{:08x}-{:04x}-7000-8000-{number:012x}", at >> 16, at & 0xffff)
 }
@@ -23,7 +23,7 @@ fn ulid(at: u64, number: u64) -> String {
     Id::new(Millis(at), Producer::new(number), 7).to_string()
 }
 
-/// Sends a batch, and looks that it was taken.
+/// Sends a batch, which must be accepted.
 fn send(node: &TestServer, key: &str, body: &str) {
     let kind = if body.starts_with('{') { "application/x-ndjson" } else { "text/plain" };
     let headers = [("Idempotency-Key", key), ("Content-Type", kind)];
@@ -31,7 +31,7 @@ fn send(node: &TestServer, key: &str, body: &str) {
     assert_eq!(answer.json()["accepted"].as_u64(), Some(body.lines().count() as u64), "{key}");
 }
 
-/// All lines of an answer, as every node that is asked gives it.
+/// The lines of an answer, equal at every node.
 fn found(nodes: &[TestServer]) -> Vec<String> {
     let of = |node: &TestServer| {
         let mut lines: Vec<String> = String::from_utf8(node.cli(&["query", "--since", "30d", "app=retry"]).stdout)
@@ -49,11 +49,11 @@ fn found(nodes: &[TestServer]) -> Vec<String> {
 }
 
 #[test]
-fn a_batch_sent_to_two_nodes_is_there_once() {
+fn a_batch_sent_to_two_nodes_is_stored_once() {
     let mut nodes = start(2);
     let at = now();
     let lines = |name: &str| (0..500).map(|number| format!("{name} {number}\n")).collect::<String>();
-    // Event times that are stated, some of them near the hour by which they may be ahead.
+    // Stated event times, some close to the clamp of one hour ahead.
     let stated: String = (0..50)
         .map(|number| format!("{{\"ts\":{},\"stated\":{number}}}\n", at + HOUR_MS - 2_000 + number * 100))
         .collect();
@@ -72,7 +72,7 @@ fn a_batch_sent_to_two_nodes_is_there_once() {
         assert!(found(nodes) == sent, "{when}");
     };
     check(&nodes, "in the queues of both");
-    // What is near the hour at the first try is well within it at the last.
+    // Times close to the clamp at the first attempt are within it at the last.
     for node in &nodes {
         wait_until("the queues are empty", || {
             let cluster = node.get("/api/v1/cluster").expect(200).json();
@@ -82,15 +82,15 @@ fn a_batch_sent_to_two_nodes_is_there_once() {
     check(&nodes, "once more, with the first in the stores");
     nodes[0].kill();
     nodes[0].restart();
-    wait_until("they see each other", || super::members(&nodes[1], "alive") == 2);
+    wait_until("they are members", || super::members(&nodes[1], "alive") == 2);
     check(&nodes, "after a kill");
 }
 
 #[test]
-fn a_key_puts_no_record_where_nobody_looks() {
+fn a_key_with_a_wrong_time_does_not_move_records_in_time() {
     let nodes = start(1);
     let at = now();
-    // The years 1970, 2004, 10889, in eight days and eight days ago, and in two hours.
+    // The years 1970, 2004 and 10889, eight days ahead and ago, and two hours ahead.
     let far = [0, 1_100_000_000_000, Millis::MAX.0, at + 8 * 24 * HOUR_MS, at - 8 * 24 * HOUR_MS, at + 2 * HOUR_MS];
     let keys = far.into_iter().flat_map(|far| [ulid(far, 1), uuid(far, 2)]);
     for (number, key) in (0_u64..).zip(keys) {
@@ -105,7 +105,7 @@ fn a_key_puts_no_record_where_nobody_looks() {
 }
 
 #[test]
-fn different_bodies_under_one_key_at_two_nodes_are_both_there() {
+fn different_bodies_with_one_key_at_two_nodes_are_both_stored() {
     let nodes = start(2);
     let key = uuid(now(), 1);
     let bodies = ["one 0\none 1\n", "two 0\ntwo 1\ntwo 2\n"];
@@ -119,9 +119,9 @@ fn different_bodies_under_one_key_at_two_nodes_are_both_there() {
     assert_eq!(found(&nodes), sent);
 }
 
-/// Where the second node does not know the key, the batch is there twice: for counts as well as for answers.
+/// If the second node does not have the key, the batch is stored twice, in counts and answers.
 #[test]
-fn a_batch_that_is_there_twice_is_counted_twice() {
+fn a_batch_that_is_stored_twice_is_counted_twice() {
     let nodes = start(2);
     let body = "one 0\none 1\n";
     nodes.iter().for_each(|node| send(node, "no time in it", body));

@@ -1,4 +1,4 @@
-//! What is seen of a cluster that loses a node: by who follows, and of the copies that are missing.
+//! A lost node as reported by tails and by the replication status.
 
 use std::thread;
 use std::time::Duration;
@@ -15,12 +15,12 @@ fn copies(node: &TestServer) -> Value {
 }
 
 #[test]
-fn who_follows_hears_of_nodes_that_are_lost() {
+fn a_tail_reports_lost_nodes() {
     let mut nodes = start(2);
     let [first, second] = &mut nodes[..] else { unreachable!() };
     let follow = |node: &TestServer| ChildProcess::start(&mut bucksaw(["tail", "--addr", &node.url(), "-m", "1"]));
     let followed = |node: &TestServer, clients: f64| {
-        wait_until("it follows", || (node.metric("bucksaw_query_tails") - clients).abs() < f64::EPSILON);
+        wait_until("the tail is connected", || (node.metric("bucksaw_query_tails") - clients).abs() < f64::EPSILON);
     };
     let mut tail = follow(first);
     followed(second, 1.0);
@@ -29,7 +29,7 @@ fn who_follows_hears_of_nodes_that_are_lost() {
     let said = tail.stderr_line();
     assert!(said.starts_with(&lost) && said.ends_with("its records are not followed until it returns"), "{said}");
     wait_until("it is down", || members(first, "down") == 1);
-    // Who begins now hears of it as well.
+    // A new tail reports it, too.
     let mut late = follow(first);
     let said = late.stderr_line();
     assert!(said.starts_with(&lost) && said.contains(" is down: "), "{said}");
@@ -46,16 +46,22 @@ fn who_follows_hears_of_nodes_that_are_lost() {
 }
 
 #[test]
-fn what_is_kept_too_few_times_is_told() {
+fn under_replicated_records_are_reported() {
     let mut nodes = start(3);
     let text: String = (0..2_000).map(|number| format!("record {number} of a cluster that loses a store\n")).collect();
-    // Each makes a segment of its own, and of twenty every store has some.
+    // Each batch becomes a segment, and of twenty every store has some.
     for _ in 0..20 {
         nodes[2].post("/api/v1/ingest?durability=bulk", &[], text.as_bytes()).expect(200);
     }
     let [first, _, third] = &mut nodes[..] else { unreachable!() };
-    let told = wait_for("all is kept", || Some(copies(first)).filter(|copies| copies["fully_replicated"] == true));
-    assert_eq!((&told["under_replicated_bytes"], &told["under_replicated_records"]), (&0.into(), &0.into()), "{told}");
+    let replication = wait_for("everything is replicated", || {
+        Some(copies(first)).filter(|copies| copies["fully_replicated"] == true)
+    });
+    assert_eq!(
+        (&replication["under_replicated_bytes"], &replication["under_replicated_records"]),
+        (&0.into(), &0.into()),
+        "{replication}"
+    );
     let stores = first.get("/api/v1/cluster").expect(200).json();
     let repairs: Vec<&Value> = stores["nodes"].as_array().unwrap().iter().map(|node| &node["repair"]).collect();
     assert!(
@@ -66,23 +72,25 @@ fn what_is_kept_too_few_times_is_told() {
     // It publishes its stored bytes by gossip once a second; no interface shows the published value of a live node.
     thread::sleep(Duration::from_secs(5));
     third.kill();
-    let told =
-        wait_for("the loss is told", || Some(copies(first)).filter(|copies| copies["fully_replicated"] == false));
-    assert!(told["under_replicated_bytes"].as_u64().unwrap() > 0, "{told}");
-    wait_until("all stores have seen it", || {
-        let is_told = |line: &String| {
+    let replication =
+        wait_for("the loss is reported", || Some(copies(first)).filter(|copies| copies["fully_replicated"] == false));
+    assert!(replication["under_replicated_bytes"].as_u64().unwrap() > 0, "{replication}");
+    wait_until("all stores report it", || {
+        let is_reported = |line: &String| {
             let short = line.starts_with("- about ") && line.contains(" are on fewer than 2 stores: ");
             short && line.ends_with("repair starts when a store has been down for a minute")
         };
-        status(first).iter().any(is_told)
+        status(first).iter().any(is_reported)
     });
     let cluster = first.get("/api/v1/cluster").expect(200).json();
     let asked = cluster["nodes"].as_array().unwrap().iter().find(|node| node["id"] == cluster["queried_node"]).unwrap();
     assert_eq!(asked["repair"]["absent_stores"], serde_json::json!([gone]), "{asked}");
     assert!(first.metric("bucksaw_store_repair_lost_bytes_max") > 0.0);
-    // It is back within the minute, and nothing was copied.
+    // It returns within the minute, and nothing is copied.
     third.restart();
-    wait_until("all is kept again", || copies(first)["fully_replicated"] == true && members(first, "alive") == 3);
+    wait_until("everything is replicated again", || {
+        copies(first)["fully_replicated"] == true && members(first, "alive") == 3
+    });
     assert!(first.metric("bucksaw_store_repair_restored_bytes_total") < 1.0);
     assert!((first.metric("bucksaw_store_replication_factor") - 2.0).abs() < f64::EPSILON);
     for name in ["bucksaw_net_received_bytes_total", "bucksaw_net_sent_bytes_total", "bucksaw_net_connections"] {

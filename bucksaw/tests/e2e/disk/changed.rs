@@ -1,6 +1,6 @@
-//! One change to one file of a data directory: a small run of `bucksaw-faults damage`, which does thousands.
+//! Damage to one file of a data directory: a small run of `bucksaw-faults damage`.
 //!
-//! `BUCKSAW_DAMAGE_SEED` asks for other changes.
+//! `BUCKSAW_DAMAGE_SEED` selects other changes.
 
 use std::{env, fs};
 
@@ -12,14 +12,14 @@ use crate::node::{TestServer, bucksaw};
 const ROUNDS: usize = 40;
 
 #[test]
-fn what_a_change_costs_is_told() {
+fn the_loss_by_a_change_is_reported() {
     let seed = env::var("BUCKSAW_DAMAGE_SEED").map_or(1, |seed| seed.parse().unwrap());
     let (bucksaw, only) = (env!("CARGO_BIN_EXE_bucksaw").into(), Vec::new());
     let toll = damage(&DamageOptions { bucksaw, rounds: ROUNDS, seed, only, keep: None }).unwrap();
     eprintln!("{toll}");
     assert_eq!(toll.problems, Vec::<String>::new(), "BUCKSAW_DAMAGE_SEED={seed}");
     assert_eq!(toll.rounds(), ROUNDS);
-    // Else nothing was damaged.
+    // Some files must be damaged.
     assert!(toll.losses_reported() > 0, "{toll}");
 }
 

@@ -7,24 +7,24 @@ use crate::node::TestServer;
 use crate::wait::wait_until;
 
 #[test]
-fn what_is_in_the_trash_is_told_of_and_taken_back_by_moving_it() {
+fn segments_in_the_trash_are_reported_and_restored_by_moving_them() {
     let mut node = TestServer::start(&["--retention-age", "3s", "--trash-age", "1h"]);
     node.post("/api/v1/ingest?durability=bulk", &[], b"one\ntwo\n").expect(200);
-    wait_until("retention takes it", || node.metric("bucksaw_store_trash_segments") == 1.0);
-    // Though the file of the queue is there for seconds more.
+    wait_until("retention removes it", || node.metric("bucksaw_store_trash_segments") == 1.0);
+    // The queue file remains for some seconds.
     assert_eq!(node.count(""), 0);
     let trash = node.status()["trash"].clone();
     assert_eq!((&trash["segments"], &trash["records"]), (&1.into(), &2.into()), "{trash}");
     assert!(trash["oldest"].is_string() && trash["newest"].is_string() && trash["bytes"].as_u64() > Some(0), "{trash}");
-    let told = |node: &TestServer, arguments: &[&str]| {
+    let stderr = |node: &TestServer, arguments: &[&str]| {
         let output = node.cli(arguments);
         String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
     };
-    let said = told(&node, &["query", "one", "--from", "1h"]);
+    let said = stderr(&node, &["query", "one", "--from", "1h"]);
     assert!(said.contains("1 segments with 2 records") && said.contains("in the trash"), "{said}");
-    let said = told(&node, &["query", "one", "--from", "2h", "--to", "1h"]);
+    let said = stderr(&node, &["query", "one", "--from", "2h", "--to", "1h"]);
     assert!(!said.contains("in the trash"), "it is of another time: {said}");
-    let said = told(&node, &["status"]);
+    let said = stderr(&node, &["status"]);
     assert!(said.contains("trash on") && said.contains("2 records"), "{said}");
     let answer = node.get("/api/v1/count?from=1h&q=").expect(200).json();
     assert_eq!((&answer["stats"]["trashed_segments"], &answer["stats"]["partial"]), (&1.into(), &false.into()));
@@ -41,11 +41,11 @@ fn what_is_in_the_trash_is_told_of_and_taken_back_by_moving_it() {
 }
 
 #[test]
-fn what_cannot_go_to_the_trash_stays_where_it_is() {
+fn a_segment_that_cannot_be_moved_to_the_trash_stays() {
     let mut node = TestServer::start(&["--retention-age", "3s", "--trash-age", "1h"]);
     let trash = node.dir().join("store/trash");
     fs::remove_dir(&trash).unwrap();
-    // No directory, and no want of room.
+    // The directory is missing; the disk has space.
     fs::write(&trash, "").unwrap();
     node.post("/api/v1/ingest?durability=bulk", &[], b"one\n").expect(200);
     wait_until("retention tries", || node.log().contains("cannot move an expired segment to the trash"));

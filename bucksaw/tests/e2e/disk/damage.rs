@@ -1,4 +1,4 @@
-//! Files of the store that were damaged: named, left out of answers that say so, and never removed.
+//! Damaged files of the store: named, left out of answers, which are then partial, and never removed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,16 +7,16 @@ use super::{corrupt_block, flip_bit, store_files};
 use crate::node::TestServer;
 use crate::wait::wait_until;
 
-/// Each load is larger than a segment may be, so that segments are not merged.
+/// Larger than a segment, so that segments are not merged.
 const ARGUMENTS: [&str; 4] = ["--store-segment-bytes", "64K", "--segment-max-bytes", "1M"];
 
 const BATCHES: usize = 3;
 const LINES: usize = 1_000;
 
-/// Some days ago, in seconds: the loads lie an hour apart.
+/// The time of the first load, some days ago, in seconds. The loads are an hour apart.
 const START: u64 = 1_000_000;
 
-/// A node with a few segments whose spans are apart, stopped.
+/// A stopped node with a few segments of disjoint time ranges.
 fn node_with_data() -> TestServer {
     let mut node = TestServer::start(&[&ARGUMENTS[..], &["--retention-age", "none"]].concat());
     for load in 0..BATCHES {
@@ -25,7 +25,7 @@ fn node_with_data() -> TestServer {
     }
     assert_eq!(store_files(&node, "seg").len(), BATCHES);
     assert!(node.terminate().success());
-    // What the store has is readable in the queue for ten seconds yet, and would be found there.
+    // Stored records stay readable in the queue for ten seconds, where they would be found.
     let handed_over = fs::read_dir(node.dir().join("queue")).unwrap();
     handed_over.for_each(|file| fs::remove_file(file.unwrap().path()).unwrap());
     node
@@ -43,7 +43,7 @@ fn objects(load: usize) -> Vec<u8> {
         .collect()
 }
 
-/// What `query -c` says about the hour of a load: the count, the exit code, the lines on standard error.
+/// The count, exit code and standard error of `query -c` over the hour of a load.
 fn ask(node: &TestServer, load: usize) -> (String, i32, Vec<String>) {
     let (from, to) = ((second(load) - 60).to_string(), (second(load) + 60).to_string());
     let output = node.cli(&["query", "-c", "--from", &from, "--to", &to, "load"]);
@@ -55,10 +55,10 @@ fn assert_whole(node: &TestServer, load: usize) {
     assert_eq!(ask(node, load), (LINES.to_string(), 0, Vec::new()), "load {load}");
 }
 
-/// Nothing of the load is found, and that this may not be all is said once, with the name of the file.
+/// Nothing of the load is found, and the partial answer names the file once.
 fn assert_partial(node: &TestServer, load: usize, name: &str) {
     let (count, code, said) = ask(node, load);
-    // As grep's: nothing matched.
+    // As with grep: no match.
     assert_eq!((count.as_str(), code), ("0", 1), "{said:?}");
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(said[0].contains("partial") && said[0].contains(name), "{said:?}");
@@ -70,7 +70,7 @@ fn assert_partial(node: &TestServer, load: usize, name: &str) {
     }
     let answer = node.get(&format!("/api/v1/query?q=load&from={from}&to={to}")).expect(200);
     assert_eq!(answer.objects().last().unwrap()["stats"]["partial"], true);
-    // What is found in the whole of time is still found: then the exit code is 0.
+    // Over all time records are found: the exit code is 0.
     let output = node.cli(&["query", "-c", "--from", &second(0).to_string(), "load"]);
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(String::from_utf8(output.stdout).unwrap().trim(), (LINES * (BATCHES - 1)).to_string());
@@ -96,14 +96,14 @@ fn a_flipped_bit_costs_no_record_and_is_reported() {
         assert_verify_finds_one(&node);
         node.restart();
         (0..BATCHES).for_each(|load| assert_whole(&node, load));
-        // A merge may have written it anew by now, so that nothing is damaged any more.
+        // A merge may have rewritten it meanwhile.
         assert!(node.log().contains("was rebuilt, no record is lost"), "{}", node.log());
         assert!(store_files(&node, "damaged").is_empty(), "byte {at}");
     }
 }
 
 #[test]
-fn a_file_without_a_sound_footer_is_set_aside() {
+fn a_file_without_an_intact_footer_is_quarantined() {
     for keep in [None, Some(40), Some(3_000), Some(0)] {
         let mut node = node_with_data();
         let files = store_files(&node, "seg");
@@ -132,9 +132,9 @@ fn a_file_without_a_sound_footer_is_set_aside() {
             assert_verify_finds_one(&node);
             assert_eq!(fs::read(&aside).unwrap(), damaged, "byte {at}, run {run}");
         }
-        let told =
+        let logged =
             node.log().lines().filter(|line| line.contains("a segment cannot be read: it is quarantined")).count();
-        assert_eq!(told, 1, "logged when it is found, and not at every start:\n{}", node.log());
+        assert_eq!(logged, 1, "not logged once:\n{}", node.log());
     }
 }
 
@@ -159,13 +159,13 @@ fn a_damaged_block_is_left_out() {
         assert_verify_finds_one(&node);
         assert_eq!(fs::read(&files[1]).unwrap(), damaged, "run {run}");
     }
-    let told = node.log().lines().filter(|line| line.contains("a block is damaged")).count();
-    assert_eq!(told, 3, "logged once a run:\n{}", node.log());
+    let logged = node.log().lines().filter(|line| line.contains("a block is damaged")).count();
+    assert_eq!(logged, 3, "not logged once per run:\n{}", node.log());
 }
 
 #[test]
 fn a_damaged_block_outlives_merging_and_retention() {
-    // Small segments side by side, which a merge would like.
+    // Small adjacent segments, which are merged.
     let bulk = |node: &TestServer, lines: std::ops::Range<usize>| {
         for line in lines {
             let line = format!("line {line}\n");
@@ -179,19 +179,19 @@ fn a_damaged_block_outlives_merging_and_retention() {
     corrupt_block(&file);
     let damaged = fs::read(&file).unwrap();
     node.restart();
-    // The merge meets the damage before any query does.
+    // The merge finds the damage before a query.
     bulk(&node, 3..12);
-    wait_until("the others are merged", || node.metric("bucksaw_store_compactions_total") > 0.0);
+    wait_until("the other segments are merged", || node.metric("bucksaw_store_compactions_total") > 0.0);
     assert_eq!(fs::read(&file).unwrap(), damaged);
     assert_eq!(counted(&node), (11, true));
     node.kill();
 
     let mut node = TestServer::start_in(node.dir(), &["--retention-bytes", "30K", "--trash-age", "1s"]);
-    // What is known to be damaged is not trashed.
+    // Damaged segments are not moved to the trash.
     assert_eq!(counted(&node), (11, true));
     let aside = file.with_extension("damaged");
     let mut line = 12;
-    wait_until("retention takes the damaged file off the store, and leaves it", || {
+    wait_until("retention removes the damaged segment and keeps the file", || {
         bulk(&node, line..line + 10);
         line += 10;
         fs::read(&aside).is_ok_and(|bytes| bytes == damaged)
@@ -202,7 +202,7 @@ fn a_damaged_block_outlives_merging_and_retention() {
     assert_eq!(fs::read(&aside).unwrap(), damaged);
 }
 
-/// How many lines are found, and whether that may not be all.
+/// The number of found lines, and whether the answer is partial.
 fn counted(node: &TestServer) -> (u64, bool) {
     let answer = node.get("/api/v1/count?q=line").expect(200).json();
     (answer["count"].as_u64().unwrap(), answer["stats"]["partial"].as_bool().unwrap())

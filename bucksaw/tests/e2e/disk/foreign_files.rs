@@ -1,11 +1,11 @@
-//! Files in the data directory that are not ours: left alone, whatever they are called.
+//! Foreign files in the data directory are kept, whatever their names.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::node::TestServer;
 
-/// Made in `queue/`, in `store/` and in `store/trash/`; those that end in a slash are directories.
+/// Names in `queue/`, `store/` and `store/trash/`; those with a slash are directories.
 const FOREIGN_NAMES: [&str; 14] = [
     "notes.txt",
     "x.pending",
@@ -44,7 +44,7 @@ fn foreign_files_are_kept() {
     node.post("/api/v1/ingest?label=run=1", &[], b"one\n").expect(200);
     assert!(node.terminate().success());
     let dirs = ["queue", "store", "store/trash"].map(|name| node.dir().join(name));
-    let strangers: Vec<PathBuf> = dirs.iter().flat_map(|dir| make(dir)).collect();
+    let foreign_files: Vec<PathBuf> = dirs.iter().flat_map(|dir| make(dir)).collect();
     for run in 2..5 {
         node.restart();
         node.post(&format!("/api/v1/ingest?label=run={run}&durability=bulk"), &[], b"one more\n").expect(200);
@@ -52,7 +52,7 @@ fn foreign_files_are_kept() {
         assert_eq!(node.status()["damaged"].as_array().unwrap().len(), 0, "{}", node.status());
         if run % 2 == 0 { node.kill() } else { assert!(node.terminate().success()) }
     }
-    for path in strangers {
+    for path in foreign_files {
         assert_eq!(fs::read(&path).unwrap(), b"kept", "{}", path.display());
     }
 }

@@ -1,4 +1,4 @@
-//! A disk that is full: nothing more is accepted, nothing that was is lost, reads go on, and it comes right by itself.
+//! Full disks: nothing is accepted, no accepted record is lost, reads work, and the node recovers by itself.
 
 use std::fs;
 use std::io::{ErrorKind, Write as _};
@@ -13,16 +13,16 @@ use crate::wait::{wait_for, wait_until};
 const DISK_MB: usize = 48;
 const BALLAST_MB: usize = 39;
 
-/// The default reserve of a disk of this size, beside which the same room is left.
+/// The default reserve of a disk of this size; as much is left free besides.
 const RESERVE_MB: usize = 8;
 
-/// A connection that cannot be written to for so long is not read from.
+/// A connection that cannot be written to for this time is not being read.
 const BLOCKED: Duration = Duration::from_secs(1);
 
-/// What sockets hold between a writer and a reader that does not read.
+/// Maximum bytes in socket buffers.
 const SOCKETS_MAX: usize = 16 << 20;
 
-/// Sends batches until one is refused; returns how many were accepted in all.
+/// Sends batches until one is refused; returns the total of accepted ones.
 fn fill(node: &TestServer, durability: &str, accepted: usize, random: &mut Random) -> usize {
     let target = format!("/api/v1/ingest?durability={durability}");
     for number in accepted..5_000 {
@@ -37,11 +37,11 @@ fn fill(node: &TestServer, durability: &str, accepted: usize, random: &mut Rando
     panic!("a disk of {DISK_MB} MB does not fill up");
 }
 
-/// Fills until the store can make no more room by packing what is queued.
+/// Fills until the store cannot free space by compressing the queue.
 fn fill_until_refused(node: &TestServer, durability: &str, random: &mut Random) -> usize {
     let mut accepted = fill(node, durability, 0, random);
-    wait_until("nothing more fits, packed as it is", || {
-        // What waits for the store makes it take at once all that it can.
+    wait_until("nothing more fits", || {
+        // Makes the store gather at once.
         accepted = fill(node, "bulk", accepted, random);
         segments_in_queue(node) == 0 && node.metric("bucksaw_disk_full") == 1.0
     });
@@ -53,7 +53,7 @@ fn segments_in_queue(node: &TestServer) -> usize {
     names.filter(|path| path.extension().is_some()).count()
 }
 
-/// Each accepted batch is there whole and once.
+/// Each accepted batch is found whole and once.
 fn assert_all_found(node: &TestServer, batches: usize) {
     assert_eq!(node.count("/^batch/"), 400 * batches as u64);
     for number in [0, batches / 2, batches - 1] {
@@ -61,7 +61,7 @@ fn assert_all_found(node: &TestServer, batches: usize) {
     }
 }
 
-/// Writes until the node does not read; returns what was written.
+/// Writes until the node does not read; returns the number of written bytes.
 fn push(stream: &mut TcpStream) -> usize {
     let line = [vec![b'p'; 99], vec![b'\n']].concat();
     stream.set_nonblocking(true).unwrap();
@@ -75,7 +75,7 @@ fn push(stream: &mut TcpStream) -> usize {
         }
     }
     stream.set_nonblocking(false).unwrap();
-    // The rest of the line is written when there is room again.
+    // The rest of the line is written later.
     written
 }
 
@@ -97,20 +97,20 @@ fn fill_and_recover(durability: &str) {
 
     fs::remove_file(ballast).unwrap();
     wait_until("it accepts again", || node.post("/api/v1/ingest", &[], b"there is room\n").status == 200);
-    wait_until("it says so", || node.metric("bucksaw_disk_full") == 0.0);
+    wait_until("the metric is reset", || node.metric("bucksaw_disk_full") == 0.0);
     node.get("/-/ready").expect(200);
     stream.write_all(&vec![b'p'; 99][..(99 - written % 100).min(99)]).unwrap();
     stream.write_all(b"\n").unwrap();
     drop(stream);
     let pushed = (written / 100 + 1) as u64;
-    wait_until("what was held back arrives", || node.count("/^p+$/") == pushed);
+    wait_until("unread lines arrive", || node.count("/^p+$/") == pushed);
     assert_all_found(&node, accepted);
     node.kill();
     node.restart();
     assert_eq!((node.count("/^p+$/"), node.count("\"there is room\"")), (pushed, 1));
     assert_all_found(&node, accepted);
-    let told = |what: &str| node.log().lines().filter(|line| line.contains(what)).count();
-    assert!(told("the disk is full") >= 1 && node.log().lines().count() < 60, "{}", node.log());
+    let logged = |what: &str| node.log().lines().filter(|line| line.contains(what)).count();
+    assert!(logged("the disk is full") >= 1 && node.log().lines().count() < 60, "{}", node.log());
 }
 
 #[test]
@@ -129,11 +129,11 @@ fn the_default_reserve_lets_the_store_empty_the_queue() {
     let _ballast = disk.ballast(BALLAST_MB - RESERVE_MB);
     let mut node = TestServer::start_in(&disk.path().join("data"), &["--segment-max-bytes", "512K"]);
     let accepted = fill(&node, "fast", 0, &mut Random::new(25));
-    wait_until("the store takes what is queued although the disk is nearly full", || {
+    wait_until("the store empties the queue although the disk is nearly full", || {
         node.status()["queue"]["segments"] == 0
     });
     assert_all_found(&node, accepted);
-    // What the store wrote is smaller, and the queue's files go: there is room again, by that alone.
+    // The stored segments are smaller than the removed queue files.
     let more = wait_for("it accepts again", || {
         let answer = node.post("/api/v1/ingest", &[], b"there is room\n");
         (answer.status == 200).then_some(answer)
@@ -145,10 +145,10 @@ fn the_default_reserve_lets_the_store_empty_the_queue() {
 }
 
 #[test]
-fn a_disk_that_is_really_full_acknowledges_nothing_half_written() {
+fn a_write_that_fails_on_a_full_disk_is_not_acknowledged() {
     let Some(disk) = MountedDisk::mount(DISK_MB) else { return };
     let ballast = disk.ballast(BALLAST_MB);
-    // No reserve at all: the operating system itself refuses to write.
+    // Without a reserve the operating system refuses writes.
     let mut node =
         TestServer::start_in(&disk.path().join("data"), &["--min-free-bytes", "0", "--segment-max-bytes", "1M"]);
     let accepted = fill(&node, "durable", 0, &mut Random::new(26));

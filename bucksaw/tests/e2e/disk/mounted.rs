@@ -1,4 +1,4 @@
-//! A small disk of one's own, where that is permitted.
+//! Small mounted disks, if mounting is permitted.
 
 use std::fs;
 use std::io::Write as _;
@@ -7,29 +7,29 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// A file system of its own; gone when this is dropped. Processes that use it have to end before.
+/// A mounted file system, unmounted when dropped. Processes that use it must end before.
 pub(crate) struct MountedDisk {
     home: TempDir,
 }
 
 impl MountedDisk {
-    /// A file system of so many megabytes; `None` where it is not permitted to mount one, which is said.
+    /// A tmpfs; `None`, with a message, if mounting is not permitted.
     pub(crate) fn mount(megabytes: usize) -> Option<Self> {
         let options = format!("size={megabytes}m");
         Self::by(|mount| mount.args(["-t", "tmpfs", "-o", &options, "bucksaw-test"]))
     }
 
-    /// The same on an ext4 file system in a file: it says later what it has no room for, and directories take room.
+    /// An ext4 file system in a file: it reports a full disk late, and its directories use space.
     pub(crate) fn mount_ext4(megabytes: u64) -> Option<Self> {
         let image = tempfile::NamedTempFile::new().unwrap();
         image.as_file().set_len(megabytes << 20).unwrap();
-        // Nothing is kept for root, who runs this.
+        // No blocks reserved for root, which runs the tests.
         let made = Command::new("mkfs.ext4").args(["-q", "-m", "0"]).arg(image.path()).status();
         if !made.as_ref().is_ok_and(std::process::ExitStatus::success) {
             eprintln!("not tried, for want of a disk: mkfs.ext4: {made:?}");
             return None;
         }
-        // The mount holds the image when its name is gone.
+        // The mount keeps the removed image.
         Self::by(|mount| mount.args(["-o", "loop"]).arg(image.path()))
     }
 
@@ -53,13 +53,13 @@ impl MountedDisk {
         self.home.path()
     }
 
-    /// From now on nothing can be written to it.
+    /// Remounts it read-only.
     pub(crate) fn make_read_only(&self) {
         let status = Command::new("mount").args(["-o", "remount,ro"]).arg(self.path()).status().unwrap();
         assert!(status.success(), "cannot remount: {status}");
     }
 
-    /// Takes up all the room that there is until the file is removed.
+    /// Fills the disk with a file.
     pub(crate) fn fill_up(&self) -> PathBuf {
         let path = self.path().join("filler");
         let mut file = fs::File::create(&path).unwrap();
@@ -69,7 +69,7 @@ impl MountedDisk {
         path
     }
 
-    /// Takes up so much room until the file is removed.
+    /// Uses space by a file of this size.
     pub(crate) fn ballast(&self, megabytes: usize) -> PathBuf {
         let path = self.path().join("ballast");
         fs::write(&path, vec![0; megabytes << 20]).unwrap();
@@ -79,7 +79,7 @@ impl MountedDisk {
 
 impl Drop for MountedDisk {
     fn drop(&mut self) {
-        // Detached, so that it goes also when something still has a file of it open.
+        // Lazily, because a file may still be open.
         let status = Command::new("umount").arg("--lazy").arg(self.path()).status();
         if !status.as_ref().is_ok_and(std::process::ExitStatus::success) {
             eprintln!("cannot unmount {}: {status:?}", self.path().display());

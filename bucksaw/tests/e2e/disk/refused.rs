@@ -1,4 +1,4 @@
-//! Data directories with which a node does not start. It says why, in a line, and changes nothing.
+//! Data directories with which a node does not start: it prints one line and changes nothing.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,7 +8,7 @@ use super::mounted::MountedDisk;
 use super::{files, flip_bit, store_files};
 use crate::node::{TestServer, run, serve};
 
-/// Tries to start a node, and returns the one line that it says.
+/// Tries to start a node; returns the single line that it prints.
 fn start_error(dir: &Path) -> String {
     let output = run(&mut serve(dir, ["--log-level", "error"]), b"");
     assert_eq!(output.status.code(), Some(1));
@@ -61,7 +61,7 @@ fn a_directory_of_a_newer_version_is_refused() {
     let newer = before.replace("\"format\": 1", "\"format\": 2");
     assert_ne!(newer, before);
     fs::write(&file, &newer).unwrap();
-    // The newer version has one that says the same.
+    // With a backup of the same version.
     fs::remove_file(node.dir().join("node.backup")).unwrap();
     assert_says(&start_error(node.dir()), &["newer version", "format 2", "use the newer program"]);
     assert_eq!(fs::read_to_string(&file).unwrap(), newer);
@@ -79,16 +79,16 @@ fn a_damaged_identity_without_a_backup_is_refused() {
     assert_says(&start_error(node.dir()), &["node.json is damaged", "put back a copy"]);
 }
 
-/// Files of both kinds carry their version at byte 8, and at byte 12 a checksum over what stands before it and the id.
-/// Gives what is told of the file then.
+/// Raises the version of a segment: byte 8, with a checksum of the bytes before and the id at byte 12. Returns the expected
+/// message.
 fn raise_version(path: &Path) -> String {
     let mut bytes = fs::read(path).unwrap();
     bytes[8] += 1;
     let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[..12]), &bytes[16..32]);
     bytes[12..16].copy_from_slice(&crc.to_le_bytes());
-    let told = format!("has format {}; this program knows formats up to {}", bytes[8], bytes[8] - 1);
+    let expected = format!("has format {}; this program knows formats up to {}", bytes[8], bytes[8] - 1);
     fs::write(path, bytes).unwrap();
-    told
+    expected
 }
 
 fn lower_version(path: &Path, before: &[u8]) {
@@ -103,9 +103,9 @@ fn segments_of_a_newer_version_are_refused() {
     assert!(node.terminate().success());
     let stored = store_files(&node, "seg").remove(0);
     let before = fs::read(&stored).unwrap();
-    let told = raise_version(&stored);
+    let expected = raise_version(&stored);
     let name = stored.file_name().unwrap().to_str().unwrap();
-    assert_says(&start_error(node.dir()), &[name, &told, "use the newer program"]);
+    assert_says(&start_error(node.dir()), &[name, &expected, "use the newer program"]);
     lower_version(&stored, &before);
 
     node.restart();
@@ -113,9 +113,9 @@ fn segments_of_a_newer_version_are_refused() {
     node.kill();
     let queued = files(&node.dir().join("queue"), "active").remove(0);
     let before = fs::read(&queued).unwrap();
-    let told = raise_version(&queued);
+    let expected = raise_version(&queued);
     let name = queued.file_name().unwrap().to_str().unwrap();
-    assert_says(&start_error(node.dir()), &[name, &told, "use the newer program"]);
+    assert_says(&start_error(node.dir()), &[name, &expected, "use the newer program"]);
     lower_version(&queued, &before);
 
     node.restart();
@@ -123,7 +123,7 @@ fn segments_of_a_newer_version_are_refused() {
 }
 
 #[test]
-fn a_secret_that_everybody_may_read_is_refused() {
+fn a_world_readable_secret_is_refused() {
     let home = tempfile::tempdir().unwrap();
     let (dir, secret) = (home.path().join("data"), home.path().join("secret"));
     fs::write(&secret, "0123456789abcdef0123456789abcdef").unwrap();
@@ -142,7 +142,7 @@ fn a_secret_that_everybody_may_read_is_refused() {
 }
 
 #[test]
-fn nobody_else_reads_the_data_directory() {
+fn only_the_owner_can_read_the_data_directory() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("data");
     let mut node = TestServer::start_in(&dir, &[]);
@@ -163,7 +163,7 @@ fn nobody_else_reads_the_data_directory() {
         open
     };
     assert!(open().is_empty(), "{:?}", open());
-    // As an older version left it.
+    // As created by an older version.
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
     fs::set_permissions(dir.join("node.json"), fs::Permissions::from_mode(0o644)).unwrap();
     let mut node = TestServer::start_in(&dir, &[]);

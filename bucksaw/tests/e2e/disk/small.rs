@@ -1,5 +1,5 @@
-//! Small disks, with the settings as they are: fed without end, a node accepts until the disk is full, makes its queue
-//! smaller all the same, says that nothing is accepted, and keeps what it acknowledged, but for the retention asked for.
+//! Small disks with default settings: under continuous ingest a node accepts until the disk is full, empties its queue, reports
+//! the halt, and keeps what it acknowledged, except for configured retention.
 
 use std::io::{ErrorKind, Write as _};
 use std::net::TcpStream;
@@ -14,7 +14,7 @@ use crate::wait::wait_until;
 /// Bytes of a line over TCP.
 const LINE: usize = 100;
 
-/// Feeds over HTTP until `stop`; returns how many batches were accepted.
+/// Sends batches over HTTP until `stop`; returns the number of accepted ones.
 fn feed_http(node: &TestServer, seed: u64, from: usize, stop: &AtomicBool) -> usize {
     let mut random = Random::new(seed);
     let mut accepted = from;
@@ -33,7 +33,7 @@ fn feed_http(node: &TestServer, seed: u64, from: usize, stop: &AtomicBool) -> us
     accepted
 }
 
-/// Feeds over TCP until `stop`; returns the bytes that were written.
+/// Sends lines over TCP until `stop`; returns the written bytes.
 fn feed_tcp(stream: &mut TcpStream, stop: &AtomicBool) -> usize {
     let line = [vec![b'p'; LINE - 1], vec![b'\n']].concat();
     stream.set_nonblocking(true).unwrap();
@@ -51,7 +51,7 @@ fn feed_tcp(stream: &mut TcpStream, stop: &AtomicBool) -> usize {
 
 fn queue_bytes(node: &TestServer) -> u64 {
     let files = std::fs::read_dir(node.dir().join("queue")).unwrap();
-    // A file may go meanwhile.
+    // Files are removed meanwhile.
     files.filter_map(|file| file.unwrap().metadata().ok()).map(|file| file.len()).sum()
 }
 
@@ -70,7 +70,7 @@ fn ingest_until_trimmed(disk: Option<MountedDisk>, megabytes: u64) {
         stop.store(true, Ordering::Relaxed);
         (http.join().unwrap(), tcp.join().unwrap())
     });
-    // What was held back of the connection is not read while the disk is full, and nothing says how much that is.
+    // Lines in socket buffers are not read while the disk is full; their number is unknown.
     let pushed = node.count("/^p+$/");
     assert!(pushed * LINE as u64 <= written as u64);
     assert_eq!(node.count("/^batch/"), 400 * accepted as u64);
@@ -80,12 +80,12 @@ fn ingest_until_trimmed(disk: Option<MountedDisk>, megabytes: u64) {
     node.kill();
     node.restart();
     assert_eq!(node.count("/^batch/"), 400 * accepted as u64);
-    // Retention frees room, and the node comes right by itself.
+    // Retention frees space, and the node recovers.
     assert!(node.terminate().success());
     node.restart_with(&["--retention-bytes", "8MB"]);
     wait_until("there is room", || node.post("/api/v1/ingest", &[], b"there is room\n").status == 200);
     wait_until("it is ready", || node.get("/-/ready").status == 200);
-    // There may have been some room before.
+    // Some space may have been free before.
     wait_until("retention takes what is beyond its limit", || node.count("/^batch/") < 400 * accepted as u64);
 }
 
@@ -105,14 +105,14 @@ fn tmpfs_of_300_megabytes() {
 }
 
 #[test]
-fn with_a_limit_of_bytes_it_goes_on_for_ever() {
+fn with_retention_by_bytes_a_node_accepts_without_end() {
     let Some(disk) = MountedDisk::mount(64) else { return };
     let node = TestServer::start_in(&disk.path().join("data"), &["--retention-bytes", "16MB"]);
     let (stop, mut last) = (AtomicBool::new(false), 0.0);
     let accepted = std::thread::scope(|scope| {
         let http = scope.spawn(|| feed_http(&node, 6, 0, &stop));
-        // Three times what the disk has.
-        wait_until("it takes in more than the disk holds", || {
+        // Three times the size of the disk.
+        wait_until("it accepts more than the disk holds", || {
             last = node.metric("bucksaw_ingest_bytes_total");
             last > 200e6
         });

@@ -1,4 +1,4 @@
-//! A node that is started on a full disk: it reads, refuses, frees room by retention, and comes right by itself.
+//! A start on a full disk: the node answers queries, refuses records, frees space by retention, and recovers.
 
 use std::fs;
 use std::net::TcpListener;
@@ -10,13 +10,13 @@ use crate::client::call;
 use crate::node::{TestServer, run, serve};
 use crate::wait::wait_until;
 
-/// Flags for listeners whose addresses are known before the node has written them.
+/// Flags with fixed ports: the node may not be able to write its addresses.
 fn fixed_ports() -> Vec<String> {
     let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     ["--listen", "--listen-fast"].into_iter().flat_map(|flag| [flag.to_owned(), free()]).collect()
 }
 
-/// A node that was stopped, on a disk that was filled up then; with the batches that it has, and what fills the disk.
+/// A stopped node with records on a disk that was filled afterwards, and the file that fills it.
 fn stopped_on_a_full_disk(disk: &MountedDisk, ports: &[String], batches: usize) -> (TestServer, PathBuf) {
     let flags: Vec<&str> = ports.iter().map(String::as_str).collect();
     let mut node = TestServer::start_in(&disk.path().join("data"), &flags);
@@ -29,11 +29,11 @@ fn stopped_on_a_full_disk(disk: &MountedDisk, ports: &[String], batches: usize) 
     (node, disk.fill_up())
 }
 
-/// Starts it, and waits until it says that it is full.
+/// Starts the node and waits until it reports the full disk.
 fn start_full(node: &mut TestServer, ports: &[String], more: &[&str]) {
     let flags: Vec<&str> = ports.iter().map(String::as_str).chain(more.iter().copied()).collect();
     node.spawn_with(&flags);
-    wait_until("it runs and says that its disk is full", || {
+    wait_until("it runs and reports a full disk", || {
         assert_eq!(node.try_wait(), None, "{}", node.log());
         call(node.address("http"), "GET", "/-/ready", &[], b"").is_ok_and(|answer| answer.status == 503)
     });
@@ -63,7 +63,7 @@ fn reads_and_recovers(disk: Option<MountedDisk>) {
 }
 
 #[test]
-fn it_reads_and_comes_right_on_tmpfs() {
+fn a_node_reads_and_recovers_on_tmpfs() {
     reads_and_recovers(MountedDisk::mount(64));
 }
 
@@ -77,7 +77,7 @@ fn retention_makes_room(disk: Option<MountedDisk>) {
     let ports = fixed_ports();
     let (mut node, _filler) = stopped_on_a_full_disk(&disk, &ports, 200);
     let before = node_bytes(&node);
-    // Some segments are within the limit, and stay.
+    // Segments within the limit stay.
     start_full(&mut node, &ports, &["--retention-bytes", "2MB", "--min-free-bytes", "1MB"]);
     wait_until("retention makes room", || node.post("/api/v1/ingest", &[], b"there is room\n").status == 200);
     assert!(node_bytes(&node) < before);
@@ -87,7 +87,7 @@ fn retention_makes_room(disk: Option<MountedDisk>) {
 }
 
 fn node_bytes(node: &TestServer) -> u64 {
-    // What retention removes meanwhile has no bytes any more.
+    // Retention removes files meanwhile.
     super::store_files(node, "seg").iter().map(|path| fs::metadata(path).map_or(0, |file| file.len())).sum()
 }
 
@@ -102,7 +102,7 @@ fn retention_makes_room_on_ext4() {
 }
 
 #[test]
-fn a_new_node_on_a_full_or_tiny_disk_says_so() {
+fn a_new_node_on_a_full_or_tiny_disk_reports_it() {
     let Some(disk) = MountedDisk::mount(64) else { return };
     let _filler = disk.fill_up();
     let output = run(&mut serve(&disk.path().join("data"), ["--log-level", "error"]), b"");

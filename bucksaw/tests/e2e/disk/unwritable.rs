@@ -1,4 +1,4 @@
-//! The queue's directory takes no file: the node says so, is read, and comes right by itself.
+//! Files cannot be created in the queue directory: the node reports it, answers queries, and recovers.
 
 use std::fs;
 use std::io::Write as _;
@@ -9,12 +9,12 @@ use crate::wait::wait_until;
 const HALTED: &str = "bucksaw_ingest_halted{reason=\"failing\"}";
 
 #[test]
-fn while_no_file_can_be_made_it_is_not_ready() {
+fn a_node_that_cannot_create_files_is_not_ready() {
     let mut node = TestServer::start(&["--segment-max-age", "100ms"]);
     node.post("/api/v1/ingest?durability=bulk", &[], b"kept\n").expect(200);
     node.wait_stored();
     let (queue, away) = (node.dir().join("queue"), node.dir().join("queue.away"));
-    // A directory that is gone fails for root, too.
+    // A missing directory fails for root, too.
     fs::rename(&queue, &away).unwrap();
     for _ in 0..3 {
         let answer = node.post("/api/v1/ingest", &[], b"refused\n").expect(503);
@@ -26,14 +26,14 @@ fn while_no_file_can_be_made_it_is_not_ready() {
         assert_eq!(status["state"], "halted");
         assert!(status["halted"].as_str().unwrap().contains("No such file"), "{status}");
     }
-    // What comes by TCP is not read, and not lost.
+    // Lines over TCP are not read and not lost.
     let mut tcp = node.connect("fast");
     tcp.write_all(b"held back\n").unwrap();
     fs::rename(&away, &queue).unwrap();
     wait_until("it is ready", || node.get("/-/ready").status == 200);
     assert_eq!((node.metric(HALTED), node.status()["state"].as_str()), (0.0, Some("ready")));
     node.post("/api/v1/ingest", &[], b"again\n").expect(200);
-    wait_until("what was held back is there", || node.count("held") == 1);
+    wait_until("unread lines are stored", || node.count("held") == 1);
     assert_eq!((node.count("again"), node.count("refused")), (1, 0));
     assert!(node.terminate().success(), "{}", node.log());
 }

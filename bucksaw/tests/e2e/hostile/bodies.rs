@@ -1,4 +1,4 @@
-//! Packed bodies that are not what they say, or far more than they seem.
+//! Compressed bodies that are invalid, or much larger than they seem.
 
 use std::io::Write as _;
 
@@ -17,7 +17,7 @@ fn framed_snappy(text: &[u8]) -> Vec<u8> {
     packer.into_inner().unwrap()
 }
 
-/// Writes so many zeros.
+/// Writes `count` zeros.
 fn zeros(to: &mut impl std::io::Write, count: usize) {
     let zeros = vec![0; 1 << 20];
     (0..count >> 20).for_each(|_| to.write_all(&zeros).unwrap());
@@ -47,7 +47,7 @@ fn bombs_are_cut_off() {
 }
 
 #[test]
-fn a_zstd_body_that_wants_much_memory_is_refused() {
+fn a_zstd_body_with_a_large_window_is_refused() {
     let mut node = TestServer::start(&[]);
     let mut packer = zstd::Encoder::new(Vec::new(), 1).unwrap();
     packer.window_log(27).unwrap();
@@ -55,7 +55,7 @@ fn a_zstd_body_that_wants_much_memory_is_refused() {
     let (status, text) = post(&node, "zstd", &packer.finish().unwrap());
     assert_eq!(status, 400, "{text}");
     assert_eq!(node.count("from=bodies"), 0);
-    // What the strongest ordinary level wants is granted.
+    // The window of the highest ordinary level is accepted.
     let ordinary = zstd::bulk::compress(b"a line\n", 19).unwrap();
     assert_eq!(post(&node, "zstd", &ordinary).0, 200);
     assert_eq!(node.count("from=bodies"), 1);
@@ -63,7 +63,7 @@ fn a_zstd_body_that_wants_much_memory_is_refused() {
 }
 
 #[test]
-fn bodies_that_break_off_are_not_taken_at_all() {
+fn nothing_of_a_truncated_body_is_stored() {
     let mut node = TestServer::start(&[]);
     let text: Vec<u8> = (0..2_000).flat_map(|line| format!("line {line} of a text\n").into_bytes()).collect();
     let snappy_block = snap::raw::Encoder::new().compress_vec(&text).unwrap();
@@ -91,9 +91,9 @@ fn bodies_that_break_off_are_not_taken_at_all() {
 }
 
 #[test]
-fn a_snappy_body_that_lies_about_its_length_is_refused() {
+fn a_snappy_body_with_a_wrong_length_is_refused() {
     let mut node = TestServer::start(&[]);
-    // The length stands in front, seven bits a byte.
+    // The length comes first, seven bits per byte.
     let lying = |length: &[u8]| [length, b"\x0cabcd"].concat();
     let cases = [
         (lying(b"\x80\xda\xc4\x09"), 400, "20 million, for which there is memory"),

@@ -14,20 +14,20 @@ use crate::wait::wait_until;
 
 const IDLE: usize = 5_000;
 
-/// Descriptors that this process wants for other things.
+/// Descriptors that the test process needs besides.
 const SENDERS: usize = 500;
 
-/// Files of the queue, however many clients there are.
+/// Maximum queue files, independent of the number of clients.
 const FILES_MAX: usize = 20;
 
-/// From accepted to found.
+/// Maximum time from accepted to found.
 const LAG_MAX: Duration = Duration::from_secs(1);
 
 fn queue_files(node: &TestServer) -> usize {
     fs::read_dir(node.dir().join("queue")).unwrap().count()
 }
 
-/// As many connections as this process may open.
+/// The number of connections, limited by the descriptors of this process.
 fn affordable(wanted: usize) -> usize {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
@@ -45,7 +45,7 @@ fn five_thousand_idle_connections_cost_little() {
     for (number, stream) in streams.iter_mut().enumerate() {
         stream.write_all(format!("line {number} of the crowd\n").as_bytes()).unwrap();
     }
-    wait_until("every line is there", || node.count("crowd") == count as u64);
+    wait_until("every line is found", || node.count("crowd") == count as u64);
     assert!(queue_files(&node) < FILES_MAX, "{} files for {count} lines", queue_files(&node));
     let answer = node.call("GET", "/api/v1/query?q=crowd", &[("Accept", "text/plain")], b"").expect(200);
     let mut lines: Vec<&[u8]> = answer.body.split_inclusive(|byte| *byte == b'\n').collect();
@@ -54,11 +54,11 @@ fn five_thousand_idle_connections_cost_little() {
     assert_eq!(lines.len(), count, "each line is another");
     assert_healthy(&mut node);
     drop(streams);
-    wait_until("all are gone", || node.metric("bucksaw_sources_connections") == 0.0);
+    wait_until("all are closed", || node.metric("bucksaw_sources_connections") == 0.0);
 }
 
 #[test]
-fn two_hundred_slow_clients_are_seen_at_once() {
+fn lines_of_two_hundred_slow_clients_are_found_soon() {
     let mut node = TestServer::start(&[]);
     let mut streams: Vec<TcpStream> = (0..200).map(|_| node.connect("fast")).collect();
     let mut worst = Duration::ZERO;
@@ -69,7 +69,7 @@ fn two_hundred_slow_clients_are_seen_at_once() {
             sent += 1;
         }
         let started = Instant::now();
-        wait_until("the lines are there", || node.count("client") == sent);
+        wait_until("the lines are found", || node.count("client") == sent);
         worst = worst.max(started.elapsed());
         assert!(queue_files(&node) < FILES_MAX, "{} files", queue_files(&node));
         thread::sleep(Duration::from_millis(300));

@@ -1,4 +1,4 @@
-//! More clients than the limit of open files allows: those beyond it are closed, and the node goes on for all others.
+//! More clients than the limit of open files permits: excess connections are closed, the others work.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -12,7 +12,7 @@ use super::assert_healthy;
 use crate::node::TestServer;
 use crate::wait::wait_until;
 
-/// How long a call may take while there are too many clients.
+/// Maximum time of a call with too many clients.
 const RESPONSE_MAX: Duration = Duration::from_secs(2);
 
 fn limited(descriptors: usize, arguments: &[&str]) -> TestServer {
@@ -33,7 +33,7 @@ fn log_lines(node: &TestServer) -> usize {
 }
 
 #[test]
-fn clients_beyond_the_descriptors_stop_nobody() {
+fn clients_beyond_the_descriptor_limit_affect_no_other_client() {
     let mut node = limited(256, &["--segment-max-age", "200ms"]);
     let mut streams: Vec<TcpStream> = (0..700).map(|_| node.connect("fast")).collect();
     let refused = || node.metric("bucksaw_sources_connections_refused_total{durability=\"fast\"}");
@@ -54,24 +54,24 @@ fn clients_beyond_the_descriptors_stop_nobody() {
         promptly(|| node.get("/metrics").expect(200));
         promptly(|| node.post("/api/v1/ingest", &[], b"by HTTP\n").expect(200));
         assert_eq!(promptly(|| node.count("\"by HTTP\"")), sent);
-        // Another listener has slots that this one cannot take.
+        // Each listener has slots of its own.
         assert!(node.forward("durable", &[], b"by forward\n").status.success());
     }
     let taken = 700 - refused() as u64;
-    wait_until("what the others sent is there", || node.count("crowd") == taken);
+    wait_until("lines of accepted connections are found", || node.count("crowd") == taken);
     drop(streams);
-    wait_until("all are gone", || node.metric("bucksaw_sources_connections") == 0.0);
+    wait_until("all are closed", || node.metric("bucksaw_sources_connections") == 0.0);
     assert_eq!((node.count("\"by HTTP\""), node.count("\"by forward\"")), (5, 5));
     assert_healthy(&mut node);
     assert!(log_lines(&node) < 10, "{}", node.log());
 }
 
 #[test]
-fn a_limit_below_the_number_of_stored_segments_is_refused_in_words() {
+fn a_limit_below_the_number_of_stored_segments_is_refused() {
     let home = tempfile::tempdir().unwrap();
     let store = home.path().join("store");
     std::fs::create_dir(&store).unwrap();
-    // What matters is their number: nothing is opened.
+    // The start counts files and opens none.
     (0..200).for_each(|number| std::fs::write(store.join(format!("{number}.seg")), b"").unwrap());
     let dir = home.path().to_str().unwrap();
     let Err((status, log)) = TestServer::try_start_limited_in(home.path(), 200, &[]) else { panic!("it started") };
@@ -97,13 +97,13 @@ fn idle_http_connections_delay_no_health_check() {
     let reason = |reason: &str| node.metric(&format!("bucksaw_api_connections_refused_total{{reason=\"{reason}\"}}"));
     assert!(reason("address") > 200.0 && reason("all") == 0.0, "{} {}", reason("address"), reason("all"));
     idle.clear();
-    wait_until("there is room again", || node.get("/api/v1/cluster").status == 200);
+    wait_until("connections are free again", || node.get("/api/v1/cluster").status == 200);
     assert_healthy(&mut node);
     assert!(log_lines(&node) < 10, "{}", node.log());
 }
 
 #[test]
-fn all_listeners_for_lines_share_one_limit() {
+fn all_line_listeners_share_one_limit() {
     let mut node = limited(256, &[]);
     let listeners = ["fast", "durable", "bulk"];
     let crowd: Vec<TcpStream> =
@@ -113,22 +113,22 @@ fn all_listeners_for_lines_share_one_limit() {
     };
     let open = || sum("bucksaw_sources_connections");
     wait_until("all are open or closed", || open() + sum("bucksaw_sources_connections_refused_total") == 300.0);
-    // Two thirds of what files leave of 256.
+    // Two thirds of the descriptors of 256 that files leave.
     assert_eq!(open(), 106.0);
     drop(crowd);
-    wait_until("all are gone", || node.metric("bucksaw_sources_connections") == 0.0);
+    wait_until("all are closed", || node.metric("bucksaw_sources_connections") == 0.0);
     assert_healthy(&mut node);
 }
 
 #[test]
-fn a_connection_of_the_reserve_is_for_one_call() {
+fn a_reserve_connection_is_for_one_call() {
     let node = limited(256, &[]);
     let _idle: Vec<TcpStream> = (0..40).map(|_| node.connect("http")).collect();
     let mut stream = node.connect("http");
     let request = "GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n";
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
-    // To the end, which comes though the client asks for none.
+    // Until the end, although the client requested keep-alive.
     promptly(|| stream.read_to_string(&mut answer).unwrap());
     assert!(answer.starts_with("HTTP/1.1 200") && answer.to_lowercase().contains("connection: close"), "{answer}");
     assert!(node.metric("bucksaw_api_connections_refused_total{reason=\"address\"}") > 0.0, "else it had a usual one");
@@ -147,12 +147,12 @@ fn too_few_descriptors_are_refused_at_the_start() {
     node.post("/api/v1/ingest?durability=bulk", &[], b"a line\n").expect(200);
     node.wait_stored();
     drop(crowd);
-    wait_until("all are gone", || node.metric("bucksaw_sources_connections") == 0.0);
+    wait_until("all are closed", || node.metric("bucksaw_sources_connections") == 0.0);
     assert_healthy(&mut node);
 }
 
 #[test]
-fn a_node_without_descriptors_says_so_once_refuses_and_reads() {
+fn a_node_without_descriptors_refuses_records_answers_queries_and_logs_little() {
     let mut node = limited(256, &["--segment-max-age", "100ms"]);
     node.post("/api/v1/ingest?durability=bulk", &[], b"kept\n").expect(200);
     node.wait_stored();
@@ -160,16 +160,16 @@ fn a_node_without_descriptors_says_so_once_refuses_and_reads() {
     let pid = Pid::from_raw(node.pid() as i32).unwrap();
     let set = |current| prlimit(Some(pid), Resource::Nofile, Rlimit { current: Some(current), maximum: Some(256) });
     let before = log_lines(&node);
-    // A connection to ask by, and not a file more.
+    // One connection for requests, and no further descriptor.
     let mut stream = node.connect("http");
-    wait_until("it is taken", || ask(&mut stream, "GET /-/healthy", b"").starts_with("HTTP/1.1 200"));
+    wait_until("it is accepted", || ask(&mut stream, "GET /-/healthy", b"").starts_with("HTTP/1.1 200"));
     let lines = (0..4).map(|_| node.connect("fast")).collect::<Vec<TcpStream>>();
     let accepted = "bucksaw_sources_connections{durability=\"fast\"} 4\n";
     wait_until("they are accepted", || ask(&mut stream, "GET /metrics", b"").contains(accepted));
     set(open()).unwrap();
     let mut refused = 0;
     for mut client in lines {
-        // What the queue cannot write is not read, or the connection is closed.
+        // Lines that the queue cannot write are not read, or the connection is closed.
         let _ = client.write_all(b"a line without a file\n");
     }
     for _ in 0..100 {
@@ -186,11 +186,11 @@ fn a_node_without_descriptors_says_so_once_refuses_and_reads() {
     assert!(answer.contains(r#""state":"halted""#) && answer.contains("no file descriptor is left"), "{answer}");
     let answer = ask(&mut stream, "GET /metrics", b"");
     assert!(answer.contains("bucksaw_ingest_halted{reason=\"descriptors\"} 1"), "{answer}");
-    // In five seconds.
+    // Within five seconds.
     let said = log_lines(&node) - before;
     assert!(said < 12, "{said} lines:\n{}", node.log());
     set(256).unwrap();
-    // Nothing is sent meanwhile: it comes right by itself.
+    // It recovers without further requests.
     wait_until("it is ready", || ask(&mut stream, "GET /-/ready", b"").starts_with("HTTP/1.1 200"));
     let answer = ask(&mut stream, "GET /metrics", b"");
     assert!(answer.contains("bucksaw_ingest_halted{reason=\"descriptors\"} 0"), "{answer}");
@@ -200,8 +200,8 @@ fn a_node_without_descriptors_says_so_once_refuses_and_reads() {
 }
 
 #[test]
-fn files_that_become_many_leave_descriptors_to_http() {
-    // Nothing is taken from the queue, and each line makes a file.
+fn many_files_leave_descriptors_for_http() {
+    // The queue is not emptied, and each line creates a file.
     let mut node = limited(128, &["--segment-max-age", "100ms", "--replication-factor", "2"]);
     let mut accepted = 0;
     wait_until("it accepts no more files", || {
@@ -220,9 +220,9 @@ fn files_that_become_many_leave_descriptors_to_http() {
         promptly(|| node.get("/metrics").expect(200));
     }
     drop(held);
-    wait_until("these are gone", || node.get("/api/v1/cluster").status == 200);
+    wait_until("these are closed", || node.get("/api/v1/cluster").status == 200);
     assert_eq!(promptly(|| node.count("line")), accepted);
-    // It starts again, and comes right when stores take what waits.
+    // It restarts, and recovers when a store empties the queue.
     assert!(node.terminate().success());
     node.restart_with(&["--segment-max-age", "100ms", "--replication-factor", "1"]);
     wait_until("it accepts", || node.get("/-/ready").status == 200);
@@ -231,7 +231,7 @@ fn files_that_become_many_leave_descriptors_to_http() {
     assert!(!node.log().contains("cannot accept"), "{}", node.log());
 }
 
-/// Asks by a connection that stays; gives the whole answer.
+/// Sends a request on an open connection; returns the whole response.
 fn ask(stream: &mut TcpStream, call: &str, body: &[u8]) -> String {
     let head = format!("{call} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", body.len());
     stream.write_all(&[head.as_bytes(), body].concat()).unwrap();

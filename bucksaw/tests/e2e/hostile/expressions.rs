@@ -1,4 +1,4 @@
-//! Expressions, parameters and labels that are too much.
+//! Excessive expressions, parameters and labels.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use super::assert_healthy;
 use crate::client::{Response, encode};
 use crate::node::TestServer;
 
-/// "Quickly", on a machine that does other things, too.
+/// Limit of a quick reply on a busy machine.
 const QUICK: Duration = Duration::from_secs(20);
 
 fn ask(node: &TestServer, expression: &str) -> Response {
@@ -27,9 +27,9 @@ fn refuses(node: &TestServer, expression: &str, reason: &str) {
 }
 
 #[test]
-fn regexes_that_explode_are_answered_or_refused() {
+fn exploding_regexes_are_answered_or_refused() {
     let mut node = TestServer::start(&[]);
-    // Four lines as long as can be, and many short ones.
+    // Four lines of maximum length, and many short ones.
     let mut text: Vec<u8> = (0..4).flat_map(|_| [vec![b'a'; (1 << 20) - 1], vec![b'\n']].concat()).collect();
     text.extend(b"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n".repeat(20_000));
     node.post("/api/v1/ingest", &[], &text).expect(200);
@@ -48,7 +48,7 @@ fn regexes_that_explode_are_answered_or_refused() {
     ];
     for (expression, count) in cases {
         let answer = ask(&node, expression);
-        // A refusal is an answer, too, when it says why.
+        // A refusal must have a reason.
         if answer.status == 400 {
             assert!(answer.text().contains("too large"), "{expression}: {}", answer.text());
         } else {
@@ -72,7 +72,7 @@ fn deep_and_long_expressions_are_refused() {
     refuses(&node, &"a OR ".repeat(5_000), "at most 1000 texts");
     refuses(&node, &"x".repeat(1 << 20), "at most 65536 bytes");
     refuses(&node, &format!("/{}/", "x|".repeat(20_000)), "too large: its source may have");
-    // On the command line the same is a line on standard error.
+    // The command line prints the reason on standard error.
     let output = node.cli(&["query", "/(a{1000}){1000}/"]);
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8(output.stderr).unwrap();
@@ -101,7 +101,7 @@ fn too_many_and_too_long_labels_are_refused() {
     post(&many(64)).expect(200);
     post(&many(65)).expect(400);
     post(&many(2_000)).expect(400);
-    // So many do not even fit into a head.
+    // These do not fit into the request head.
     post(&many(10_000)).expect(414);
     post(&format!("label=k={}", "v".repeat(1_024))).expect(200);
     post(&format!("label=k={}", "v".repeat(1_025))).expect(400);

@@ -1,4 +1,4 @@
-//! Clients that break the framed protocol: told why, cut off, counted; what was whole before stays.
+//! Clients that break the framed protocol: they get a reason and are disconnected and counted; earlier whole batches are stored.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
@@ -12,7 +12,7 @@ use crate::node::TestServer;
 
 const MAGIC: &[u8] = b"\x89BSW\r\n\x1a\n";
 
-/// What a node says to a client of the framed protocol.
+/// A message of the node.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum FramedReply {
     Welcome,
@@ -32,7 +32,7 @@ fn hello_message(major: u16, length: u32, labels: &[u8]) -> Vec<u8> {
     [MAGIC, &major.to_le_bytes(), &[0, 0], &length.to_le_bytes(), labels].concat()
 }
 
-/// A sound batch, if there are so many lines in the text.
+/// A batch, valid if the text has `count` lines.
 pub(super) fn batch(text: &[u8], count: u32) -> Vec<u8> {
     frame_bytes(&header(text, count), text)
 }
@@ -56,7 +56,7 @@ fn frame_bytes(header: &FrameHeader, body: &[u8]) -> Vec<u8> {
     [&header.encode(0, &[body])[..], body].concat()
 }
 
-/// Changes a byte behind the checksum and makes the checksum fit.
+/// Changes bytes and corrects the checksum.
 fn corrupted(mut frame: Vec<u8>, at: usize, bytes: &[u8]) -> Vec<u8> {
     frame[at..at + bytes.len()].copy_from_slice(bytes);
     let crc = crc32c::crc32c(&frame[8..]);
@@ -64,7 +64,7 @@ fn corrupted(mut frame: Vec<u8>, at: usize, bytes: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// All that the node says until it closes the connection.
+/// All messages of the node until it closes the connection.
 pub(super) fn replies(stream: &mut TcpStream) -> Vec<FramedReply> {
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).unwrap();
@@ -91,10 +91,10 @@ pub(super) fn replies(stream: &mut TcpStream) -> Vec<FramedReply> {
     replies
 }
 
-/// Sends this, and returns what the node says last.
+/// Sends bytes; returns the last message of the node.
 fn final_reply(node: &TestServer, bytes: &[u8]) -> FramedReply {
     let mut stream = node.connect("fast");
-    // A node that has seen enough does not read to the end.
+    // The node may close before it has read everything.
     let _ = stream.write_all(bytes);
     replies(&mut stream).pop().unwrap()
 }
@@ -135,15 +135,15 @@ fn a_batch_that_breaks_the_protocol_is_refused_with_a_reason() {
             with(|header| (header.layout_bits, header.row_meta_len) = (4, 3)),
             "does not match its header",
         ),
-        ("a flag that nobody knows", with(|header| header.layout_bits = 0x80), "does not match its header"),
+        ("an unknown flag", with(|header| header.layout_bits = 0x80), "does not match its header"),
         ("a stream of its own", with(|header| header.stream = 1), "records"),
-        ("a kind that nobody knows", corrupted(good.clone(), 48, &[9]), "out of bounds"),
+        ("an unknown kind", corrupted(good.clone(), 48, &[9]), "out of bounds"),
         ("reserved bytes", corrupted(good.clone(), 50, &[1]), "out of bounds"),
         ("numbers that overflow", corrupted(good.clone(), 16, &[0xff; 4]), "out of bounds"),
-        ("no frame", b"GET / HTTP/1.1\r\nHost: nobody\r\nAccept: nothing at all\r\n\r\n".to_vec(), "no frame"),
+        ("no frame", b"GET / HTTP/1.1\r\nHost: unknown\r\nAccept: nothing at all\r\n\r\n".to_vec(), "no frame"),
     ];
     for (number, (name, bytes, reason)) in (1..).zip(&cases) {
-        // A sound batch first: it is kept, and acknowledged by number.
+        // A valid batch first: it is stored and acknowledged.
         let first = batch(format!("before {name}\n").as_bytes(), 1);
         match final_reply(&node, &[&hello("case=bad")[..], &first, bytes].concat()) {
             FramedReply::Failed(1, text) => assert!(text.contains(reason), "{name}: {text}"),
@@ -156,7 +156,7 @@ fn a_batch_that_breaks_the_protocol_is_refused_with_a_reason() {
 }
 
 #[test]
-fn a_hello_that_is_none_is_refused_with_a_reason() {
+fn an_invalid_hello_is_refused_with_a_reason() {
     let mut node = TestServer::start(&[]);
     let cases = [
         ("a version to come", hello_message(9, 0, b""), "9.0"),
@@ -171,12 +171,12 @@ fn a_hello_that_is_none_is_refused_with_a_reason() {
         stream.shutdown(Shutdown::Write).unwrap();
         match replies(&mut stream).pop() {
             Some(FramedReply::Refused(text)) => assert!(text.contains(reason), "{name}: {text}"),
-            // Bytes that do not start with the magic are lines.
+            // Bytes without the magic are lines.
             None => assert_eq!(reason, "", "{name}"),
             other => panic!("{name}: {other:?}"),
         }
     }
-    // With the line end in the magic.
+    // The magic contains a line end.
     assert_eq!(node.count(""), 2, "what was lines");
     assert_healthy(&mut node);
 }

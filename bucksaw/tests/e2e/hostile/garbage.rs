@@ -1,4 +1,4 @@
-//! Bytes of no meaning on every port.
+//! Random bytes on every port.
 
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
@@ -9,10 +9,10 @@ use bucksaw_faults::Random;
 
 const BLOBS: usize = 200;
 
-/// What the node may say about all of them.
+/// Maximum log lines about all of them.
 const LOG_LINES_MAX: usize = 20;
 
-/// Starts that lead a node some way before the nonsense begins.
+/// Valid beginnings before the garbage.
 const STARTS: [&[u8]; 8] = [
     b"",
     b"",
@@ -25,7 +25,7 @@ const STARTS: [&[u8]; 8] = [
 ];
 
 #[test]
-fn garbage_on_every_port_harms_nobody() {
+fn garbage_on_every_port_affects_no_other_client() {
     let mut node = TestServer::start(&[]);
     let before = node.log().lines().count();
     let mut random = Random::new(7);
@@ -35,7 +35,7 @@ fn garbage_on_every_port_harms_nobody() {
             let length = random.below(3_000);
             blob.extend((0..length).map(|_| random.next_u64() as u8));
             let mut stream = node.connect(port);
-            // A port that has seen enough closes, or resets, whenever it likes.
+            // The node may close or reset the connection at any time.
             let _ = stream.write_all(&blob);
             let _ = stream.shutdown(Shutdown::Write);
             let mut said = Vec::new();

@@ -1,4 +1,4 @@
-//! Clients that close their side and only listen.
+//! Clients that close their sending side.
 
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
@@ -8,7 +8,7 @@ use super::framed::{FramedReply, batch, hello, replies};
 use crate::node::TestServer;
 
 #[test]
-fn half_closed_lines_are_taken_and_the_connection_is_closed() {
+fn half_closed_lines_are_stored_and_the_connection_is_closed() {
     let mut node = TestServer::start(&[]);
     for (port, durability) in ["fast", "durable", "bulk"].into_iter().enumerate() {
         let mut stream = node.connect(durability);
@@ -17,7 +17,7 @@ fn half_closed_lines_are_taken_and_the_connection_is_closed() {
         let mut said = Vec::new();
         stream.read_to_end(&mut said).unwrap();
         assert_eq!(said, b"", "{durability}");
-        // What came is in the queue before the node closes its side.
+        // The lines are in the queue before the node closes its side.
         assert_eq!(node.count(format!("port={durability}")), 3);
         assert_eq!(node.count(""), 3 * (port as u64 + 1));
     }
@@ -25,7 +25,7 @@ fn half_closed_lines_are_taken_and_the_connection_is_closed() {
 }
 
 #[test]
-fn a_half_closed_client_of_the_framed_protocol_hears_its_acknowledgements() {
+fn a_half_closed_client_of_the_framed_protocol_gets_its_acknowledgements() {
     let mut node = TestServer::start(&[]);
     for durability in ["fast", "durable", "bulk"] {
         let mut stream = node.connect(durability);
@@ -41,10 +41,10 @@ fn a_half_closed_client_of_the_framed_protocol_hears_its_acknowledgements() {
 }
 
 #[test]
-fn a_half_closed_http_client_is_let_go() {
+fn a_half_closed_http_client_is_disconnected() {
     let mut node = TestServer::start(&[]);
     let mut stream = node.connect("http");
-    // Not even half of what was announced comes.
+    // Less than half of the announced body arrives.
     stream
         .write_all(b"POST /api/v1/ingest HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\nhalf a body\n")
         .unwrap();

@@ -1,4 +1,4 @@
-//! HTTP at a port for lines: refused, counted, and nothing of it stored.
+//! HTTP requests to a line port: refused, counted and not stored.
 
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
@@ -18,7 +18,7 @@ fn http_at_a_line_port_is_refused_and_not_stored() {
     let mut sent = 0;
     for listener in ["fast", "durable", "bulk"] {
         for request in requests {
-            // In one piece, and with the request line in two.
+            // In one piece, and with a split request line.
             for cut in [request.len(), 5] {
                 let mut stream = node.connect(listener);
                 stream.set_nodelay(true).unwrap();
@@ -44,13 +44,13 @@ fn lines_about_http_are_lines() {
     let lines = ["GET /x took 3 ms", "GET / HTTP/1.1 200 13", "ERROR / HTTP/1.1x", "GET", "POST / HTTP/1.1"];
     for (number, line) in lines.iter().enumerate() {
         let mut stream = node.connect("fast");
-        // The last has no end: without one it is no request line.
+        // The last has no line end, so it is no request line.
         let end = if number + 1 == lines.len() { "" } else { "\n" };
         stream.write_all(format!("{line}{end}").as_bytes()).unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
     }
     let mut late = node.connect("fast");
     late.write_all(b"a line\nGET / HTTP/1.1\r\n").unwrap();
-    wait_until("all lines are there", || node.count("") == lines.len() as u64 + 2);
+    wait_until("all lines are found", || node.count("") == lines.len() as u64 + 2);
     assert_eq!(node.metric("bucksaw_sources_http_refused_total"), 0.0);
 }

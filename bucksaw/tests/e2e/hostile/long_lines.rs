@@ -1,4 +1,4 @@
-//! A line that does not end.
+//! An endless line.
 
 use std::io::Write as _;
 use std::net::Shutdown;
@@ -19,9 +19,9 @@ fn a_line_of_100_mb_is_cut_counted_and_kept() {
     let mut stream = node.connect("fast");
     stream.write_all(&bytes).unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
-    wait_until("all parts of the line are there", || node.count("") == records);
+    wait_until("all parts of the line are found", || node.count("") == records);
 
-    // The last part was not cut: the stream ended.
+    // The last part is not cut: the stream ended.
     assert_eq!(node.metric("bucksaw_ingest_cut_records_total"), (records - 1) as f64);
     let answer = node.call("GET", "/api/v1/query?from=1h", &[("Accept", "text/plain")], b"").expect(200);
     assert_eq!(answer.body.len(), bytes.len());
@@ -29,7 +29,7 @@ fn a_line_of_100_mb_is_cut_counted_and_kept() {
     assert_healthy(&mut node);
 }
 
-/// Bytes of every kind but the LF.
+/// All byte values except LF.
 fn without_line_ends(count: usize) -> Vec<u8> {
     let mut random = Random::new(100);
     let mut bytes = Vec::with_capacity(count + 8);

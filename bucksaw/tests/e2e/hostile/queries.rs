@@ -1,4 +1,4 @@
-//! Queries that take long, and what they are to others.
+//! Slow queries, and their effect on others.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -11,7 +11,7 @@ use crate::wait::wait_until;
 /// Lines of 5,000 letters: 10 MB of them.
 const LINES: usize = 2_000;
 
-/// Regexes whose automata are large, or have a state for each letter, on text that nearly matches all the time.
+/// Regexes with large automata, or one state per letter, on text that nearly matches everywhere.
 fn large_automata() -> [String; 3] {
     let classes = "[a-z]{100}".repeat(20);
     [format!("/(?i){classes}/"), format!("/(?i){classes}Q/"), r"/[^\x00]{0,1000}z{0,1000}q/".to_owned()]
@@ -49,19 +49,19 @@ fn regexes_with_large_automata_stop_no_other_query() {
                 }
             });
         }
-        // Six of them are under way all the time while these are asked.
+        // Six of them run all the time meanwhile.
         for _ in 0..20 {
             assert_eq!(node.count("app=none"), 0);
             assert_eq!(node.count(""), LINES as u64);
         }
-        wait_until("the others are answered, too", || answered.load(Ordering::Relaxed) >= 6);
+        wait_until("the slow queries are answered, too", || answered.load(Ordering::Relaxed) >= 6);
         stop.store(true, Ordering::Relaxed);
     });
     assert_healthy(&mut node);
 }
 
 #[test]
-fn a_query_that_takes_too_long_ends_and_says_so() {
+fn a_query_beyond_its_time_limit_ends_with_an_error() {
     let mut node = with_long_lines(&["--query-timeout", "1ms"]);
     let regex = &large_automata()[1];
     let answer = node.get(&target(regex)).expect(200).json();
@@ -70,7 +70,7 @@ fn a_query_that_takes_too_long_ends_and_says_so() {
     let output = node.cli(&["query", "--from", "1h", "-c", regex]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("time limit of 0.001 s"), "{said}");
-    // Without a limit the same query is answered whole.
+    // Without a limit the same query is answered.
     node.restart_with(&["--query-timeout", "none"]);
     let answer = node.get(&target(regex)).expect(200).json();
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Clients that ask and do not listen.
+//! Clients that do not read their answers.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::time::{Duration, Instant};
@@ -11,25 +11,24 @@ use crate::wait::wait_until;
 /// An abandoned query ends within this.
 const ABANDON_MAX: Duration = Duration::from_secs(2);
 
-/// What two followers may cost while 40 MB come, one of which reads nothing.
+/// Maximum growth by two tails during 40 MB of ingest, one of which reads nothing.
 const FOLLOWED_MAX: u64 = 192 << 20;
 
-/// What readers who stall may make the node grow by, all together: the memory of queries, what is on its way to each of
-/// them, and what the threads that search need.
+/// Maximum growth by all stalled readers: the memory of queries, socket buffers, and the search threads.
 const STALLED_MAX: u64 = 448 << 20;
 
-/// What they may go on holding for the records that they are about to be sent, in bytes.
+/// Maximum bytes that they hold for records not sent yet.
 const HELD_MAX: f64 = (STALLED << 19) as f64;
 
-/// More readers who stall than queries that are worked on at the same time.
+/// More stalled readers than concurrent queries.
 const STALLED: usize = 24;
 
-/// A lazy DFA has no use here: every position may begin a match, and many stay open.
+/// Defeats a lazy DFA: every position may begin a match, and many stay open.
 const EXPENSIVE: &str = "/[^x]{1,60}x[^y]{1,60}y[^q]{1,60}Q{9}/";
 
 const LINE: &str = "the quick brown fox jumps over the lazy dog, yet another xyz follows and yields to xerxes\n";
 
-/// The lines of so many megabytes.
+/// The number of lines in `megabytes`.
 fn filled(megabytes: usize) -> usize {
     megabytes * ((1 << 20) / LINE.len())
 }
@@ -65,20 +64,20 @@ fn follow(node: &TestServer) -> StreamingResponse {
 }
 
 #[test]
-fn a_follower_that_stalls_holds_nobody_up() {
+fn a_stalled_tail_delays_no_other() {
     let mut node = TestServer::start(&[]);
     fill(&node, 40);
     let before = node.peak_bytes();
     let stalled = follow(&node);
     let mut reader = follow(&node);
-    wait_until("both follow", || node.metric("bucksaw_query_tails") == 2.0);
+    wait_until("both tails run", || node.metric("bucksaw_query_tails") == 2.0);
     std::thread::scope(|scope| {
         let node = &node;
         scope.spawn(move || {
             fill(node, 40);
             node.post("/api/v1/ingest", &[], b"the last line\n").expect(200);
         });
-        // Reads with patience, and fails when nothing comes any more. Who is behind may see the newest before the rest.
+        // Fails if nothing arrives any more. A slow tail may show the newest records first.
         let lines = BufReader::new(&mut reader.body).lines().map(|line| line.unwrap());
         let last = lines.take(filled(40) + 1).filter(|line| line.contains("\"the last line\"")).count();
         assert_eq!(last, 1);
@@ -87,12 +86,12 @@ fn a_follower_that_stalls_holds_nobody_up() {
     let grown = node.peak_bytes() - before;
     assert!(grown < FOLLOWED_MAX, "two followers made the node grow by {} MB", grown >> 20);
     drop((stalled, reader));
-    wait_until("followers that are gone are forgotten", || node.metric("bucksaw_query_tails") == 0.0);
+    wait_until("closed tails are removed", || node.metric("bucksaw_query_tails") == 0.0);
     assert_eq!(node.try_wait(), None);
 }
 
 #[test]
-fn an_answer_that_nobody_reads_is_not_held_whole() {
+fn an_unread_answer_is_not_held_in_memory() {
     let mut node = TestServer::start(&[]);
     fill(&node, 300);
     let before = node.peak_bytes();
@@ -101,16 +100,16 @@ fn an_answer_that_nobody_reads_is_not_held_whole() {
     wait_until("it is being answered", || node.metric("bucksaw_query_in_flight") == 1.0);
     assert_eq!(node.count("xerxes") as usize, filled(300), "others are answered");
     assert_eq!(node.metric("bucksaw_query_in_flight"), 1.0, "it waits for its reader");
-    // As text the answer has 300 MB, as objects more than twice that.
+    // The answer has 300 MB as text, more than twice that as JSON.
     let grown = node.peak_bytes() - before;
     assert!(grown < MEMORY_MAX, "it made the node grow by {} MB", grown >> 20);
     drop(stalled);
-    wait_until("it is forgotten", || node.metric("bucksaw_query_in_flight") == 0.0);
+    wait_until("it is removed", || node.metric("bucksaw_query_in_flight") == 0.0);
     assert_eq!(node.try_wait(), None);
 }
 
 #[test]
-fn answers_that_nobody_reads_hold_little_and_stop_nobody() {
+fn unread_answers_hold_little_memory_and_block_no_other_query() {
     let mut node = TestServer::start(&[]);
     fill(&node, 100);
     let before = node.peak_bytes();
@@ -137,6 +136,6 @@ fn answers_that_nobody_reads_hold_little_and_stop_nobody() {
         read_on += lines.take(filled(100)).filter(|line| line.contains("xerxes")).count();
     }
     assert_eq!(read_on, 2 * filled(100), "who reads on gets all");
-    wait_until("they are forgotten", || in_flight() == 0.0);
+    wait_until("they are removed", || in_flight() == 0.0);
     assert_eq!(node.try_wait(), None);
 }

@@ -1,4 +1,4 @@
-//! Clients that drip.
+//! Clients that send a few bytes at a time.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -8,20 +8,20 @@ use std::time::{Duration, Instant};
 use super::assert_healthy;
 use crate::node::TestServer;
 
-/// The head of a request must have come within ten seconds.
+/// Request heads time out after ten seconds.
 const HEAD_TIME: std::ops::Range<Duration> = Duration::from_secs(8)..Duration::from_secs(25);
 
 const DRIP: Duration = Duration::from_millis(500);
 
 #[test]
-fn heads_that_drip_are_cut_off() {
+fn slow_request_heads_are_cut_off() {
     let mut node = TestServer::start(&[]);
     let started = Instant::now();
     let mut open: Vec<TcpStream> = (0..50).map(|_| node.connect("http")).collect();
     open.iter_mut()
         .for_each(|stream| stream.write_all(b"GET /api/v1/query?q=x HTTP/1.1\r\nHost: 127.0.0.1\r\n").unwrap());
     while !open.is_empty() {
-        assert!(started.elapsed() < HEAD_TIME.end, "{} heads still drip", open.len());
+        assert!(started.elapsed() < HEAD_TIME.end, "{} heads are still open", open.len());
         node.get("/-/ready").expect(200);
         thread::sleep(DRIP);
         let before = open.len();
@@ -31,7 +31,7 @@ fn heads_that_drip_are_cut_off() {
     assert_healthy(&mut node);
 }
 
-/// Whether the other side has not closed.
+/// Whether the node has not closed the connection.
 fn is_open(stream: &mut TcpStream) -> bool {
     stream.set_nonblocking(true).unwrap();
     let read = stream.read(&mut [0; 1_024]);
@@ -40,7 +40,7 @@ fn is_open(stream: &mut TcpStream) -> bool {
 }
 
 #[test]
-fn bodies_that_drip_hold_no_thread() {
+fn slow_bodies_block_no_thread() {
     let mut node = TestServer::start(&[]);
     let mut open: Vec<TcpStream> = (0..100).map(|_| node.connect("http")).collect();
     let head = b"POST /api/v1/ingest?label=from=drips HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n";
@@ -54,7 +54,7 @@ fn bodies_that_drip_hold_no_thread() {
         thread::sleep(Duration::from_millis(100));
     }
     assert_eq!(node.count("from=drips"), 0);
-    // Slow is not wrong: what comes in the end is taken.
+    // Slow bodies are accepted in the end.
     open.iter_mut().for_each(|stream| stream.write_all(&[b'y'; 95]).unwrap());
     for stream in open {
         assert_eq!(crate::client::StreamingResponse::read(stream).unwrap().status, 200);

@@ -1,10 +1,10 @@
-//! What is wrong is told: a status, and `{"error": "…"}` that says what and where.
+//! Errors: a status, and `{"error": "…"}` with cause and position.
 
 use crate::client::encode;
 use crate::node::TestServer;
 
 #[test]
-fn bodies_that_cannot_be_taken() {
+fn invalid_bodies_are_refused() {
     let node = TestServer::start(&[]);
     let check = |parameters: &str, headers: &[(&str, &str)], body: &[u8], status: u16, want: &str| {
         let answer = node.post(&format!("/api/v1/ingest{parameters}"), headers, body).expect(status).json();
@@ -37,7 +37,7 @@ fn bodies_that_cannot_be_taken() {
 }
 
 #[test]
-fn questions_that_cannot_be_answered() {
+fn invalid_queries_are_refused() {
     let node = TestServer::start(&[]);
     node.post("/api/v1/ingest", &[], b"a\n").expect(200);
     let check = |target: &str, status: u16, want: &str| {
@@ -45,7 +45,7 @@ fn questions_that_cannot_be_answered() {
         let error = answer["error"].as_str().unwrap_or_else(|| panic!("{answer}"));
         assert!(error.contains(want), "{target}: {error}");
     };
-    // A filter that is wrong is wrong wherever it is asked for.
+    // An invalid filter is refused by every call.
     for call in ["query", "count", "histogram", "fields", "tail"] {
         let filter = |filter: &str, want: &str| check(&format!("{call}?q={}", encode(filter)), 400, want);
         filter("a AND", "column 6: expected something to match after `AND`");
@@ -80,7 +80,7 @@ fn questions_that_cannot_be_answered() {
 }
 
 #[test]
-fn calls_that_do_not_exist() {
+fn unknown_calls_are_refused() {
     let node = TestServer::start(&[]);
     let check = |method: &str, target: &str, status: u16| {
         let answer = node.call(method, target, &[], b"").expect(status);

@@ -18,7 +18,7 @@ fn follow(node: &TestServer, filter: &str, accept: &str) -> StreamingResponse {
 }
 
 #[test]
-fn records_are_seen_as_they_are_accepted() {
+fn a_tail_shows_records_as_they_are_accepted() {
     let node = TestServer::start(&[]);
     node.post("/api/v1/ingest", &[], b"before, wanted\n").expect(200);
     let mut ndjson = follow(&node, "wanted", "application/x-ndjson");
@@ -26,7 +26,7 @@ fn records_are_seen_as_they_are_accepted() {
     let mut text = follow(&node, "", "text/plain");
     for round in 0..20 {
         let body = format!("other {round}\nwanted {round}\n");
-        // By HTTP and by TCP in turn.
+        // By HTTP and TCP alternately.
         if round % 2 == 0 {
             node.post("/api/v1/ingest?label=app=web&durability=durable", &[], body.as_bytes()).expect(200);
         } else {
@@ -47,7 +47,7 @@ fn records_are_seen_as_they_are_accepted() {
 }
 
 #[test]
-fn followers_that_leave_are_forgotten() {
+fn closed_tails_are_removed() {
     let node = TestServer::start(&[]);
     let tails = |want: &str| {
         wait_until(&format!("{want} clients follow"), || {
@@ -61,7 +61,7 @@ fn followers_that_leave_are_forgotten() {
 }
 
 #[test]
-fn who_wants_less_is_told_how_much_there_was() {
+fn a_sampled_tail_reports_the_number_of_skipped_records() {
     let node = TestServer::start(&[]);
     let target = "/api/v1/tail?q=wanted&rate=10";
     let mut tail = open(node.address("http"), "GET", target, &[]).unwrap();
@@ -69,7 +69,7 @@ fn who_wants_less_is_told_how_much_there_was() {
     let (sent, mut shown, mut skipped) = (5_000_u64, 0_u64, 0_u64);
     let text: String = (0..sent).map(|number| format!("wanted {number}\nother {number}\n")).collect();
     node.post("/api/v1/ingest", &[], text.as_bytes()).expect(200);
-    // Every matching record is shown or told of, and hardly more is shown than was asked for.
+    // Every matching record is shown or counted as skipped, and hardly more than requested is shown.
     while shown + skipped < sent {
         let object: Value = serde_json::from_slice(&tail.body.line().unwrap()).unwrap();
         match object["skipped_records"].as_u64() {

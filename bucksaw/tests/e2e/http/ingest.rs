@@ -1,4 +1,4 @@
-//! `POST /api/v1/ingest`: forms, packings, times, labels, promises.
+//! `POST /api/v1/ingest`: formats, compression, times, labels, durabilities.
 
 use std::io::Write as _;
 use std::time::SystemTime;
@@ -14,11 +14,11 @@ use crate::node::TestServer;
 
 const NDJSON: (&str, &str) = ("Content-Type", "application/x-ndjson");
 
-/// What `curl --data-binary` says of a body.
+/// The content type of `curl --data-binary`.
 const FORM: (&str, &str) = ("Content-Type", "application/x-www-form-urlencoded");
 
 #[test]
-fn packed_bodies_are_unpacked() {
+fn compressed_bodies_are_decompressed() {
     let node = TestServer::start(&[]);
     let text = lines(Config { format: SampleFormat::Json, size: None, seed: 3 }, 10_000);
     let packings: [(&str, &str, Vec<u8>); 8] = [
@@ -36,7 +36,7 @@ fn packed_bodies_are_unpacked() {
         let answer = node.post(&format!("/api/v1/ingest?label=packing={name}"), &headers, &body).expect(200);
         assert_eq!(answer.json(), json!({ "accepted": 10_000, "rejected": 0 }), "{name}");
         assert!(raw(&node, &format!("packing={name}")).body == text, "{name}: other text came back");
-        // A body that breaks off is told, and of a small one nothing is taken.
+        // A truncated body is refused, and nothing of a small one is stored.
         if encoding != "identity" {
             let half = &body[..body.len() / 2];
             let answer = node.post(&format!("/api/v1/ingest?label=half={name}"), &headers, half).expect(400).json();
@@ -50,7 +50,7 @@ fn packed_bodies_are_unpacked() {
 }
 
 #[test]
-fn kinds_of_bodies_are_known() {
+fn formats_of_bodies_are_detected() {
     let node = TestServer::start(&[]);
     let check = |kind: Option<&str>, body: &[u8], want: u64| {
         let headers: Vec<(&str, &str)> = kind.map(|kind| ("Content-Type", kind)).into_iter().collect();
@@ -82,7 +82,7 @@ fn event_times_are_read() {
         (format!(r#"{{"ts":{seconds}.25}}"#), Some(shown(seconds * 1_000 + 250))),
         (format!(r#"{{"ts":"{past}456"}}"#), Some(shown(past).replace("000Z", "456Z"))),
         (r#"{"time":"2001-02-03T04:05:06.789012+02:00"}"#.to_owned(), Some("2001-02-03T02:05:06.789012Z".to_owned())),
-        // A little ahead is a clock that is wrong; far ahead is none.
+        // Times slightly ahead are kept; those far ahead are clamped.
         (format!(r#"{{"time":{}}}"#, now + 60_000), Some(shown(now + 60_000))),
         (format!(r#"{{"time":{}}}"#, now + 2 * Millis::AHEAD_MS_MAX), None),
         (r#"{"time":"yesterday"}"#.to_owned(), None),
@@ -109,7 +109,7 @@ fn event_times_are_read() {
 }
 
 #[test]
-fn lines_that_are_no_records_are_told() {
+fn invalid_lines_are_reported() {
     let node = TestServer::start(&[]);
     let body = b"{\"a\":1}\nnonsense\n\n[1]\n{\"b\":2}\n{\"c\":\"\xff\"}\n{\"d\":4";
     let answer = node.post("/api/v1/ingest", &[NDJSON], body).expect(200).json();
@@ -120,7 +120,7 @@ fn lines_that_are_no_records_are_told() {
     assert!(errors.iter().all(|error| error["error"].as_str().unwrap().starts_with("not a JSON object: ")), "{answer}");
     let answer = node.post("/api/v1/ingest", &[NDJSON], b"nonsense\n").expect(400).json();
     assert!(answer["error"].as_str().unwrap().starts_with("no record was accepted: line 1: "), "{answer}");
-    // Of many, the first few are told.
+    // Of many, the first few are reported.
     let answer =
         node.post("/api/v1/ingest", &[NDJSON], &[&b"{}\n"[..], &b"x\n".repeat(1_000)].concat()).expect(200).json();
     assert_eq!((&answer["rejected"], answer["errors"].as_array().unwrap().len()), (&json!(1_000), 10));
@@ -130,7 +130,7 @@ fn lines_that_are_no_records_are_told() {
 }
 
 #[test]
-fn labels_are_those_of_every_record() {
+fn labels_apply_to_every_record() {
     let node = TestServer::start(&[]);
     let labels = format!("label=app=web&label={}&label=none=", encode("where=a, \"b\" = ü"));
     let answer = node.post(&format!("/api/v1/ingest?{labels}"), &[], b"one\ntwo\n").expect(200);
@@ -154,7 +154,7 @@ fn acknowledged_records_survive_a_kill() {
         let target = format!("/api/v1/ingest?durability={durability}&label=durability={durability}");
         assert_eq!(node.post(&target, &[], &text).expect(200).json()["accepted"], 3_000, "{durability}");
         if durability == "bulk" {
-            // Its promise is the store's.
+            // `bulk` is acknowledged when stored.
             assert_eq!(raw(&node, "durability=bulk").body, text);
             assert!(node.status()["store"]["records"].as_u64().unwrap() >= 3_000);
         }
@@ -167,7 +167,7 @@ fn acknowledged_records_survive_a_kill() {
     assert_eq!(node.count(""), 9_000);
 }
 
-/// The records that match, as they came in.
+/// The matching records, raw.
 fn raw(node: &TestServer, filter: &str) -> Response {
     node.call("GET", &format!("/api/v1/query?q={}", encode(filter)), &[("Accept", "text/plain")], b"").expect(200)
 }

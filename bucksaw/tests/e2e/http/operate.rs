@@ -1,4 +1,4 @@
-//! What operators look at: cluster, metrics, health, and the page at `/`.
+//! Cluster status, metrics, health, and the page at `/`.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -9,7 +9,7 @@ use crate::node::TestServer;
 use crate::wait::wait_until;
 
 #[test]
-fn the_cluster_is_this_node() {
+fn a_single_node_is_its_cluster() {
     let node = TestServer::start(&["--segment-max-age", "200ms"]);
     let addresses: serde_json::Value =
         serde_json::from_slice(&std::fs::read(node.dir().join("addresses.json")).unwrap()).unwrap();
@@ -40,16 +40,16 @@ fn health_and_readiness() {
 }
 
 #[test]
-fn the_history_is_that_of_the_metrics() {
+fn the_history_has_the_values_of_the_metrics() {
     let node = TestServer::start(&[]);
     let history = || node.get("/api/v1/history").expect(200).json();
-    wait_until("the metrics were looked at", || history()["times"].as_array().unwrap().len() == 1);
+    wait_until("the metrics are sampled", || history()["times"].as_array().unwrap().len() == 1);
     let first = history();
     assert_eq!(first["step_seconds"], 5);
     assert_eq!(first["series"]["bucksaw_ingest_records_total"], json!([0.0]));
     assert!(first["series"]["bucksaw_disk_free_bytes"][0].as_f64().is_some(), "{first}");
     node.post("/api/v1/ingest", &[], b"a\nb\n").expect(200);
-    wait_until("they were looked at again", || history()["times"].as_array().unwrap().len() == 2);
+    wait_until("they are sampled again", || history()["times"].as_array().unwrap().len() == 2);
     assert_eq!(history()["series"]["bucksaw_ingest_records_total"], json!([0.0, 2.0]));
 }
 
@@ -115,7 +115,7 @@ fn metrics_count_what_happened() {
     {
         assert!(have.contains_key(&format!("bucksaw_{name}")), "{name}");
     }
-    // When all has gone to the store, as much was consumed as was accepted.
+    // When everything is stored, the consumed bytes equal the accepted ones.
     node.wait_stored();
     let accepted: f64 =
         have.iter().filter(|(name, _)| name.starts_with("bucksaw_ingest_bytes_total")).map(|(_, n)| n).sum();

@@ -1,9 +1,9 @@
-//! The page: what browsers are given, and how long they may keep it.
+//! The page: headers, policy and caching.
 
 use crate::client::open;
 use crate::node::TestServer;
 
-/// The paths of the scripts and styles that the page names; none where it was built without npm.
+/// The paths of the scripts and styles of the page; none if it was built without npm.
 fn assets(page: &str) -> Vec<String> {
     let named = page.split('"').filter(|part| part.starts_with("/assets/"));
     named.map(str::to_owned).collect()
@@ -26,13 +26,13 @@ fn the_page_is_served_with_a_strict_policy() {
         }
         let page = answer.text();
         assert!(page.contains("<title>Bucksaw</title>"), "{page}");
-        // Nothing that the policy forbids, and nothing from elsewhere.
+        // Nothing that the policy forbids, and nothing from other origins.
         assert!(!page.contains("<style") && !page.contains("://") && !page.contains("onload"), "{page}");
     }
 }
 
 #[test]
-fn parts_of_the_page_are_kept_for_ever() {
+fn parts_of_the_page_are_immutable() {
     let node = TestServer::start(&[]);
     for path in assets(&node.get("/").expect(200).text()) {
         let answer = node.get(&path).expect(200);
@@ -52,7 +52,7 @@ fn parts_of_the_page_are_kept_for_ever() {
 }
 
 #[test]
-fn what_is_the_same_is_not_sent_again() {
+fn an_unchanged_page_is_not_sent_again() {
     let node = TestServer::start(&[]);
     let first = node.get("/").expect(200);
     let tag = first.header("etag").unwrap().to_owned();

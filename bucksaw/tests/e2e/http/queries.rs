@@ -1,4 +1,4 @@
-//! Questions: query, count, histogram, fields, context.
+//! Queries: search, count, histogram, fields, context.
 
 use std::time::SystemTime;
 
@@ -11,7 +11,7 @@ use crate::client::{Response, encode};
 use crate::corpus::lines;
 use crate::node::TestServer;
 
-/// Six records, a minute apart, the last four minutes ago.
+/// A node with six records, a minute apart, the last four minutes ago.
 fn node() -> (TestServer, Vec<String>) {
     let node = TestServer::start(&[]);
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
@@ -28,7 +28,7 @@ fn node() -> (TestServer, Vec<String>) {
     (node, lines)
 }
 
-/// The lines of an answer, and its stats.
+/// The lines and the stats of an answer.
 fn answered(answer: Response) -> (Vec<String>, Value) {
     let mut objects = answer.expect(200).objects();
     let stats = objects.pop().unwrap()["stats"].clone();
@@ -61,7 +61,7 @@ fn order_and_limit() {
 }
 
 #[test]
-fn spans_in_every_form() {
+fn time_ranges_in_every_format() {
     let (node, lines) = node();
     let times: Vec<u64> =
         lines.iter().map(|line| serde_json::from_str::<Value>(line).unwrap()["ts"].as_u64().unwrap()).collect();
@@ -72,7 +72,7 @@ fn spans_in_every_form() {
         let count = node.get(&format!("/api/v1/count?{span}")).expect(200).json();
         assert_eq!(count["count"].as_u64(), Some(want.len() as u64), "{from} {to}");
     };
-    // From a time on, up to a time and not at it.
+    // `from` is included, `to` is not.
     check(&times[1].to_string(), &times[3].to_string(), &lines[1..3]);
     check(&format!("{}000", times[1]), &format!("{}001", times[3]), &lines[1..4]);
     check(&shown(times[1]), &shown(times[3]), &lines[1..3]);
@@ -82,7 +82,7 @@ fn spans_in_every_form() {
     check("30d", "1h", &[]);
     check("1h", "", &lines);
     check("1h", "1s", &lines);
-    // Some seconds may have gone by since the times were made: in the middle of a minute it is all the same.
+    // Some seconds may have passed since the records were made, so the bounds are in the middle of a minute.
     check("7m30s", "", &lines[2..]);
     check("30d", "330s", &lines[..4]);
 }
@@ -109,7 +109,7 @@ fn filters_find_fields_and_text() {
 }
 
 #[test]
-fn forms_of_answers() {
+fn formats_of_answers() {
     let node = TestServer::start(&[]);
     node.post("/api/v1/ingest", &[], b"text \"quoted\" \\ \xc3\xbc\x01\n\xff\xfe\0\nlast").expect(200);
     let objects = node.get("/api/v1/query").expect(200).objects();
@@ -130,7 +130,7 @@ fn forms_of_answers() {
 }
 
 #[test]
-fn forms_are_posted() {
+fn queries_can_be_posted() {
     let (node, _) = node();
     let form = [("Content-Type", "application/x-www-form-urlencoded")];
     let body = b"q=level%3Derror+status%3E500&from=1h";
@@ -153,7 +153,7 @@ fn histograms_add_up() {
             let parameters = format!("q={}&from={from}&buckets={buckets}", encode(filter));
             let histogram = node.get(&format!("/api/v1/histogram?{parameters}")).expect(200).json();
             let list = histogram["buckets"].as_array().unwrap();
-            // Equal stretches of whole milliseconds, as many as fit.
+            // Equal buckets of whole milliseconds.
             let at = |time: &Value| parse_timestamp(time.as_str().unwrap(), Millis(0)).unwrap().0;
             let span = at(&list[list.len() - 1]["to"]) - at(&list[0]["from"]);
             let width = span.div_ceil(buckets.parse().unwrap_or(60));
@@ -164,7 +164,7 @@ fn histograms_add_up() {
                 "{parameters}: {list:?}"
             );
             let sum: u64 = list.iter().map(|bucket| bucket["count"].as_u64().unwrap()).sum();
-            // The span is the histogram's own: `from` is counted from the time at which it was asked.
+            // The range of the histogram: `from` is relative to the time of the request.
             let (first, last) = (&list[0]["from"], &list[list.len() - 1]["to"]);
             let span = [first, last].map(|at| encode(at.as_str().unwrap()));
             let target = format!("/api/v1/count?q={}&from={}&to={}", encode(filter), span[0], span[1]);
@@ -219,9 +219,9 @@ fn context_is_that_of_the_stream() {
 }
 
 #[test]
-fn answers_go_on_behind_a_record() {
+fn answers_continue_after_a_record() {
     let (node, lines) = node();
-    // Of one time, so that only ids part them.
+    // Of equal time, so that only ids order them.
     node.post("/api/v1/ingest", &[], b"x 0\nx 1\nx 2\nx 3\n").expect(200);
     let all: Vec<String> = lines.iter().cloned().chain((0..4).map(|number| format!("x {number}"))).collect();
     for (order, want) in [("asc", all.clone()), ("desc", all.iter().rev().cloned().collect())] {
@@ -239,7 +239,7 @@ fn answers_go_on_behind_a_record() {
     }
 }
 
-/// Sums of a histogram: all, and by level.
+/// The sums of a histogram: total and by level.
 fn sums(histogram: &Value) -> (u64, Vec<(String, u64)>) {
     let mut levels = std::collections::BTreeMap::<String, u64>::new();
     let mut all = 0;
@@ -253,10 +253,10 @@ fn sums(histogram: &Value) -> (u64, Vec<(String, u64)>) {
 }
 
 #[test]
-fn histograms_tell_levels() {
+fn histograms_count_levels() {
     let node = TestServer::start(&["--segment-max-age", "200ms"]);
     let text = "time ERROR a\nlevel=warn b\n{\"level\":\"info\"}\nplain\n[error] c\n".repeat(300);
-    // The same body twice, under one key: each record counts once.
+    // The same body twice with one key: each record counts once.
     for _ in 0..2 {
         node.post("/api/v1/ingest", &[("Idempotency-Key", "levels")], text.as_bytes()).expect(200);
     }
@@ -279,7 +279,7 @@ fn histograms_tell_levels() {
 }
 
 #[test]
-fn histograms_fill_in() {
+fn histograms_are_streamed() {
     let (node, _) = node();
     let headers = [("Accept", "application/x-ndjson")];
     let answer = node.call("GET", "/api/v1/histogram?by=level&buckets=4", &headers, b"").expect(200);
@@ -292,7 +292,7 @@ fn histograms_fill_in() {
         assert!(object["progress"].as_f64().unwrap() < 1.0 && object["stats"].is_null(), "{object}");
         assert_eq!(object["buckets"].as_array().unwrap().len(), 4, "{object}");
     }
-    // What is wrong is told before an answer begins.
+    // Errors are reported before an answer begins.
     let refused = node.call("GET", "/api/v1/histogram?q=%2F%28%2F", &headers, b"").expect(400).json();
     assert!(refused["error"].as_str().unwrap().contains("unclosed group"), "{refused}");
 }

@@ -1,4 +1,4 @@
-//! `Idempotency-Key`: a body that is sent again is the same records.
+//! `Idempotency-Key`: a retried body is stored once.
 
 use std::io::Write as _;
 
@@ -9,20 +9,20 @@ use crate::corpus::lines;
 use crate::node::TestServer;
 use crate::wait::wait_until;
 
-/// Bytes of a line, its LF included.
+/// Bytes of a line with its LF.
 const LINE_BYTES: usize = 201;
 
 const KEY: (&str, &str) = ("Idempotency-Key", "shipment 17");
 
-/// Bodies, each with a key and a stream of its own.
+/// Bodies, each with its own key and stream.
 struct KeyedBatches {
     text: Vec<u8>,
-    /// Name, durability, how many lines of the text.
+    /// Name, durability, number of lines.
     list: Vec<(String, &'static str, u64)>,
 }
 
 impl KeyedBatches {
-    /// Sends them all; each time that is the same records.
+    /// Sends all bodies.
     fn send(&self, node: &TestServer, when: &str) {
         for (name, durability, lines) in &self.list {
             let target = format!("/api/v1/ingest?durability={durability}&label=sent={name}");
@@ -33,7 +33,7 @@ impl KeyedBatches {
         self.check(node, when);
     }
 
-    /// Looks that each is there once.
+    /// Asserts that each is stored once.
     fn check(&self, node: &TestServer, when: &str) {
         for (name, _, lines) in &self.list {
             let back = node.cli(&["query", &format!("sent={name}")]).stdout;
@@ -48,9 +48,9 @@ impl KeyedBatches {
 }
 
 #[test]
-fn a_retry_is_the_same_records() {
+fn a_retry_is_stored_once() {
     let text = lines(Config { format: SampleFormat::Text, size: Some(LINE_BYTES - 1), seed: 5 }, 12_000);
-    // One that is appended at once, and one that takes several pieces.
+    // One body that is appended at once, and one in several parts.
     let list = [50, 12_000].into_iter().flat_map(|lines| {
         ["fast", "durable", "bulk"].map(|durability| (format!("{lines}-{durability}"), durability, lines))
     });
@@ -72,34 +72,34 @@ fn a_retry_is_the_same_records() {
 }
 
 #[test]
-fn a_retry_completes_what_was_begun() {
+fn a_retry_completes_a_partly_stored_body() {
     let mut node = TestServer::start(&[]);
     let text = lines(Config { format: SampleFormat::Text, size: Some(200), seed: 6 }, 12_000);
-    // A connection that breaks in the middle of the body: more or less of it has been taken.
+    // The connection breaks in the middle of the body; a part of it is stored.
     let head = "POST /api/v1/ingest HTTP/1.1\r\nHost: 127.0.0.1\r\n";
     let mut stream = node.connect("http");
     let begun = format!("{head}Content-Length: {}\r\n{}: {}\r\n\r\n", text.len(), KEY.0, KEY.1);
     stream.write_all(&[begun.as_bytes(), &text[..2_000_000]].concat()).unwrap();
-    wait_until("a part of the body is taken", || node.count("") > 0);
+    wait_until("a part of the body is stored", || node.count("") > 0);
     drop(stream);
     node.kill();
     node.restart();
     let begun = node.count("");
     assert!((1..12_000).contains(&begun), "{begun} records");
-    // A body that begins otherwise is not the rest of it.
+    // A body with another beginning is refused.
     let other = [b"#", &text[1..]].concat();
     node.post("/api/v1/ingest", &[KEY], &other).expect(422);
     assert_eq!(node.count(""), begun);
     assert_eq!(node.post("/api/v1/ingest", &[KEY], &text).expect(200).json()["accepted"], 12_000);
     assert_eq!(node.count(""), 12_000);
     assert!(node.cli(&["query"]).stdout == text, "other text came back");
-    // Without a key, what is sent again is more.
+    // Without a key, a retry is stored again.
     node.post("/api/v1/ingest", &[], &text).expect(200);
     node.post("/api/v1/ingest", &[("Idempotency-Key", "shipment 18")], &text).expect(200);
     assert_eq!(node.count(""), 36_000);
 }
 
-/// Sends the text in chunks of these lengths, over and over.
+/// Sends the text in chunks of these lengths in turn.
 fn post_in_chunks(
     node: &TestServer,
     target: &str,
@@ -127,10 +127,10 @@ fn post_in_chunks(
 }
 
 #[test]
-fn a_body_is_the_same_records_however_it_arrives() {
+fn the_records_of_a_body_do_not_depend_on_its_chunks() {
     let mut node = TestServer::start(&["--segment-max-age", "200ms", "--max-record-bytes", "20kB"]);
     let mut long = lines(Config { format: SampleFormat::Text, size: Some(200), seed: 8 }, 15_000);
-    // Lines that are cut, also where a section ends, and an end without a line end.
+    // Cut lines, also at the end of a part, and a last line without line end.
     long.splice(1_000_000..1_000_000, vec![b'x'; 100_000]);
     long.extend_from_slice(&[b'y'; 300]);
     let objects = |blank: &str| (0..100_000).flat_map(|at| format!("{{\"n\":{at}}}\n{blank}").into_bytes()).collect();
@@ -159,7 +159,7 @@ fn a_body_is_the_same_records_however_it_arrives() {
         );
         node.wait_stored();
         check(&node, "with the first in the store", &post_in_chunks(&node, &target, &headers, text, &[77_777]));
-        // What was cut is put together again, and blank lines are no objects.
+        // Cut lines are joined; blank lines are no JSON objects.
         let back = node.cli(&["query", &format!("sent={key}")]).stdout;
         assert!(back == *stored, "{key}: {} bytes came back", back.len());
     }
@@ -188,10 +188,10 @@ fn another_body_with_the_same_key_is_refused_and_the_first_stays() {
                     answer["error"].as_str().unwrap().starts_with("this Idempotency-Key was used with another body")
                 );
             }
-            // Other labels are other records.
+            // With other labels it is another body.
             let elsewhere = format!("{}&label=x=y", target(durability));
             node.post(&elsewhere, &headers, first.as_bytes()).expect(422);
-            // The first may come again, with any promise.
+            // The first may be retried with any durability.
             for promise in all {
                 let target = format!("/api/v1/ingest?durability={promise}&label=app={durability}");
                 node.post(&target, &headers, first.as_bytes()).expect(200);
@@ -209,14 +209,14 @@ fn another_body_with_the_same_key_is_refused_and_the_first_stays() {
     assert!(node.terminate().success());
     node.restart();
     check(&node, "after a stop");
-    // How the body is read counts, too.
+    // The format of the body counts, too.
     let key = [("Idempotency-Key", timed)];
     node.post("/api/v1/ingest", &key, json.as_bytes()).expect(200);
     node.post("/api/v1/ingest", &[key[0], ("Content-Type", "application/x-ndjson")], json.as_bytes()).expect(422);
 }
 
 #[test]
-fn of_a_long_body_what_is_the_same_is_kept_once() {
+fn equal_parts_of_a_long_body_are_stored_once() {
     let mut node = TestServer::start(&[]);
     let text = lines(Config { format: SampleFormat::Text, size: Some(LINE_BYTES - 1), seed: 9 }, 20_000);
     node.post("/api/v1/ingest", &[KEY], &text).expect(200);
@@ -245,7 +245,7 @@ fn of_a_long_body_what_is_the_same_is_kept_once() {
 }
 
 #[test]
-fn of_different_bodies_at_once_one_is_taken() {
+fn of_concurrent_different_bodies_one_is_accepted() {
     let node = TestServer::start(&[]);
     let bodies: Vec<String> = (0..8).map(|body| (0..100).map(|line| format!("{body} {line}\n")).collect()).collect();
     for round in 0..10 {

@@ -1,4 +1,4 @@
-//! What web pages of others may make a browser do: nothing but open the page.
+//! Requests that other web pages make a browser send: all are refused, except opening the page.
 
 use std::io::Write as _;
 
@@ -89,8 +89,8 @@ fn every_call_is_guarded() {
     let node = TestServer::start(&[]);
     let host = node.address("http").to_owned();
     let calls = node.get("/api/v1").expect(200).text();
-    let told = calls.split(|letter: char| letter.is_whitespace() || letter == ',' || letter == '?');
-    let mut targets: Vec<&str> = told.filter(|word| word.starts_with('/')).collect();
+    let words = calls.split(|letter: char| letter.is_whitespace() || letter == ',' || letter == '?');
+    let mut targets: Vec<&str> = words.filter(|word| word.starts_with('/')).collect();
     assert!(targets.len() > 10 && targets.contains(&"/api/v1/forget") && targets.contains(&"/metrics"), "{targets:?}");
     targets.extend(["/", "/nodes", "/favicon.svg", "/assets/index.js", "/api/v1", "/nothing"]);
     for target in targets {
@@ -99,7 +99,7 @@ fn every_call_is_guarded() {
             assert_eq!(status(&[("Host", "evil.example")]), 421, "{method} {target}");
             assert_eq!(status(&[("Host", &host), ("Origin", "http://evil.example")]), 403, "{method} {target}");
             assert_eq!(status(&[("Host", &host), ("Sec-Fetch-Site", "cross-site")]), 403, "{method} {target}");
-            // Nor can a page follow records: a WebSocket has an origin, too.
+            // WebSockets have an origin, too.
             let upgrade = [("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Version", "13")];
             let upgrade = [&[("Host", host.as_str()), ("Origin", "http://evil.example")], &upgrade[..]].concat();
             assert_eq!(status(&upgrade), 403, "{method} {target}");

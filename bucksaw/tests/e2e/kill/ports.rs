@@ -1,7 +1,7 @@
-//! Ports that stay the same when a node is started again.
+//! Fixed ports of a restarted node.
 //!
-//! They are taken from below those that the system hands out by itself: else a client that tries to reach a node that is
-//! down could be given that very port, and reach itself.
+//! They are below the ephemeral ports of the system: otherwise a client that connects to a stopped node could get its port as
+//! source port, and connect to itself.
 
 use std::collections::BTreeSet;
 use std::net::TcpListener;
@@ -12,10 +12,10 @@ use bucksaw_faults::Random;
 const FIRST: usize = 10_000;
 const COUNT: usize = 20_000;
 
-/// What this process has given away, for tests that run at the same time.
+/// Ports in use by concurrent tests of this process.
 static GIVEN: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
 
-/// Arguments that set every listener of a node to a port that is free now.
+/// Arguments that set every listener of a node to a free port.
 pub(crate) fn listeners(random: &mut Random) -> Vec<String> {
     let mut arguments = Vec::new();
     for listener in ["--listen", "--listen-fast", "--listen-durable", "--listen-bulk"] {

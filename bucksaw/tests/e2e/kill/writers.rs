@@ -1,4 +1,4 @@
-//! Who writes while the node is killed.
+//! The writers during the kills.
 
 use std::fs;
 use std::io::Write as _;
@@ -14,17 +14,17 @@ use bucksaw_faults::Random;
 
 use bucksaw_faults::Ledger;
 
-/// Between two batches: some hundred records a second and writer are load enough, and few enough to compare all of them.
+/// Pause between batches: some hundred records per second and writer, few enough to compare all.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Records of a batch, at most.
+/// Maximum records of a batch.
 const BATCH_MAX: usize = 20;
 
 /// Ends the writers.
 #[derive(Debug, Default)]
 pub(crate) struct StopFlag {
     wanted: AtomicBool,
-    /// The test has failed: nobody waits for anything any more.
+    /// The test has failed: writers stop waiting.
     failed: AtomicBool,
 }
 
@@ -54,18 +54,18 @@ impl StopFlag {
     }
 }
 
-/// How a writer brings its lines to the node.
+/// How a writer sends its lines.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum WriterKind {
-    /// `forward` with this durability, which comes back by itself when the node does.
+    /// `forward` with this durability, which reconnects by itself.
     Forward(&'static str),
-    /// A batch a request. With a key it is sent again until it is acknowledged; without, a batch that was not answered may
-    /// or may not be there.
+    /// One batch per HTTP request. With a key it is retried until acknowledged; without, a batch without reply may or may not be
+    /// stored.
     Http { durability: &'static str, keyed: bool },
 }
 
 impl WriterKind {
-    /// The name of the listener that it wants.
+    /// The name of its listener.
     pub(crate) fn listener(self) -> &'static str {
         match self {
             Self::Forward(durability) => durability,
@@ -89,7 +89,7 @@ impl WriterKind {
     }
 }
 
-/// Sends a batch; takes it for acknowledged only after a 200.
+/// Sends a batch; it is acknowledged only by a 200.
 fn post(ledger: &Ledger, address: &str, target: &str, keyed: bool, count: usize, stop: &StopFlag) {
     let numbers = ledger.next(count);
     let body = ledger.text(numbers.clone());
@@ -103,7 +103,7 @@ fn post(ledger: &Ledger, address: &str, target: &str, keyed: bool, count: usize,
                 ledger.acknowledge(numbers);
                 return;
             }
-            // A node that is about to stop says so.
+            // A stopping node refuses.
             Ok(answer) => drop(answer.expect(503)),
             Err(_) => {}
         }
@@ -115,7 +115,7 @@ fn post(ledger: &Ledger, address: &str, target: &str, keyed: bool, count: usize,
     }
 }
 
-/// Feeds a `forward` until it is stopped; it ends well when all is acknowledged.
+/// Feeds a `forward` until `stop`; it exits with 0 when everything is acknowledged.
 fn forward(ledger: &Ledger, address: &str, durability: &str, random: &mut Random, stop: &StopFlag) {
     let label = format!("writer={}", ledger.name());
     let arguments = ["forward", "--to", address, "--durability", durability, "--label", &label];

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bucksaw_env::Env;
+use bucksaw_fixtures::wait_until;
 use bucksaw_forward::{Config, Summary, run};
 use bucksaw_ingest::Durability;
 use bucksaw_ingest::load_shedder::{RedirectPolicy, RedirectTarget};
@@ -74,15 +75,6 @@ fn texts(nodes: &[&IngestNode]) -> Vec<String> {
     let records = nodes.iter().flat_map(|node| node.records());
     let by_id: BTreeMap<_, _> = records.map(|record| (record.id, record.text)).collect();
     by_id.into_values().map(|text| String::from_utf8(text).unwrap()).collect()
-}
-
-async fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let wait = async {
-        while !holds() {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    };
-    assert!(tokio::time::timeout(Duration::from_secs(20), wait).await.is_ok(), "waited in vain for {what}");
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bucksaw_env::{Env, Fs as _, sim};
 use bucksaw_fixtures::Random;
+pub(crate) use bucksaw_fixtures::wait_until;
 use bucksaw_ingest::{Durability, Queue};
 use bucksaw_record::{Flags, Id, Labels};
 use bucksaw_segment::queue::HEADER_LEN;
@@ -129,16 +130,6 @@ impl ListenerNode {
     pub(crate) async fn until_records(&self, count: usize) {
         wait_until("records", || self.records().len() >= count).await;
     }
-}
-
-/// Waits for a condition.
-pub(crate) async fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let wait = async {
-        while !holds() {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    };
-    assert!(tokio::time::timeout(Duration::from_secs(20), wait).await.is_ok(), "waited in vain for {what}");
 }
 
 /// The stream that the records came from: cut and open records had no line end.

@@ -33,8 +33,11 @@ impl crate::Tasks for Tasks {
         let (executor, owner) = (Arc::clone(&self.executor), self.owner);
         let action = move || {
             work();
-            // The caller may have been dropped.
-            executor.schedule(after, owner, Box::new(move || drop(sender.send(()))));
+            let finish = move || {
+                // The caller may have been dropped.
+                let _ = sender.send(());
+            };
+            executor.schedule(after, owner, Box::new(finish));
         };
         self.executor.schedule(before, self.owner, Box::new(action));
         Box::pin(async move {
