@@ -41,9 +41,8 @@ const PHRASES: [(&str, &str); 16] = [
 ];
 
 /// Directories and files that may still contain [`PHRASES`]. Remove one when its prose is rewritten.
-const NOT_REWRITTEN: [&str; 11] = [
+const NOT_REWRITTEN: &[&str] = &[
     "bucksaw/src/",
-    "bucksaw/tests/golden/",
     "crates/api/",
     "crates/columns/",
     "crates/forward/",

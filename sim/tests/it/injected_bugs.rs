@@ -1,4 +1,5 @@
 //! The checks find each injected bug.
+#![expect(clippy::print_stdout, reason = "lists the seeds that find the bugs")]
 
 use std::collections::BTreeSet;
 
@@ -6,7 +7,10 @@ use bucksaw_sim::{InjectedBug, Scenario, run};
 
 /// The first seed that finds a bug.
 fn first_failing_seed(bug: InjectedBug) -> Option<u64> {
-    (0..bug.seeds_max()).find(|seed| !run(*seed, &Scenario::random(*seed), Some(bug)).violations.is_empty())
+    let seed = (0..bug.seeds_max()).find(|seed| !run(*seed, &Scenario::random(*seed), Some(bug)).violations.is_empty());
+    // Shown by `cargo test -- --nocapture`.
+    println!("{bug}: {seed:?} of {}", bug.seeds_max());
+    seed
 }
 
 fn check_part(part: usize) {

@@ -88,7 +88,7 @@ async fn handle_connection(
         Err(error) => return report_refused(&context, peer, &error),
     };
     drop(handshake);
-    let _open = OpenConnection::new(&config.counters);
+    let _open = OpenConnectionCount::new(&config.counters);
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(config.idle_max * 3 / 2)
@@ -112,9 +112,9 @@ fn report_refused(context: &NetContext, peer: SocketAddr, error: &AcceptError) {
 }
 
 /// Counts a connection while it is open.
-struct OpenConnection<'a>(&'a Counters);
+struct OpenConnectionCount<'a>(&'a Counters);
 
-impl<'a> OpenConnection<'a> {
+impl<'a> OpenConnectionCount<'a> {
     fn new(counters: &'a Counters) -> Self {
         counters.accepted.add(1);
         counters.connections.add(1);
@@ -122,7 +122,7 @@ impl<'a> OpenConnection<'a> {
     }
 }
 
-impl Drop for OpenConnection<'_> {
+impl Drop for OpenConnectionCount<'_> {
     fn drop(&mut self) {
         self.0.connections.sub(1);
     }
