@@ -21,7 +21,7 @@ test("all nodes are listed, lost ones first", async ({ page, three }) => {
   await expect(page.getByRole("heading", { name: "3 nodes" })).toBeVisible();
   await expect(page.getByText("All is well: replication factor 2, 3 stores alive.")).toBeVisible();
   await expect(articles(page)).toHaveCount(3);
-  // The one whose page it is comes first, and says more.
+  // The queried node comes first, with more details.
   await expect(articles(page).first()).toContainText(first.addresses.http ?? "nowhere");
   await expect(articles(page).first()).toContainText("this page's node");
   await expect(articles(page).first()).toContainText("Compaction debt");
@@ -45,7 +45,7 @@ test("all nodes are listed, lost ones first", async ({ page, three }) => {
   await expect(page.getByText(missing)).toHaveCount(0, { timeout: 20_000 });
   await expect(of(page, second)).toContainText("ready");
 
-  // The page of another node is one click away.
+  // A link leads to the page of another node.
   await of(page, second).getByRole("link", { name: "Its page" }).click();
   await expect(page).toHaveURL(`${second.url}/nodes`);
   await expect(articles(page)).toHaveCount(3);
@@ -66,7 +66,7 @@ test("live mode names nodes that are lost and that return", async ({ page, three
   const [first, , third] = three;
   const lost = third.addresses.cluster ?? "nowhere";
   await page.goto(`${first.url}/?tail=1&q=app%3Dlive`);
-  const said = page.getByTestId("said");
+  const said = page.getByTestId("status");
   const notices = page.getByTestId("notice");
   await expect(said).toContainText("Live ·");
   await first.send("one\n", "app=live");
@@ -77,7 +77,7 @@ test("live mode names nodes that are lost and that return", async ({ page, three
   await expect(notices.first()).toContainText(`${lost} `);
   await expect(notices.first()).toContainText("what it accepts is not shown until it is back");
   await first.send("two\n", "app=live");
-  // The newest stands on top, and the line between what came before and after; it is no record.
+  // The newest record is on top; the notice is between the records before and after it, and is no record.
   await expect(page.getByRole("option").first()).toContainText("two");
   await expect(page.getByRole("option").nth(1)).toHaveAttribute("data-testid", "notice");
   await expect(page.getByRole("option").nth(2)).toContainText("one");
@@ -85,7 +85,7 @@ test("live mode names nodes that are lost and that return", async ({ page, three
   await notices.first().click({ force: true });
   await expect(page).not.toHaveURL(/record=/);
   await lookAllWays(page, "following-lost");
-  // A page that begins to follow now hears of it, too.
+  // A page that starts to follow now shows it too.
   await page.reload();
   await expect(said).toContainText(`Live without ${lost}`);
   await third.start();
@@ -105,7 +105,7 @@ test("a cluster that lost a node looks right in both themes and widths", async (
   await third.signal("SIGKILL");
   await expect(articles(page).first().getByRole("alert")).toContainText("It has been down", { timeout: 20_000 });
   await lookAllWays(page, "cluster-lost");
-  // As stores say it a minute later, when there is so much that it takes a while.
+  // The report of stores a minute later, with more data than is repaired at once.
   await page.route("**/api/v1/cluster*", async (route) => {
     const answer = await route.fetch();
     const told = await answer.json();
@@ -128,6 +128,6 @@ test("a cluster that lost a node looks right in both themes and widths", async (
   await expect(page.getByRole("progressbar", { name: "Compared" })).toHaveCount(2);
   await expect(page.getByText("no other store has space")).toBeVisible();
   await lookAllWays(page, "cluster-restoring");
-  // What the page asks while the nodes stop is not this test's business.
+  // Requests of the page while the nodes stop may fail.
   await page.unrouteAll({ behavior: "ignoreErrors" });
 });

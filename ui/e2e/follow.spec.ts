@@ -6,7 +6,7 @@ test("new records appear, are held back while paused, and are counted", async ({
   await open(page, node);
   await page.getByRole("button", { name: "Live" }).click();
   await expect(page).toHaveURL(/tail=1/);
-  await expect(page.getByTestId("said")).toContainText("Live");
+  await expect(page.getByTestId("status")).toContainText("Live");
   await expect(rows(page).first()).toContainText("before 2");
   await node.send("new ERROR 1\n");
   await expect(rows(page).first()).toContainText("new ERROR 1");
@@ -14,7 +14,7 @@ test("new records appear, are held back while paused, and are counted", async ({
   await node.send("while paused 1\nwhile paused 2\n");
   await expect(page.getByTestId("waiting")).toContainText("2 new records");
   await expect(rows(page).first()).toContainText("new ERROR 1");
-  // The counts go on.
+  // Counting continues.
   await expect.poll(() => total(page)).toBe(5);
   await page.keyboard.press("p");
   await expect(rows(page).first()).toContainText("while paused 2");
@@ -30,20 +30,20 @@ test("the fields of the first new records appear with them", async ({ page, node
   await expect(fields).toContainText("No record matches");
   await node.send("wanted colour=green\n");
   await expect(rows(page).first()).toContainText("wanted colour=green");
-  // With the next count. To wait for the next look at the fields would be to wait for longer than this does.
+  // With the next count, before the fields are requested again.
   await expect(fields.getByRole("button", { name: /^colour/ })).toBeVisible();
 });
 
 test("records above the rate limit are counted and reported", async ({ page, node }) => {
   await page.goto(`${node.url}/?tail=1&q=wanted`);
-  await expect(page.getByTestId("said")).toContainText("Live");
+  await expect(page.getByTestId("status")).toContainText("Live");
   const text = Array.from({ length: 20_000 }, (_, at) => `wanted ${at}\nother ${at}`).join("\n");
   await node.send(text);
   await expect(page.getByTestId("skipped")).toContainText("matching records not shown");
   await expect.poll(() => total(page)).toBe(20_000);
-  // What is shown and what is not make up all.
+  // Shown and skipped records add up to all.
   const here = async () =>
-    Number(/([\d,]+) records here/.exec(await page.getByTestId("said").innerText())?.[1]?.replaceAll(",", ""));
+    Number(/([\d,]+) records here/.exec(await page.getByTestId("status").innerText())?.[1]?.replaceAll(",", ""));
   const skipped = async () =>
     Number(/([\d,]+) matching/.exec(await page.getByTestId("skipped").innerText())?.[1]?.replaceAll(",", ""));
   await expect.poll(async () => (await here()) + (await skipped())).toBe(20_000);
@@ -54,10 +54,10 @@ test("live mode reconnects, and reports that records may be missing", async ({ p
   await node.send("first\n");
   await open(page, node);
   await page.keyboard.press("t");
-  await expect(page.getByTestId("said")).toContainText("Live");
+  await expect(page.getByTestId("status")).toContainText("Live");
   await node.signal("SIGKILL");
   await expect(page.getByRole("alert")).toContainText("connection to the node is lost");
-  // It is tried again in vain, which is no further loss.
+  // Failed retries are not further losses.
   await page.waitForEvent("requestfailed", (request) => request.url().includes("/api/v1/tail"));
   await node.start();
   await expect(page.getByText("The connection was lost once")).toBeVisible();

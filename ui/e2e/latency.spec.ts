@@ -5,7 +5,7 @@ import { box, open, rows } from "./page.ts";
 const megabytes = Number(process.env.BUCKSAW_LATENCY_MB ?? 0);
 const file = process.env.BUCKSAW_LATENCY_FILE;
 
-/** Words that the logs have. */
+/** Words of the logs. */
 const words = (
   process.env.BUCKSAW_LATENCY_WORDS ?? "timeout request user error connection GET cache order status failed"
 ).split(" ");
@@ -26,19 +26,19 @@ async function fill(node: Node) {
 
 /**
  * A measurement, not run with the tests: `BUCKSAW_LATENCY_MB=1000 BUCKSAW_BIN=… npm run e2e -- latency`, or with
- * `BUCKSAW_LATENCY_FILE` and `BUCKSAW_LATENCY_WORDS` in place of the first.
+ * `BUCKSAW_LATENCY_FILE` and `BUCKSAW_LATENCY_WORDS` instead of the first.
  */
 test("from a keystroke to the first records", async ({ page, node }) => {
   test.skip(megabytes === 0 && file === undefined, "BUCKSAW_LATENCY_MB is not set");
   test.setTimeout(1_800_000);
   await fill(node);
   await open(page, node);
-  // Each but its last letter is asked for before, so that what is marked tells the new answer from the old.
+  // The word without its last letter is searched first, so that the highlights distinguish the new answer.
   const times: number[] = [];
   for (let round = 0; round < 6; round += 1) {
     for (const word of words) {
       await box(page).fill(word.slice(0, -1));
-      await expect(page.getByTestId("said")).toHaveAttribute("data-status", "ready");
+      await expect(page.getByTestId("status")).toHaveAttribute("data-status", "ready");
       await page.evaluate((want) => {
         const found = () => {
           const mark = document.querySelector("#records mark");

@@ -3,7 +3,7 @@ import type { Page } from "@playwright/test";
 import { expect, type Node, test } from "./node.ts";
 import { box, eachTheme, eachWidth, look, open, panel, rows, settled, theme } from "./page.ts";
 
-/** Each view, in both themes and both widths: readable, without barriers, and with a picture to look at. */
+/** Each view in both themes and widths: accessible, without overflow, and with a screenshot. */
 const views: Record<string, (page: Page, shop: Node) => Promise<void>> = {
   explore: (page, shop) => open(page, shop, "/?q=level%3Derror+OR+timeout"),
   columns: (page, shop) =>
@@ -33,7 +33,7 @@ const views: Record<string, (page: Page, shop: Node) => Promise<void>> = {
     await expect(page.locator(".problem")).toBeVisible();
   },
   partial: async (page, shop) => {
-    // As the node says it when a file of that time is damaged.
+    // The answer of a node with a damaged file of that time.
     const reason = "00000000001-00000000002-x.seg.damaged is damaged and was left out";
     await page.route("**/api/v1/histogram*", async (route) => {
       const answer = await route.fetch();
@@ -107,7 +107,7 @@ test("the theme is the system's until the user chooses one", async ({ page, shop
   expect(await background()).not.toBe(dark);
 });
 
-/** `UPDATE=1` makes the picture of the documents anew. */
+/** `UPDATE=1` renders the image of the documents again. */
 test("the image of the documents can be rendered", async ({ page, shop, browser }) => {
   await page.setViewportSize({ width: 1280, height: 760 });
   await theme(page, "light");
@@ -116,7 +116,7 @@ test("the image of the documents can be rendered", async ({ page, shop, browser 
   await rows(page).filter({ hasText: "503" }).first().click();
   await expect(panel(page).getByRole("row", { name: /^trace/ })).toBeAttached();
   const picture = await page.screenshot();
-  // The browser packs it smaller than it comes; on a page without a policy, for it is data.
+  // The browser compresses it, on a page whose policy allows data URLs.
   const packer = await browser.newPage();
   const packed = await packer.evaluate(async (data) => {
     const image = new Image();

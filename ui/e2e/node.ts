@@ -4,11 +4,11 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { test as base, expect } from "@playwright/test";
 
-/** The program under test: what `cargo build` made, or what BUCKSAW_BIN names. */
+/** The program under test: that of `cargo build`, or BUCKSAW_BIN. */
 const target = process.env.CARGO_TARGET_DIR ?? resolve(import.meta.dirname, "../../target");
 export const program = process.env.BUCKSAW_BIN ?? join(target, "debug/bucksaw");
 
-/** A node that runs, on ports and in a directory of its own. */
+/** A running node with its own ports and directory. */
 export class Node {
   url = "";
   addresses: Record<string, string> = {};
@@ -16,12 +16,12 @@ export class Node {
   readonly #dir = mkdtempSync(join(tmpdir(), "bucksaw-e2e-"));
   readonly #more: string[];
 
-  /** One with these arguments besides. */
+  /** A node with additional arguments. */
   constructor(more: string[] = []) {
     this.#more = more;
   }
 
-  /** Starts it, or starts it again on the port that it had. */
+  /** Starts the process, at a restart on the same port. */
   async start(): Promise<this> {
     const file = join(this.#dir, "addresses.json");
     rmSync(file, { force: true });
@@ -46,7 +46,7 @@ export class Node {
     return this;
   }
 
-  /** Sends it a signal; waits for its end where that ends it. */
+  /** Sends a signal, and waits for the exit if the signal causes one. */
   async signal(signal: "SIGKILL" | "SIGSTOP" | "SIGCONT") {
     const child = this.#child;
     if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
@@ -81,7 +81,7 @@ export class Node {
   }
 }
 
-/** Nodes that know each other, each record on two of them. */
+/** A cluster with a replication factor of two. */
 export async function cluster(size: number): Promise<Node[]> {
   const first = await new Node(["--replication-factor", "2"]).start();
   const join = ["--replication-factor", "2", "--join", first.addresses.cluster ?? ""];
@@ -97,13 +97,13 @@ export async function cluster(size: number): Promise<Node[]> {
   return all;
 }
 
-/** Lines that look like those of a real service, over the last hour: JSON of a web shop, and plain text beside it. */
+/** Realistic lines of the last hour: JSON of a web shop, and plain text. */
 export function shopLogs(count: number, spanMs = 3_300_000): object[] {
   const end = Date.now() - 5_000;
   const routes = ["/api/cart", "/api/checkout", "/api/items", "/api/login", "/healthz"];
   const hosts = ["web-1", "web-2", "web-3", "batch-1"];
   return Array.from({ length: count }, (_, at) => {
-    // A busy quarter of an hour, in which more goes wrong.
+    // A busy quarter of an hour with more errors.
     const mix = Math.imul(at, 2_654_435_761) >>> 0;
     const busy = mix % 5 < 2;
     const ago = busy ? spanMs * (0.35 + 0.15 * ((mix >>> 8) / 2 ** 24)) : spanMs * ((mix >>> 4) / 2 ** 28);
@@ -132,7 +132,7 @@ export function shopLogs(count: number, spanMs = 3_300_000): object[] {
   });
 }
 
-/** Real logs where BUCKSAW_CORPUS names a directory of them. */
+/** Real logs from the directory BUCKSAW_CORPUS. */
 export function corpus(bytesMax = 3_000_000): { name: string; text: string }[] {
   const dir = process.env.BUCKSAW_CORPUS ?? "";
   if (dir === "") return [];
@@ -145,7 +145,7 @@ export function corpus(bytesMax = 3_000_000): { name: string; text: string }[] {
   });
 }
 
-/** `node` is one for a test alone; `shop` is one for all tests of a worker, with some thousand records, to read only. */
+/** `node` belongs to one test; `shop`, with some thousand records, is shared by a worker's tests and only read. */
 export const test = base.extend<{ node: Node; errors: string[] }, { shop: Node }>({
   // biome-ignore lint/correctness/noEmptyPattern: Playwright wants a pattern here
   node: async ({}, use) => {
@@ -169,7 +169,7 @@ export const test = base.extend<{ node: Node; errors: string[] }, { shop: Node }
     },
     { scope: "worker" },
   ],
-  // What the page complains of: a test that does not expect it fails by it.
+  // Errors on the console fail a test that does not expect them.
   errors: [
     async ({ page }, use) => {
       const errors: string[] = [];

@@ -41,7 +41,7 @@ test("the URL holds the state, and a copied link has absolute times", async ({ p
   await settled(other);
   await expect(panel(other).locator("pre")).toHaveText(text);
   expect(await total(other)).toBe(await total(page));
-  // A record that is not in the list is looked up.
+  // A record that is not in the list is fetched.
   said.set("q", "worker");
   await other.goto(`${shop.url}/?${said}`);
   await expect(panel(other).locator("pre")).toHaveText(text);
@@ -160,7 +160,7 @@ test("an empty node shows how to send a line, and shows that line", async ({ pag
   const [host, port] = (node.addresses.fast ?? "").split(":");
   await expect(page.getByText(`nc -q1 ${host} ${port}`)).toBeVisible();
   await expect(page.getByText(`bucksaw forward --to ${host}:${port} --label app=hello`)).toBeVisible();
-  // The command is what it says: it works as it stands there.
+  // The shown command works as it is.
   const command = await page.getByText("curl --data-binary").innerText();
   const { execSync } = await import("node:child_process");
   execSync(command, { shell: "/bin/bash", stdio: "ignore" });

@@ -3,14 +3,14 @@ import { createRequire } from "node:module";
 import type { Locator, Page } from "@playwright/test";
 import { expect, type Node } from "./node.ts";
 
-/** Opens the page, and waits until the answer and the counts are whole. */
+/** Opens the page and waits until the answer and the counts are complete. */
 export async function open(page: Page, node: Node, address = "/") {
   await page.goto(node.url + address);
   await settled(page);
 }
 
 export async function settled(page: Page) {
-  await expect(page.getByTestId("said")).toHaveAttribute("data-status", "ready");
+  await expect(page.getByTestId("status")).toHaveAttribute("data-status", "ready");
   await expect(page.getByTestId("total")).toHaveAttribute("data-exact", "true");
 }
 
@@ -56,12 +56,12 @@ export async function accessible(page: Page, where: string) {
   expect(found, where).toEqual([]);
 }
 
-/** Shows the page in a theme, whatever the system has. */
+/** Emulates a theme of the system. */
 export async function theme(page: Page, name: "light" | "dark") {
   await page.emulateMedia({ colorScheme: name, reducedMotion: "reduce" });
 }
 
-/** Does something at the width of a desk, and at that of a telephone. */
+/** Calls `what` at the width of a desktop and of a phone. */
 export async function eachWidth(page: Page, what: (width: number) => Promise<void>) {
   for (const [width, height] of [
     [1440, 900],
@@ -72,7 +72,7 @@ export async function eachWidth(page: Page, what: (width: number) => Promise<voi
   }
 }
 
-/** Does something in either theme. */
+/** Calls `what` in both themes. */
 export async function eachTheme(page: Page, what: (name: "light" | "dark") => Promise<void>) {
   for (const name of ["light", "dark"] as const) {
     await theme(page, name);
@@ -93,10 +93,10 @@ export async function look(page: Page, name: string) {
     wide: document.documentElement.scrollWidth,
     room: innerWidth,
   }));
-  expect(wide, `${name}: nothing sticks out`).toBeLessThanOrEqual(room);
+  expect(wide, `${name}: no element overflows`).toBeLessThanOrEqual(room);
 }
 
-/** Looks at what is shown, at both widths and in both themes. */
+/** Takes and checks screenshots at both widths and in both themes. */
 export async function lookAllWays(page: Page, name: string) {
   await eachWidth(page, (width) => eachTheme(page, (colours) => look(page, `${name}-${colours}-${width}`)));
 }

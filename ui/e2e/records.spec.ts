@@ -100,7 +100,7 @@ test("hostile text is displayed without effect", async ({ page, node }) => {
   await expect(rows(page).nth(2)).toContainText("U+202E");
   await expect(rows(page).nth(2)).toContainText("U+200B");
   await expect(rows(page).nth(5)).toContainText("␀");
-  // A line of a megabyte is cut for the list, cut in the panel, and there whole for who asks.
+  // A line of a megabyte is cut in the list and in the panel, and shown whole on request.
   await expect(rows(page).nth(6)).toContainText("1.0 MB in all");
   await rows(page).nth(6).click();
   await expect(panel(page)).toContainText("The first 10.0 kB of 1.0 MB");
@@ -112,7 +112,7 @@ test("hostile text is displayed without effect", async ({ page, node }) => {
         .evaluate((pre) => pre.textContent?.length),
     )
     .toBe(long.length);
-  // Events of several lines are whole.
+  // Events of several lines are shown whole.
   await rows(page).nth(4).click();
   const field = panel(page).getByRole("row", { name: /^msg/ }).locator("[data-selectable]");
   expect(await field.innerText()).toBe("<b>bold</b>\nat line two\nat line three");
@@ -142,10 +142,10 @@ test("more records are fetched on scrolling, not before", async ({ page, node })
   });
   await open(page, node);
   await search(page, "line");
-  await expect(page.getByTestId("said")).toContainText("300");
+  await expect(page.getByTestId("status")).toContainText("300");
   expect(asked.filter((url) => url.includes("after="))).toEqual([]);
   await page.getByTestId("scroller").evaluate((element) => element.scrollTo({ top: element.scrollHeight }));
-  await expect(page.getByTestId("said")).toContainText("2,000");
+  await expect(page.getByTestId("status")).toContainText("2,000");
   expect(asked.filter((url) => url.includes("after="))).toHaveLength(1);
 });
 
@@ -162,7 +162,7 @@ test("a hundred thousand records scroll smoothly", async ({ page, node }) => {
   const list = page.getByTestId("scroller");
   await expect(async () => {
     await list.evaluate((element) => element.scrollTo({ top: element.scrollHeight }));
-    await expect(page.getByTestId("said")).toContainText("100,000 records loaded", { timeout: 500 });
+    await expect(page.getByTestId("status")).toContainText("100,000 records loaded", { timeout: 500 });
   }).toPass({ timeout: 60_000, intervals: [50] });
   await expect(page.getByText("The page keeps 100,000 records")).toBeAttached();
   const scroll = () =>
@@ -170,7 +170,7 @@ test("a hundred thousand records scroll smoothly", async ({ page, node }) => {
       const times: number[] = [];
       const height = element.scrollHeight;
       let before = await new Promise<number>(requestAnimationFrame);
-      // Quick wheels, and leaps from one end to the other.
+      // Fast scrolling, and jumps from one end to the other.
       for (let step = 0; step < 180; step += 1) {
         element.scrollTop = step % 30 === 29 ? Math.random() * height : element.scrollTop + 400;
         const now = await new Promise<number>(requestAnimationFrame);
@@ -179,7 +179,7 @@ test("a hundred thousand records scroll smoothly", async ({ page, node }) => {
       }
       return times.sort((a, b) => a - b);
     });
-  // What else runs on the machine takes time from the page: the best of some rounds tells what the page itself needs.
+  // Other load on the machine delays the page: the best of some rounds measures the page itself.
   await expect(async () => {
     const frames = await scroll();
     const at = (share: number) => frames[Math.floor(frames.length * share)] ?? 0;

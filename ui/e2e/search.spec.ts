@@ -32,7 +32,7 @@ test("the box completes labels, fields and values with the keyboard", async ({ p
   await page.keyboard.press("Enter");
   await settled(page);
   expect(await total(page)).toBe(await counted(shop, "level=error"));
-  // What was searched for is offered again.
+  // Recent searches are suggested.
   await box(page).fill("");
   await page.keyboard.press("ArrowDown");
   await expect(list.getByRole("option").first()).toContainText("level=error");
@@ -68,7 +68,7 @@ test("time ranges are selected and typed", async ({ page, shop }) => {
   await page.keyboard.press("Enter");
   await expect(page).toHaveURL(/from=2h30m&to=10m/);
   await expect(button).toContainText("2h30m ago – 10m ago");
-  // Times without a zone are of this place: the browser is in Berlin.
+  // Times without a zone are local: the browser is in Berlin.
   await button.click();
   await page.getByLabel("From", { exact: true }).fill("2026-01-20 12:00");
   await page.getByLabel("To", { exact: true }).fill("2026-01-20T13:00:00.5Z");
@@ -86,13 +86,13 @@ test("an obsolete search is cancelled", async ({ page, node, errors }) => {
   await node.signal("SIGSTOP");
   await box(page).fill("never");
   await expect(page).toHaveURL(/q=never/);
-  await expect(page.getByTestId("said")).toHaveAttribute("data-status", "stale");
+  await expect(page.getByTestId("status")).toHaveAttribute("data-status", "stale");
   await box(page).fill("line");
   await expect.poll(() => aborted).toContain("never");
   await node.signal("SIGCONT");
   await settled(page);
   expect(await total(page)).toBe(1_000);
-  // By hand, too.
+  // Also by hand.
   await node.signal("SIGSTOP");
   await box(page).fill("other");
   await page.getByRole("button", { name: "Stop" }).click();
@@ -107,10 +107,10 @@ test("a node that dies during a query is reported, and its return is noticed", a
   await open(page, node);
   await node.signal("SIGSTOP");
   await box(page).fill("one");
-  await expect(page.getByTestId("said")).toHaveAttribute("data-status", "stale");
+  await expect(page.getByTestId("status")).toHaveAttribute("data-status", "stale");
   await node.signal("SIGKILL");
   await expect(page.getByRole("alert")).toContainText("The node does not answer");
-  // What was there before stays.
+  // The previous rows stay.
   await expect(rows(page).first()).toBeVisible();
   await node.start();
   await page.getByRole("button", { name: "Try again" }).click();

@@ -17,7 +17,7 @@ const fields: FieldFacts[] = [
 ];
 const history = ["level=error timeout", "app=web"];
 
-/** What is offered at `|`, and what the box would hold if the first were chosen. */
+/** The completions at `|`, and the text after choosing the first. */
 function offered(input: string): [labels: string, chosen: string | undefined] {
   const caret = input.indexOf("|");
   const expression = input.replace("|", "");

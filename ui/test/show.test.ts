@@ -8,7 +8,7 @@ import { levelTerm } from "../src/lib/levelTerm.ts";
 import { bytes, compact, plural, share } from "../src/lib/numbers.ts";
 import { clock, duration, full, short, tick } from "../src/lib/times.ts";
 
-/** Pieces as `[style]text`, marks in braces, hits in stars. */
+/** Pieces as `[style]text`, names of characters in braces, matches in stars. */
 const shown = (text: string, hits: [number, number][] = []) =>
   pieces(text, hits)
     .map(({ text, kind, style, hit }) => {
@@ -105,7 +105,7 @@ describe("fields", () => {
     expect(found).toEqual(want);
   });
 
-  // Browsers give the text of numbers to who reads JSON; Node.js 20 does not yet.
+  // Browsers pass the source text of numbers to a JSON reviver; Node.js 20 does not yet.
   it.skipIf(!("rawJSON" in JSON))("keep the digits of numbers", () => {
     expect(fieldsOf('{"big":9007199254740993,"one":1.0}')).toEqual([
       { name: "big", value: "9007199254740993" },

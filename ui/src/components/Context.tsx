@@ -3,7 +3,7 @@ import { useState } from "react";
 import type { Highlighter } from "../lib/highlight.ts";
 import { clock } from "../lib/times.ts";
 import type { Row } from "../worker/messages.ts";
-import { aroundQuery } from "./around.ts";
+import { contextQuery } from "./contextQuery.ts";
 import { Button } from "./controls.tsx";
 import { LogText } from "./LogText.tsx";
 import styles from "./RecordPanel.module.css";
@@ -24,7 +24,7 @@ interface Props {
 export function Context({ record, utc, find, onOpen }: Props) {
   const [before, setBefore] = useState(FIRST);
   const [after, setAfter] = useState(FIRST);
-  const { data, error, isFetching } = useQuery(aroundQuery(record.id, before, after));
+  const { data, error, isFetching } = useQuery(contextQuery(record.id, before, after));
   const at = data?.findIndex((row) => row.id === record.id) ?? 0;
   const first = data !== undefined && at < before;
   const last = data !== undefined && data.length - at - 1 < after;

@@ -4,11 +4,11 @@ import { highlighter } from "../lib/highlight.ts";
 import type { Level } from "../lib/level.ts";
 import { levelTerm } from "../lib/levelTerm.ts";
 import { absolute } from "../lib/ranges.ts";
-import { useAsking, useFields } from "../state/asking.ts";
 import { go, pageState, usePage } from "../state/page.ts";
 import { prefer, usePreferences } from "../state/preferences.ts";
 import { answer, counts, search, tail } from "../state/session.ts";
 import { useStore } from "../state/store.ts";
+import { useFields, useSearch } from "../state/useSearch.ts";
 import type { Row } from "../worker/messages.ts";
 import {
   addTerm,
@@ -39,9 +39,9 @@ import { Notice } from "./Notice.tsx";
 import { RangePicker } from "./RangePicker.tsx";
 import { RecordList } from "./RecordList.tsx";
 import { RecordPanel } from "./RecordPanel.tsx";
-import { ListFoot, Said, TailNotices, Trashed } from "./Said.tsx";
 import { SearchBox } from "./SearchBox.tsx";
 import { SelectionTools } from "./SelectionTools.tsx";
+import { ListFoot, StatusLine, TailNotices, Trashed } from "./StatusLine.tsx";
 
 /** Below this width the panels cover the list, and the fields panel starts closed. */
 const NARROW_PX = 900;
@@ -62,7 +62,7 @@ export function Explore() {
   const { q, range, order, columns, wrap, record } = page;
   const following = page.tail;
   const fieldsOpen = fieldsWanted ?? innerWidth > NARROW_PX;
-  useAsking(() => setAt(-1));
+  useSearch(() => setAt(-1));
 
   const rows = following ? followed.rows.length : found.count;
   const newestFirst = order === "desc";
@@ -74,8 +74,8 @@ export function Explore() {
     },
     [following, newestFirst, found.rows, followed.rows, followed.version],
   );
-  const asked = following ? q : (found.answered?.q ?? "");
-  const find = useMemo(() => highlighter(asked), [asked]);
+  const filter = following ? q : (found.answered?.q ?? "");
+  const find = useMemo(() => highlighter(filter), [filter]);
 
   const shownRow = useMemo(() => {
     if (record === "") return undefined;
@@ -147,7 +147,7 @@ export function Explore() {
   return (
     <main className={styles.view}>
       <h1 className="unseen">Explore logs</h1>
-      <search className={styles.ask}>
+      <search className={styles.query}>
         <SearchBox
           q={q}
           fields={known}
@@ -209,7 +209,7 @@ export function Explore() {
           aria-expanded={fieldsOpen}
           onClick={() => prefer({ fields: !fieldsOpen })}
         />
-        <Said following={following} found={found} counted={counted} followed={followed} />
+        <StatusLine following={following} found={found} counted={counted} followed={followed} />
         <Button small look="bare" icon="sort" title="Newest or oldest first (o)" onClick={toggleOrder}>
           {newestFirst ? "Newest first" : "Oldest first"}
         </Button>

@@ -2,7 +2,7 @@ import { useState } from "react";
 import type { FieldFacts } from "../lib/complete.ts";
 import { fieldTerm } from "../lib/expression.ts";
 import { count, plural, share } from "../lib/numbers.ts";
-import type { FieldsAnswer } from "../state/asking.ts";
+import type { FieldsAnswer } from "../state/useSearch.ts";
 import { ColumnButton, controls, IconButton } from "./controls.tsx";
 import styles from "./FieldsPanel.module.css";
 import { Icon } from "./Icon.tsx";

@@ -4,11 +4,11 @@ import { count } from "../lib/numbers.ts";
 import { short } from "../lib/times.ts";
 import type { CountsState } from "../state/counts.ts";
 import type { Bucket } from "../worker/messages.ts";
+import { PARTS, part } from "./barParts.ts";
 import { IconButton } from "./controls.tsx";
 import { cx } from "./cx.ts";
 import styles from "./Histogram.module.css";
 import { type At, HistogramChart } from "./HistogramChart.tsx";
-import { PARTS, part } from "./parts.ts";
 
 interface Props {
   state: CountsState;

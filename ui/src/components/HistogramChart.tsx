@@ -5,9 +5,9 @@ import { compact, plural } from "../lib/numbers.ts";
 import { tick } from "../lib/times.ts";
 import { bars } from "../state/session.ts";
 import type { Bucket } from "../worker/messages.ts";
+import { described, PARTS, part } from "./barParts.ts";
 import styles from "./Histogram.module.css";
 import { usePalette } from "./palette.ts";
-import { described, PARTS, part } from "./parts.ts";
 
 const HEIGHT = 104;
 const COLOURS = ["bar-fatal", "bar-error", "bar-warn", "bar-info", "bar-debug", "bar-trace", "bar-none"] as const;

@@ -6,8 +6,8 @@ import type { Highlighter } from "../lib/highlight.ts";
 import { bytes, plural } from "../lib/numbers.ts";
 import { full } from "../lib/times.ts";
 import type { Row } from "../worker/messages.ts";
-import { aroundQuery } from "./around.ts";
 import { Context } from "./Context.tsx";
+import { contextQuery } from "./contextQuery.ts";
 import { Button, ColumnButton, IconButton } from "./controls.tsx";
 import { copy } from "./copy.ts";
 import { LogText } from "./LogText.tsx";
@@ -38,8 +38,8 @@ interface Props extends RecordActions {
 /** One record with its text, labels, fields and context. */
 export function RecordPanel(props: Props) {
   const { id, row, onClose } = props;
-  const asked = useQuery({ ...aroundQuery(id, 0, 0), enabled: row === undefined });
-  const record = row ?? asked.data?.find((record) => record.id === id);
+  const lookup = useQuery({ ...contextQuery(id, 0, 0), enabled: row === undefined });
+  const record = row ?? lookup.data?.find((record) => record.id === id);
   const frame = useRef<HTMLElement>(null);
   return (
     <section
@@ -57,10 +57,10 @@ export function RecordPanel(props: Props) {
       {record === undefined ? (
         <>
           <header className={styles.head}>
-            <h2>{asked.isError ? "No such record" : "Looking for the record…"}</h2>
+            <h2>{lookup.isError ? "No such record" : "Looking for the record…"}</h2>
             <IconButton icon="close" name="Close" shortcut="Esc" onClick={onClose} />
           </header>
-          <div className={styles.body}>{asked.isError ? <p>{asked.error.message}</p> : undefined}</div>
+          <div className={styles.body}>{lookup.isError ? <p>{lookup.error.message}</p> : undefined}</div>
         </>
       ) : (
         <Whole key={record.id} {...props} record={record} />

@@ -14,7 +14,7 @@ export function usePalette<K extends string>(names: readonly K[]): Record<K, str
     return () => scheme.removeEventListener("change", look);
   }, []);
   const key = names.join(" ");
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the theme changes what the style sheet says
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the style sheet depends on the theme
   useEffect(() => {
     const probe = document.createElement("span");
     // During a transition the computed colour is not the final one.

@@ -17,11 +17,11 @@ const WORDS: Record<Level, string> = {
  * such a field.
  */
 export function levelTerm(level: Level, fields: readonly FieldFacts[], records: number): string {
-  const telling = fields.filter(({ name }) => isLevelKey(name));
-  const terms = telling.flatMap(({ name, values }) =>
+  const levelFields = fields.filter(({ name }) => isLevelKey(name));
+  const terms = levelFields.flatMap(({ name, values }) =>
     values.filter(({ value }) => levelNamed(value) === level).map(({ value }) => fieldTerm(name, "=", value)),
   );
-  const told = telling.reduce((sum, field) => sum + field.records, 0);
-  if (told < records || terms.length === 0) terms.push(`/\\b(${WORDS[level]})\\b/`);
+  const known = levelFields.reduce((sum, field) => sum + field.records, 0);
+  if (known < records || terms.length === 0) terms.push(`/\\b(${WORDS[level]})\\b/`);
   return terms.length === 1 ? (terms[0] ?? "") : `(${terms.join(" OR ")})`;
 }

@@ -28,31 +28,31 @@ export const DEFAULT_STATE: PageState = {
 
 /** Parses the state of a URL. */
 export function readState(path: string, search: string): PageState {
-  const said = new URLSearchParams(search);
-  const record = said.get("record") ?? "";
+  const params = new URLSearchParams(search);
+  const record = params.get("record") ?? "";
   return {
     view: path === "/nodes" ? "nodes" : "explore",
-    q: said.get("q") ?? "",
-    range: { from: said.get("from") ?? DEFAULT_RANGE.from, to: said.get("to") ?? "" },
-    order: said.get("order") === "asc" ? "asc" : "desc",
-    columns: [...new Set(said.getAll("column").filter((name) => name !== ""))],
-    wrap: said.get("wrap") === "1",
-    tail: said.get("tail") === "1",
+    q: params.get("q") ?? "",
+    range: { from: params.get("from") ?? DEFAULT_RANGE.from, to: params.get("to") ?? "" },
+    order: params.get("order") === "asc" ? "asc" : "desc",
+    columns: [...new Set(params.getAll("column").filter((name) => name !== ""))],
+    wrap: params.get("wrap") === "1",
+    tail: params.get("tail") === "1",
     record: /^[0-9A-Za-z]{26}$/.test(record) ? record : "",
   };
 }
 
 /** The URL of a state. */
 export function writeState(state: PageState): string {
-  const said = new URLSearchParams();
-  if (state.q !== "") said.set("q", state.q);
-  if (state.range.from !== DEFAULT_RANGE.from || state.range.to !== "") said.set("from", state.range.from);
-  if (state.range.to !== "") said.set("to", state.range.to);
-  if (state.order === "asc") said.set("order", "asc");
-  for (const name of state.columns) said.append("column", name);
-  if (state.wrap) said.set("wrap", "1");
-  if (state.tail) said.set("tail", "1");
-  if (state.record !== "") said.set("record", state.record);
-  const search = said.toString();
+  const params = new URLSearchParams();
+  if (state.q !== "") params.set("q", state.q);
+  if (state.range.from !== DEFAULT_RANGE.from || state.range.to !== "") params.set("from", state.range.from);
+  if (state.range.to !== "") params.set("to", state.range.to);
+  if (state.order === "asc") params.set("order", "asc");
+  for (const name of state.columns) params.append("column", name);
+  if (state.wrap) params.set("wrap", "1");
+  if (state.tail) params.set("tail", "1");
+  if (state.record !== "") params.set("record", state.record);
+  const search = params.toString();
   return `${state.view === "nodes" ? "/nodes" : "/"}${search === "" ? "" : `?${search}`}`;
 }

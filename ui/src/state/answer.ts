@@ -15,16 +15,16 @@ const FIRST = 300;
 /** Records of each further request, on scrolling. */
 const MORE = 10_000;
 
-export interface Question {
+export interface Query {
   q: string;
   range: Range;
   order: "desc" | "asc";
 }
 
 export interface AnswerState {
-  question: Question | undefined;
+  query: Query | undefined;
   /** The query of the rows: the previous one until the new one has an answer. */
-  answered: Question | undefined;
+  answered: Query | undefined;
   /** `stale`: the rows belong to the previous query. */
   status: "idle" | "stale" | "loading" | "ready" | "failed";
   /** Grows in place; `count` is its valid length. */
@@ -39,7 +39,7 @@ export interface AnswerState {
 }
 
 const NOTHING: AnswerState = {
-  question: undefined,
+  query: undefined,
   answered: undefined,
   status: "idle",
   rows: [],
@@ -56,21 +56,21 @@ export class Answer {
   #cancel: () => void = () => {};
   #chars = 0;
 
-  /** Starts a query. The shown rows stay until new ones arrive; then `begun` is called. */
-  ask(question: Question, begun: () => void) {
+  /** Starts a query. The shown rows stay until new ones arrive; then `onStart` is called. */
+  start(query: Query, onStart: () => void) {
     this.#cancel();
     const { count } = this.store.value;
-    this.store.change({ question, status: count > 0 ? "stale" : "loading", failure: undefined });
-    this.#read(question, undefined, FIRST, [], begun);
+    this.store.change({ query, status: count > 0 ? "stale" : "loading", failure: undefined });
+    this.#read(query, undefined, FIRST, [], onStart);
   }
 
   /** Continues after the last record. */
   more() {
-    const { question, status, more, full, rows } = this.store.value;
+    const { query, status, more, full, rows } = this.store.value;
     const last = rows.at(-1);
-    if (question === undefined || status !== "ready" || !more || full || last === undefined) return;
+    if (query === undefined || status !== "ready" || !more || full || last === undefined) return;
     this.store.change({ status: "loading" });
-    this.#read(question, last.id, Math.min(MORE, ROWS_MAX - rows.length), rows, () => {});
+    this.#read(query, last.id, Math.min(MORE, ROWS_MAX - rows.length), rows, () => {});
   }
 
   /** Cancels the rest of the answer. */
@@ -80,42 +80,42 @@ export class Answer {
     if (status === "loading" || status === "stale") this.store.change({ status: count > 0 ? "ready" : "idle" });
   }
 
-  #read(question: Question, after: string | undefined, limit: number, rows: Row[], begun: () => void) {
-    const { q, range, order } = question;
+  #read(query: Query, after: string | undefined, limit: number, rows: Row[], onStart: () => void) {
+    const { q, range, order } = query;
     const url = callUrl("query", { q, from: range.from, to: range.to, order, limit, after });
     let [fresh, got] = [after === undefined, 0];
     /** Applied with the first rows of an answer, so that the list is never shown empty in between. */
     const begin = (): Partial<AnswerState> => {
       if (!fresh) return {};
       this.#chars = 0;
-      return { rows, answered: question, status: "loading", more: false, full: false, stats: undefined };
+      return { rows, answered: query, status: "loading", more: false, full: false, stats: undefined };
     };
-    const began = () => {
-      if (fresh) begun();
+    const started = () => {
+      if (fresh) onStart();
       fresh = false;
     };
-    this.#cancel = readStream(url, (told) => {
-      if (told.kind === "rows") {
+    this.#cancel = readStream(url, (message) => {
+      if (message.kind === "rows") {
         const beginning = begin();
-        for (const row of told.rows) {
+        for (const row of message.rows) {
           rows.push(row);
           this.#chars += row.text.length;
         }
-        got += told.rows.length;
+        got += message.rows.length;
         const full = rows.length >= ROWS_MAX || this.#chars >= CHARS_MAX;
         this.store.change({ ...beginning, count: rows.length, full }, fresh ? "now" : "frame");
-        began();
+        started();
         if (this.#chars >= CHARS_MAX) {
           this.#cancel();
           this.store.change({ status: "ready", more: true });
         }
-      } else if (told.kind === "end") {
+      } else if (message.kind === "end") {
         const more = got >= limit;
-        this.store.change({ ...begin(), count: rows.length, status: "ready", more, stats: told.stats });
-        began();
-      } else if (told.kind === "failed") {
+        this.store.change({ ...begin(), count: rows.length, status: "ready", more, stats: message.stats });
+        started();
+      } else if (message.kind === "failed") {
         // The shown rows stay on errors: queries are invalid while the user types, and nodes may be down.
-        this.store.change({ status: "failed", failure: told.failure, count: this.store.value.rows.length });
+        this.store.change({ status: "failed", failure: message.failure, count: this.store.value.rows.length });
       }
     });
   }

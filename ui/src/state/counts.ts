@@ -36,7 +36,7 @@ export class Counts {
   #cancel: () => void = () => {};
 
   /** Starts counting. `quietly` keeps the shown counts until the new ones are complete, for repeated counts. */
-  ask(q: string, range: Range, buckets: number, quietly: boolean, done: () => void) {
+  start(q: string, range: Range, buckets: number, quietly: boolean, done: () => void) {
     this.#cancel();
     if (!quietly) this.store.change({ total: undefined, counted: 0, progress: 0, levelled: false, failure: undefined });
     const url = (by: string) => callUrl("histogram", { q, from: range.from, to: range.to, buckets, by });
@@ -44,25 +44,25 @@ export class Counts {
       this.store.change({ failure, progress: 1 });
       done();
     };
-    this.#cancel = readStream(url(""), (told) => {
-      if (told.kind === "failed") failed(told.failure);
-      if (told.kind !== "buckets") return;
-      const counted = sum(told.buckets);
-      if (told.stats === undefined) {
-        if (!quietly) this.store.change({ buckets: told.buckets, counted, progress: told.progress / 2 }, "frame");
+    this.#cancel = readStream(url(""), (message) => {
+      if (message.kind === "failed") failed(message.failure);
+      if (message.kind !== "buckets") return;
+      const counted = sum(message.buckets);
+      if (message.stats === undefined) {
+        if (!quietly) this.store.change({ buckets: message.buckets, counted, progress: message.progress / 2 }, "frame");
         return;
       }
       const { buckets: before } = this.store.value;
-      const coloured = quietly ? keepLevels(told.buckets, before) : told.buckets;
+      const coloured = quietly ? keepLevels(message.buckets, before) : message.buckets;
       this.store.change({
         buckets: coloured,
         counted,
         total: counted,
         progress: 0.5,
-        stats: told.stats,
+        stats: message.stats,
         failure: undefined,
       });
-      const [first, last] = [told.buckets[0], told.buckets.at(-1)];
+      const [first, last] = [message.buckets[0], message.buckets.at(-1)];
       if (first === undefined || last === undefined || counted === 0) {
         this.store.change({ progress: 1, levelled: true });
         done();
@@ -70,16 +70,19 @@ export class Counts {
       }
       // Use the same range: the node's clock has advanced.
       const same = callUrl("histogram", { q, from: first.from, to: last.to, buckets, by: "level" });
-      this.#cancel = readStream(same, (told) => {
-        if (told.kind === "failed") failed(told.failure);
-        if (told.kind !== "buckets") return;
-        const whole = told.stats !== undefined;
+      this.#cancel = readStream(same, (message) => {
+        if (message.kind === "failed") failed(message.failure);
+        if (message.kind !== "buckets") return;
+        const whole = message.stats !== undefined;
         if (quietly && !whole) return;
         const { buckets, total } = this.store.value;
         // Newer records would be counted as well: colour bars only up to their heights.
-        const merged = whole ? told.buckets : buckets.map((bucket, at) => withLevels(bucket, told.buckets[at]));
-        const all = whole ? sum(told.buckets) : total;
-        this.store.change({ buckets: merged, total: all, progress: 0.5 + told.progress / 2, levelled: whole }, "frame");
+        const merged = whole ? message.buckets : buckets.map((bucket, at) => withLevels(bucket, message.buckets[at]));
+        const all = whole ? sum(message.buckets) : total;
+        this.store.change(
+          { buckets: merged, total: all, progress: 0.5 + message.progress / 2, levelled: whole },
+          "frame",
+        );
         if (whole) done();
       });
     });

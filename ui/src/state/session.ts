@@ -31,7 +31,7 @@ export function stopCounting() {
 export function search() {
   const { q, range, order } = pageState();
   stopCounting();
-  answer.ask({ q, range, order }, () => {
+  answer.start({ q, range, order }, () => {
     cancelPending = afterPaint(() => count(false));
   });
 }
@@ -40,7 +40,7 @@ export function search() {
 export function count(quietly: boolean, done: () => void = () => {}) {
   const { q, range } = pageState();
   cancelPending();
-  counts.ask(q, range, bars.count, quietly, () => {
+  counts.start(q, range, bars.count, quietly, () => {
     const { failure, total } = counts.store.value;
     if (failure === undefined) {
       const any = total !== undefined && total > 0;

@@ -3,13 +3,13 @@ import { useSyncExternalStore } from "react";
 /** A value that notifies its subscribers of changes, at most once per frame. */
 export class Store<T> {
   #value: T;
-  #told: T;
+  #notified: T;
   #listeners = new Set<() => void>();
   #waiting = false;
 
   constructor(value: T) {
     this.#value = value;
-    this.#told = value;
+    this.#notified = value;
   }
 
   /** The current value. */
@@ -31,7 +31,7 @@ export class Store<T> {
 
   #tell = () => {
     this.#waiting = false;
-    this.#told = this.#value;
+    this.#notified = this.#value;
     for (const listener of this.#listeners) listener();
   };
 
@@ -42,7 +42,7 @@ export class Store<T> {
     };
   };
 
-  readonly snapshot = (): T => this.#told;
+  readonly snapshot = (): T => this.#notified;
 }
 
 /** Calls a function after the next paint. The returned function cancels it. */

@@ -1,10 +1,10 @@
-import type { Failure, Order, Told } from "../worker/messages.ts";
+import type { Failure, Order, WorkerMessage } from "../worker/messages.ts";
 import workerUrl from "../worker/stream.worker.ts?worker&url";
 
 /** Callbacks of a reader of an answer. */
-export type Hear = (told: Told) => void;
+export type OnMessage = (message: WorkerMessage) => void;
 
-const listeners = new Map<number, Hear>();
+const listeners = new Map<number, OnMessage>();
 let worker: Worker | undefined;
 let last = 0;
 
@@ -25,25 +25,25 @@ function trusted(url: string): string {
 
 function start(): Worker {
   const started = new Worker(trusted(workerUrl), { type: "module" });
-  started.onmessage = ({ data }: MessageEvent<Told>) => {
-    const hear = listeners.get(data.stream);
+  started.onmessage = ({ data }: MessageEvent<WorkerMessage>) => {
+    const onMessage = listeners.get(data.stream);
     if (data.kind === "end" || data.kind === "failed") listeners.delete(data.stream);
-    hear?.(data);
+    onMessage?.(data);
   };
   started.onerror = () => {
     const failure: Failure = { kind: "lost", message: "the worker of the page did not start" };
-    for (const [stream, hear] of listeners) hear({ kind: "failed", stream, failure });
+    for (const [stream, onMessage] of listeners) onMessage({ kind: "failed", stream, failure });
     listeners.clear();
   };
   return started;
 }
 
 /** Reads the answer of a request in batches. The returned function cancels it; no callback runs after that. */
-export function readStream(url: string, hear: Hear): () => void {
+export function readStream(url: string, onMessage: OnMessage): () => void {
   worker ??= start();
   last += 1;
   const stream = last;
-  listeners.set(stream, hear);
+  listeners.set(stream, onMessage);
   const order: Order = { kind: "read", stream, url };
   worker.postMessage(order);
   return () => {
@@ -53,12 +53,12 @@ export function readStream(url: string, hear: Hear): () => void {
 
 /** The URL of a request. */
 export function callUrl(call: string, parameters: Record<string, string | number | undefined>): string {
-  const said = new URLSearchParams();
+  const params = new URLSearchParams();
   for (const [name, value] of Object.entries(parameters)) {
-    if (value !== undefined && value !== "") said.set(name, String(value));
+    if (value !== undefined && value !== "") params.set(name, String(value));
   }
   // Absolute, because a worker has another base URL.
-  return `${location.origin}/api/v1/${call}?${said}`;
+  return `${location.origin}/api/v1/${call}?${params}`;
 }
 
 /** Fetches a short answer completely. */
@@ -68,7 +68,7 @@ export async function call<T>(
   signal: AbortSignal,
 ) {
   const response = await fetch(callUrl(name, parameters), { signal, cache: "no-store" });
-  const said = (await response.json()) as T & { error?: string };
-  if (!response.ok) throw new Error(said.error ?? `the node answered with status ${response.status}`);
-  return said as T;
+  const answer = (await response.json()) as T & { error?: string };
+  if (!response.ok) throw new Error(answer.error ?? `the node answered with status ${response.status}`);
+  return answer as T;
 }

@@ -70,7 +70,7 @@ export class Tail {
   #perSecond: number[] = [];
   #thisSecond = 0;
   #tries = 0;
-  #told = 0;
+  #message = 0;
 
   start(q: string) {
     this.stop();
@@ -119,42 +119,42 @@ export class Tail {
       this.#take(fresh);
     };
     let opened = false;
-    const stopTail = readStream(callUrl("tail", { q, rate: TAIL_RATE }), (told) => {
-      if (told.kind === "open") {
+    const stopTail = readStream(callUrl("tail", { q, rate: TAIL_RATE }), (message) => {
+      if (message.kind === "open") {
         opened = true;
         this.#tries = 0;
         // A new stream includes all live nodes.
         this.store.change({ status: "live", message: "", away: [] });
         const before: Row[] = [];
         const url = callUrl("query", { q, from: "1h", order: "desc", limit: BEFORE });
-        const stopQuery = readStream(url, (told) => {
-          if (told.kind === "rows") before.push(...told.rows);
-          if (told.kind === "end" || told.kind === "failed") settle(before);
+        const stopQuery = readStream(url, (message) => {
+          if (message.kind === "rows") before.push(...message.rows);
+          if (message.kind === "end" || message.kind === "failed") settle(before);
         });
         this.#cancel = () => {
           stopTail();
           stopQuery();
         };
-      } else if (told.kind === "rows") {
-        this.#thisSecond += told.rows.length;
-        if (early === undefined) this.#take(told.rows);
-        else if (early.length < TAIL_ROWS_MAX) early.push(...told.rows);
-      } else if (told.kind === "skipped") {
-        this.#thisSecond += told.records;
+      } else if (message.kind === "rows") {
+        this.#thisSecond += message.rows.length;
+        if (early === undefined) this.#take(message.rows);
+        else if (early.length < TAIL_ROWS_MAX) early.push(...message.rows);
+      } else if (message.kind === "skipped") {
+        this.#thisSecond += message.records;
         const { skipped, skippedBytes } = this.store.value;
-        this.store.change({ skipped: skipped + told.records, skippedBytes: skippedBytes + told.bytes }, "frame");
-      } else if (told.kind === "node") {
-        const others = this.store.value.away.filter((address) => address !== told.address);
-        this.store.change({ away: told.lost === undefined ? others : [...others, told.address] });
-        const line = this.#notice(told.address, told.lost);
+        this.store.change({ skipped: skipped + message.records, skippedBytes: skippedBytes + message.bytes }, "frame");
+      } else if (message.kind === "node") {
+        const others = this.store.value.away.filter((address) => address !== message.address);
+        this.store.change({ away: message.lost === undefined ? others : [...others, message.address] });
+        const line = this.#notice(message.address, message.lost);
         if (early === undefined) this.#take([line]);
         else early.push(line);
-      } else if (told.kind === "failed" && told.failure.kind === "refused") {
-        this.store.change({ status: "lost", message: told.failure.message });
-      } else if (told.kind === "failed" || told.kind === "end") {
-        const message = told.kind === "failed" ? told.failure.message : "the node ended the stream";
+      } else if (message.kind === "failed" && message.failure.kind === "refused") {
+        this.store.change({ status: "lost", message: message.failure.message });
+      } else if (message.kind === "failed" || message.kind === "end") {
+        const reason = message.kind === "failed" ? message.failure.message : "the node ended the stream";
         // A failed retry is not another loss.
-        this.store.change({ status: "lost", message, gaps: this.store.value.gaps + (opened ? 1 : 0) });
+        this.store.change({ status: "lost", message: reason, gaps: this.store.value.gaps + (opened ? 1 : 0) });
         const wait = RETRY_MS[Math.min(this.#tries, RETRY_MS.length - 1)] ?? 5_000;
         this.#tries += 1;
         const timer = setTimeout(() => {
@@ -184,14 +184,14 @@ export class Tail {
 
   /** A notice about the state of a node. */
   #notice(address: string, lost: string | undefined): Row {
-    this.#told += 1;
+    this.#message += 1;
     const text =
       lost === undefined
         ? `${address} is followed from here on`
         : `${address} ${lost}: what it accepts is not shown until it is back`;
     const time = new Date().toISOString();
     return {
-      id: `notice-${this.#told}`,
+      id: `notice-${this.#message}`,
       time,
       labels: {},
       text,

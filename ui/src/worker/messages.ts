@@ -62,7 +62,7 @@ export interface Failure {
 }
 
 /** A message from the worker. */
-export type Told =
+export type WorkerMessage =
   | { kind: "rows"; stream: number; rows: Row[] }
   | { kind: "buckets"; stream: number; buckets: Bucket[]; progress: number; stats: Stats | undefined }
   | { kind: "skipped"; stream: number; records: number; bytes: number }

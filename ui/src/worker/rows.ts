@@ -2,7 +2,7 @@ import { levelOf } from "../lib/level.ts";
 import type { Bucket, Row, Stats } from "./messages.ts";
 
 /** A line of an answer. */
-export type Said =
+export type ParsedLine =
   | { kind: "row"; row: Row }
   | { kind: "stats"; stats: Stats }
   | { kind: "buckets"; buckets: Bucket[]; progress: number; stats: Stats | undefined }
@@ -28,27 +28,27 @@ interface Line {
   joined?: boolean;
 }
 
-export function readLine(line: string): Said {
-  const said = JSON.parse(line) as Line;
-  if (said.id !== undefined) {
-    const binary = said.line_base64 !== undefined;
-    const text = said.line ?? fromBase64(said.line_base64 ?? "");
-    const labels = said.labels ?? {};
+export function readLine(line: string): ParsedLine {
+  const parsed = JSON.parse(line) as Line;
+  if (parsed.id !== undefined) {
+    const binary = parsed.line_base64 !== undefined;
+    const text = parsed.line ?? fromBase64(parsed.line_base64 ?? "");
+    const labels = parsed.labels ?? {};
     const level = levelOf(labels, text);
     return {
       kind: "row",
-      row: { id: said.id, time: said.time ?? "", labels, text, level, binary, cut: said.cut === true },
+      row: { id: parsed.id, time: parsed.time ?? "", labels, text, level, binary, cut: parsed.cut === true },
     };
   }
-  if (said.buckets !== undefined) {
-    return { kind: "buckets", buckets: said.buckets, progress: said.progress ?? 1, stats: said.stats };
+  if (parsed.buckets !== undefined) {
+    return { kind: "buckets", buckets: parsed.buckets, progress: parsed.progress ?? 1, stats: parsed.stats };
   }
-  if (said.stats !== undefined) return { kind: "stats", stats: said.stats };
-  if (said.skipped_records !== undefined || said.skipped_bytes !== undefined) {
-    return { kind: "skipped", records: said.skipped_records ?? 0, bytes: said.skipped_bytes ?? 0 };
+  if (parsed.stats !== undefined) return { kind: "stats", stats: parsed.stats };
+  if (parsed.skipped_records !== undefined || parsed.skipped_bytes !== undefined) {
+    return { kind: "skipped", records: parsed.skipped_records ?? 0, bytes: parsed.skipped_bytes ?? 0 };
   }
-  if (said.node !== undefined && (said.lost !== undefined || said.joined === true)) {
-    return { kind: "node", address: said.node, lost: said.lost };
+  if (parsed.node !== undefined && (parsed.lost !== undefined || parsed.joined === true)) {
+    return { kind: "node", address: parsed.node, lost: parsed.lost };
   }
   return { kind: "nothing" };
 }

@@ -12,12 +12,12 @@ const COUNT_EVERY_MS = 2_000;
 /** Counts between two requests for fields, which cost more; the first match requests them at once. */
 const COUNTS_PER_FIELDS = 8;
 
-/** Runs the search of the page's state, again when it changes. `begun` is called at each start. */
-export function useAsking(begun: () => void) {
+/** Runs the search of the page's state, again when it changes. `onStart` is called at each start. */
+export function useSearch(onStart: () => void) {
   const { q, range, order, tail: following } = usePage();
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the state is read where it is used; these say when
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the state is read when it is used; these trigger
   useEffect(() => {
-    begun();
+    onStart();
     if (!following) {
       search();
       return;

@@ -2,20 +2,20 @@ import { call } from "../state/streams.ts";
 import type { Row, Stats } from "../worker/messages.ts";
 import { readLine } from "../worker/rows.ts";
 
-interface Around {
+interface ContextAnswer {
   records: unknown[];
   stats: Stats;
 }
 
 /** Fetches the records before and after one in its stream, oldest first. */
-export function aroundQuery(id: string, before: number, after: number) {
+export function contextQuery(id: string, before: number, after: number) {
   return {
-    queryKey: ["around", id, before, after],
+    queryKey: ["context", id, before, after],
     queryFn: async ({ signal }: { signal: AbortSignal }): Promise<Row[]> => {
-      const { records } = await call<Around>("context", { id, before, after }, signal);
+      const { records } = await call<ContextAnswer>("context", { id, before, after }, signal);
       return records.flatMap((record) => {
-        const said = readLine(JSON.stringify(record));
-        return said.kind === "row" ? [said.row] : [];
+        const parsed = readLine(JSON.stringify(record));
+        return parsed.kind === "row" ? [parsed.row] : [];
       });
     },
     // Keep the shown records while more of the same stream are fetched.

@@ -9,7 +9,7 @@ import { Button } from "./controls.tsx";
 import styles from "./Explore.module.css";
 import { Notice } from "./Notice.tsx";
 
-interface SaidProps {
+interface StatusLineProps {
   following: boolean;
   found: AnswerState;
   counted: CountsState;
@@ -17,13 +17,13 @@ interface SaidProps {
 }
 
 /** The status line: what the answer covers. */
-export function Said({ following, found, counted, followed }: SaidProps) {
+export function StatusLine({ following, found, counted, followed }: StatusLineProps) {
   if (following) {
     const state = { off: "", connecting: "Connecting…", live: "Live", lost: "Connection lost" }[followed.status];
     const { away } = followed;
     const without = away.length === 1 ? ` without ${away[0]}` : ` without ${plural(away.length, "node")}`;
     return (
-      <p className={styles.said} data-testid="said">
+      <p className={styles.status} data-testid="status">
         <b className={followed.status === "lost" ? styles.live : undefined}>{followed.paused ? "Paused" : state}</b>
         {away.length > 0 && followed.status === "live" ? (
           <span className={styles.without} title={away.join(", ")}>
@@ -38,7 +38,7 @@ export function Said({ following, found, counted, followed }: SaidProps) {
   const stats = counted.stats ?? found.stats;
   const busy = found.status === "loading" || found.status === "stale";
   return (
-    <p className={styles.said} role="status" data-testid="said" data-status={found.status}>
+    <p className={styles.status} role="status" data-testid="status" data-status={found.status}>
       {busy ? "Searching… " : ""}
       {plural(found.count, "record")} loaded
       {stats === undefined
