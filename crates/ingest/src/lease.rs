@@ -283,7 +283,7 @@ fn rebuild_file(view: &SegmentView) -> io::Result<Vec<u8>> {
     let mut frames = view.frames(0);
     for position in view.salvaged_frames().unwrap_or_default() {
         frames.seek(position.offset);
-        let header = frames.next_header().map_err(io::Error::other)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+        let header = frames.peek_header().map_err(io::Error::other)?.ok_or(io::ErrorKind::UnexpectedEof)?;
         file.extend_from_slice(&view.read_bytes(position.offset, header.frame_len() as usize)?);
     }
     Ok(file)

@@ -4,18 +4,7 @@
 //! two compressed columns, rows and text. A search reads the text only if the rows match. The text may be encoded as
 //! searchable columns with a filter: see `bucksaw_columns`.
 //!
-//! ```text
-//!   rows column, unpacked: varint chunks, then for each chunk
-//!     varint bytes of the labels · the labels      varint rows · varint bytes of text · varint accepted ms
-//!     varint runs, then for each run               varint rows · step ms from the run before (0 first) ·
-//!                                                  varint producer: its number in this chunk, a new one followed by its
-//!                                                  48 bits as varint · step sequence from the producer's next (0 first)
-//!     varint rows with nanoseconds, then for each  varint rows since the one before · varint ns
-//!     a byte: 1 lengths follow                     varint bytes of each record
-//!     flags, as in a frame
-//!   text column, unpacked: the concatenated text of the chunks
-//! ```
-//! (*step* is the zigzag varint of a difference.)
+//! Format: `docs/format.md`, "Block".
 //!
 //! Invariant: within a chunk the ids rise from row to row; between the chunks of a block they interleave.
 
@@ -27,8 +16,7 @@ use bucksaw_columns::{Encoder, TextEncoding};
 use bucksaw_record::{Id, Labels, Millis, Producer};
 use bucksaw_search::SearchBlock;
 
-use crate::chunk::rows_text_len;
-use crate::frame::lengths_match_text;
+use crate::frame::is_text_of_rows;
 use crate::row_meta::{decode_flags, encode_flags};
 use crate::varint::{Reader, put_delta, put_varint};
 use crate::{Chunk, Codec, RecordSummary, Rows};
@@ -248,10 +236,10 @@ pub struct StreamSlice {
 impl Block {
     /// The records, stream by stream.
     pub fn chunks(&self) -> impl Iterator<Item = Chunk<'_>> {
-        self.slices.iter().map(|stretch| Chunk {
-            labels: &stretch.labels,
-            rows: Arc::clone(&stretch.rows),
-            text: self.text.get(stretch.range.clone()).unwrap_or_default(),
+        self.slices.iter().map(|slice| Chunk {
+            labels: &slice.labels,
+            rows: Arc::clone(&slice.rows),
+            text: self.text.get(slice.range.clone()).unwrap_or_default(),
         })
     }
 
@@ -266,14 +254,12 @@ impl Block {
         (self.text, self.slices)
     }
 
-    /// Combines the decoded columns; `None` if they do not match.
-    pub(crate) fn open(slices: Vec<StreamSlice>, text: Vec<u8>) -> Option<Self> {
-        let fits = slices.iter().all(|stretch| {
-            let Some(part) = text.get(stretch.range.clone()) else { return false };
-            match &stretch.rows.lengths {
-                Some(lengths) => lengths_match_text(part, lengths),
-                None => rows_text_len(part, None, stretch.rows.count) == Some(part.len()),
-            }
+    /// Combines the slices of all streams with their text; `None` if they do not match.
+    #[must_use]
+    pub fn from_parts(text: Vec<u8>, slices: Vec<StreamSlice>) -> Option<Self> {
+        let fits = slices.iter().all(|StreamSlice { rows, range, .. }| {
+            let part = text.get(range.clone());
+            part.is_some_and(|part| is_text_of_rows(part, rows.lengths.as_deref(), rows.count))
         });
         let end = slices.last().map_or(0, |last| last.range.end);
         (fits && end == text.len()).then_some(Self { slices, text })
@@ -328,17 +314,17 @@ impl ColumnarBlock {
     }
 
     /// Opens compressed columns; `None` if they are damaged.
-    pub(crate) fn open(stretches: Vec<StreamSlice>, packed: Vec<u8>, raw_len: usize) -> Option<Self> {
-        if stretches.iter().any(|stretch| stretch.rows.lengths.is_some()) {
+    pub(crate) fn open(slices: Vec<StreamSlice>, packed: Vec<u8>, raw_len: usize) -> Option<Self> {
+        if slices.iter().any(|slice| slice.rows.lengths.is_some()) {
             return None;
         }
-        let lines = stretches.iter().map(|stretch| stretch.rows.count as usize).sum();
-        Some(Self { slices: stretches, columns: bucksaw_columns::ColumnBlock::open(packed, lines, raw_len)? })
+        let lines = slices.iter().map(|slice| slice.rows.count as usize).sum();
+        Some(Self { slices, columns: bucksaw_columns::ColumnBlock::open(packed, lines, raw_len)? })
     }
 }
 
 fn slices_memory(slices: &[StreamSlice]) -> usize {
-    slices.iter().map(|stretch| size_of::<StreamSlice>() + stretch.rows.memory()).sum()
+    slices.iter().map(|slice| size_of::<StreamSlice>() + slice.rows.memory()).sum()
 }
 
 /// Decodes the rows column; `None` if it is damaged.

@@ -64,7 +64,7 @@ fn read(block: &Block) -> Vec<(Labels, Id, u32, u8, Vec<u8>)> {
 
 fn unpack(packed: &EncodedBlock) -> Option<Block> {
     let column = |column: &PackedColumn| column.codec.unpack(&column.bytes, column.raw_len);
-    Block::open(decode_slices(&column(&packed.rows)?)?, column(&packed.text)?)
+    Block::from_parts(column(&packed.text)?, decode_slices(&column(&packed.rows)?)?)
 }
 
 proptest! {
@@ -91,9 +91,9 @@ proptest! {
         let mut rows = packed.rows.codec.unpack(&packed.rows.bytes, packed.rows.raw_len).unwrap();
         let place = at % rows.len();
         rows[place] ^= bits;
-        let _ = decode_slices(&rows).and_then(|stretches| Block::open(stretches, text.clone()));
+        let _ = decode_slices(&rows).and_then(|slices| Block::from_parts(text.clone(), slices));
         rows.truncate(cut % (rows.len() + 1));
-        let _ = decode_slices(&rows).and_then(|stretches| Block::open(stretches, text));
+        let _ = decode_slices(&rows).and_then(|slices| Block::from_parts(text, slices));
     }
 }
 

@@ -35,14 +35,3 @@ impl<'a> Chunk<'a> {
         })
     }
 }
-
-/// Bytes of text of the next `count` rows, including LFs; `lengths` begins with the next row.
-pub(crate) fn rows_text_len(text: &[u8], lengths: Option<&[u32]>, count: u32) -> Option<usize> {
-    if let Some(lengths) = lengths {
-        return lengths.get(..count as usize).map(|part| part.iter().map(|length| *length as usize + 1).sum());
-    }
-    match count {
-        0 => Some(0),
-        _ => memchr::memchr_iter(b'\n', text).nth(count as usize - 1).map(|last| last + 1),
-    }
-}

@@ -1,21 +1,7 @@
 //! Frames: records that were read from a source at once, in queue segments and in the framed protocol.
 //!
-//! ```text
-//!   offset  size  field       meaning (little-endian)
-//!        0     4  marker      "BSWF"
-//!        4     4  crc32c      over the 48 header bytes that follow and the body, seeded (below)
-//!        8     4  body_len    bytes after the header: row metadata, then text; at most BODY_BYTES_MAX
-//!       12     4  meta_len    bytes of the row metadata
-//!       16    16  first       id of the first record; the next ones have the next sequence numbers
-//!       32     4  count       records; 0 in a stream frame
-//!       36     4  stream      number of the stream in this file or on this connection
-//!       40     8  accepted    Unix milliseconds at which a node accepted the records
-//!       48     1  kind        1 stream: the body is the labels of stream number `stream`; 2 records
-//!       49     1  layout      which row metadata columns are present
-//!       50     6  reserved    zero
-//!       56        body
-//! ```
-//! The text of a record frame is `count` records, each followed by an LF that is not part of it.
+//! A header of [`FrameHeader::LEN`] bytes, row metadata, and text: `docs/format.md`, "Frame". The text of a record frame is
+//! `count` records, each followed by an LF that is not part of it.
 //!
 //! The checksum is seeded with the id of the file (with 0 on the wire). So a log line that contains the bytes of a frame is not
 //! taken for one when a reader searches for the next intact frame behind damage.
@@ -60,23 +46,31 @@ pub struct FrameHeader {
 
 /// Why bytes are not a valid frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.text())]
 #[non_exhaustive]
 pub enum FrameError {
     /// The marker is missing.
-    #[error("no frame starts here")]
     Marker,
     /// A field is out of its bounds.
-    #[error("the header of the frame is out of bounds")]
     Header,
     /// The checksum is wrong.
-    #[error("the checksum of the frame is wrong")]
     Checksum,
     /// The row metadata or the text does not match the header.
-    #[error("the body of the frame does not match its header")]
     Body,
     /// The stream was not declared, or its declaration is damaged.
-    #[error("the labels of the frame's stream are missing")]
     Stream,
+}
+
+impl FrameError {
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Marker => "no frame starts here",
+            Self::Header => "the header of the frame is out of bounds",
+            Self::Checksum => "the checksum of the frame is wrong",
+            Self::Body => "the body of the frame does not match its header",
+            Self::Stream => "the labels of the frame's stream are missing",
+        }
+    }
 }
 
 impl FrameHeader {
@@ -123,11 +117,11 @@ impl FrameHeader {
     /// Whether only the length field of a frame is damaged: the checksum is right with the length of `body`.
     pub(crate) fn has_damaged_length(seed: u32, head: &[u8; Self::LEN], body: &[u8]) -> bool {
         let Ok(length) = u32::try_from(body.len()) else { return false };
-        let mut mended = *head;
-        if let Some(place) = mended.get_mut(8..12) {
+        let mut repaired = *head;
+        if let Some(place) = repaired.get_mut(8..12) {
             place.copy_from_slice(&length.to_le_bytes());
         }
-        Frame::open(seed, &mended, body).is_ok()
+        Frame::open(seed, &repaired, body).is_ok()
     }
 
     /// Decodes a header and checks its bounds, but not its checksum.
@@ -247,10 +241,7 @@ impl<'a> Frame<'a> {
         let row_meta = RowMeta::decode(header.layout_bits, self.row_meta(), header.first_id.time(), header.count)
             .ok_or(FrameError::Body)?;
         let text = self.text();
-        let fits = match &row_meta.lengths {
-            None => text.last() == Some(&b'\n') && memchr_iter(b'\n', text).count() == header.count as usize,
-            Some(lengths) => lengths_match_text(text, lengths),
-        };
+        let fits = is_text_of_rows(text, row_meta.lengths.as_deref(), header.count);
         if header.kind != FrameKind::Records || !fits {
             return Err(FrameError::Body);
         }
@@ -258,8 +249,11 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Whether records of these lengths, each followed by an LF, are exactly the text.
-pub(crate) fn lengths_match_text(text: &[u8], lengths: &[u32]) -> bool {
+/// Whether a text is exactly `count` records, each followed by an LF. Without `lengths` each line is a record.
+pub(crate) fn is_text_of_rows(text: &[u8], lengths: Option<&[u32]>, count: u32) -> bool {
+    let Some(lengths) = lengths else {
+        return text.last().is_none_or(|last| *last == b'\n') && memchr_iter(b'\n', text).count() == count as usize;
+    };
     let mut at = 0_usize;
     for length in lengths {
         at += *length as usize;
@@ -268,7 +262,7 @@ pub(crate) fn lengths_match_text(text: &[u8], lengths: &[u32]) -> bool {
         }
         at += 1;
     }
-    at == text.len()
+    at == text.len() && lengths.len() == count as usize
 }
 
 #[cfg(test)]

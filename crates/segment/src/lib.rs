@@ -14,6 +14,7 @@ mod block;
 mod chunk;
 mod codec;
 mod error;
+mod file_header;
 mod frame;
 pub mod health;
 

@@ -111,16 +111,17 @@ impl Rows {
         self.nanos.get(at(rows.start)..at(rows.end)).unwrap_or_default()
     }
 
-    /// A selection of rows, given in ascending order.
+    /// A selection of rows in any order.
     #[must_use]
     pub fn select(&self, rows: impl Iterator<Item = u32>) -> Self {
         let mut selected = Self { accepted: self.accepted, ..Self::default() };
         selected.lengths = self.lengths.as_ref().map(|_| Vec::new());
         let mut run = 0;
         for row in rows {
-            while self.runs.get(run).is_some_and(|run| row >= run.row + run.count) {
-                run += 1;
-            }
+            let contains =
+                |at: &usize| self.runs.get(*at).is_some_and(|run| run.row <= row && row - run.row < run.count);
+            let near = [run, run + 1].into_iter().find(contains);
+            run = near.unwrap_or_else(|| self.runs.partition_point(|run| run.row + run.count <= row));
             let Some(run) = self.runs.get(run) else { break };
             let new = selected.count;
             selected.push_run(Id::from_bits(run.first_id.bits() + u128::from(row - run.row)), 1);

@@ -41,7 +41,7 @@ impl<'a> Reader<'a> {
         self.varint()?.try_into().ok()
     }
 
-    /// The value whose difference to `from` was written by [`put_step`].
+    /// The value whose difference to `from` was written by [`put_delta`].
     pub(crate) fn delta(&mut self, from: u64) -> Option<u64> {
         let zigzag = self.varint()?;
         let step = ((zigzag >> 1) as i64) ^ -((zigzag & 1) as i64);

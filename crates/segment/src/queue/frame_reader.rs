@@ -1,4 +1,4 @@
-//! Walking the frames of a queue segment, forward, a window of the file at a time.
+//! Reads the frames of a queue segment forward, one window of the file at a time.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use bucksaw_record::{Id, Labels};
 
 use crate::{Chunk, Frame, FrameError, FrameHeader, FrameKind, ReadError};
 
-/// What is read at once when frames are small.
+/// Bytes that one read takes while frames are small.
 const WINDOW_BYTES: usize = 512 << 10;
 
-/// Reads frames from one offset to another. Holds one window, of half a megabyte or the greatest frame met.
+/// Reads the frames from one offset to another. Its memory is one window, or the largest frame so far.
 #[derive(Debug)]
 pub struct FrameReader {
     file: Arc<dyn File>,
@@ -21,50 +21,43 @@ pub struct FrameReader {
     end: u64,
     window: Vec<u8>,
     window_at: u64,
-    /// By number; `None` where the declaration was damaged.
+    /// By number; `None` if the stream frame is damaged.
     streams: Vec<Option<Labels>>,
 }
 
 impl FrameReader {
-    /// Starts at `from` (the end of the file's header or of a frame) and ends at `to` (the end of a frame). `streams`
-    /// are those that were declared before `from`.
+    /// Reads from `from` (the end of the header or of a frame) to `to` (the end of a frame). `streams` are those declared
+    /// before `from`.
     #[must_use]
     pub fn new(file: Arc<dyn File>, path: PathBuf, id: Id, from: u64, to: u64, streams: Vec<Labels>) -> Self {
         let (window, streams) = (Vec::new(), streams.into_iter().map(Some).collect());
         Self { file, path, seed: super::checksum_seed(id), offset: from, end: to, window, window_at: from, streams }
     }
 
-    /// Where the next frame starts.
+    /// The offset of the next frame.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The streams declared so far, by number; without labels where the declaration is missing.
+    /// The streams declared so far, by number; empty labels if the stream frame is damaged.
     #[must_use]
     pub fn streams(&self) -> Vec<Labels> {
         self.streams.iter().map(|labels| labels.clone().unwrap_or_default()).collect()
     }
 
-    fn labels(&self, stream: u32) -> Option<&Labels> {
-        self.streams.get(stream as usize)?.as_ref()
-    }
-
-    /// Whether a frame with the right checksum stands here whose stream was never declared. Moves past it then.
+    /// Skips the next frame if it is an intact record frame whose stream was not declared. Returns whether it was.
     pub(super) fn skip_undeclared(&mut self) -> bool {
         let at = self.offset;
         let stream = match self.next_frame() {
-            Ok(Some(frame)) if frame.header.kind == FrameKind::Records && frame.rows().is_ok() => frame.header.stream,
-            _ => {
-                self.offset = at;
-                return false;
-            }
+            Ok(Some(frame)) if frame.rows().is_ok() => Some(frame.header.stream),
+            _ => None,
         };
-        if self.labels(stream).is_some() {
+        let is_undeclared = stream.is_some_and(|stream| self.streams.get(stream as usize).is_none_or(Option::is_none));
+        if !is_undeclared {
             self.offset = at;
-            return false;
         }
-        true
+        is_undeclared
     }
 
     /// Moves to another frame.
@@ -72,26 +65,16 @@ impl FrameReader {
         self.offset = at;
     }
 
-    /// The header of the next frame, without its body and so without a check of its contents; moves past the frame.
+    /// The next frame, its checksum verified. A stream frame declares its stream.
     ///
     /// # Errors
-    /// [`ReadError`] when no frame stands there.
-    pub fn next_header(&mut self) -> Result<Option<FrameHeader>, ReadError> {
-        let Some(header) = self.peek()? else { return Ok(None) };
-        self.offset += header.frame_len();
-        Ok(Some(header))
-    }
-
-    /// The next frame, its checksum checked. Stream frames are taken note of and returned as well.
-    ///
-    /// # Errors
-    /// [`ReadError`] when what stands there is not a whole frame; the place is not left then.
+    /// [`ReadError`] if the frame is torn or damaged; the offset is unchanged.
     pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, ReadError> {
-        let Some(header) = self.peek()? else { return Ok(None) };
+        let Some(header) = self.peek_header()? else { return Ok(None) };
         let at = self.offset;
         let (seed, frame_len) = (self.seed, header.frame_len());
         self.fill(frame_len as usize)?;
-        let damaged = |path: &PathBuf, error| ReadError::damaged(path, at, error_text(error));
+        let damaged = |path: &PathBuf, error: FrameError| ReadError::damaged(path, at, error.text());
         let bytes = bytes_at(&self.window, self.window_at, at, frame_len as usize).unwrap_or_default();
         let Some((head, body)) = bytes.split_first_chunk::<{ FrameHeader::LEN }>() else {
             return Err(damaged(&self.path, FrameError::Header));
@@ -99,7 +82,7 @@ impl FrameReader {
         let frame = Frame::open(seed, head, body).map_err(|error| damaged(&self.path, error))?;
         if header.kind == FrameKind::Stream {
             let labels = frame.labels().map_err(|error| damaged(&self.path, error))?;
-            // Each declaration takes more than a header, so a number beyond this one is none that a writer gave.
+            // Each stream frame is longer than a header, which bounds the numbers that a writer can have given.
             if u64::from(header.stream) > at / FrameHeader::LEN as u64 {
                 return Err(damaged(&self.path, FrameError::Body));
             }
@@ -118,74 +101,67 @@ impl FrameReader {
     /// The next records, with their stream.
     ///
     /// # Errors
-    /// As [`Self::next_frame`], and when the records are not what the header says.
+    /// As [`Self::next_frame`], and if the records do not match the header or the stream was not declared.
     pub fn next_chunk(&mut self) -> Result<Option<Chunk<'_>>, ReadError> {
         loop {
             let at = self.offset;
-            let Some(header) = self.peek()? else { return Ok(None) };
-            if header.kind == FrameKind::Stream {
-                self.next_frame()?;
-                continue;
-            }
-            let rows = match self.next_frame()? {
-                Some(frame) => frame.rows(),
+            let (header, rows) = match self.next_frame()? {
                 None => return Ok(None),
+                Some(frame) if frame.header.kind == FrameKind::Stream => continue,
+                Some(frame) => (frame.header, frame.rows()),
             };
-            let rows = rows.map_err(|error| ReadError::damaged(&self.path, at, error_text(error)))?;
+            let rows = rows.map_err(|error| ReadError::damaged(&self.path, at, error.text()))?;
             let text_at = at + FrameHeader::LEN as u64 + u64::from(header.row_meta_len);
             let text = bytes_at(&self.window, self.window_at, text_at, header.text_len() as usize).unwrap_or_default();
             let Some(Some(labels)) = self.streams.get(header.stream as usize) else {
-                return Err(ReadError::damaged(&self.path, at, error_text(FrameError::Stream)));
+                return Err(ReadError::damaged(&self.path, at, FrameError::Stream.text()));
             };
             return Ok(Some(Chunk { labels, rows: Arc::new(rows), text }));
         }
     }
 
-    fn peek(&mut self) -> Result<Option<FrameHeader>, ReadError> {
+    /// The header of the next frame. Its checksum is not verified, and the offset does not change.
+    ///
+    /// # Errors
+    /// [`ReadError`] if the header is damaged or the frame is torn.
+    pub fn peek_header(&mut self) -> Result<Option<FrameHeader>, ReadError> {
         if self.offset >= self.end {
             return Ok(None);
         }
         self.fill(FrameHeader::LEN)?;
         let bytes = bytes_at(&self.window, self.window_at, self.offset, FrameHeader::LEN).unwrap_or_default();
-        let damaged = |error| ReadError::damaged(&self.path, self.offset, error_text(error));
-        let Some(bytes) = bytes.first_chunk::<{ FrameHeader::LEN }>() else { return Err(damaged(FrameError::Header)) };
-        let header = FrameHeader::parse(bytes).map_err(damaged)?;
+        let header = bytes.first_chunk().map_or(Err(FrameError::Header), FrameHeader::parse);
+        let header = header.map_err(|error| ReadError::damaged(&self.path, self.offset, error.text()))?;
         if self.offset + header.frame_len() > self.end {
-            return Err(ReadError::damaged(&self.path, self.offset, "the frame is torn"));
+            return Err(self.torn());
         }
         Ok(Some(header))
     }
 
-    /// Has `count` bytes from the current place on in the window.
+    fn torn(&self) -> ReadError {
+        ReadError::damaged(&self.path, self.offset, "the frame is torn")
+    }
+
+    /// Makes the window contain the next `count` bytes.
     fn fill(&mut self, count: usize) -> Result<(), ReadError> {
         if bytes_at(&self.window, self.window_at, self.offset, count).is_some() {
             return Ok(());
         }
         if self.offset + count as u64 > self.end {
-            return Err(ReadError::damaged(&self.path, self.offset, "the frame is torn"));
+            return Err(self.torn());
         }
         let want = (count.max(WINDOW_BYTES) as u64).min(self.end - self.offset) as usize;
         self.window.resize(want, 0);
         self.window_at = self.offset;
-        self.file.read_exact_at(self.offset, &mut self.window).map_err(|error| {
+        self.file.read_exact_at(self.offset, &mut self.window).map_err(|source| {
             self.window.clear();
-            ReadError::Io { path: self.path.clone(), source: error }
+            ReadError::Io { path: self.path.clone(), source }
         })
     }
 }
 
-/// The `count` bytes at offset `at` of the file, when the window has them.
+/// The `count` bytes at offset `at` of the file, if the window contains them.
 fn bytes_at(window: &[u8], window_at: u64, at: u64, count: usize) -> Option<&[u8]> {
     let start = usize::try_from(at.checked_sub(window_at)?).ok()?;
     window.get(start..start.checked_add(count)?)
-}
-
-pub(super) fn error_text(error: FrameError) -> &'static str {
-    match error {
-        FrameError::Marker => "no frame starts here",
-        FrameError::Header => "the header of the frame is out of bounds",
-        FrameError::Checksum => "the checksum of the frame is wrong",
-        FrameError::Body => "the body of the frame does not match its header",
-        FrameError::Stream => "the labels of the frame's stream are missing",
-    }
 }

@@ -1,4 +1,4 @@
-//! The whole frames of a queue segment, written anew as a sound and closed one.
+//! Rewrites the whole frames of a queue segment as an intact, closed segment.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,29 +10,28 @@ use bucksaw_record::{Id, Labels};
 use super::{FrameReader, HEADER_LEN, Seal, SegmentScan, checksum_seed, encode_header};
 use crate::{FrameHeader, FrameKind, ReadError};
 
-/// What is written at once.
+/// Bytes per write.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// Writes the frames that a survey of the segment `id` has found into `to`, a file that was just created, as the segment
-/// `new`, ends it with a seal and syncs it.
+/// Writes the frames of `scan`, a scan of segment `id`, as segment `new` into the empty file `to`, then a seal, and syncs it.
 ///
 /// # Errors
-/// [`ReadError`] when one of the files cannot be read or written.
+/// [`ReadError`] if a file cannot be read or written.
 pub fn rewrite(
     from: &Arc<dyn File>,
     path: &Path,
     id: Id,
-    survey: &SegmentScan,
+    scan: &SegmentScan,
     to: &dyn File,
     new: Id,
 ) -> Result<(), ReadError> {
-    let mut frames = FrameReader::new(Arc::clone(from), path.to_owned(), id, HEADER_LEN as u64, survey.end, Vec::new());
+    let mut frames = FrameReader::new(Arc::clone(from), path.to_owned(), id, HEADER_LEN as u64, scan.end, Vec::new());
     let mut out = SegmentOutput { to, path, seed: checksum_seed(new), offset: 0, bytes: Vec::new() };
     out.write(&[&encode_header(new)])?;
-    // Streams are declared anew where they are first used, in the order of their numbers.
+    // Each stream is declared before its first frame, under a new number.
     let mut numbers: BTreeMap<u32, u32> = BTreeMap::new();
     let mut streams: Vec<Labels> = Vec::new();
-    for place in &survey.positions {
+    for place in &scan.positions {
         frames.seek(place.offset);
         let Some(frame) = frames.next_frame()? else {
             return Err(ReadError::damaged(path, place.offset, "the frame is missing"));
@@ -41,7 +40,7 @@ pub fn rewrite(
             Some(stream) => *stream,
             None => {
                 let stream = streams.len() as u32;
-                let labels = survey.streams.get(place.stream as usize).cloned().unwrap_or_default();
+                let labels = scan.streams.get(place.stream as usize).cloned().unwrap_or_default();
                 out.write_stream_frame(stream, &labels, &frame.header)?;
                 numbers.insert(place.stream, stream);
                 streams.push(labels);
@@ -50,7 +49,7 @@ pub fn rewrite(
         };
         out.write_frame(&FrameHeader { stream, ..frame.header }, &[frame.row_meta(), frame.text()])?;
     }
-    let seal = Seal::new(out.offset, &survey.summary, &streams);
+    let seal = Seal::new(out.offset, &scan.summary, &streams);
     out.write(&[&seal.encode(new)])?;
     out.flush()?;
     to.sync().map_err(ReadError::io(path))
@@ -167,7 +166,7 @@ mod tests {
         all
     }
 
-    /// The records of a damaged segment before and after it was written anew.
+    /// The records of a damaged segment before and after it was rewritten.
     fn rewritten(damaged: &[u8], new: Id) -> Option<[Vec<FrameRecord>; 2]> {
         let file = create(damaged);
         let found = scan_segment(&file, Path::new("q"), ID).ok()?;
@@ -211,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_written_that_are_larger_than_what_is_written_at_once() {
+    fn frames_larger_than_one_write_are_rewritten() {
         let text = vec![b'x'; WRITE_BYTES + 9];
         let text = [text, b"\n".to_vec()].concat();
         let header = FrameHeader {

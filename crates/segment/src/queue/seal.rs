@@ -1,25 +1,7 @@
-//! The seal that ends a closed queue segment: what the file must hold, so that missing records are noticed.
+//! The seal at the end of a closed queue segment: what the file must contain, so that missing records are detected.
 //!
-//! Frames have checksums of their own, so damage inside one is seen without a seal. Only the seal tells that a frame is
-//! missing at the end of the file, and it repeats the labels of all streams: the stream frames are otherwise the only
-//! place that has them.
-//!
-//! ```text
-//!   offset    size  field       meaning (little-endian)
-//!        0       4  marker      "BSWS"
-//!        4       4  crc32c      over all bytes of the seal that follow, seeded as those of the frames
-//!        8       4  length      bytes of the seal
-//!       12       8  at          offset of the seal in the file
-//!       20       8  records     number of records in the frames before it
-//!       28       8  text_bytes  bytes of their text
-//!       36      16  low         lowest id
-//!       52      16  high        highest id
-//!       68       4  streams     number of labels that follow
-//!       72          labels      for each stream, by number: 4 bytes length, then the labels
-//!   end − 12     4  length      again, so that the seal is found from the end of the file
-//!   end −  8     8  magic       "BSWQSEAL"
-//! ```
-//! A program that knows no seals takes one for the torn tail of a crash and passes over it.
+//! Frames have checksums of their own. Only the seal shows that a frame is missing at the end of the file, and it repeats the
+//! labels of all streams, which otherwise only their stream frames contain. Format: `docs/format.md`, "Seal".
 
 use std::path::Path;
 
@@ -35,13 +17,13 @@ const MAGIC: [u8; 8] = *b"BSWQSEAL";
 /// Bytes without the labels.
 const FIXED_LEN: usize = 84;
 
-/// Bytes behind the labels.
+/// Bytes after the labels.
 const TAIL_LEN: usize = 12;
 
-/// What a closed queue segment holds.
+/// The content of a closed queue segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seal {
-    /// Where the seal lies, and so where the last frame ends.
+    /// The offset of the seal, which is the end of the last frame.
     pub offset: u64,
     /// Number of records.
     pub records: u64,
@@ -51,7 +33,7 @@ pub struct Seal {
     pub low: Id,
     /// The highest id.
     pub high: Id,
-    /// The labels of all streams, by number; empty when they do not fit.
+    /// The labels of all streams, by number; empty if they do not fit.
     pub streams: Vec<Labels>,
 }
 
@@ -59,17 +41,17 @@ impl Seal {
     /// Bytes before the labels.
     pub const LABELS_OFFSET: usize = FIXED_LEN - TAIL_LEN;
 
-    /// The greatest seal, in bytes. Labels that do not fit are left out: the stream frames still have them.
+    /// Maximum bytes of a seal. Labels that do not fit are omitted: the stream frames have them.
     pub const LEN_MAX: usize = 32 << 20;
 
-    /// The seal of a file whose frames end at `at` and hold what `reach` and `streams` say.
+    /// The seal of a file whose frames end at `offset`.
     #[must_use]
-    pub fn new(offset: u64, reach: &RecordSummary, streams: &[Labels]) -> Self {
-        let RecordSummary { low, high, records, text_bytes, .. } = *reach;
+    pub fn new(offset: u64, summary: &RecordSummary, streams: &[Labels]) -> Self {
+        let RecordSummary { low, high, records, text_bytes, .. } = *summary;
         Self { offset, records, text_bytes, low, high, streams: streams.to_vec() }
     }
 
-    /// The bytes of the seal in the segment `id`.
+    /// Encodes the seal of segment `id`.
     #[must_use]
     pub fn encode(&self, id: Id) -> Vec<u8> {
         let mut labels = Vec::new();
@@ -85,25 +67,27 @@ impl Seal {
             streams = 0;
         }
         let length = ((FIXED_LEN + labels.len()) as u32).to_le_bytes();
-        let mut rest = Vec::with_capacity(FIXED_LEN + labels.len());
-        rest.extend_from_slice(&length);
-        rest.extend_from_slice(&self.offset.to_le_bytes());
-        rest.extend_from_slice(&self.records.to_le_bytes());
-        rest.extend_from_slice(&self.text_bytes.to_le_bytes());
-        rest.extend_from_slice(&self.low.bits().to_le_bytes());
-        rest.extend_from_slice(&self.high.bits().to_le_bytes());
-        rest.extend_from_slice(&streams.to_le_bytes());
-        rest.append(&mut labels);
-        rest.extend_from_slice(&length);
-        rest.extend_from_slice(&MAGIC);
+        let rest = [
+            &length[..],
+            &self.offset.to_le_bytes(),
+            &self.records.to_le_bytes(),
+            &self.text_bytes.to_le_bytes(),
+            &self.low.bits().to_le_bytes(),
+            &self.high.bits().to_le_bytes(),
+            &streams.to_le_bytes(),
+            &labels,
+            &length,
+            &MAGIC,
+        ]
+        .concat();
         let crc = crc32c::crc32c_append(super::checksum_seed(id), &rest);
         [&MARKER[..], &crc.to_le_bytes(), &rest].concat()
     }
 
-    /// The seal at the end of a file of `size` bytes; `None` when there is none, or it is damaged.
+    /// Reads the seal at the end of a file of `size` bytes; `None` if it is missing or damaged.
     ///
     /// # Errors
-    /// [`ReadError`] when the operating system cannot read the file.
+    /// [`ReadError`] if the file cannot be read.
     pub fn find(file: &dyn File, path: &Path, id: Id, size: u64) -> Result<Option<Self>, ReadError> {
         let Some(tail_at) = size.checked_sub(TAIL_LEN as u64) else { return Ok(None) };
         let mut tail = [0; TAIL_LEN];
@@ -119,7 +103,7 @@ impl Seal {
         Ok(Self::decode(&bytes, id).filter(|seal| seal.offset == at))
     }
 
-    /// Reads the bytes that [`Self::encode`] made; `None` when they are not a whole seal of the segment `id`.
+    /// Decodes a seal; `None` if the bytes are not an intact seal of segment `id`.
     #[must_use]
     pub fn decode(bytes: &[u8], id: Id) -> Option<Self> {
         let (head, rest) = bytes.split_first_chunk::<8>()?;
@@ -175,9 +159,9 @@ mod tests {
         let bytes = [vec![7; 40], seal().encode(ID)].concat();
         assert_eq!(find(&bytes), Some(seal()));
         assert_eq!(seal().encode(ID).len(), FIXED_LEN + 2 * 4 + labels_bytes());
-        assert_eq!(find(&bytes[1..]), None, "it lies elsewhere than it says");
+        assert_eq!(find(&bytes[1..]), None, "its offset is wrong");
         assert_eq!(find(&[bytes, vec![0]].concat()), None);
-        assert_eq!(find(&[vec![7; 40], seal().encode(Id::MIN)].concat()), None, "that of another segment");
+        assert_eq!(find(&[vec![7; 40], seal().encode(Id::MIN)].concat()), None, "the seal of another segment");
     }
 
     fn labels_bytes() -> usize {
@@ -193,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_bit_and_every_cut_is_seen() {
+    fn flipped_bits_and_cuts_are_detected() {
         let bytes = [vec![7; 40], seal().encode(ID)].concat();
         for bit in 40 * 8..bytes.len() * 8 {
             let mut damaged = bytes.clone();
@@ -205,7 +189,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_a_seal_or_none(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_decode_or_fail(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let mut bytes = bytes;
             let _ = Seal::decode(&bytes, ID);
             let crc = bytes.get(8..).map(|rest| crc32c::crc32c_append(super::super::checksum_seed(ID), rest));

@@ -1,8 +1,8 @@
-//! What a queue segment holds, when there is no writer to ask: after a crash, and for `bucksaw verify`.
+//! Scans a queue segment that has no writer: after a crash, and for `bucksaw verify`.
 //!
-//! Every whole frame counts. Bytes before a whole frame, or before the seal, that are none were damaged; bytes behind the
-//! last whole frame of a file without a seal are its [`Tail`]: a write that a crash has torn, or damage. Nothing here
-//! knows how the last run ended, so the caller decides what a tail or a missing seal means.
+//! Every whole frame counts. Other bytes before a whole frame or before the seal are damage. Bytes after the last whole frame
+//! of an unsealed file are its [`SegmentTail`]: a torn write, or damage. The scan cannot tell how the last process ended, so
+//! the caller decides what a tail or a missing seal means.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,18 +10,17 @@ use std::sync::Arc;
 use bucksaw_env::File;
 use bucksaw_record::{Id, Labels};
 
-use super::frame_reader::error_text;
 use super::{FrameReader, HEADER_LEN, Seal};
 use crate::{Damage, FrameError, FrameHeader, FrameKind, ReadError, RecordSummary};
 
-/// Where a record frame lies, and which ids it spans.
+/// The position of a record frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FramePosition {
     /// Offset in the file.
     pub offset: u64,
     /// Number of the stream.
     pub stream: u32,
-    /// The id in the header: producer and sequence of the first record, and the time of the batch.
+    /// The id in the header: producer and sequence number of the first record, and the time of the batch.
     pub first_id: Id,
     /// The lowest id.
     pub low: Id,
@@ -29,15 +28,15 @@ pub struct FramePosition {
     pub high: Id,
 }
 
-/// What stands behind the last whole frame of a file without a seal.
+/// The bytes after the last whole frame of an unsealed file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SegmentTail {
-    /// Nothing.
+    /// None.
     #[default]
     Clean,
-    /// The beginning of a frame: what a process leaves that is killed while it writes.
+    /// The beginning of a frame: the write of a killed process.
     Torn,
-    /// Bytes that are no beginning of a frame. A power cut can leave them, a killed process cannot.
+    /// Other bytes. A power cut can leave them, a killed process cannot.
     Damaged(Damage),
 }
 
@@ -50,33 +49,32 @@ pub struct SegmentScan {
     pub streams: Vec<Labels>,
     /// All records.
     pub summary: RecordSummary,
-    /// Where the last whole frame ends.
+    /// The end of the last whole frame.
     pub end: u64,
-    /// The seal, if the file was closed and its seal is sound.
+    /// The seal, if it is present and intact.
     pub seal: Option<Seal>,
-    /// What stands behind the last whole frame; of a sealed file, always nothing.
+    /// The tail; clean in a sealed file.
     pub tail: SegmentTail,
     /// Bytes of the tail.
     pub tail_bytes: u64,
-    /// Places at which records are missing.
+    /// Damage that loses records.
     pub damage: Vec<Damage>,
-    /// Places that are damaged and of which nothing is missing: the file says the same elsewhere.
+    /// Damage that loses nothing, because the file repeats the content.
     pub harmless: Vec<Damage>,
 }
 
 impl SegmentScan {
-    /// Number of records that the seal tells of and that were not found; `None` without a seal.
+    /// Number of records that the seal states and that were not found; `None` without a seal.
     #[must_use]
     pub fn missing_records(&self) -> Option<u64> {
         self.seal.as_ref().map(|seal| seal.records.saturating_sub(self.summary.records))
     }
 }
 
-/// Reads the whole file of the segment `id` with all checks, and looks for whole frames behind broken ones.
+/// Reads and verifies the whole file of segment `id`, and searches for whole frames after damaged ones.
 ///
 /// # Errors
-/// [`ReadError`] when the file is shorter than its header, belongs to another segment or a newer version, or the operating
-/// system cannot read it.
+/// [`ReadError`] if the file is shorter than its header, belongs to another segment or a newer version, or cannot be read.
 pub fn scan_segment(file: &Arc<dyn File>, path: &Path, id: Id) -> Result<SegmentScan, ReadError> {
     let size = file.size().map_err(ReadError::io(path))?;
     let mut harmless = Vec::new();
@@ -84,7 +82,7 @@ pub fn scan_segment(file: &Arc<dyn File>, path: &Path, id: Id) -> Result<Segment
         Ok(own) if own != id => {
             return Err(ReadError::damaged(path, 16, "the id in the header is not the one in the file's name"));
         }
-        // The header says nothing that the file's name does not; the frames tell whether the file is that segment's.
+        // The name of the file repeats the header, and the seed of the frames' checksums proves the id.
         Err(ReadError::Damaged { damage, .. }) if size >= HEADER_LEN as u64 => harmless.push(damage),
         other => drop(other?),
     }
@@ -92,7 +90,7 @@ pub fn scan_segment(file: &Arc<dyn File>, path: &Path, id: Id) -> Result<Segment
     let (end, streams) = seal.as_ref().map_or((size, Vec::new()), |seal| (seal.offset, seal.streams.clone()));
     let mut scan = scan_frames(file, path, id, end, streams)?;
     if let Some(seal) = seal {
-        // Only stream frames are broken, and the seal repeats what they say.
+        // Only stream frames are damaged, and the seal repeats their labels.
         if scan.summary.records == seal.records {
             harmless.append(&mut scan.damage);
         } else if scan.damage.is_empty() {
@@ -110,11 +108,10 @@ pub fn scan_segment(file: &Arc<dyn File>, path: &Path, id: Id) -> Result<Segment
     Ok(scan)
 }
 
-/// Reads the frames up to `end`, where the writer said that the last one ends, with all checks. `streams` are those that
-/// are known without reading their frames. What is broken up to there is damage.
+/// Reads and verifies the frames up to `end`, the end of the last one. `streams` are those known without their frames.
 ///
 /// # Errors
-/// [`ReadError`] when the operating system cannot read the file.
+/// [`ReadError`] if the file cannot be read.
 pub fn scan_frames(
     file: &Arc<dyn File>,
     path: &Path,
@@ -124,8 +121,8 @@ pub fn scan_frames(
 ) -> Result<SegmentScan, ReadError> {
     let mut frames = FrameReader::new(Arc::clone(file), path.to_owned(), id, HEADER_LEN as u64, end, streams);
     let mut scan = SegmentScan { end: HEADER_LEN as u64, ..SegmentScan::default() };
-    // Looking for a whole frame behind a broken one reads each candidate to its end; bytes made to look like headers
-    // could make that quadratic. Beyond this much reading the rest of the file is given up, and reported as damage.
+    // The search for a whole frame reads each candidate to its end, which crafted bytes could make quadratic. When the budget
+    // is used up, the rest of the file counts as damage.
     let mut search_budget = end.saturating_mul(4).saturating_add(1 << 20);
     let mut broken: Option<Damage> = None;
     loop {
@@ -140,7 +137,7 @@ pub fn scan_frames(
                 frames.seek(at);
                 if frames.skip_undeclared() {
                     scan.damage.extend(broken.take());
-                    scan.damage.push(Damage { offset: at, what: error_text(FrameError::Stream) });
+                    scan.damage.push(Damage { offset: at, what: FrameError::Stream.text() });
                     scan.end = frames.offset();
                     continue;
                 }
@@ -164,12 +161,12 @@ pub fn scan_frames(
     Ok(scan)
 }
 
-/// What stands between the last whole frame and the end of a file without a seal.
+/// Classifies the bytes between the last whole frame and the end of an unsealed file.
 fn classify_tail(file: &dyn File, path: &Path, id: Id, end: u64, size: u64) -> Result<SegmentTail, ReadError> {
     let left = size.saturating_sub(end);
     let mut head = [0; FrameHeader::LEN];
     let got = file.read_at(end, &mut head).map_err(ReadError::io(path))?;
-    let broken = |error| Ok(SegmentTail::Damaged(Damage { offset: end, what: error_text(error) }));
+    let broken = |error: FrameError| Ok(SegmentTail::Damaged(Damage { offset: end, what: error.text() }));
     if left < FrameHeader::LEN as u64 {
         return match head.get(..got.min(FrameHeader::MARKER.len())).unwrap_or_default() {
             [] => Ok(SegmentTail::Clean),
@@ -195,11 +192,11 @@ fn classify_tail(file: &dyn File, path: &Path, id: Id, end: u64, size: u64) -> R
     Ok(SegmentTail::Torn)
 }
 
-/// The places of the record frames up to `end`, by their headers alone: reading them later checks their checksums. `streams`
-/// are those that are known without reading their frames.
+/// The positions of the record frames up to `end`, from their headers: checksums are verified when frames are read. `streams`
+/// are those known without their frames.
 ///
 /// # Errors
-/// [`ReadError`] when the frames do not follow each other; [`scan_segment`] then finds those that are whole.
+/// [`ReadError`] if the frames are not contiguous; [`scan_segment`] then finds the whole ones.
 pub fn index_frames(
     file: &Arc<dyn File>,
     path: &Path,
@@ -209,18 +206,15 @@ pub fn index_frames(
 ) -> Result<(Vec<FramePosition>, Vec<Labels>), ReadError> {
     let mut frames = FrameReader::new(Arc::clone(file), path.to_owned(), id, HEADER_LEN as u64, end, streams);
     let mut positions = Vec::new();
-    loop {
+    while let Some(header) = frames.peek_header()? {
         let at = frames.offset();
-        let Some(header) = frames.next_header()? else { break };
-        if header.kind == FrameKind::Records && header.layout_bits & 1 == 0 {
-            positions.push(frame_position(at, &header, None));
-            continue;
-        }
-        // Streams, and records that each have a time of their own, have to be read.
-        frames.seek(at);
         if header.kind == FrameKind::Stream {
             frames.next_frame()?;
+        } else if header.layout_bits & 1 == 0 {
+            positions.push(frame_position(at, &header, None));
+            frames.seek(at + header.frame_len());
         } else if let Some(chunk) = frames.next_chunk()? {
+            // Its records have times of their own.
             positions.push(frame_position(at, &header, chunk.rows.id_range()));
         }
     }
@@ -235,11 +229,10 @@ fn frame_position(offset: u64, header: &FrameHeader, span: Option<(Id, Id)>) -> 
     FramePosition { offset, stream: header.stream, first_id: header.first_id, low, high }
 }
 
-/// Takes the next frame into the survey; `false` at the end.
+/// Adds the next frame to the scan; `false` at the end.
 fn scan_next_frame(frames: &mut FrameReader, scan: &mut SegmentScan) -> Result<bool, ReadError> {
     let at = frames.offset();
-    let Some(header) = frames.next_header()? else { return Ok(false) };
-    frames.seek(at);
+    let Some(header) = frames.peek_header()? else { return Ok(false) };
     if header.kind == FrameKind::Stream {
         return Ok(frames.next_frame()?.is_some());
     }
@@ -249,7 +242,7 @@ fn scan_next_frame(frames: &mut FrameReader, scan: &mut SegmentScan) -> Result<b
     Ok(true)
 }
 
-/// The next offset from `from` on where a frame may start, paying from the budget for what is read here and for the frame.
+/// The next offset from `from` on where a frame may start. The bytes of the search and of the frame are taken from the budget.
 fn find_next_marker(
     file: &dyn File,
     path: &Path,

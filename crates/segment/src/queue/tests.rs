@@ -44,8 +44,8 @@ fn file(parts: &[Vec<u8>]) -> Arc<dyn File> {
 }
 
 fn found(parts: &[Vec<u8>]) -> (u64, u64, Vec<&'static str>) {
-    let survey = scan_segment(&file(parts), Path::new("q"), ID).unwrap();
-    (survey.summary.records, survey.tail_bytes, survey.damage.iter().map(|damage| damage.what).collect())
+    let scan = scan_segment(&file(parts), Path::new("q"), ID).unwrap();
+    (scan.summary.records, scan.tail_bytes, scan.damage.iter().map(|damage| damage.what).collect())
 }
 
 #[test]
@@ -68,11 +68,7 @@ fn newer_and_damaged_headers_are_distinguished() {
     assert!(matches!(make(&|bytes| bytes.truncate(31)), Err(ReadError::Damaged { .. })));
     assert!(matches!(make(&|bytes| bytes[0] = 0), Err(ReadError::Damaged { .. })));
     assert!(matches!(make(&|bytes| bytes[20] ^= 1), Err(ReadError::Damaged { .. })));
-    let newer = make(&|bytes| {
-        bytes[8] = 2;
-        let crc = header_checksum(&bytes[..8], &bytes[8..12], &bytes[16..]);
-        bytes[12..16].copy_from_slice(&crc.to_le_bytes());
-    });
+    let newer = make(&|bytes| *bytes = FileKind { version: 2, ..KIND }.encode_header(ID).to_vec());
     assert!(matches!(newer, Err(ReadError::Version { found: 2, known: 1, .. })));
 }
 
@@ -93,12 +89,12 @@ fn a_scan_finds_every_whole_frame() {
     assert_eq!(found(&[stream(0), one.clone(), broken(&two), three.clone()]), (5, 0, vec![checksum]));
     assert_eq!(found(&[stream(0), one.clone(), vec![0; 5_000], three.clone()]), (5, 0, vec!["no frame starts here"]));
     assert_eq!(found(&[stream(0), one.clone(), broken(&three)]).0, 2);
-    // Records of a stream that was never declared are not torn: they are missing.
+    // Records of an undeclared stream are missing, not torn.
     let missing = "the labels of the frame's stream are missing";
     assert_eq!(found(&[one, two, three]), (0, 0, vec![missing; 3]));
 }
 
-/// The frames, and the seal that a writer puts behind them.
+/// The frames and their seal.
 fn sealed(parts: &[Vec<u8>]) -> Vec<u8> {
     let parts = [vec![encode_header(ID).to_vec()], parts.to_vec()].concat().concat();
     let found = scan_segment(&raw(&parts), Path::new("q"), ID).unwrap();
@@ -112,14 +108,14 @@ fn raw(bytes: &[u8]) -> Arc<dyn File> {
     file
 }
 
-fn texts(file: &Arc<dyn File>, survey: &SegmentScan) -> Vec<(Labels, Vec<u8>)> {
+fn texts(file: &Arc<dyn File>, scan: &SegmentScan) -> Vec<(Labels, Vec<u8>)> {
     let read = |place: &FramePosition| {
-        let streams = survey.streams.clone();
-        let mut frames = FrameReader::new(Arc::clone(file), "q".into(), ID, place.offset, survey.end, streams);
+        let streams = scan.streams.clone();
+        let mut frames = FrameReader::new(Arc::clone(file), "q".into(), ID, place.offset, scan.end, streams);
         let chunk = frames.next_chunk().unwrap().unwrap();
         (chunk.labels.clone(), chunk.text.to_vec())
     };
-    survey.positions.iter().map(read).collect()
+    scan.positions.iter().map(read).collect()
 }
 
 #[test]
@@ -137,8 +133,8 @@ fn a_flipped_bit_in_a_sealed_file_loses_at_most_one_frame_and_is_reported() {
         let found = scan_segment(&file, Path::new("q"), ID).unwrap();
         let texts = texts(&file, &found);
         assert!(texts.iter().all(|text| want.contains(text)) && texts.len() >= 2, "bit {bit}");
-        let told = !found.damage.is_empty() || !found.harmless.is_empty() || found.seal.is_none();
-        assert!(told, "bit {bit}");
+        let is_reported = !found.damage.is_empty() || !found.harmless.is_empty() || found.seal.is_none();
+        assert!(is_reported, "bit {bit}");
         assert_eq!(texts.len() < 3, !found.damage.is_empty(), "bit {bit}: {found:?}");
     }
 }
@@ -213,9 +209,9 @@ fn a_search_for_frames_is_bounded() {
     let mut header = records(0, b"a\n")[..FrameHeader::LEN].to_vec();
     header[8..12].copy_from_slice(&(1_u32 << 20).to_le_bytes());
     let parts = vec![header.repeat(20_000), vec![0; 1 << 20]];
-    let survey = scan_segment(&file(&parts), Path::new("q"), ID).unwrap();
-    assert_eq!(survey.summary.records, 0);
-    assert!(!survey.damage.is_empty());
+    let scan = scan_segment(&file(&parts), Path::new("q"), ID).unwrap();
+    assert_eq!(scan.summary.records, 0);
+    assert!(!scan.damage.is_empty());
 }
 
 #[test]
@@ -223,8 +219,8 @@ fn chunks_and_positions_agree() {
     let file = file(&[stream(0), records(4, b"a\nb\n"), records(0, b"c\n")]);
     let size = file.size().unwrap();
     let (places, streams) = index_frames(&file, Path::new("q"), ID, size, Vec::new()).unwrap();
-    let survey = scan_segment(&file, Path::new("q"), ID).unwrap();
-    assert_eq!((places.clone(), streams.clone()), (survey.positions, survey.streams));
+    let scan = scan_segment(&file, Path::new("q"), ID).unwrap();
+    assert_eq!((places.clone(), streams.clone()), (scan.positions, scan.streams));
     let mut frames = FrameReader::new(file, "q".into(), ID, places[1].offset, size, streams);
     let chunk = frames.next_chunk().unwrap().unwrap();
     assert_eq!(

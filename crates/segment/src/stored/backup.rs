@@ -1,27 +1,17 @@
-//! The backup of a segment's footer: the same packed bytes once more, before the footer, and what the header says.
+//! The backup of a segment's footer and header: `docs/format.md`, "Backup".
 //!
-//! ```text
-//!   backup footer                  the packed bytes of the footer
-//!   offset  size  field            backup trailer (little-endian)
-//!        0     8  footer_at        offset of the backup footer
-//!        8     4  footer_len       its bytes
-//!       12     4  footer_raw       bytes of the footer unpacked
-//!       16     4  crc32c           over the backup footer
-//!       20     4  version          of the segment, as in its header
-//!       24    16  id               of the segment
-//!       40     4  crc32c           over the 40 bytes before
-//!       44     8  magic            "BSWFOOT2"
-//!   4,096 zero bytes               so that no damaged sector takes both footers
-//! ```
+//! The packed footer again, a trailer that repeats the header, and a gap, so that one damaged sector cannot destroy both
+//! footers.
 
 use std::path::Path;
 
 use bucksaw_env::File;
 use bucksaw_record::Id;
 
-use super::footer::Footer;
-use super::{COLUMN_BYTES_MAX, HEADER_LEN, VERSION};
-use crate::{ReadError, varint, zstd_context};
+use super::footer::{Footer, FooterLocation};
+use super::{HEADER_LEN, VERSION};
+use crate::ReadError;
+use crate::varint::Reader;
 
 const MAGIC: [u8; 8] = *b"BSWFOOT2";
 
@@ -29,21 +19,21 @@ const MAGIC: [u8; 8] = *b"BSWFOOT2";
 const TRAILER_LEN: usize = 52;
 
 /// Bytes between the backup and the footer: the unit in which disks fail.
-pub(super) const GAP_LEN: usize = 4_096;
+const GAP_LEN: usize = 4_096;
 
-/// How far from its end a file is searched for its backup. Far more than two footers have.
-const SEARCH_MAX: u64 = 64 << 20;
+/// Bytes between the backup footer and the footer.
+pub(super) const TAIL_LEN: u64 = (TRAILER_LEN + GAP_LEN) as u64;
 
-/// How many places are tried that look like a backup.
+/// Bytes from the end of a file that are searched for the backup. Two footers are far smaller.
+const SEARCH_BYTES_MAX: u64 = 64 << 20;
+
+/// Maximum number of candidates that are tried.
 const TRIES_MAX: usize = 1_000;
 
-/// What the backup trailer of a footer at `at` says, and the gap behind it.
-pub(super) fn trailer(at: u64, packed: &[u8], raw_len: u32, id: Id) -> Vec<u8> {
+/// The bytes between the backup footer and the footer.
+pub(super) fn encode_tail(location: &FooterLocation, id: Id) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(TRAILER_LEN + GAP_LEN);
-    bytes.extend_from_slice(&at.to_le_bytes());
-    bytes.extend_from_slice(&(packed.len() as u32).to_le_bytes());
-    bytes.extend_from_slice(&raw_len.to_le_bytes());
-    bytes.extend_from_slice(&crc32c::crc32c(packed).to_le_bytes());
+    location.encode(&mut bytes);
     bytes.extend_from_slice(&VERSION.to_le_bytes());
     bytes.extend_from_slice(&id.bits().to_le_bytes());
     bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
@@ -52,36 +42,28 @@ pub(super) fn trailer(at: u64, packed: &[u8], raw_len: u32, id: Id) -> Vec<u8> {
     bytes
 }
 
-/// Bytes behind the backup footer and before the footer.
-pub(super) const TAIL_LEN: u64 = (TRAILER_LEN + GAP_LEN) as u64;
-
-/// What a segment's backup says.
-pub(super) struct FooterBackup {
-    pub(super) id: Id,
-    pub(super) footer: Footer,
-}
-
-/// What a backup's trailer says.
+/// An intact trailer of a backup.
 struct BackupTrailer {
-    footer_at: u64,
-    packed_len: u32,
-    raw_len: u32,
-    crc: u32,
+    location: FooterLocation,
     id: Id,
 }
 
-/// Searches a file from its end for a sound backup; `None` when there is none.
-pub(super) fn find_backup(file: &dyn File, path: &Path, file_bytes: u64) -> Result<Option<FooterBackup>, ReadError> {
-    search(file, path, file_bytes, |trailer| trailer.footer(file, path))
+/// Searches a file for an intact backup. Returns the id of the segment and its footer.
+pub(super) fn find_backup(file: &dyn File, path: &Path, file_bytes: u64) -> Result<Option<(Id, Footer)>, ReadError> {
+    search(file, path, file_bytes, |BackupTrailer { location, id }| match location.read_footer(file, path) {
+        Ok(footer) => Ok(Some((*id, footer))),
+        Err(ReadError::Damaged { .. }) => Ok(None),
+        Err(error) => Err(error),
+    })
 }
 
-/// Where the blocks of the segment `id` end, as the trailer of its backup says; `None` when there is no sound one. The
-/// backup footer itself may be damaged.
+/// The end of the blocks of segment `id`, from the trailer of its backup; `None` without an intact trailer. The backup footer
+/// may be damaged.
 pub(super) fn blocks_end(file: &dyn File, path: &Path, id: Id, file_bytes: u64) -> Result<Option<u64>, ReadError> {
-    search(file, path, file_bytes, |trailer| Ok((trailer.id == id).then_some(trailer.footer_at)))
+    search(file, path, file_bytes, |trailer| Ok((trailer.id == id).then_some(trailer.location.offset)))
 }
 
-/// Searches a file from its end for a trailer of which `take` makes something.
+/// Searches a file backwards for a trailer from which `take` returns a value.
 fn search<T>(
     file: &dyn File,
     path: &Path,
@@ -90,11 +72,11 @@ fn search<T>(
 ) -> Result<Option<T>, ReadError> {
     const STEP: u64 = 256 << 10;
     let finder = memchr::memmem::FinderRev::new(&MAGIC);
-    let floor = file_bytes.saturating_sub(SEARCH_MAX).max(HEADER_LEN as u64);
+    let floor = file_bytes.saturating_sub(SEARCH_BYTES_MAX).max(HEADER_LEN as u64);
     let (mut end, mut tries) = (file_bytes, 0);
     while end > floor {
         let start = end.saturating_sub(STEP).max(floor);
-        // A magic that lies across the edge is found by the next window.
+        // The windows overlap, so that a magic across their edge is found.
         let mut window = vec![0; (end + MAGIC.len() as u64 - 1).min(file_bytes).saturating_sub(start) as usize];
         file.read_exact_at(start, &mut window).map_err(ReadError::io(path))?;
         for found in finder.rfind_iter(&window) {
@@ -114,33 +96,20 @@ fn search<T>(
 }
 
 impl BackupTrailer {
-    /// The trailer whose magic stands at `magic_at`; `None` when it is none or damaged.
+    /// Reads the trailer whose magic is at `magic_at`; `None` if it is damaged.
     fn read(file: &dyn File, path: &Path, magic_at: u64) -> Result<Option<Self>, ReadError> {
         let Some(at) = magic_at.checked_sub((TRAILER_LEN - MAGIC.len()) as u64) else { return Ok(None) };
         let mut bytes = [0; TRAILER_LEN - MAGIC.len()];
         file.read_exact_at(at, &mut bytes).map_err(ReadError::io(path))?;
-        let mut reader = varint::Reader(&bytes);
-        let sums = (reader.u64(), reader.u32(), reader.u32(), reader.u32());
-        let ends = (reader.u32(), reader.u128(), reader.u32());
-        let (Some(footer_at), Some(packed_len), Some(raw_len), Some(crc)) = sums else { return Ok(None) };
-        let (Some(version), Some(id), Some(own_crc)) = ends else { return Ok(None) };
-        let is_sound = crc32c::crc32c(bytes.get(..40).unwrap_or_default()) == own_crc
-            && footer_at.checked_add(u64::from(packed_len)) == Some(at)
-            && raw_len as usize <= COLUMN_BYTES_MAX
-            && version <= VERSION;
-        let id = Id::from_bits(id);
-        Ok(is_sound.then_some(Self { footer_at, packed_len, raw_len, crc, id }))
+        Ok(Self::decode(&bytes, at))
     }
 
-    /// The footer that this tells of; `None` when it is damaged.
-    fn footer(&self, file: &dyn File, path: &Path) -> Result<Option<FooterBackup>, ReadError> {
-        let mut packed = vec![0; self.packed_len as usize];
-        file.read_exact_at(self.footer_at, &mut packed).map_err(ReadError::io(path))?;
-        if crc32c::crc32c(&packed) != self.crc {
-            return Ok(None);
-        }
-        let raw = zstd_context::decompress(&packed, self.raw_len as usize);
-        let footer = raw.and_then(|raw| Footer::decode(&raw));
-        Ok(footer.map(|footer| FooterBackup { id: self.id, footer }))
+    fn decode(bytes: &[u8], at: u64) -> Option<Self> {
+        let (fields, crc) = bytes.split_last_chunk::<4>()?;
+        let mut reader = Reader(fields);
+        let location = FooterLocation::decode(&mut reader)?;
+        let (version, id) = (reader.u32()?, Id::from_bits(reader.u128()?));
+        let is_intact = crc32c::crc32c(fields).to_le_bytes() == *crc && location.ends_at(at) && version <= VERSION;
+        is_intact.then_some(Self { location, id })
     }
 }

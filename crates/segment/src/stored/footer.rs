@@ -1,69 +1,59 @@
-//! The footer of a store segment: what each block holds, so that a query opens no block in vain.
-//!
-//! ```text
-//!   varint streams, then for each: varint bytes · the labels
-//!   varint sources, then for each: 16 bytes: a queue segment whose records are in here
-//!   a byte: 1 when a merge made this; then 16 bytes its id · varint files that it made · varint inputs, for each 16 bytes
-//!   varint blocks, then for each:
-//!     varint offset
-//!     rows column, text column: for each  a byte codec · varint packed bytes · varint unpacked bytes
-//!     4 bytes crc32c over the packed columns
-//!     varint bytes of the filter · 4 bytes crc32c over it
-//!     reach
-//!     varint streams, then for each: varint number in the table above
-//! ```
+//! The footer of a stored segment: what each block contains, so that a query opens only blocks that it needs. Format:
+//! `docs/format.md`, "Footer".
 
+use std::path::Path;
+
+use bucksaw_env::File;
 use bucksaw_record::{Id, Labels};
 
 use crate::varint::{Reader, put_varint};
-use crate::{Codec, RecordSummary};
+use crate::{Codec, ReadError, RecordSummary, zstd_context};
 
-/// Bytes in a footer that an id, a block and a block's stream have at least: what bounds the room that is made for them.
+/// Minimum bytes of an id, of a block and of a block's stream in a footer. They bound the memory that a count can cause.
 const ID_BYTES: usize = 16;
 const BLOCK_BYTES_MIN: usize = 45;
 const BLOCK_STREAM_BYTES_MIN: usize = 1;
 
-/// What a store segment holds.
+/// The content of a stored segment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Footer {
     /// Every stream of the segment, once.
     pub streams: Vec<Labels>,
-    /// The queue segments that were gathered into this one. Until their own node forgets them, they must not be answered
-    /// from beside this.
+    /// The queue segments that were gathered into this one. An answer with this segment must not read them too.
     pub sources: Vec<Id>,
-    /// The merge that made this segment, if one did.
+    /// The merge that wrote this segment, if it is the output of one.
     pub merge: Option<MergeInfo>,
     /// The blocks, by lowest id.
     pub blocks: Vec<BlockEntry>,
 }
 
-/// A merge replaces its inputs by what it made, once all of that is there.
+/// A merge. Its outputs replace its inputs once all outputs exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MergeInfo {
-    /// The same in all files that the merge made.
+    /// The same in all outputs.
     pub id: Id,
-    /// How many files it made.
+    /// Number of outputs.
     pub output_count: u32,
-    /// The segments that it read.
+    /// The segments that it merged.
     pub inputs: Vec<Id>,
 }
 
-/// Where a block lies and what it holds.
+/// The position and content of a block.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BlockEntry {
     /// Offset in the file.
     pub offset: u64,
-    /// The column that says what is known of the rows.
+    /// The rows column.
     pub(crate) rows: ColumnEntry,
-    /// The column of the text.
+    /// The text column.
     pub(crate) text: ColumnEntry,
     /// CRC-32C over both packed columns.
     pub(crate) crc: u32,
-    /// Bytes of the filter; 0 when there is none.
+    /// Bytes of the filter; 0 if the block has none.
     pub(crate) filter_len: u32,
     /// CRC-32C over the filter.
     pub(crate) filter_crc: u32,
-    /// What the block reaches over.
+    /// The summary of its records.
     pub summary: RecordSummary,
     /// Its streams, by number in the footer.
     pub streams: Vec<u32>,
@@ -78,19 +68,19 @@ pub(crate) struct ColumnEntry {
 }
 
 impl BlockEntry {
-    /// Bytes that the block takes in the file.
+    /// Bytes of the block in the file.
     #[must_use]
     pub fn packed_bytes(&self) -> u64 {
         self.columns_bytes() + u64::from(self.filter_len)
     }
 
-    /// Bytes that [`Reader::rows`](super::Reader::rows) reads of the block.
+    /// Bytes that [`Reader::rows`](super::Reader::rows) reads.
     #[must_use]
     pub fn rows_bytes(&self) -> u64 {
         u64::from(self.rows.packed_len)
     }
 
-    /// How the text is packed, without the level.
+    /// The codec of the text, without its level.
     #[must_use]
     pub fn text_codec(&self) -> Option<Codec> {
         Codec::from_byte(self.text.codec)
@@ -118,7 +108,7 @@ impl ColumnEntry {
 }
 
 impl Footer {
-    /// What the whole segment reaches over.
+    /// The summary of the whole segment.
     #[must_use]
     pub fn summary(&self) -> RecordSummary {
         let mut summary = RecordSummary::default();
@@ -126,7 +116,7 @@ impl Footer {
         summary
     }
 
-    /// Bytes of memory that it takes, about.
+    /// Approximate bytes of memory.
     #[must_use]
     pub fn memory(&self) -> usize {
         let streams = allocation_size(self.streams.capacity() * size_of::<Labels>());
@@ -227,12 +217,51 @@ impl Footer {
     }
 }
 
-/// An empty list with room for exactly what is to come, and for no more than the bytes that are left can hold.
+/// The position of a packed footer, as the trailer after it states it.
+pub(super) struct FooterLocation {
+    pub(super) offset: u64,
+    pub(super) packed_len: u32,
+    pub(super) raw_len: u32,
+    pub(super) crc: u32,
+}
+
+impl FooterLocation {
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.offset.to_le_bytes());
+        for field in [self.packed_len, self.raw_len, self.crc] {
+            out.extend_from_slice(&field.to_le_bytes());
+        }
+    }
+
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Option<Self> {
+        Some(Self { offset: reader.u64()?, packed_len: reader.u32()?, raw_len: reader.u32()?, crc: reader.u32()? })
+    }
+
+    /// Whether the footer ends at `at` and its size is within bounds.
+    pub(super) fn ends_at(&self, at: u64) -> bool {
+        self.offset.checked_add(u64::from(self.packed_len)) == Some(at)
+            && self.raw_len as usize <= super::COLUMN_BYTES_MAX
+    }
+
+    /// Reads the footer.
+    pub(super) fn read_footer(&self, file: &dyn File, path: &Path) -> Result<Footer, ReadError> {
+        let mut packed = vec![0; self.packed_len as usize];
+        file.read_exact_at(self.offset, &mut packed).map_err(ReadError::io(path))?;
+        if crc32c::crc32c(&packed) != self.crc {
+            return Err(ReadError::damaged(path, self.offset, "the checksum of the footer is wrong"));
+        }
+        let raw = zstd_context::decompress(&packed, self.raw_len as usize);
+        let footer = raw.and_then(|raw| Footer::decode(&raw));
+        footer.ok_or_else(|| ReadError::damaged(path, self.offset, "the footer cannot be decoded"))
+    }
+}
+
+/// An empty list with capacity for `count` values, but no more than the remaining bytes can contain.
 fn bounded_vec<T>(reader: &Reader<'_>, count: u64, bytes_min: usize) -> Vec<T> {
     Vec::with_capacity(usize::try_from(count).unwrap_or(usize::MAX).min(reader.len() / bytes_min))
 }
 
-/// Memory of the labels of a stream: each name and each value is a piece of its own.
+/// Memory of the labels of a stream. Each name and each value is an allocation.
 fn labels_memory(labels: &Labels) -> usize {
     const COUNTS: usize = 2 * size_of::<usize>();
     let pairs = labels.iter().count() * size_of::<(Box<str>, Box<str>)>();
@@ -240,7 +269,7 @@ fn labels_memory(labels: &Labels) -> usize {
         + labels.iter().map(|(name, value)| allocation_size(name.len()) + allocation_size(value.len())).sum::<usize>()
 }
 
-/// Memory of a piece of this number of bytes, as the allocator of glibc gives it.
+/// Memory of an allocation of this size, as in glibc.
 fn allocation_size(bytes: usize) -> usize {
     const HEAD: usize = 8;
     const STEP: usize = 16;

@@ -1,34 +1,9 @@
-//! The recovery record behind each block of a store segment: enough to rebuild one damaged page of the block, and to find
-//! the block without a footer.
+//! The recovery record after each block: it rebuilds one damaged page of the block, and locates the block without a footer.
+//! Format: `docs/format.md`, "Recovery record".
 //!
-//! Disks lose whole sectors, and flip bits. The block is cut into pages; the record has a checksum for each, which tells
-//! which page is damaged, and the exclusive or of all pages, from which one page follows from the others, as in RAID 5.
-//! Readers find blocks by the footer, so a version that knows no such records passes over them.
-//!
-//! ```text
-//!   offset  size  field       meaning (little-endian)
-//!        0     4  marker      "BSWR"
-//!        4     4  crc32c      over all bytes of the record that follow, seeded with the crc32c of the segment's id
-//!        8     4  length      bytes of the record
-//!       12     4  rows_len    bytes of the packed rows column
-//!       16     4  rows_raw    bytes of the rows column unpacked
-//!       20     4  text_len    bytes of the packed text column
-//!       24     4  text_raw    bytes of the text column unpacked
-//!       28     4  filter_len  bytes of the filter
-//!       32     4  filter_crc  over the filter, as in the footer
-//!       36     4  block_crc   over both packed columns, as in the footer
-//!       40     4  records     number of records in the block
-//!       44     1  rows_codec  of the rows column
-//!       45     1  text_codec  of the text column
-//!       46     2  reserved    zero
-//!       48     4  page_len    bytes of a page; the last may be shorter
-//!       52     4  pages       number of pages
-//!       56     4  head_crc    crc32c over the 48 bytes from offset 8 on, seeded likewise
-//!       60        checksums   4 bytes crc32c of each page
-//!                 parity      exclusive or of all pages, the last filled up with zeros
-//! ```
-//! The checksums are seeded, so a log line that contains the bytes of a record is not taken for one by [`scan`].
-//! The head has a checksum of its own, so a block is found also where its parity is damaged.
+//! Disks lose whole sectors, and flip bits. The record has a checksum for each page, which identifies the damaged one, and the
+//! exclusive or of all pages, which rebuilds it from the others, as in RAID 5. The head has a checksum of its own, so that
+//! [`scan`] finds a block whose parity is damaged.
 
 use std::path::Path;
 
@@ -37,6 +12,7 @@ use bucksaw_record::Id;
 
 use super::footer::{BlockEntry, ColumnEntry};
 use super::{COLUMN_BYTES_MAX, FILTER_BYTES_MAX, HEADER_LEN};
+use crate::file_header::checksum_seed;
 use crate::varint::Reader;
 use crate::{Codec, Damage, ReadError, RecordSummary};
 
@@ -48,16 +24,11 @@ pub(super) const FIXED_LEN: usize = 60;
 /// Bytes of a page of a large block: the unit in which disks fail.
 const PAGE_LEN: usize = 4_096;
 
-/// Of smaller blocks than this the pages are small too, so that the record is a small part of them.
+/// Blocks below this size have small pages, so that the record is small compared to the block.
 const LARGE_BLOCK: usize = 64 << 10;
 const SMALL_PAGE_LEN: usize = 512;
 
-/// The seed of the checksums in the records of a segment.
-fn seed(id: Id) -> u32 {
-    crc32c::crc32c(&id.bits().to_le_bytes())
-}
-
-/// The record of a block in the segment `id`.
+/// Encodes the record of a block of segment `id`.
 pub(super) fn encode(block: &[u8], entry: &BlockEntry, id: Id) -> Vec<u8> {
     let page_len = if block.len() < LARGE_BLOCK { SMALL_PAGE_LEN } else { PAGE_LEN };
     let mut parity = vec![0_u8; page_len.min(block.len())];
@@ -79,14 +50,14 @@ pub(super) fn encode(block: &[u8], entry: &BlockEntry, id: Id) -> Vec<u8> {
     for field in [page_len as u32, (checksums.len() / 4) as u32] {
         rest.extend_from_slice(&field.to_le_bytes());
     }
-    rest.extend_from_slice(&crc32c::crc32c_append(seed(id), &rest).to_le_bytes());
+    rest.extend_from_slice(&crc32c::crc32c_append(checksum_seed(id), &rest).to_le_bytes());
     rest.append(&mut checksums);
     rest.append(&mut parity);
-    [&MARKER[..], &crc32c::crc32c_append(seed(id), &rest).to_le_bytes(), &rest].concat()
+    [&MARKER[..], &crc32c::crc32c_append(checksum_seed(id), &rest).to_le_bytes(), &rest].concat()
 }
 
-/// What a record says of its block. Of the entry, the offset, the reach but for the number of records, and the streams
-/// stand in the footer alone; they follow from the block unpacked.
+/// The fixed part of a record. Its entry has no offset, no streams, and only the record count of the summary: the rest
+/// follows from the block.
 #[derive(Debug)]
 struct RecoveryHeader {
     length: usize,
@@ -96,9 +67,9 @@ struct RecoveryHeader {
 }
 
 impl RecoveryHeader {
-    /// Reads the fixed part of a record of the segment `id`; `None` when it is none or damaged.
+    /// Decodes the fixed part of a record of segment `id`; `None` if it is damaged.
     fn parse(head: &[u8; FIXED_LEN], id: Id) -> Option<Self> {
-        let sealed = crc32c::crc32c_append(seed(id), head.get(8..FIXED_LEN - 4)?);
+        let sealed = crc32c::crc32c_append(checksum_seed(id), head.get(8..FIXED_LEN - 4)?);
         let mut reader = Reader(head);
         if reader.bytes(4)? != MARKER {
             return None;
@@ -135,21 +106,21 @@ impl RecoveryHeader {
     }
 }
 
-/// The blocks of a file, found by their records alone.
+/// The blocks of a file, found by their records.
 #[derive(Debug, Default)]
 pub(super) struct RecoveryScan {
-    /// In file order. Of their reach only the number of records is known, and their streams are not.
+    /// In file order, as in [`RecoveryHeader`], with their offsets.
     pub(super) blocks: Vec<BlockEntry>,
-    /// Places between the blocks that belong to no block.
+    /// Bytes that belong to no block.
     pub(super) gaps: Vec<Damage>,
-    /// Where the last record ends.
+    /// The end of the last record.
     pub(super) end: u64,
 }
 
-/// Searches a file of the segment `id` for records, from front to back.
+/// Searches a file of segment `id` for records, from front to back.
 ///
 /// # Errors
-/// [`ReadError`] when the operating system cannot read the file.
+/// [`ReadError`] if the file cannot be read.
 pub(super) fn scan(file: &dyn File, path: &Path, id: Id, file_bytes: u64) -> Result<RecoveryScan, ReadError> {
     const WINDOW_BYTES: usize = 256 << 10;
     let finder = memchr::memmem::Finder::new(&MARKER);
@@ -159,7 +130,7 @@ pub(super) fn scan(file: &dyn File, path: &Path, id: Id, file_bytes: u64) -> Res
     while from + FIXED_LEN as u64 <= file_bytes {
         let got = file.read_at(from, &mut window).map_err(ReadError::io(path))?;
         let have = window.get(..got).unwrap_or_default();
-        // A head that reaches beyond the window is looked at again at the front of the next one.
+        // A head that crosses the end of the window is part of the next one.
         let whole = got.saturating_sub(FIXED_LEN - 1);
         if whole == 0 {
             break;
@@ -183,27 +154,26 @@ pub(super) fn scan(file: &dyn File, path: &Path, id: Id, file_bytes: u64) -> Res
     Ok(scan)
 }
 
-/// Adds a page to the parity, or takes it away.
+/// Adds a page to the parity, or removes it.
 fn xor_page(parity: &mut [u8], page: &[u8]) {
     parity.iter_mut().zip(page).for_each(|(sum, byte)| *sum ^= byte);
 }
 
-/// The length of the recovery record that begins with these bytes, for a block of this size; `None` if it is none.
+/// The length of the record with this head, if it belongs to a block of this size.
 pub(super) fn record_len(head: &[u8; FIXED_LEN], block_len: usize, id: Id) -> Option<usize> {
     let head = RecoveryHeader::parse(head, id)?;
     (head.entry.packed_bytes() as usize == block_len).then_some(head.length)
 }
 
-/// Rebuilds the one page of a block that is damaged, given the block as it was read, its record, and the checksum that the
-/// footer has for the columns. False when the record is not sound or not this block's, or when not just one page is damaged;
-/// the block is as it was then.
+/// Rebuilds the damaged page of a block. `crc` is the checksum of its columns in the footer. Returns false, and leaves the block
+/// unchanged, if the record is damaged or of another block, or if not exactly one page is damaged.
 pub(super) fn rebuild_page(block: &mut [u8], record: &[u8], crc: u32, id: Id) -> bool {
     try_rebuild_page(block, record, crc, id).is_some()
 }
 
 fn try_rebuild_page(block: &mut [u8], record: &[u8], crc: u32, id: Id) -> Option<()> {
     let head = RecoveryHeader::parse(record.first_chunk()?, id)?;
-    let sealed = crc32c::crc32c_append(seed(id), record.get(8..)?);
+    let sealed = crc32c::crc32c_append(checksum_seed(id), record.get(8..)?);
     let is_sound = Reader(record.get(4..)?).u32()? == sealed && head.length == record.len();
     let of_block = head.entry.packed_bytes() as usize == block.len() && head.entry.crc == crc;
     if !is_sound || !of_block {
@@ -249,7 +219,7 @@ mod tests {
         encode(block, &entry(block.len(), crc), ID)
     }
 
-    fn mend(block: &mut [u8], record: &[u8], crc: u32) -> bool {
+    fn rebuild(block: &mut [u8], record: &[u8], crc: u32) -> bool {
         super::rebuild_page(block, record, crc, ID)
     }
 
@@ -263,19 +233,16 @@ mod tests {
             for at in (0..length).step_by(page_len) {
                 let mut damaged = block.clone();
                 damaged[at..(at + page_len).min(length)].fill(0xaa);
-                assert!(mend(&mut damaged, &record, 7) && damaged == block, "{length} {at}");
-                assert!(!mend(&mut damaged.clone(), &record, 8), "it is the record of another block");
+                assert!(rebuild(&mut damaged, &record, 7) && damaged == block, "{length} {at}");
+                assert!(!rebuild(&mut damaged.clone(), &record, 8), "the record of another block");
                 let other = Id::from_bits(6);
-                assert!(
-                    !super::rebuild_page(&mut damaged.clone(), &record, 7, other),
-                    "it is the record of another segment"
-                );
+                assert!(!super::rebuild_page(&mut damaged.clone(), &record, 7, other), "the record of another segment");
             }
             if length > page_len {
                 let mut damaged = block.clone();
                 damaged[0] ^= 1;
                 *damaged.last_mut().unwrap() ^= 1;
-                assert!(!mend(&mut damaged, &record, 7));
+                assert!(!rebuild(&mut damaged, &record, 7));
             }
         }
     }
@@ -289,7 +256,7 @@ mod tests {
             damaged[3] ^= 4;
             record[bit / 8] ^= 1 << (bit % 8);
             let before = damaged.clone();
-            assert!(!mend(&mut damaged, &record, 7) && damaged == before, "bit {bit}");
+            assert!(!rebuild(&mut damaged, &record, 7) && damaged == before, "bit {bit}");
         }
     }
 
@@ -300,7 +267,7 @@ mod tests {
 
     #[test]
     fn blocks_are_found_by_their_records() {
-        // Large blocks, so that heads lie across the edges of windows; one contains the record of another segment.
+        // Large blocks, so that heads cross the edges of windows; one contains the record of another segment.
         let foreign = encode(&block(40), &entry(40, 1), Id::from_bits(6));
         let inner = [block(300_000), foreign, block(100_000)].concat();
         let blocks = [block(262_080), inner, block(262_144 - 60), block(1)];
@@ -321,7 +288,7 @@ mod tests {
         bytes.extend_from_slice(&[7; 500]);
         let found = find(&bytes);
         assert_eq!((found.blocks, found.gaps.len(), found.end), (want.clone(), 0, end));
-        // A record whose parity is damaged still names its block; one whose head is damaged leaves a hole.
+        // A record with a damaged parity locates its block; one with a damaged head leaves a gap.
         let record_at = (want[1].offset + want[1].packed_bytes()) as usize;
         bytes[record_at + FIXED_LEN + 3] ^= 1;
         assert_eq!(find(&bytes).blocks, want);
@@ -334,14 +301,14 @@ mod tests {
         #[test]
         fn any_record_rebuilds_or_fails(mut record in prop::collection::vec(any::<u8>(), 0..120), length in 0_usize..2_000) {
             let mut block = block(length);
-            let _ = mend(&mut block, &record, 0);
+            let _ = rebuild(&mut block, &record, 0);
             if record.len() > FIXED_LEN {
                 record[..4].copy_from_slice(&MARKER);
-                let crc = crc32c::crc32c_append(seed(ID), &record[8..56]);
+                let crc = crc32c::crc32c_append(checksum_seed(ID), &record[8..56]);
                 record[56..60].copy_from_slice(&crc.to_le_bytes());
-                let crc = crc32c::crc32c_append(seed(ID), &record[8..]);
+                let crc = crc32c::crc32c_append(checksum_seed(ID), &record[8..]);
                 record[4..8].copy_from_slice(&crc.to_le_bytes());
-                let _ = mend(&mut block, &record, 0);
+                let _ = rebuild(&mut block, &record, 0);
             }
         }
     }

@@ -7,6 +7,8 @@ use bucksaw_record::{Id, Labels, Millis, Producer};
 use super::*;
 use crate::{BlockBuilder, Codec, ReadError, Rows};
 
+mod golden;
+
 const ID: Id = Id::from_bits(77);
 
 pub(super) fn file(bytes: &[u8]) -> Arc<dyn File> {
@@ -65,7 +67,7 @@ fn open(bytes: &[u8]) -> Result<Vec<Vec<u8>>, ReadError> {
 }
 
 #[test]
-fn what_was_written_is_read() {
+fn a_written_segment_is_read() {
     let reader = Reader::open(segment(), Path::new("s")).unwrap();
     assert_eq!(reader.id(), ID);
     assert_eq!(
@@ -107,7 +109,7 @@ fn no_flipped_bit_loses_a_record() {
     assert!(Reader::open(file(&bytes), Path::new("s")).unwrap().damaged_redundancy().unwrap().is_empty());
     let footer = Reader::open(file(&bytes), Path::new("s")).unwrap().footer().clone();
     let is_spare = |at: u64| {
-        // Recovery records, the backup and its gap say what stands elsewhere too; so they are not read while that is sound.
+        // Recovery records, the backup and its gap are read only if something else is damaged.
         let trailer_at = bytes.len() - TRAILER_LEN;
         let footer_at = u64::from_le_bytes(*bytes[trailer_at..].first_chunk().unwrap());
         let in_block =
@@ -148,7 +150,7 @@ fn a_damaged_sector_at_the_end_destroys_only_one_footer() {
     for at in (0..bytes.len()).step_by(97) {
         let mut damaged = bytes.clone();
         damaged[at..(at + 300).min(bytes.len())].fill(0x55);
-        // What is lost is reported; what is answered was stored.
+        // A lost block is reported, and a readable one is unchanged.
         if let Ok(reader) = Reader::open(file(&damaged), Path::new("s")) {
             let blocks = (0..reader.footer().blocks.len()).map(|block| reader.block(block));
             for (block, want) in blocks.zip(&want) {

@@ -1,41 +1,38 @@
-//! The best reading of a segment that may be damaged, and its contents written anew.
+//! Verifies a segment that may be damaged, and rewrites its readable blocks.
 //!
-//! A segment whose footer and backup are both lost is read by the recovery records behind its blocks. What stands in the
-//! footer alone is gone then: the sources, so queue segments that are still there are gathered again, and the merge, so
-//! inputs that are still there stay. Either way records are in two files, and are answered once. The keys follow from the
-//! ids of the records.
+//! If footer and backup are lost, the blocks are located by their recovery records. Then the sources and the merge info are
+//! lost too: existing queue segments are gathered again, and existing inputs of the merge stay. So records may be in two
+//! files, of which answers drop the duplicates.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use bucksaw_env::File;
-use bucksaw_record::{Id, Labels};
+use bucksaw_record::Id;
 
 use super::footer::Footer;
 use super::reader::PackedBlock;
+use super::stream_table::StreamTable;
 use super::{Reader, SegmentOrigin, Writer, recovery};
 use crate::health::{Health, RecordLoss};
 use crate::{Block, Damage, ReadError, RecordSummary};
 
-/// A segment of which every byte was read and checked.
+/// A segment of which every byte was verified.
 #[derive(Debug)]
 pub struct VerifiedSegment {
     reader: Reader,
     health: Health,
-    /// The blocks that can be read, by number.
+    /// The readable blocks, by number.
     readable: Vec<usize>,
-    /// The highest and lowest id of those.
+    /// The summary of their records.
     summary: RecordSummary,
 }
 
 impl VerifiedSegment {
-    /// Reads all of a file. `id` is the segment's, as the file's name says it: where header, footer and backup are all
-    /// damaged, nothing else tells it.
+    /// Reads a whole file. `id` is the id in its name, which is needed if header, footer and backup are all damaged.
     ///
     /// # Errors
-    /// [`ReadError`] when the operating system cannot read the file, when it is of a newer version, and, without an `id`,
-    /// when it is damaged too much to tell which segment it is.
+    /// [`ReadError`] if the file cannot be read, is of a newer version, or its id is unknown.
     pub fn open(file: Arc<dyn File>, path: &Path, id: Option<Id>) -> Result<Self, ReadError> {
         match (Reader::open(Arc::clone(&file), path), id) {
             (Ok(reader), _) => Self::from_footer(reader),
@@ -44,7 +41,7 @@ impl VerifiedSegment {
         }
     }
 
-    /// What was found.
+    /// The result of the verification.
     #[must_use]
     pub fn health(&self) -> &Health {
         &self.health
@@ -56,18 +53,18 @@ impl VerifiedSegment {
         self.reader.id()
     }
 
-    /// What the records reach over that can be read.
+    /// The summary of the readable records.
     #[must_use]
     pub fn summary(&self) -> &RecordSummary {
         &self.summary
     }
 
-    /// Writes all that can be read into a file that was just created, as a sound segment, and syncs it. Under its own id it
-    /// is the same segment again. Under another one it lacks records, so it replaces nothing: it names neither sources nor
-    /// a merge, because by these other files would be removed that may hold what is lost here.
+    /// Writes the readable blocks into an empty file, as an intact segment, and syncs it. With its own id it is the same
+    /// segment. With another id it has neither sources nor merge info: they would cause the removal of other files, which may
+    /// have the records that are lost here.
     ///
     /// # Errors
-    /// [`ReadError`] when one of the files cannot be read or written.
+    /// [`ReadError`] if a file cannot be read or written.
     pub fn write(&self, file: Arc<dyn File>, path: &Path, id: Id) -> Result<(), ReadError> {
         let mut writer = Writer::start(file, id).map_err(ReadError::io(path))?;
         for block in &self.readable {
@@ -78,7 +75,7 @@ impl VerifiedSegment {
         writer.seal(origin).map_err(ReadError::io(path)).map(drop)
     }
 
-    /// A block as it is carried. One whose filter is damaged goes without.
+    /// A block to copy, without its filter if that is damaged.
     fn packed_block(&self, block: usize) -> Result<PackedBlock, ReadError> {
         match self.reader.packed_block(block) {
             Err(ReadError::Damaged { .. }) => self.reader.packed_columns(block),
@@ -86,7 +83,7 @@ impl VerifiedSegment {
         }
     }
 
-    /// Checks the blocks that a footer tells of.
+    /// Verifies the blocks in the footer.
     fn from_footer(reader: Reader) -> Result<Self, ReadError> {
         let mut verified =
             Self { reader, health: Health::default(), readable: Vec::new(), summary: RecordSummary::default() };
@@ -112,7 +109,7 @@ impl VerifiedSegment {
         match self.reader.block(number) {
             Ok(block) if count_records(&block) == reach.records => {
                 self.health.records += reach.records;
-                // A search does without a filter.
+                // A search does not need a filter.
                 self.health.harmless.extend(filter);
                 self.readable.push(number);
                 self.summary.merge(&reach);
@@ -129,25 +126,27 @@ impl VerifiedSegment {
         Ok(())
     }
 
-    /// Finds the blocks without a footer.
-    fn from_recovery_records(file: Arc<dyn File>, path: &Path, id: Id, broken: Damage) -> Result<Self, ReadError> {
+    /// Locates and verifies the blocks without a footer.
+    fn from_recovery_records(file: Arc<dyn File>, path: &Path, id: Id, lost: Damage) -> Result<Self, ReadError> {
         let size = file.size().map_err(ReadError::io(path))?;
-        let recovery::RecoveryScan { blocks, gaps: holes, end } = recovery::scan(&*file, path, id, size)?;
+        let recovery::RecoveryScan { blocks, gaps, end } = recovery::scan(&*file, path, id, size)?;
         let blocks_end = super::reader::blocks_end(&*file, path, id, size)?;
         let reader = Reader::without_footer(file, path, id, size);
         let mut verified =
             Self { reader, health: Health::default(), readable: Vec::new(), summary: RecordSummary::default() };
-        let mut found = RebuiltFooter::default();
-        for entry in blocks {
+        let mut streams = StreamTable::default();
+        for (number, entry) in blocks.into_iter().enumerate() {
             let records = entry.summary.records;
-            let number = verified.reader.add_block(entry);
+            verified.reader.footer_mut().blocks.push(entry);
             match verified.reader.block(number) {
                 Ok(block) => {
-                    let (reach, streams) = found.add_block(&block);
-                    verified.health.records += reach.records;
-                    verified.summary.merge(&reach);
+                    let (summary, numbers) = describe(&block, &mut streams);
+                    verified.health.records += summary.records;
+                    verified.summary.merge(&summary);
                     verified.readable.push(number);
-                    verified.reader.describe_block(number, reach, streams);
+                    if let Some(entry) = verified.reader.footer_mut().blocks.last_mut() {
+                        (entry.summary, entry.streams) = (summary, numbers);
+                    }
                 }
                 Err(ReadError::Damaged { damage, .. }) => {
                     verified.health.harmful.push(damage);
@@ -156,19 +155,18 @@ impl VerifiedSegment {
                 Err(error) => return Err(error),
             }
         }
-        verified.reader.describe(found.streams);
+        verified.reader.footer_mut().streams = streams.into_streams();
         let health = &mut verified.health;
-        let is_whole = holes.is_empty() && blocks_end == Some(end);
-        if !is_whole {
+        if !gaps.is_empty() || blocks_end != Some(end) {
             health.loss += RecordLoss::UNKNOWN;
-            health.harmful.extend(holes);
-            // Nothing proves that the last block that was found is the last one that was written.
+            health.harmful.extend(gaps);
+            // More blocks may have followed the last one found.
             if blocks_end != Some(end) {
                 let what = "the end of the segment is lost: blocks after the last one found may be missing";
                 health.harmful.push(Damage { offset: end, what });
             }
         }
-        health.harmless.push(broken);
+        health.harmless.push(lost);
         health.harmless.extend(verified.reader.rebuilt_damage());
         Ok(verified)
     }
@@ -178,28 +176,11 @@ fn count_records(block: &Block) -> u64 {
     block.chunks().map(|chunk| u64::from(chunk.rows.count)).sum()
 }
 
-/// What a footer says besides its blocks, as far as the blocks tell it.
-#[derive(Default)]
-struct RebuiltFooter {
-    streams: Vec<Labels>,
-    numbers: BTreeMap<Labels, u32>,
-}
-
-impl RebuiltFooter {
-    /// What a block reaches over, and its streams by number.
-    fn add_block(&mut self, block: &Block) -> (RecordSummary, Vec<u32>) {
-        let (mut reach, mut numbers) = (RecordSummary::default(), Vec::new());
-        for chunk in block.chunks() {
-            reach.add(&chunk.rows, chunk.text.len());
-            let next = self.streams.len() as u32;
-            let number = *self.numbers.entry(chunk.labels.clone()).or_insert_with_key(|labels| {
-                self.streams.push(labels.clone());
-                next
-            });
-            numbers.push(number);
-        }
-        (reach, numbers)
-    }
+/// The summary of a block and the numbers of its streams.
+fn describe(block: &Block, streams: &mut StreamTable) -> (RecordSummary, Vec<u32>) {
+    let mut summary = RecordSummary::default();
+    block.chunks().for_each(|chunk| summary.add(&chunk.rows, chunk.text.len()));
+    (summary, block.chunks().map(|chunk| streams.number(chunk.labels)).collect())
 }
 
 #[cfg(test)]

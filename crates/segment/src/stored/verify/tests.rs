@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use bucksaw_record::{Millis, Producer};
+use bucksaw_record::{Labels, Millis, Producer};
 use proptest::prelude::*;
 
 use super::*;
@@ -10,7 +10,7 @@ use crate::{BlockBuilder, Codec, Rows};
 
 const ID: Id = Id::from_bits(77);
 
-/// Blocks of each codec, of several sizes and streams, one of a batch with a key.
+/// Blocks of each codec, of several sizes and streams, one of them of a keyed batch.
 fn segment() -> Vec<u8> {
     let file = file(b"");
     let mut writer = Writer::start(Arc::clone(&file), ID).unwrap();
@@ -51,21 +51,21 @@ fn verify(bytes: &[u8]) -> VerifiedSegment {
     VerifiedSegment::open(file(bytes), Path::new("s"), Some(ID)).unwrap()
 }
 
-/// What is read of the segment written anew, and the segment.
-fn rewritten(examined: &VerifiedSegment, id: Id) -> (BTreeSet<StoredRecord>, VerifiedSegment) {
+/// The rewritten segment and its records.
+fn rewritten(verified: &VerifiedSegment, id: Id) -> (BTreeSet<StoredRecord>, VerifiedSegment) {
     let to = file(b"");
-    examined.write(Arc::clone(&to), Path::new("t"), id).unwrap();
-    let anew = VerifiedSegment::open(to, Path::new("t"), None).unwrap();
-    assert!(anew.health().is_intact() && anew.health().loss.is_none(), "{:?}", anew.health());
-    assert_eq!(anew.id(), id);
-    (records(&anew.reader), anew)
+    verified.write(Arc::clone(&to), Path::new("t"), id).unwrap();
+    let after = VerifiedSegment::open(to, Path::new("t"), None).unwrap();
+    assert!(after.health().is_intact() && after.health().loss.is_none(), "{:?}", after.health());
+    assert_eq!(after.id(), id);
+    (records(&after.reader), after)
 }
 
-/// Checks what must hold of every damaged file. Returns what was found.
+/// Checks the guarantees for every damaged file.
 fn assert_verified(damaged: &[u8], stored: &BTreeSet<StoredRecord>) -> VerifiedSegment {
-    let examined = verify(damaged);
-    let health = examined.health();
-    let readable = records(&examined.reader);
+    let verified = verify(damaged);
+    let health = verified.health();
+    let readable = records(&verified.reader);
     assert!(readable.is_subset(stored));
     assert_eq!(health.records, readable.len() as u64);
     if let Ok(reader) = Reader::open(file(damaged), Path::new("s")) {
@@ -78,27 +78,27 @@ fn assert_verified(damaged: &[u8], stored: &BTreeSet<StoredRecord>) -> VerifiedS
         RecordLoss { records, is_lower_bound: true } => assert!(records <= lost),
     }
     let id = if health.loss.is_none() { ID } else { Id::from_bits(78) };
-    let (after, anew) = rewritten(&examined, id);
-    assert_eq!(after, readable);
-    assert_eq!(anew.summary(), examined.summary());
-    examined
+    let (records, after) = rewritten(&verified, id);
+    assert_eq!(records, readable);
+    assert_eq!(after.summary(), verified.summary());
+    verified
 }
 
 #[test]
 fn an_intact_segment_is_intact() {
-    let examined = assert_verified(&segment(), &records(&verify(&segment()).reader));
-    assert!(examined.health().is_intact() && examined.health().loss.is_none());
+    let verified = assert_verified(&segment(), &records(&verify(&segment()).reader));
+    assert!(verified.health().is_intact() && verified.health().loss.is_none());
 }
 
 #[test]
 fn without_footers_all_but_sources_and_merge_is_recovered() {
     let bytes = segment();
-    let sound = verify(&bytes);
-    let stored = records(&sound.reader);
-    let footer = sound.reader.footer();
+    let intact = verify(&bytes);
+    let stored = records(&intact.reader);
+    let footer = intact.reader.footer();
     let last = footer.blocks.last().unwrap();
     let end = (last.offset + last.packed_bytes()) as usize;
-    // Both footers, and not their trailers: what proves the end of the blocks is there.
+    // Both footers, without their trailers, which state the end of the blocks.
     let backup = bytes.windows(8).rposition(|window| window == b"BSWFOOT2").unwrap() - 44;
     let mut damaged = bytes.clone();
     damaged[backup - 1] ^= 1;
@@ -106,21 +106,21 @@ fn without_footers_all_but_sources_and_merge_is_recovered() {
     damaged[at] ^= 1;
     for spoil_header in [false, true] {
         damaged[20] ^= u8::from(spoil_header);
-        let examined = assert_verified(&damaged, &stored);
-        assert!(examined.health().loss.is_none() && !examined.health().is_intact(), "{:?}", examined.health());
-        let found = examined.reader.footer();
+        let verified = assert_verified(&damaged, &stored);
+        assert!(verified.health().loss.is_none() && !verified.health().is_intact(), "{:?}", verified.health());
+        let found = verified.reader.footer();
         assert_eq!(found.streams, footer.streams);
         assert_eq!(found.blocks, footer.blocks);
         assert!(found.sources.is_empty() && found.merge.is_none());
     }
     // Without the trailers nothing proves that the last block is the last.
     damaged.truncate(backup - 1);
-    let examined = assert_verified(&damaged, &stored);
-    assert_eq!((examined.health().loss, examined.health().records), (RecordLoss::UNKNOWN, stored.len() as u64));
-    // One block less with each record that is lost.
+    let verified = assert_verified(&damaged, &stored);
+    assert_eq!((verified.health().loss, verified.health().records), (RecordLoss::UNKNOWN, stored.len() as u64));
+    // The last recovery record is lost, and with it its block.
     damaged.truncate(end + 5);
-    let examined = assert_verified(&damaged, &stored);
-    assert_eq!(examined.health().records, stored.len() as u64 - footer.blocks[4].summary.records);
+    let verified = assert_verified(&damaged, &stored);
+    assert_eq!(verified.health().records, stored.len() as u64 - footer.blocks[4].summary.records);
     damaged.clear();
     assert_eq!(assert_verified(&damaged, &stored).health().records, 0);
 }
@@ -128,33 +128,33 @@ fn without_footers_all_but_sources_and_merge_is_recovered() {
 #[test]
 fn a_lost_block_is_counted_and_the_others_are_kept() {
     let bytes = segment();
-    let sound = verify(&bytes);
-    let block = sound.reader.footer().blocks[1].clone();
+    let intact = verify(&bytes);
+    let block = intact.reader.footer().blocks[1].clone();
     let mut damaged = bytes.clone();
     let end = (block.offset + block.packed_bytes()) as usize + 30;
     damaged[block.offset as usize..end].iter_mut().for_each(|byte| *byte ^= 1);
-    let examined = assert_verified(&damaged, &records(&sound.reader));
-    assert_eq!(examined.health().loss, RecordLoss::exact(block.summary.records));
-    let (_, anew) = rewritten(&examined, Id::from_bits(78));
-    let footer = anew.reader.footer();
-    assert!(footer.sources.is_empty() && footer.merge.is_none(), "it must not take other files' places");
+    let verified = assert_verified(&damaged, &records(&intact.reader));
+    assert_eq!(verified.health().loss, RecordLoss::exact(block.summary.records));
+    let (_, after) = rewritten(&verified, Id::from_bits(78));
+    let footer = after.reader.footer();
+    assert!(footer.sources.is_empty() && footer.merge.is_none(), "it replaces no other file");
     // Under its own id it is the same segment.
-    let (_, anew) = rewritten(&sound, ID);
-    assert_eq!(anew.reader.footer(), sound.reader.footer());
+    let (_, after) = rewritten(&intact, ID);
+    assert_eq!(after.reader.footer(), intact.reader.footer());
 }
 
 #[test]
-fn a_damaged_filter_costs_no_record() {
+fn a_damaged_filter_loses_no_record() {
     let bytes = segment();
-    let sound = verify(&bytes);
-    let entry = sound.reader.footer().blocks[3].clone();
+    let intact = verify(&bytes);
+    let entry = intact.reader.footer().blocks[3].clone();
     let filter_at = (entry.offset + entry.columns_bytes()) as usize;
     let mut damaged = bytes.clone();
     assert!(entry.filter_len > 0);
-    // The filter, and what it could be rebuilt from.
+    // The filter and its recovery record.
     damaged[filter_at..filter_at + entry.filter_len as usize + 30].iter_mut().for_each(|byte| *byte ^= 1);
-    let examined = assert_verified(&damaged, &records(&sound.reader));
-    assert!(examined.health().loss.is_none() && !examined.health().is_intact());
+    let verified = assert_verified(&damaged, &records(&intact.reader));
+    assert!(verified.health().loss.is_none() && !verified.health().is_intact());
 }
 
 #[derive(Clone, Debug)]
@@ -176,16 +176,16 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn readable_records_are_kept_and_losses_reported(harms in prop::collection::vec(any_corruption(), 1..5)) {
+    fn readable_records_are_kept_and_losses_reported(corruptions in prop::collection::vec(any_corruption(), 1..5)) {
         let bytes = segment();
         let stored = records(&verify(&bytes).reader);
         let mut damaged = bytes;
-        for harm in harms {
+        for corruption in corruptions {
             let length = damaged.len().max(1);
-            match harm {
+            match corruption {
                 FileCorruption::Flip(at, bit) => damaged.iter_mut().skip(at % length).take(1).for_each(|byte| *byte ^= 1 << bit),
                 FileCorruption::Fill(at, count, with) => {
-                    // The version alone is not in doubt: a file of a newer one is refused as that.
+                    // A file of a newer version is refused, so the header is not filled.
                     damaged.iter_mut().skip((at % length).max(HEADER_LEN)).take(count).for_each(|byte| *byte = with);
                 }
                 FileCorruption::Cut(at) => damaged.truncate(at % length),

@@ -9,9 +9,9 @@ use bucksaw_env::{Fs as _, sim};
 use bucksaw_fixtures::GoldenFiles;
 use bucksaw_record::{Flags, Id, Labels, Millis, Producer};
 
-use super::footer::ColumnEntry;
-use super::*;
 use crate::block::decode_slices;
+use crate::stored::footer::ColumnEntry;
+use crate::stored::*;
 use crate::{BlockBuilder, Codec, RecordSummary, Rows};
 
 fn golden() -> GoldenFiles {
@@ -85,7 +85,7 @@ fn row_bytes_are_stable() {
     golden().check("stored-rows", &packed.codec.unpack(&packed.bytes, packed.raw_len).unwrap());
     for kept in golden().read_all("stored-rows") {
         let found = decode_slices(&kept).unwrap();
-        let decoded: Vec<(&Labels, &Rows)> = found.iter().map(|stretch| (&stretch.labels, &*stretch.rows)).collect();
+        let decoded: Vec<(&Labels, &Rows)> = found.iter().map(|slice| (&slice.labels, &*slice.rows)).collect();
         let with_lengths = Rows { lengths: Some(vec![3, 0, 1]), ..rows() };
         assert_eq!(decoded, [(&labels()[0], &rows()), (&labels()[1], &with_lengths)]);
     }
