@@ -5,6 +5,7 @@ use std::time::Duration;
 use bucksaw_ingest as ingest;
 use bucksaw_node::load_control;
 use bucksaw_query as query;
+use bucksaw_segment::Codec;
 use bucksaw_store::{self as store, repair};
 
 use crate::injected_bug::InjectedBug;
@@ -43,6 +44,8 @@ impl NodeSettings {
         let mut store = store::Config {
             segment_bytes: 128 << 10,
             block_bytes: BLOCK_BYTES,
+            // Batches are stored as columns too, and still recompressed.
+            codec_quick: Codec::ColumnsAlways(3),
             gather_age: Duration::from_secs(4),
             free_bytes_min: reserve / 2,
             replication_factor: copies,
