@@ -65,7 +65,8 @@ pub(crate) fn check_damage(cluster: &SimCluster, may_be_damaged: bool) -> Vec<Vi
     let mut violations = Vec::new();
     for (at, node) in cluster.nodes() {
         let queue = node.queue.damaged_file_names();
-        let store: Vec<String> = node.store.quarantined_files().into_iter().map(|segment| segment.name).collect();
+        let store: Vec<String> =
+            node.store.status().quarantined_files.into_iter().map(|segment| segment.name).collect();
         let disk = cluster.machines.get(at).map(|machine| machine.host.fs().paths()).unwrap_or_default();
         for path in disk.iter().filter(|path| path.extension().is_some_and(|end| end == "damaged")) {
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();

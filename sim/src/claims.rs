@@ -58,7 +58,9 @@ impl RepairClaims {
         for ((at, stem), held) in &cluster.damaged_segments {
             let Some(node) = cluster.machines.get(*at).and_then(Machine::node) else { continue };
             let is_claimed = |segment: &DamagedSegment| segment.is_re_replicated() && segment.name.starts_with(stem);
-            for segment in node.store.damaged_segments().into_iter().filter(is_claimed) {
+            let status = node.store.status();
+            let damage = status.quarantined_files.into_iter().chain(status.damaged_segments);
+            for segment in damage.filter(is_claimed) {
                 if !self.checked_repairs.insert((*at, stem.clone(), segment.low, segment.high)) {
                     continue;
                 }

@@ -53,9 +53,10 @@ impl RecordCache {
 
     /// The records in the store of a running node.
     pub(crate) fn stored(&self, node: &Node) -> RecordsRead {
-        let mut found =
-            RecordsRead { is_partial: !node.store.quarantined_files().is_empty(), ..RecordsRead::default() };
-        for segment in node.store.segments().iter() {
+        let Some(replication) = &node.replication else { return RecordsRead::default() };
+        let is_partial = !replication.store.quarantined_files().is_empty();
+        let mut found = RecordsRead { is_partial, ..RecordsRead::default() };
+        for segment in replication.store.segments().iter() {
             for block in 0..segment.footer().blocks.len() {
                 found.add(self.block(segment.id(), block, || segment.block(block).ok()));
             }

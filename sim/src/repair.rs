@@ -20,6 +20,10 @@ use crate::test_bed::{LOST_AFTER, PERIOD, REPAIR_TIME_MAX, TestBed};
 /// replicated, and steps of one second between.
 const REPLACE_TIME_MAX: Duration = Duration::from_secs(20);
 
+fn stored_segments(bed: &TestBed, at: usize) -> Arc<Vec<Arc<StoredSegment>>> {
+    bed.cluster.machines[at].node().unwrap().replication.as_ref().unwrap().store.segments()
+}
+
 #[test]
 fn replicas_of_a_lost_store_are_restored() {
     for (seed, stores, copies) in [(1, 3, 2), (2, 4, 2), (3, 5, 3)] {
@@ -152,7 +156,7 @@ fn a_restarted_store_causes_no_repair() {
 
 /// Damages the text and the parity of the first block on a machine. Returns its segment and summary.
 fn damage_first_block(bed: &mut TestBed, at: usize) -> (Arc<StoredSegment>, RecordSummary) {
-    let segment = Arc::clone(&bed.cluster.machines[at].node().unwrap().store.segments()[0]);
+    let segment = Arc::clone(&stored_segments(bed, at)[0]);
     let block = segment.footer().blocks[0].clone();
     bed.damage(
         at,
@@ -189,13 +193,13 @@ fn damage_segments(bed: &mut TestBed, at: usize, files_max: usize) -> usize {
         bed.damage(at, path, 0..bytes);
     }
     bed.cluster.machines[at].start();
-    assert_eq!(bed.cluster.machines[at].node().unwrap().store.quarantined_files().len(), files.len());
+    assert_eq!(bed.cluster.machines[at].node().unwrap().store.status().quarantined_files.len(), files.len());
     files.len()
 }
 
 /// The numbers of quarantined files of a machine that are not re-replicated, and that are.
 fn quarantined_files(bed: &TestBed, at: usize) -> [usize; 2] {
-    let files = bed.cluster.machines[at].node().unwrap().store.quarantined_files();
+    let files = bed.cluster.machines[at].node().unwrap().store.status().quarantined_files;
     let re_replicated = files.iter().filter(|file| file.is_re_replicated()).count();
     [files.len() - re_replicated, re_replicated]
 }
@@ -243,7 +247,7 @@ fn a_damaged_file_is_re_replicated_when_all_its_records_have_replicas() {
 
 /// The numbers of segments of a machine with damaged blocks that are not re-replicated, and that are.
 fn damaged_segments(bed: &TestBed, at: usize) -> [usize; 2] {
-    let segments = bed.cluster.machines[at].node().unwrap().store.segments();
+    let segments = stored_segments(bed, at);
     let damaged: Vec<_> = segments.iter().filter_map(|segment| segment.damage()).collect();
     let re_replicated = damaged.iter().filter(|damage| damage.is_re_replicated()).count();
     [damaged.len() - re_replicated, re_replicated]
@@ -251,7 +255,7 @@ fn damaged_segments(bed: &TestBed, at: usize) -> [usize; 2] {
 
 /// Damages and reads another block of the segment with a damaged block.
 fn damage_second_block(bed: &mut TestBed, at: usize) -> Arc<StoredSegment> {
-    let segments = bed.cluster.machines[at].node().unwrap().store.segments();
+    let segments = stored_segments(bed, at);
     let segment = segments.iter().find(|segment| segment.damage().is_some()).map(Arc::clone).unwrap();
     let block = segment.footer().blocks[1].clone();
     bed.damage(at, segment.reader().path(), block.offset..block.offset + block.packed_bytes() + 1);
@@ -322,7 +326,7 @@ fn blocks_damaged_on_every_replica_stay_reported() {
     // Both replicas of the same records, before a pass reads either.
     let summary = damage_first_block(&mut bed, 1).1;
     let other = [2, 3].into_iter().find_map(|at| {
-        let segments = bed.cluster.machines[at].node().unwrap().store.segments();
+        let segments = stored_segments(&bed, at);
         let blocks =
             segments.iter().flat_map(|segment| (0..segment.footer().blocks.len()).map(|at| (segment.clone(), at)));
         let overlaps = |(segment, block): &(Arc<StoredSegment>, usize)| {

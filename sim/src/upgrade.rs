@@ -148,8 +148,7 @@ impl UpgradeTest {
 
     /// The number of records in a store.
     fn stored(&self, at: usize) -> u64 {
-        let segments = self.cluster.machines[at].node().unwrap().store.segments();
-        segments.iter().map(|segment| segment.reach().records).sum()
+        self.cluster.machines[at].node().unwrap().store.status().records
     }
 
     /// The age of the oldest pending records of a queue, in seconds.

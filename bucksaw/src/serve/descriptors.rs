@@ -19,13 +19,14 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::bail;
 use bucksaw_env::{Fs, Tasks, run_blocking};
 use bucksaw_ingest::{HaltReason, Queue};
 use bucksaw_sources::ConnectionSlots;
-use bucksaw_store::SegmentStore;
+use bucksaw_store::{Store, StoreContext};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tracing::warn;
 
@@ -132,7 +133,7 @@ pub(super) struct DescriptorMonitor {
     pub(super) shares: DescriptorShares,
     pub(super) slots: ConnectionSlots,
     pub(super) queue: Arc<Queue>,
-    pub(super) store: Arc<SegmentStore>,
+    pub(super) context: StoreContext,
 }
 
 impl DescriptorMonitor {
@@ -141,13 +142,13 @@ impl DescriptorMonitor {
         let mut crowded = false;
         loop {
             tasks.sleep(POLL_PERIOD).await;
-            let files = self.store.segments().len() + self.queue.readable_segments().len();
+            let files = self.context.store.open_files() + self.queue.readable_segments().len();
             self.slots.limit(shares(self.limit, files).lines);
             let room = room(self.limit, self.shares, self.slots.in_use());
             // A little more room is wanted to begin again than to go on.
             crowded = files > if crowded { room - room / 16 } else { room };
-            self.store.set_short_of_descriptors(crowded);
-            let halt = halt_reason(crowded, &self.store);
+            self.context.is_short_of_descriptors.store(crowded, Ordering::Relaxed);
+            let halt = halt_reason(crowded, &*self.context.store);
             let queue = Arc::clone(&self.queue);
             // Reads from the disk.
             run_blocking(&tasks, move || queue.set_external_halt(halt)).await;
@@ -156,11 +157,11 @@ impl DescriptorMonitor {
 }
 
 /// Why the queue is to accept nothing. The store takes nothing by itself while its memory is used up.
-fn halt_reason(crowded: bool, store: &SegmentStore) -> Option<HaltReason> {
+fn halt_reason(crowded: bool, store: &dyn Store) -> Option<HaltReason> {
     if crowded {
         return Some(HaltReason::Descriptors);
     }
-    store.index_memory().is_full().then(|| HaltReason::StoreIndexFull(store.index_bytes_max()))
+    store.is_full().then(|| HaltReason::StoreIndexFull(store.status().index_bytes_max))
 }
 
 #[cfg(test)]

@@ -84,15 +84,15 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         runtimes.node.spawn(file.write_when_space(env.clone(), node.tasks.clone()));
     }
 
-    let shares = descriptors::shares(descriptor_limit, node.store.segments().len());
+    let shares = descriptors::shares(descriptor_limit, node.store.open_files());
     let intake = TcpIntake {
         intake: Intake { queue: node.queue.clone(), env: env.clone() },
         config: settings::sources(&args, &plan, shares, listen::http_address(&addresses)),
         metrics: metrics.sources,
         slots: ConnectionSlots::new(shares.lines),
     };
-    let (slots, queue, store) = (intake.slots.clone(), node.queue.clone(), node.store.clone());
-    let monitor = DescriptorMonitor { limit: descriptor_limit, shares, slots, queue, store };
+    let (slots, queue, context) = (intake.slots.clone(), node.queue.clone(), node.store_context.clone());
+    let monitor = DescriptorMonitor { limit: descriptor_limit, shares, slots, queue, context };
     runtimes.node.spawn(monitor.run(node.tasks.clone()));
     let info = NodeInfo {
         id: node.id.to_string(),

@@ -251,7 +251,7 @@ fn node_status_blocking(app: &App) -> Value {
         });
     }
     // With a replication factor of 1 there are no other copies to repair from.
-    if let Some(repair) = app.repair.as_ref().filter(|_| store.replication_factor > 1) {
+    if let Some(repair) = app.repair.as_ref().filter(|_| app.engine().store().replication_factor() > 1) {
         status["repair"] = replication::store_status(repair, store.stored_bytes);
     }
     status

@@ -10,4 +10,7 @@ pub trait Clock: Send + Sync + Debug {
 
     /// Time since a fixed moment. Never decreases.
     fn uptime(&self) -> Duration;
+
+    /// Blocks the thread for this time. A simulated clock returns at once: blocking work takes no simulated time.
+    fn sleep(&self, time: Duration);
 }

@@ -208,6 +208,10 @@ impl crate::Clock for Clock {
     fn uptime(&self) -> Duration {
         self.started.elapsed()
     }
+
+    fn sleep(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
 }
 
 /// Hashes of a counter, keyed by the operating system through the standard library.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bucksaw_env::Body;
 use bucksaw_ingest::lease::{self, LeaseServer};
-use bucksaw_store::repair::{HELD_IDS, HeldIdsServer, PASS_STATUS, Repair};
-use bucksaw_store::{PUT, SegmentReceiver};
+use bucksaw_store::repair::{HELD_IDS, PASS_STATUS, Repair};
+use bucksaw_store::{PUT, Replication};
 
 use crate::node::Node;
 
@@ -20,11 +20,10 @@ pub(crate) fn register(node: &Node) {
     let leases = server.clone();
     router.add(lease::FETCH, move |body: Body| answer_fetch(leases.clone(), body));
     router.add(lease::ACK, move |body: Body| answer_ack(server.clone(), body));
-    if let Some(repair) = node.repair.clone() {
-        let receiver = SegmentReceiver::new(node.replication_context());
+    if let (Some(repair), Some(replication)) = (node.repair.clone(), node.replication.clone()) {
+        let receiver = replication.clone();
         router.add(PUT, move |body: Body| answer_put(receiver.clone(), body));
-        let held_ids = HeldIdsServer::new(node.replication_context());
-        router.add(HELD_IDS, move |body: Body| answer_held_ids(held_ids.clone(), body));
+        router.add(HELD_IDS, move |body: Body| answer_held_ids(replication.clone(), body));
         router.add(PASS_STATUS, move |body: Body| answer_pass_status(Arc::clone(&repair), body));
     }
 }
@@ -41,12 +40,12 @@ async fn answer_ack(leases: LeaseServer, body: Body) -> io::Result<Body> {
     leases.ack(body).await
 }
 
-async fn answer_put(receiver: SegmentReceiver, body: Body) -> io::Result<Body> {
-    receiver.put(body).await
+async fn answer_put(replication: Replication, body: Body) -> io::Result<Body> {
+    replication.answer_put(body).await
 }
 
-async fn answer_held_ids(held_ids: HeldIdsServer, body: Body) -> io::Result<Body> {
-    held_ids.ids(body).await
+async fn answer_held_ids(replication: Replication, body: Body) -> io::Result<Body> {
+    replication.answer_held_ids(body).await
 }
 
 async fn answer_pass_status(repair: Arc<Repair>, body: Body) -> io::Result<Body> {

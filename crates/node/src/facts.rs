@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bucksaw_cluster::{DataSummary, Facts, Load, Member, RE_REPLICATED_MAX};
 use bucksaw_record::Millis;
+use bucksaw_store::StoreStatus;
 use bucksaw_store::repair::Repair;
-use bucksaw_store::{Store, StoreStatus};
 
 use crate::load_control::LoadController;
 use crate::node::Node;
@@ -26,7 +26,7 @@ impl FactsPublisher {
     pub(crate) fn publish(&mut self, node: &Node) {
         // Without the ingest role a node has no clients to redirect.
         let load = if node.roles.ingest { self.0.step(&node.queue, &node.cluster) } else { Load::default() };
-        let status = Store::status(&*node.store);
+        let status = node.store.status();
         let (queue, stored) = (queue_summary(node), stored_summary(&status));
         let free_bytes = node.queue.free_bytes();
         let repair = node.repair.as_deref();

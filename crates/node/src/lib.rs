@@ -28,5 +28,5 @@ mod peers;
 
 pub use bucksaw_cluster::Roles;
 pub use config::{Config, Environment, Metrics};
-pub use node::{FORMATS, Node, NodeOpenError};
+pub use node::{FORMATS, Node, NodeOpenError, OpenStore};
 pub use node_tasks::{NodeTasks, StopOutcome};

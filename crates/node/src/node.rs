@@ -1,7 +1,9 @@
 //! An opened node.
+#![expect(clippy::disallowed_types, reason = "the assembly of a node")]
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bucksaw_cluster::{Cluster, Facts, Format, Formats, Roles, Router};
@@ -9,9 +11,9 @@ use bucksaw_env::{Env, Net, Tasks};
 use bucksaw_ingest::Queue;
 use bucksaw_query::{Answers, Engine, GossipPeers, QueryServer, RepairHints, ReplyTimeouts, Scatter};
 use bucksaw_record::Id;
-use bucksaw_segment::{queue, stored};
+use bucksaw_segment::{OpenError, queue, stored};
 use bucksaw_store::repair::Repair;
-use bucksaw_store::{PeerTimeouts, Puller, ReplicationContext, SegmentStore};
+use bucksaw_store::{PeerTimeouts, Puller, Replication, SegmentStore, Store, StoreContext};
 use tracing::info;
 
 use crate::calls;
@@ -41,7 +43,11 @@ pub struct Node {
     /// The ingest tier.
     pub queue: Arc<Queue>,
     /// The store tier. A node without the role may have records from an earlier run.
-    pub store: Arc<SegmentStore>,
+    pub store: Arc<dyn Store>,
+    /// What the store tier has of this node.
+    pub store_context: StoreContext,
+    /// Exchanges replicas with other stores; `None` if the store replicates by itself.
+    pub replication: Option<Replication>,
     /// The membership.
     pub cluster: Arc<Cluster>,
     /// Answers queries from this node alone.
@@ -50,9 +56,18 @@ pub struct Node {
     pub query_server: Arc<QueryServer>,
     /// Answers queries from all nodes.
     pub scatter: Arc<Scatter>,
-    /// Re-replicates records; `None` without the store role.
+    /// Re-replicates records; `None` without the store role or without `replication`.
     pub repair: Option<Arc<Repair>>,
     pub(crate) load_control: load_control::Config,
+}
+
+/// The store of a node that opens.
+#[derive(Debug)]
+pub enum OpenStore {
+    /// The embedded store, whose segments are replicated and repaired.
+    Segments(Arc<SegmentStore>),
+    /// A store that replicates by itself.
+    Other(Arc<dyn Store>),
 }
 
 /// Why a node cannot be opened.
@@ -74,7 +89,7 @@ impl Node {
         Answers::new(Arc::clone(&self.engine), Arc::clone(&self.tasks)).with_scatter(Arc::clone(&self.scatter))
     }
 
-    /// Opens the queue and the store of a data directory, and starts to join the cluster.
+    /// Opens the queue and the segment store of a data directory, and starts to join the cluster.
     ///
     /// The caller holds the lock on the data directory. The queue opens before the store, and both are reconciled before
     /// anything reads them, so that no record is duplicated or missing.
@@ -82,9 +97,29 @@ impl Node {
     /// # Errors
     /// [`NodeOpenError`]. Damage is not an error: damaged files are quarantined and reported.
     pub fn open(config: Config, environment: Environment, metrics: Metrics) -> Result<Self, NodeOpenError> {
+        let (dir, settings, store_metrics) = (store_dir(&config), config.store.clone(), metrics.store.clone());
+        let open_store = |env: &Env, queue: &Queue| {
+            let store = SegmentStore::open(env.clone(), &dir, settings, store_metrics)?;
+            store.reconcile(queue);
+            Ok(OpenStore::Segments(Arc::new(store)))
+        };
+        Self::open_with(config, environment, metrics, open_store)
+    }
+
+    /// Like [`Self::open`], with the store that `open_store` opens.
+    ///
+    /// # Errors
+    /// As [`Self::open`], and those of `open_store`.
+    pub fn open_with(
+        config: Config,
+        environment: Environment,
+        metrics: Metrics,
+        open_store: impl FnOnce(&Env, &Queue) -> Result<OpenStore, NodeOpenError>,
+    ) -> Result<Self, NodeOpenError> {
         let Environment { env, tasks, net, pool } = environment;
-        let (dir, replication_factor) = (config.cluster.data_dir.clone(), config.store.replication_factor);
-        let (queue, recovery) = Queue::open(env.clone(), &dir.join("queue"), config.queue, metrics.queue)?;
+        let (temp_dir, replication_factor) = (store_dir(&config), config.store.replication_factor);
+        let queue_dir = config.cluster.data_dir.join("queue");
+        let (queue, recovery) = Queue::open(env.clone(), &queue_dir, config.queue, metrics.queue)?;
         if recovery.segments > 0 || recovery.damaged > 0 {
             info!(
                 segments = recovery.segments,
@@ -94,11 +129,14 @@ impl Node {
                 "recovered queue segments"
             );
         }
-        let store = SegmentStore::open(env.clone(), &dir.join("store"), config.store, metrics.store)?;
-        store.reconcile(&queue);
-        let (queue, store) = (Arc::new(queue), Arc::new(store));
+        env.fs.create_dir_all(&temp_dir).map_err(OpenError::io(&temp_dir))?;
+        let (store, segments): (Arc<dyn Store>, _) = match open_store(&env, &queue)? {
+            OpenStore::Segments(segments) => (Arc::clone(&segments) as _, Some(segments)),
+            OpenStore::Other(store) => (store, None),
+        };
+        let queue = Arc::new(queue);
         let engine =
-            Engine::new(Arc::clone(&queue), Arc::clone(&store) as _, pool, env.clone(), config.query, metrics.query);
+            Engine::new(Arc::clone(&queue), Arc::clone(&store), pool, env.clone(), config.query, metrics.query);
         let engine = Arc::new(engine);
         let facts = Facts { roles: config.roles, clients: config.clients, formats: FORMATS, ..Facts::new(config.id) };
         let (cluster_tasks, cluster_net) = (Arc::clone(&tasks), Arc::clone(&net));
@@ -115,8 +153,21 @@ impl Node {
         let peers = GossipPeers::new(Arc::clone(&cluster), Arc::clone(&env.clock), replication_factor);
         let peers = if config.has_other_seeds { peers.with_join_targets() } else { peers };
         let query_server = QueryServer::new(Arc::clone(&engine), Arc::clone(&tasks), Arc::new(peers));
-        let context = replication_context(config.id, &store, &cluster, &tasks, &net);
-        let repair = config.roles.store.then(|| Arc::new(Repair::new(context)));
+        let store_context = StoreContext {
+            node: config.id,
+            store: Arc::clone(&store),
+            temp_dir,
+            env: env.clone(),
+            peers: Arc::new(ClusterPeers(Arc::clone(&cluster))),
+            tasks: Arc::clone(&tasks),
+            net: Arc::clone(&net),
+            timeouts: PeerTimeouts::default(),
+            metrics: metrics.store,
+            is_short_of_descriptors: Arc::default(),
+        };
+        let replication = segments.map(|store| Replication { context: store_context.clone(), store });
+        let repair = replication.clone().filter(|_| config.roles.store);
+        let repair = repair.map(|replication| Arc::new(Repair::new(replication)));
         let hints = repair.clone().map(|repair| Arc::new(ReadRepair(repair)) as Arc<dyn RepairHints>);
         let scatter = Scatter::new(Arc::clone(&query_server), ReplyTimeouts::default(), hints);
         let (id, roles, load_control) = (config.id, config.roles, config.load_control);
@@ -128,6 +179,8 @@ impl Node {
             roles,
             queue,
             store,
+            store_context,
+            replication,
             cluster,
             engine,
             query_server,
@@ -152,33 +205,14 @@ impl Node {
         NodeTasks::start(self.clone())
     }
 
-    /// The store with what it needs to exchange records with other stores.
-    #[must_use]
-    pub fn replication_context(&self) -> ReplicationContext {
-        replication_context(self.id, &self.store, &self.cluster, &self.tasks, &self.net)
-    }
-
     pub(crate) fn puller(&self) -> Puller {
         // A node without the ingest role may have records in its queue from an earlier run.
-        Puller::new(self.replication_context(), Some(Arc::clone(&self.queue)))
+        Puller::new(self.store_context.clone(), Some(Arc::clone(&self.queue)))
     }
 }
 
-fn replication_context(
-    node: Id,
-    store: &Arc<SegmentStore>,
-    cluster: &Arc<Cluster>,
-    tasks: &Arc<dyn Tasks>,
-    net: &Arc<dyn Net>,
-) -> ReplicationContext {
-    ReplicationContext {
-        node,
-        store: Arc::clone(store),
-        peers: Arc::new(ClusterPeers(Arc::clone(cluster))),
-        tasks: Arc::clone(tasks),
-        net: Arc::clone(net),
-        timeouts: PeerTimeouts::default(),
-    }
+fn store_dir(config: &Config) -> PathBuf {
+    config.cluster.data_dir.join("store")
 }
 
 /// Passes the time ranges that a query found under-replicated to repair.

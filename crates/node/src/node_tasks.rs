@@ -10,7 +10,7 @@ use bucksaw_cluster::MemberState;
 use bucksaw_env::{BoxFuture, LogRateLimiter, run_blocking, with_timeout};
 use bucksaw_record::Id;
 use bucksaw_store::repair::Repair;
-use bucksaw_store::{Peers as _, Puller, Store, StoreError};
+use bucksaw_store::{Peers as _, Puller, StoreError};
 use tokio::sync::watch;
 use tracing::{error, warn};
 
@@ -192,14 +192,13 @@ async fn pull(puller: Arc<Puller>, mut stopping: StopReceiver) {
 }
 
 async fn maintain(node: Node, mut stopping: StopReceiver) {
-    let (context, errors) = (node.replication_context(), LogRateLimiter::new());
+    let (context, errors) = (&node.store_context, LogRateLimiter::new());
     while !is_stopping(&stopping) {
-        let (store, queue) = (Arc::clone(&node.store) as Arc<dyn Store>, Arc::clone(&node.queue));
+        let (store, queue) = (Arc::clone(&node.store), Arc::clone(&node.queue));
         if run_blocking(&node.tasks, move || store.retain(&queue)).await.is_none() {
             return;
         }
-        let (store, queue, stopped) =
-            (Arc::clone(&node.store) as Arc<dyn Store>, Arc::clone(&node.queue), stopping.clone());
+        let (store, queue, stopped) = (Arc::clone(&node.store), Arc::clone(&node.queue), stopping.clone());
         let merged = context.run_blocking_low_priority(move || store.maintain(&queue, &|| is_stopping(&stopped)));
         let Some(merged) = merged.await else { return };
         match merged {

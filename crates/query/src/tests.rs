@@ -1,3 +1,5 @@
+#![expect(clippy::disallowed_types, reason = "tests damage the files of a segment store")]
+
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -10,7 +12,9 @@ use bucksaw_record::{Expr, Id, Labels, Millis, Producer};
 use bucksaw_scan::Plan;
 use bucksaw_segment::stored::SearchableBlock;
 use bucksaw_segment::{Codec, RowMeta};
-use bucksaw_store::{self as store, NoPeers, PeerTimeouts, Puller, ReplicationContext, SegmentStore};
+use bucksaw_store::{
+    self as store, BlockSource as _, NoPeers, PeerTimeouts, Puller, SegmentStore, Store as _, StoreContext,
+};
 use prometheus_client::registry::Registry;
 use proptest::prelude::*;
 
@@ -78,13 +82,17 @@ impl TestEngine {
         let metrics = Metrics::new(&mut registry);
         let (queue, store) = (Arc::new(queue), Arc::new(store));
         let tasks = Arc::new(sim::InlineTasks::new(Arc::clone(&clock)));
-        let context = ReplicationContext {
+        let context = StoreContext {
             node: Id::from_bits(1),
-            store: Arc::clone(&store),
+            store: Arc::clone(&store) as _,
+            temp_dir: "/store".into(),
+            env: env.clone(),
             peers: Arc::new(NoPeers),
             tasks: Arc::clone(&tasks) as _,
             net: Arc::new(sim::NoNetwork),
             timeouts: PeerTimeouts::default(),
+            metrics: store::Metrics::default(),
+            is_short_of_descriptors: Arc::default(),
         };
         let puller = Puller::new(context, Some(Arc::clone(&queue)));
         let engine = Engine::new(queue, Arc::clone(&store) as _, pool, env, config, metrics);
@@ -327,7 +335,7 @@ fn blocks_of_text_are_cached() {
     node.put("a little line without columns");
     node.move_to_store();
     let segment = node.store.segments().first().cloned().unwrap();
-    assert!(matches!(segment.search_form(0), Ok(SearchableBlock::Text(_))));
+    assert!(matches!(segment.open(0), Ok(SearchableBlock::Text(_))));
     assert_eq!((node.count(&request_all_time("little")), node.engine.block_cache.hit_count()), (1, 0));
     assert_eq!(
         (
@@ -485,6 +493,10 @@ impl Clock for Ticking {
     fn uptime(&self) -> Duration {
         self.0.advance(Duration::from_secs(1));
         self.0.uptime()
+    }
+
+    fn sleep(&self, time: Duration) {
+        self.0.sleep(time);
     }
 }
 

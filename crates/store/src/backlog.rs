@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use prometheus_client::metrics::gauge::Gauge;
 
+use crate::metrics::set;
+
 /// The backlog of one store.
 #[derive(Debug)]
 pub(crate) struct CompactionBacklog {
@@ -42,7 +44,7 @@ impl CompactionBacklog {
     }
 
     fn update_gauge(&self) {
-        self.gauge.set(i64::try_from(self.bytes()).unwrap_or(i64::MAX));
+        set(&self.gauge, self.bytes());
     }
 }
 

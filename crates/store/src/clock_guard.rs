@@ -39,20 +39,13 @@ struct ClockJump {
     ahead: Duration,
 }
 
-/// Whether the wall clock is trusted.
+/// Suspension of retention by age, and of emptying the trash by age, after the wall clock jumped forward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// Retention by age uses the wall clock.
-    Trusted,
-    /// Retention by age is suspended.
-    Suspended {
-        /// How far the clock is ahead of the expected time.
-        ahead: Duration,
-        /// The remaining suspension, if the clock runs steadily.
-        left: Duration,
-        /// Whether the jump was detected just now.
-        is_new: bool,
-    },
+pub struct Suspension {
+    /// How far the clock was ahead of the expected time.
+    pub ahead: Duration,
+    /// The remaining suspension, if the clock runs steadily.
+    pub left: Duration,
 }
 
 impl ClockGuard {
@@ -66,22 +59,25 @@ impl ClockGuard {
         self.trusted_max
     }
 
-    /// Updates the guard with a reading of both clocks.
-    pub(crate) fn check(&mut self, wall: Millis, uptime: Duration) -> Verdict {
+    /// Updates the guard with a reading of both clocks. Returns `None` if the wall clock is trusted.
+    pub(crate) fn check(&mut self, wall: Millis, uptime: Duration) -> Option<Suspension> {
         let expected = self.trusted_max.max(extrapolate(self.last, uptime));
         if wall.0 <= expected.0.saturating_add(JUMP_MAX_MS) {
             return self.trust(wall, uptime);
         }
         let is_steady = |jump: &ClockJump| wall.0.abs_diff(extrapolate(jump.began, uptime).0) <= JUMP_MAX_MS;
-        let known = self.jump.filter(is_steady);
         let ahead = Duration::from_millis(wall.0 - expected.0);
-        let jump = known.unwrap_or(ClockJump { began: (wall, uptime), time: ahead.min(SUSPENSION_MAX), ahead });
+        let jump = self.jump.filter(is_steady).unwrap_or(ClockJump {
+            began: (wall, uptime),
+            time: ahead.min(SUSPENSION_MAX),
+            ahead,
+        });
         let left = jump.time.saturating_sub(uptime.saturating_sub(jump.began.1));
         if left.is_zero() {
             return self.trust(wall, uptime);
         }
         self.jump = Some(jump);
-        Verdict::Suspended { ahead: jump.ahead, left, is_new: known.is_none() }
+        Some(Suspension { ahead: jump.ahead, left })
     }
 
     /// Whether the wall clock is within bounds now. Unlike [`Self::check`], it does not end a suspension.
@@ -89,19 +85,10 @@ impl ClockGuard {
         wall.0 <= self.trusted_max.max(extrapolate(self.last, uptime)).0.saturating_add(JUMP_MAX_MS)
     }
 
-    fn trust(&mut self, wall: Millis, uptime: Duration) -> Verdict {
+    fn trust(&mut self, wall: Millis, uptime: Duration) -> Option<Suspension> {
         *self = Self { trusted_max: self.trusted_max.max(wall), last: (wall, uptime), jump: None };
-        Verdict::Trusted
+        None
     }
-}
-
-/// Suspension of retention by age, and of emptying the trash by age, after the wall clock jumped forward.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Suspension {
-    /// How far the clock was ahead of the expected time.
-    pub ahead: Duration,
-    /// The remaining suspension, if the clock runs steadily.
-    pub left: Duration,
 }
 
 /// The expected wall time at `uptime`, from an earlier reading of both clocks.
@@ -119,7 +106,7 @@ mod tests {
     const START: u64 = 1_763_680_200_000;
 
     fn check(guard: &mut ClockGuard, wall: u64, uptime: u64) -> bool {
-        guard.check(Millis(wall), Duration::from_millis(uptime)) == Verdict::Trusted
+        guard.check(Millis(wall), Duration::from_millis(uptime)).is_none()
     }
 
     #[test]

@@ -1,22 +1,21 @@
 //! Compaction: merges small and overlapping segments into larger ones that do not overlap, and recompresses segments that
 //! were stored with the quick codec. Records do not change.
 
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bucksaw_ingest::Queue;
 use bucksaw_record::Id;
 use bucksaw_segment::RecordSummary;
-use bucksaw_segment::stored::{self, SegmentOrigin, Writer};
+use bucksaw_segment::stored::{MergeInfo, SegmentOrigin};
 use tracing::debug;
 
 use crate::error::StoreError;
-use crate::gather::{input_error, merge_error};
-use crate::merge::{MergeError, MergeOutput, SegmentMerge};
+use crate::merge::{MergeOutput, SegmentMerge};
 use crate::plan::{MergeCandidate, MergeLimits, MergePlan, plan};
 use crate::segment_store::{SegmentDraft, SegmentStore};
+use crate::store::Store;
 use crate::stored_segment::StoredSegment;
+use crate::temp_file::new_id;
 use crate::unit::{MergeUnit, UnitReader};
 
 /// Age, in milliseconds, up to which a queue segment may be part of a query's snapshot. Snapshots are far shorter than an
@@ -26,18 +25,17 @@ const SOURCE_AGE_MAX_MS: u64 = 3_600_000;
 /// Writes a merge into files of the target size. None is sealed before all are written, because each states their number.
 struct CompactionOutput<'a> {
     store: &'a SegmentStore,
-    drafts: Vec<SegmentDraft>,
+    full: Vec<SegmentDraft>,
+    current: Option<SegmentDraft>,
 }
 
 impl MergeOutput for CompactionOutput<'_> {
-    fn writer(&mut self) -> io::Result<&mut Writer> {
+    fn draft(&mut self) -> Result<&mut SegmentDraft, StoreError> {
         let target = self.store.config.segment_bytes;
-        if self.drafts.last().is_none_or(|draft| draft.writer.summary().text_bytes >= target) {
-            self.drafts.push(self.store.create_draft()?);
-        }
-        match self.drafts.last_mut() {
-            Some(draft) => Ok(&mut draft.writer),
-            None => Err(io::ErrorKind::NotFound.into()),
+        self.full.extend(self.current.take_if(|draft| draft.writer.summary().text_bytes >= target));
+        match &mut self.current {
+            Some(draft) => Ok(draft),
+            none => Ok(none.insert(self.store.create_draft()?)),
         }
     }
 }
@@ -77,43 +75,24 @@ impl SegmentStore {
         merged
     }
 
-    /// Like [`Self::compact`], but stops the merge when the disk is full and retention can free space.
-    ///
-    /// # Errors
-    /// As [`Self::compact`]; [`StoreError::Stopped`] also in favour of retention.
-    pub(crate) fn compact_after_retention(
-        &self,
-        queue: &Queue,
-        is_stopped: &dyn Fn() -> bool,
-    ) -> Result<u64, StoreError> {
-        self.compact(&|| is_stopped() || self.is_retention_urgent(queue))
-    }
-
     fn merge(&self, inputs: &[Arc<StoredSegment>], is_stopped: &dyn Fn() -> bool) -> Result<u64, StoreError> {
         let units: Vec<MergeUnit> = inputs.iter().flat_map(MergeUnit::blocks).collect();
         let is_backlogged = || self.is_backlogged();
-        let throttle = &self.merge_throttle.begin(&is_backlogged);
+        let throttle = &self.merge_throttle.begin(Some(&is_backlogged));
         let text_bytes: u64 = inputs.iter().map(|input| input.reach().text_bytes).sum();
         let (block_bytes, recompress_codec) = (self.config.full_block_bytes(), self.config.recompress_codec());
         // Less than half a block will be merged again.
         let is_final = text_bytes >= block_bytes / 2;
         let codec = if is_final { self.config.codec_final } else { self.config.codec_quick };
         let merge = SegmentMerge { block_bytes, codec, recompress_codec, throttle, is_stopped };
-        let mut output = CompactionOutput { store: self, drafts: Vec::new() };
-        if let Err(failed) = merge.run(UnitReader::default(), units, &mut output) {
-            let path = output.drafts.last().map_or_else(|| self.dir.clone(), |draft| draft.path.clone());
-            output.drafts.iter().for_each(|draft| self.discard(&draft.path));
-            return Err(match failed {
-                MergeError::Input(failed) => input_error(failed),
-                failed => merge_error(failed, &path),
-            });
-        }
-        let sealed = self.seal_all(output.drafts, inputs)?;
+        let mut output = CompactionOutput { store: self, full: Vec::new(), current: None };
+        merge.run(UnitReader::default(), units, &mut output)?;
+        let sealed = self.seal_all(output.full.into_iter().chain(output.current).collect(), inputs)?;
         let stored = self.sync_and_open(&sealed)?;
         let ids: Vec<Id> = inputs.iter().map(|input| input.id()).collect();
         self.replace_segments(&stored, &ids);
         for input in inputs {
-            self.discard(input.reader().path());
+            self.remove_file(input.reader().path());
         }
         Ok(text_bytes)
     }
@@ -121,31 +100,23 @@ impl SegmentStore {
     fn seal_all(&self, drafts: Vec<SegmentDraft>, inputs: &[Arc<StoredSegment>]) -> Result<Vec<PathBuf>, StoreError> {
         let origin = SegmentOrigin {
             sources: self.sources_of(inputs),
-            merge: Some(stored::MergeInfo {
-                id: self.new_id(),
+            merge: Some(MergeInfo {
+                id: new_id(&self.env),
                 output_count: drafts.len() as u32,
                 inputs: inputs.iter().map(|input| input.id()).collect(),
             }),
         };
         let mut sealed: Vec<PathBuf> = Vec::new();
-        let mut failed = None;
         for draft in drafts {
-            if failed.is_some() {
-                self.discard(&draft.path);
-                continue;
-            }
             match self.seal(draft, origin.clone()) {
                 Ok(path) => sealed.push(path),
-                Err(error) => failed = Some(error),
+                Err(error) => {
+                    sealed.iter().for_each(|path| self.remove_file(path));
+                    return Err(error);
+                }
             }
         }
-        match failed {
-            None => Ok(sealed),
-            Some(error) => {
-                sealed.iter().for_each(|path| self.discard(path));
-                Err(error)
-            }
-        }
+        Ok(sealed)
     }
 
     /// The queue segments whose records are in the inputs and that queries may still see in the queue.

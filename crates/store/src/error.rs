@@ -48,9 +48,11 @@ impl StoreError {
     pub(crate) fn io<'a>(verb: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error) -> Self + 'a {
         move |source| Self::Io { verb, path: path.to_owned(), source }
     }
-}
 
-impl StoreError {
+    pub(crate) fn input(segment: Id) -> impl FnOnce(ReadError) -> Self {
+        move |source| Self::Input { segment, source }
+    }
+
     /// Whether the disk is full.
     #[must_use]
     pub fn is_disk_full(&self) -> bool {

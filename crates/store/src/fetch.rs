@@ -1,21 +1,20 @@
 //! The store's side of the lease protocol: fetches segments from another node's queue and acknowledges them.
 
 use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_env::{File, with_timeout};
+use bucksaw_env::with_timeout;
 use bucksaw_ingest::SegmentView;
 use bucksaw_ingest::lease::{ACK, AckRequest, FETCH, FetchReply, FetchRequest, FetchedSegment, QueueBacklogStatus};
 use bucksaw_record::Id;
 use bucksaw_rpc::{BodyRemainder, message_body, read_head, read_message};
 use bucksaw_segment::queue::scan_segment;
-use tracing::{debug, warn};
+use tracing::debug;
 
-use crate::peers::Peer;
-use crate::replication_context::{ReplicationContext, timed_out};
-use crate::segment_store::SegmentStore;
+use crate::peers::{Peer, to_millis};
+use crate::store_context::{StoreContext, timed_out};
+use crate::temp_file::TempFile;
 
 /// Duration of a lease: longer than a successful batch takes. A store that fails delays its segments by this much.
 const LEASE_DURATION: Duration = Duration::from_secs(60);
@@ -40,7 +39,7 @@ pub(crate) struct FetchedBatch {
     pub(crate) views: Vec<SegmentView>,
     pub(crate) backlog: QueueBacklogStatus,
     /// The local files of segments from another node.
-    pub(crate) _spool_files: Vec<SpoolFile>,
+    pub(crate) _files: Vec<TempFile>,
 }
 
 /// Why a fetch failed.
@@ -54,11 +53,11 @@ pub(crate) enum FetchError {
 
 /// Fetches segments from another node's queue. The error has the ids of segments that may be leased.
 pub(crate) async fn fetch_from(
-    context: &ReplicationContext,
+    context: &StoreContext,
     peer: Peer,
     text_bytes: u64,
 ) -> Result<FetchedBatch, (FetchError, Vec<Id>)> {
-    let ReplicationContext { node, tasks, net, timeouts, .. } = context;
+    let StoreContext { node, tasks, net, timeouts, .. } = context;
     let unknown = |error: io::Error| (FetchError::from(error), Vec::new());
     let request = FetchRequest { holder: *node, text_bytes, lease_ms: to_millis(LEASE_DURATION) };
     let call = async { read_head::<FetchReply>(net.call(peer.address, FETCH, message_body(&request)?).await?).await };
@@ -69,29 +68,29 @@ pub(crate) async fn fetch_from(
         location: QueueLocation::Remote(peer),
         views: Vec::new(),
         backlog: reply.backlog,
-        _spool_files: Vec::new(),
+        _files: Vec::new(),
     };
     for segment in reply.segments {
         let fetched = fetch_segment(context, &segment, &mut rest).await;
-        let (view, spool) = fetched.map_err(|error| (error, ids.clone()))?;
-        context.store.metrics.pulled_bytes.inc_by(segment.bytes);
+        let (view, file) = fetched.map_err(|error| (error, ids.clone()))?;
+        context.metrics.pulled_bytes.inc_by(segment.bytes);
         batch.views.push(view);
-        batch._spool_files.push(spool);
+        batch._files.push(file);
     }
     Ok(batch)
 }
 
 /// Receives one segment into a local file, and checks it.
 async fn fetch_segment(
-    context: &ReplicationContext,
+    context: &StoreContext,
     segment: &FetchedSegment,
     rest: &mut BodyRemainder,
-) -> Result<(SegmentView, SpoolFile), FetchError> {
-    let store = Arc::clone(&context.store);
-    let spool = context.run_blocking(move || SpoolFile::create(&store)).await?;
-    context.append_to_file(rest, segment.bytes, &spool.file).await?;
+) -> Result<(SegmentView, TempFile), FetchError> {
+    let (env, dir) = (context.env.clone(), context.temp_dir.clone());
+    let temp = context.run_blocking(move || TempFile::create(&env, &dir)).await?;
+    context.append_to_file(rest, segment.bytes, &temp.file).await?;
     let (id, text_bytes) = (segment.id, segment.text_bytes);
-    let (file, path) = (Arc::clone(&spool.file), spool.path().to_owned());
+    let (file, path) = (Arc::clone(&temp.file), temp.path.clone());
     let scan = context.run_blocking(move || Ok(scan_segment(&file, &path, id).map(|found| (found, file, path))));
     let Ok((found, file, path)) = scan.await? else { return Err(FetchError::Damaged(id)) };
     let has_id = bucksaw_segment::queue::read_header(&*file, &path).is_ok_and(|found| found == id);
@@ -100,25 +99,18 @@ async fn fetch_segment(
     if !has_id || !is_intact {
         return Err(FetchError::Damaged(id));
     }
-    Ok((SegmentView::from_scan(id, file, path, found), spool))
+    Ok((SegmentView::from_scan(id, file, path, found), temp))
 }
 
-/// Acknowledges segments to another node's queue. If all attempts fail, the lease expires and the segments are fetched again.
-pub(crate) async fn ack(
-    context: &ReplicationContext,
-    peer: Peer,
-    stored: Vec<Id>,
-    returned: Vec<Id>,
-    unreadable: Vec<Id>,
-) {
-    let ReplicationContext { node, tasks, net, .. } = context;
-    let request = AckRequest { holder: *node, stored, returned, unreadable };
+/// Acknowledges segments to another node's queue. Returns whether an attempt succeeded.
+pub(crate) async fn ack(context: &StoreContext, peer: Peer, request: AckRequest) -> bool {
+    let StoreContext { tasks, net, .. } = context;
     for _ in 0..ACK_ATTEMPTS_MAX {
         let call = async {
             read_message::<serde_json::Value>(net.call(peer.address, ACK, message_body(&request)?).await?).await
         };
         match with_timeout(tasks, ACK_TIMEOUT, call).await {
-            Some(Ok(_)) => return,
+            Some(Ok(_)) => return true,
             Some(Err(error)) => {
                 debug!(node = %peer.node, %error, "a queue did not receive an acknowledgement");
                 tasks.sleep(ACK_RETRY_DELAY).await;
@@ -126,37 +118,5 @@ pub(crate) async fn ack(
             None => {}
         }
     }
-    if let Some(suppressed) = context.store.may_log(|errors| &errors.ack) {
-        warn!(node = %peer.node, suppressed, "cannot acknowledge segments to a queue: they may be stored twice, duplicates are dropped");
-    }
-}
-
-/// A local file that is removed when this is dropped.
-pub(crate) struct SpoolFile {
-    pub(crate) store: Arc<SegmentStore>,
-    pub(crate) path: PathBuf,
-    pub(crate) file: Arc<dyn File>,
-}
-
-impl SpoolFile {
-    pub(crate) fn create(store: &Arc<SegmentStore>) -> io::Result<Self> {
-        let path = store.dir.join(format!("{}.tmp", store.new_id()));
-        let file = store.env.fs.create(&path)?;
-        Ok(Self { store: Arc::clone(store), path, file })
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-}
-
-impl Drop for SpoolFile {
-    fn drop(&mut self) {
-        self.store.discard(&self.path);
-    }
-}
-
-/// A duration in whole milliseconds.
-pub(crate) fn to_millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+    false
 }

@@ -28,7 +28,9 @@ pub struct Foreground {
 pub struct ForegroundGuard(Arc<Foreground>);
 
 impl Foreground {
-    pub(crate) fn new(clock: Arc<dyn Clock>) -> Arc<Self> {
+    /// Nothing is marked.
+    #[must_use]
+    pub fn new(clock: Arc<dyn Clock>) -> Arc<Self> {
         Arc::new(Self { clock, running: AtomicUsize::new(0), lingers_until: AtomicU64::new(0) })
     }
 

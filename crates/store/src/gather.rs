@@ -5,42 +5,26 @@
 //! behind. Then a burst leaves the queue as fast as it arrives, and compaction recompresses it later. With little free
 //! disk space the final codec is always used: quickly packed text takes up to three times the space.
 
-use std::io;
 use std::sync::Arc;
 
-use bucksaw_ingest::{FetchThreshold, Queue, SegmentView};
+use bucksaw_ingest::{Queue, SegmentView};
 use bucksaw_segment::Codec;
-use bucksaw_segment::stored::{SegmentOrigin, Writer};
+use bucksaw_segment::stored::SegmentOrigin;
 use tracing::debug;
 
 use crate::error::StoreError;
-use crate::merge::{MergeError, MergeOutput, SegmentMerge};
-use crate::segment_store::{SegmentDraft, SegmentStore};
-use crate::store::{StoreBatch, StoredBatch};
+use crate::merge::SegmentMerge;
+use crate::segment_store::SegmentStore;
+use crate::store::{Store, StoreBatch, StoredBatch};
 use crate::stored_segment::StoredSegment;
 use crate::throttle::ThrottledTask;
-use crate::unit::{InputError, UnitReader};
+use crate::unit::UnitReader;
 
 /// The store is behind when the backlog exceeds this many full batches, or is this many times older than `gather_age`.
 const BEHIND_BATCHES: u64 = 4;
 const BEHIND_AGES: u32 = 2;
 
-/// Writes a whole batch into one file.
-struct GatherOutput(SegmentDraft);
-
-impl MergeOutput for GatherOutput {
-    fn writer(&mut self) -> io::Result<&mut Writer> {
-        Ok(&mut self.0.writer)
-    }
-}
-
 impl SegmentStore {
-    /// The backlog at which a queue's segments are worth a batch.
-    #[must_use]
-    pub fn fetch_threshold(&self) -> FetchThreshold {
-        FetchThreshold { text_bytes_min: self.config.gather_bytes_max(), age_min: self.config.gather_age }
-    }
-
     /// Writes one segment from a batch, makes it durable and shows it.
     ///
     /// # Errors
@@ -55,11 +39,7 @@ impl SegmentStore {
             queue.is_some_and(Queue::is_full) || self.is_backlogged()
         };
         // A client that waits for `bulk` has the same priority as one that queries.
-        let throttle = if backlog.has_waiting_client {
-            self.gather_throttle.begin_unthrottled()
-        } else {
-            self.gather_throttle.begin(&is_backlogged)
-        };
+        let throttle = self.gather_throttle.begin((!backlog.has_waiting_client).then_some(&is_backlogged));
         let is_behind = backlog.text_bytes >= BEHIND_BATCHES * self.config.gather_bytes_max()
             || backlog.oldest_age >= BEHIND_AGES * self.config.gather_age;
         let is_small = text_bytes < self.config.full_block_bytes();
@@ -90,7 +70,7 @@ impl SegmentStore {
     ) -> Result<Option<Arc<StoredSegment>>, StoreError> {
         let (mut inputs, mut units) = (UnitReader::default(), Vec::new());
         for view in views {
-            inputs.add_queue_segment(view, &mut units).map_err(input_error)?;
+            inputs.add_queue_segment(view, &mut units)?;
         }
         if units.is_empty() {
             return Ok(None);
@@ -103,27 +83,11 @@ impl SegmentStore {
             throttle,
             is_stopped: &|| false,
         };
-        let mut output = GatherOutput(self.create_draft().map_err(StoreError::io("create a file in", &self.dir))?);
-        let path = output.0.path.clone();
-        if let Err(failed) = merge.run(inputs, units, &mut output) {
-            self.discard(&path);
-            return Err(merge_error(failed, &path));
-        }
-        let sealed = self.seal(output.0, origin)?;
+        let mut output = self.create_draft()?;
+        merge.run(inputs, units, &mut output)?;
+        let sealed = self.seal(output, origin)?;
         let stored = self.sync_and_open(&[sealed])?;
         self.replace_segments(&stored, &[]);
         Ok(stored.into_iter().next())
-    }
-}
-
-pub(crate) fn input_error(failed: InputError) -> StoreError {
-    StoreError::Input { segment: failed.segment, source: failed.source }
-}
-
-pub(crate) fn merge_error(failed: MergeError, path: &std::path::Path) -> StoreError {
-    match failed {
-        MergeError::Input(failed) => input_error(failed),
-        MergeError::Output(source) => StoreError::io("write", path)(source),
-        MergeError::Stopped => StoreError::Stopped,
     }
 }

@@ -11,7 +11,7 @@ use crate::stored_segment::StoredSegment;
 
 /// Use of the index memory.
 #[derive(Debug, Default)]
-pub struct StoreIndexMemory {
+pub(crate) struct StoreIndexMemory {
     bytes: AtomicU64,
     /// At least three quarters are used.
     is_high: AtomicBool,
@@ -20,20 +20,17 @@ pub struct StoreIndexMemory {
 
 impl StoreIndexMemory {
     /// Approximate bytes in use.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
     /// Whether three quarters of the memory are used.
-    #[must_use]
-    pub fn is_high(&self) -> bool {
+    pub(crate) fn is_high(&self) -> bool {
         self.is_high.load(Ordering::Relaxed)
     }
 
     /// Whether all of it is used, so that the store accepts nothing.
-    #[must_use]
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Relaxed)
     }
 

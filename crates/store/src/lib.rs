@@ -15,8 +15,8 @@
 //! | `trash/*` | past its retention | removed after a while; the oldest earlier when the disk is nearly full |
 //!
 //! [`Store`] is the interface for the crates above, and [`SegmentStore`] implements it. In a cluster, [`Puller`] fetches from
-//! the queues of all nodes and replicates each segment before it acknowledges, [`SegmentReceiver`] accepts the replicas of
-//! other stores, and [`repair`] restores replicas that were lost.
+//! the queues of all nodes and replicates each segment before it acknowledges, [`Replication`] accepts the replicas of other
+//! stores, and [`repair`] restores replicas that were lost.
 //!
 //! Gathering and merging are throttled, block by block, while queries run ([`Foreground`]).
 //!
@@ -26,6 +26,8 @@
 //! as many stores as the replication factor.
 //! Invariant: the inputs of a merge are removed only after all its outputs are durable and searchable.
 //! Invariant: a damaged file is never removed, unless it is past its retention and its damaged records are re-replicated.
+
+#![allow(clippy::disallowed_types, reason = "only this crate and the assembly of a node name the segment store")]
 
 mod backlog;
 mod clock_guard;
@@ -50,15 +52,16 @@ mod pull;
 mod receive;
 pub mod repair;
 mod replicate;
-mod replication_context;
+mod replication;
 mod retain;
 mod segment_store;
 mod select;
 mod store;
+mod store_context;
 mod stored_segment;
+mod temp_file;
 mod throttle;
 mod trash;
-mod trashed_segment;
 mod trusted_time;
 mod unit;
 
@@ -66,16 +69,17 @@ pub use clock_guard::Suspension;
 pub use config::Config;
 pub use error::StoreError;
 pub use foreground::{Foreground, ForegroundGuard};
-pub use index_memory::StoreIndexMemory;
 pub use metrics::Metrics;
 pub use peers::{NoPeers, Peer, PeerStore, PeerTimeouts, Peers};
 pub use pull::{DueQueue, Puller};
-pub use receive::{PUT, SegmentReceiver};
-pub use replication_context::ReplicationContext;
+pub use receive::PUT;
+pub use replication::Replication;
 pub use segment_store::SegmentStore;
-pub use store::{BlockRef, BlockSelector, BlockSource, Selection, Store, StoreBatch, StoreStatus, StoredBatch};
+pub use store::{
+    BlockRef, BlockSelector, BlockSource, Selection, Store, StoreBatch, StoreStatus, StoredBatch, TrashedSegment,
+};
+pub use store_context::StoreContext;
 pub use stored_segment::{DamagedSegment, StoredSegment};
-pub use trashed_segment::TrashedSegment;
 
 #[cfg(test)]
 mod tests;

@@ -6,31 +6,26 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::io;
 
 use bucksaw_record::Id;
-use bucksaw_segment::stored::{PackedBlock, Writer};
+use bucksaw_segment::stored::PackedBlock;
 use bucksaw_segment::{BlockBuilder, Codec};
 
+use crate::error::StoreError;
+use crate::segment_store::SegmentDraft;
 use crate::throttle::ThrottledTask;
-use crate::unit::{InputError, MergeCursor, MergeUnit, UnitReader};
+use crate::unit::{MergeCursor, MergeUnit, UnitReader};
 
 /// The output of a merge: one or more files.
 pub(crate) trait MergeOutput {
-    /// The writer for the next block.
-    fn writer(&mut self) -> io::Result<&mut Writer>;
+    /// The file for the next block.
+    fn draft(&mut self) -> Result<&mut SegmentDraft, StoreError>;
 }
 
-/// Why a merge ended early.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum MergeError {
-    #[error(transparent)]
-    Input(#[from] InputError),
-    #[error("cannot write: {0}")]
-    Output(#[from] io::Error),
-    /// The caller stopped the merge.
-    #[error("stopped")]
-    Stopped,
+impl MergeOutput for SegmentDraft {
+    fn draft(&mut self) -> Result<&mut SegmentDraft, StoreError> {
+        Ok(self)
+    }
 }
 
 /// The parameters of a merge.
@@ -50,7 +45,7 @@ impl SegmentMerge<'_> {
         mut inputs: UnitReader,
         mut units: Vec<MergeUnit>,
         output: &mut impl MergeOutput,
-    ) -> Result<(), MergeError> {
+    ) -> Result<(), StoreError> {
         units.sort_by_key(|unit| (unit.low, unit.high));
         let mut units = units.into_iter().peekable();
         let mut cursors: Vec<Option<MergeCursor>> = Vec::new();
@@ -64,7 +59,8 @@ impl SegmentMerge<'_> {
                 let is_alone = heap.is_empty() && units.peek().is_none_or(|next| unit.high < next.low);
                 if let Some(block) = self.copied_block(&unit, is_alone && last.is_none_or(|last| last < unit.low))? {
                     self.flush(&mut builder, output)?;
-                    output.writer()?.copy_block(&block)?;
+                    let SegmentDraft { writer, file } = output.draft()?;
+                    writer.copy_block(&block).map_err(StoreError::io("write", &file.path))?;
                     last = Some(unit.high);
                     continue;
                 }
@@ -109,30 +105,30 @@ impl SegmentMerge<'_> {
     }
 
     /// Waits while queries run, as the throttle says.
-    fn yield_to_queries(&self) -> Result<(), MergeError> {
+    fn yield_to_queries(&self) -> Result<(), StoreError> {
         self.throttle.yield_to_queries(self.is_stopped);
-        if (self.is_stopped)() { Err(MergeError::Stopped) } else { Ok(()) }
+        if (self.is_stopped)() { Err(StoreError::Stopped) } else { Ok(()) }
     }
 
     /// The packed block, if it can be copied: it is large enough to stay, and nothing interleaves with it.
-    fn copied_block(&self, unit: &MergeUnit, is_alone: bool) -> Result<Option<PackedBlock>, MergeError> {
+    fn copied_block(&self, unit: &MergeUnit, is_alone: bool) -> Result<Option<PackedBlock>, StoreError> {
         match unit.as_block() {
             Some((segment, block, text_bytes))
                 if is_alone
                     && text_bytes >= self.block_bytes / 2
                     && !segment.is_quickly_packed(self.recompress_codec) =>
             {
-                let read = segment.reader().packed_block(block);
-                Ok(Some(read.map_err(|source| InputError { segment: segment.id(), source })?))
+                segment.reader().packed_block(block).map(Some).map_err(StoreError::input(segment.id()))
             }
             _ => Ok(None),
         }
     }
 
-    fn flush(&self, builder: &mut BlockBuilder, output: &mut impl MergeOutput) -> Result<(), MergeError> {
+    fn flush(&self, builder: &mut BlockBuilder, output: &mut impl MergeOutput) -> Result<(), StoreError> {
         if !builder.is_empty() {
             self.yield_to_queries()?;
-            output.writer()?.append(builder, self.codec)?;
+            let SegmentDraft { writer, file } = output.draft()?;
+            writer.append(builder, self.codec).map_err(StoreError::io("write", &file.path))?;
         }
         Ok(())
     }

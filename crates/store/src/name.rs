@@ -3,7 +3,14 @@
 //!
 //! `20261120T231000123Z-20261120T231013001Z-01KAJ3….seg`: lowest and highest time in UTC with milliseconds, then the id.
 
+use std::path::Path;
+
 use bucksaw_record::{Id, Millis, time};
+
+/// The last part of a path.
+pub(crate) fn of(path: &Path) -> String {
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
 
 /// The file name of a segment.
 pub(crate) fn file_name(low: Millis, high: Millis, id: Id, extension: &str) -> String {
@@ -19,6 +26,13 @@ pub(crate) fn parse(name: &str) -> Option<(Millis, Millis, Id, &str)> {
         return None;
     }
     Some((parse_moment(low)?, parse_moment(high)?, id.parse().ok()?, extension))
+}
+
+/// When a file was moved to the trash, and its former name; `None` if the store has not made the name.
+pub(crate) fn parse_trashed(name: &str) -> Option<(Millis, &str)> {
+    let (since, name) = name.split_once('-')?;
+    parse(name)?;
+    Some((Millis(since.parse().ok()?), name))
 }
 
 /// RFC 3339 down to the millisecond, without the punctuation.

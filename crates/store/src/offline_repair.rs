@@ -47,7 +47,7 @@ enum StoreFileKind {
 /// # Errors
 /// [`ReadError`] when it cannot be read at all.
 pub fn check(fs: &dyn Fs, path: &Path) -> Result<Option<CheckedStoreFile>, ReadError> {
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = name::of(path);
     let own = |name| name::parse(name).map(|(_, _, id, extension)| (id, extension.to_owned()));
     // Names in the trash begin with the time of the move.
     let trashed = || name.split_once('-').filter(|(ms, _)| ms.parse::<u64>().is_ok()).and_then(|(_, rest)| own(rest));
@@ -124,7 +124,7 @@ impl CheckedStoreFile {
         }
         let target = self.path.with_extension("seg");
         rename_durably(fs, &self.path, &target)?;
-        Ok(RepairOutcome::Repaired(name_of(&target)))
+        Ok(RepairOutcome::Repaired(name::of(&target)))
     }
 
     /// Saves the readable records in a new segment, and then quarantines the file.
@@ -135,7 +135,7 @@ impl CheckedStoreFile {
                 StoreFileKind::Store | StoreFileKind::Trash => {
                     let original = self.path.with_extension(DAMAGED_EXTENSION);
                     quarantine(fs, &self.path, &original)?;
-                    Ok(RepairOutcome::Quarantined(name_of(&original)))
+                    Ok(RepairOutcome::Quarantined(name::of(&original)))
                 }
             };
         }
@@ -144,7 +144,7 @@ impl CheckedStoreFile {
         let original = self.path.with_extension(SAVED_EXTENSION);
         self.write(fs, verified, saved, &target)?;
         quarantine(fs, &self.path, &original)?;
-        Ok(RepairOutcome::Saved { name: name_of(&target), original: name_of(&original) })
+        Ok(RepairOutcome::Saved { name: name::of(&target), original: name::of(&original) })
     }
 
     fn write(&self, fs: &dyn Fs, verified: &VerifiedSegment, id: Id, target: &Path) -> Result<(), ReadError> {
@@ -160,8 +160,4 @@ impl CheckedStoreFile {
         };
         write_checked(fs, &draft, target, fill, is_same)
     }
-}
-
-fn name_of(path: &Path) -> String {
-    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -21,13 +20,12 @@ use crate::foreground::Foreground;
 use crate::gather_batch_size::GatherBatchSize;
 use crate::index_memory::{StoreIndexMemory, open_bytes_max};
 use crate::lock::lock;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, set};
 use crate::name;
 use crate::repair::damage_file::{BLOCKS_PROOF_SUFFIX, DRAFT_SUFFIXES, FILE_PROOF_SUFFIX};
 use crate::segment_store::{SegmentStore, StoreLogLimits};
 use crate::stored_segment::{DamagedSegment, StoredSegment};
 use crate::throttle::BackgroundThrottle;
-use crate::trashed_segment;
 
 impl SegmentStore {
     /// Opens the store in `dir`, which is created if missing. The caller holds the lock on the data directory.
@@ -55,13 +53,12 @@ impl SegmentStore {
             clock_guard: Mutex::new(ClockGuard::new(Millis(0), Duration::ZERO)),
             clock_persisted: Mutex::new(Millis(0)),
             suspension: Mutex::default(),
-            is_short_of_descriptors: AtomicBool::new(false),
             stored_bytes_at_open: 0,
             index_memory: StoreIndexMemory::default(),
             trashed: Mutex::default(),
             log_limits: StoreLogLimits::default(),
         };
-        store.metrics.replication_factor.set(i64::try_from(store.config.replication_factor).unwrap_or(i64::MAX));
+        set(&store.metrics.replication_factor, store.config.replication_factor as u64);
         store.env.fs.create_dir_all(dir).map_err(OpenError::io(dir))?;
         match store.env.fs.create_dir_all(&store.trash_dir()) {
             // Retention creates it later, or removes expired segments at once.
@@ -74,7 +71,7 @@ impl SegmentStore {
         for file_name in names.into_iter().map(|name| store.restore_trash_name(name)) {
             let path = dir.join(&file_name);
             if file_name.strip_suffix(".tmp").is_some_and(|stem| stem.parse::<Id>().is_ok()) {
-                store.discard(&path);
+                store.remove_file(&path);
                 continue;
             }
             // Files with other names are not the store's, and are ignored.
@@ -110,7 +107,7 @@ impl SegmentStore {
                 proof if proof.ends_with(FILE_PROOF_SUFFIX) || proof == BLOCKS_PROOF_SUFFIX => {
                     store.remove_stale_proof(&path);
                 }
-                draft if DRAFT_SUFFIXES.iter().any(|end| draft.ends_with(end)) => store.discard(&path),
+                draft if DRAFT_SUFFIXES.iter().any(|end| draft.ends_with(end)) => store.remove_file(&path),
                 _ => {}
             }
         }
@@ -131,7 +128,7 @@ impl SegmentStore {
 
     /// Restores the name of a file that an operator moved here from the trash. Other names are unchanged.
     fn restore_trash_name(&self, file_name: String) -> String {
-        let Some((_, name_before)) = trashed_segment::parse(&file_name) else { return file_name };
+        let Some((_, name_before)) = name::parse_trashed(&file_name) else { return file_name };
         match self.env.fs.rename(&self.dir.join(&file_name), &self.dir.join(name_before)) {
             Ok(()) => {
                 info!(segment = name_before, "a segment was restored from the trash");
@@ -150,7 +147,7 @@ impl SegmentStore {
         if let Err(error) = self.env.fs.rename(path, &target) {
             warn!(path = %path.display(), %error, "cannot rename a damaged segment");
         }
-        let name = target.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = name::of(&target);
         let proof = self.restarted_proof(&target);
         lock(&self.quarantined_files).push(DamagedSegment::quarantined_file(name, low, high, proof));
     }

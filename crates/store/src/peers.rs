@@ -39,35 +39,29 @@ pub struct PeerStore {
     pub accepts_replicas: bool,
 }
 
-/// Lists other nodes.
+/// Lists other nodes; none by default.
 pub trait Peers: Send + Sync + std::fmt::Debug {
     /// Nodes whose queues may have segments that this node can read.
-    fn queues(&self) -> Vec<Peer>;
+    fn queues(&self) -> Vec<Peer> {
+        Vec::new()
+    }
 
     /// Live stores that accept replicas and read the format of this node.
-    fn stores(&self) -> Vec<Peer>;
+    fn stores(&self) -> Vec<Peer> {
+        Vec::new()
+    }
 
     /// All known other stores, also those that are down or have left.
-    fn peer_stores(&self) -> Vec<PeerStore>;
+    fn peer_stores(&self) -> Vec<PeerStore> {
+        Vec::new()
+    }
 }
 
 /// The peers of a node that is alone: none.
 #[derive(Clone, Copy, Debug)]
 pub struct NoPeers;
 
-impl Peers for NoPeers {
-    fn queues(&self) -> Vec<Peer> {
-        Vec::new()
-    }
-
-    fn stores(&self) -> Vec<Peer> {
-        Vec::new()
-    }
-
-    fn peer_stores(&self) -> Vec<PeerStore> {
-        Vec::new()
-    }
-}
+impl Peers for NoPeers {}
 
 /// Timeouts of calls between stores.
 #[derive(Clone, Copy, Debug)]
@@ -84,4 +78,9 @@ impl Default for PeerTimeouts {
     fn default() -> Self {
         Self { answer: Duration::from_secs(10), piece: Duration::from_secs(10), durable: Duration::from_secs(30) }
     }
+}
+
+/// A duration in whole milliseconds.
+pub(crate) fn to_millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

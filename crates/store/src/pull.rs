@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_env::{LogRateLimiter, run_blocking, with_timeout};
-use bucksaw_ingest::lease::{QueueBacklogStatus, WAIT, WaitRequest};
+use bucksaw_ingest::lease::{AckRequest, QueueBacklogStatus, WAIT, WaitRequest};
 use bucksaw_ingest::{Queue, QueueBacklog, SegmentView};
 use bucksaw_record::Id;
 use bucksaw_rpc::{message_body, read_message};
@@ -27,10 +27,12 @@ use futures_util::future::{join_all, select_all};
 use tracing::{debug, warn};
 
 use crate::error::StoreError;
-use crate::fetch::{FetchError, FetchedBatch, QueueLocation, ack, fetch_from, to_millis};
+use crate::fetch::{FetchError, FetchedBatch, QueueLocation, ack, fetch_from};
+use crate::metrics::set;
+use crate::peers::{Peer, to_millis};
 use crate::replicate::Replicator;
-use crate::replication_context::ReplicationContext;
-use crate::store::{Store, StoreBatch, StoredBatch};
+use crate::store::{StoreBatch, StoredBatch};
+use crate::store_context::StoreContext;
 
 /// Maximum duration of one wait; the next one takes new nodes into account.
 const WAIT_MAX: Duration = Duration::from_secs(5);
@@ -45,9 +47,7 @@ const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Moves batches from the queues to the store.
 #[derive(Debug)]
 pub struct Puller {
-    context: ReplicationContext,
-    /// Where batches are appended: the store of `context`.
-    store: Arc<dyn Store>,
+    context: StoreContext,
     /// The local queue, if the node has one.
     queue: Option<Arc<Queue>>,
     replicator: Replicator,
@@ -60,6 +60,7 @@ struct PullLogLimits {
     take: LogRateLimiter,
     store: LogRateLimiter,
     copies: LogRateLimiter,
+    ack: LogRateLimiter,
 }
 
 /// A queue that is due.
@@ -70,14 +71,13 @@ impl Puller {
     /// A puller for the store of `context`. `queue` is the local queue, if the node has one. The caller alternates
     /// [`Self::wait`] and [`Self::store_batch`].
     #[must_use]
-    pub fn new(context: ReplicationContext, queue: Option<Arc<Queue>>) -> Self {
-        let store = Arc::clone(&context.store) as Arc<dyn Store>;
-        Self { replicator: Replicator(context.clone()), context, store, queue, log_limits: PullLogLimits::default() }
+    pub fn new(context: StoreContext, queue: Option<Arc<Queue>>) -> Self {
+        Self { replicator: Replicator::new(context.clone()), context, queue, log_limits: PullLogLimits::default() }
     }
 
     /// Waits until a queue is due. `None` after five seconds, while stores are missing, and while the store is full.
     pub async fn wait(&self) -> Option<DueQueue> {
-        if self.missing_stores() > 0 || self.store.is_full() {
+        if self.missing_stores() > 0 || self.context.store.is_full() {
             self.context.tasks.sleep(RETRY_DELAY).await;
             return None;
         }
@@ -85,15 +85,14 @@ impl Puller {
         self.first_due().await.map(DueQueue)
     }
 
-    /// Counts the text in the local queue as backlog of the store.
     fn update_backlog(&self) {
         let queued_bytes = self.queue.as_ref().map_or(0, |queue| queue.backlog().text_bytes);
-        self.context.store.backlog.set_queued(queued_bytes);
+        self.context.store.set_queued_bytes(queued_bytes);
     }
 
     /// Stores a batch from the due queue and from others. Returns its bytes of text, or 0 if it failed or found nothing.
     pub async fn store_batch(&self, due: DueQueue) -> u64 {
-        let clock = &self.context.store.env.clock;
+        let clock = &self.context.env.clock;
         let begun = clock.uptime();
         let batches = self.fetch_all(due.0).await;
         if batches.is_empty() {
@@ -109,10 +108,10 @@ impl Puller {
 
     /// Stores a batch from the local queue, due or not. Returns its bytes of text, or 0 if it failed or the queue is empty.
     pub async fn drain(&self) -> u64 {
-        if self.missing_stores() > 0 || self.store.is_full() {
+        if self.missing_stores() > 0 || self.context.store.is_full() {
             return 0;
         }
-        let Some(batch) = self.fetch(QueueLocation::Local, self.store.batch_bytes_max()).await else {
+        let Some(batch) = self.fetch(QueueLocation::Local, self.context.store.batch_bytes_max()).await else {
             return 0;
         };
         self.store_and_ack(vec![batch]).await
@@ -122,22 +121,19 @@ impl Puller {
         let (batches, stored) = self.write_and_replicate(batches).await;
         self.ack_all(&batches, &stored).await;
         self.update_backlog();
-        match stored {
-            StoreOutcome::Replicated { text_bytes } => text_bytes,
-            StoreOutcome::Failed { .. } => 0,
-        }
+        stored.unwrap_or(0)
     }
 
     /// How many stores are missing for the replication factor.
     fn missing_stores(&self) -> usize {
         let missing = self.context.store.replication_factor().saturating_sub(self.context.peers.stores().len() + 1);
-        self.context.store.metrics.missing_stores.set(i64::try_from(missing).unwrap_or(i64::MAX));
+        set(&self.context.metrics.missing_stores, missing as u64);
         missing
     }
 
     /// The queues of other nodes; none while the node is short of descriptors.
     fn remote_queues(&self) -> Vec<QueueLocation> {
-        if self.context.store.is_short_of_descriptors() {
+        if self.context.is_short_of_descriptors() {
             return Vec::new();
         }
         self.context.peers.queues().into_iter().map(QueueLocation::Remote).collect()
@@ -149,7 +145,7 @@ impl Puller {
         if self.queue.is_some() {
             waits.push(self.wait_for(QueueLocation::Local));
         }
-        let started = self.context.store.env.clock.uptime();
+        let started = self.context.env.clock.uptime();
         while !waits.is_empty() {
             let (due, _, rest) = select_all(waits).await;
             if due.is_some() {
@@ -157,7 +153,7 @@ impl Puller {
             }
             waits = rest;
         }
-        if self.context.store.env.clock.uptime().saturating_sub(started) < WAIT_MAX {
+        if self.context.env.clock.uptime().saturating_sub(started) < WAIT_MAX {
             // No queue could be reached.
             self.context.tasks.sleep(RETRY_DELAY).await;
         }
@@ -167,7 +163,7 @@ impl Puller {
     /// `origin`, once that queue is due.
     fn wait_for(&self, origin: QueueLocation) -> bucksaw_env::BoxFuture<Option<QueueLocation>> {
         let (tasks, net, due) =
-            (Arc::clone(&self.context.tasks), Arc::clone(&self.context.net), self.store.fetch_threshold());
+            (Arc::clone(&self.context.tasks), Arc::clone(&self.context.net), self.context.store.fetch_threshold());
         let (queue, answer) = (self.queue.clone(), self.context.timeouts.answer);
         Box::pin(async move {
             let is_due = match (origin, queue) {
@@ -199,7 +195,7 @@ impl Puller {
 
     /// Fetches from the due queue, then from random others, until the batch is full.
     async fn fetch_all(&self, due: QueueLocation) -> Vec<FetchedBatch> {
-        let mut left = self.store.batch_bytes_max();
+        let mut left = self.context.store.batch_bytes_max();
         let mut others = self.remote_queues();
         if self.queue.is_some() {
             others.push(QueueLocation::Local);
@@ -214,7 +210,7 @@ impl Puller {
             }
             next = None;
             if left > 0 && !others.is_empty() {
-                let at = self.context.store.env.entropy.next_u64() % others.len() as u64;
+                let at = self.context.env.entropy.next_u64() % others.len() as u64;
                 next = Some(others.swap_remove(at as usize));
             }
         }
@@ -223,7 +219,7 @@ impl Puller {
 
     /// The number of suppressed log lines, if one may be logged now.
     fn may_log(&self, error: &LogRateLimiter) -> Option<u64> {
-        error.check(self.context.store.env.clock.uptime())
+        error.check(self.context.env.clock.uptime())
     }
 
     /// Fetches from a queue; `None` if that failed or there is nothing.
@@ -231,12 +227,7 @@ impl Puller {
         let batch = match (origin, &self.queue) {
             (QueueLocation::Local, Some(queue)) => {
                 let waits = QueueBacklogStatus::from(queue.backlog());
-                FetchedBatch {
-                    location: origin,
-                    views: queue.reserve(text_bytes),
-                    backlog: waits,
-                    _spool_files: Vec::new(),
-                }
+                FetchedBatch { location: origin, views: queue.reserve(text_bytes), backlog: waits, _files: Vec::new() }
             }
             (QueueLocation::Local, None) => return None,
             (QueueLocation::Remote(peer), _) => match fetch_from(&self.context, peer, text_bytes).await {
@@ -249,7 +240,7 @@ impl Puller {
                         FetchError::Damaged(id) => vec![id],
                         FetchError::Io(_) => Vec::new(),
                     };
-                    ack(&self.context, peer, Vec::new(), ids, unreadable).await;
+                    self.ack(peer, Vec::new(), ids, unreadable).await;
                     return None;
                 }
             },
@@ -259,7 +250,7 @@ impl Puller {
 
     /// Appends batches to the store and replicates the segment.
     async fn write_and_replicate(&self, batches: Vec<FetchedBatch>) -> (Vec<FetchedBatch>, StoreOutcome) {
-        let (store, queue) = (Arc::clone(&self.store), self.queue.clone());
+        let (store, queue) = (Arc::clone(&self.context.store), self.queue.clone());
         let packed = self.context.run_blocking_low_priority(move || {
             let views: Vec<SegmentView> = batches.iter().flat_map(|batch| batch.views.iter().cloned()).collect();
             let packed = store.append(&StoreBatch {
@@ -271,32 +262,30 @@ impl Puller {
         });
         let Some((batches, packed)) = packed.await else {
             // The leases expire.
-            return (Vec::new(), StoreOutcome::Failed { unreadable: None });
+            return (Vec::new(), Err(None));
         };
-        let packed = match packed {
-            Ok(packed) => packed,
+        let stored = match packed {
+            Ok(stored) => self.replicate(stored).await,
             Err(error) => {
                 if let Some(suppressed) = self.may_log(&self.log_limits.store) {
                     warn!(%error, suppressed, "cannot store a fetched batch: will retry");
                 }
-                let unreadable = match error {
-                    StoreError::Input { segment, .. } => Some(segment),
-                    _ => None,
-                };
-                return (batches, StoreOutcome::Failed { unreadable });
+                match error {
+                    StoreError::Input { segment, .. } => Err(Some(segment)),
+                    _ => Err(None),
+                }
             }
         };
-        let stored = self.replicate(packed).await;
         (batches, stored)
     }
 
     async fn replicate(&self, batch: StoredBatch) -> StoreOutcome {
         let StoredBatch { text_bytes, segment } = batch;
-        let Some(stored) = segment else { return StoreOutcome::Replicated { text_bytes } };
+        let Some(stored) = segment else { return Ok(text_bytes) };
         let copies = self.context.store.replication_factor();
         let kept = self.replicator.replicate(&stored, self.context.peers.stores(), copies - 1).await;
         if kept + 1 >= copies {
-            return StoreOutcome::Replicated { text_bytes };
+            return Ok(text_bytes);
         }
         if let Some(suppressed) = self.may_log(&self.log_limits.copies) {
             warn!(segment = %stored.id(), kept, wanted = copies, suppressed, "too few replicas: the records stay in the queues");
@@ -304,9 +293,9 @@ impl Puller {
         if kept == 0 {
             // No other store has it, and its records will be stored again.
             let store = Arc::clone(&self.context.store);
-            run_blocking(&self.context.tasks, move || store.remove_segment(&stored)).await;
+            run_blocking(&self.context.tasks, move || store.withdraw(&stored)).await;
         }
-        StoreOutcome::Failed { unreadable: None }
+        Err(None)
     }
 
     /// Acknowledges the segments to their queues: as stored, or as returned.
@@ -314,14 +303,14 @@ impl Puller {
         let acks = batches.iter().map(|batch| async {
             let ids: Vec<Id> = batch.views.iter().map(|view| view.id).collect();
             let (kept, returned, unreadable) = match stored {
-                StoreOutcome::Replicated { .. } => (ids, Vec::new(), Vec::new()),
-                StoreOutcome::Failed { unreadable } => {
+                Ok(_) => (ids, Vec::new(), Vec::new()),
+                Err(unreadable) => {
                     let unreadable = unreadable.iter().filter(|id| ids.contains(id)).copied().collect();
                     (Vec::new(), ids, unreadable)
                 }
             };
             match batch.location {
-                QueueLocation::Remote(peer) => ack(&self.context, peer, kept, returned, unreadable).await,
+                QueueLocation::Remote(peer) => self.ack(peer, kept, returned, unreadable).await,
                 QueueLocation::Local => {
                     let Some(queue) = self.queue.clone() else { return };
                     let apply = move || {
@@ -335,15 +324,21 @@ impl Puller {
         });
         join_all(acks).await;
     }
+
+    /// Acknowledges segments to another node's queue. If that fails, the lease expires and the segments are fetched again.
+    async fn ack(&self, peer: Peer, stored: Vec<Id>, returned: Vec<Id>, unreadable: Vec<Id>) {
+        let request = AckRequest { holder: self.context.node, stored, returned, unreadable };
+        if !ack(&self.context, peer, request).await
+            && let Some(suppressed) = self.may_log(&self.log_limits.ack)
+        {
+            warn!(node = %peer.node, suppressed, "cannot acknowledge segments to a queue: they may be stored twice, duplicates are dropped");
+        }
+    }
 }
 
-/// What became of a batch.
-enum StoreOutcome {
-    /// It is on as many stores as the replication factor.
-    Replicated { text_bytes: u64 },
-    /// Its segments go back to their queues.
-    Failed { unreadable: Option<Id> },
-}
+/// The bytes of text of a batch that is on as many stores as the replication factor. Otherwise its segments return to their
+/// queues, and one of them may be unreadable.
+type StoreOutcome = Result<u64, Option<Id>>;
 
 /// The sum of the backlogs of all queues.
 fn total_backlog(batches: &[FetchedBatch]) -> QueueBacklog {

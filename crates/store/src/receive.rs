@@ -12,7 +12,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bucksaw_env::{Body, File};
+use bucksaw_env::Body;
 use bucksaw_record::Id;
 use bucksaw_rpc::{BodyRemainder, message_body, read_head};
 use bucksaw_segment::stored::Reader;
@@ -22,9 +22,10 @@ use tracing::debug;
 use crate::error::StoreError;
 use crate::lock::lock;
 use crate::name;
-use crate::replication_context::ReplicationContext;
+use crate::replication::Replication;
 use crate::segment_store::SegmentStore;
 use crate::stored_segment::StoredSegment;
+use crate::temp_file::TempFile;
 
 /// The call that sends a segment.
 pub const PUT: &str = "store/put";
@@ -38,56 +39,44 @@ pub(crate) struct PutRequest {
     pub(crate) bytes: u64,
 }
 
-/// Answers [`PUT`] calls.
-#[derive(Clone, Debug)]
-pub struct SegmentReceiver(ReplicationContext);
-
-/// A segment that is being received. Its file is removed if this is dropped before the rename.
+/// A segment that is being received.
 struct IncomingSegment {
     store: Arc<SegmentStore>,
     id: Id,
-    path: PathBuf,
-    file: Arc<dyn File>,
-    is_named: bool,
+    temp: TempFile,
 }
 
 impl Drop for IncomingSegment {
     fn drop(&mut self) {
         lock(&self.store.receiving).remove(&self.id);
-        if !self.is_named {
-            self.store.discard(&self.path);
-        }
     }
 }
 
-impl SegmentReceiver {
-    /// A receiver for the store of `context`.
-    #[must_use]
-    pub fn new(context: ReplicationContext) -> Self {
-        Self(context)
-    }
-
+impl Replication {
     /// Answers [`PUT`]. On success the segment is durable and searchable here.
     ///
     /// # Errors
     /// Why the segment is not stored.
-    pub async fn put(&self, body: Body) -> io::Result<Body> {
+    pub async fn answer_put(&self, body: Body) -> io::Result<Body> {
         let (put, rest): (PutRequest, BodyRemainder) = read_head(body).await?;
-        if !self.0.store.has(put.id) {
+        if !self.store.has(put.id) {
             self.receive(put, rest).await?;
         }
         message_body(&serde_json::json!({}))
     }
 
     async fn receive(&self, put: PutRequest, mut rest: BodyRemainder) -> io::Result<()> {
-        let store = Arc::clone(&self.0.store);
-        let mut incoming = self.0.run_blocking(move || store.begin_incoming(put)).await?;
-        self.0.append_to_file(&mut rest, put.bytes, &incoming.file).await?;
+        if self.context.is_short_of_descriptors() {
+            return Err(io::Error::new(io::ErrorKind::StorageFull, "no file descriptor is left for the segment"));
+        }
+        let store = Arc::clone(&self.store);
+        let incoming = self.context.run_blocking(move || store.begin_incoming(put)).await?;
+        self.context.append_to_file(&mut rest, put.bytes, &incoming.temp.file).await?;
         // The body must end here: a truncated body is an error.
-        if self.0.read_chunk(&mut rest, 1).await?.is_some() {
+        if self.context.read_chunk(&mut rest, 1).await?.is_some() {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the body is longer than stated"));
         }
-        self.0.run_blocking(move || incoming.finish().map_err(io::Error::other)).await
+        self.context.run_blocking(move || incoming.finish().map_err(io::Error::other)).await
     }
 }
 
@@ -100,9 +89,6 @@ impl SegmentStore {
 
     fn begin_incoming(self: &Arc<Self>, put: PutRequest) -> io::Result<IncomingSegment> {
         let space = self.env.fs.space(&self.dir)?;
-        if self.is_short_of_descriptors() {
-            return Err(io::Error::new(io::ErrorKind::StorageFull, "no file descriptor is left for the segment"));
-        }
         if self.index_memory.is_full() {
             return Err(io::Error::new(io::ErrorKind::StorageFull, "the index memory is used up"));
         }
@@ -112,9 +98,8 @@ impl SegmentStore {
         if !lock(&self.receiving).insert(put.id) {
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, "the segment is already being received"));
         }
-        let path = self.dir.join(format!("{}.tmp", self.new_id()));
-        match self.env.fs.create(&path) {
-            Ok(file) => Ok(IncomingSegment { store: Arc::clone(self), id: put.id, path, file, is_named: false }),
+        match TempFile::create(&self.env, &self.dir) {
+            Ok(temp) => Ok(IncomingSegment { store: Arc::clone(self), id: put.id, temp }),
             Err(error) => {
                 lock(&self.receiving).remove(&put.id);
                 Err(error)
@@ -125,12 +110,11 @@ impl SegmentStore {
 
 impl IncomingSegment {
     /// Checks the file, makes it durable and adds it to the store.
-    fn finish(&mut self) -> Result<(), StoreError> {
+    fn finish(&self) -> Result<(), StoreError> {
         let sealed = self.check()?;
-        let store = &self.store;
-        self.file.sync().map_err(StoreError::io("sync", &self.path))?;
-        store.env.fs.rename(&self.path, &sealed).map_err(StoreError::io("rename", &self.path))?;
-        self.is_named = true;
+        let (store, TempFile { file, path, .. }) = (&self.store, &self.temp);
+        file.sync().map_err(StoreError::io("sync", path))?;
+        store.env.fs.rename(path, &sealed).map_err(StoreError::io("rename", path))?;
         let stored = store.sync_and_open(&[sealed])?;
         store.metrics.received_bytes.inc_by(stored.iter().map(|stored| stored.file_bytes()).sum());
         store.replace_segments(&stored, &[]);
@@ -140,7 +124,7 @@ impl IncomingSegment {
 
     /// Verifies every checksum of the file and returns its final name.
     fn check(&self) -> Result<PathBuf, StoreError> {
-        let reader = Reader::open(Arc::clone(&self.file), &self.path).map_err(StoreError::ReadBack)?;
+        let reader = Reader::open(Arc::clone(&self.temp.file), &self.temp.path).map_err(StoreError::ReadBack)?;
         let stored = StoredSegment::new(reader);
         for block in 0..stored.footer().blocks.len() {
             stored.reader().packed_block(block).map_err(StoreError::ReadBack)?;

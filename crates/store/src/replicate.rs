@@ -6,7 +6,7 @@
 use std::io;
 use std::sync::Arc;
 
-use bucksaw_env::{Body, BodyWriter, Entropy, Tasks, run_blocking, with_timeout};
+use bucksaw_env::{Body, BodyWriter, Entropy, LogRateLimiter, Tasks, run_blocking, with_timeout};
 use bucksaw_record::Id;
 use bucksaw_rpc::{encode_head, read_message};
 use futures_util::future::join_all;
@@ -14,7 +14,7 @@ use tracing::{debug, warn};
 
 use crate::peers::{Peer, PeerTimeouts};
 use crate::receive::{PUT, PutRequest};
-use crate::replication_context::ReplicationContext;
+use crate::store_context::StoreContext;
 use crate::stored_segment::StoredSegment;
 
 /// Bytes of a file per read and message.
@@ -24,13 +24,20 @@ const CHUNK_BYTES: u64 = 256 << 10;
 const AVERAGE_WEIGHT: f64 = 0.1;
 
 /// Sends segments to other stores.
-#[derive(Clone, Debug)]
-pub(crate) struct Replicator(pub(crate) ReplicationContext);
+#[derive(Debug)]
+pub(crate) struct Replicator {
+    context: StoreContext,
+    log_limit: LogRateLimiter,
+}
 
 impl Replicator {
+    pub(crate) fn new(context: StoreContext) -> Self {
+        Self { context, log_limit: LogRateLimiter::new() }
+    }
+
     /// Sends a segment to `copies` of `others`. Returns how many have stored it: fewer if the rest failed.
     pub(crate) async fn replicate(&self, stored: &Arc<StoredSegment>, others: Vec<Peer>, copies: usize) -> usize {
-        let mut order = weighted_order(others, &*self.0.store.env.entropy).into_iter();
+        let mut order = weighted_order(others, &*self.context.env.entropy).into_iter();
         let mut accepted = 0;
         while accepted < copies {
             let next: Vec<Peer> = order.by_ref().take(copies - accepted).collect();
@@ -46,13 +53,13 @@ impl Replicator {
     async fn replicate_to(&self, stored: &Arc<StoredSegment>, peer: Peer) -> bool {
         match self.put_segment(stored, peer).await {
             Ok(()) => {
-                self.0.store.metrics.replicated_bytes.inc_by(stored.file_bytes());
+                self.context.metrics.replicated_bytes.inc_by(stored.file_bytes());
                 debug!(segment = %stored.id(), store = %peer.node, "replicated a segment");
                 true
             }
             Err(error) => {
-                self.0.store.metrics.replicate_failed.inc();
-                if let Some(suppressed) = self.0.store.may_log(|errors| &errors.replicate) {
+                self.context.metrics.replicate_failed.inc();
+                if let Some(suppressed) = self.log_limit.check(self.context.env.clock.uptime()) {
                     warn!(segment = %stored.id(), store = %peer.node, %error, suppressed, "cannot replicate a segment");
                 }
                 false
@@ -61,7 +68,7 @@ impl Replicator {
     }
 
     async fn put_segment(&self, stored: &Arc<StoredSegment>, peer: Peer) -> io::Result<()> {
-        let ReplicationContext { tasks, net, timeouts, .. } = &self.0;
+        let StoreContext { tasks, net, timeouts, .. } = &self.context;
         let (writer, body) = Body::channel();
         tasks.spawn(Box::pin(send_file(Arc::clone(tasks), *timeouts, writer, Arc::clone(stored))));
         // The reply comes after the segment is durable. Sending has its own timeouts; this one bounds the whole call.
@@ -74,34 +81,27 @@ impl Replicator {
 
 /// Sends a segment's file. The reader may close the body early after its reply.
 async fn send_file(tasks: Arc<dyn Tasks>, timeouts: PeerTimeouts, writer: BodyWriter, stored: Arc<StoredSegment>) {
-    if let Err(error) = send_file_chunks(&tasks, timeouts, &writer, &stored).await {
-        writer.fail(error).await;
-        return;
-    }
-    let _ = writer.end().await;
-}
-
-async fn send_file_chunks(
-    tasks: &Arc<dyn Tasks>,
-    timeouts: PeerTimeouts,
-    writer: &BodyWriter,
-    stored: &Arc<StoredSegment>,
-) -> io::Result<()> {
     let put = PutRequest { id: stored.id(), bytes: stored.file_bytes() };
     let send = async |piece: bytes::Bytes| {
-        let sent = with_timeout(tasks, timeouts.piece, writer.send(piece)).await;
+        let sent = with_timeout(&tasks, timeouts.piece, writer.send(piece)).await;
         sent.ok_or(io::ErrorKind::TimedOut)?.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))
     };
-    send(encode_head(&put)?).await?;
-    let mut at = 0;
-    while at < put.bytes {
-        let (from, file) = (at, Arc::clone(stored));
-        let read = run_blocking(tasks, move || file.reader().raw_bytes(from, CHUNK_BYTES)).await;
-        let piece = read.ok_or_else(|| io::Error::other("the segment was not read because of a bug"))??;
-        at += piece.len() as u64;
-        send(piece.into()).await?;
+    let send_all = async {
+        send(encode_head(&put)?).await?;
+        let mut at = 0;
+        while at < put.bytes {
+            let (from, file) = (at, Arc::clone(&stored));
+            let read = run_blocking(&tasks, move || file.reader().raw_bytes(from, CHUNK_BYTES)).await;
+            let piece = read.ok_or_else(|| io::Error::other("the segment was not read because of a bug"))??;
+            at += piece.len() as u64;
+            send(piece.into()).await?;
+        }
+        Ok(())
+    };
+    match send_all.await {
+        Ok(()) => drop(writer.end().await),
+        Err(error) => writer.fail(error).await,
     }
-    Ok(())
 }
 
 /// A random order of the stores, weighted by how much less than the average they hold.

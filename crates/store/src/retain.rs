@@ -13,6 +13,7 @@ use bucksaw_record::Millis;
 use tracing::{info, warn};
 
 use crate::lock::lock;
+use crate::peers::to_millis;
 use crate::segment_store::SegmentStore;
 use crate::stored_segment::StoredSegment;
 
@@ -35,14 +36,16 @@ impl SegmentStore {
         self.update_metrics();
     }
 
-    /// The time before which answers find nothing, by the retention age: blocks without a record and an arrival since then are
-    /// past their retention, though they may not be removed yet. `None` without a retention age, and while the clock is not
-    /// trusted.
+    /// The time before which records are past their retention by age; `None` without a retention age.
+    fn age_limit(&self) -> Option<Millis> {
+        Some(self.now().saturating_sub(to_millis(self.config.retention_age?)))
+    }
+
+    /// See [`Store::answers_since`](crate::Store::answers_since). Blocks without a record and an arrival since then may not be
+    /// removed yet.
     #[must_use]
     pub fn answers_since(&self) -> Option<Millis> {
-        let age = self.config.retention_age?;
-        let is_trusted = lock(&self.clock_guard).would_trust(self.now(), self.env.clock.uptime());
-        is_trusted.then(|| self.now().saturating_sub(u64::try_from(age.as_millis()).unwrap_or(u64::MAX)))
+        self.age_limit().filter(|_| lock(&self.clock_guard).would_trust(self.now(), self.env.clock.uptime()))
     }
 
     /// Whether the disk is full and [`Self::retain`] would remove something.
@@ -52,21 +55,19 @@ impl SegmentStore {
 
     fn has_expired(&self) -> bool {
         let segments = self.segments();
-        let bytes: u64 = segments.iter().map(|segment| segment.file_bytes()).sum();
-        let is_over = self.config.retention_bytes.is_some_and(|limit| segments.len() > 1 && bytes > limit);
-        is_over || self.answers_since().is_some_and(|since| segments.iter().any(|segment| newest_time(segment) < since))
+        let is_over = |limit| segments.len() > 1 && self.file_bytes() > limit;
+        self.config.retention_bytes.is_some_and(is_over)
+            || self.answers_since().is_some_and(|since| segments.iter().any(|segment| segment.reach().newest() < since))
     }
 
     fn expired(&self, is_trusted: bool) -> Vec<Arc<StoredSegment>> {
         let segments = self.segments();
         let mut expired: Vec<Arc<StoredSegment>> = Vec::new();
-        if let Some(age) = self.config.retention_age.filter(|_| is_trusted) {
-            let since = self.now().saturating_sub(u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
-            let old = segments.iter().filter(|segment| newest_time(segment) < since);
-            expired.extend(old.cloned());
+        if let Some(since) = self.age_limit().filter(|_| is_trusted) {
+            expired.extend(segments.iter().filter(|segment| segment.reach().newest() < since).cloned());
         }
         if let Some(limit) = self.config.retention_bytes {
-            let mut bytes: u64 = segments.iter().map(|segment| segment.file_bytes()).sum();
+            let mut bytes = self.file_bytes();
             let mut oldest_first: Vec<&Arc<StoredSegment>> = segments.iter().collect();
             oldest_first.sort_by_key(|segment| segment.reach().high);
             // The newest stays: one segment that is larger than the limit must not empty the store.
@@ -110,8 +111,4 @@ impl SegmentStore {
         }
         moved.is_ok()
     }
-}
-
-fn newest_time(segment: &StoredSegment) -> Millis {
-    segment.reach().newest()
 }

@@ -16,15 +16,11 @@ use crate::stored_segment::StoredSegment;
 
 impl Store for SegmentStore {
     fn fetch_threshold(&self) -> FetchThreshold {
-        Self::fetch_threshold(self)
+        FetchThreshold { text_bytes_min: self.config.gather_bytes_max(), age_min: self.config.gather_age }
     }
 
     fn batch_bytes_max(&self) -> u64 {
         self.room_for_gathering()
-    }
-
-    fn is_full(&self) -> bool {
-        self.index_memory.is_full()
     }
 
     fn append(&self, batch: &StoreBatch<'_>) -> Result<StoredBatch, StoreError> {
@@ -67,7 +63,8 @@ impl Store for SegmentStore {
     }
 
     fn maintain(&self, queue: &Queue, is_stopped: &dyn Fn() -> bool) -> Result<u64, StoreError> {
-        self.compact_after_retention(queue, is_stopped)
+        // A merge stops when the disk is full and retention can free space.
+        self.compact(&|| is_stopped() || self.is_retention_urgent(queue))
     }
 
     fn foreground(&self) -> &Arc<Foreground> {
@@ -84,6 +81,7 @@ impl Store for SegmentStore {
             stored_bytes: sum(StoredSegment::file_bytes),
             stored_bytes_at_open: self.stored_bytes_at_open,
             index_bytes: self.index_memory.bytes(),
+            index_bytes_max: self.config.index_bytes_max,
             is_index_high: self.index_memory.is_high(),
             oldest: segments.iter().map(|segment| segment.reach().low.time()).min(),
             newest: segments.iter().map(|segment| segment.reach().high.time()).max(),
@@ -92,8 +90,38 @@ impl Store for SegmentStore {
             damaged_segments: segments.iter().filter_map(|segment| segment.damage()).collect(),
             rebuilt_segments: segments.iter().filter(|segment| segment.has_rebuilt_damage()).count(),
             suspension: self.suspension(),
-            replication_factor: self.replication_factor(),
         }
+    }
+
+    fn replication_factor(&self) -> usize {
+        self.config.replication_factor.max(1)
+    }
+
+    fn withdraw(&self, segment: &StoredSegment) {
+        self.replace_segments(&[], &[segment.id()]);
+        self.remove_file(segment.reader().path());
+    }
+
+    fn is_full(&self) -> bool {
+        self.index_memory.is_full()
+    }
+
+    fn is_backlogged(&self) -> bool {
+        self.backlog.is_exceeded()
+    }
+
+    fn set_queued_bytes(&self, text_bytes: u64) {
+        self.backlog.set_queued(text_bytes);
+    }
+
+    fn stop_throttling(&self) {
+        self.gather_throttle.disable();
+        self.merge_throttle.disable();
+        self.repair_throttle.disable();
+    }
+
+    fn open_files(&self) -> usize {
+        self.segments().len()
     }
 }
 
@@ -153,7 +181,7 @@ impl BlockSource for StoredSegment {
     }
 
     fn open(&self, index: usize) -> Result<SearchableBlock, ReadError> {
-        self.search_form(index)
+        self.record_result(index, self.reader().searchable_block(index))
     }
 
     fn open_text(&self, index: usize) -> Result<Block, ReadError> {

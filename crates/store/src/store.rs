@@ -1,14 +1,17 @@
-//! The interface of a store, as the node and its queries use one.
+//! The interface of a store, as the node and its queries use it.
 //!
 //! A queue's segments are appended in batches; the store makes them durable and searchable, and removes them after their
-//! retention. A search asks for the blocks that it has to read ([`Store::select`]), and each block is the work of one scan
-//! job. [`SegmentStore`](crate::SegmentStore) reads blocks from its files. A store over a database can return blocks that
-//! it fetches when they are opened, so that nothing above it changes.
+//! retention. A query asks for the blocks that it has to read ([`Store::select`]), and each block is the work of one scan
+//! job. [`SegmentStore`](crate::SegmentStore) reads blocks from its files; a store over a database can fetch them when they
+//! are opened.
 //!
-//! The calls are dynamic. The inner loop of a scan runs within one block, so a call per block costs nothing that can be
-//! measured.
+//! A count has no call of its own. It needs the ids of its matches, because other nodes may hold the same records, so it
+//! selects and scans blocks as a search does, without building lines.
 //!
-//! Replication, repair and offline repair are not part of the interface: they belong to stores that keep files.
+//! Replicas, repair and offline repair are not part of the interface. They send, compare and verify files, and a database
+//! replicates by itself. [`Replication`](crate::Replication) has them for the segment store.
+//!
+//! Calls are dynamic: the inner loop of a scan runs within one block, so a call per block costs nothing measurable.
 
 use std::collections::HashSet;
 use std::fmt::Debug;
@@ -23,7 +26,6 @@ use crate::clock_guard::Suspension;
 use crate::error::StoreError;
 use crate::foreground::Foreground;
 use crate::stored_segment::{DamagedSegment, StoredSegment};
-use crate::trashed_segment::TrashedSegment;
 
 /// Keeps the records that queues hand over, and finds them again.
 pub trait Store: Debug + Send + Sync {
@@ -33,17 +35,14 @@ pub trait Store: Debug + Send + Sync {
     /// Bytes of text to fetch for the next batch, at least 1.
     fn batch_bytes_max(&self) -> u64;
 
-    /// Whether the store takes no batches now, because its index memory is used up.
-    fn is_full(&self) -> bool;
-
     /// Stores a batch: after return its records are durable, and in every later selection.
     ///
     /// # Errors
     /// [`StoreError`]; then nothing of the batch is stored.
     fn append(&self, batch: &StoreBatch<'_>) -> Result<StoredBatch, StoreError>;
 
-    /// The blocks to read for a search, as of now. Removes from `queued` the ids of queue segments whose records the store
-    /// has. So a search that lists the queue first finds each record of a batch that moves meanwhile exactly once.
+    /// The blocks to read for a search or a count, as of now. Removes from `queued` the ids of queue segments whose records
+    /// the store has. So a query that lists the queue first finds each record of a batch that moves meanwhile exactly once.
     fn select(&self, filter: &BlockSelector<'_>, queued: &mut HashSet<Id>) -> Selection;
 
     /// The time before which answers find nothing, by the retention age: records whose time and arrival are both earlier
@@ -65,6 +64,35 @@ pub trait Store: Debug + Send + Sync {
 
     /// Sizes, times and damage, for facts and status.
     fn status(&self) -> StoreStatus;
+
+    /// On how many stores each batch must be before the queues commit it; 1 for a store that replicates by itself.
+    fn replication_factor(&self) -> usize {
+        1
+    }
+
+    /// Removes a batch of which no other store has accepted a replica: its records return to their queues.
+    fn withdraw(&self, _segment: &StoredSegment) {}
+
+    /// Whether the store takes no batches now, because its index memory is used up.
+    fn is_full(&self) -> bool {
+        false
+    }
+
+    /// Whether the store is so far behind that its work is not throttled.
+    fn is_backlogged(&self) -> bool {
+        false
+    }
+
+    /// Sets the bytes of text in the local queue, which are part of the backlog.
+    fn set_queued_bytes(&self, _text_bytes: u64) {}
+
+    /// Ends all throttling, also of running work: the node is stopping.
+    fn stop_throttling(&self) {}
+
+    /// Number of files that the store keeps open.
+    fn open_files(&self) -> usize {
+        0
+    }
 }
 
 /// Queue segments to store together.
@@ -83,12 +111,12 @@ pub struct StoreBatch<'a> {
 pub struct StoredBatch {
     /// Bytes of text in the batch.
     pub text_bytes: u64,
-    /// A file that other stores have to replicate before the queues may commit. `None` when the batch has no records, or
-    /// when the store replicates by itself.
+    /// The file to replicate before the queues may commit. `None` when the batch has no records, or when the store
+    /// replicates by itself.
     pub segment: Option<Arc<StoredSegment>>,
 }
 
-/// Which blocks a search has to read.
+/// Which blocks a query has to read.
 #[derive(Clone, Copy)]
 pub struct BlockSelector<'a> {
     /// Whether records within a summary may be in the answer.
@@ -183,6 +211,8 @@ pub struct StoreStatus {
     pub stored_bytes_at_open: u64,
     /// Memory, in bytes, of the index.
     pub index_bytes: u64,
+    /// Maximum of `index_bytes`.
+    pub index_bytes_max: u64,
     /// Whether the index takes three quarters of its memory.
     pub is_index_high: bool,
     /// The time of the first record.
@@ -199,8 +229,23 @@ pub struct StoreStatus {
     pub rebuilt_segments: usize,
     /// Whether retention by age is suspended.
     pub suspension: Option<Suspension>,
-    /// On how many stores each record is kept.
-    pub replication_factor: usize,
+}
+
+/// A segment in the trash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrashedSegment {
+    /// The file's name in the trash.
+    pub name: String,
+    /// When it was moved.
+    pub since: Millis,
+    /// The time of its first record.
+    pub low: Millis,
+    /// The time of its last record.
+    pub high: Millis,
+    /// Number of records; `None` if the file cannot be read.
+    pub records: Option<u64>,
+    /// Bytes of the file.
+    pub bytes: u64,
 }
 
 impl std::fmt::Debug for BlockSelector<'_> {

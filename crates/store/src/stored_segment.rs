@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use bucksaw_record::{Id, Millis};
-use bucksaw_segment::stored::{BlockEntry, Footer, Reader, SearchableBlock};
+use bucksaw_segment::stored::{BlockEntry, Footer, Reader};
 use bucksaw_segment::{Block, Codec, ReadError, RecordSummary, Rows};
 use tracing::{error, info, warn};
 
+use crate::lock::lock;
+use crate::name;
 use crate::repair::damage_state::DamageState;
 use crate::repair::proof::Proof;
 
@@ -112,7 +114,7 @@ impl StoredSegment {
 
     /// The name of its file.
     pub(crate) fn file_name(&self) -> String {
-        self.reader.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+        name::of(self.reader.path())
     }
 
     /// The file itself.
@@ -127,14 +129,6 @@ impl StoredSegment {
     /// [`ReadError`].
     pub fn block(&self, block: usize) -> Result<Block, ReadError> {
         self.record_result(block, self.reader.block(block))
-    }
-
-    /// Reads a block for a search; otherwise like [`Self::block`].
-    ///
-    /// # Errors
-    /// [`ReadError`].
-    pub fn search_form(&self, block: usize) -> Result<SearchableBlock, ReadError> {
-        self.record_result(block, self.reader.searchable_block(block))
     }
 
     /// Reads the rows of a block without its text; otherwise like [`Self::block`].
@@ -153,25 +147,21 @@ impl StoredSegment {
         self.record_result(block, self.reader.packed_block(block).map(drop))
     }
 
-    fn lock_damaged_blocks(&self) -> MutexGuard<'_, DamageState> {
-        self.damaged_blocks.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Whether a block was found damaged.
     pub(crate) fn is_block_damaged(&self, block: usize) -> bool {
-        self.lock_damaged_blocks().contains(block)
+        lock(&self.damaged_blocks).contains(block)
     }
 
     /// Damaged blocks whose records are re-replicated. Answers skip them.
     #[must_use]
     pub fn re_replicated_blocks(&self) -> BTreeSet<usize> {
-        self.lock_damaged_blocks().re_replicated.clone()
+        lock(&self.damaged_blocks).re_replicated.clone()
     }
 
     /// The damaged blocks that are not re-replicated, or all if all of them are. `None` without damaged blocks.
     #[must_use]
     pub fn damage(&self) -> Option<DamagedSegment> {
-        let state = self.lock_damaged_blocks();
+        let state = lock(&self.damaged_blocks);
         let (blocks, proof) = match state.blocks.is_empty() {
             true => (state.re_replicated.clone(), Proof::proven()),
             false => (state.blocks.clone(), state.proof.clone()),
@@ -192,18 +182,18 @@ impl StoredSegment {
         } else if !damage.re_replicated.is_empty() {
             info!(%path, blocks = ?damage.re_replicated, "blocks are damaged, and their records are re-replicated");
         }
-        *self.lock_damaged_blocks() = damage;
+        *lock(&self.damaged_blocks) = damage;
     }
 
     /// The damage state with a new proof for some blocks; `None` if the damaged blocks have changed since.
     pub(crate) fn damage_with(&self, known: &DamagedSegment) -> Option<DamageState> {
-        let mut damage = self.lock_damaged_blocks().clone();
+        let mut damage = lock(&self.damaged_blocks).clone();
         damage.apply_proof(&known.blocks, &known.proof).then_some(damage)
     }
 
     /// Applies a new proof for some blocks, unless the damaged blocks have changed since.
     pub(crate) fn apply_proof(&self, known: &DamagedSegment) {
-        self.lock_damaged_blocks().apply_proof(&known.blocks, &known.proof);
+        lock(&self.damaged_blocks).apply_proof(&known.blocks, &known.proof);
     }
 
     /// The approximate time since which its records are stored: of its gathering, or of that of its newest merge input.
@@ -221,7 +211,7 @@ impl StoredSegment {
         error
     }
 
-    fn record_result<T>(&self, block: usize, read: Result<T, ReadError>) -> Result<T, ReadError> {
+    pub(crate) fn record_result<T>(&self, block: usize, read: Result<T, ReadError>) -> Result<T, ReadError> {
         self.log_rebuilt();
         read.inspect_err(|error| self.record_damage(block, error))
     }
@@ -245,7 +235,7 @@ impl StoredSegment {
 
     fn record_damage(&self, block: usize, error: &ReadError) {
         if let ReadError::Damaged { damage, path } = error
-            && self.lock_damaged_blocks().insert(block)
+            && lock(&self.damaged_blocks).insert(block)
         {
             error!(path = %path.display(), %damage, "a block is damaged: answers over its time are partial");
         }
@@ -254,6 +244,6 @@ impl StoredSegment {
     /// Number of blocks found damaged.
     #[must_use]
     pub fn damaged_block_count(&self) -> usize {
-        self.lock_damaged_blocks().len()
+        lock(&self.damaged_blocks).len()
     }
 }

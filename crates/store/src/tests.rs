@@ -29,6 +29,7 @@ struct StoreTestMachine {
     tasks: Arc<sim::InlineTasks>,
     queue: Arc<Queue>,
     store: Arc<SegmentStore>,
+    context: StoreContext,
     puller: Puller,
     sequence: u32,
     acknowledged: Arc<Mutex<BTreeMap<Id, String>>>,
@@ -45,14 +46,6 @@ impl Peers for RemoteQueue {
     fn queues(&self) -> Vec<Peer> {
         let address = "10.0.0.2:7659".parse().unwrap();
         vec![Peer { node: Id::from_bits(2), address, held_bytes: 0, free_bytes: 0 }]
-    }
-
-    fn stores(&self) -> Vec<Peer> {
-        Vec::new()
-    }
-
-    fn peer_stores(&self) -> Vec<PeerStore> {
-        Vec::new()
     }
 }
 
@@ -119,31 +112,29 @@ impl StoreTestMachine {
         store.reconcile(&queue);
         let (queue, store) = (Arc::new(queue), Arc::new(store));
         let tasks = Arc::new(sim::InlineTasks::new(Arc::clone(&clock)));
-        let context = ReplicationContext {
+        let context = StoreContext {
             node: NODE,
-            store: Arc::clone(&store),
+            store: Arc::clone(&store) as _,
+            temp_dir: "/d/store".into(),
+            env: store.env.clone(),
             peers: Arc::new(NoPeers),
             tasks: Arc::clone(&tasks) as _,
             net: Arc::new(sim::NoNetwork),
             timeouts: PeerTimeouts::default(),
+            metrics: store.metrics.clone(),
+            is_short_of_descriptors: Arc::default(),
         };
-        let puller = Puller::new(context, Some(Arc::clone(&queue)));
+        let puller = Puller::new(context.clone(), Some(Arc::clone(&queue)));
         let (acknowledged, sent) = (Arc::default(), BTreeMap::new());
-        Some(Self { fs, clock, tasks, queue, store, puller, sequence: 0, acknowledged, sent })
+        Some(Self { fs, clock, tasks, queue, store, context, puller, sequence: 0, acknowledged, sent })
     }
 
     /// The same node, but its store fetches from its queue by calls, as from that of another node.
     fn with_remote_queue(mut self) -> Self {
         let server = LeaseServer::new(Arc::clone(&self.queue), Arc::clone(&self.tasks) as _);
-        let context = ReplicationContext {
-            node: NODE,
-            store: Arc::clone(&self.store),
-            peers: Arc::new(RemoteQueue),
-            tasks: Arc::clone(&self.tasks) as _,
-            net: Arc::new(LeaseNetwork(server)),
-            timeouts: PeerTimeouts::default(),
-        };
-        self.puller = Puller::new(context, None);
+        self.context.peers = Arc::new(RemoteQueue);
+        self.context.net = Arc::new(LeaseNetwork(server));
+        self.puller = Puller::new(self.context.clone(), None);
         self
     }
 

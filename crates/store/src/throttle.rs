@@ -13,10 +13,6 @@
 //! pause either.
 //!
 //! The throttle polls, because the event that it waits for is the absence of queries.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "blocking work sleeps on its own thread; simulated blocking work never meets a query"
-)]
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,7 +47,6 @@ pub(crate) struct BackgroundThrottle {
 /// One batch or merge. All time from its creation to its drop counts as work, except pauses.
 pub(crate) struct ThrottledTask<'a> {
     throttle: &'a BackgroundThrottle,
-    /// `None` if a client waits for this work, so that it never pauses.
     is_backlogged: Option<&'a dyn Fn() -> bool>,
     /// The uptime since which it works.
     working_since: Cell<Duration>,
@@ -73,17 +68,9 @@ impl BackgroundThrottle {
         }
     }
 
-    /// Begins work of many blocks. `is_backlogged` is polled before and during pauses.
-    pub(crate) fn begin<'a>(&'a self, is_backlogged: &'a dyn Fn() -> bool) -> ThrottledTask<'a> {
-        self.begin_task(Some(is_backlogged))
-    }
-
-    /// Begins work that a client waits for.
-    pub(crate) fn begin_unthrottled(&self) -> ThrottledTask<'_> {
-        self.begin_task(None)
-    }
-
-    fn begin_task<'a>(&'a self, is_backlogged: Option<&'a dyn Fn() -> bool>) -> ThrottledTask<'a> {
+    /// Begins work of many blocks. `is_backlogged` is polled before and during pauses; work without it, for which a client
+    /// waits, does not pause.
+    pub(crate) fn begin<'a>(&'a self, is_backlogged: Option<&'a dyn Fn() -> bool>) -> ThrottledTask<'a> {
         ThrottledTask {
             throttle: self,
             is_backlogged,
@@ -117,9 +104,9 @@ impl ThrottledTask<'_> {
                 break;
             }
             let pause = POLL_INTERVAL.min(credit);
-            std::thread::sleep(pause);
+            throttle.clock.sleep(pause);
             let later = throttle.clock.uptime();
-            // The clock of a test may not advance, which must not extend the pause for ever.
+            // A simulated clock does not advance, which must not extend the pause for ever.
             let waited = later.saturating_sub(now).max(pause);
             throttle.metrics.throttled_seconds.inc_by(waited.as_secs_f64());
             credit = credit.saturating_sub(waited);
@@ -172,7 +159,7 @@ mod tests {
         fn work(&self, blocks: u32, is_backlogged: bool, mut each: impl FnMut(u32)) -> Duration {
             let started = self.clock.uptime();
             let is_backlogged = || is_backlogged;
-            let throttle = self.throttle.begin(&is_backlogged);
+            let throttle = self.throttle.begin(Some(&is_backlogged));
             for block in 0..blocks {
                 each(block);
                 throttle.yield_to_queries(&|| {
@@ -241,7 +228,7 @@ mod tests {
         let bench = throttle_test();
         let _busy = bench.foreground.enter();
         bench.clock.advance(BLOCK);
-        let throttle = bench.throttle.begin_unthrottled();
+        let throttle = bench.throttle.begin(None);
         bench.clock.advance(BLOCK);
         throttle.yield_to_queries(&|| panic!("it pauses"));
     }
@@ -250,7 +237,7 @@ mod tests {
     fn a_stopped_clock_does_not_extend_the_pause() {
         let bench = throttle_test();
         let is_backlogged = || false;
-        let throttle = bench.throttle.begin(&is_backlogged);
+        let throttle = bench.throttle.begin(Some(&is_backlogged));
         let _busy = bench.foreground.enter();
         bench.clock.advance(Duration::from_millis(5));
         throttle.yield_to_queries(&|| false);
@@ -266,7 +253,7 @@ mod tests {
         let bench = self::throttle_test();
         let _busy = bench.foreground.enter();
         let is_backlogged = || false;
-        let throttle = bench.throttle.begin(&is_backlogged);
+        let throttle = bench.throttle.begin(Some(&is_backlogged));
         bench.clock.advance(BLOCK);
         throttle.yield_to_queries(&|| true);
         assert_eq!(bench.clock.uptime(), BLOCK);

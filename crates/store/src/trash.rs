@@ -17,10 +17,12 @@ use bucksaw_segment::stored::Reader;
 use tracing::{debug, info, warn};
 
 use crate::lock::lock;
+use crate::metrics::set;
 use crate::name;
+use crate::peers::to_millis;
 use crate::segment_store::SegmentStore;
+use crate::store::TrashedSegment;
 use crate::stored_segment::StoredSegment;
-use crate::trashed_segment::{TrashedSegment, parse};
 
 impl SegmentStore {
     /// The segments in the trash, oldest first, as of the last run of retention.
@@ -40,7 +42,8 @@ impl SegmentStore {
         let mut all: Vec<TrashedSegment> = Vec::new();
         for name in names {
             // Other files are ignored.
-            let Some((since, Some((low, high, _, _)))) = parse(&name).map(|(since, name)| (since, name::parse(name)))
+            let Some((since, Some((low, high, _, _)))) =
+                name::parse_trashed(&name).map(|(since, name)| (since, name::parse(name)))
             else {
                 continue;
             };
@@ -60,16 +63,15 @@ impl SegmentStore {
 
     fn set_trashed(&self, mut all: Vec<TrashedSegment>) {
         all.sort_by(|one, other| (one.since, &one.name).cmp(&(other.since, &other.name)));
-        let gauge = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-        self.metrics.trash_bytes.set(gauge(all.iter().map(|file| file.bytes).sum()));
-        self.metrics.trash_segments.set(gauge(all.len() as u64));
+        set(&self.metrics.trash_bytes, all.iter().map(|file| file.bytes).sum());
+        set(&self.metrics.trash_segments, all.len() as u64);
         *lock(&self.trashed) = Arc::new(all);
     }
 
     /// Moves an expired segment to the trash, or removes it if the directory is full.
     pub(crate) fn expire_to_trash(&self, segment: &StoredSegment) -> io::Result<()> {
         let path = segment.reader().path();
-        let old_name = file_name(path);
+        let old_name = name::of(path);
         let since = self.now();
         let name = format!("{since}-{old_name}");
         match self.rename_into_trash(path, &self.trash_dir().join(&name)) {
@@ -106,7 +108,7 @@ impl SegmentStore {
     /// the free space.
     pub(crate) fn empty_trash(&self, is_full: bool, is_trusted: bool) {
         self.scan_trash();
-        let age = u64::try_from(self.config.trash_age.as_millis()).unwrap_or(u64::MAX);
+        let age = to_millis(self.config.trash_age);
         let over = self.config.retention_bytes.is_some_and(|limit| self.file_bytes() > limit);
         let (mut left, mut removed, mut bytes) = (Vec::new(), 0_u64, 0);
         for file in self.trashed().iter() {
@@ -137,13 +139,9 @@ impl SegmentStore {
 
     /// Moves a leftover of an interrupted merge to the trash.
     pub(crate) fn trash_leftover(&self, path: &Path, id: Id) {
-        match self.rename_into_trash(path, &self.trash_dir().join(format!("{}-{}", self.now(), file_name(path)))) {
+        match self.rename_into_trash(path, &self.trash_dir().join(format!("{}-{}", self.now(), name::of(path)))) {
             Ok(()) => info!(segment = %id, "moved the leftover of a merge to the trash"),
             Err(error) => warn!(segment = %id, %error, "cannot move a segment to the trash"),
         }
     }
-}
-
-fn file_name(path: &Path) -> String {
-    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }

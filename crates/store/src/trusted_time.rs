@@ -8,7 +8,7 @@ use bucksaw_record::Millis;
 use serde::{Deserialize, Serialize};
 use tracing::{error, info, warn};
 
-use crate::clock_guard::{ClockGuard, Suspension, Verdict};
+use crate::clock_guard::{ClockGuard, Suspension};
 use crate::lock::lock;
 use crate::segment_store::SegmentStore;
 
@@ -46,30 +46,27 @@ impl SegmentStore {
 
     /// Checks the wall clock: whether retention by age may use it now.
     pub(crate) fn trusts_clock(&self) -> bool {
-        let (verdict, trusted) = {
+        let (suspension, trusted) = {
             let mut guard = lock(&self.clock_guard);
             (guard.check(self.now(), self.env.clock.uptime()), guard.trusted())
         };
-        let was_suspended = self.metrics.retention_suspended.set(i64::from(verdict != Verdict::Trusted)) == 1;
-        *lock(&self.suspension) = match verdict {
-            Verdict::Suspended { ahead, left, .. } => Some(Suspension { ahead, left }),
-            Verdict::Trusted => None,
-        };
-        match verdict {
-            Verdict::Suspended { ahead, left, is_new: true } => error!(
+        self.metrics.retention_suspended.set(suspension.is_some().into());
+        let before = std::mem::replace(&mut *lock(&self.suspension), suspension);
+        match suspension {
+            Some(Suspension { ahead, left }) if before.is_none_or(|before| before.ahead != ahead) => error!(
                 ahead_seconds = ahead.as_secs(),
                 suspended_seconds = left.as_secs(),
                 "the wall clock jumped forward: retention by age is suspended, and the trash is kept; set the clock right if it is wrong"
             ),
-            Verdict::Suspended { .. } => {}
-            Verdict::Trusted => {
-                if was_suspended {
+            Some(_) => {}
+            None => {
+                if before.is_some() {
                     info!("the wall clock is trusted again: retention by age goes on");
                 }
                 self.persist_clock(trusted);
             }
         }
-        verdict == Verdict::Trusted
+        suspension.is_none()
     }
 
     fn clock_file(&self) -> PathBuf {

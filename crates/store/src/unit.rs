@@ -5,8 +5,9 @@ use std::sync::Arc;
 use bucksaw_ingest::SegmentView;
 use bucksaw_record::{Id, Labels};
 use bucksaw_segment::queue::{FramePosition, FrameReader};
-use bucksaw_segment::{Chunk, ReadError, Rows, StreamSlice};
+use bucksaw_segment::{Chunk, Rows, StreamSlice};
 
+use crate::error::StoreError;
 use crate::repair::{IdSet, TimeRange};
 use crate::stored_segment::StoredSegment;
 
@@ -45,15 +46,6 @@ pub(crate) struct UnitReader {
     filter: Option<(TimeRange, Arc<IdSet>)>,
 }
 
-/// An input segment could not be read.
-#[derive(Debug, thiserror::Error)]
-#[error("segment {segment}: {source}")]
-pub(crate) struct InputError {
-    pub(crate) segment: Id,
-    #[source]
-    pub(crate) source: ReadError,
-}
-
 impl UnitReader {
     /// Reads only `ids` within `range`, except from blocks that are read as a whole.
     pub(crate) fn filtered(range: TimeRange, ids: Arc<IdSet>) -> Self {
@@ -65,8 +57,8 @@ impl UnitReader {
         &mut self,
         view: &SegmentView,
         units: &mut Vec<MergeUnit>,
-    ) -> Result<(), InputError> {
-        let (places, _) = view.frame_positions().map_err(|source| InputError { segment: view.id, source })?;
+    ) -> Result<(), StoreError> {
+        let (places, _) = view.frame_positions().map_err(StoreError::input(view.id))?;
         let reader = self.frame_readers.len();
         self.frame_readers.push((view.id, view.frames(bucksaw_segment::queue::HEADER_LEN as u64)));
         units.extend(places.into_iter().map(|place| MergeUnit {
@@ -78,17 +70,16 @@ impl UnitReader {
     }
 
     /// Opens a unit.
-    pub(crate) fn open(&mut self, unit: &MergeUnit) -> Result<Vec<MergeCursor>, InputError> {
+    pub(crate) fn open(&mut self, unit: &MergeUnit) -> Result<Vec<MergeCursor>, StoreError> {
         match &unit.from {
             UnitSource::Frame { reader, place } => {
                 let Some((segment, frames)) = self.frame_readers.get_mut(*reader) else { return Ok(Vec::new()) };
-                let failed = |source| InputError { segment: *segment, source };
                 frames.seek(place.offset);
-                let chunk = frames.next_chunk().map_err(failed)?;
+                let chunk = frames.next_chunk().map_err(StoreError::input(*segment))?;
                 Ok(chunk.map(|chunk| MergeCursor::from_frame(&chunk)).into_iter().collect())
             }
             UnitSource::Block { segment, block, whole } => {
-                let read = segment.block(*block).map_err(|source| InputError { segment: segment.id(), source })?;
+                let read = segment.block(*block).map_err(StoreError::input(segment.id()))?;
                 let (text, slices) = read.into_parts();
                 let text = Arc::new(text);
                 let cursors = slices.into_iter().map(|slice| MergeCursor::from_slice(slice, Arc::clone(&text)));
@@ -106,11 +97,7 @@ impl UnitReader {
 impl MergeUnit {
     /// The blocks of a stored segment.
     pub(crate) fn blocks(segment: &Arc<StoredSegment>) -> impl Iterator<Item = Self> {
-        (0..).zip(&segment.footer().blocks).map(|(block, entry)| Self {
-            low: entry.summary.low,
-            high: entry.summary.high,
-            from: UnitSource::Block { segment: Arc::clone(segment), block, whole: true },
-        })
+        (0..segment.footer().blocks.len()).filter_map(|block| Self::filtered_block(segment, block, true))
     }
 
     /// A block that is read as a whole or filtered.
@@ -223,23 +210,9 @@ fn sort_rows(chunk: &Chunk<'_>) -> (Arc<Rows>, Vec<u8>) {
     let mut order: Vec<(Id, u32, &[u8])> =
         (0..).zip(chunk.records()).filter_map(|(row, record)| Some((chunk.rows.id(row)?, row, record))).collect();
     order.sort_unstable_by_key(|(id, row, _)| (*id, *row));
-    let mut rows = Rows { accepted: chunk.rows.accepted, ..Rows::default() };
-    rows.lengths = chunk.rows.lengths.is_some().then(Vec::new);
+    let rows = chunk.rows.select(order.iter().map(|(_, row, _)| *row));
     let mut text = Vec::with_capacity(chunk.text.len());
-    for (id, from, record) in order {
-        let row = rows.count;
-        rows.push_run(id, 1);
-        match chunk.rows.nanos(from) {
-            0 => {}
-            nanos => rows.nanos.push((row, nanos)),
-        }
-        match chunk.rows.flags.get(from) {
-            0 => {}
-            bits => rows.flags.push(row, bits),
-        }
-        if let Some(lengths) = &mut rows.lengths {
-            lengths.push(record.len() as u32);
-        }
+    for (_, _, record) in order {
         text.extend_from_slice(record);
         text.push(b'\n');
     }

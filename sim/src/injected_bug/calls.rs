@@ -9,8 +9,8 @@ use bucksaw_ingest::lease::{ACK, AckRequest, FETCH, FetchReply, FetchRequest, Le
 use bucksaw_node::Node;
 use bucksaw_record::Id;
 use bucksaw_rpc::{encode_head, message_body, read_head, read_message};
+use bucksaw_store::PUT;
 use bucksaw_store::repair::{HELD_IDS, Repair};
-use bucksaw_store::{PUT, SegmentReceiver};
 
 use super::InjectedBug;
 
@@ -69,15 +69,15 @@ fn empty_reply() -> io::Result<Body> {
 }
 
 async fn put(bug: InjectedBug, node: Node, body: Body) -> io::Result<Body> {
-    let receive = SegmentReceiver::new(node.replication_context());
+    let Some(receive) = node.replication.clone() else { return empty_reply() };
     match bug {
         InjectedBug::PutAcknowledgedUnread => {
-            node.tasks.spawn(Box::pin(async move { drop(receive.put(body).await) }));
+            node.tasks.spawn(Box::pin(async move { drop(receive.answer_put(body).await) }));
         }
         _ => {
             let whole = body.read_all(BODY_BYTES_MAX).await?;
             if bug == InjectedBug::PutAcknowledgedEarly {
-                node.tasks.spawn(Box::pin(async move { drop(receive.put(Body::whole(whole)).await) }));
+                node.tasks.spawn(Box::pin(async move { drop(receive.answer_put(Body::whole(whole)).await) }));
             }
         }
     }

@@ -7,7 +7,6 @@ use std::time::Duration;
 use bucksaw_env::{Env, real, sim};
 use bucksaw_ingest::{Metrics as QueueMetrics, Queue};
 use bucksaw_query::{Answers, Engine, ScanPool};
-use bucksaw_store::SegmentStore;
 use prometheus_client::registry::Registry;
 
 use super::*;
@@ -25,10 +24,13 @@ fn queue(env: &Env) -> Arc<Queue> {
     Arc::new(Queue::open(env.clone(), Path::new("/queue"), bucksaw_ingest::Config::default(), metrics).unwrap().0)
 }
 
+#[expect(clippy::disallowed_types, reason = "a real store")]
 fn app(fs: &sim::Fs, seed: u64) -> App {
     let (env, mut registry) = (env(fs, seed), Registry::default());
     let store = bucksaw_store::Metrics::new(&mut registry);
-    let store = SegmentStore::open(env.clone(), Path::new("/store"), bucksaw_store::Config::default(), store).unwrap();
+    let store =
+        bucksaw_store::SegmentStore::open(env.clone(), Path::new("/store"), bucksaw_store::Config::default(), store)
+            .unwrap();
     let (config, metrics) = (bucksaw_query::Config::default(), bucksaw_query::Metrics::new(&mut registry));
     let engine = Engine::new(queue(&env), Arc::new(store), ScanPool::inline(), env.clone(), config, metrics);
     let metrics = Metrics::new(&mut registry);

@@ -77,6 +77,8 @@ impl crate::Clock for Clock {
     fn uptime(&self) -> Duration {
         Duration::from_nanos(self.elapsed.get().saturating_sub(self.started))
     }
+
+    fn sleep(&self, _: Duration) {}
 }
 
 #[cfg(test)]

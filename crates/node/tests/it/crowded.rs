@@ -1,22 +1,27 @@
 //! Stores that have no file descriptor, or no index memory, for another segment.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::test_cluster::TestCluster;
 
 fn stored_segments(town: &TestCluster, number: usize) -> usize {
-    town.node(number).store.segments().len()
+    town.node(number).store.open_files()
+}
+
+fn set_short_of_descriptors(town: &TestCluster, number: usize, is_short: bool) {
+    town.node(number).store_context.is_short_of_descriptors.store(is_short, Ordering::Relaxed);
 }
 
 #[test]
 fn a_crowded_store_gets_no_more_files_and_others_do() {
     let mut town = TestCluster::new(1, 3, 2);
-    town.node(1).store.set_short_of_descriptors(true);
+    set_short_of_descriptors(&town, 1, true);
     town.fill();
     assert_eq!(stored_segments(&town, 1), 0);
     assert!(stored_segments(&town, 2) > 0 && stored_segments(&town, 3) > 0);
     town.assert_complete();
-    town.node(1).store.set_short_of_descriptors(false);
+    set_short_of_descriptors(&town, 1, false);
     town.fill();
     assert!(stored_segments(&town, 1) > 0);
     town.assert_complete();
@@ -25,8 +30,7 @@ fn a_crowded_store_gets_no_more_files_and_others_do() {
 #[test]
 fn while_all_stores_are_crowded_records_stay_where_they_were_taken_in() {
     let mut town = TestCluster::new(2, 2, 1);
-    let crowd =
-        |town: &TestCluster, crowded| [1, 2].map(|number| town.node(number).store.set_short_of_descriptors(crowded));
+    let crowd = |town: &TestCluster, is_short| [1, 2].map(|number| set_short_of_descriptors(town, number, is_short));
     crowd(&town, true);
     town.send(10);
     town.run_for(Duration::from_secs(30));
@@ -51,11 +55,7 @@ fn a_store_without_memory_for_its_index_gets_no_more_segments_and_others_do() {
     town.run_for(Duration::from_secs(15));
     town.fill();
     // One that it made and one that came meanwhile.
-    assert!(
-        stored_segments(&town, 1) <= 2 && town.node(1).store.index_memory().is_full(),
-        "{}",
-        stored_segments(&town, 1)
-    );
+    assert!(stored_segments(&town, 1) <= 2 && town.node(1).store.is_full(), "{}", stored_segments(&town, 1));
     assert!(stored_segments(&town, 2) > 2 && stored_segments(&town, 3) > 2);
     town.assert_complete();
 }

@@ -3,4 +3,5 @@
 
 mod crowded;
 mod losses;
+mod memory_store;
 mod test_cluster;

@@ -1,17 +1,21 @@
 //! A simulated cluster of whole nodes: one takes records in, the others keep them, and all answer questions.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_cluster::MemberState;
+use bucksaw_env::Env;
 use bucksaw_env::sim::{self, PowerCutLoss, World};
-use bucksaw_ingest::{Durability, FrameRecords, Source};
-use bucksaw_node::{Config, Environment, Metrics, Node, NodeTasks, Roles};
+use bucksaw_ingest::{Durability, FrameRecords, Queue, Source};
+use bucksaw_node::{Config, Environment, Metrics, Node, NodeTasks, OpenStore, Roles};
 use bucksaw_query::{self as query, QueryStats, Request, ScanPool};
 use bucksaw_record::{Expr, Id, Labels, Millis, Producer};
 use bucksaw_segment::{Codec, RowMeta};
 use bucksaw_store::{self as store, repair};
 use prometheus_client::registry::Registry;
+
+use crate::memory_store::MemoryStore;
 
 /// A store that is gone for so long is lost.
 pub(crate) const LOST_AFTER: Duration = Duration::from_secs(10);
@@ -27,6 +31,7 @@ pub(crate) struct TestCluster {
     pub(crate) world: World,
     pub(crate) nodes: Vec<TestNode>,
     replication_factor: usize,
+    has_memory_stores: bool,
     /// Memory for the index of the segments of stores that are started from now on.
     pub(crate) index_bytes_max: u64,
     sent: u32,
@@ -51,10 +56,20 @@ pub(crate) struct QueryOutcome {
 impl TestCluster {
     /// A cluster in which nothing is stored yet.
     pub(crate) fn new(seed: u64, stores: usize, copies: usize) -> Self {
+        Self::create(seed, stores, copies, false)
+    }
+
+    /// The same, with stores in memory.
+    pub(crate) fn with_memory_stores(seed: u64, stores: usize) -> Self {
+        Self::create(seed, stores, 1, true)
+    }
+
+    fn create(seed: u64, stores: usize, copies: usize, has_memory_stores: bool) -> Self {
         let world = World::new(seed);
         let node = |number| TestNode { host: world.add_host(&format!("n{number}")), running: None };
         let nodes = (0..=stores).map(node).collect();
-        let mut town = Self { world, nodes, replication_factor: copies, index_bytes_max: u64::MAX, sent: 0 };
+        let (replication_factor, index_bytes_max) = (copies, u64::MAX);
+        let mut town = Self { world, nodes, replication_factor, has_memory_stores, index_bytes_max, sent: 0 };
         (0..=stores).for_each(|number| town.start(number));
         town.run_for(Duration::from_secs(15));
         town
@@ -90,7 +105,13 @@ impl TestCluster {
         };
         let environment =
             Environment { env: host.env(), tasks: host.tasks(), net: host.net(), pool: ScanPool::inline() };
-        let node = Node::open(config, environment, Metrics::new(&mut Registry::default())).unwrap();
+        let metrics = Metrics::new(&mut Registry::default());
+        let node = if self.has_memory_stores {
+            let open = |env: &Env, _: &Queue| Ok(OpenStore::Other(Arc::new(MemoryStore::new(env.clone()))));
+            Node::open_with(config, environment, metrics, open).unwrap()
+        } else {
+            Node::open(config, environment, metrics).unwrap()
+        };
         let tasks = node.start();
         self.nodes[number].running = Some(RunningNode { node, _tasks: tasks });
     }

@@ -176,7 +176,7 @@ fn rows(node: &TestEngine, request: &Request) -> Vec<Row> {
 fn columnar_blocks(node: &TestEngine) -> usize {
     let segments = node.store.segments();
     let forms = segments.iter().flat_map(|segment| {
-        (0..segment.footer().blocks.len()).filter_map(|block| segment.search_form(block).ok()).collect::<Vec<_>>()
+        (0..segment.footer().blocks.len()).filter_map(|block| segment.open(block).ok()).collect::<Vec<_>>()
     });
     forms.filter(|form| matches!(form, SearchableBlock::Columns(_))).count()
 }

@@ -12,7 +12,7 @@ use bucksaw_query::{Answers, Engine, QueryStats, Request, ScanPool, Scatter};
 use bucksaw_record::{Expr, Id, Labels, Millis, Producer};
 use bucksaw_segment::stored::SearchableBlock;
 use bucksaw_segment::{Codec, RowMeta};
-use bucksaw_store::{self as store, PUT, Puller, SegmentReceiver, SegmentStore};
+use bucksaw_store::{self as store, BlockSource as _, PUT, Puller, Replication};
 use prometheus_client::registry::Registry;
 
 pub(crate) struct TestCluster {
@@ -26,7 +26,7 @@ pub(crate) struct TestNode {
     pub(crate) scatter: Arc<Scatter>,
     pub(crate) answers: Answers,
     pub(crate) cluster: Arc<cluster::Cluster>,
-    store: Arc<SegmentStore>,
+    replication: Replication,
     puller: Puller,
 }
 
@@ -77,16 +77,15 @@ impl TestCluster {
         let metrics = node::Metrics::new(&mut Registry::default());
         let node = Node::open(config, environment, metrics).unwrap();
         let answers = node.answers();
-        let receiver = SegmentReceiver::new(node.replication_context());
-        let context = node.replication_context();
-        let Node { queue, engine, scatter, query_server, cluster, store, .. } = node;
-        let puller = Puller::new(context, Some(queue));
+        let Node { queue, engine, scatter, query_server, cluster, store_context, replication, .. } = node;
+        let (puller, replication) = (Puller::new(store_context, Some(queue)), replication.unwrap());
+        let receiver = replication.clone();
         query_server.register(&cluster.router());
         cluster.router().add(PUT, move |body| {
             let receiver = receiver.clone();
-            async move { receiver.put(body).await }
+            async move { receiver.answer_put(body).await }
         });
-        self.nodes.push(TestNode { node: host, engine, scatter, answers, cluster, store, puller });
+        self.nodes.push(TestNode { node: host, engine, scatter, answers, cluster, replication, puller });
     }
 
     pub(crate) fn put(&self, nodes: &[usize], number: u64, line: &str) {
@@ -112,14 +111,14 @@ impl TestCluster {
     /// Moves all records from each node's queue to its store, as columns.
     pub(crate) fn move_to_store(&self) {
         self.world.run_for(seconds(3));
-        for TestNode { engine, store, puller, .. } in &self.nodes {
+        for TestNode { engine, replication, puller, .. } in &self.nodes {
             engine.queue().tick();
             while self.world.block_on(puller.drain()) > 0 {}
             assert!(engine.queue().uncommitted_segments().is_empty());
-            let segments = store.segments();
-            let blocks = segments.iter().flat_map(|segment| {
-                (0..segment.footer().blocks.len()).map(|block| segment.search_form(block).unwrap())
-            });
+            let segments = replication.store.segments();
+            let blocks = segments
+                .iter()
+                .flat_map(|segment| (0..segment.footer().blocks.len()).map(|block| segment.open(block).unwrap()));
             assert!(blocks.clone().count() > 1);
             for block in blocks {
                 assert!(matches!(block, SearchableBlock::Columns(_)), "a block is not columnar");

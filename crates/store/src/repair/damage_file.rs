@@ -25,6 +25,7 @@ use tracing::{info, warn};
 use super::damage_state::DamageState;
 use super::proof::Proof;
 use crate::lock::lock;
+use crate::name;
 use crate::segment_store::SegmentStore;
 use crate::stored_segment::{DamagedSegment, StoredSegment};
 
@@ -142,14 +143,14 @@ impl SegmentStore {
             is_missing(&proof.with_extension(""))
         };
         if is_stale && !is_missing(proof) {
-            self.discard(proof);
+            self.remove_file(proof);
         }
     }
 }
 
 /// The path of another file of the same segment.
 fn sibling_path(path: &Path, extension: &str) -> PathBuf {
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = name::of(path);
     let stem = name.split_once('.').map_or(name.as_str(), |(stem, _)| stem);
     path.with_file_name(format!("{stem}.{extension}"))
 }

@@ -42,13 +42,13 @@ impl DamageState {
         }
         let DamageFile { stores, is_proven, blocks, blocks_re_replicated, .. } = written;
         let re_replicated = blocks_re_replicated.difference(&blocks).copied().collect();
-        Some(Self { proof: Proof::from_records(stores, is_proven && blocks.is_empty())?, blocks, re_replicated })
+        Some(Self { proof: Proof::from_records(stores, is_proven && blocks.is_empty()), blocks, re_replicated })
     }
 
     /// An unproven proof of the stores that a file names, whatever else it says.
     pub(crate) fn parse_stores(bytes: &[u8]) -> Option<Proof> {
         let written: DamageFile = serde_json::from_slice(bytes).ok()?;
-        Proof::from_records(written.stores, false)
+        Some(Proof::from_records(written.stores, false))
     }
 
     /// Encodes the damage file.

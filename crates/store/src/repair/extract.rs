@@ -1,18 +1,17 @@
 //! Extracts records into a temporary segment that is sent to other stores.
 
-use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use bucksaw_segment::stored::{Reader, SegmentOrigin, Writer};
+use bucksaw_segment::stored::{Reader, SegmentOrigin};
 
 use super::id_set::IdSet;
 use super::time_range::TimeRange;
 use crate::error::StoreError;
-use crate::gather::merge_error;
-use crate::merge::{MergeOutput, SegmentMerge};
+use crate::merge::SegmentMerge;
 use crate::segment_store::{SegmentDraft, SegmentStore};
+use crate::store::Store;
 use crate::stored_segment::StoredSegment;
+use crate::temp_file::TempFile;
 use crate::unit::{MergeUnit, UnitReader};
 
 /// A temporary segment. Its file is removed on drop.
@@ -22,47 +21,21 @@ pub(crate) struct ExtractedSegment {
     _file: TempFile,
 }
 
-/// A temporary file. Its name is that of a draft, so that it is also removed after a crash.
-#[derive(Debug)]
-struct TempFile {
-    store: Arc<SegmentStore>,
-    path: PathBuf,
-}
-
-impl Drop for TempFile {
-    fn drop(&mut self) {
-        self.store.discard(&self.path);
-    }
-}
-
-struct ExtractOutput(SegmentDraft);
-
-impl MergeOutput for ExtractOutput {
-    fn writer(&mut self) -> io::Result<&mut Writer> {
-        Ok(&mut self.0.writer)
-    }
-}
-
 impl SegmentStore {
     /// Writes those records of a range that are in `ids` to a segment; `None` if none of them is stored any more.
     ///
     /// # Errors
     /// [`StoreError`]; no file remains.
-    pub(crate) fn extract(
-        self: &Arc<Self>,
-        range: TimeRange,
-        ids: &Arc<IdSet>,
-    ) -> Result<Option<ExtractedSegment>, StoreError> {
+    pub(crate) fn extract(&self, range: TimeRange, ids: &Arc<IdSet>) -> Result<Option<ExtractedSegment>, StoreError> {
         let is_backlogged = || self.is_backlogged();
-        let throttle = &self.repair_throttle.begin(&is_backlogged);
+        let throttle = &self.repair_throttle.begin(Some(&is_backlogged));
         let (mut units, mut text_bytes) = (Vec::new(), 0.0);
         for segment in self.segments().iter() {
             for (block, entry) in self.sound_blocks_in(segment, range) {
                 if !ids.producers().any(|producer| entry.summary.may_contain_producer(producer)) {
                     continue;
                 }
-                let rows = segment.rows(block);
-                let rows = rows.map_err(|source| StoreError::Input { segment: segment.id(), source })?;
+                let rows = segment.rows(block).map_err(StoreError::input(segment.id()))?;
                 let runs = rows.iter().flat_map(|rows| &rows.runs).filter(|run| range.contains(run.first_id));
                 let wanted: u64 = runs.map(|run| ids.count_in(run)).sum();
                 if wanted > 0 {
@@ -78,13 +51,12 @@ impl SegmentStore {
         let codec = if stays { self.config.codec_final } else { self.config.codec_quick };
         let block_bytes = self.config.full_block_bytes();
         let merge = SegmentMerge { block_bytes, codec, recompress_codec: None, throttle, is_stopped: &|| false };
-        let draft = self.create_draft().map_err(StoreError::io("create a file in", &self.dir))?;
-        let file = TempFile { store: Arc::clone(self), path: draft.path.clone() };
-        let mut output = ExtractOutput(draft);
+        let mut output = self.create_draft()?;
         let inputs = UnitReader::filtered(range, Arc::clone(ids));
-        merge.run(inputs, units, &mut output).map_err(|failed| merge_error(failed, &file.path))?;
+        merge.run(inputs, units, &mut output)?;
         // Without sources: it does not have all records of the queue segments that these come from.
-        output.0.writer.seal(SegmentOrigin::default()).map_err(StoreError::io("write", &file.path))?;
+        let SegmentDraft { writer, file } = output;
+        writer.seal(SegmentOrigin::default()).map_err(StoreError::io("write", &file.path))?;
         let opened = self.env.fs.open(&file.path).map_err(StoreError::io("open", &file.path))?;
         let reader = Reader::open(opened, &file.path).map_err(StoreError::ReadBack)?;
         Ok(Some(ExtractedSegment { stored: Arc::new(StoredSegment::new(reader)), _file: file }))

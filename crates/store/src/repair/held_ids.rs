@@ -20,7 +20,8 @@ use super::id_set::{IDS_BYTES_MAX, IdSet};
 use super::local_scan::RetentionBounds;
 use super::time_range::TimeRange;
 use crate::peers::Peer;
-use crate::replication_context::{ReplicationContext, timed_out};
+use crate::replication::Replication;
+use crate::store_context::{StoreContext, timed_out};
 
 /// The name of the call.
 pub const HELD_IDS: &str = "store/held-ids";
@@ -54,12 +55,12 @@ struct IdSetChecksum {
 /// Asks another store which of these records of a range it holds, and for its retention bounds. `asked` is an encoded set of
 /// at most [`IDS_BYTES_MAX`] bytes.
 pub(crate) async fn request_held_ids(
-    context: &ReplicationContext,
+    context: &StoreContext,
     peer: Peer,
     range: TimeRange,
     asked: &[u8],
 ) -> io::Result<(IdSet, RetentionBounds)> {
-    let ReplicationContext { tasks, net, timeouts, .. } = context;
+    let StoreContext { tasks, net, timeouts, .. } = context;
     let request = HeldIdsRequest { from_ms: range.from.0, to_ms: range.to.0, set: IdSetChecksum::of(asked) };
     let body = message_with_set(&request, asked)?;
     let reply = async { read_head::<HeldIdsReply>(net.call(peer.address, HELD_IDS, body).await?).await };
@@ -68,31 +69,21 @@ pub(crate) async fn request_held_ids(
     Ok((head.set.read(context, rest).await?, head.retention))
 }
 
-/// Answers [`HELD_IDS`] calls.
-#[derive(Clone, Debug)]
-pub struct HeldIdsServer(ReplicationContext);
-
-impl HeldIdsServer {
-    /// A server for the store of `context`.
-    #[must_use]
-    pub fn new(context: ReplicationContext) -> Self {
-        Self(context)
-    }
-
+impl Replication {
     /// Answers [`HELD_IDS`].
     ///
     /// # Errors
     /// `InvalidData` for an invalid request, a timeout, or an error of the sender.
-    pub async fn ids(&self, body: Body) -> io::Result<Body> {
-        let ReplicationContext { store, tasks, timeouts, .. } = &self.0;
+    pub async fn answer_held_ids(&self, body: Body) -> io::Result<Body> {
+        let StoreContext { tasks, timeouts, .. } = &self.context;
         let (request, rest) =
             with_timeout(tasks, timeouts.answer, read_head::<HeldIdsRequest>(body)).await.ok_or_else(timed_out)??;
-        let asked = request.set.read(&self.0, rest).await?;
+        let asked = request.set.read(&self.context, rest).await?;
         let (from, to) = (request.from_ms.min(Millis::MAX.0), request.to_ms.min(TimeRange::ALL.to.0));
         let range = TimeRange { from: Millis(from), to: Millis(to) };
-        let store = Arc::clone(store);
-        let found = self.0.run_blocking(move || Ok((store.held_ids(range, &asked).encode(), store.retention_bounds())));
-        let (held, retention) = found.await?;
+        let store = Arc::clone(&self.store);
+        let find = move || Ok((store.held_ids(range, &asked).encode(), store.retention_bounds()));
+        let (held, retention) = self.context.run_blocking(find).await?;
         message_with_set(&HeldIdsReply { set: IdSetChecksum::of(&held), retention }, &held)
     }
 }
@@ -107,7 +98,7 @@ impl IdSetChecksum {
     }
 
     /// Reads and verifies the set; nothing may follow it.
-    async fn read(self, context: &ReplicationContext, mut rest: BodyRemainder) -> io::Result<IdSet> {
+    async fn read(self, context: &StoreContext, mut rest: BodyRemainder) -> io::Result<IdSet> {
         let wrong = |what| io::Error::new(io::ErrorKind::InvalidData, what);
         if self.bytes > IDS_BYTES_MAX {
             return Err(wrong("the id set is too large"));

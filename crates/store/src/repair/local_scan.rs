@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::id_set::IdSet;
 use super::time_range::TimeRange;
 use crate::lock::lock;
+use crate::peers::to_millis;
 use crate::segment_store::SegmentStore;
 use crate::throttle::ThrottledTask;
 
@@ -87,7 +88,7 @@ impl LocalScan {
 impl SegmentStore {
     /// The retention bounds of this store.
     pub(crate) fn retention_bounds(&self) -> RetentionBounds {
-        let age_ms = self.config.retention_age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
+        let age_ms = self.config.retention_age.map(to_millis);
         let segments = self.segments();
         let is_full = |limit: u64| self.file_bytes() >= limit / 100 * FULL_PERCENT;
         let oldest = self.config.retention_bytes.filter(|limit| is_full(*limit)).and_then(|_| segments.first());

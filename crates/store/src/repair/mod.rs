@@ -44,7 +44,6 @@ mod id_set;
 mod local_scan;
 mod pass_rate;
 mod pass_status;
-mod pass_status_call;
 pub(crate) mod proof;
 mod proof_requests;
 mod range_queue;
@@ -56,7 +55,7 @@ mod store_monitor;
 mod time_range;
 
 pub use config::Config;
-pub use held_ids::{HELD_IDS, HeldIdsServer};
+pub use held_ids::HELD_IDS;
 pub use id_set::IdSet;
 pub use pass_status::PASS_STATUS;
 pub use runner::Repair;

@@ -30,9 +30,11 @@ pub(crate) struct Proof {
 }
 
 /// A store that may have had another replica.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Witness {
-    /// The process of that store, and the passes it had begun when it was first asked. Later passes count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Witness {
+    /// The process of that store, and the passes it had begun when it was first asked. Later passes count. Not persisted,
+    /// because it belongs to a running process.
+    #[serde(skip)]
     baseline: Option<(u64, u64)>,
     has_passed: bool,
     is_damaged: bool,
@@ -41,9 +43,9 @@ struct Witness {
 /// A witness in a damage file.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct WitnessRecord {
-    node: String,
-    has_passed: bool,
-    is_damaged: bool,
+    node: Id,
+    #[serde(flatten)]
+    witness: Witness,
 }
 
 impl Proof {
@@ -52,24 +54,17 @@ impl Proof {
         Self { is_proven: true, ..Self::default() }
     }
 
-    /// Restores a proof from a damage file; `None` if an id is invalid.
-    pub(crate) fn from_records(stores: Vec<WitnessRecord>, is_proven: bool) -> Option<Self> {
-        let witness = |store: WitnessRecord| {
-            let WitnessRecord { node, has_passed, is_damaged } = store;
-            Some((node.parse().ok()?, Witness { baseline: None, has_passed, is_damaged }))
-        };
-        let witnesses = stores.into_iter().map(witness).collect::<Option<_>>()?;
-        Some(Self { witnesses, is_proven })
+    /// Restores a proof from a damage file.
+    pub(crate) fn from_records(stores: Vec<WitnessRecord>, is_proven: bool) -> Self {
+        Self {
+            witnesses: stores.into_iter().map(|WitnessRecord { node, witness }| (node, witness)).collect(),
+            is_proven,
+        }
     }
 
-    /// The witnesses for a damage file. Baselines are omitted, because they belong to running processes.
+    /// The witnesses for a damage file.
     pub(crate) fn to_records(&self) -> Vec<WitnessRecord> {
-        let store = |(node, witness): (&Id, &Witness)| WitnessRecord {
-            node: node.to_string(),
-            has_passed: witness.has_passed,
-            is_damaged: witness.is_damaged,
-        };
-        self.witnesses.iter().map(store).collect()
+        self.witnesses.iter().map(|(node, witness)| WitnessRecord { node: *node, witness: *witness }).collect()
     }
 
     /// A new proof with the same stores, because more damage was found after their passes. Forgotten stores remain in it.

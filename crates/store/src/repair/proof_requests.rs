@@ -5,21 +5,25 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_env::{Body, run_blocking};
+use bucksaw_env::{Body, run_blocking, with_timeout};
 use bucksaw_record::Id;
 use futures_util::future::join_all;
 use tracing::debug;
 
-use super::pass_status::{PassStatusReply, PassStatusRequest};
-use super::pass_status_call::{read_request, request_pass_status};
+use super::pass_status::{PASS_STATUS, PassStatusReply, PassStatusRequest};
 use super::runner::Repair;
 use super::time_range::TimeRange;
 use crate::lock::lock;
+use crate::peers::Peer;
 use crate::segment_store::SegmentStore;
+use crate::store_context::{StoreContext, timed_out};
 use crate::stored_segment::DamagedSegment;
 
 /// Interval of requests to the other stores.
 const REQUEST_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Maximum size of a message.
+const BYTES_MAX: usize = 4 << 10;
 
 impl Repair {
     /// Answers [`super::PASS_STATUS`].
@@ -27,13 +31,14 @@ impl Repair {
     /// # Errors
     /// An invalid request, or a timeout.
     pub async fn answer_pass_status(&self, body: Body) -> io::Result<Body> {
-        let request = read_request(&self.context, body).await?;
-        Ok(Body::whole(serde_json::to_vec(&self.own_pass_status(request))?))
+        let StoreContext { tasks, timeouts, .. } = &self.context;
+        let bytes = with_timeout(tasks, timeouts.answer, body.read_all(BYTES_MAX)).await.ok_or_else(timed_out)??;
+        Ok(Body::whole(serde_json::to_vec(&self.own_pass_status(serde_json::from_slice(&bytes)?))?))
     }
 
     fn own_pass_status(&self, request: PassStatusRequest) -> PassStatusReply {
         let reply = lock(&self.state).answer_pass_status(request);
-        let store = &self.context.store;
+        let store = &self.store;
         PassStatusReply {
             damaged: store.has_damage(request.range()),
             since_ms: store.retention_bounds().since_ms,
@@ -52,7 +57,7 @@ impl Repair {
 
     /// Updates the open proofs after each [`REQUEST_INTERVAL`], once all other stores are known.
     pub(super) async fn update_proofs(&self) {
-        let store = &self.context.store;
+        let store = &self.store;
         let now = store.env.clock.uptime();
         if !self.take_due(now) {
             return;
@@ -97,6 +102,18 @@ impl Repair {
         let persist = move || changed.iter().for_each(|damage| store.persist_damage(damage));
         run_blocking(&self.context.tasks, persist).await;
     }
+}
+
+/// Requests the pass status of another store.
+async fn request_pass_status(
+    context: &StoreContext,
+    peer: Peer,
+    request: PassStatusRequest,
+) -> io::Result<PassStatusReply> {
+    let body = Body::whole(serde_json::to_vec(&request)?);
+    let reply = async { context.net.call(peer.address, PASS_STATUS, body).await?.read_all(BYTES_MAX).await };
+    let bytes = with_timeout(&context.tasks, context.timeouts.answer, reply).await.ok_or_else(timed_out)??;
+    Ok(serde_json::from_slice(&bytes)?)
 }
 
 impl SegmentStore {

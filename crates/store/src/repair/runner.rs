@@ -20,7 +20,10 @@ use crate::error::StoreError;
 use crate::lock::lock;
 use crate::peers::{Peer, PeerStore};
 use crate::replicate::Replicator;
-use crate::replication_context::ReplicationContext;
+use crate::replication::Replication;
+use crate::segment_store::SegmentStore;
+use crate::store::Store;
+use crate::store_context::StoreContext;
 
 /// Pause when nothing is due.
 const IDLE_DELAY: Duration = Duration::from_secs(1);
@@ -31,7 +34,8 @@ const SCAN_ATTEMPTS_MAX: usize = 4;
 /// The repair task of one store.
 #[derive(Debug)]
 pub struct Repair {
-    pub(super) context: ReplicationContext,
+    pub(super) context: StoreContext,
+    pub(super) store: Arc<SegmentStore>,
     replicator: Replicator,
     /// Locked briefly, and with no other lock.
     pub(super) state: Mutex<RepairState>,
@@ -54,14 +58,14 @@ struct DeferredRange {
 }
 
 impl Repair {
-    /// Repair for the store of `context`. One task calls [`Self::run_step`] in a loop.
+    /// Repair for a store. One task calls [`Self::run_step`] in a loop.
     #[must_use]
-    pub fn new(context: ReplicationContext) -> Self {
-        let store = &context.store;
+    pub fn new(replication: Replication) -> Self {
+        let Replication { context, store } = replication;
         let (now, chance) = (store.env.clock.uptime(), store.env.entropy.next_u64());
         let state = RepairState::new(store.config.repair, store.config.replication_factor, now, chance);
         let (state, proofs_due_at) = (Mutex::new(state), Mutex::new(now + MEMBERS_KNOWN_AFTER));
-        Self { replicator: Replicator(context.clone()), state, proofs_due_at, context }
+        Self { replicator: Replicator::new(context.clone()), state, proofs_due_at, context, store }
     }
 
     /// Hints that records of `from..=to` may be under-replicated. They are compared before the pass continues.
@@ -72,7 +76,7 @@ impl Repair {
     /// The current status.
     #[must_use]
     pub fn status(&self) -> RepairStatus {
-        let store = &self.context.store;
+        let store = &self.store;
         let left = lock(&self.state).remaining_ranges();
         let left_bytes = store.bytes_in(&left);
         let status = lock(&self.state).status(store.env.clock.uptime(), left_bytes);
@@ -87,30 +91,28 @@ impl Repair {
     /// When the last completed pass began, as in [`RepairStatus::last_pass_started_at`].
     #[must_use]
     pub fn last_pass_started_at(&self) -> Option<Millis> {
-        lock(&self.state).last_pass_started_at()
+        lock(&self.state).last_pass_started_at
     }
 
     /// The fingerprints of lost stores that are re-replicated as far as this store's records go: a pass that began after
     /// their loss has completed without under-replicated records. In the order of their ids.
     #[must_use]
     pub fn re_replicated_fingerprints(&self) -> Vec<u64> {
-        lock(&self.state).re_replicated_fingerprints()
+        lock(&self.state).monitor.re_replicated_fingerprints()
     }
 
     /// Samples the rate and publishes the status as metrics.
     fn update_progress(&self) -> RepairStatus {
-        let store = &self.context.store;
-        let left = lock(&self.state).remaining_ranges();
-        let left_bytes = store.bytes_in(&left);
-        lock(&self.state).sample_rate(store.env.clock.uptime(), left_bytes);
+        let store = &self.store;
         let status = self.status();
+        lock(&self.state).sample_rate(store.env.clock.uptime(), status.remaining_bytes);
         store.metrics.set_repair_status(&status);
         status
     }
 
     /// Repairs the next range and pauses to keep within the rate limit; only pauses if nothing is due. A dropped step is repeated.
     pub async fn run_step(&self) {
-        let ReplicationContext { store, tasks, peers, .. } = &self.context;
+        let (store, StoreContext { tasks, peers, .. }) = (&self.store, &self.context);
         if store.config.replication_factor <= 1 {
             // Without replicas nothing can be restored.
             return tasks.sleep(IDLE_DELAY * 60).await;
@@ -122,7 +124,7 @@ impl Repair {
             self.update_progress();
             return tasks.sleep(IDLE_DELAY).await;
         };
-        let is_hint = task.is_hint();
+        let is_hint = task.is_hint;
         let metrics = &store.metrics;
         let cost = || metrics.repair_read_bytes.get() + metrics.repair_restored_bytes.get();
         let before = cost();
@@ -145,7 +147,7 @@ impl Repair {
     /// Repairs the newest part of a pending range.
     async fn repair_range(&self, task: RepairTask) -> RangeOutcome {
         let RepairTask { pending, live, verify, .. } = task;
-        let Some(range) = newest_range(&self.context.store.extents(), pending.range) else {
+        let Some(range) = newest_range(&self.store.extents(), pending.range) else {
             return RangeOutcome::default();
         };
         let compared = self.compare(range, &pending, &live, verify).await;
@@ -159,7 +161,7 @@ impl Repair {
                 (range, done)
             }
             Err(DeferredRange { range, blocked_by }) => {
-                self.context.store.metrics.repair_deferred.inc();
+                self.store.metrics.repair_deferred.inc();
                 (
                     range,
                     RangeOutcome {
@@ -182,7 +184,7 @@ impl Repair {
         live: &[PeerStore],
         verify: bool,
     ) -> Result<RangeComparison, DeferredRange> {
-        let ReplicationContext { store, .. } = &self.context;
+        let store = &self.store;
         let mut scans = 0;
         loop {
             scans += 1;
@@ -196,7 +198,7 @@ impl Repair {
             let asked = own.clone().encode();
             if asked.len() > IDS_BYTES_MAX {
                 let Some(half) = range.newer_half() else {
-                    if let Some(suppressed) = store.may_log(|errors| &errors.descriptors) {
+                    if let Some(suppressed) = store.may_log(|errors| &errors.repair_range) {
                         warn!(at = %range.from, suppressed, "too many records in one millisecond to compare with other stores");
                     }
                     return Err(DeferredRange { range, blocked_by: None });
@@ -224,14 +226,14 @@ impl Repair {
     }
 
     async fn scan_local(&self, bounds: LocalScan, only: Option<Arc<IdSet>>, verify: bool) -> Option<LocalIds> {
-        let store = Arc::clone(&self.context.store);
+        let store = Arc::clone(&self.store);
         let found = self.context.run_blocking_low_priority(move || {
             let is_backlogged = || store.is_backlogged();
-            let throttle = store.repair_throttle.begin(&is_backlogged);
+            let throttle = store.repair_throttle.begin(Some(&is_backlogged));
             store.scan_local_ids(&bounds, verify, &throttle)
         });
         let mut found = found.await?;
-        self.context.store.metrics.repair_read_bytes.inc_by(found.bytes);
+        self.store.metrics.repair_read_bytes.inc_by(found.bytes);
         if let Some(only) = only {
             (found.ids, found.fresh) = (found.ids.intersection(&only), found.fresh.intersection(&only));
         }
@@ -268,7 +270,7 @@ impl Repair {
     /// Replicates the under-replicated records.
     async fn restore_replicas(&self, compared: RangeComparison, live: &[PeerStore]) -> RangeOutcome {
         let RangeComparison { range, local: found, under_replicated } = compared;
-        let (copies, config) = (self.context.store.config.replication_factor, self.context.store.config.repair);
+        let (copies, config) = (self.store.config.replication_factor, self.store.config.repair);
         let mut done = RangeOutcome::default();
         let mut later = |ids: IdSet, ready: Duration, why: Option<RepairBlocker>| {
             if !ids.is_empty() {
@@ -281,7 +283,7 @@ impl Repair {
                 });
             }
         };
-        let now = self.context.store.env.clock.uptime();
+        let now = self.store.env.clock.uptime();
         for UnderReplicatedIds { holders, ids } in under_replicated {
             later(ids.intersection(&found.fresh), now + config.fresh_age_max, None);
             let ids = ids.intersection(&found.ids);
@@ -294,7 +296,7 @@ impl Repair {
             let possible = (copies - holders.len()).min(targets.len());
             let (count, ids) = (ids.len(), Arc::new(ids));
             if let Err(why) = self.replicate(range, &ids, targets, possible).await {
-                self.context.store.metrics.repair_failed.inc();
+                self.store.metrics.repair_failed.inc();
                 later(Arc::unwrap_or_clone(ids), now + config.fresh_age_max, Some(why));
             } else if holders.len() + possible < copies {
                 done.under_replicated_records += count;
@@ -314,7 +316,7 @@ impl Repair {
         if copies == 0 {
             return Ok(());
         }
-        let (store, wanted) = (Arc::clone(&self.context.store), Arc::clone(ids));
+        let (store, wanted) = (Arc::clone(&self.store), Arc::clone(ids));
         let extract = self.context.run_blocking_low_priority(move || store.extract(range, &wanted)).await;
         let extract = match extract {
             Some(Ok(Some(extract))) => extract,
@@ -322,17 +324,17 @@ impl Repair {
             Some(Ok(None)) => return Ok(()),
             Some(Err(StoreError::Stopped)) | None => return Err(RepairBlocker::Unreadable),
             Some(Err(error)) => {
-                if let Some(suppressed) = self.context.store.may_log(|errors| &errors.repair) {
+                if let Some(suppressed) = self.store.may_log(|errors| &errors.repair) {
                     warn!(%error, suppressed, "cannot read under-replicated records: will retry");
                 }
                 return Err(RepairBlocker::Unreadable);
             }
         };
-        self.context.store.metrics.repair_read_bytes.inc_by(extract.stored.file_bytes());
-        let wanted_bytes = extract.stored.file_bytes() + self.context.store.config.free_bytes_min;
+        self.store.metrics.repair_read_bytes.inc_by(extract.stored.file_bytes());
+        let wanted_bytes = extract.stored.file_bytes() + self.store.config.free_bytes_min;
         let is_full = targets.iter().filter(|target| target.free_bytes >= wanted_bytes).count() < copies;
         let sent = self.replicator.replicate(&extract.stored, targets, copies).await;
-        let metrics = &self.context.store.metrics;
+        let metrics = &self.store.metrics;
         metrics.repair_restored_records.inc_by(extract.stored.reach().records * sent as u64);
         metrics.repair_restored_bytes.inc_by(extract.stored.file_bytes() * sent as u64);
         info!(records = extract.stored.reach().records, sent, wanted = copies, from = %range.from, to = %range.to, "restored replicas");

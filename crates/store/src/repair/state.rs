@@ -20,7 +20,7 @@ use crate::peers::PeerStore;
 pub(crate) struct RepairState {
     config: Config,
     replication_factor: usize,
-    monitor: StoreMonitor,
+    pub(super) monitor: StoreMonitor,
     hints: RangeQueue,
     pass: Option<RepairPass>,
     /// The uptime at which the next pass begins.
@@ -33,7 +33,8 @@ pub(crate) struct RepairState {
     peer_retention: BTreeMap<Id, RetentionBounds>,
     /// Under-replicated records that the last pass could not replicate.
     under_replicated_records: u64,
-    last_pass_started_at: Option<Millis>,
+    /// When the last completed pass began.
+    pub(super) last_pass_started_at: Option<Millis>,
     /// Identifies this process.
     boot: u64,
     /// Passes begun, and requested by other stores.
@@ -65,7 +66,7 @@ pub(crate) struct RepairTask {
     /// The stores to compare with.
     pub(crate) live: Vec<PeerStore>,
     pub(crate) verify: bool,
-    is_hint: bool,
+    pub(crate) is_hint: bool,
 }
 
 /// The result of a task.
@@ -221,16 +222,6 @@ impl RepairState {
         self.peer_retention.insert(node, retention);
     }
 
-    /// When the last completed pass began.
-    pub(crate) fn last_pass_started_at(&self) -> Option<Millis> {
-        self.last_pass_started_at
-    }
-
-    /// The fingerprints of lost stores that are re-replicated.
-    pub(crate) fn re_replicated_fingerprints(&self) -> Vec<u64> {
-        self.monitor.re_replicated_fingerprints()
-    }
-
     /// The remaining ranges of the running pass.
     pub(crate) fn remaining_ranges(&self) -> Vec<TimeRange> {
         // Ranges with ids of their own are small.
@@ -275,12 +266,6 @@ impl RepairState {
             awaited_stores: awaited,
             ..RepairStatus::default()
         }
-    }
-}
-
-impl RepairTask {
-    pub(crate) fn is_hint(&self) -> bool {
-        self.is_hint
     }
 }
 

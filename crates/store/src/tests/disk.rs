@@ -97,7 +97,7 @@ fn a_merge_is_given_up_for_retention_when_the_disk_fills_up() {
         }
         false
     };
-    let merge = || machine.store.compact_after_retention(&machine.queue, &fills_up);
+    let merge = || machine.store.maintain(&machine.queue, &fills_up);
     machine.store.expire_to_trash(&machine.store.segments()[0]).unwrap();
     let thrown = machine.store.segments()[0].id();
     machine.store.replace_segments(&[], &[thrown]);

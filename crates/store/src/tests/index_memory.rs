@@ -18,7 +18,7 @@ fn open(machine: &StoreTestMachine, index_bytes_max: u64) -> Result<u64, OpenErr
     let env = Env { fs: Arc::new(machine.fs.clone()), clock: clock as _, entropy: Arc::new(sim::Entropy::seeded(7)) };
     let config = Config { index_bytes_max, ..config() };
     let store = SegmentStore::open(env, Path::new("/d/store"), config, Metrics::new(&mut Registry::default()))?;
-    Ok(store.index_memory().bytes())
+    Ok(store.index_memory.bytes())
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn it_grows_with_blocks_and_shrinks_with_retention() {
         before = gauge(&machine);
     }
     let sum = machine.store.segments().iter().map(|segment| segment.index_bytes()).sum::<u64>();
-    assert_eq!((sum, machine.store.index_memory().bytes()), (before, before));
+    assert_eq!((sum, machine.store.index_memory.bytes()), (before, before));
     machine.advance(Duration::from_secs(50));
     gather(&mut machine, 2);
     let all = gauge(&machine);
@@ -46,7 +46,7 @@ fn it_grows_with_blocks_and_shrinks_with_retention() {
 fn it_is_high_from_three_quarters_on_and_full_until_an_eighth_is_free() {
     let mut machine = StoreTestMachine::start(sim::Fs::new(), config());
     (0..8).for_each(|_| gather(&mut machine, 1));
-    let (each, index) = (gauge(&machine) / 8, StoreIndexMemory::default());
+    let (each, index) = (gauge(&machine) / 8, crate::index_memory::StoreIndexMemory::default());
     let segments = machine.store.segments();
     let max = each * 7;
     let look = |count: usize| {

@@ -3,7 +3,6 @@
 use super::*;
 use crate::repair::proof::Proof;
 use crate::repair::{IdSet, LocalIds, LocalScan, RetentionBounds, TimeRange};
-use crate::throttle::ThrottledTask;
 
 /// A store with late records, merged and unmerged segments, and records that are there twice.
 fn filled() -> (StoreTestMachine, Arc<SegmentStore>) {
@@ -25,8 +24,7 @@ fn filled() -> (StoreTestMachine, Arc<SegmentStore>) {
 }
 
 fn scan_local(store: &SegmentStore, window: TimeRange, now: Millis, verify: bool) -> LocalIds {
-    let calm = || false;
-    let throttle: ThrottledTask<'_> = store.repair_throttle.begin(&calm);
+    let throttle = store.repair_throttle.begin(None);
     let bounds =
         LocalScan { range: window, now, fresh_age_max: Duration::from_secs(10), retention: RetentionBounds::default() };
     store.scan_local_ids(&bounds, verify, &throttle)

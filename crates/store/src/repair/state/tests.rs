@@ -64,7 +64,7 @@ fn run_task(state: &mut RepairState, at: u64, newest: u64) -> (TimeRange, bool) 
     let task = state.next_task(Vec::new(), now, Millis(at)).unwrap();
     let rest = TimeRange { from: task.pending.range.from, to: Millis(newest) };
     let rest = (newest > 0).then(|| PendingRange { range: rest, ..task.pending.clone() });
-    state.complete_task(task.is_hint(), RangeOutcome { remaining: rest, ..RangeOutcome::default() }, now, 0);
+    state.complete_task(task.is_hint, RangeOutcome { remaining: rest, ..RangeOutcome::default() }, now, 0);
     (task.pending.range, task.verify)
 }
 

@@ -1,22 +1,29 @@
-//! A store with its peers, network, tasks and timeouts.
+//! What a node gives its store tier: its identity, its environment and its peers.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use bucksaw_env::{File, Net, Tasks, run_blocking, run_blocking_low_priority, with_timeout};
+use bucksaw_env::{Env, File, Net, Tasks, run_blocking, run_blocking_low_priority, with_timeout};
 use bucksaw_record::Id;
 use bucksaw_rpc::BodyRemainder;
 
+use crate::metrics::Metrics;
 use crate::peers::{PeerTimeouts, Peers};
-use crate::segment_store::SegmentStore;
+use crate::store::Store;
 
-/// What pulling, replication, receiving and repair share.
+/// What pulling, replication and repair have in common. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct ReplicationContext {
+pub struct StoreContext {
     /// This node.
     pub node: Id,
     /// The local store.
-    pub store: Arc<SegmentStore>,
+    pub store: Arc<dyn Store>,
+    /// A directory for fetched segments. Leftovers of a crash end in `.tmp`, and are removed when the store is opened.
+    pub temp_dir: PathBuf,
+    /// Files, time and random numbers.
+    pub env: Env,
     /// The other nodes.
     pub peers: Arc<dyn Peers>,
     /// Runs tasks and timers.
@@ -25,9 +32,18 @@ pub struct ReplicationContext {
     pub net: Arc<dyn Net>,
     /// Timeouts of calls.
     pub timeouts: PeerTimeouts,
+    /// The metrics of the store.
+    pub metrics: Metrics,
+    /// Whether more open files would take the descriptors of connections. Meanwhile nothing is accepted from other nodes;
+    /// merges and retention continue and reduce the number of files.
+    pub is_short_of_descriptors: Arc<AtomicBool>,
 }
 
-impl ReplicationContext {
+impl StoreContext {
+    pub(crate) fn is_short_of_descriptors(&self) -> bool {
+        self.is_short_of_descriptors.load(Ordering::Relaxed)
+    }
+
     /// Runs work that may block on another thread.
     pub(crate) async fn run_blocking<T: Send + 'static>(
         &self,
