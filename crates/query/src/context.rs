@@ -147,3 +147,32 @@ impl<S: RecordSink> RecordSink for ContextSink<S> {
         self.sink.closed()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_records_of_the_window_are_accepted() {
+        let stream = Labels::default();
+        let record = |number: u128| RecordRef {
+            id: Id::from_bits(number),
+            nanos: 0,
+            flags: 0,
+            labels: &stream,
+            text: b"x",
+            is_stored: false,
+        };
+        let mut window = ContextWindow::new(Id::from_bits(10), stream.clone(), 2, QueryStats::default());
+        let mut preceding = PrecedingIds::default();
+        for number in [8, 5] {
+            assert!(preceding.push(record(number)).is_continue());
+        }
+        window.set_before(preceding, &QueryStats::default());
+        assert_eq!(window.request_through_record().from, Id::from_bits(5));
+        // 6 was accepted after the ids before the record were collected.
+        let accepted: Vec<u128> =
+            [5, 6, 8, 10, 11, 12, 13].into_iter().filter(|id| window.accept(record(*id))).collect();
+        assert_eq!((accepted, window.stats.matched), (vec![5, 8, 10, 11, 12], 5));
+    }
+}

@@ -528,4 +528,19 @@ mod tests {
         assert_eq!(total.sum(), 500);
         assert!(total.id_bytes() < separate_bytes, "{} and {separate_bytes}", total.id_bytes());
     }
+
+    #[test]
+    fn ids_of_open_buckets_are_kept() {
+        let request = Request::new(bucksaw_record::Expr::All, Millis(0), Millis(10));
+        let grid = BucketGrid::new(&request, Bucketing { buckets: 2, by_level: true });
+        let budget = crate::result_budget::ResultBudget::new(1 << 20, Default::default());
+        let (counts, ids) = (vec![0; grid.cells()], SequenceSets::new());
+        let mut total = CountTotal { counts, ids, id_bytes: 0, reservation: budget.account().force_reserve(0), grid };
+        let open = grid.levels();
+        let ids = |cell| [((cell, Producer::new(1)), RoaringBitmap::from_iter([1, 2, 3]))];
+        total.add_ids([ids(open - 1), ids(open)].concat());
+        total.discard_before(1);
+        total.add_ids(ids(open));
+        assert_eq!((total.sum(), total.take_ids().len()), (6, 1));
+    }
 }

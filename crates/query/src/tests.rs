@@ -610,6 +610,16 @@ fn a_poll_of_many_segments_reads_no_more_than_its_budget() {
 }
 
 #[test]
+fn a_tail_reads_the_rest_of_a_segment_without_a_new_append() {
+    let mut node = TestEngine::with_memory(0, 10_000);
+    let mut tail = node.engine.tail(&Expr::parse(b"line").unwrap()).unwrap();
+    (0..5).for_each(|at| _ = node.put(&format!("line {at} {}", "x".repeat(40_000))));
+    assert_eq!(node.engine.queue().readable_segments().len(), 1);
+    let polls: Vec<(usize, bool)> = (0..3).map(|_| (drain_tail(&mut tail).len(), tail.has_new_appends())).collect();
+    assert_eq!(polls, [(2, true), (2, true), (1, false)]);
+}
+
+#[test]
 fn stalled_readers_reserve_little_and_block_no_other() {
     const RECORDS: usize = 4_000;
     let budget = 256 << 10;

@@ -65,9 +65,11 @@ fn a_count_and_a_histogram_agree() {
 
 #[test]
 fn fields_have_their_most_frequent_values() {
-    let (node, _) = node();
+    let (mut node, _) = node();
+    // The label of the same name hides this field.
+    node.put("line app=hidden");
     let (fields, stats) = node.fields(request_all_time("line"));
-    assert_eq!((fields.records, fields.is_sampled, stats.matched), (20, false, 20));
+    assert_eq!((fields.records, fields.is_sampled, stats.matched), (21, false, 21));
     let names: Vec<_> = fields.fields.iter().map(|field| (field.name.as_str(), field.is_label)).collect();
     assert_eq!(names, [("app", true), ("level", false)]);
     let level = &fields.fields[1];
@@ -114,4 +116,15 @@ fn a_tail_shows_a_record_that_was_sent_twice_once() {
     node.put_as(id, "app=web", b"first");
     node.put("second");
     assert_eq!(next_lines(&node, &mut tail), ["second"]);
+}
+
+#[test]
+fn a_tail_that_lags_reports_the_bytes_that_it_skips() {
+    let (mut node, _) = node();
+    let mut tail = node.answers().tail(&Expr::All).unwrap();
+    (0..60).for_each(|_| _ = node.put(&"x".repeat(50)));
+    let event = node.tasks.run(tail.next());
+    assert!(matches!(event, Some(TailEvent::Skipped { address: None, bytes: 3_000.. })), "{event:?}");
+    node.put("after");
+    assert_eq!(next_lines(&node, &mut tail), ["after"]);
 }
