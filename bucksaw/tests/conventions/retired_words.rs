@@ -44,7 +44,6 @@ const PHRASES: [(&str, &str); 16] = [
 const NOT_REWRITTEN: &[&str] = &[
     "bucksaw/src/",
     "crates/api/",
-    "crates/columns/",
     "crates/forward/",
     "crates/node/",
     "crates/sources/",

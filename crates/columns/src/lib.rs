@@ -31,8 +31,6 @@ mod fixed_width;
 mod format;
 mod search;
 #[cfg(test)]
-mod test_text;
-#[cfg(test)]
 mod tests;
 
 pub use decode::column_block::ColumnBlock;

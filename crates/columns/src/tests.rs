@@ -6,13 +6,15 @@ use bucksaw_search::{Automaton, Needle, RowSet, SearchBlock, Transition};
 use proptest::prelude::*;
 
 use crate::encode::verify::has_text;
-use crate::test_text::{lines_of, random};
 use crate::{ColumnBlock, Encoder, Filter, TextEncoding};
+use text::{lines_of, random};
+
+pub(crate) mod text;
 
 fn encode(text: &[u8]) -> (Vec<u8>, Vec<u8>) {
-    let mut encoder = Encoder::with_smallest_tables();
-    let columns = encoder.encode_columns_always(text, 1);
-    (columns, encoder.filter())
+    let encoded = Encoder::with_smallest_tables().encode_always(text, 1);
+    let TextEncoding::Columns(columns) = encoded.text else { panic!("not encoded as columns") };
+    (columns, encoded.filter)
 }
 
 fn collect_lines(block: &ColumnBlock, rows: impl Iterator<Item = usize>) -> Option<Vec<u8>> {
@@ -107,7 +109,7 @@ fn log_text() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// For each state the next state by class of byte, and whether a line that ends in it is accepted. The two highest state numbers
+/// For each state, the next state by class of byte, and whether a line that ends in it is accepted. The two highest states
 /// are "dead" and "matched".
 type TransitionTable = Vec<([u8; 6], bool)>;
 
@@ -219,7 +221,7 @@ proptest! {
         let picked = || (0..block.rows()).filter(|row| among[row % 7]);
         let want = picked().map(|row| [lines(&text)[row], b"\n"].concat());
         prop_assert_eq!(lossy_text(&collect_lines(&block, picked()).unwrap()), lossy_text(&want.collect::<Vec<_>>().concat()));
-        prop_assert!(collect_lines(&block, std::iter::once(block.rows())).is_none(), "there is no such line");
+        prop_assert!(collect_lines(&block, std::iter::once(block.rows())).is_none(), "a row out of range");
     }
 
     #[test]
@@ -259,8 +261,8 @@ fn digits() -> Automaton {
     Automaton::explore(classes, 0, step, |_| Some(false)).unwrap()
 }
 
-/// Checks that a text is encoded as columns or by zstd, as expected, and is never larger than by zstd; for dense text with its filter
-/// included.
+/// Checks that a text is encoded as columns or by zstd, as expected, and hardly larger than by zstd. The filter of dense text
+/// counts too.
 fn check_choice(name: &str, text: &[u8], level: i32, want: bool) {
     let zstd: usize = text.chunks(4 << 20).map(|part| zstd::bulk::compress(part, level).unwrap().len()).sum();
     let packed = Encoder::new().encode(text, level);
@@ -275,7 +277,7 @@ fn check_choice(name: &str, text: &[u8], level: i32, want: bool) {
     assert!(back == text, "{name}");
     assert!(bytes <= (zstd * 102 / 100).min(text.len()), "{name}: {bytes} of {zstd}");
     if !want && zstd * 4 > text.len() {
-        // Up to a megabyte is packed, the filter may take 16 kB of it.
+        // The filter of up to a megabyte of packed text may take 16 kB.
         let most = (zstd * 102 / 100).max(bytes + (16 << 10) + 41);
         assert!(bytes + packed.filter.len() <= most, "{name}: {bytes} and {} of {zstd}", packed.filter.len());
     }
@@ -306,8 +308,8 @@ fn columns_are_chosen_where_they_are_smaller() {
     check("100,000 shapes", &text(&mut |next| layout(next() % 100_000)), false);
     let word = |next: &mut dyn FnMut() -> u64| -> String { (0..next() % 9).map(|_| base64(next())).collect() };
     let words = text(&mut |next| (0..200).map(|_| word(next) + " ").collect());
-    check("words that are not met again", &words, false);
-    check("many of them", &text(&mut |next| (0..99).map(|_| word(next) + " ").collect()).repeat(4), false);
+    check("words that do not recur", &words, false);
+    check("the same words four times", &text(&mut |next| (0..99).map(|_| word(next) + " ").collect()).repeat(4), false);
     check("random bytes", &text(&mut |next| (0..60).map(|_| char::from(next() as u8 | 1)).collect()), false);
     check("the same line", &text(&mut |_| "always and ever the same line".to_owned()), true);
     check("digits", &text(&mut |next| format!("number {}", next() % 100_000_000)), true);
@@ -319,8 +321,7 @@ fn columns_are_chosen_where_they_are_smaller() {
     check("nested", &text(&mut |next| nested(next() as usize % 40)), true);
 }
 
-/// Text whose columns would be small but take too long is packed by zstd, wherever in it the hostile part is. Logs are encoded as
-/// columns.
+/// Text whose columns would be small but take too long is packed by zstd, wherever its expensive part is.
 #[test]
 fn text_over_the_work_budget_is_left_to_zstd() {
     const BYTES: usize = 2 << 20;
@@ -371,7 +372,7 @@ fn odd_texts_round_trip() {
     check(b"");
     check(b"\n");
     check(b"\n\n\n");
-    // What looks from one line far into others would take for ever.
+    // A search that looks beyond its line would take time quadratic in the text.
     check(&b"\n".repeat(1 << 20));
     check(&b"\"\n".repeat(1 << 18));
     check(&b"\\ \n".repeat(1 << 18));
@@ -426,8 +427,8 @@ fn lines_with_head(lines: &[String], head: &[u8], end: u8) -> Vec<usize> {
 }
 
 #[test]
-fn automata_run_over_a_few_lines_of_many() {
-    // A dictionary with few values for the lines there are, and many for those that are looked at.
+fn an_automaton_runs_over_selected_lines() {
+    // The dictionary has few values compared with all lines, and many compared with the selected ones.
     let mut random = random();
     let mut word = || (0..12).map(|_| char::from(b'a' + random(8) as u8)).collect::<String>();
     let words: Vec<String> = (0..200).map(|_| word()).collect();
@@ -459,7 +460,7 @@ fn literal_prefixes_without_a_match_are_excluded() {
     let lines: Vec<String> = (0..3_000).map(line).collect();
     let want: Vec<usize> = (0..3_000).filter(|row| matches!(row / 2 % 8, 0 | 2)).collect();
     assert_eq!(lines_with_head(&lines, b"login=\"a", b'"'), want);
-    // In the middle of values.
+    // The prefix is in the middle of values.
     let mut random = random();
     let mut letters = |len: u64| (0..len).map(|_| char::from(b'a' + random(20) as u8)).collect::<String>();
     let line = |row: usize| format!("{row} {}zy{}{}\n", letters(9), ["q", "v", "zyv"][row % 3], letters(5));
@@ -469,7 +470,7 @@ fn literal_prefixes_without_a_match_are_excluded() {
 }
 
 #[test]
-fn the_filter_knows_joined_words() {
+fn joined_words_pass_the_filter() {
     let word = |number: u32| -> String {
         let mixed = number.wrapping_mul(0x9e37_79b1);
         (0..2 + mixed % 5).map(|at| char::from(b'a' + (mixed >> (at * 5 + 3)) as u8 % 26)).collect()
@@ -501,7 +502,7 @@ fn changed_texts_are_detected() {
     let starts = |text: &[u8]| -> Vec<u32> {
         [0].into_iter().chain(memchr::memchr_iter(b'\n', &text[..text.len() - 1]).map(|end| end as u32 + 1)).collect()
     };
-    let packed = Encoder::with_smallest_tables().encode_columns_always(&text, 1);
+    let (packed, _) = encode(&text);
     let open = || ColumnBlock::open(packed.clone(), 200, text.len()).unwrap();
     assert!(has_text(&open(), &text, &starts(&text)));
     let block = open();
@@ -528,4 +529,31 @@ fn a_needle_with_a_line_end_matches_no_line() {
     assert_eq!(block.find(&Needle::new(needle, false)), Some(RowSet::None));
     let upper = needle.to_ascii_uppercase();
     assert_eq!(block.find(&Needle::new(&upper, true)), Some(RowSet::None));
+}
+
+/// A text of several frames and batches, which the random texts are too short for.
+#[test]
+fn every_frame_and_batch_is_searched() {
+    const ROWS: usize = 6_000;
+    let mut next = random();
+    let mut word = || -> String { (0..40).map(|_| char::from(b'g' + next(20) as u8)).collect() };
+    let rows: Vec<[String; 4]> = (0..ROWS).map(|_| [word(), word(), word(), word()]).collect();
+    let text: String = rows.iter().map(|row| row.join(" ") + "\n").collect();
+    let (packed, _) = encode(text.as_bytes());
+    let block = ColumnBlock::open(packed, ROWS, text.len()).unwrap();
+    assert!(block.frame_count() > 4, "{}", block.frame_count());
+    let all = lines(text.as_bytes());
+    for row in (0..ROWS).step_by(97).chain([1, ROWS - 1]) {
+        // Inside one word, from one word to the next, and the start and the end of the line.
+        for range in [3..20, 35..52, 44..61, 85..102, 126..143, 0..9, 150..163] {
+            let needle = &all[row][range];
+            let found = block.find(&Needle::new(needle, false)).unwrap();
+            let want = (0..ROWS).filter(|row| memchr::memmem::find(all[*row], needle).is_some());
+            assert!(found.first_in(0..ROWS, ROWS).eq(want), "{:?} of row {row}", lossy_text(needle));
+        }
+    }
+    for step in [1, 2, 3, 1_000] {
+        let want: Vec<u8> = all.iter().step_by(step).flat_map(|line| line.iter().chain(b"\n")).copied().collect();
+        assert!(collect_lines(&block, (0..ROWS).step_by(step)).unwrap() == want, "every {step}");
+    }
 }

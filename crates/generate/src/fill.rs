@@ -16,7 +16,7 @@ use crate::words::SERVICES;
 const UPTIME_AT_START_MS: u64 = 86_400_000;
 
 /// The subject of the current line.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct LineContext {
     level: LogLevel,
     unix_ms: u64,
@@ -49,17 +49,6 @@ pub(crate) struct TemplateFiller {
 impl TemplateFiller {
     pub(crate) fn new(seed: u64, start: u64) -> Self {
         let mut rng = Rng::new(seed);
-        let context = LineContext {
-            level: LogLevel::Info,
-            unix_ms: start,
-            service: 0,
-            user: 0,
-            endpoint: 0,
-            trace: 0,
-            status: 200,
-            id: 0,
-            micros: 0,
-        };
         let success_statuses = [(860, 200), (40, 201), (30, 204), (10, 206), (10, 301), (20, 302), (30, 304)];
         let client_error_statuses = [(55, 404), (14, 401), (10, 403), (9, 400), (7, 429), (3, 422), (2, 499)];
         let server_error_statuses = [(40, 500), (25, 502), (25, 503), (10, 504)];
@@ -74,7 +63,7 @@ impl TemplateFiller {
                 WeightedChoice::new(server_error_statuses),
             ],
             counter: 1_000_000 + u64::from(rng.below(1_000_000)),
-            context,
+            context: LineContext::default(),
             cut_offsets: Vec::new(),
             rng,
         }
@@ -150,11 +139,11 @@ impl TemplateFiller {
         let user = fleet.users.get(subject.user);
         let endpoint = fleet.endpoints.get(subject.endpoint);
         match placeholder {
-            Placeholder::Time => out.extend_from_slice(stamp.rfc3339()),
-            Placeholder::CommaTime => out.extend_from_slice(stamp.comma_millis()),
-            Placeholder::SpacedTime => out.extend_from_slice(stamp.point_millis()),
-            Placeholder::AccessTime => out.extend_from_slice(stamp.access_log()),
-            Placeholder::SyslogTime => out.extend_from_slice(stamp.syslog()),
+            Placeholder::Time => out.extend_from_slice(&stamp.rfc3339),
+            Placeholder::CommaTime => out.extend_from_slice(&stamp.comma_millis),
+            Placeholder::SpacedTime => out.extend_from_slice(&stamp.point_millis),
+            Placeholder::AccessTime => out.extend_from_slice(&stamp.access_log),
+            Placeholder::SyslogTime => out.extend_from_slice(&stamp.syslog),
             Placeholder::Uptime => {
                 let up_ms = subject.unix_ms.saturating_sub(self.start).saturating_add(UPTIME_AT_START_MS);
                 let micros = up_ms % 1_000 * 1_000 + u64::from(rng.below(1_000));

@@ -7,20 +7,23 @@ use crate::rng::Rng;
 /// Minimum milliseconds between two incidents; up to [`QUIET_MS_SPREAD`] more are added.
 const QUIET_MS_MIN: u64 = 30_000;
 const QUIET_MS_SPREAD: u32 = 90_000;
-/// Minimum milliseconds of an incident; up to [`TROUBLE_MS_SPREAD`] more are added.
+/// Minimum milliseconds of an incident; up to `INCIDENT_MS_SPREAD` more are added.
 const INCIDENT_MS_MIN: u64 = 500;
 const INCIDENT_MS_SPREAD: u32 = 5_000;
 
 /// The level of a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum LogLevel {
     Debug,
+    #[default]
     Info,
     Warn,
     Error,
 }
 
 impl LogLevel {
+    pub(crate) const ALL: [Self; 4] = [Self::Debug, Self::Info, Self::Warn, Self::Error];
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Debug => "debug",

@@ -12,11 +12,16 @@ use crate::append_text::AppendText;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TimestampTexts {
     unix_ms: Option<u64>,
-    rfc3339: Vec<u8>,
-    comma_millis: Vec<u8>,
-    point_millis: Vec<u8>,
-    access_log: Vec<u8>,
-    syslog: Vec<u8>,
+    /// `2025-11-20T23:29:01.123Z`
+    pub(crate) rfc3339: Vec<u8>,
+    /// `2025-11-20 23:29:01,123`, as Java loggers write it.
+    pub(crate) comma_millis: Vec<u8>,
+    /// `2025-11-20 23:29:01.123`, as databases write it.
+    pub(crate) point_millis: Vec<u8>,
+    /// `20/Nov/2025:23:29:01 +0000`, as web servers write it.
+    pub(crate) access_log: Vec<u8>,
+    /// `Nov 20 23:29:01`, the day padded with a space.
+    pub(crate) syslog: Vec<u8>,
 }
 
 impl TimestampTexts {
@@ -30,31 +35,6 @@ impl TimestampTexts {
         }
         self.format_millis(unix_ms % 1_000);
         self.unix_ms = Some(unix_ms);
-    }
-
-    /// `2025-11-20T23:29:01.123Z`
-    pub(crate) fn rfc3339(&self) -> &[u8] {
-        &self.rfc3339
-    }
-
-    /// `2025-11-20 23:29:01,123`, as Java loggers write it.
-    pub(crate) fn comma_millis(&self) -> &[u8] {
-        &self.comma_millis
-    }
-
-    /// `2025-11-20 23:29:01.123`, as databases write it.
-    pub(crate) fn point_millis(&self) -> &[u8] {
-        &self.point_millis
-    }
-
-    /// `20/Nov/2025:23:29:01 +0000`, as web servers write it.
-    pub(crate) fn access_log(&self) -> &[u8] {
-        &self.access_log
-    }
-
-    /// `Nov 20 23:29:01`, the day padded with a space.
-    pub(crate) fn syslog(&self) -> &[u8] {
-        &self.syslog
     }
 
     fn format_second(&mut self, unix_ms: u64) {

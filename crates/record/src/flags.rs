@@ -36,14 +36,8 @@ impl Flags {
     /// The flags of a row, 0 for none.
     #[must_use]
     pub fn get(&self, row: u32) -> u8 {
-        if self.0.is_empty() {
-            return 0;
-        }
-        self.0
-            .binary_search_by_key(&row, |(row, _)| *row)
-            .ok()
-            .and_then(|at| self.0.get(at))
-            .map_or(0, |(_, bits)| *bits)
+        let at = self.0.binary_search_by_key(&row, |(row, _)| *row).ok();
+        at.and_then(|at| self.0.get(at)).map_or(0, |(_, bits)| *bits)
     }
 
     /// The rows with flags, in ascending order.

@@ -97,16 +97,11 @@ impl BoundPlan {
             Self::All => all,
             Self::PerRecord(Matcher { cursor, window_bytes, .. }) => match cursor.negated_inner() {
                 // Finding the few records that match the member is faster than finding all others.
-                Some(inner) => count_records(inner, *window_bytes, chunk, cancel).map_or(0, |others| all - others),
-                None => {
-                    let mut found = 0_u32;
-                    let _ =
-                        scan_windows(cursor, *window_bytes, &RecordBoundaries::of_chunk(chunk), cancel, &mut |_, _| {
-                            found += 1;
-                            ControlFlow::Continue(())
-                        });
-                    found.min(all)
-                }
+                Some(inner) => match count_records(inner, *window_bytes, chunk, cancel) {
+                    (others, ControlFlow::Continue(())) => all - others,
+                    _ => 0,
+                },
+                None => count_records(cursor, *window_bytes, chunk, cancel).0,
             },
         }
     }
@@ -216,19 +211,19 @@ impl<R: Iterator<Item = usize>> RowBatch<'_, R> {
     }
 }
 
-/// The number of matching records; `None` after a cancellation.
+/// The number of matching records; breaks when cancelled, with a part of them.
 fn count_records(
     cursor: &mut Cursor,
     window_bytes: usize,
     chunk: &Chunk<'_>,
     cancel: &dyn Fn() -> bool,
-) -> Option<u32> {
+) -> (u32, ControlFlow<()>) {
     let mut count = 0_u32;
     let flow = scan_windows(cursor, window_bytes, &RecordBoundaries::of_chunk(chunk), cancel, &mut |_, _| {
         count += 1;
         ControlFlow::Continue(())
     });
-    flow.is_continue().then_some(count.min(chunk.rows.count))
+    (count.min(chunk.rows.count), flow)
 }
 
 /// Calls `each` with the start of each matching record and of the next record, window by window.

@@ -31,9 +31,3 @@ impl<'a> CancelPoll<'a> {
         self.is_cancelled.get()
     }
 }
-
-impl std::fmt::Debug for CancelPoll<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CancelPoll").field("is_cancelled", &self.is_cancelled).finish_non_exhaustive()
-    }
-}

@@ -35,9 +35,9 @@ pub(crate) fn may_match(node: &PlanNode, filter: impl SkipFilter) -> bool {
     match node {
         PlanNode::All | PlanNode::Not(_) => true,
         PlanNode::Nothing => false,
-        PlanNode::Text(text) => contains(text.needle()),
-        PlanNode::Regex(regex) => regex.required_literals().clauses.iter().all(|clause| clause.iter().any(contains)),
-        PlanNode::Field(field) => contains(field.escape_start()) || field.needles().iter().all(contains),
+        PlanNode::Text(text) => contains(&text.needle),
+        PlanNode::Regex(regex) => regex.required_literals.clauses.iter().all(|clause| clause.iter().any(contains)),
+        PlanNode::Field(field) => contains(&field.escape_start) || field.needles.iter().all(contains),
         PlanNode::And(members) => members.iter().all(|member| may_match(member, filter)),
         PlanNode::Or(members) => members.iter().any(|member| may_match(member, filter)),
     }
@@ -57,18 +57,18 @@ pub(crate) fn evaluate<B: SearchBlock>(
     Some(match node {
         PlanNode::All => CandidateRows::exact(among),
         PlanNode::Nothing => CandidateRows::exact(RowSet::None),
-        PlanNode::Text(text) => CandidateRows::exact(among & block.find(text.needle())?),
+        PlanNode::Text(text) => CandidateRows::exact(among & block.find(&text.needle)?),
         PlanNode::Regex(regex) => evaluate_regex(regex, block, among, cancel_poll)?,
         PlanNode::Field(field) => {
             let mut rows = RowSet::All;
-            for needle in field.needles() {
+            for needle in &field.needles {
                 rows = rows & block.find(needle)?;
                 if rows == RowSet::None {
                     break;
                 }
             }
             // A row with an escape may contain the name or the value in escaped form.
-            CandidateRows::upper_bound(among & (rows | block.find(field.escape_start())?))
+            CandidateRows::upper_bound(among & (rows | block.find(&field.escape_start)?))
         }
         PlanNode::And(members) => {
             let mut all = CandidateRows::exact(among);
@@ -105,10 +105,10 @@ fn evaluate_regex<B: SearchBlock>(
     among: RowSet,
     cancel_poll: &CancelPoll<'_>,
 ) -> Option<CandidateRows> {
-    let literals = regex.required_literals();
+    let literals = &regex.required_literals;
     let mut rows = among;
     for (number, clause) in literals.clauses.iter().enumerate() {
-        let prefix_automaton = regex.prefix_automaton().filter(|_| literals.literal_prefix == Some(number));
+        let prefix_automaton = regex.prefix_automaton.as_ref().filter(|_| literals.literal_prefix == Some(number));
         let mut any = RowSet::None;
         for needle in clause {
             if cancel_poll.poll() {
@@ -125,7 +125,7 @@ fn evaluate_regex<B: SearchBlock>(
             break;
         }
     }
-    Some(match regex.column_automaton() {
+    Some(match &regex.column_automaton {
         _ if literals.is_exact => CandidateRows::exact(rows),
         Some(automaton) => CandidateRows::exact(block.find_accepted(automaton, &rows)?),
         None => CandidateRows::upper_bound(rows),

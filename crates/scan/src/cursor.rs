@@ -168,7 +168,7 @@ impl Cursor {
     /// Whether it has too many candidates, each slow to test, to seek on behalf of other members.
     fn is_slow(&self) -> bool {
         match &self.kind {
-            CursorKind::Field(field, _) => !field.has_value_needle(),
+            CursorKind::Field(field, _) => !field.has_value_needle,
             CursorKind::Not(inner) => inner.is_slow(),
             CursorKind::Or(members) => members.iter().any(Self::is_slow),
             _ => false,

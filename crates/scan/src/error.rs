@@ -1,6 +1,6 @@
 //! Errors of compiling an expression.
 
-use bucksaw_record::expr::Pattern;
+use bucksaw_record::expr::{Pattern, escape_input};
 
 /// Why a parsed expression cannot be compiled. Displays on one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,16 +37,5 @@ const SHOWN_CHARS_MAX: usize = 60;
 
 /// A regex as shown in a message.
 pub(crate) fn quoted_pattern(pattern: &Pattern) -> String {
-    let mut text = String::new();
-    for (count, char) in pattern.to_string().chars().enumerate() {
-        match char {
-            _ if count == SHOWN_CHARS_MAX => {
-                text.push('…');
-                break;
-            }
-            char if char.is_control() => text.extend(char.escape_default()),
-            char => text.push(char),
-        }
-    }
-    text
+    escape_input(pattern.to_string().as_bytes(), SHOWN_CHARS_MAX)
 }

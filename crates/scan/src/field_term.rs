@@ -3,12 +3,12 @@
 //! Parsing fields is slow compared with searching bytes, so a record is parsed only if it contains the parts of the name, and the
 //! value if the test is an equality. Either may be written with escapes, so a record with such an escape is always parsed.
 
-use bucksaw_record::expr::{self, Test};
+use bucksaw_record::expr::{self, Test, parse_number};
 use bucksaw_search::Needle;
 
 use crate::cancel_poll::CancelPoll;
 use crate::error::CompileError;
-use crate::fields::{lookup, number};
+use crate::fields::lookup;
 use crate::record_boundaries::ScanWindow;
 use crate::regex_engine::RegexEngine;
 use crate::regex_term::compile_for_values;
@@ -16,14 +16,14 @@ use crate::regex_term::compile_for_values;
 /// A field and the test of its value. A negated test is a negation of such a term.
 #[derive(Debug)]
 pub(crate) struct FieldTerm {
-    name: String,
+    pub(crate) name: String,
     value_test: ValueTest,
     /// Texts that a record must contain unless it contains an escape, the rarer one first.
-    needles: Vec<Needle>,
+    pub(crate) needles: Vec<Needle>,
     /// The start of every escape in which a needle may be written.
-    escape_start: Needle,
-    /// Whether a value is among the needles.
-    has_value_needle: bool,
+    pub(crate) escape_start: Needle,
+    /// Whether candidates are found by a value, and so are rarer than records with the field.
+    pub(crate) has_value_needle: bool,
 }
 
 #[derive(Debug)]
@@ -57,43 +57,22 @@ impl KnownPosition {
 impl FieldTerm {
     /// The term, and whether it is negated.
     pub(crate) fn compile(field: &expr::Field) -> Result<(Self, bool), CompileError> {
-        let (check, negated) = match &field.test {
-            Test::Equal(value) => (ValueTest::Equal(value.clone()), false),
-            Test::NotEqual(value) => (ValueTest::Equal(value.clone()), true),
-            Test::Match(pattern) => (ValueTest::Match(compile_for_values(pattern)?.into()), false),
-            Test::NotMatch(pattern) => (ValueTest::Match(compile_for_values(pattern)?.into()), true),
-            Test::Less(limit) => (ValueTest::Number(|value, limit| value < limit, *limit), false),
-            Test::LessEqual(limit) => (ValueTest::Number(|value, limit| value <= limit, *limit), false),
-            Test::Greater(limit) => (ValueTest::Number(|value, limit| value > limit, *limit), false),
-            Test::GreaterEqual(limit) => (ValueTest::Number(|value, limit| value >= limit, *limit), false),
+        let value_test = match &field.test {
+            Test::Equal(value) | Test::NotEqual(value) => ValueTest::Equal(value.clone()),
+            Test::Match(pattern) | Test::NotMatch(pattern) => ValueTest::Match(compile_for_values(pattern)?.into()),
+            Test::Less(limit) => ValueTest::Number(|value, limit| value < limit, *limit),
+            Test::LessEqual(limit) => ValueTest::Number(|value, limit| value <= limit, *limit),
+            Test::Greater(limit) => ValueTest::Number(|value, limit| value > limit, *limit),
+            Test::GreaterEqual(limit) => ValueTest::Number(|value, limit| value >= limit, *limit),
         };
-        let value = match &check {
-            ValueTest::Equal(value) => value_needle(value),
-            _ => None,
-        };
-        let by_value = value.is_some();
+        let value = if let ValueTest::Equal(value) = &value_test { value_needle(value) } else { None };
+        let has_value_needle = value.is_some();
         // Values are rarer than names.
         let needles: Vec<&[u8]> = value.into_iter().chain(name_needles(&field.name)).collect();
         let escape_start = Needle::new(escape_start_of(&needles), false);
         let needles = needles.into_iter().map(|needle| Needle::new(needle, false)).collect();
-        Ok((
-            Self { name: field.name.clone(), value_test: check, needles, escape_start, has_value_needle: by_value },
-            negated,
-        ))
-    }
-
-    /// Texts that a record must contain unless it contains [the start of an escape](Self::escape_start), the rarer first.
-    pub(crate) fn needles(&self) -> &[Needle] {
-        &self.needles
-    }
-
-    /// A text that a record contains if a needle is written with escapes in it.
-    pub(crate) fn escape_start(&self) -> &Needle {
-        &self.escape_start
-    }
-
-    pub(crate) fn name(&self) -> &str {
-        &self.name
+        let term = Self { name: field.name.clone(), value_test, needles, escape_start, has_value_needle };
+        Ok((term, matches!(field.test, Test::NotEqual(_) | Test::NotMatch(_))))
     }
 
     /// Memory of a regex in bytes; other tests take little.
@@ -106,16 +85,11 @@ impl FieldTerm {
         if let ValueTest::Match(regex) = &self.value_test { regex.slice_bytes() } else { usize::MAX }
     }
 
-    /// Whether candidates are found by a value, and so are rarer than records with the field.
-    pub(crate) fn has_value_needle(&self) -> bool {
-        self.has_value_needle
-    }
-
     pub(crate) fn value_matches(&self, value: &[u8], cancel_poll: &CancelPoll<'_>) -> bool {
         match &self.value_test {
             ValueTest::Equal(wanted) => wanted == value,
             ValueTest::Match(regex) => regex.is_match(value, cancel_poll),
-            ValueTest::Number(compare, limit) => number(value).is_some_and(|value| compare(value, *limit)),
+            ValueTest::Number(compare, limit) => parse_number(value).is_some_and(|value| compare(value, *limit)),
         }
     }
 

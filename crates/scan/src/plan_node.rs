@@ -54,13 +54,9 @@ impl PlanNode {
             Expr::Or(members) => return Ok(Self::or(Self::compile_list(members, room)?)),
             Expr::Not(inner) => return Ok(Self::compile(inner, room)?.negate()),
         };
-        // A term has one regex at most.
-        let mut fits = true;
-        node.visit_regex_bytes(&mut |bytes| match room.checked_sub(bytes) {
-            Some(left) => *room = left,
-            None => fits = false,
-        });
-        if fits { Ok(node) } else { Err(CompileError::TooManyRegexes { limit: REGEXES_BYTES_MAX }) }
+        let left = room.checked_sub(node.term_regex_bytes());
+        *room = left.ok_or(CompileError::TooManyRegexes { limit: REGEXES_BYTES_MAX })?;
+        Ok(node)
     }
 
     fn compile_list(members: &[Expr], room: &mut usize) -> Result<Vec<Self>, CompileError> {
@@ -70,7 +66,7 @@ impl PlanNode {
     /// The node for records of one stream: fields that are labels are resolved.
     pub(crate) fn bind(&self, labels: &Labels) -> Self {
         match self {
-            Self::Field(field) => match labels.get(field.name()) {
+            Self::Field(field) => match labels.get(&field.name) {
                 Some(value) if field.value_matches(value.as_bytes(), &CancelPoll::never()) => Self::All,
                 Some(_) => Self::Nothing,
                 None => self.clone(),
@@ -98,14 +94,13 @@ impl PlanNode {
         }
     }
 
-    /// Calls `weigh` with the memory of each regex, in bytes.
-    pub(crate) fn visit_regex_bytes(&self, weigh: &mut dyn FnMut(usize)) {
+    /// The memory of the regex of a term, in bytes; a term has one regex at most.
+    fn term_regex_bytes(&self) -> usize {
         match self {
-            Self::Regex(regex) => weigh(regex.memory()),
-            Self::Field(field) => weigh(field.memory()),
-            Self::And(members) | Self::Or(members) => members.iter().for_each(|member| member.visit_regex_bytes(weigh)),
-            Self::Not(inner) => inner.visit_regex_bytes(weigh),
-            Self::All | Self::Nothing | Self::Text(_) => {}
+            Self::Regex(regex) => regex.memory(),
+            Self::Field(field) => field.memory(),
+            Self::Not(inner) => inner.term_regex_bytes(),
+            _ => 0,
         }
     }
 
@@ -126,7 +121,7 @@ impl PlanNode {
             // A longer needle is rarer.
             Self::Text(text) => 1_000 - text.len().min(900),
             Self::Regex(_) => 1_000,
-            Self::Field(field) if field.has_value_needle() => 2_000,
+            Self::Field(field) if field.has_value_needle => 2_000,
             Self::Field(_) => 3_000,
             Self::And(members) => members.iter().map(Self::cost).min().unwrap_or_default(),
             Self::Or(members) => members.iter().map(Self::cost).max().unwrap_or_default() + members.len(),

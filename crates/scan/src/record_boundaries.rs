@@ -86,7 +86,6 @@ impl<'a> RecordBoundaries<'a> {
 }
 
 /// A part of the text that is searched in one go. `end` is the start of a record or the end of the text.
-#[derive(Debug)]
 pub(crate) struct ScanWindow<'a> {
     pub(crate) records: &'a RecordBoundaries<'a>,
     pub(crate) end: usize,

@@ -33,11 +33,11 @@ pub(crate) struct RegexTerm {
     /// For the text of many lines.
     chunk_engine: ChunkEngine,
     /// Texts that every match contains.
-    required_literals: RequiredLiterals,
+    pub(crate) required_literals: RequiredLiterals,
     /// For columns; `None` if the required literals are exact, or if it would be too large.
-    column_automaton: Option<Automaton>,
+    pub(crate) column_automaton: Option<Automaton>,
     /// For columns, anchored at the start of a match; only for a regex with a literal prefix.
-    prefix_automaton: Option<Automaton>,
+    pub(crate) prefix_automaton: Option<Automaton>,
 }
 
 #[derive(Debug)]
@@ -89,34 +89,21 @@ impl RegexTerm {
     }
 
     fn from_hir(hir: Hir) -> Result<Self, String> {
-        let alone = RegexEngine::new(&hir)?;
-        let needles = RequiredLiterals::of(&hir);
-        let columns = if needles.is_exact { None } else { build_automaton(&hir, Anchored::No) };
-        let head = if needles.literal_prefix.is_some() && columns.is_some() {
-            build_automaton(&hir, Anchored::Yes)
+        let record_engine = RegexEngine::new(&hir)?;
+        let required_literals = RequiredLiterals::of(&hir);
+        let automaton = |anchored, is_needed: bool| if is_needed { build_automaton(&hir, anchored) } else { None };
+        let column_automaton = automaton(Anchored::No, !required_literals.is_exact);
+        let has_prefix = required_literals.literal_prefix.is_some() && column_automaton.is_some();
+        let prefix_automaton = automaton(Anchored::Yes, has_prefix);
+        let chunk_engine = if can_restrict_to_lines(&hir) {
+            match restrict_to_lines(hir) {
+                (_, false) => ChunkEngine::Shared,
+                (hir, true) => ChunkEngine::Separate(RegexEngine::new(&hir)?.into()),
+            }
         } else {
-            None
+            ChunkEngine::Unsupported
         };
-        if !can_restrict_to_lines(&hir) {
-            return Ok(Self {
-                record_engine: alone,
-                chunk_engine: ChunkEngine::Unsupported,
-                required_literals: needles,
-                column_automaton: columns,
-                prefix_automaton: head,
-            });
-        }
-        let lines = match restrict_to_lines(hir) {
-            (_, false) => ChunkEngine::Shared,
-            (hir, true) => ChunkEngine::Separate(RegexEngine::new(&hir)?.into()),
-        };
-        Ok(Self {
-            record_engine: alone,
-            chunk_engine: lines,
-            required_literals: needles,
-            column_automaton: columns,
-            prefix_automaton: head,
-        })
+        Ok(Self { record_engine, chunk_engine, required_literals, column_automaton, prefix_automaton })
     }
 
     /// Memory in bytes, without the caches of searches.
@@ -124,21 +111,6 @@ impl RegexTerm {
         let own = if let ChunkEngine::Separate(regex) = &self.chunk_engine { regex.memory() } else { 0 };
         let columns = self.column_automaton.iter().chain(&self.prefix_automaton).map(Automaton::memory);
         self.record_engine.memory() + own + columns.sum::<usize>()
-    }
-
-    /// The automaton for columns.
-    pub(crate) fn column_automaton(&self) -> Option<&Automaton> {
-        self.column_automaton.as_ref()
-    }
-
-    /// The automaton from the [literal prefix](RequiredLiterals::literal_prefix) of a match on.
-    pub(crate) fn prefix_automaton(&self) -> Option<&Automaton> {
-        self.prefix_automaton.as_ref()
-    }
-
-    /// Texts that every match contains.
-    pub(crate) fn required_literals(&self) -> &RequiredLiterals {
-        &self.required_literals
     }
 
     /// The text to search at once, in bytes.

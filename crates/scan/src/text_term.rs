@@ -8,7 +8,7 @@ use crate::record_boundaries::ScanWindow;
 /// A text, compiled once per plan.
 #[derive(Debug)]
 pub(crate) struct TextTerm {
-    needle: Needle,
+    pub(crate) needle: Needle,
     /// Whether the text contains an LF, so that an occurrence in a chunk may span two records.
     has_lf: bool,
 }
@@ -17,10 +17,6 @@ impl TextTerm {
     /// `bytes` are not empty.
     pub(crate) fn new(bytes: &[u8]) -> Self {
         Self { needle: Needle::new(bytes, false), has_lf: memchr(b'\n', bytes).is_some() }
-    }
-
-    pub(crate) fn needle(&self) -> &Needle {
-        &self.needle
     }
 
     pub(crate) fn len(&self) -> usize {

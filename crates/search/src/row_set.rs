@@ -46,18 +46,6 @@ impl Bitmap {
         }
     }
 
-    /// The number of rows.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether the bitmap has no rows.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// Sets the bit of a row; a row out of range is ignored.
     #[inline]
     pub fn set(&mut self, row: usize) {
@@ -125,11 +113,7 @@ impl RowSet {
             return None;
         }
         let mut bits = Bitmap::new(len);
-        match self {
-            Self::None => {}
-            Self::All => (0..count).step_by(step).take(wanted).for_each(|row| bits.set(row)),
-            Self::Some(all) => all.iter().step_by(step).take(wanted).for_each(|row| bits.set(row)),
-        }
+        self.first_in(0..len, count).step_by(step).take(wanted).for_each(|row| bits.set(row));
         Some(Self::Some(bits))
     }
 
@@ -280,13 +264,13 @@ mod tests {
         }
 
         #[test]
-        fn samples_are_of_rows_from_all_over(len in 0_usize..3_000, modulus in 1_usize..9, wanted in 2_usize..70) {
+        fn samples_are_spread_over_the_set(len in 0_usize..3_000, modulus in 1_usize..9, wanted in 2_usize..70) {
             let rows = RowSet::from_fn(len, |row| row % modulus == 0);
             let sample = rows.sample(len, wanted);
             prop_assert_eq!(sample.is_some(), rows.count(len) >= wanted * SAMPLE_STEP_MIN);
             let Some(sample) = sample else { return Ok(()) };
             prop_assert_eq!(sample.count(len), wanted);
-            prop_assert_eq!((sample.clone() & !rows).count(len), 0, "rows that are not among them");
+            prop_assert_eq!((sample.clone() & !rows).count(len), 0, "rows outside the set");
             prop_assert!((len / 3..len).any(|row| sample.contains(row)), "the first rows only");
         }
     }

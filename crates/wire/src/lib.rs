@@ -66,6 +66,4 @@ pub const TEXT_BYTES_MAX: usize = 1_024;
 pub const LABELS_BYTES_MAX: usize = Labels::COUNT_MAX * (Labels::NAME_BYTES_MAX + Labels::VALUE_BYTES_MAX + 3);
 
 #[cfg(test)]
-mod golden;
-#[cfg(test)]
 mod tests;

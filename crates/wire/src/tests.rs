@@ -4,6 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod golden;
+
 /// Decodes every start of `bytes`: each must ask for more without going beyond the message, and the whole must give `want`.
 fn check_prefixes<T: PartialEq + std::fmt::Debug>(
     bytes: &[u8],

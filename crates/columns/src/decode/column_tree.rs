@@ -4,6 +4,8 @@
 //! number of columns.
 #![deny(clippy::indexing_slicing)]
 
+use std::ops::Range;
+
 use crate::decode::meta_reader::MetaReader;
 use crate::fixed_width::{self, PatternByte};
 use crate::format::{CONSTANT, COPY, DICTIONARY, FIXED_WIDTH, INTEGERS, MAPPED, RAW, TABLES, TOKEN_PLACEHOLDER};
@@ -15,7 +17,7 @@ const DEPTH_MAX: usize = 12;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct IndexRange {
     start: u32,
-    len: u32,
+    pub(crate) len: u32,
 }
 
 impl IndexRange {
@@ -24,15 +26,10 @@ impl IndexRange {
     }
 
     pub(crate) fn slice<T>(self, all: &[T]) -> &[T] {
-        all.get(self.start as usize..self.start as usize + self.len as usize).unwrap_or_default()
+        all.get(self.indices()).unwrap_or_default()
     }
 
-    /// Start and end.
-    pub(crate) fn bounds(self) -> (usize, usize) {
-        (self.start as usize, self.start as usize + self.len as usize)
-    }
-
-    fn indices(self) -> std::ops::Range<usize> {
+    pub(crate) fn indices(self) -> Range<usize> {
         self.start as usize..self.start as usize + self.len as usize
     }
 }

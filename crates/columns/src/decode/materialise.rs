@@ -12,7 +12,6 @@
 
 use std::cell::RefCell;
 use std::ops::ControlFlow;
-use std::sync::atomic::Ordering;
 
 use crate::decimal;
 use crate::decode::column_block::{ColumnBlock, PADDING_BYTES};
@@ -43,15 +42,15 @@ thread_local! {
 
 /// Builds rows of a column.
 pub(crate) struct RowMaterialiser<'b> {
-    block: &'b ColumnBlock,
+    pub(super) block: &'b ColumnBlock,
     /// Bytes that may still be returned.
     bytes_left: usize,
     text: Vec<u8>,
-    partitions: PartitionCache,
+    pub(super) partitions: PartitionCache,
     /// For each column, its values joined with the literal behind them.
     suffixed_columns: Vec<SuffixedColumn<'b>>,
     /// Lists for reuse.
-    free_lists: Vec<Vec<u32>>,
+    pub(super) free_lists: Vec<Vec<u32>>,
 }
 
 impl Drop for RowMaterialiser<'_> {
@@ -156,98 +155,10 @@ impl<'b> RowMaterialiser<'b> {
         Some(ControlFlow::Continue(()))
     }
 
-    fn take_list(&mut self) -> Vec<u32> {
+    pub(super) fn take_list(&mut self) -> Vec<u32> {
         let mut list = self.free_lists.pop().unwrap_or_default();
         list.clear();
         list
-    }
-
-    /// The length of each row with what follows it. Lengths of lines are kept: measuring is an eighth of the work.
-    fn row_lengths(&mut self, at: usize, rows: &[u32], behind: u32) -> Option<Vec<u32>> {
-        let known = if at == self.block.root() { self.block.line_lengths() } else { &[] };
-        let mut lens = self.take_list();
-        lens.extend(rows.iter().map_while(|row| known.get(*row as usize)).map(|len| len.load(Ordering::Relaxed)));
-        if lens.len() == rows.len() && !lens.contains(&0) {
-            lens.iter_mut().for_each(|len| *len = (*len - 1).wrapping_add(behind));
-            return Some(lens);
-        }
-        lens.clear();
-        lens.resize(rows.len(), 0);
-        let all = self.measure(at, rows, &mut lens)?;
-        for (row, len) in rows.iter().zip(&mut lens) {
-            *len = len.wrapping_add(all);
-            known.get(*row as usize).inspect(|known| known.store(len.wrapping_add(1), Ordering::Relaxed));
-            *len = len.wrapping_add(behind);
-        }
-        Some(lens)
-    }
-
-    /// Adds the lengths of values to those of their rows, and returns the length that all rows have in addition.
-    fn measure(&mut self, at: usize, rows: &[u32], lens: &mut [u32]) -> Option<u32> {
-        let block = self.block;
-        match block.node(at)?.kind {
-            ColumnKind::Constant(list) => return Some(range_length(list)),
-            ColumnKind::Copy(of) => return self.measure(of, rows, lens),
-            ColumnKind::Raw(payload) => {
-                let texts = block.raw_texts(at, payload)?;
-                for (row, len) in rows.iter().zip(lens) {
-                    *len = len.wrapping_add(texts.range(*row as usize)?.1 as u32);
-                }
-            }
-            ColumnKind::Integers(_) => {
-                let DecodedColumn::Numbers(numbers) = block.decoded_column(at)? else { return None };
-                for (row, len) in rows.iter().zip(lens) {
-                    *len = len.wrapping_add(decimal::decimal_length(*numbers.get(*row as usize)? as i64) as u32);
-                }
-            }
-            ColumnKind::Fixed { pattern, .. } => return Some(range_length(pattern)),
-            ColumnKind::Dictionary { values, .. } | ColumnKind::Mapped { values, .. } => {
-                let (ids, texts) = (block.codes_of(at)?, block.dictionary_values(at, values)?);
-                for (row, len) in rows.iter().zip(lens) {
-                    *len = len.wrapping_add(texts.range(ids.get(*row as usize)?)?.1 as u32);
-                }
-            }
-            ColumnKind::Tables { table_ids: None, tables, .. } => {
-                return self.measure_table(block.tree.tables(tables).first()?, rows, lens);
-            }
-            ColumnKind::Tables { outliers, tables, .. } => {
-                let DecodedColumn::TableRows { table_ids: numbers, table_rows: inner, .. } =
-                    block.decoded_column(at)?
-                else {
-                    return None;
-                };
-                let tables = block.tree.tables(tables);
-                let partition =
-                    self.partitions.take_next(rows, block.resolve_codes(numbers)?, inner, tables.len() + 1)?;
-                let mut of_some = self.take_list();
-                for (table, order, rows) in partition.1.table_slices() {
-                    of_some.clear();
-                    of_some.resize(rows.len(), 0);
-                    let all = match table.checked_sub(1) {
-                        None => self.measure(outliers?, rows, &mut of_some)?,
-                        Some(table) => self.measure_table(tables.get(table as usize)?, rows, &mut of_some)?,
-                    };
-                    for (at, more) in order.iter().zip(&of_some) {
-                        let len = lens.get_mut(*at as usize)?;
-                        *len = len.wrapping_add(*more).wrapping_add(all);
-                    }
-                }
-                self.free_lists.push(of_some);
-                self.partitions.put_back(partition);
-            }
-        }
-        Some(0)
-    }
-
-    fn measure_table(&mut self, table: &TableNode, rows: &[u32], lens: &mut [u32]) -> Option<u32> {
-        let mut all = 0_u32;
-        for part in self.block.tree.parts(table) {
-            all = all.wrapping_add(match part {
-                TablePart::Literal(list) => range_length(*list),
-                TablePart::Column(node) => self.measure(*node, rows, lens)?,
-            });
-        }
-        Some(all)
     }
 
     /// Writes values and the suffix at `places`, and advances the places.
@@ -366,16 +277,9 @@ impl<'b> RowMaterialiser<'b> {
         if let Some(short) = LiteralSuffix::of(self.block, list) {
             return self.write_suffix(short, places);
         }
-        let source = self.block.padded_literals_from(list.bounds().0)?;
-        places
-            .iter_mut()
-            .try_for_each(|place| copy_padded(&mut self.text, source, 0, range_length(list) as usize, place))
+        let source = self.block.padded_literals_from(list.indices().start)?;
+        places.iter_mut().try_for_each(|place| copy_padded(&mut self.text, source, 0, list.len as usize, place))
     }
-}
-
-fn range_length(list: IndexRange) -> u32 {
-    let (start, end) = list.bounds();
-    (end - start) as u32
 }
 
 #[inline]

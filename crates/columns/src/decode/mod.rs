@@ -10,5 +10,6 @@ mod materialise;
 mod meta_reader;
 pub(crate) mod number_planes;
 pub(crate) mod partition;
+mod row_lengths;
 mod suffixed_values;
 pub(crate) mod value_source;

@@ -31,9 +31,8 @@ impl Default for LiteralSuffix<'_> {
 impl<'b> LiteralSuffix<'b> {
     /// The literal, if it fits.
     pub(crate) fn of(block: &'b ColumnBlock, literal: IndexRange) -> Option<Self> {
-        let (start, end) = literal.bounds();
-        let text = block.padded_literals_from(start)?.first_chunk()?;
-        (end - start <= PADDING_BYTES).then_some(Self { text, len: (end - start) as u32 })
+        let text = block.padded_literals_from(literal.indices().start)?.first_chunk()?;
+        (literal.len as usize <= PADDING_BYTES).then_some(Self { text, len: literal.len })
     }
 
     pub(crate) fn is_empty(self) -> bool {

@@ -162,8 +162,7 @@ impl<'b> ValueSource<'b> {
     }
 
     fn literal(block: &'b ColumnBlock, list: IndexRange) -> Option<Self> {
-        let (start, end) = list.bounds();
-        Some(Self::Literal(block.padded_literals_from(start)?, end - start))
+        Some(Self::Literal(block.padded_literals_from(list.indices().start)?, list.len as usize))
     }
 
     /// The source of a table's rows.

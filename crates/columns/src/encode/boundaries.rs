@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_are_what_the_classes_say() {
+    fn bitmaps_agree_with_byte_classes() {
         let text: Vec<u8> = (0..=255).chain(*b"xx  x\"\"").collect();
         let boundaries = boundaries_of(&text);
         let is_token = |at: usize| byte_class(text[at]) <= ByteClass::Connector;

@@ -94,10 +94,10 @@ fn find_copies(columns: &mut [EncodedColumn]) {
     for at in 1..columns.len() {
         let Some(mark) = marks[at] else { continue };
         let (before, rest) = columns.split_at_mut(at);
-        let Some(mine) = rest.first_mut() else { continue };
-        let same = |(other, its): (&EncodedColumn, &Option<u64>)| *its == Some(mark) && other == mine;
-        if let Some(column) = before.iter().zip(&marks).position(same) {
-            *mine = EncodedColumn::Copy { column };
+        let Some(column) = rest.first_mut() else { continue };
+        let is_copy = |(other, its): (&EncodedColumn, &Option<u64>)| *its == Some(mark) && other == column;
+        if let Some(original) = before.iter().zip(&marks).position(is_copy) {
+            *column = EncodedColumn::Copy { column: original };
         }
     }
 }
@@ -126,11 +126,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn maps_are_found_and_no_others() {
+    fn only_functions_are_mapped() {
         let mut mapper = DependencyFinder { comparisons_left: 100, ..DependencyFinder::default() };
         assert_eq!(mapper.find_mapping(&[0, 1, 2, 1], &[0, 1, 0, 1], 3), Some(vec![0, 1, 0]));
         assert_eq!(mapper.find_mapping(&[0, 1, 2, 1], &[0, 1, 0, 0], 3), None);
-        assert_eq!(mapper.find_mapping(&[1, 0], &[0, 1], 2), Some(vec![1, 0]), "nothing is left of earlier ones");
+        assert_eq!(mapper.find_mapping(&[1, 0], &[0, 1], 2), Some(vec![1, 0]), "an earlier comparison has no effect");
     }
 
     /// Pairs that differ in the last row cost the most. The comparison stops at the limit, and an incomplete one gives no mapping.
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_columns_are_copies() {
+    fn equal_columns_are_copies() {
         let raw = |text: &str| EncodedColumn::Raw(text.as_bytes().to_vec());
         let mut columns = vec![raw("a\nb\n"), raw("a\nc\n"), raw("a\nb\n"), raw("a\nc\n")];
         link_columns(&mut columns);

@@ -91,11 +91,6 @@ impl Encoder {
         }
     }
 
-    #[cfg(test)]
-    pub(crate) fn filter(&mut self) -> Vec<u8> {
-        self.tree_encoder.filter.finish(usize::MAX)
-    }
-
     /// Encodes a text of lines, an LF after each, with a level of zstd. Text of more than 2 GB is never encoded as columns.
     pub fn encode(&mut self, text: &[u8], level: i32) -> EncodedText {
         let packed = self.choose_encoding(text, level).unwrap_or(TextEncoding::Plain);
@@ -103,12 +98,12 @@ impl Encoder {
             self.tree_encoder.filter.clear();
             self.tree_encoder.filter.add(text);
         }
-        let most = match &packed {
+        let filter_bytes_max = match &packed {
             TextEncoding::Columns(_) => usize::MAX,
             TextEncoding::Zstd(bytes) => filter_bytes_max(text.len(), bytes.len()),
             TextEncoding::Plain => filter_bytes_max(text.len(), text.len()),
         };
-        EncodedText { text: packed, filter: self.tree_encoder.filter.finish(most) }
+        EncodedText { text: packed, filter: self.tree_encoder.filter.finish(filter_bytes_max) }
     }
 
     fn choose_encoding(&mut self, text: &[u8], level: i32) -> Option<TextEncoding> {
@@ -175,13 +170,6 @@ impl Encoder {
         !sample.is_dense
             || columns()
                 .is_ok_and(|columns| columns.len() * 100 < sample.expected_bytes(some.len()) * TRIAL_PERCENT_MAX)
-    }
-
-    /// The columns of any text, worthwhile or not.
-    #[cfg(test)]
-    pub(crate) fn encode_columns_always(&mut self, text: &[u8], level: i32) -> Vec<u8> {
-        self.tree_encoder.boundaries.compute(text);
-        self.encode_columns(text, &LineOffsets::of(text, usize::MAX).unwrap(), WorkBudget::unlimited(), level).unwrap()
     }
 
     /// The columns, if they stay within the work budget and the text round-trips.
@@ -264,10 +252,10 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::test_text::{lines_of, random};
+    use crate::tests::text::{lines_of, random};
 
     #[test]
-    fn some_lines_are_from_all_over_the_text() {
+    fn trial_lines_are_spread_over_the_text() {
         let mut next = random();
         let long = "x".repeat(VALUE_BYTES_MAX + 1) + "\n";
         let mut text = lines_of(4 << 20, || format!("{} {}\n", next(1 << 31), "y".repeat(next(99) as usize)));

@@ -1,6 +1,7 @@
 //! Groups the values of a column by layout.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::encode::boundaries::Boundaries;
 use crate::encode::dictionary::{ColumnValues, DictionaryBuilder};
@@ -88,7 +89,7 @@ impl LayoutGroups {
         let text = values.text();
         let mut open: Vec<OpenGroup> = Vec::new();
         let mut order = Vec::with_capacity(values.len());
-        let mut known: HashMap<u64, u32, BuildIdentityHasher> = HashMap::default();
+        let mut known: HashMap<u64, u32, BuildHasherDefault<IdentityHasher>> = HashMap::default();
         let mut columns_left = EAGER_COLUMNS_MAX;
         let mut tokeniser = Tokeniser::default();
         let mut last = None;
@@ -145,6 +146,11 @@ impl LayoutGroups {
         Self { groups: open.into_iter().map(|group| group.finish(text)).collect(), group_ids: order }
     }
 
+    /// The values that belong to no group.
+    pub(crate) fn outliers<'t>(&self, values: Values<'t>) -> impl Iterator<Item = &'t [u8]> {
+        values.iter().zip(&self.group_ids).filter(|(_, group)| **group == 0).map(|(value, _)| value)
+    }
+
     /// The number of outliers.
     pub(crate) fn outlier_count(&self) -> usize {
         self.group_ids.len() - self.groups.iter().map(|group| group.rows).sum::<usize>()
@@ -174,7 +180,7 @@ pub(crate) fn count_sampled_layouts(
     sample: usize,
 ) -> usize {
     let mut tokeniser = Tokeniser::default();
-    let mut seen: HashMap<u64, (), BuildIdentityHasher> = HashMap::default();
+    let mut seen: HashMap<u64, (), BuildHasherDefault<IdentityHasher>> = HashMap::default();
     let step = values.len().div_ceil(sample).max(1);
     for row in (0..values.len()).step_by(step) {
         let span = values.span(row);
@@ -190,21 +196,10 @@ pub(crate) fn count_sampled_layouts(
 }
 
 /// Hashes keys that are hashes already.
-#[derive(Clone, Default)]
-struct BuildIdentityHasher;
-
 #[derive(Default)]
 struct IdentityHasher(u64);
 
-impl std::hash::BuildHasher for BuildIdentityHasher {
-    type Hasher = IdentityHasher;
-
-    fn build_hasher(&self) -> IdentityHasher {
-        IdentityHasher(0)
-    }
-}
-
-impl std::hash::Hasher for IdentityHasher {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }

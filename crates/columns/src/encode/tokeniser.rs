@@ -26,17 +26,15 @@ pub(crate) enum Granularity {
     Word,
     /// Also between letters and digits.
     Digits,
-    /// The value is one token.
-    None,
 }
 
 impl Granularity {
-    /// The granularity for tokens of this granularity.
-    pub(crate) fn finer(self) -> Self {
+    /// The granularity for tokens of this granularity; `None` if they are not tokenised.
+    pub(crate) fn finer(self) -> Option<Self> {
         match self {
-            Self::Line => Self::Word,
-            Self::Word => Self::Digits,
-            Self::Digits | Self::None => Self::None,
+            Self::Line => Some(Self::Word),
+            Self::Word => Some(Self::Digits),
+            Self::Digits => None,
         }
     }
 }
@@ -73,7 +71,6 @@ impl Tokeniser {
             Granularity::Line => writer.tokenise_line(boundaries, start, end),
             Granularity::Word => writer.tokenise_words(start, end, |_, next| next <= ByteClass::Letter),
             Granularity::Digits => writer.tokenise_words(start, end, |first, next| first == next),
-            Granularity::None => writer.single_token(start, end),
         };
         (self.layout_len, self.count) = lens.unwrap_or_default();
         lens.is_some()
@@ -125,11 +122,6 @@ impl TokenWriter<'_, '_> {
     fn finish(mut self, gap_from: usize, end: usize) -> Option<(usize, usize)> {
         self.push_delimiter(gap_from, end);
         Some((self.layout_len, self.count))
-    }
-
-    fn single_token(mut self, start: usize, end: usize) -> Option<(usize, usize)> {
-        self.push_token(start, start);
-        self.finish(end, end)
     }
 
     fn tokenise_line(mut self, boundaries: &Boundaries, start: usize, end: usize) -> Option<(usize, usize)> {

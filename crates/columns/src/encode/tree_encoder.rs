@@ -6,13 +6,12 @@ use crate::encode::dictionary::{ColumnValues, Dictionary};
 use crate::encode::encoded_column::{EncodedColumn, EncodedTable, LayoutTables};
 use crate::encode::layout_groups::{LayoutGroup, LayoutGroups, count_sampled_layouts};
 use crate::encode::number_planes;
-use crate::filter::FilterBuilder;
-use crate::format::TOKEN_PLACEHOLDER;
-
 use crate::encode::numeric::NumericValues;
 use crate::encode::tokeniser::Granularity;
 use crate::encode::values::{ValueBuffer, Values};
 use crate::encode::work_budget::WorkBudget;
+use crate::filter::FilterBuilder;
+use crate::format::TOKEN_PLACEHOLDER;
 
 /// The smallest tables.
 #[derive(Clone, Copy, Debug)]
@@ -59,15 +58,15 @@ enum ColumnEncoding {
 /// What was done with some values so far.
 #[derive(Clone, Copy)]
 struct ValueState {
-    /// The granularity of the next tokenisation.
-    granularity: Granularity,
+    /// The granularity of the next tokenisation, if any.
+    granularity: Option<Granularity>,
     /// Whether the filter has their grams.
     is_in_filter: bool,
 }
 
 impl ValueState {
     fn with_finer_granularity(self) -> Self {
-        Self { granularity: self.granularity.finer(), ..self }
+        Self { granularity: self.granularity.and_then(Granularity::finer), ..self }
     }
 
     fn marked_in_filter(self) -> Self {
@@ -103,22 +102,16 @@ impl TreeEncoder {
             &self.boundaries,
             &mut self.work_budget,
         );
-        let whole = values.iter().zip(&groups.group_ids).filter(|(_, group)| **group == 0);
-        self.add_texts_to_filter(
-            whole.map(|(value, _)| value).chain(groups.groups.iter().map(|group| group.layout.as_slice())),
-        );
-        let split =
-            self.encode_tables(values, groups, ValueState { granularity: Granularity::Word, is_in_filter: false });
+        self.add_outliers_and_layouts_to_filter(values, &groups);
+        let step = ValueState { granularity: Granularity::Line.finer(), is_in_filter: false };
+        let split = self.encode_tables(values, groups, step);
         (!self.work_budget.is_exhausted()).then_some(split)
     }
 
     fn encode_tables(&mut self, values: Values<'_>, groups: LayoutGroups, step: ValueState) -> LayoutTables {
         let mut outliers = Vec::new();
         if groups.outlier_count() > 0 {
-            for (value, _) in values.iter().zip(&groups.group_ids).filter(|(_, group)| **group == 0) {
-                outliers.extend_from_slice(value);
-                outliers.push(b'\n');
-            }
+            groups.outliers(values).for_each(|value| outliers.extend(value.iter().chain(b"\n")));
         }
         let tables = groups.groups.into_iter().map(|group| self.encode_table(group, step)).collect();
         LayoutTables { tables, table_ids: groups.group_ids, outliers }
@@ -242,32 +235,33 @@ impl TreeEncoder {
         if step.is_in_filter {
             return step.with_finer_granularity();
         }
-        if step.granularity != Granularity::Word || groups.groups.iter().any(|group| may_join_words(&group.layout)) {
+        if step.granularity != Some(Granularity::Word)
+            || groups.groups.iter().any(|group| may_join_words(&group.layout))
+        {
             self.add_values_to_filter(values, step);
             return step.with_finer_granularity().marked_in_filter();
         }
-        let layouts = groups.groups.iter().map(|group| group.layout.as_slice());
-        if groups.outlier_count() > 0 {
-            let whole = values.iter().zip(&groups.group_ids).filter(|(_, group)| **group == 0);
-            self.add_texts_to_filter(whole.map(|(value, _)| value).chain(layouts));
-        } else {
-            self.add_texts_to_filter(layouts);
-        }
+        self.add_outliers_and_layouts_to_filter(values, groups);
         step.with_finer_granularity()
+    }
+
+    fn add_outliers_and_layouts_to_filter(&mut self, values: Values<'_>, groups: &LayoutGroups) {
+        let layouts = groups.groups.iter().map(|group| group.layout.as_slice());
+        self.add_texts_to_filter(groups.outliers(values).chain(layouts));
     }
 
     /// Tokenises values that are neither numeric nor few, if they share layouts.
     fn encode_tokens(&mut self, listed: ValueBuffer, step: ValueState) -> ColumnEncoding {
-        let (granularity, values) = (step.granularity, listed.values());
+        let values = listed.values();
         let sample = SAMPLE_VALUES_MAX.min(values.len());
-        if granularity == Granularity::None
-            || count_sampled_layouts(values, granularity, &self.boundaries, SAMPLE_VALUES_MAX)
-                * SAMPLED_VALUES_PER_LAYOUT_MIN
-                > sample
-        {
+        let shares_layouts = |granularity: &Granularity| {
+            let layouts = count_sampled_layouts(values, *granularity, &self.boundaries, SAMPLE_VALUES_MAX);
+            layouts * SAMPLED_VALUES_PER_LAYOUT_MIN <= sample
+        };
+        let Some(granularity) = step.granularity.filter(shares_layouts) else {
             self.add_values_to_filter(values, step);
             return ColumnEncoding::Column(EncodedColumn::Raw(listed.into_bytes()));
-        }
+        };
         let mut groups = LayoutGroups::group_by_layout(
             values,
             granularity,

@@ -66,7 +66,6 @@ impl WorkBudget {
         self.charge_tokens(VALUE_TOKENS + tokens);
     }
 
-    /// Charges tokens; saturates at 0.
     #[inline]
     fn charge_tokens(&mut self, count: usize) {
         self.tokens_left = self.tokens_left.saturating_sub(count);

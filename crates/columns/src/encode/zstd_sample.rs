@@ -40,10 +40,11 @@ impl ZstdSample {
         let some = sample_pieces(text, SAMPLE_PIECE_BYTES);
         let packed = compress(&some, level)?.len();
         let is_dense = is_dense(some.len(), packed);
-        let does = |(lower, most): &(i32, usize)| {
+        let is_as_good = |(lower, most): &(i32, usize)| {
             *lower < level && compress(&some, *lower).is_some_and(|lower| lower.len() <= packed * most / 1_000)
         };
-        let lower = if is_dense && level <= LEVEL_MAX { LOWER_LEVELS.iter().find(|lower| does(lower)) } else { None };
+        let lower =
+            if is_dense && level <= LEVEL_MAX { LOWER_LEVELS.iter().find(|lower| is_as_good(lower)) } else { None };
         Some(Self { level: lower.map_or(level, |(lower, _)| *lower), is_dense, bytes: some.len(), packed })
     }
 
@@ -79,7 +80,7 @@ pub(crate) fn compress(text: &[u8], level: i32) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_text::{lines_of, random};
+    use crate::tests::text::{lines_of, random};
 
     #[test]
     fn dense_text_is_packed_quickly_and_as_well() {
@@ -95,8 +96,8 @@ mod tests {
         assert_eq!(ZstdSample::measure(&text, 5).unwrap().level, 5, "a higher level is kept");
     }
 
-    /// Letters between gaps of 100 layouts: what recurs are the gaps, and by chance the letters between some of them. Level 1
-    /// remembers too few places for that; level 2 does with as many as level 3 has.
+    /// Random letters between the delimiters of 100 layouts. The table of level 1 is too small for the recurring delimiters;
+    /// level 2 with the table of level 3 finds them.
     #[test]
     fn tokens_are_packed_with_a_larger_table() {
         let mut next = random();
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn other_text_is_packed_as_it_was_asked_for() {
+    fn other_text_keeps_the_requested_level() {
         let mut next = random();
         let log = lines_of(1 << 20, || format!("GET /index/{} 200 took {} ms\n", next(30), next(9)));
         let sample = ZstdSample::measure(&log, 3).unwrap();
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn quick_levels_look_far_back() {
+    fn low_levels_have_the_window_of_the_highest() {
         let mut next = random();
         let once = lines_of(1 << 20, || (0..76).map(|_| char::from(b'!' + next(64) as u8)).chain(['\n']).collect());
         let packed = compress(&once.repeat(4), 1).unwrap().len();

@@ -16,14 +16,11 @@ use crate::decode::column_tree::{ColumnKind, TableNode, TablePart};
 use crate::decode::decoded_column::DecodedColumn;
 use crate::decode::value_source::{BoundedBuffer, ValueSource};
 use crate::fixed_width::PatternByte;
-use bucksaw_search::{Automaton, DEAD, MATCHED};
-use bucksaw_search::{Bitmap, RowSet};
+use crate::search::row_states::{RowSelection, RowStates, UnsettledRows, selected_row, selected_rows};
+use bucksaw_search::{Automaton, DEAD, MATCHED, RowSet};
 
 /// The initial size of the buffer for a value that is built to be run over, in bytes.
 const VALUE_BUFFER_BYTES: usize = 256;
-
-/// The share of settled rows, one in this many, from which the others continue alone while they are in several states.
-const SETTLED_ROWS_DIVISOR: usize = 8;
 
 /// With at least this many distinct values per row, the run goes through the columns of the values that the rows have.
 /// Otherwise building all values as texts once is cheaper.
@@ -32,164 +29,6 @@ const VALUES_PER_ROW_MIN: usize = 4;
 const DIGITS: &[u8] = b"0123456789";
 const LOWER_HEX: &[u8] = b"0123456789abcdef";
 const UPPER_HEX: &[u8] = b"0123456789ABCDEF";
-
-/// The state of the automaton in each row.
-#[derive(Debug)]
-struct RowStates {
-    /// The state of all rows.
-    common_state: Option<u16>,
-    /// The state of each row, if they differ.
-    states: Vec<u16>,
-    len: usize,
-}
-
-impl RowStates {
-    fn all(state: u16, len: usize) -> Self {
-        Self { common_state: Some(state), states: Vec::new(), len }
-    }
-
-    fn get(&self, at: usize) -> u16 {
-        self.common_state.or_else(|| self.states.get(at).copied()).unwrap_or_default()
-    }
-
-    /// The state of each row, to be changed.
-    fn states_mut(&mut self) -> &mut [u16] {
-        if let Some(state) = self.common_state.take() {
-            self.states.clear();
-            self.states.resize(self.len, state);
-        }
-        &mut self.states
-    }
-
-    /// Sets the common state if all rows are in one state.
-    fn collapse(&mut self) {
-        if self.common_state.is_none()
-            && let Some((first, others)) = self.states.split_first()
-            && others.iter().fold(0, |differ, other| differ | (other ^ first)) == 0
-        {
-            self.common_state = Some(*first);
-        }
-    }
-
-    fn set_all(&mut self, state: u16) {
-        self.common_state = Some(state);
-    }
-
-    /// Whether all rows are settled in one state.
-    fn is_settled(&self) -> bool {
-        self.common_state.is_some_and(|state| state <= MATCHED)
-    }
-
-    /// The states in which rows are.
-    fn distinct_states(&self, states: usize) -> Vec<u16> {
-        if let Some(state) = self.common_state {
-            return vec![state];
-        }
-        let mut seen = vec![false; states];
-        for state in &self.states {
-            if let Some(seen) = seen.get_mut(*state as usize) {
-                *seen = true;
-            }
-        }
-        seen.iter().enumerate().filter(|(_, seen)| **seen).map(|(state, _)| state as u16).collect()
-    }
-
-    /// The rows whose state passes. `selected` lists the rows of `among`, of `len` in total.
-    fn select_rows(
-        &self,
-        len: usize,
-        among: &RowSet,
-        selected: RowSelection<'_>,
-        test: impl Fn(u16) -> bool,
-    ) -> RowSet {
-        if let Some(state) = self.common_state {
-            return if test(state) { among.clone() } else { RowSet::None };
-        }
-        let Some(selected) = selected else {
-            return RowSet::from_fn(len, |row| self.states.get(row).is_some_and(|state| test(*state)));
-        };
-        let mut bits = Bitmap::new(len);
-        let tested = selected.iter().zip(&self.states).filter(|(_, state)| test(**state));
-        tested.for_each(|(row, _)| bits.set(*row as usize));
-        RowSet::from_bitmap(bits)
-    }
-
-    /// The states of some rows.
-    fn gather(&self, rows: &[u32]) -> Self {
-        match self.common_state {
-            Some(state) => Self::all(state, rows.len()),
-            None => {
-                let each = rows.iter().map(|row| self.states.get(*row as usize).copied().unwrap_or_default()).collect();
-                let mut picked = Self { common_state: None, states: each, len: rows.len() };
-                picked.collapse();
-                picked
-            }
-        }
-    }
-
-    /// Writes back the states of some rows.
-    fn scatter(&mut self, rows: &[u32], states: &Self) {
-        if self.common_state.is_some() && self.common_state == states.common_state {
-            return;
-        }
-        let each = self.states_mut();
-        for (at, row) in rows.iter().enumerate() {
-            if let Some(place) = each.get_mut(*row as usize) {
-                *place = states.get(at);
-            }
-        }
-    }
-}
-
-/// The rows of a table that are not settled.
-struct UnsettledRows {
-    /// Their positions among the selected rows.
-    positions: Vec<u32>,
-    /// Their row numbers.
-    rows: Vec<u32>,
-    states: RowStates,
-}
-
-impl UnsettledRows {
-    /// The unsettled rows, if continuing with them alone is cheaper. `positions` and `selected` belong to `states`.
-    fn of(states: &RowStates, positions: Option<&[u32]>, selected: RowSelection<'_>) -> Option<Self> {
-        if states.common_state.is_some() {
-            return None;
-        }
-        let open: Vec<u32> =
-            states.states.iter().enumerate().filter(|(_, state)| **state > MATCHED).map(|(at, _)| at as u32).collect();
-        if open.len() == states.len {
-            return None;
-        }
-        let picked = states.gather(&open);
-        if picked.common_state.is_none() && open.len() * SETTLED_ROWS_DIVISOR > states.len * (SETTLED_ROWS_DIVISOR - 1)
-        {
-            return None;
-        }
-        let of = |list: Option<&[u32]>| match list {
-            None => open.clone(),
-            Some(list) => open.iter().filter_map(|at| list.get(*at as usize).copied()).collect(),
-        };
-        Some(Self { positions: of(positions), rows: of(selected), states: picked })
-    }
-}
-
-/// The rows of a column over which the automaton runs; `None` for all.
-type RowSelection<'c> = Option<&'c [u32]>;
-
-/// The selected row at position `at`.
-fn selected_row(selected: RowSelection<'_>, at: usize) -> Option<usize> {
-    selected.map_or(Some(at), |rows| rows.get(at).map(|row| *row as usize))
-}
-
-/// The rows as a list; `None` for all rows.
-fn selected_rows(among: &RowSet) -> Option<Vec<u32>> {
-    match among {
-        RowSet::None => Some(Vec::new()),
-        RowSet::All => None,
-        RowSet::Some(bits) => Some(bits.iter().map(|row| row as u32).collect()),
-    }
-}
 
 /// A block and an automaton that runs over it.
 pub(crate) struct AutomatonRun<'b> {

@@ -6,6 +6,7 @@ mod column_search;
 mod literal_prefix;
 mod needle_occurrences;
 mod raw_search;
+mod row_states;
 mod search_block;
 mod search_context;
 mod text_predicate;

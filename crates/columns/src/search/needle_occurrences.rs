@@ -46,9 +46,9 @@ impl<'b> NeedleOccurrences<'b> {
     pub(crate) fn is_in_literal(&self, literal: IndexRange) -> bool {
         // Literals are adjacent, so an occurrence across two of them may overlap one inside.
         let occurrences = self.literals.get_or_init(|| self.find_all(self.block.literals()));
-        let (start, end) = literal.bounds();
-        let from = occurrences.partition_point(|at| (*at as usize) < start);
-        occurrences.get(from).is_some_and(|at| *at as usize + self.needle.text().len() <= end)
+        let range = literal.indices();
+        let from = occurrences.partition_point(|at| (*at as usize) < range.start);
+        occurrences.get(from).is_some_and(|at| *at as usize + self.needle.text().len() <= range.end)
     }
 
     /// The rows of the raw column `at` that pass; the text of the predicate contains the core.

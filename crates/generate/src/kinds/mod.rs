@@ -1,76 +1,66 @@
-//! Tables of line templates, by kind.
+//! Line templates, by kind of lines.
 //!
-//! A table has a frame, common to all its lines, and rows of a level, a weight among the lines of that level, and a
-//! text. Placeholders are in angle brackets: those of [`Placeholder`](crate::template::Placeholder) and the lists in
-//! [`words`](crate::words).
-
-mod app;
-mod database;
-mod java;
-mod json;
-mod line_table;
-mod system;
-mod web;
+//! A kind is a text file. Its `frame` is common to all its lines, with `<row>` in the place of a row's text. A row is a
+//! level, a weight among the lines of that level, and a text. Placeholders are in angle brackets: those of
+//! [`Placeholder`](crate::template::Placeholder) and the lists in [`words`](crate::words).
 
 use crate::incidents::LogLevel;
 use crate::rng::Rng;
 use crate::template::Template;
 use crate::weighted_choice::WeightedChoice;
-use line_table::LineTable;
 
-/// The kinds of a format, parsed.
+/// The kinds of text, with their weights.
+static TEXT_KINDS: [(u16, &str); 5] = [
+    (40, include_str!("web.txt")),
+    (32, include_str!("app.txt")),
+    (14, include_str!("java.txt")),
+    (7, include_str!("database.txt")),
+    (7, include_str!("system.txt")),
+];
+static JSON_KIND: (u16, &str) = (1, include_str!("json.txt"));
+
+/// The kinds of a format.
 #[derive(Clone, Debug)]
 pub(crate) struct LineKinds(WeightedChoice<LineKind>);
 
 /// The lines of a kind, by level.
 #[derive(Clone, Debug)]
-struct LineKind {
-    debug: WeightedChoice<Template>,
-    info: WeightedChoice<Template>,
-    warn: WeightedChoice<Template>,
-    error: WeightedChoice<Template>,
-}
+struct LineKind([WeightedChoice<Template>; 4]);
 
 impl LineKinds {
     /// The mixed output of a fleet.
     pub(crate) fn text() -> Self {
-        let weighted =
-            [(40, &web::TABLE), (32, &app::TABLE), (14, &java::TABLE), (7, &database::TABLE), (7, &system::TABLE)];
-        Self(WeightedChoice::new(weighted.map(|(weight, table)| (weight, LineKind::new(table)))))
+        Self(WeightedChoice::new(TEXT_KINDS.map(|(weight, file)| (weight, LineKind::parse(file)))))
     }
 
     /// JSON objects.
     pub(crate) fn json() -> Self {
-        Self(WeightedChoice::new([(1, LineKind::new(&json::TABLE))]))
+        Self(WeightedChoice::new([JSON_KIND].map(|(weight, file)| (weight, LineKind::parse(file)))))
     }
 
     /// A random line of a level.
     pub(crate) fn draw(&self, level: LogLevel, rng: &mut Rng) -> Option<&Template> {
-        let kind = self.0.sample(rng)?;
-        let choice = match level {
-            LogLevel::Debug => &kind.debug,
-            LogLevel::Info => &kind.info,
-            LogLevel::Warn => &kind.warn,
-            LogLevel::Error => &kind.error,
-        };
-        choice.sample(rng)
+        self.0.sample(rng)?.0.get(level as usize)?.sample(rng)
     }
 }
 
 impl LineKind {
-    fn new(table: &LineTable) -> Self {
-        let (head, tail) = table.affixes;
-        let choice = |wanted| {
-            let rows = table.rows.iter().filter(|(level, ..)| *level == wanted);
-            WeightedChoice::new(rows.map(|&(_, weight, line)| (weight, Template::new(&[head, line, tail]))))
-        };
-        Self {
-            debug: choice(LogLevel::Debug),
-            info: choice(LogLevel::Info),
-            warn: choice(LogLevel::Warn),
-            error: choice(LogLevel::Error),
-        }
+    fn parse(file: &'static str) -> Self {
+        let frame = file.lines().find_map(|line| line.strip_prefix("frame ")?.split_once("<row>"));
+        let (before, after) = frame.unwrap_or_default();
+        Self(LogLevel::ALL.map(|level| {
+            let rows = file.lines().filter_map(parse_row).filter(|(row_level, ..)| *row_level == level);
+            WeightedChoice::new(rows.map(|(_, weight, text)| (weight, Template::new(&[before, text, after]))))
+        }))
     }
+}
+
+/// The level, weight and text of a row.
+fn parse_row(line: &'static str) -> Option<(LogLevel, u16, &'static str)> {
+    let (level, rest) = line.split_once(' ')?;
+    let (weight, text) = rest.split_once(' ')?;
+    let level = LogLevel::ALL.into_iter().find(|known| known.name() == level)?;
+    Some((level, weight.parse().ok()?, text))
 }
 
 #[cfg(test)]
@@ -78,29 +68,27 @@ mod tests {
     use super::*;
     use crate::template::TemplatePart;
 
-    static TABLES: [&LineTable; 6] =
-        [&web::TABLE, &app::TABLE, &java::TABLE, &database::TABLE, &system::TABLE, &json::TABLE];
+    fn files() -> impl Iterator<Item = &'static str> {
+        TEXT_KINDS.into_iter().chain([JSON_KIND]).map(|(_, file)| file)
+    }
 
     #[test]
     fn every_kind_has_lines_for_every_level() {
-        for table in TABLES {
-            for wanted in [LogLevel::Debug, LogLevel::Info, LogLevel::Warn, LogLevel::Error] {
-                let rows = table.rows.iter().filter(|(level, weight, _)| *level == wanted && *weight > 0);
-                assert!(rows.count() > 0, "{wanted:?} of {:?}", table.affixes);
+        for file in files() {
+            for wanted in LogLevel::ALL {
+                let rows = file.lines().filter_map(parse_row);
+                assert!(rows.filter(|(level, weight, _)| *level == wanted && *weight > 0).count() > 0, "{wanted:?}");
             }
         }
     }
 
     #[test]
-    fn every_placeholder_is_known() {
-        for table in TABLES {
-            for (_, _, line) in table.rows {
-                for part in Template::new(&[table.affixes.0, line, table.affixes.1]).parts() {
-                    assert!(
-                        !matches!(part, TemplatePart::Text(text) if text.contains(['<', '>', '\n'])),
-                        "{line}: {part:?}"
-                    );
-                }
+    fn every_line_is_parsed_and_every_placeholder_is_known() {
+        for line in files().flat_map(str::lines) {
+            let is_frame = line.starts_with("frame ") && line.contains("<row>");
+            assert!(is_frame || line.starts_with('#') || parse_row(line).is_some(), "{line}");
+            for part in Template::new(&line.split("<row>").collect::<Vec<_>>()).parts() {
+                assert!(!matches!(part, TemplatePart::Text(text) if text.contains(['<', '>'])), "{line}: {part:?}");
             }
         }
     }

@@ -10,22 +10,20 @@ pub struct SyntaxError {
     pub message: String,
 }
 
-/// Maximum characters of input quoted in a message.
-const QUOTED_CHARS_MAX: usize = 40;
-
 /// The column of the byte at `offset`.
 pub(super) fn column(input: &[u8], offset: usize) -> usize {
     String::from_utf8_lossy(input.get(..offset).unwrap_or(input)).chars().count() + 1
 }
 
-/// Input for a message: valid UTF-8, without control characters, shortened.
-pub(super) fn escape_input(bytes: &[u8]) -> String {
+/// Input for a message: valid UTF-8 of up to `chars_max` characters, without control characters.
+#[must_use]
+pub fn escape_input(bytes: &[u8], chars_max: usize) -> String {
     // A character has at most four bytes. Truncating first avoids decoding a long input.
-    let head = bytes.get(..4 * (QUOTED_CHARS_MAX + 1)).unwrap_or(bytes);
+    let head = bytes.get(..4 * (chars_max + 1)).unwrap_or(bytes);
     let mut text = String::new();
     for (count, char) in String::from_utf8_lossy(head).chars().enumerate() {
         match char {
-            _ if count == QUOTED_CHARS_MAX => {
+            _ if count == chars_max => {
                 text.push('…');
                 break;
             }

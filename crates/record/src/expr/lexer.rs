@@ -5,11 +5,18 @@
 
 use super::SyntaxError;
 use super::case_fold::case_insensitive_test;
-use super::error::{column, escape_input};
+use super::error::{self, column};
 use super::tree::{Expr, Field, Literal, Pattern, Test};
 
 /// Advice for text that was parsed as syntax.
 pub(super) const HINT: &str = "put text in quotes to search for it as it is";
+
+/// Maximum characters of input quoted in a message.
+const QUOTED_CHARS_MAX: usize = 40;
+
+fn escape_input(bytes: &[u8]) -> String {
+    error::escape_input(bytes, QUOTED_CHARS_MAX)
+}
 
 /// A token.
 #[derive(Debug)]
@@ -199,7 +206,7 @@ impl<'a> Lexer<'a> {
 
     fn number(&mut self, before: &str) -> Result<f64, SyntaxError> {
         let text = bare_word(self.rest());
-        let Some(number) = number(text) else {
+        let Some(number) = parse_number(text) else {
             return Err(self.expected_with_advice(&format!("a number after `{before}`"), self.at, HINT));
         };
         self.at += text.len();
@@ -358,9 +365,10 @@ fn regex_length(body: &[u8]) -> Option<usize> {
 }
 
 /// Parses a finite decimal number. Unlike `str::parse`, rejects `inf`, `nan` and overflow.
-fn number(text: &[u8]) -> Option<f64> {
+#[must_use]
+pub fn parse_number(text: &[u8]) -> Option<f64> {
     let shape = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+' | b'-');
-    let text = std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| shape(&byte)))?;
+    let text = str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| shape(&byte)))?;
     text.parse().ok().filter(|number: &f64| number.is_finite())
 }
 

@@ -50,7 +50,8 @@ mod parser;
 mod tests;
 mod tree;
 
-pub use error::SyntaxError;
+pub use error::{SyntaxError, escape_input};
+pub use lexer::parse_number;
 pub use parser::{DEPTH_MAX, INPUT_BYTES_MAX, TERMS_MAX};
 pub use tree::{Expr, Field, Literal, Pattern, Test};
 

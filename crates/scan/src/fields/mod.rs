@@ -45,13 +45,6 @@ pub fn visit(record: &[u8], limit: usize, take: &mut dyn FnMut(&str, Cow<'_, [u8
     named.take(limit).for_each(|(name, value)| take(name, value));
 }
 
-/// The number of a value: finite, decimal, with or without sign, fraction and exponent.
-pub(crate) fn number(value: &[u8]) -> Option<f64> {
-    let shape = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+' | b'-');
-    let text = str::from_utf8(value).ok().filter(|text| text.bytes().all(|byte| shape(&byte)))?;
-    text.parse().ok().filter(|number: &f64| number.is_finite())
-}
-
 fn is_json(record: &[u8]) -> bool {
     record.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{')
 }

@@ -1,6 +1,8 @@
 use proptest::prelude::*;
 use serde_json::Value;
 
+use bucksaw_record::expr::parse_number;
+
 use super::*;
 
 fn text(value: Option<Cow<'_, [u8]>>) -> String {
@@ -135,7 +137,7 @@ fn depth_is_bounded() {
 
 #[test]
 fn numbers() {
-    let check = |value: &[u8], want: Option<f64>| assert_eq!(number(value), want, "{}", value.escape_ascii());
+    let check = |value: &[u8], want: Option<f64>| assert_eq!(parse_number(value), want, "{}", value.escape_ascii());
     check(b"12", Some(12.0));
     check(b"-1.5e3", Some(-1500.0));
     check(b"+.5", Some(0.5));

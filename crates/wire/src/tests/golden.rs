@@ -1,11 +1,11 @@
-//! What clients and nodes of each version say to each other, and what those of the next will.
+//! Messages of each version, and additions of the next.
 
 use bucksaw_fixtures::GoldenFiles;
 use bucksaw_record::{Flags, Id, Labels, Millis, Producer};
 use bucksaw_segment::RowMeta;
 use proptest::prelude::*;
 
-use super::*;
+use crate::*;
 
 fn golden() -> GoldenFiles {
     GoldenFiles::new(env!("CARGO_MANIFEST_DIR"), Version::NEWEST)
@@ -54,11 +54,11 @@ fn client_bytes_are_stable() {
     golden()
         .read_all("hello")
         .iter()
-        .for_each(|kept| assert_eq!(complete(Hello::decode(kept)), hello(Version::NEWEST)));
+        .for_each(|bytes| assert_eq!(complete(Hello::decode(bytes)), hello(Version::NEWEST)));
     golden().check("flush", &FLUSH);
     golden().check("batch", &batch());
-    for kept in golden().read_all("batch") {
-        let ClientMessage::Batch(frame) = complete(ClientMessage::decode(&kept, 1 << 20)) else { panic!("no batch") };
+    for bytes in golden().read_all("batch") {
+        let ClientMessage::Batch(frame) = complete(ClientMessage::decode(&bytes, 1 << 20)) else { panic!("no batch") };
         let rows = frame.rows().unwrap();
         assert_eq!((frame.text(), rows.count, rows.flags.get(1)), (&b"one\ntwo\n"[..], 2, Flags::CUT));
     }
@@ -66,20 +66,19 @@ fn client_bytes_are_stable() {
 
 #[test]
 fn server_bytes_are_stable() {
-    for (kind, said) in hello_replies() {
-        golden().check(kind, &said.encode());
+    for (kind, message) in hello_replies() {
+        golden().check(kind, &message.encode());
         let found = complete(HelloReply::decode(&golden().read_all(kind).pop().unwrap()));
-        assert_eq!(found, said);
+        assert_eq!(found, message);
     }
-    for (kind, said) in server_messages() {
-        golden().check(kind, &said.encode());
-        golden().read_all(kind).iter().for_each(|kept| assert_eq!(complete(ServerMessage::decode(kept)), said));
+    for (kind, message) in server_messages() {
+        golden().check(kind, &message.encode());
+        golden().read_all(kind).iter().for_each(|bytes| assert_eq!(complete(ServerMessage::decode(bytes)), message));
     }
 }
 
 proptest! {
-    /// Of this protocol a later minor version adds what is not said to an older side. What it may say all the same are
-    /// numbers that it knows more of, and what is in reserved bytes.
+    /// A later minor version sends an older side only unknown codes and bytes that are reserved now.
     #[test]
     fn additions_of_the_next_version_are_ignored(minor in 1_u16.., code in 1_u16.., why: u8, reserved: [u8; 4]) {
         let newer = Version { major: 1, minor };
@@ -90,10 +89,10 @@ proptest! {
         // The newest version that the other knows.
         bytes[10..12].copy_from_slice(&minor.to_le_bytes());
         prop_assert_eq!(complete(HelloReply::decode(&bytes)), refused);
-        for (_, said) in server_messages() {
-            let mut bytes = said.encode();
+        for (_, message) in server_messages() {
+            let mut bytes = message.encode();
             bytes[4..8].copy_from_slice(&reserved);
-            prop_assert_eq!(complete(ServerMessage::decode(&bytes)), said);
+            prop_assert_eq!(complete(ServerMessage::decode(&bytes)), message);
         }
         let redirect = Redirect::new(RedirectReason(why), ["a:1".to_owned()]).unwrap();
         prop_assert_eq!(complete(ServerMessage::decode(&ServerMessage::Redirect(redirect.clone()).encode())), ServerMessage::Redirect(redirect));
