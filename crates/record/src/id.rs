@@ -100,12 +100,6 @@ impl Id {
         Self::new(at, Producer(0), 0)
     }
 
-    /// The highest id with this time.
-    #[must_use]
-    pub const fn last_at(at: Millis) -> Self {
-        Self::new(at, Producer(Producer::MASK), u32::MAX)
-    }
-
     /// The id with these bits.
     #[must_use]
     pub const fn from_bits(bits: u128) -> Self {

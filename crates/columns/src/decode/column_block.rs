@@ -30,7 +30,7 @@ pub struct ColumnBlock {
     pub(crate) decoded: Vec<OnceLock<Option<Box<DecodedColumn>>>>,
     lengths: OnceLock<Box<[AtomicU32]>>,
     rows: usize,
-    text_len: usize,
+    pub(crate) text_len: usize,
     memory: AtomicUsize,
 }
 
@@ -103,12 +103,8 @@ impl ColumnBlock {
         })
     }
 
-    pub(crate) fn text_len(&self) -> usize {
-        self.text_len
-    }
-
     pub(crate) fn root(&self) -> usize {
-        self.tree.root()
+        self.tree.len() - 1
     }
 
     pub(crate) fn node(&self, at: usize) -> Option<&ColumnNode> {

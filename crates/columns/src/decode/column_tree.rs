@@ -130,10 +130,6 @@ impl ColumnTree {
         (reader.meta.at == bytes.len()).then_some(reader.tree)
     }
 
-    pub(crate) fn root(&self) -> usize {
-        self.nodes.len() - 1
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.nodes.len()
     }

@@ -68,7 +68,7 @@ impl<'b> RowMaterialiser<'b> {
         suffixed_columns.resize_with(block.tree.len(), SuffixedColumn::default);
         Self {
             block,
-            bytes_left: block.text_len(),
+            bytes_left: block.text_len,
             text: TEXT_BUFFER.take(),
             partitions: PartitionCache::default(),
             suffixed_columns,
@@ -84,7 +84,7 @@ impl<'b> RowMaterialiser<'b> {
         behind: &[u8],
         each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Option<()> {
-        let line_bytes = self.block.text_len() / self.block.rows().max(1) + 1;
+        let line_bytes = self.block.text_len / self.block.rows().max(1) + 1;
         let count = (BATCH_BYTES / (line_bytes + FORMATTED_BYTES_MAX)).clamp(BATCH_ROWS_MIN, BATCH_ROWS_MAX);
         let row_count = self.block.node(at)?.rows;
         let mut some = Vec::with_capacity(count.min(rows.size_hint().1.unwrap_or(count)));
@@ -348,12 +348,12 @@ impl ColumnBlock {
     /// All lines, an LF after each; `None` if the block is damaged.
     #[must_use]
     pub fn text(&self) -> Option<Vec<u8>> {
-        let mut out = Vec::with_capacity(self.text_len());
+        let mut out = Vec::with_capacity(self.text_len);
         self.visit_lines(0..self.rows(), &mut |line| {
             out.extend_from_slice(line);
             ControlFlow::Continue(())
         })?;
-        (out.len() == self.text_len()).then_some(out)
+        (out.len() == self.text_len).then_some(out)
     }
 
     /// Calls `each` with lines, given by rising rows, each with an LF, until it breaks; `None` if the block is damaged, perhaps

@@ -20,13 +20,12 @@ pub(crate) fn has_text(block: &ColumnBlock, text: &[u8], starts: &[u32]) -> bool
     let Some(source) = ValueSource::of(block, block.root()).filter(|_| starts.len() == block.rows()) else {
         return false;
     };
-    let comparison = TextComparison { text };
     let mut next = 0;
     let rows = if let ValueSource::Split(split) = &source { split.table_count() * BATCH_ROWS_PER_TABLE } else { 0 };
     let rows = rows.max(BATCH_ROWS_MIN);
     for (at, starts) in starts.chunks(rows).enumerate() {
         let mut places = starts.to_vec();
-        if comparison.compare_column(&source, at * rows, &mut places).is_none() {
+        if compare_column(text, &source, at * rows, &mut places).is_none() {
             return false;
         }
         for (start, end) in starts.iter().zip(&places) {
@@ -39,75 +38,67 @@ pub(crate) fn has_text(block: &ColumnBlock, text: &[u8], starts: &[u32]) -> bool
     next as usize == text.len()
 }
 
-/// The text that columns are compared with.
-struct TextComparison<'w> {
-    text: &'w [u8],
-}
-
-impl TextComparison<'_> {
-    /// Advances the offset of each row, from row `first` on, behind its value; `None` if the text differs.
-    fn compare_column(&self, source: &ValueSource<'_>, first: usize, places: &mut [u32]) -> Option<()> {
-        match source {
-            ValueSource::Literal(text, len) => {
-                let literal = text.get(..*len)?;
-                places.iter_mut().try_for_each(|place| self.compare_value(literal, place))
-            }
-            ValueSource::Text(texts) => places
-                .iter_mut()
-                .enumerate()
-                .try_for_each(|(at, place)| self.compare_value(texts.get(first + at)?, place)),
-            ValueSource::Dictionary { codes, texts } => places
-                .iter_mut()
-                .enumerate()
-                .try_for_each(|(at, place)| self.compare_value(texts.get(codes.get(first + at)?)?, place)),
-            ValueSource::Numbers(numbers) => places
-                .iter_mut()
-                .zip(numbers.get(first..)?)
-                .try_for_each(|(place, number)| self.compare_number(*number, place)),
-            ValueSource::Fixed(template) => places.iter_mut().enumerate().try_for_each(|(at, place)| {
-                let mut room = [0; FORMATTED_BYTES_MAX];
-                let len = template.write(first + at, &mut room)?;
-                self.compare_value(room.get(..len)?, place)
-            }),
-            ValueSource::Table(sources) => {
-                sources.iter().try_for_each(|source| self.compare_column(source, first, places))
-            }
-            ValueSource::Split(split) => {
-                let rows: Vec<u32> = (first as u32..).take(places.len()).collect();
-                let mut partition = TablePartition::default();
-                partition.partition(&rows, split.table_ids, split.table_rows, &mut vec![0; split.table_count() + 1])?;
-                let mut some = Vec::new();
-                for (table, order, rows) in partition.table_slices() {
-                    some.clear();
-                    some.extend(order.iter().filter_map(|at| places.get(*at as usize)));
-                    // Consecutive lines of a table are consecutive rows of it.
-                    let row = *rows.first()? as usize;
-                    let sources = split.columns(table as usize)?;
-                    sources.iter().try_for_each(|source| self.compare_column(source, row, &mut some))?;
-                    for (at, place) in order.iter().zip(&some) {
-                        *places.get_mut(*at as usize)? = *place;
-                    }
+/// Advances the offset of each row, from row `first` on, behind its value; `None` if the text differs.
+fn compare_column(text: &[u8], source: &ValueSource<'_>, first: usize, places: &mut [u32]) -> Option<()> {
+    match source {
+        ValueSource::Literal(bytes, len) => {
+            let literal = bytes.get(..*len)?;
+            places.iter_mut().try_for_each(|place| compare_value(text, literal, place))
+        }
+        ValueSource::Text(texts) => {
+            places.iter_mut().enumerate().try_for_each(|(at, place)| compare_value(text, texts.get(first + at)?, place))
+        }
+        ValueSource::Dictionary { codes, texts } => places
+            .iter_mut()
+            .enumerate()
+            .try_for_each(|(at, place)| compare_value(text, texts.get(codes.get(first + at)?)?, place)),
+        ValueSource::Numbers(numbers) => places
+            .iter_mut()
+            .zip(numbers.get(first..)?)
+            .try_for_each(|(place, number)| compare_number(text, *number, place)),
+        ValueSource::Fixed(template) => places.iter_mut().enumerate().try_for_each(|(at, place)| {
+            let mut room = [0; FORMATTED_BYTES_MAX];
+            let len = template.write(first + at, &mut room)?;
+            compare_value(text, room.get(..len)?, place)
+        }),
+        ValueSource::Table(sources) => {
+            sources.iter().try_for_each(|source| compare_column(text, source, first, places))
+        }
+        ValueSource::Split(split) => {
+            let rows: Vec<u32> = (first as u32..).take(places.len()).collect();
+            let mut partition = TablePartition::default();
+            partition.partition(&rows, split.table_ids, split.table_rows, &mut vec![0; split.table_count() + 1])?;
+            let mut some = Vec::new();
+            for (table, order, rows) in partition.table_slices() {
+                some.clear();
+                some.extend(order.iter().filter_map(|at| places.get(*at as usize)));
+                // Consecutive lines of a table are consecutive rows of it.
+                let row = *rows.first()? as usize;
+                let sources = split.columns(table as usize)?;
+                sources.iter().try_for_each(|source| compare_column(text, source, row, &mut some))?;
+                for (at, place) in order.iter().zip(&some) {
+                    *places.get_mut(*at as usize)? = *place;
                 }
-                Some(())
             }
+            Some(())
         }
     }
+}
 
-    /// Compares a number by parsing the text: reading digits that were just written would stall.
-    #[inline]
-    fn compare_number(&self, number: u64, place: &mut u32) -> Option<()> {
-        let start = *place as usize;
-        let len = decimal::decimal_length(number as i64);
-        let digits = self.text.get(start..start + len)?;
-        *place += len as u32;
-        (decimal::parse_integer(digits) == Some(number)).then_some(())
-    }
+/// Compares a number by parsing the text: reading digits that were just written would stall.
+#[inline]
+fn compare_number(text: &[u8], number: u64, place: &mut u32) -> Option<()> {
+    let start = *place as usize;
+    let len = decimal::decimal_length(number as i64);
+    let digits = text.get(start..start + len)?;
+    *place += len as u32;
+    (decimal::parse_integer(digits) == Some(number)).then_some(())
+}
 
-    #[inline]
-    fn compare_value(&self, value: &[u8], place: &mut u32) -> Option<()> {
-        let start = *place as usize;
-        let is = bytes_equal(self.text.get(start..start + value.len())?, value);
-        *place += value.len() as u32;
-        is.then_some(())
-    }
+#[inline]
+fn compare_value(text: &[u8], value: &[u8], place: &mut u32) -> Option<()> {
+    let start = *place as usize;
+    let is = bytes_equal(text.get(start..start + value.len())?, value);
+    *place += value.len() as u32;
+    is.then_some(())
 }

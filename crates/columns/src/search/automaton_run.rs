@@ -211,7 +211,7 @@ impl<'b> AutomatonRun<'b> {
                 continue;
             }
             out.truncate(0);
-            out.push_growing(self.block.text_len(), |out| source.push(row, out))?;
+            out.push_growing(self.block.text_len, |out| source.push(row, out))?;
             *state = self.automaton.run(*state, out.text());
         }
         Some(())

@@ -108,7 +108,7 @@ impl SearchContext<'_> {
         let mut is_whole = true;
         let found = RowSet::from_fn(rows, |row| {
             buffer.truncate(0);
-            is_whole &= buffer.push_growing(self.block.text_len(), |buffer| source.push(row, buffer)).is_some();
+            is_whole &= buffer.push_growing(self.block.text_len, |buffer| source.push(row, buffer)).is_some();
             predicate.matches(buffer.text())
         });
         is_whole.then_some(found)

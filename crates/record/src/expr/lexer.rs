@@ -215,6 +215,7 @@ impl<'a> Lexer<'a> {
 
     /// Takes a quoted string with its quotes.
     fn quoted(&mut self) -> Result<Vec<u8>, SyntaxError> {
+        let hex = |digit: u8| char::from(digit).to_digit(16).unwrap_or_default() as u8;
         let start = self.at;
         self.at += 1;
         let mut bytes = Vec::new();
@@ -370,12 +371,4 @@ pub fn parse_number(text: &[u8]) -> Option<f64> {
     let shape = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+' | b'-');
     let text = str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| shape(&byte)))?;
     text.parse().ok().filter(|number: &f64| number.is_finite())
-}
-
-/// The value of an ASCII hex digit.
-fn hex(digit: u8) -> u8 {
-    match digit {
-        b'0'..=b'9' => digit - b'0',
-        _ => (digit | 0x20) - b'a' + 10,
-    }
 }

@@ -54,9 +54,8 @@ impl Parser<'_> {
     }
 
     /// Parses operands of `OR`. `after` is the token before them, for error messages.
-    fn parse_or(&mut self, depth: usize, after: &str) -> Result<Expr, SyntaxError> {
+    fn parse_or(&mut self, depth: usize, mut after: &str) -> Result<Expr, SyntaxError> {
         let mut members = Vec::new();
-        let mut after = after;
         loop {
             match self.parse_and(depth, after)? {
                 Expr::Or(inner) => members.extend(inner),
@@ -71,9 +70,8 @@ impl Parser<'_> {
     }
 
     /// Parses operands of `AND`, which may be implicit.
-    fn parse_and(&mut self, depth: usize, after: &str) -> Result<Expr, SyntaxError> {
+    fn parse_and(&mut self, depth: usize, mut after: &str) -> Result<Expr, SyntaxError> {
         let mut members = Vec::new();
-        let mut after = after;
         loop {
             match self.parse_unary(depth, after)? {
                 Expr::And(inner) => members.extend(inner),
@@ -139,12 +137,5 @@ fn expected_operand(after: &str) -> String {
 
 /// Joins the members, unless there is only one.
 fn join_members(mut members: Vec<Expr>, join: fn(Vec<Expr>) -> Expr) -> Expr {
-    match members.pop() {
-        Some(only) if members.is_empty() => only,
-        Some(last) => {
-            members.push(last);
-            join(members)
-        }
-        None => Expr::All,
-    }
+    if members.len() > 1 { join(members) } else { members.pop().unwrap_or(Expr::All) }
 }
