@@ -34,7 +34,6 @@ impl CompactionBacklog {
         self.update_gauge();
     }
 
-    /// Whether the backlog is above its limit.
     pub(crate) fn is_exceeded(&self) -> bool {
         self.bytes() > self.bytes_max
     }

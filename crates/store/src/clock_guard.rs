@@ -23,7 +23,6 @@ const SUSPENSION_MAX: Duration = Duration::from_secs(24 * 3_600);
 /// Detects jumps of the wall clock by the monotonic clock.
 #[derive(Debug)]
 pub(crate) struct ClockGuard {
-    /// The highest trusted wall time.
     trusted_max: Millis,
     /// The last trusted wall time, and the uptime at which it was read.
     last: (Millis, Duration),
@@ -54,7 +53,6 @@ impl ClockGuard {
         Self { trusted_max: trusted, last: (trusted, uptime), jump: None }
     }
 
-    /// The highest trusted wall time.
     pub(crate) fn trusted(&self) -> Millis {
         self.trusted_max
     }

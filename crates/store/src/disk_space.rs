@@ -5,20 +5,12 @@
 //! each one that does not fit, down to a single queue segment. A merge takes the space above the reserve or a quarter of the
 //! free space, so that the queue can still shrink.
 
-use std::io;
-
-use bucksaw_env::Space;
-
 use crate::segment_store::SegmentStore;
 
 impl SegmentStore {
-    fn space(&self) -> io::Result<Space> {
-        self.env.fs.space(&self.dir)
-    }
-
     /// Free bytes on the disk; the maximum if unknown.
     pub(crate) fn free_bytes(&self) -> u64 {
-        self.space().map_or(u64::MAX, |space| space.free_bytes)
+        self.env.fs.space(&self.dir).map_or(u64::MAX, |space| space.free_bytes)
     }
 
     /// Bytes of text to fetch for the next batch.
@@ -40,7 +32,6 @@ impl SegmentStore {
 
     /// Whether less than twice the reserve is free, so that the trash is emptied early.
     pub(crate) fn is_disk_nearly_full(&self) -> bool {
-        let reserve = self.config.free_bytes_min;
-        self.free_bytes() < reserve.saturating_mul(2)
+        self.free_bytes() < self.config.free_bytes_min.saturating_mul(2)
     }
 }

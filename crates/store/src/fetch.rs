@@ -33,7 +33,6 @@ pub(crate) enum QueueLocation {
     Remote(Peer),
 }
 
-/// Segments fetched from one queue.
 pub(crate) struct FetchedBatch {
     pub(crate) location: QueueLocation,
     pub(crate) views: Vec<SegmentView>,
@@ -42,7 +41,6 @@ pub(crate) struct FetchedBatch {
     pub(crate) _files: Vec<TempFile>,
 }
 
-/// Why a fetch failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FetchError {
     #[error(transparent)]

@@ -28,7 +28,6 @@ impl MergeOutput for SegmentDraft {
     }
 }
 
-/// The parameters of a merge.
 pub(crate) struct SegmentMerge<'a> {
     pub(crate) block_bytes: u64,
     pub(crate) codec: Codec,
@@ -39,7 +38,6 @@ pub(crate) struct SegmentMerge<'a> {
 }
 
 impl SegmentMerge<'_> {
-    /// Merges the units into `output`.
     pub(crate) fn run(
         &self,
         mut inputs: UnitReader,

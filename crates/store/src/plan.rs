@@ -43,7 +43,6 @@ pub(crate) struct MergeCandidate {
     pub(crate) needs_recompression: bool,
 }
 
-/// The next merge.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MergePlan {
     /// Its inputs; empty if nothing is due.
@@ -52,7 +51,6 @@ pub(crate) struct MergePlan {
     pub(crate) mergeable_bytes: u64,
 }
 
-/// Limits of a merge.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MergeLimits {
     /// Bytes of text of a full segment.

@@ -54,7 +54,6 @@ pub struct Puller {
     log_limits: PullLogLimits,
 }
 
-/// Recurring errors. Each is logged at most once a minute.
 #[derive(Debug, Default)]
 struct PullLogLimits {
     take: LogRateLimiter,
@@ -124,7 +123,6 @@ impl Puller {
         stored.unwrap_or(0)
     }
 
-    /// How many stores are missing for the replication factor.
     fn missing_stores(&self) -> usize {
         let missing = self.context.store.replication_factor().saturating_sub(self.context.peers.stores().len() + 1);
         set(&self.context.metrics.missing_stores, missing as u64);

@@ -1,10 +1,5 @@
 //! Receives replicas: a segment of another store is checked, made durable and searchable before the reply.
 //!
-//! ```text
-//!   store                                    store
-//!     ── store/put {id, bytes}, the file ──►   <new id>.tmp ── checked, synced ──► <span>-<id>.seg, synced
-//!     ◄────────────── {} ───────────────────
-//! ```
 //! The replica has the id of the original; after that, each store merges and removes its own. A put of a segment that is
 //! already stored succeeds, so a sender without a reply may repeat it.
 
@@ -33,13 +28,10 @@ pub const PUT: &str = "store/put";
 /// The head of a put. The file follows.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct PutRequest {
-    /// The segment.
     pub(crate) id: Id,
-    /// Bytes of its file.
     pub(crate) bytes: u64,
 }
 
-/// A segment that is being received.
 struct IncomingSegment {
     store: Arc<SegmentStore>,
     id: Id,

@@ -23,7 +23,6 @@ const CHUNK_BYTES: u64 = 256 << 10;
 /// Weight of a store that holds the average, relative to an empty one.
 const AVERAGE_WEIGHT: f64 = 0.1;
 
-/// Sends segments to other stores.
 #[derive(Debug)]
 pub(crate) struct Replicator {
     context: StoreContext,

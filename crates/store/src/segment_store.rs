@@ -39,7 +39,6 @@ pub struct SegmentStore {
     /// By lowest id. Replaced as a whole, so that a query works on one snapshot.
     pub(crate) segments: Mutex<Arc<Vec<Arc<StoredSegment>>>>,
     pub(crate) quarantined_files: Mutex<Vec<DamagedSegment>>,
-    /// Ids of the segments that are being received.
     pub(crate) receiving: Mutex<BTreeSet<Id>>,
     /// The time up to which retention by size has removed records.
     pub(crate) evicted_until: Mutex<Millis>,
@@ -48,7 +47,6 @@ pub struct SegmentStore {
     /// The trusted time in `clock.json`.
     pub(crate) clock_persisted: Mutex<Millis>,
     pub(crate) suspension: Mutex<Option<Suspension>>,
-    /// Bytes of the segment files when the store was opened.
     pub(crate) stored_bytes_at_open: u64,
     pub(crate) index_memory: StoreIndexMemory,
     /// Replaced as a whole, like `segments`.

@@ -10,8 +10,6 @@
 //!
 //! Replicas, repair and offline repair are not part of the interface. They send, compare and verify files, and a database
 //! replicates by itself. [`Replication`](crate::Replication) has them for the segment store.
-//!
-//! Calls are dynamic: the inner loop of a scan runs within one block, so a call per block costs nothing measurable.
 
 use std::collections::HashSet;
 use std::fmt::Debug;

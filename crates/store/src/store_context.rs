@@ -44,7 +44,6 @@ impl StoreContext {
         self.is_short_of_descriptors.load(Ordering::Relaxed)
     }
 
-    /// Runs work that may block on another thread.
     pub(crate) async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -98,7 +97,6 @@ impl StoreContext {
     }
 }
 
-/// The error of a timeout.
 pub(crate) fn timed_out() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "timed out waiting for data")
 }

@@ -20,7 +20,6 @@ pub struct StoredSegment {
     reader: Reader,
     reach: RecordSummary,
     newest_source: Option<Id>,
-    /// Bytes of memory of this.
     index_bytes: u64,
     /// Blocks that were found damaged. Locked briefly, and with no other lock.
     damaged_blocks: Mutex<DamageState>,
@@ -44,7 +43,6 @@ pub struct DamagedSegment {
 }
 
 impl DamagedSegment {
-    /// A quarantined file.
     pub(crate) fn quarantined_file(name: String, low: Millis, high: Millis, proof: Proof) -> Self {
         Self { name, low, high, blocks: BTreeSet::new(), proof }
     }
@@ -112,7 +110,6 @@ impl StoredSegment {
         self.reader.file_bytes()
     }
 
-    /// The name of its file.
     pub(crate) fn file_name(&self) -> String {
         name::of(self.reader.path())
     }
@@ -147,7 +144,6 @@ impl StoredSegment {
         self.record_result(block, self.reader.packed_block(block).map(drop))
     }
 
-    /// Whether a block was found damaged.
     pub(crate) fn is_block_damaged(&self, block: usize) -> bool {
         lock(&self.damaged_blocks).contains(block)
     }
@@ -216,7 +212,6 @@ impl StoredSegment {
         read.inspect_err(|error| self.record_damage(block, error))
     }
 
-    /// Logs each rebuilt damage once.
     fn log_rebuilt(&self) {
         let rebuilt = self.reader.rebuilt_damage();
         if self.rebuilt_logged.swap(rebuilt.len(), Ordering::Relaxed) < rebuilt.len()

@@ -13,7 +13,6 @@ use tracing::warn;
 #[derive(Debug)]
 pub(crate) struct TempFile {
     env: Env,
-    /// A new id.
     pub(crate) id: Id,
     pub(crate) path: PathBuf,
     pub(crate) file: Arc<dyn File>,

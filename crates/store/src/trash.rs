@@ -35,7 +35,6 @@ impl SegmentStore {
         self.dir.join("trash")
     }
 
-    /// Reads the trash directory.
     pub(crate) fn scan_trash(&self) {
         let known = self.trashed();
         let Ok(names) = self.env.fs.list(&self.trash_dir()) else { return };
@@ -137,7 +136,6 @@ impl SegmentStore {
         }
     }
 
-    /// Moves a leftover of an interrupted merge to the trash.
     pub(crate) fn trash_leftover(&self, path: &Path, id: Id) {
         match self.rename_into_trash(path, &self.trash_dir().join(format!("{}-{}", self.now(), name::of(path)))) {
             Ok(()) => info!(segment = %id, "moved the leftover of a merge to the trash"),

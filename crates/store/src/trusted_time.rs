@@ -18,7 +18,6 @@ const PERSIST_STEP_MS: u64 = 60_000;
 /// Maximum size of `clock.json`.
 const FILE_BYTES_MAX: u64 = 4_096;
 
-/// The content of `clock.json`.
 #[derive(Serialize, Deserialize)]
 struct ClockFile {
     trusted_ms: u64,

@@ -17,7 +17,6 @@ pub(crate) struct MergeCursor {
     pub(crate) labels: Labels,
     pub(crate) rows: Arc<Rows>,
     pub(crate) text: Arc<Vec<u8>>,
-    /// The next row.
     pub(crate) row: u32,
     run: usize,
     text_at: usize,
@@ -52,7 +51,6 @@ impl UnitReader {
         Self { frame_readers: Vec::new(), filter: Some((range, ids)) }
     }
 
-    /// Adds the frames of a queue segment to `units`.
     pub(crate) fn add_queue_segment(
         &mut self,
         view: &SegmentView,
@@ -69,7 +67,6 @@ impl UnitReader {
         Ok(())
     }
 
-    /// Opens a unit.
     pub(crate) fn open(&mut self, unit: &MergeUnit) -> Result<Vec<MergeCursor>, StoreError> {
         match &unit.from {
             UnitSource::Frame { reader, place } => {
@@ -95,12 +92,10 @@ impl UnitReader {
 }
 
 impl MergeUnit {
-    /// The blocks of a stored segment.
     pub(crate) fn blocks(segment: &Arc<StoredSegment>) -> impl Iterator<Item = Self> {
         (0..segment.footer().blocks.len()).filter_map(|block| Self::filtered_block(segment, block, true))
     }
 
-    /// A block that is read as a whole or filtered.
     pub(crate) fn filtered_block(segment: &Arc<StoredSegment>, block: usize, whole: bool) -> Option<Self> {
         let reach = &segment.footer().blocks.get(block)?.summary;
         let from = UnitSource::Block { segment: Arc::clone(segment), block, whole };

@@ -42,7 +42,6 @@ pub(crate) const DRAFT_SUFFIXES: [&str; 2] = ["blocks.tmp", "damaged.tmp"];
 const BYTES_MAX: u64 = 1 << 20;
 
 impl SegmentStore {
-    /// The proof of a quarantined file.
     pub(crate) fn proof_of(&self, damaged: &Path) -> Proof {
         let size = self.env.fs.open(damaged).and_then(|file| file.size()).unwrap_or_default();
         let kept = self.read_damage_file(&damaged.with_extension(FILE_PROOF_SUFFIX));
@@ -56,7 +55,6 @@ impl SegmentStore {
         kept.and_then(|bytes| DamageState::parse_stores(&bytes)).unwrap_or_default().reset()
     }
 
-    /// Restores the damage of a segment from its damage file.
     pub(crate) fn restore_damage(&self, segment: &StoredSegment) {
         let path = segment.reader().path().with_extension(BLOCKS_PROOF_SUFFIX);
         let Some(bytes) = self.read_damage_file(&path) else { return };

@@ -16,7 +16,6 @@ pub(crate) struct DamageState {
     pub(crate) proof: Proof,
     /// Damaged blocks that are not re-replicated; empty for a quarantined file.
     pub(crate) blocks: BTreeSet<usize>,
-    /// Damaged blocks that are re-replicated.
     pub(crate) re_replicated: BTreeSet<usize>,
 }
 
@@ -51,7 +50,6 @@ impl DamageState {
         Some(Proof::from_records(written.stores, false))
     }
 
-    /// Encodes the damage file.
     pub(crate) fn encode(&self, file_bytes: u64, copies: usize) -> Vec<u8> {
         let written = DamageFile {
             format: FORMAT,
@@ -66,12 +64,10 @@ impl DamageState {
         serde_json::to_vec(&written).unwrap_or_default()
     }
 
-    /// Number of damaged blocks.
     pub(crate) fn len(&self) -> usize {
         self.blocks.len() + self.re_replicated.len()
     }
 
-    /// Whether a block is damaged.
     pub(crate) fn contains(&self, block: usize) -> bool {
         self.blocks.contains(&block) || self.re_replicated.contains(&block)
     }

@@ -36,7 +36,6 @@ impl SegmentStore {
         (self.file_bytes() as f64 * records as f64 / all as f64) as u64
     }
 
-    /// The extents of all blocks.
     pub(crate) fn extents(&self) -> Vec<BlockExtent> {
         let text_bytes_max = self.config.repair.range_bytes.min(self.config.segment_bytes).max(1);
         let segments = self.segments();

@@ -1,12 +1,8 @@
 //! The call `store/held-ids`: which records of a time range another store holds.
 //!
-//! ```text
-//!   store                                                       store
-//!     ── store/ids {from_ms, to_ms, bytes, crc}, a set of ids ──►   reads rows of blocks, no text
-//!     ◄── {bytes, crc, retention}, those of them that it holds ───────
-//! ```
 //! The request contains the ids of the calling store, and the reply those of them that the other store holds too. So a reply
-//! is never larger than its request, and blocks without the requested producers are not opened.
+//! is never larger than its request, and blocks without the requested producers are not opened. The other store reads the
+//! rows of blocks, not their text.
 
 use std::io;
 use std::sync::Arc;

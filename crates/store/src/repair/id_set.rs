@@ -49,30 +49,22 @@ impl IdSet {
         self.0.entry(first.producer()).or_default().insert_range(first.sequence()..=last);
     }
 
-    /// How many records of a run the set contains.
     pub(crate) fn count_in(&self, run: &IdRun) -> u64 {
         let sequences = self.0.get(&run.first_id.producer());
         sequences.map_or(0, |sequences| sequences.range_cardinality(run.first_id.sequence()..=run.last().sequence()))
     }
 
-    pub(crate) fn add_run(&mut self, run: &IdRun) {
-        self.add(run.first_id, run.count);
-    }
-
-    /// Adds all records of another set.
     pub(crate) fn union_with(&mut self, other: &Self) {
         for (producer, sequences) in &other.0 {
             *self.0.entry(*producer).or_default() |= sequences;
         }
     }
 
-    /// The records in both sets.
     pub(crate) fn intersection(&self, other: &Self) -> Self {
         let common = self.0.iter().filter_map(|(producer, mine)| Some((*producer, mine & other.0.get(producer)?)));
         Self(common.filter(|(_, common)| !common.is_empty()).collect())
     }
 
-    /// The records that the other set does not contain.
     pub(crate) fn difference(&self, other: &Self) -> Self {
         let rest = self.0.iter().map(|(producer, mine)| match other.0.get(producer) {
             Some(others) => (*producer, mine - others),
@@ -85,12 +77,10 @@ impl IdSet {
         self.0.keys().copied()
     }
 
-    /// One set per producer.
     pub(crate) fn into_producers(self) -> impl Iterator<Item = (Producer, Self)> {
         self.0.into_iter().map(|(producer, sequences)| (producer, Self(BTreeMap::from([(producer, sequences)]))))
     }
 
-    /// Whether the set contains records of a producer.
     pub(crate) fn has_producer(&self, producer: Producer) -> bool {
         self.0.contains_key(&producer)
     }

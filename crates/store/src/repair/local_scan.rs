@@ -32,7 +32,6 @@ pub(crate) struct RetentionBounds {
     pub(crate) since_ms: u64,
 }
 
-/// The parameters of a scan.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LocalScan {
     pub(crate) range: TimeRange,
@@ -43,14 +42,12 @@ pub(crate) struct LocalScan {
     pub(crate) retention: RetentionBounds,
 }
 
-/// The result of a scan.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LocalIds {
     /// Records that are not fresh.
     pub(crate) ids: IdSet,
     /// Fresh records, whose replicas may still be in transit.
     pub(crate) fresh: IdSet,
-    /// Bytes read.
     pub(crate) bytes: u64,
     /// Some blocks could not be read because the disk failed; they are not known to be damaged.
     pub(crate) is_incomplete: bool,
@@ -86,7 +83,6 @@ impl LocalScan {
 }
 
 impl SegmentStore {
-    /// The retention bounds of this store.
     pub(crate) fn retention_bounds(&self) -> RetentionBounds {
         let age_ms = self.config.retention_age.map(to_millis);
         let segments = self.segments();
@@ -121,7 +117,10 @@ impl SegmentStore {
                 };
                 let ids = if is_fresh { &mut found.fresh } else { &mut found.ids };
                 for rows in chunks {
-                    rows.runs.iter().filter(|run| bounds.matches(run, rows.accepted)).for_each(|run| ids.add_run(run));
+                    rows.runs
+                        .iter()
+                        .filter(|run| bounds.matches(run, rows.accepted))
+                        .for_each(|run| ids.add(run.first_id, run.count));
                 }
             }
         }
@@ -141,7 +140,7 @@ impl SegmentStore {
                 let runs = chunks.iter().flat_map(|rows| &rows.runs);
                 let requested =
                     runs.filter(|run| range.contains(run.first_id) && asked.has_producer(run.first_id.producer()));
-                requested.for_each(|run| held.add_run(run));
+                requested.for_each(|run| held.add(run.first_id, run.count));
             }
         }
         asked.intersection(&held)

@@ -8,14 +8,12 @@ const SAMPLE_INTERVAL: Duration = Duration::from_secs(45);
 /// Minimum time after the first sample for a rate.
 const SPAN_MIN: Duration = Duration::from_secs(1);
 
-/// The rate of one pass.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PassRate {
     before: RateSample,
     last: RateSample,
 }
 
-/// The remaining bytes at an uptime.
 #[derive(Clone, Copy, Debug)]
 struct RateSample {
     at: Duration,
@@ -23,20 +21,17 @@ struct RateSample {
 }
 
 impl PassRate {
-    /// The rate of a pass that begins.
     pub(crate) fn new(now: Duration, left_bytes: u64) -> Self {
         let first = RateSample { at: now, left_bytes };
         Self { before: first, last: first }
     }
 
-    /// Records the remaining bytes.
     pub(crate) fn sample(&mut self, now: Duration, left_bytes: u64) {
         if now.saturating_sub(self.last.at) >= SAMPLE_INTERVAL {
             *self = Self { before: self.last, last: RateSample { at: now, left_bytes } };
         }
     }
 
-    /// Bytes per second, given the remaining bytes.
     pub(crate) fn bytes_per_second(&self, now: Duration, left_bytes: u64) -> u64 {
         let span = now.saturating_sub(self.before.at);
         if span < SPAN_MIN {

@@ -1,10 +1,5 @@
 //! The messages of the call `store/repair-pass`: which repair passes another store has begun and completed.
 //!
-//! ```text
-//!   store                                                     store
-//!     ── store/repair-pass {boot, pass, from_ms, to_ms} ──►          begins pass `pass`, if it is the next
-//!     ◄── {boot, passes_begun, last_clean_pass, damaged, since_ms} ──────
-//! ```
 //! Passes are numbered from 1 since the start of the process, and `boot` differs for each process. So the caller recognises a
 //! pass that began after its request by the number, without comparing clocks.
 //! A pass does not look for records that retention by size has removed, so it proves nothing about their time.

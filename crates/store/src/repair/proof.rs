@@ -49,12 +49,10 @@ pub(crate) struct WitnessRecord {
 }
 
 impl Proof {
-    /// A complete proof.
     pub(crate) fn proven() -> Self {
         Self { is_proven: true, ..Self::default() }
     }
 
-    /// Restores a proof from a damage file.
     pub(crate) fn from_records(stores: Vec<WitnessRecord>, is_proven: bool) -> Self {
         Self {
             witnesses: stores.into_iter().map(|WitnessRecord { node, witness }| (node, witness)).collect(),
@@ -62,7 +60,6 @@ impl Proof {
         }
     }
 
-    /// The witnesses for a damage file.
     pub(crate) fn to_records(&self) -> Vec<WitnessRecord> {
         self.witnesses.iter().map(|(node, witness)| WitnessRecord { node: *node, witness: *witness }).collect()
     }
@@ -75,12 +72,10 @@ impl Proof {
         Self { witnesses: self.witnesses.iter().map(witness).collect(), is_proven: false }
     }
 
-    /// Whether all damaged records are re-replicated.
     pub(crate) fn is_proven(&self) -> bool {
         self.is_proven
     }
 
-    /// Adds known stores as witnesses.
     pub(crate) fn add_stores(&mut self, stores: &BTreeSet<Id>) {
         for store in stores {
             self.witnesses.entry(*store).or_default();
@@ -93,7 +88,6 @@ impl Proof {
         witness.baseline.map(|(boot, begun)| (boot, begun + 1))
     }
 
-    /// Records a pass status of a store.
     pub(crate) fn record_status(&mut self, store: Id, status: PassStatusReply) {
         let Some(witness) = self.witnesses.get_mut(&store) else { return };
         witness.is_damaged |= status.damaged;

@@ -41,7 +41,6 @@ impl PendingRange {
         self.only_ids.is_some() || self.is_under_replicated
     }
 
-    /// Merges another range into this one.
     fn merge(&mut self, other: Self) {
         self.range.from = self.range.from.min(other.range.from);
         self.range.to = self.range.to.max(other.range.to);
@@ -63,7 +62,6 @@ impl PendingRange {
         self.range.from <= other.range.to && other.range.from <= self.range.to
     }
 
-    /// Distance to another range.
     fn distance(&self, other: &Self) -> u64 {
         let (one, two) = (self.range, other.range);
         one.from.0.saturating_sub(two.to.0).max(two.from.0.saturating_sub(one.to.0))
@@ -98,13 +96,11 @@ impl RangeQueue {
         Some(TimeRange { from, to })
     }
 
-    /// Removes the first range that is ready.
     pub(crate) fn take_ready(&mut self, now: Duration) -> Option<PendingRange> {
         let at = self.0.iter().position(|pending| pending.ready_at <= now)?;
         Some(self.0.remove(at))
     }
 
-    /// Puts the rest of a range back to the front.
     pub(crate) fn put_back(&mut self, pending: PendingRange) {
         self.0.insert(0, pending);
     }
@@ -127,7 +123,6 @@ impl RangeQueue {
         }
     }
 
-    /// Merges the last range with the nearest one.
     fn merge_nearest(&mut self) {
         let Some(last) = self.0.pop() else { return };
         match self.0.iter_mut().min_by_key(|pending| pending.distance(&last)) {

@@ -15,7 +15,6 @@ use super::store_monitor::{StoreChanges, StoreMonitor};
 use super::time_range::TimeRange;
 use crate::peers::PeerStore;
 
-/// The state of repair.
 #[derive(Debug)]
 pub(crate) struct RepairState {
     config: Config,
@@ -25,7 +24,6 @@ pub(crate) struct RepairState {
     pass: Option<RepairPass>,
     /// The uptime at which the next pass begins.
     next: Duration,
-    /// Whether that pass verifies checksums.
     next_pass_verifies: bool,
     /// The rest of a verifying pass that was replaced by another pass.
     unverified_range: Option<TimeRange>,
@@ -44,7 +42,6 @@ pub(crate) struct RepairState {
     last_clean_pass: u64,
 }
 
-/// A running pass.
 #[derive(Debug)]
 struct RepairPass {
     number: u64,
@@ -63,7 +60,6 @@ struct RepairPass {
 #[derive(Debug)]
 pub(crate) struct RepairTask {
     pub(crate) pending: PendingRange,
-    /// The stores to compare with.
     pub(crate) live: Vec<PeerStore>,
     pub(crate) verify: bool,
     pub(crate) is_hint: bool,
@@ -72,9 +68,7 @@ pub(crate) struct RepairTask {
 /// The result of a task.
 #[derive(Debug, Default)]
 pub(crate) struct RangeOutcome {
-    /// The rest of the range.
     pub(crate) remaining: Option<PendingRange>,
-    /// Ranges to compare again.
     pub(crate) retry: Vec<PendingRange>,
     /// Under-replicated records that no other store can accept.
     pub(crate) under_replicated_records: u64,
@@ -217,26 +211,22 @@ impl RepairState {
         others.fold(own, |all, retention| all.intersect(*retention))
     }
 
-    /// Sets the retention bounds of another store.
     pub(crate) fn set_peer_retention(&mut self, node: Id, retention: RetentionBounds) {
         self.peer_retention.insert(node, retention);
     }
 
-    /// The remaining ranges of the running pass.
     pub(crate) fn remaining_ranges(&self) -> Vec<TimeRange> {
         // Ranges with ids of their own are small.
         let ranges = self.pass.iter().flat_map(|pass| pass.ranges.iter()).filter(|pending| pending.only_ids.is_none());
         ranges.map(|pending| pending.range).collect()
     }
 
-    /// Samples the remaining bytes of the running pass.
     pub(crate) fn sample_rate(&mut self, now: Duration, left_bytes: u64) {
         if let Some(pass) = &mut self.pass {
             pass.rate.get_or_insert_with(|| PassRate::new(now, left_bytes)).sample(now, left_bytes);
         }
     }
 
-    /// The status, given the remaining bytes of the running pass.
     pub(crate) fn status(&self, now: Duration, left_bytes: u64) -> RepairStatus {
         let ranges = || self.pass.iter().flat_map(|pass| pass.ranges.iter()).chain(self.hints.iter());
         let known = ranges()

@@ -14,7 +14,6 @@ struct MonitoredStore {
     /// Of its last facts.
     fingerprint: u64,
     held_bytes: u64,
-    /// Whether it accepts replicas.
     accepts_replicas: bool,
     /// The last known size, also while it is down.
     reported_bytes: u64,
@@ -31,7 +30,6 @@ struct MonitoredStore {
 }
 
 impl MonitoredStore {
-    /// Whether it is lost and not re-replicated.
     fn is_unrepaired(&self) -> bool {
         self.is_lost && !self.is_re_replicated
     }
@@ -58,7 +56,6 @@ pub(crate) struct StoreChanges {
 pub(crate) struct StoreMonitor(BTreeMap<Id, MonitoredStore>);
 
 impl StoreMonitor {
-    /// Updates the state with all known stores.
     pub(crate) fn update(&mut self, peer_stores: Vec<PeerStore>, now: Duration, lost_after: Duration) -> StoreChanges {
         let mut seen = StoreChanges::default();
         for peer_store in &peer_stores {
@@ -148,7 +145,6 @@ impl StoreMonitor {
         known.reported_bytes = known.held_bytes;
     }
 
-    /// The lost stores.
     pub(crate) fn lost(&self) -> Vec<Id> {
         self.0.iter().filter(|(_, known)| known.is_lost).map(|(node, _)| *node).collect()
     }
@@ -163,18 +159,15 @@ impl StoreMonitor {
         self.0.values().filter(|known| known.is_lost && known.has_clean_pass).map(|known| known.fingerprint).collect()
     }
 
-    /// Stores that are down and may return.
     pub(crate) fn awaited(&self) -> Vec<Id> {
         let awaited = self.0.iter().filter(|(_, known)| known.down_since.is_some() && !known.is_lost);
         awaited.map(|(node, _)| *node).collect()
     }
 
-    /// Lost stores that are not re-replicated.
     pub(crate) fn unrepaired(&self) -> Vec<Id> {
         self.0.iter().filter(|(_, known)| known.is_unrepaired()).map(|(node, _)| *node).collect()
     }
 
-    /// Bytes of awaited and unrepaired stores.
     pub(crate) fn lost_bytes_max(&self) -> u64 {
         let down = self.0.values().filter(|known| known.down_since.is_some() && !known.is_re_replicated);
         down.map(|known| known.reported_bytes).sum()
