@@ -1,71 +1,59 @@
-//! The stream in which a node answers the command line: messages of a kind, so that data, statistics and errors can
-//! follow each other without a look at the data.
+//! The stream in which a node answers the command line: messages of records, statistics, errors and notices.
 //!
 //! ```text
 //!   offset  size  field   meaning (little-endian)
 //!        0     1  kind    1 raw bytes, 2 NDJSON, 3 statistics (the last message), 4 error (the last), 5 notice
-//!        1     4  length  of what follows
+//!        1     4  length  of the content
 //!        5     …  bytes   kinds 3 and 5 are JSON, kind 4 is text
 //! ```
-//! Invariant: an answer is whole only with a message of kind 3 at its end. A node that dies leaves none.
+//! Invariant: a complete answer ends with a message of kind 3.
 
 use anyhow::bail;
 use bytes::{Buf, Bytes};
 
-/// The media type of such a stream.
+/// The media type of the stream.
 pub(crate) const MEDIA_TYPE: &str = "application/x-bucksaw-stream";
 
-/// The longest message that is held in memory, in bytes. Raw bytes are passed on as they come and may be longer.
+/// Limit of a message that is held in memory, in bytes. Raw bytes are passed on as they arrive and may be longer.
 const HELD_BYTES_MAX: u32 = 64 << 20;
 
 const HEADER_BYTES: usize = 5;
 
-/// What a node says.
+const RAW: u8 = 1;
+
+/// A message of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// A piece of the matching records as they were received, each followed by a line end.
+    /// Part of the matching records as received, each followed by a line end.
     Raw(Bytes),
-    /// Matching records as JSON, an object a line.
+    /// Matching records as JSON, one object per line.
     Json(Bytes),
-    /// The statistics of the whole answer; the last message.
+    /// The statistics of the complete answer; the last message.
     Stats(Bytes),
-    /// Why the node could not go on; the last message.
+    /// Why the node stopped; the last message.
     Error(Bytes),
-    /// Something that the user should know, as JSON.
+    /// A notice to the user, as JSON.
     Notice(Bytes),
 }
 
-/// Takes a stream apart, however it was cut on its way.
+/// Reads the messages of a stream that arrives in any pieces.
 #[derive(Debug, Default)]
 pub(crate) struct AnswerStreamReader {
-    /// What has arrived and was not looked at.
     unread: Bytes,
     header: Vec<u8>,
-    /// The kind of the message at hand and how many bytes of it are to come; `None` between messages.
-    open: Option<(AnswerMessageKind, u32)>,
+    /// The kind of the current message and the number of its bytes to come; `None` between messages.
+    open: Option<(u8, u32)>,
     partial_message: Vec<u8>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum AnswerMessageKind {
-    Raw,
-    Json,
-    Stats,
-    Error,
-    Notice,
-}
-
 impl AnswerStreamReader {
-    /// Takes the next bytes; [`Messages::next`] is to be asked until it has no more before this is called again.
+    /// Takes the next bytes, after [`Self::next`] has returned `None`.
     pub(crate) fn push(&mut self, bytes: Bytes) {
-        debug_assert!(self.unread.is_empty(), "nothing is pushed before all was taken");
+        debug_assert!(self.unread.is_empty(), "all messages are taken before the next push");
         self.unread = bytes;
     }
 
-    /// The next message, if it has arrived. A long one of raw bytes comes in several.
-    ///
-    /// # Errors
-    /// When this is not such a stream, or a message is too long to be held.
+    /// The next message, if it has arrived. Raw bytes of one message may come in several parts.
     pub(crate) fn next(&mut self) -> anyhow::Result<Option<Message>> {
         loop {
             let Some((kind, left)) = self.open else {
@@ -73,13 +61,13 @@ impl AnswerStreamReader {
                 self.header.extend_from_slice(&self.unread.split_to(missing.min(self.unread.len())));
                 let [kind, length @ ..] = self.header.as_slice() else { return Ok(None) };
                 let Ok(length) = <[u8; 4]>::try_from(length) else { return Ok(None) };
-                self.open = Some(parse_header(*kind, u32::from_le_bytes(length))?);
+                self.open = Some(check_header(*kind, u32::from_le_bytes(length))?);
                 self.header.clear();
                 continue;
             };
             let here = self.unread.len().min(usize::try_from(left)?);
             let left = left - u32::try_from(here)?;
-            if kind == AnswerMessageKind::Raw {
+            if kind == RAW {
                 let piece = self.unread.split_to(here);
                 self.open = (left > 0).then_some((kind, left));
                 match (piece.is_empty(), left) {
@@ -97,27 +85,21 @@ impl AnswerStreamReader {
             self.open = None;
             let bytes = Bytes::from(std::mem::take(&mut self.partial_message));
             return Ok(Some(match kind {
-                AnswerMessageKind::Raw => Message::Raw(bytes),
-                AnswerMessageKind::Json => Message::Json(bytes),
-                AnswerMessageKind::Stats => Message::Stats(bytes),
-                AnswerMessageKind::Error => Message::Error(bytes),
-                AnswerMessageKind::Notice => Message::Notice(bytes),
+                2 => Message::Json(bytes),
+                3 => Message::Stats(bytes),
+                4 => Message::Error(bytes),
+                _ => Message::Notice(bytes),
             }));
         }
     }
 }
 
-fn parse_header(kind: u8, length: u32) -> anyhow::Result<(AnswerMessageKind, u32)> {
-    let kind = match kind {
-        1 => AnswerMessageKind::Raw,
-        2 => AnswerMessageKind::Json,
-        3 => AnswerMessageKind::Stats,
-        4 => AnswerMessageKind::Error,
-        5 => AnswerMessageKind::Notice,
-        kind => bail!("the node sent a message of the unknown kind {kind}: is it of another version?"),
-    };
-    if kind != AnswerMessageKind::Raw && length > HELD_BYTES_MAX {
-        bail!("the node sent a message of {length} bytes, {HELD_BYTES_MAX} are allowed: is it of another version?");
+fn check_header(kind: u8, length: u32) -> anyhow::Result<(u8, u32)> {
+    if !(RAW..=5).contains(&kind) {
+        bail!("the node sent a message of the unknown kind {kind}: does it have another version?");
+    }
+    if kind != RAW && length > HELD_BYTES_MAX {
+        bail!("the node sent a message of {length} bytes, more than {HELD_BYTES_MAX}: does it have another version?");
     }
     Ok((kind, length))
 }
@@ -131,7 +113,7 @@ mod tests {
         [&[kind][..], &u32::try_from(bytes.len()).unwrap().to_le_bytes(), bytes].concat()
     }
 
-    /// All messages of a stream that arrives in these pieces, with neighbouring raw pieces put together.
+    /// All messages of a stream that arrives in these pieces; adjacent raw parts are joined.
     fn read(pieces: &[&[u8]]) -> anyhow::Result<Vec<Message>> {
         let (mut messages, mut read) = (AnswerStreamReader::default(), Vec::new());
         for piece in pieces {
@@ -147,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_told_apart() {
+    fn each_kind_of_message_is_read() {
         let stream: Vec<u8> =
             [encoded(1, b"raw\n"), encoded(2, b"{}\n"), encoded(5, b"{}"), encoded(3, b""), encoded(4, b"no")].concat();
         let want = vec![
@@ -163,12 +145,12 @@ mod tests {
     }
 
     #[test]
-    fn raw_bytes_do_not_wait_for_the_end_of_their_message() {
+    fn raw_bytes_are_passed_on_before_their_message_ends() {
         assert_eq!(read(&[b"\x01\xff\xff\xff\xffabc"]).unwrap(), [Message::Raw("abc".into())]);
     }
 
     #[test]
-    fn what_is_no_stream_is_refused() {
+    fn unknown_kinds_and_long_messages_are_refused() {
         assert!(read(&[b"<html>"]).is_err());
         assert!(read(&[b"\x02\xff\xff\xff\xff"]).is_err());
         assert_eq!(read(&[b"\x02\x04\0\0\0abc"]).unwrap(), []);
@@ -176,7 +158,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn cuts_do_not_matter(
+        fn messages_do_not_depend_on_the_pieces(
             messages in prop::collection::vec((1u8..=5, prop::collection::vec(any::<u8>(), 0..20)), 0..8),
             cuts in prop::collection::vec(0usize..200, 0..10),
         ) {
@@ -189,7 +171,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+        fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
             let _ = read(&[&bytes]);
         }
     }

@@ -1,38 +1,41 @@
-//! All commands in one tree, from the arguments as typed to the command that runs.
+//! The tree of commands, from the typed arguments to the command that runs.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::args::{ForwardArgs, QueryArgs, ServeArgs, TailArgs, VerifyArgs};
+use crate::args::{QueryArgs, ServeArgs, TailArgs};
 use crate::completions::CompletionsArgs;
 use crate::config::ConfigArgs;
 use crate::exit::Exit;
-use crate::failure::ArgumentError;
+use crate::failure::{ArgumentError, report_error};
 use crate::forget::ForgetArgs;
+use crate::forward::ForwardArgs;
 use crate::generate::GenerateArgs;
 use crate::layers::Layers;
 use crate::man::ManArgs;
 use crate::status::StatusArgs;
-use crate::{completions, config, failure, forget, forward, generate, man, query, serve, status, tail, verify};
+use crate::verify::VerifyArgs;
+use crate::{completions, config, forget, forward, generate, man, query, serve, status, tail, verify};
 
-/// How wide help is at most, in columns.
+/// Widest help, in columns.
 const HELP_COLUMNS_MAX: usize = 100;
 
 /// Prometheus for logs: collect, keep and grep the logs of a fleet
 ///
-/// One binary runs the nodes, ships lines to them and searches what they keep. To begin: `bucksaw serve` in one terminal,
+/// One binary runs the nodes, ships lines to them and searches them. To begin: `bucksaw serve` in one terminal,
 /// `bucksaw generate | nc 127.0.0.1 7651` in a second, `bucksaw query` in a third.
 #[derive(Debug, Parser)]
 #[command(name = "bucksaw", version, propagate_version = false, max_term_width = HELP_COLUMNS_MAX)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 #[command(after_help = "Every flag is also an environment variable (--data-dir is BUCKSAW_DATA_DIR) and a key of the \
-                        configuration file (data-dir). Flags win over variables, these over the file.")]
+                        configuration file (data-dir). Flags take precedence over variables, variables over the file.")]
 struct Cli {
-    /// TOML file with settings for any command
+    /// TOML file with settings for all commands
     ///
-    /// A key at its top applies to every command that has such a flag, a key in a table named after a command to that one.
+    /// A key at the top applies to every command with that flag, a key in a table named after a command to that
+    /// command.
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
 
@@ -56,7 +59,7 @@ enum Command {
 }
 
 impl Command {
-    /// The code for errors that have none of their own.
+    /// The exit code of errors without one of their own.
     const fn failed(&self) -> Exit {
         match self {
             Self::Query(_) | Self::Tail(_) => Exit::Trouble,
@@ -81,31 +84,31 @@ impl Command {
     }
 }
 
-/// The commands and their flags, without any file.
+/// The commands and their flags, without a configuration file.
 pub(crate) fn tree() -> Layers {
     Layers::new(Cli::command())
 }
 
-/// Parses the arguments (the first is the program's name), runs the command, and tells its error if it has one.
+/// Parses the arguments, of which the first is the program's name, runs the command, and reports its error.
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     match parse(arguments.into_iter().collect()) {
         Ok((command, layers)) => {
-            let otherwise = command.failed();
-            command.run(layers).unwrap_or_else(|error| failure::report_error(&error, otherwise))
+            let failed = command.failed();
+            command.run(layers).unwrap_or_else(|error| report_error(&error, failed))
         }
-        Err(error) => failure::report_error(&error, Exit::Trouble),
+        Err(error) => report_error(&error, Exit::Trouble),
     }
 }
 
 fn parse(arguments: Vec<OsString>) -> anyhow::Result<(Command, Layers)> {
     let mut layers = tree();
-    // The file has to be known before the arguments can be judged, so they are read once for its name alone.
-    let glance = layers.tree.clone().ignore_errors(true).try_get_matches_from(&arguments);
-    let glance = glance.map_err(|error| ArgumentError { error, command: "bucksaw".to_owned() })?;
-    if let Ok(Some(path)) = glance.try_get_one::<PathBuf>("config") {
+    // A first pass finds the name of the configuration file, whose values the second pass needs.
+    let first_pass = layers.tree.clone().ignore_errors(true).try_get_matches_from(&arguments);
+    let first_pass = first_pass.map_err(|error| ArgumentError { error, command: "bucksaw".to_owned() })?;
+    if let Ok(Some(path)) = first_pass.try_get_one::<PathBuf>("config") {
         layers = layers.with_file(path)?;
     }
-    let command = glance.subcommand_name().map_or("bucksaw".to_owned(), |name| format!("bucksaw {name}"));
+    let command = first_pass.subcommand_name().map_or("bucksaw".to_owned(), |name| format!("bucksaw {name}"));
     let matches = layers.tree.clone().try_get_matches_from(&arguments);
     let parsed = matches.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?.command, matches)));
     let (mut command, matches) = parsed.map_err(|error| ArgumentError { error, command })?;

@@ -1,4 +1,4 @@
-//! `bucksaw completions`: prints what makes a shell complete our commands and flags.
+//! `bucksaw completions`: prints a completion script for a shell.
 
 use clap::{Args, Command};
 use clap_complete::Shell;
@@ -11,7 +11,7 @@ use crate::print::Out;
 /// For bash: `bucksaw completions bash > ~/.local/share/bash-completion/completions/bucksaw`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CompletionsArgs {
-    /// The shell
+    /// Shell
     #[arg(value_name = "SHELL", value_enum)]
     shell: Shell,
 }
@@ -19,8 +19,5 @@ pub(crate) struct CompletionsArgs {
 pub(crate) fn run(args: CompletionsArgs, mut tree: Command) -> anyhow::Result<Exit> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut tree, "bucksaw", &mut script);
-    let mut out = Out::stdout()?;
-    out.write(&script)?;
-    out.flush()?;
-    Ok(Exit::Done)
+    Out::print(&script)
 }

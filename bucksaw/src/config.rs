@@ -1,13 +1,13 @@
-//! `bucksaw config`: what a configuration file comes to.
+//! `bucksaw config`: checks a configuration file, or shows the resulting settings.
 
 use clap::{Arg, ArgAction, Args, Subcommand};
 
 use crate::exit::Exit;
 use crate::failure::UsageError;
-use crate::layers::{Layer, Layers, settable, variable};
+use crate::layers::{Layer, Layers, settable, settable_commands, variable};
 use crate::print::Out;
 
-/// Check the configuration, or show what it comes to
+/// Check the configuration, or show the resulting settings
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ConfigArgs {
     #[command(subcommand)]
@@ -18,22 +18,21 @@ pub(crate) struct ConfigArgs {
 enum Action {
     /// Check the file named by --config and exit
     Check,
-    /// Print the settings in use, and where each came from
+    /// Print the settings in use and the origin of each
     ///
-    /// What is printed is itself a configuration file.
+    /// The output is itself a configuration file.
     Show {
-        /// The command to show; all if left out
+        /// Command to show; defaults to all
         #[arg(value_name = "COMMAND")]
         command: Option<String>,
     },
 }
 
 pub(crate) fn run(args: ConfigArgs, layers: &Layers) -> anyhow::Result<Exit> {
-    // The file was checked when the arguments were parsed, so there is nothing left to do for a check.
+    // Parsing the arguments has checked the file.
     let Action::Show { command } = args.action else { return Ok(Exit::Done) };
     let mut text = String::new();
-    let mut commands =
-        layers.tree.get_subcommands().filter(|sub| settable(sub).next().is_some()).map(clap::Command::get_name);
+    let mut commands = settable_commands(&layers.tree).map(clap::Command::get_name);
     match command {
         None => commands.try_for_each(|name| show(layers, name, &mut text))?,
         Some(name) if commands.any(|known| known == name) => show(layers, &name, &mut text)?,
@@ -42,15 +41,12 @@ pub(crate) fn run(args: ConfigArgs, layers: &Layers) -> anyhow::Result<Exit> {
             return Err(UsageError(message).into());
         }
     }
-    let mut out = Out::stdout()?;
-    out.write(text.as_bytes())?;
-    out.flush()?;
-    Ok(Exit::Done)
+    Out::print(text.as_bytes())
 }
 
 /// Appends the table of one command.
 fn show(layers: &Layers, name: &str, text: &mut String) -> anyhow::Result<()> {
-    // As if the command were given without arguments; those that it must have say nothing of its settings.
+    // Parses the command without arguments, so none may be required.
     let tree = layers.tree.clone().mut_subcommands(|sub| sub.mut_args(|arg| arg.required(false)));
     let matches = tree.try_get_matches_from(["bucksaw", name])?;
     let (Some((_, matches)), Some(command)) = (matches.subcommand(), layers.tree.find_subcommand(name)) else {
@@ -61,20 +57,16 @@ fn show(layers: &Layers, name: &str, text: &mut String) -> anyhow::Result<()> {
     }
     text.push_str(&format!("[{name}]\n"));
     for arg in settable(command) {
-        let long = arg.get_long().unwrap_or_default();
-        let origin = match layers.layer(name, matches, arg.get_id().as_str()) {
+        let (id, long) = (arg.get_id().as_str(), arg.get_long().unwrap_or_default());
+        let origin = match layers.layer(name, matches, id) {
             Layer::Default => "default".to_owned(),
             Layer::File => "file".to_owned(),
             Layer::Environment => variable(name, long),
             Layer::Flag => "flag".to_owned(),
         };
-        let values: Vec<String> = matches
-            .get_raw(arg.get_id().as_str())
-            .into_iter()
-            .flatten()
-            .map(|value| value.to_string_lossy().into_owned())
-            .collect();
-        text.push_str(&match written(arg, &values) {
+        let values = matches.get_raw(id).into_iter().flatten();
+        let values: Vec<String> = values.map(|value| value.to_string_lossy().into_owned()).collect();
+        text.push_str(&match toml_value(arg, &values) {
             Some(value) => format!("{long} = {value} # {origin}\n"),
             None => format!("# {long} is not set\n"),
         });
@@ -82,8 +74,8 @@ fn show(layers: &Layers, name: &str, text: &mut String) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The values of a flag in TOML; `None` when there are none.
-fn written(arg: &Arg, values: &[String]) -> Option<String> {
+/// The values of a flag in TOML, if it has any.
+fn toml_value(arg: &Arg, values: &[String]) -> Option<String> {
     let quoted = |value: &String| toml::Value::String(value.clone()).to_string();
     match (arg.get_action(), values) {
         (_, []) => None,

@@ -1,39 +1,35 @@
-//! How a command ends.
+//! Exit codes.
 
 use std::process::ExitCode;
 
-/// The exit codes of every command. A reader of our output that goes away early is no failure: [`Exit::Done`].
+/// The exit codes of every command. A closed standard output is [`Exit::Done`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub(crate) enum Exit {
-    /// 0: done; a search found something.
-    Done,
-    /// 1: failed; a search found nothing.
-    Failed,
-    /// 2: wrong usage; a search could not be made.
-    Trouble,
-    /// 130: interrupted from the keyboard, as shells have it.
-    Interrupted,
+    /// Done; a search found something.
+    Done = 0,
+    /// Failed; a search found nothing.
+    Failed = 1,
+    /// Wrong usage; a search failed.
+    Trouble = 2,
+    /// Interrupted, as shells report it.
+    Interrupted = 130,
 }
 
 impl Exit {
-    /// The number that the operating system is told.
-    pub(crate) const fn code(self) -> u8 {
-        match self {
-            Self::Done => 0,
-            Self::Failed => 1,
-            Self::Trouble => 2,
-            Self::Interrupted => 130,
-        }
-    }
-
-    /// What a search says: whether something matched, as grep has it.
+    /// The code of a search, as of grep.
     pub(crate) const fn found(any: bool) -> Self {
         if any { Self::Done } else { Self::Failed }
+    }
+
+    /// Ends the process at once.
+    pub(crate) fn exit_now(self) -> ! {
+        std::process::exit(i32::from(self as u8))
     }
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(exit.code())
+        Self::from(exit as u8)
     }
 }

@@ -1,5 +1,4 @@
-//! From the flags and what was typed to the filter expression that is sent. Mistakes in it are told before any node is
-//! asked.
+//! Builds the filter expression to send, from the flags and the typed text.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -9,13 +8,10 @@ use bucksaw_record::expr::SyntaxError;
 use crate::args::FilterArgs;
 use crate::failure::UsageError;
 
-/// How much of the expression is shown left of a mistake, and how much from there on, in characters.
+/// Characters of the expression that are shown on each side of an error.
 const SHOWN_CHARS: usize = 50;
 
-/// The expression in the spelling that every node reads: UTF-8, with what is not escaped.
-///
-/// # Errors
-/// [`Usage`] when the user's is not an expression.
+/// The expression in its canonical spelling, which is UTF-8.
 pub(crate) fn build(args: &FilterArgs) -> Result<String, UsageError> {
     let typed = args.expr.as_deref().map(OsStrExt::as_bytes);
     let mut expr = match typed {
@@ -23,7 +19,7 @@ pub(crate) fn build(args: &FilterArgs) -> Result<String, UsageError> {
         Some(text) if args.fixed_strings => Expr::literal(text),
         Some(text) if args.extended_regexp => {
             let source = str::from_utf8(text)
-                .map_err(|_| UsageError("a regex has to be UTF-8: write other bytes as (?-u:\\xff)".to_owned()))?;
+                .map_err(|_| UsageError("a regex must be UTF-8: write other bytes as (?-u:\\xff)".to_owned()))?;
             Expr::regex(source)
         }
         Some(text) => Expr::parse(text).map_err(|error| UsageError(with_caret(text, &error)))?,
@@ -34,19 +30,19 @@ pub(crate) fn build(args: &FilterArgs) -> Result<String, UsageError> {
     if args.invert_match {
         expr = expr.negate();
     }
-    let spelt = expr.to_string();
-    // The node reads the spelling and not the tree, and quoting may have made it longer than is allowed.
-    match Expr::parse(spelt.as_bytes()) {
-        Ok(_) => Ok(spelt),
+    let spelling = expr.to_string();
+    // Quoting may have made it longer than the node accepts.
+    match Expr::parse(spelling.as_bytes()) {
+        Ok(_) => Ok(spelling),
         Err(error) => Err(UsageError(format!("the expression cannot be sent: {}", error.message))),
     }
 }
 
-/// The error, and below it the place in the expression where it is.
+/// The error, and a caret under its position in the expression.
 fn with_caret(text: &[u8], error: &SyntaxError) -> String {
     let at = error.column.saturating_sub(1);
     let skipped = at.saturating_sub(SHOWN_CHARS);
-    // Each character takes one column, so that the caret stands right.
+    // Each character takes one column, so that the caret is in the right one.
     let shown = |char: char| if char.is_control() { '\u{fffd}' } else { char };
     let text = String::from_utf8_lossy(text);
     let line: String = text.chars().skip(skipped).take(2 * SHOWN_CHARS).map(shown).collect();
@@ -74,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_are_applied() {
+    fn flags_are_applied() {
         let check = |letters: &str, expr: &[u8], want: &str| {
             assert_eq!(build(&args(letters, expr)).unwrap(), want, "{letters}");
         };
@@ -94,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_pointed_at() {
+    fn a_caret_marks_the_error() {
         let check = |expr: &[u8], want: &str| {
             let error = build(&args("", expr)).unwrap_err().to_string();
             let (_, shown) = error.split_once('\n').unwrap();
@@ -110,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_sent_is_told() {
+    fn an_expression_that_cannot_be_sent_is_refused() {
         assert!(build(&args("E", b"\xff")).unwrap_err().to_string().contains("UTF-8"));
         assert!(build(&args("F", &[0xff; 30_000])).unwrap_err().to_string().contains("cannot be sent"));
     }

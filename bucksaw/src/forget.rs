@@ -1,4 +1,4 @@
-//! `bucksaw forget`: takes a node that will not come back from the cluster's list.
+//! `bucksaw forget`: removes a node that will not return from the member list.
 
 use clap::Args;
 
@@ -6,17 +6,17 @@ use crate::exit::Exit;
 use crate::values::NodeUrl;
 use crate::{interrupt, node_client};
 
-/// Take a node that will not come back from the cluster's list
+/// Remove a node that will not return from the member list
 ///
-/// A node that is down counts as missing in every answer over the time of what it holds, until it is back. After this it
-/// does not; what only it held is lost. A node that is alive is not forgotten.
+/// While a node is down, answers over the time of its records are partial. Once it is forgotten they are not, and
+/// records that only it holds are lost. A node that is alive cannot be forgotten.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ForgetArgs {
-    /// Its id, as status shows it
+    /// Id of the node, as printed by status
     #[arg(value_name = "ID")]
     id: String,
 
-    /// Node to ask; it tells the others
+    /// Node to send the request to; it informs the others
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7650")]
     addr: NodeUrl,
 }

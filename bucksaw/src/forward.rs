@@ -1,17 +1,58 @@
 //! `bucksaw forward`: ships standard input to a node.
 
 use std::io::IsTerminal as _;
+use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use bucksaw_env::Env;
 use bucksaw_forward::{Config, ForwardError};
 use bucksaw_record::Labels;
+use clap::{Args, ValueEnum};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::args::{ForwardArgs, ForwardDurability};
 use crate::exit::Exit;
 use crate::failure::{UsageError, print_error};
+use crate::values::HostPort;
+
+/// Ship lines to a node
+///
+/// Without a path, ships standard input until it ends. With paths, follows files as they grow and rotate, and remembers
+/// its position in each.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ForwardArgs {
+    /// Files to follow, or quoted patterns such as '/var/log/*.log'
+    #[arg(value_name = "PATH")]
+    paths: Vec<PathBuf>,
+
+    /// Nodes to ship to, tried in random order
+    ///
+    /// A loaded node names less loaded ones, which are tried first, so the list need not be complete. Defaults to the
+    /// node on this machine: 127.0.0.1:7651, or 127.0.0.1:7652 with --durability durable.
+    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',')]
+    to: Vec<HostPort>,
+
+    /// Label of the shipped lines, such as app=web; repeatable, or several with commas
+    #[arg(long = "label", value_name = "K=V", value_parser = Labels::parse)]
+    labels: Vec<Labels>,
+
+    /// When a line counts as shipped
+    #[arg(long, value_name = "WHEN", value_enum, default_value = "fast")]
+    durability: ForwardDurability,
+
+    /// Directory for the positions in the followed files; created if missing
+    #[arg(long, value_name = "DIR", default_value = "./bucksaw-forward")]
+    state_dir: PathBuf,
+}
+
+/// When a line counts as shipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ForwardDurability {
+    /// When the node has written it
+    Fast,
+    /// When the node has synced it to disk
+    Durable,
+}
 
 pub(crate) fn run(args: ForwardArgs) -> anyhow::Result<Exit> {
     if let Some(path) = args.paths.first() {
@@ -23,8 +64,7 @@ pub(crate) fn run(args: ForwardArgs) -> anyhow::Result<Exit> {
     }
     let config = config(&args)?;
     let to = config.addresses.join(", ");
-    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(colour).with_target(false).init();
+    crate::log::start("info")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start the network")?;
     if std::io::stdin().is_terminal() {
@@ -39,7 +79,7 @@ pub(crate) fn run(args: ForwardArgs) -> anyhow::Result<Exit> {
                 _ = interrupt.recv() => {}
                 _ = terminate.recv() => {}
             }
-            // Whoever waits for it ends the shipping; nobody does when it has ended already.
+            // Fails only if the shipping has ended.
             let _ = stop.send(true);
             std::future::pending::<()>().await;
         };
@@ -50,7 +90,7 @@ pub(crate) fn run(args: ForwardArgs) -> anyhow::Result<Exit> {
             () = interrupted => bail!("interrupted"),
         }
     });
-    // A read from a terminal that never ends must not hold up the end of the process.
+    // A read from a terminal may never return, and must not delay the exit.
     runtime.shutdown_background();
     match shipped? {
         (Ok(_), true) => Ok(Exit::Interrupted),
@@ -71,6 +111,6 @@ fn config(args: &ForwardArgs) -> anyhow::Result<Config> {
     }
     let pairs: Vec<(&str, &str)> = args.labels.iter().flat_map(Labels::iter).collect();
     let labels = Labels::new(pairs).map_err(|error| UsageError(format!("--label: {error}")))?;
-    // Drawn by lot among those that were given: many agents with one list are to spread over its nodes.
+    // Shuffled, so that agents with the same list spread over its nodes.
     Ok(Config { addresses: to, labels, shuffle: true, ..Config::default() })
 }

@@ -1,4 +1,4 @@
-//! `bucksaw generate`: realistic log lines on standard output, at a rate.
+//! `bucksaw generate`: writes realistic log lines at a rate.
 #![allow(clippy::disallowed_methods, reason = "the program itself runs on a real machine")]
 
 use std::thread;
@@ -13,37 +13,38 @@ use crate::interrupt;
 use crate::print::Out;
 use crate::values::ByteSize;
 
-/// How often is looked which lines are due.
+/// Interval at which due lines are written.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Lines are made and written in pieces of about this size, in bytes, and those of a piece have the same time.
+/// Approximate size of a batch of lines in bytes. The lines of a batch have the same time.
 const BATCH_BYTES: usize = 64 << 10;
 
-/// The longest line that is made, in bytes: well beyond what a node takes as one record.
+/// Longest line in bytes, far beyond the longest record of a node.
 const LINE_BYTES_MAX: u64 = 64 << 20;
 
 /// Write realistic log lines
 ///
-/// The lines are like those of a small fleet: web access, logfmt, Java, database and system lines, with bursts of errors.
+/// The lines resemble those of a small fleet: web access, logfmt, Java, database and system lines, with bursts of
+/// errors.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct GenerateArgs {
-    /// How many lines a second; 0 is as fast as possible
+    /// Lines per second; 0 for as fast as possible
     #[arg(long, value_name = "LINES/S", default_value = "10", value_parser = rate)]
     rate: f64,
 
-    /// Length of every line; left out, they are as long as they come
+    /// Length of every line; defaults to natural lengths
     #[arg(long, value_name = "BYTES", value_parser = line_bytes)]
     size: Option<usize>,
 
-    /// Stop after N lines; left out, lines are written for ever
+    /// Stop after N lines; defaults to never
     #[arg(long, value_name = "N")]
     count: Option<u64>,
 
-    /// Lines of different seeds differ
+    /// Seed of the lines; other seeds give other lines
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// How lines are written
+    /// Format of the lines
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
     format: LineFormat,
 }
@@ -52,7 +53,7 @@ pub(crate) struct GenerateArgs {
 enum LineFormat {
     /// Lines of many kinds
     Text,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
 }
 
@@ -63,17 +64,23 @@ pub(crate) fn run(args: GenerateArgs) -> anyhow::Result<Exit> {
         LineFormat::Json => SampleFormat::Json,
     };
     let clock = real::Clock::default();
-    let mut lines = LineWriter {
-        generator: Generator::new(Config { format, size: args.size, seed: args.seed }, clock.unix_ms()),
-        batch: Vec::with_capacity(2 * BATCH_BYTES),
-        out: Out::stdout()?,
-    };
+    let mut generator = Generator::new(Config { format, size: args.size, seed: args.seed }, clock.unix_ms());
+    let (mut batch, mut out) = (Vec::with_capacity(2 * BATCH_BYTES), Out::stdout()?);
     let mut left = args.count.unwrap_or(u64::MAX);
-    let mut pace = (args.rate > 0.0).then(|| LineSchedule::new(args.rate));
+    let mut schedule = (args.rate > 0.0).then(|| LineSchedule::new(args.rate));
     while left > 0 {
-        let due = pace.as_mut().map_or(left, |pace| pace.lines_due(clock.uptime())).min(left);
+        let mut due = schedule.as_mut().map_or(left, |schedule| schedule.lines_due(clock.uptime())).min(left);
         left -= due;
-        lines.write(due, &clock)?;
+        while due > 0 {
+            let now = clock.unix_ms();
+            batch.clear();
+            while due > 0 && batch.len() < BATCH_BYTES {
+                generator.append_line(&mut batch, now);
+                due -= 1;
+            }
+            out.write(&batch)?;
+            out.flush()?;
+        }
         if left > 0 {
             thread::sleep(TICK);
         }
@@ -81,36 +88,13 @@ pub(crate) fn run(args: GenerateArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Makes lines and writes them.
-struct LineWriter {
-    generator: Generator,
-    batch: Vec<u8>,
-    out: Out,
-}
-
-impl LineWriter {
-    fn write(&mut self, mut count: u64, clock: &real::Clock) -> anyhow::Result<()> {
-        while count > 0 {
-            let now = clock.unix_ms();
-            self.batch.clear();
-            while count > 0 && self.batch.len() < BATCH_BYTES {
-                self.generator.append_line(&mut self.batch, now);
-                count -= 1;
-            }
-            self.out.write(&self.batch)?;
-            self.out.flush()?;
-        }
-        Ok(())
-    }
-}
-
 fn rate(text: &str) -> Result<f64, &'static str> {
     let rate = text.parse::<f64>().ok().filter(|rate| rate.is_finite() && *rate >= 0.0);
-    rate.ok_or("expected lines a second such as 10 or 0.5, or 0 for as fast as possible")
+    rate.ok_or("expected lines per second such as 10 or 0.5, or 0 for as fast as possible")
 }
 
 fn line_bytes(text: &str) -> Result<usize, String> {
-    let size: ByteSize = text.parse().map_err(|error| format!("{error}"))?;
+    let size: ByteSize = text.parse()?;
     if size.0 == 0 || size.0 > LINE_BYTES_MAX {
         return Err(format!("expected a size from 1 to {LINE_BYTES_MAX} bytes"));
     }

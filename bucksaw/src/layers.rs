@@ -1,8 +1,9 @@
-//! Flag over environment over file over default.
+//! Merges the layers of the configuration: flag over environment over file over default.
 //!
-//! Every long flag is three things under one name: `--retention-age`, the variable `BUCKSAW_RETENTION_AGE`, and the key
-//! `retention-age` (or `retention_age`) of the TOML file that `--config` names. A key at the top of the file applies to
-//! every command that has such a flag, a key in a table named after a command to that command, which wins:
+//! Every long flag has one name in three spellings: `--retention-age`, the variable `BUCKSAW_RETENTION_AGE`, and the
+//! key `retention-age` (or `retention_age`) of the TOML file that `--config` names. A key at the top of the file
+//! applies to every command with that flag, a key in a table named after a command only to that command, with
+//! precedence:
 //!
 //! ```toml
 //! addr = "http://logs.example.com:7650"   # query, tail and status
@@ -10,8 +11,8 @@
 //! data-dir = "/var/lib/bucksaw"
 //! join = ["10.0.0.1:7659", "10.0.0.2:7659"]
 //! ```
-//! What a file says becomes the default of its flag before the arguments are parsed, so that the parser itself keeps the
-//! order. Every value of the file is tried before, also those of other commands: a mistake is told when it is made.
+//! Values of the file become the defaults of their flags before the arguments are parsed, so the parser keeps the
+//! order. All values are checked, also those of other commands.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -23,33 +24,27 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use toml::{Table, Value};
 
-/// The largest file that is read, in bytes: a thousand times what one needs.
+/// Largest file in bytes, a thousand times what one needs.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Where a value came from, the weakest first.
+/// The origin of a value, lowest precedence first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Layer {
-    /// Nobody set it.
     Default,
-    /// The TOML file.
     File,
-    /// A variable.
     Environment,
-    /// The command line.
     Flag,
 }
 
-/// The commands with their flags, after a file was laid under them.
+/// The commands and their flags, with the values of a file as defaults.
 #[derive(Clone, Debug)]
 pub(crate) struct Layers {
-    /// The commands as they are to be parsed.
     pub(crate) tree: Command,
-    /// Which flags the file sets, by command and id.
+    /// The flags that the file sets, by command and id.
     filed: BTreeSet<(String, String)>,
 }
 
-/// Commands and flags whose name is that of a flag of another kind in another command, so that they cannot share its
-/// variable.
+/// Commands and flags that do not share the variable of an equally named flag, because its values are of another kind.
 const OWN_VARIABLE: [(&str, &str); 1] = [("generate", "count")];
 
 /// The environment variable of a long flag of a command.
@@ -63,22 +58,23 @@ pub(crate) fn settable(command: &Command) -> impl Iterator<Item = &Arg> {
     command.get_arguments().filter(|arg| is_settable(arg))
 }
 
+/// The commands with such flags.
+pub(crate) fn settable_commands(tree: &Command) -> impl Iterator<Item = &Command> {
+    tree.get_subcommands().filter(|command| settable(command).next().is_some())
+}
+
 fn is_settable(arg: &Arg) -> bool {
     let says_something = matches!(arg.get_action(), ArgAction::Set | ArgAction::Append | ArgAction::SetTrue);
     arg.get_long().is_some() && says_something
 }
 
 impl Layers {
-    /// Gives every flag its variable.
+    /// The commands with the environment variable of every flag.
     pub(crate) fn new(tree: Command) -> Self {
         Self { tree: with_variables(tree), filed: BTreeSet::new() }
     }
 
-    /// Lays a file under the flags.
-    ///
-    /// # Errors
-    /// When the file cannot be read or is not TOML, names a flag or command that there is none of, or has a value that
-    /// a flag does not take.
+    /// Makes the values of a file the defaults of their flags. Fails on unknown keys and wrong values.
     pub(crate) fn with_file(self, path: &Path) -> anyhow::Result<Self> {
         let text = read(path).with_context(|| format!("cannot read the configuration file {}", path.display()))?;
         self.with_text(&text, &path.display().to_string())
@@ -100,7 +96,7 @@ impl Layers {
         Ok(self)
     }
 
-    /// Where the value of a flag came from.
+    /// The origin of the value of a flag.
     pub(crate) fn layer(&self, command: &str, matches: &ArgMatches, id: &str) -> Layer {
         match matches.value_source(id) {
             Some(ValueSource::CommandLine) => Layer::Flag,
@@ -120,21 +116,21 @@ impl Layers {
             .collect();
         if having.is_empty() {
             let flags = commands().flat_map(settable).filter_map(Arg::get_long);
-            let tables = commands().filter(|command| settable(command).next().is_some()).map(Command::get_name);
+            let tables = settable_commands(&self.tree).map(Command::get_name);
             bail!("no command has a flag --{long}: {}", advice(key, flags.chain(tables)));
         }
         for command in having {
             self.set(&command, &long, key, value).with_context(|| {
-                format!("`{key}` stands above the tables, so it is also for `bucksaw {command}`; use a table [COMMAND]")
+                format!("`{key}` is above all tables and applies to `bucksaw {command}` too; use a table [COMMAND]")
             })?;
         }
         Ok(())
     }
 
     fn set_table(&mut self, name: &str, table: &Value) -> anyhow::Result<()> {
-        let Some(command) = self.tree.find_subcommand(name).filter(|command| settable(command).next().is_some()) else {
-            let names = self.tree.get_subcommands().filter(|command| settable(command).next().is_some());
-            bail!("[{name}] is not the name of a command with flags: {}", advice(name, names.map(Command::get_name)));
+        let Some(command) = settable_commands(&self.tree).find(|command| command.get_name() == name) else {
+            let names = settable_commands(&self.tree).map(Command::get_name);
+            bail!("[{name}] is not the name of a command with flags: {}", advice(name, names));
         };
         let flags: Vec<String> = settable(command).filter_map(Arg::get_long).map(str::to_owned).collect();
         let mut seen = BTreeSet::new();
@@ -144,7 +140,7 @@ impl Layers {
                 bail!("`bucksaw {name}` has no flag --{long}: {}", advice(key, flags.iter().map(String::as_str)));
             }
             if !seen.insert(long.clone()) {
-                bail!("[{name}] has `{long}` twice, with a dash and with an underscore: leave one of them out");
+                bail!("[{name}] has `{long}` twice, with a dash and with an underscore: omit one of them");
             }
             self.set(name, &long, key, value)?;
         }
@@ -153,19 +149,18 @@ impl Layers {
 
     /// Makes a value the default of one flag of one command.
     fn set(&mut self, command: &str, long: &str, key: &str, value: &Value) -> anyhow::Result<()> {
-        let found = self
-            .tree
-            .find_subcommand(command)
-            .and_then(|command| settable(command).find(|arg| arg.get_long() == Some(long)).cloned());
+        let flags = self.tree.find_subcommand(command).into_iter().flat_map(settable);
+        let found = flags.filter(|arg| arg.get_long() == Some(long)).last().cloned();
         let arg = found.with_context(|| format!("`bucksaw {command}` has no flag --{long}"))?;
-        let values = texts(&arg, value).with_context(|| format!("`{key}` of `bucksaw {command}`"))?;
-        for text in &values {
-            try_value(&arg, long, text).with_context(|| format!("`{key}` of `bucksaw {command}`"))?;
-        }
+        let checked = texts(&arg, value).and_then(|values| {
+            values.iter().try_for_each(|text| try_value(&arg, long, text))?;
+            Ok(values)
+        });
+        let values = checked.with_context(|| format!("`{key}` of `bucksaw {command}`"))?;
         let id = arg.get_id().clone();
         self.filed.insert((command.to_owned(), id.to_string()));
         let set = |arg: Arg| if *arg.get_id() == id { arg.default_values(values.clone()) } else { arg };
-        // The parser's own ways of changing one command or one argument would also move it to the end of the help.
+        // `mut_subcommand` and `mut_arg` would move it to the end of the help.
         self.tree = std::mem::take(&mut self.tree)
             .mut_subcommands(|sub| if sub.get_name() == command { sub.mut_args(set) } else { sub });
         Ok(())
@@ -174,19 +169,15 @@ impl Layers {
 
 fn with_variables(command: Command) -> Command {
     let of = command.get_name().to_owned();
-    let command = command.mut_args(|arg| {
-        if !is_settable(&arg) {
+    let with_variable = |arg: Arg| {
+        let Some(name) = arg.get_long().filter(|_| is_settable(&arg)).map(|long| variable(&of, long)) else {
             return arg;
-        }
-        let arg = if matches!(arg.get_action(), ArgAction::SetTrue) {
-            arg.value_parser(BoolishValueParser::new())
-        } else {
-            arg
         };
-        let name = arg.get_long().map(|long| variable(&of, long)).unwrap_or_default();
+        let is_switch = matches!(arg.get_action(), ArgAction::SetTrue);
+        let arg = if is_switch { arg.value_parser(BoolishValueParser::new()) } else { arg };
         arg.env(name).hide_env(true)
-    });
-    command.mut_subcommands(with_variables)
+    };
+    command.mut_args(with_variable).mut_subcommands(with_variables)
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {
@@ -200,7 +191,7 @@ fn read(path: &Path) -> anyhow::Result<String> {
     String::from_utf8(bytes).context("it is not UTF-8")
 }
 
-/// What a value of the file would be on the command line: several texts only for a repeatable flag.
+/// A value of the file as texts of the command line; several only for a repeatable flag.
 fn texts(arg: &Arg, value: &Value) -> anyhow::Result<Vec<String>> {
     let switch = matches!(arg.get_action(), ArgAction::SetTrue);
     match value {
@@ -223,7 +214,7 @@ fn text(value: &Value) -> anyhow::Result<String> {
     }
 }
 
-/// Lets the parser judge one value, as if it stood on the command line alone.
+/// Checks one value by parsing it as the only argument.
 fn try_value(arg: &Arg, long: &str, text: &str) -> anyhow::Result<()> {
     if matches!(arg.get_action(), ArgAction::SetTrue) {
         return Ok(());
@@ -231,15 +222,18 @@ fn try_value(arg: &Arg, long: &str, text: &str) -> anyhow::Result<()> {
     let alone = Command::new("bucksaw").no_binary_name(true).arg(arg.clone().env(None::<&str>));
     match alone.try_get_matches_from([format!("--{long}={text}")]) {
         Ok(_) => Ok(()),
-        Err(error) => {
-            let told = error.render().to_string();
-            let first = told.split("\n\n").next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
-            bail!("{}", first.strip_prefix("error: ").unwrap_or(&first).to_owned())
-        }
+        Err(error) => bail!(first_paragraph(&error.render().to_string())),
     }
 }
 
-/// The name that was probably meant, or where to find all.
+/// The first paragraph of a message of the parser, as one line.
+pub(crate) fn first_paragraph(rendered: &str) -> String {
+    let first = rendered.split("\n\n").next().unwrap_or_default();
+    let line = first.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.strip_prefix("error: ").map_or(line.clone(), str::to_owned)
+}
+
+/// Suggests a similar name, or the list of all.
 fn advice<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> String {
     let given = given.replace('_', "-");
     let near = names

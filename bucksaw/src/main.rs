@@ -1,8 +1,7 @@
-//! The command line: flags, configuration, printing and exit codes. What the commands do lives in the crates below.
+//! The command line: flags, configuration, printing and exit codes. The work is done by the library crates.
 //!
-//! One file per command; [`cli`] holds them together, [`layers`] puts flags, environment, file and defaults in order,
-//! [`failure`] is the one place where an error becomes a line on standard error and an [`exit::Exit`].
-//! Standard output is for data, standard error for everything that is said about it.
+//! Each command has a file. [`cli`] parses and runs them, [`layers`] merges flags, environment, file and defaults, and
+//! [`failure`] turns an error into a line on standard error and an [`exit::Exit`]. Standard output is for data only.
 
 mod answer_stats;
 mod answer_stream;
@@ -18,6 +17,7 @@ mod forward;
 mod generate;
 mod interrupt;
 mod layers;
+mod log;
 mod man;
 mod node_client;
 mod print;

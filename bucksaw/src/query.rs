@@ -1,4 +1,4 @@
-//! `bucksaw query`: searches the records of a time span.
+//! `bucksaw query`: searches the records of a time range.
 
 use anyhow::{Context, bail};
 use bucksaw_env::{Clock, real};
@@ -27,11 +27,9 @@ async fn count(args: &QueryArgs, expr: &str) -> anyhow::Result<Exit> {
     let answer = node_client::get(&args.filter.addr, &path).await?;
     let answer: Value = serde_json::from_slice(&answer).context("the node's answer cannot be read")?;
     let count = answer.get("count").and_then(Value::as_u64).context("the node's answer has no count")?;
-    // As grep's, the count stops where the search would have stopped.
+    // As with grep, the limit applies to the count.
     let count = args.filter.max_count.map_or(count, |max| count.min(max));
-    let mut out = Out::stdout()?;
-    out.write(format!("{count}\n").as_bytes())?;
-    out.flush()?;
+    Out::print(format!("{count}\n").as_bytes())?;
     print_stats(args, &AnswerStats::from_answer(&answer).unwrap_or_default());
     Ok(Exit::found(count > 0))
 }
@@ -50,7 +48,7 @@ async fn search(args: &QueryArgs, expr: &str) -> anyhow::Result<Exit> {
     let printed = print(stream, &args.filter, StopWhen::AtEnd).await?;
     let Some(stats) = printed.stats else {
         let addr = &args.filter.addr;
-        bail!("the answer of {addr} ended early, so records may be missing: see 'bucksaw status' and ask again")
+        bail!("the answer of {addr} ended early, so records may be missing: see 'bucksaw status' and try again")
     };
     print_stats(args, &stats);
     Ok(Exit::found(printed.any || stats.number("matched") > 0))
@@ -72,27 +70,24 @@ fn print_stats(args: &QueryArgs, stats: &AnswerStats) {
 /// When to stop reading an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StopWhen {
-    /// At its end; the node keeps to the limit.
+    /// At its end; the node applies the limit.
     AtEnd,
-    /// When as many records were printed as are wanted.
+    /// When the limit of records was printed.
     AtLimit,
 }
 
 /// What was printed of an answer.
 #[derive(Debug, Default)]
 pub(crate) struct PrintResult {
-    /// Whether anything was.
+    /// Whether anything was printed.
     pub(crate) any: bool,
-    /// Whether it was as many records as are wanted.
+    /// Whether the limit was reached.
     pub(crate) full: bool,
-    /// The statistics at the end; `None` when the answer broke off, or was not read to the end.
+    /// The statistics at the end; `None` if the answer is incomplete or was not read to its end.
     pub(crate) stats: Option<AnswerStats>,
 }
 
-/// Prints an answer as it comes.
-///
-/// # Errors
-/// When the node says that it cannot go on, the connection breaks, or standard output does not take it.
+/// Prints an answer as it arrives.
 pub(crate) async fn print(
     mut stream: AnswerStream,
     filter: &FilterArgs,
@@ -101,7 +96,7 @@ pub(crate) async fn print(
     let mut records = RecordPrinter::new(Out::stdout()?, filter.output, filter.max_count);
     let mut printed = PrintResult::default();
     while !(stop == StopWhen::AtLimit && records.is_full()) {
-        // What was printed is handed on whenever there is nothing more to print just now.
+        // Flushes when no message is ready.
         let message = tokio::select! {
             biased;
             message = stream.next() => message,
@@ -110,7 +105,7 @@ pub(crate) async fn print(
                 stream.next().await
             }
         };
-        // What came before an error is printed all the same, but for an object that was torn by it.
+        // Records before an error are printed, except an incomplete object.
         match message {
             Ok(Some(Message::Raw(piece))) => records.raw(&piece)?,
             Ok(Some(Message::Json(piece))) => records.json(&piece)?,
@@ -123,7 +118,7 @@ pub(crate) async fn print(
             }
             Ok(Some(Message::Error(reason))) => {
                 records.flush()?;
-                bail!("the node could not go on: {}", node_client::one_line(&String::from_utf8_lossy(&reason)));
+                bail!("the node stopped: {}", node_client::one_line(&String::from_utf8_lossy(&reason)));
             }
             Ok(None) => break,
             Err(error) => {
@@ -133,26 +128,19 @@ pub(crate) async fn print(
         }
     }
     records.flush()?;
-    (printed.any, printed.full) = (records.printed(), records.is_full());
+    (printed.any, printed.full) = (records.printed, records.is_full());
     Ok(printed)
 }
 
-/// Says what the node wants to be known.
 fn print_notice(notice: &[u8]) {
-    let said = serde_json::from_slice::<Value>(notice).unwrap_or_default();
-    let text = |name| said.get(name).and_then(Value::as_str).map(node_client::one_line);
-    match (said.get("skipped_bytes").and_then(Value::as_u64), text("node"), text("lost")) {
+    let object = serde_json::from_slice::<Value>(notice).unwrap_or_default();
+    let text = |name| object.get(name).and_then(Value::as_str).map(node_client::one_line);
+    print_error(&match (object.get("skipped_bytes").and_then(Value::as_u64), text("node"), text("lost")) {
         (Some(bytes), ..) => {
-            print_error(&format!(
-                "{bytes} bytes came faster than they could be shown and were skipped: narrow the expression"
-            ));
+            format!("{bytes} bytes arrived faster than they could be printed and were skipped: narrow the expression")
         }
-        (_, Some(node), Some(why)) => {
-            print_error(&format!("node {node} {why}: its records are not followed until it returns"));
-        }
-        (_, Some(node), None) if said.get("joined").is_some() => {
-            print_error(&format!("node {node} is followed from now on"));
-        }
-        _ => print_error(&format!("the node says: {}", node_client::one_line(&String::from_utf8_lossy(notice)))),
-    }
+        (_, Some(node), Some(reason)) => format!("node {node} {reason}: its records are not followed until it returns"),
+        (_, Some(node), None) if object.get("joined").is_some() => format!("node {node} is followed from now on"),
+        _ => format!("the node reports: {}", node_client::one_line(&String::from_utf8_lossy(notice))),
+    });
 }

@@ -15,7 +15,7 @@ pub(crate) fn run(args: TailArgs) -> anyhow::Result<Exit> {
     }
     interrupt::exit_on_interrupt()?;
     node_client::runtime()?.block_on(async {
-        // Records can only be counted where it is certain where each ends.
+        // Raw records cannot be counted, because a line end may be part of one.
         let raw = filter.output == OutputFormat::Raw && filter.max_count.is_none();
         let parameters = [("q", expr.as_str()), ("format", if raw { "raw" } else { "json" })];
         let stream = node_client::open_stream(&filter.addr, &node_client::path("/api/v1/tail", &parameters)).await?;

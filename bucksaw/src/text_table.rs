@@ -1,8 +1,8 @@
-//! Columns that line up.
+//! A table with aligned columns.
 
 use std::fmt;
 
-/// Rows of cells under names. What a row lacks is a dash.
+/// Rows of cells under names. An empty cell is a dash.
 #[derive(Clone, Debug)]
 pub(crate) struct TextTable {
     names: Vec<&'static str>,
@@ -12,12 +12,11 @@ pub(crate) struct TextTable {
 const MISSING: &str = "-";
 
 impl TextTable {
-    /// A table with columns of these names.
     pub(crate) fn new(names: Vec<&'static str>) -> Self {
         Self { names, rows: Vec::new() }
     }
 
-    /// Adds a row: a cell for every name, in their order.
+    /// Adds a row with a cell for each name.
     pub(crate) fn push(&mut self, row: Vec<Option<String>>) {
         self.rows.push(row.into_iter().map(Option::unwrap_or_default).collect());
     }

@@ -1,53 +1,83 @@
-//! `bucksaw verify`: checks every file of a data directory, and with `--repair` mends what can be mended.
+//! `bucksaw verify`: checks every file of a data directory, and with `--repair` repairs what can be repaired.
 //!
-//! Without `--repair` it changes nothing and may run beside a node that uses the directory: what is being written is checked
-//! as far as it goes, and a file that goes away meanwhile was merged or has expired. A repair takes the directory's lock.
+//! A check changes nothing and may run beside a node: files being written are checked up to their end, and files that
+//! vanish were merged or have expired. A repair takes the lock of the directory.
 
 use std::io::{self, ErrorKind, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use bucksaw_env::{Env, FileLock, Fs};
 use bucksaw_ingest::KeyFileReport;
 use bucksaw_segment::health::{CheckedFile, QuarantineKind, RepairOutcome};
 use bucksaw_segment::{Health, ReadError, RecordLoss};
+use clap::Args;
 
-use crate::args::VerifyArgs;
 use crate::exit::Exit;
-use crate::failure::{PipeClosed, UsageError};
+use crate::failure::UsageError;
+use crate::print::PipeClosed;
 use crate::small_files;
+
+/// Check every file of a data directory
+///
+/// Prints each damage and whether records are lost by it. Exits with 1 if anything is damaged. Changes nothing without
+/// `--repair`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct VerifyArgs {
+    /// Data directory of a node
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+
+    /// Repair damaged segments; no node may use the directory
+    ///
+    /// Segments that lost no record are rewritten. The readable records of others are saved to a new segment, and the
+    /// damaged file is kept beside it. Exits with 1 if anything is still damaged.
+    #[arg(long)]
+    repair: bool,
+}
 
 pub(crate) fn run(args: VerifyArgs) -> anyhow::Result<Exit> {
     let (env, dir) = (Env::real(), &args.dir);
-    let present = |name: &str| env.fs.list(&dir.join(name)).is_ok();
-    if !present("queue") && !present("store") {
+    let exists = |name: &str| env.fs.list(&dir.join(name)).is_ok();
+    if !exists("queue") && !exists("store") {
         let shown = dir.display();
-        return Err(UsageError(format!("{shown} is no data directory: there is neither queue nor store in it")).into());
+        return Err(UsageError(format!("{shown} is not a data directory: it has neither queue nor store")).into());
     }
     let _lock = if args.repair { Some(lock(&env, dir)?) } else { None };
     let loss = RecordLoss::default();
-    let mut tally = VerifySummary { env, repair: args.repair, segments: 0, records: 0, damaged: 0, repaired: 0, loss };
+    let mut run = Verification { env, repair: args.repair, segments: 0, records: 0, damaged: 0, repaired: 0, loss };
     for name in small_files::FILES_WITH_BACKUP {
-        let wrong = small_files::check(&*tally.env.fs, dir, name);
-        tally.add_small_file(name, wrong, |fs| small_files::restore(fs, dir, name))?;
+        let damage = small_files::check(&*run.env.fs, dir, name);
+        run.small_file(name, damage, |fs| small_files::restore(fs, dir, name))?;
     }
     for file in small_files::UNBACKED_FILES {
-        let wrong = file.check(&*tally.env.fs, dir);
-        tally.add_small_file(file.name, wrong, |fs| file.remove(fs, dir))?;
+        let damage = file.check(&*run.env.fs, dir);
+        run.small_file(file.name, damage, |fs| fs.remove(&dir.join(file.name)).map(|()| true))?;
     }
     for part in ["queue", "store", "store/trash"] {
-        let mut names = match tally.env.fs.list(&dir.join(part)) {
+        let mut names = match run.env.fs.list(&dir.join(part)) {
             Ok(names) => names,
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             Err(error) => return Err(error).with_context(|| format!("cannot list {}", dir.join(part).display())),
         };
         names.sort_unstable();
         for name in names {
-            tally.add_key_file(part, &name, dir)?;
-            tally.add_segment(part, &name, check(&tally.env, dir, part, &name))?;
+            let file = format!("{part}/{name}");
+            if part == "queue" {
+                run.key_file(&file, dir)?;
+            }
+            match check(&run.env, dir, part, &name) {
+                Ok(None) => {}
+                Ok(Some(checked)) => run.segment(part, &file, &*checked)?,
+                Err(error) => {
+                    run.segments += 1;
+                    run.damaged += 1;
+                    print_line(&format!("{file}: {error}{}", cause(&error)))?;
+                }
+            }
         }
     }
-    tally.print_summary()
+    run.finish()
 }
 
 fn lock(env: &Env, dir: &Path) -> anyhow::Result<Box<dyn FileLock>> {
@@ -61,7 +91,7 @@ fn lock(env: &Env, dir: &Path) -> anyhow::Result<Box<dyn FileLock>> {
     }
 }
 
-/// A file that was checked; `None` when it is no segment, or is gone.
+/// Checks a segment; `None` if the file is no segment or has vanished.
 fn check(env: &Env, dir: &Path, part: &str, name: &str) -> Result<Option<Box<dyn CheckedFile>>, ReadError> {
     let path = dir.join(part).join(name);
     let checked = if part == "queue" {
@@ -77,162 +107,118 @@ fn check(env: &Env, dir: &Path, part: &str, name: &str) -> Result<Option<Box<dyn
     }
 }
 
-/// What was found so far, and what was done about it.
-struct VerifySummary {
+/// A run of the command, with its results so far.
+struct Verification {
     env: Env,
     repair: bool,
     segments: u64,
     records: u64,
-    /// Files that are damaged, after the repair if there was one.
+    /// Files that are damaged, after their repair.
     damaged: u64,
     repaired: u64,
     loss: RecordLoss,
 }
 
-impl VerifySummary {
-    /// Takes a small file, with what is wrong with it.
-    fn add_small_file(
+impl Verification {
+    /// Reports the damage of a small file, and repairs it.
+    fn small_file(
         &mut self,
         name: &str,
-        wrong: Option<String>,
-        mend: impl FnOnce(&dyn Fs) -> io::Result<bool>,
+        damage: Option<String>,
+        repair: impl FnOnce(&dyn Fs) -> io::Result<bool>,
     ) -> anyhow::Result<()> {
-        let Some(wrong) = wrong else { return Ok(()) };
-        print_line(&wrong)?;
-        let mended = if self.repair { mend(&*self.env.fs) } else { Ok(false) };
-        match mended {
+        let Some(damage) = damage else { return Ok(()) };
+        print_line(&damage)?;
+        match if self.repair { repair(&*self.env.fs) } else { Ok(false) } {
             Ok(true) => {
                 self.repaired += 1;
-                return print_line(&format!("{name}: mended"));
+                return print_line(&format!("{name}: repaired"));
             }
             Ok(false) => {}
-            Err(error) => print_line(&format!("{name}: is left as it is: {error}"))?,
+            Err(error) => print_line(&format!("{name}: not repaired: {error}"))?,
         }
         self.damaged += 1;
         Ok(())
     }
 
-    /// Takes a file of idempotency keys; any other is left to [`Self::take`].
-    fn add_key_file(&mut self, part: &str, name: &str, dir: &Path) -> anyhow::Result<()> {
-        if part != "queue" {
-            return Ok(());
-        }
-        let file = format!("{part}/{name}");
-        let wrong = match bucksaw_ingest::offline_repair::check_keys(&self.env, &dir.join(&file)) {
+    /// Reports the damage of a file of idempotency keys; ignores other files.
+    fn key_file(&mut self, file: &str, dir: &Path) -> anyhow::Result<()> {
+        let damage = match bucksaw_ingest::offline_repair::check_keys(&self.env, &dir.join(file)) {
             Ok(Some(KeyFileReport { damaged_at: Some(at), damaged: 0, .. })) => {
                 format!(
-                    "{file}: byte {at}: the header is damaged, and every batch key can be read (no record is missing)"
+                    "byte {at}: the header is damaged, and every idempotency key can be read (no record is missing)"
                 )
             }
             Ok(Some(KeyFileReport { damaged_at: Some(at), damaged, sound })) => format!(
-                "{file}: byte {at}: {damaged} of {} entries of batch keys are damaged: a retry of such a batch may be stored \
-                 as new records (no record is missing)",
+                "byte {at}: {damaged} of {} idempotency keys are damaged: a retry of such a batch may be stored as new \
+                 records (no record is missing)",
                 damaged + sound
             ),
             Err(error) if error.kind() != ErrorKind::NotFound => {
-                format!("{file}: {error}: a retry of a batch with a key may be stored as new records")
+                format!("{error}: a retry of a batch with an idempotency key may be stored as new records")
             }
             Ok(_) | Err(_) => return Ok(()),
         };
-        print_line(&wrong)?;
+        print_line(&format!("{file}: {damage}"))?;
         if self.repair {
-            print_line(&format!("{file}: is left as it is: a node replaces it with the next batch that has a key"))?;
+            print_line(&format!("{file}: not repaired: a node replaces it with the next batch that has a key"))?;
         }
         self.damaged += 1;
         Ok(())
     }
 
-    fn add_segment(
-        &mut self,
-        part: &str,
-        name: &str,
-        checked: Result<Option<Box<dyn CheckedFile>>, ReadError>,
-    ) -> anyhow::Result<()> {
-        let file = format!("{part}/{name}");
-        let checked = match checked {
-            Ok(Some(checked)) => checked,
-            Ok(None) => return Ok(()),
-            Err(error) => {
-                self.segments += 1;
-                self.damaged += 1;
-                return print_line(&format!("{file}: {error}{}", hint(&error)));
-            }
-        };
+    /// Reports the damage of a segment, and repairs it.
+    fn segment(&mut self, part: &str, file: &str, checked: &dyn CheckedFile) -> anyhow::Result<()> {
+        let (health, is_saved) = (checked.health(), checked.quarantine_kind() == Some(QuarantineKind::Saved));
+        let Health { records, loss, .. } = health;
         self.segments += 1;
-        self.records += checked.health().records;
-        print_findings(&file, &*checked)?;
-        let is_damaged = !checked.health().is_intact() || checked.quarantine_kind().is_some();
-        if is_damaged && self.repair {
-            self.repair_segment(part, &file, &*checked)
-        } else {
-            self.count_damaged(&file, &*checked)
-        }
-    }
-
-    /// Counts a file that stays as it is.
-    fn count_damaged(&mut self, file: &str, checked: &dyn CheckedFile) -> anyhow::Result<()> {
-        let health = checked.health();
+        self.records += records;
+        print_findings(file, checked)?;
         if health.is_intact() && checked.quarantine_kind().is_none() {
             return Ok(());
         }
-        self.damaged += 1;
-        self.loss += health.loss;
-        match checked.quarantine_kind() {
-            Some(QuarantineKind::Saved) => Ok(()),
-            _ => print_line(&format!("{file}: {}", advice(health))),
-        }
-    }
-
-    fn repair_segment(&mut self, part: &str, file: &str, checked: &dyn CheckedFile) -> anyhow::Result<()> {
-        let Health { records, loss, .. } = checked.health();
-        let mended = match checked.repair(&*self.env.fs) {
-            Ok(mended) => mended,
-            Err(error) => {
-                self.damaged += 1;
-                self.loss += *loss;
-                return print_line(&format!("{file}: is left as it is: {error}{}", hint(&error)));
-            }
-        };
-        match mended {
-            RepairOutcome::Repaired(name) => {
+        let result = match self.repair.then(|| checked.repair(&*self.env.fs)) {
+            None if is_saved => None,
+            None => Some(advice(health)),
+            Some(Err(error)) => Some(format!("not repaired: {error}{}", cause(&error))),
+            Some(Ok(RepairOutcome::Repaired(name))) => {
                 self.repaired += 1;
                 return print_line(&format!(
-                    "{file}: mended, nothing is lost: {part}/{name} has all {records} records"
+                    "{file}: repaired without a loss: {part}/{name} has all {records} records"
                 ));
             }
-            RepairOutcome::Saved { name, original } => print_line(&format!(
-                "{file}: saved {records} records to {part}/{name}; {loss}, so the damaged file is kept as {part}/{original}"
-            ))?,
-            RepairOutcome::Quarantined(original) => {
-                print_line(&format!("{file}: nothing of it can be read: it is kept as {part}/{original}"))?;
+            Some(Ok(RepairOutcome::Saved { name, original })) => Some(format!(
+                "saved {records} records to {part}/{name}; {loss}, so the damaged file is kept as {part}/{original}"
+            )),
+            Some(Ok(RepairOutcome::Quarantined(original))) => {
+                Some(format!("nothing of it can be read: it is kept as {part}/{original}"))
             }
-            RepairOutcome::Unchanged if checked.quarantine_kind() == Some(QuarantineKind::Saved) => {}
-            RepairOutcome::Unchanged => print_line(&format!("{file}: is left as it is: {loss}"))?,
-        }
+            Some(Ok(RepairOutcome::Unchanged)) => (!is_saved).then(|| format!("not repaired: {loss}")),
+        };
         self.damaged += 1;
         self.loss += *loss;
-        Ok(())
+        result.map_or(Ok(()), |result| print_line(&format!("{file}: {result}")))
     }
 
-    /// Says the sums.
-    fn print_summary(&self) -> anyhow::Result<Exit> {
-        let Self { segments, records, damaged, repaired: mended, loss, .. } = self;
+    /// Prints the totals.
+    fn finish(&self) -> anyhow::Result<Exit> {
+        let Self { segments, records, damaged, repaired, loss, .. } = self;
         if !loss.is_none() {
-            print_line(&format!("altogether {loss}"))?;
+            print_line(&format!("in total {loss}"))?;
         }
-        let mended = if self.repair { format!(", {mended} mended") } else { String::new() };
-        print_line(&format!("{segments} segments, {records} records{mended}, {damaged} damaged"))?;
+        let repaired = if self.repair { format!(", {repaired} repaired") } else { String::new() };
+        print_line(&format!("{segments} segments, {records} records{repaired}, {damaged} damaged"))?;
         Ok(if *damaged == 0 { Exit::Done } else { Exit::Failed })
     }
 }
 
-/// Says what is wrong with a file, place by place.
+/// Prints each damage of a segment.
 fn print_findings(file: &str, checked: &dyn CheckedFile) -> anyhow::Result<()> {
     let Health { harmless, harmful, .. } = checked.health();
     match checked.quarantine_kind() {
-        Some(QuarantineKind::Damaged) => print_line(&format!("{file}: was set aside as damaged"))?,
+        Some(QuarantineKind::Damaged) => print_line(&format!("{file}: is quarantined"))?,
         Some(QuarantineKind::Saved) => {
-            print_line(&format!("{file}: what can be read of it was saved; move it away when you have looked at it"))?;
+            print_line(&format!("{file}: its readable records were saved; move it away after you have inspected it"))?;
         }
         None => {}
     }
@@ -241,17 +227,17 @@ fn print_findings(file: &str, checked: &dyn CheckedFile) -> anyhow::Result<()> {
     checked.note().map_or(Ok(()), |note| print_line(&format!("{file}: no damage: {}", note.what)))
 }
 
-/// What a repair would do.
+/// The effect of a repair.
 fn advice(Health { records, loss, .. }: &Health) -> String {
     match (loss.is_none(), records) {
-        (true, _) => "nothing is lost: --repair mends it".to_owned(),
+        (true, _) => "nothing is lost: --repair repairs it".to_owned(),
         (false, 0) => format!("{loss}, and none can be read"),
         (false, records) => format!("{loss}: --repair saves the {records} records that can be read"),
     }
 }
 
-/// What the operating system said of it.
-fn hint(error: &ReadError) -> String {
+/// The error of the operating system behind this one.
+fn cause(error: &ReadError) -> String {
     std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default()
 }
 

@@ -1,4 +1,4 @@
-//! What `query` and `tail` can be told: the same letters mean the same, and grep's mean what they mean to grep.
+//! Arguments of `query` and `tail`. Short flags mean what they mean to grep.
 
 use std::ffi::OsString;
 
@@ -9,11 +9,11 @@ use crate::failure::UsageError;
 use crate::layers::Layer;
 use crate::values::NodeUrl;
 
-/// Search the records of a time span
+/// Search the records of a time range
 ///
 /// EXPR is a filter expression: words and "quoted text" that a record contains, /regexes/, fields as in level=error,
-/// status>=500 or path=~/^.api/, joined by AND, OR, NOT and parentheses; empty, it matches everything. Exits with 0 when
-/// something matched, 1 when nothing did, 2 on trouble.
+/// status>=500 or path=~/^.api/, joined by AND, OR, NOT and parentheses. An empty expression matches every record.
+/// Exits with 0 if a record matched, 1 if none did, 2 on trouble.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct QueryArgs {
     #[command(flatten)]
@@ -22,7 +22,7 @@ pub(crate) struct QueryArgs {
     #[command(flatten)]
     pub(crate) window: WindowArgs,
 
-    /// Print only how many records match
+    /// Print only the number of matching records
     #[arg(short, long)]
     pub(crate) count: bool,
 
@@ -30,40 +30,40 @@ pub(crate) struct QueryArgs {
     #[arg(long)]
     pub(crate) newest_first: bool,
 
-    /// Print to standard error what the search read and how long it took
+    /// Print statistics of the search to standard error
     #[arg(long)]
     pub(crate) stats: bool,
 }
 
 /// Show matching records as they are accepted
 ///
-/// Takes the filter expressions of `bucksaw query`, and runs until interrupted or, with -m, until enough was shown.
+/// Takes the filter expressions of `bucksaw query`. Runs until interrupted, or until -m records were shown.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TailArgs {
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
 }
 
-/// Which records, from where, how printed.
+/// Which records, from which node, in which format.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct FilterArgs {
-    /// Filter expression; left out, everything matches
+    /// Filter expression; every record matches without one
     #[arg(value_name = "EXPR")]
     pub(crate) expr: Option<OsString>,
 
-    /// Node to ask
+    /// Node to query
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7650")]
     pub(crate) addr: NodeUrl,
 
-    /// Take EXPR as one text; no byte of it is special
+    /// Search for EXPR as it is, without special characters
     #[arg(short = 'F', long)]
     pub(crate) fixed_strings: bool,
 
-    /// Take EXPR as one regex
+    /// Search for EXPR as one regex
     #[arg(short = 'E', long)]
     pub(crate) extended_regexp: bool,
 
-    /// Let letters match in any case
+    /// Ignore case
     #[arg(short, long)]
     pub(crate) ignore_case: bool,
 
@@ -75,21 +75,18 @@ pub(crate) struct FilterArgs {
     #[arg(short, long, value_name = "N")]
     pub(crate) max_count: Option<u64>,
 
-    /// How records are printed
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "raw")]
     pub(crate) output: OutputFormat,
 }
 
 impl FilterArgs {
-    /// Lets the stronger of `-F` and `-E` win: a flag over what the environment or a file says of the other.
-    ///
-    /// # Errors
-    /// [`Usage`] when both come from the same place.
+    /// Resolves `-F` and `-E` by the layer they come from; both from one layer are an error.
     pub(crate) fn apply_layers(&mut self, layer: impl Fn(&str) -> Layer) -> Result<(), UsageError> {
         if self.fixed_strings && self.extended_regexp {
             let (fixed, regex) = (layer("fixed_strings"), layer("extended_regexp"));
             if fixed == regex {
-                return Err(UsageError("both -F and -E are given: leave one of them out".to_owned()));
+                return Err(UsageError("both -F and -E are given: omit one of them".to_owned()));
             }
             self.fixed_strings = fixed > regex;
             self.extended_regexp = regex > fixed;
@@ -105,58 +102,50 @@ pub(crate) enum OutputFormat {
     Raw,
     /// Time, labels and line
     Text,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
 }
 
-/// The span of time that is searched. The texts were checked and go to the node as they were typed, so that `15m` is
-/// counted back from the node's own now.
+/// The time range of a search. The texts go to the node as typed, so `15m` is relative to the clock of the node.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct WindowArgs {
-    /// Search from that long ago, such as 15m, 2h30m or 7d
+    /// Search from this long ago, such as 15m, 2h30m or 7d
     #[arg(long, value_name = "AGE", default_value = "1h", value_parser = checked_age)]
     pub(crate) since: String,
 
-    /// Search from this time on: RFC 3339, Unix seconds, or 15m ago; in place of --since
+    /// Search from this time on, instead of --since: RFC 3339, Unix seconds, or 15m for that long ago
     #[arg(long, value_name = "TIME", value_parser = checked_moment)]
     pub(crate) from: Option<String>,
 
-    /// Search up to this time, itself left out; now if not given
+    /// Search up to this time, exclusive; defaults to now
     #[arg(long, value_name = "TIME", value_parser = checked_moment)]
     pub(crate) to: Option<String>,
 }
 
 impl WindowArgs {
-    /// Lets the stronger of `--since` and `--from` win: a flag over what the environment or a file says of the other.
-    ///
-    /// # Errors
-    /// [`Usage`] when both come from the same place.
+    /// Resolves `--since` and `--from` by the layer they come from; both from one layer are an error.
     pub(crate) fn apply_layers(&mut self, layer: impl Fn(&str) -> Layer) -> Result<(), UsageError> {
         let (since, from) = (layer("since"), layer("from"));
         if self.from.is_some() && since > from {
             self.from = None;
         } else if self.from.is_some() && since == from {
-            return Err(UsageError("both --since and --from are given: leave one of them out".to_owned()));
+            return Err(UsageError("both --since and --from are given: omit one of them".to_owned()));
         }
         Ok(())
     }
 
-    /// Where the span begins, as the user put it.
+    /// The begin of the range, as typed.
     pub(crate) fn begin(&self) -> &str {
         self.from.as_deref().unwrap_or(&self.since)
     }
 
-    /// Makes sure that the span does not end before it begins.
-    ///
-    /// # Errors
-    /// [`Usage`] when it does.
+    /// Refuses a range that ends before it begins.
     pub(crate) fn check(&self, now: Millis) -> anyhow::Result<()> {
         let begin = time::parse_timestamp(self.begin(), now)?;
         let end = self.to.as_deref().map_or(Ok(now), |to| time::parse_timestamp(to, now))?;
         if begin > end && self.to.is_some() {
             let (begin, end) = (time::format_rfc3339(begin, 0), time::format_rfc3339(end, 0));
-            let message =
-                format!("the span ends ({end}) before it begins ({begin}): set --from or --since and --to anew");
+            let message = format!("the range ends ({end}) before it begins ({begin}): change --from, --since or --to");
             return Err(UsageError(message).into());
         }
         Ok(())
@@ -168,7 +157,7 @@ fn checked_age(text: &str) -> Result<String, time::InvalidTime> {
 }
 
 fn checked_moment(text: &str) -> Result<String, time::InvalidTime> {
-    // Whether a text is a moment does not depend on what is now.
+    // Whether a text is a time does not depend on the current time.
     time::parse_timestamp(text, Millis(0)).map(|_| text.to_owned())
 }
 
@@ -177,12 +166,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stronger_layer_wins() {
-        let check = |since_at: Layer, from_at: Layer, from: Option<&str>, want: &str| {
+    fn the_higher_layer_wins() {
+        let check = |since_layer: Layer, from_layer: Layer, from: Option<&str>, want: &str| {
             let mut window = WindowArgs { since: "1h".to_owned(), from: from.map(str::to_owned), to: None };
-            let settled = window.apply_layers(|id| if id == "since" { since_at } else { from_at });
+            let settled = window.apply_layers(|id| if id == "since" { since_layer } else { from_layer });
             let got = settled.map_or_else(|error| error.to_string(), |()| window.begin().to_owned());
-            assert!(got.starts_with(want), "{since_at:?} {from_at:?}: {got}");
+            assert!(got.starts_with(want), "{since_layer:?} {from_layer:?}: {got}");
         };
         check(Layer::Default, Layer::Default, None, "1h");
         check(Layer::Flag, Layer::Default, None, "1h");
@@ -196,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_do_not_run_backwards() {
+    fn a_range_that_ends_before_it_begins_is_refused() {
         let check = |begin: &str, end: Option<&str>, good: bool| {
             let window = WindowArgs { since: begin.to_owned(), from: None, to: end.map(str::to_owned) };
             assert_eq!(window.check(Millis(1_795_216_200_000)).is_ok(), good, "{begin} {end:?}");

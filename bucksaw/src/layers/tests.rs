@@ -1,11 +1,11 @@
-//! What files may say. That flags win over variables over files is tried on the real program, in `tests/it`.
+//! Files as a layer. `tests/it` tests the precedence of flags, variables and files in the program.
 
 use clap::Command;
 
 use super::*;
 use crate::cli;
 
-fn laid(text: &str) -> Result<Layers, String> {
+fn with_text(text: &str) -> Result<Layers, String> {
     cli::tree().with_text(text, "x.toml").map_err(|error| format!("{error:#}"))
 }
 
@@ -21,7 +21,7 @@ fn values(layers: &Layers, command: &str, id: &str) -> Vec<String> {
 #[test]
 fn files_set_defaults() {
     let check = |text: &str, command: &str, id: &str, want: &[&str]| {
-        assert_eq!(values(&laid(text).unwrap(), command, id), want, "{text}");
+        assert_eq!(values(&with_text(text).unwrap(), command, id), want, "{text}");
     };
     check("", "serve", "data_dir", &["./bucksaw-data"]);
     check("data-dir = '/a'", "serve", "data_dir", &["/a"]);
@@ -40,9 +40,9 @@ fn files_set_defaults() {
 }
 
 #[test]
-fn mistakes_in_files_are_told() {
+fn errors_in_files_are_reported() {
     let check = |text: &str, want: &str| {
-        let got = laid(text).expect_err(text);
+        let got = with_text(text).expect_err(text);
         assert!(got.starts_with("x.toml") && got.contains(want) && !got.contains('\n'), "{text}\n  {got}");
     };
     check("a", "x.toml:1: this is not TOML: ");
@@ -69,8 +69,8 @@ fn mistakes_in_files_are_told() {
         "`listen` of `bucksaw serve`: invalid value 'nowhere' for '--listen <HOST:PORT>'",
     );
     check("[serve]\nreplication_factor = 0", "0 is not in 1..=64");
-    check("count = 5", "`bucksaw query`; use a table [COMMAND]");
-    check("[query]\naddr = 'https://a'", "https is not spoken here");
+    check("count = 5", "`bucksaw query` too; use a table [COMMAND]");
+    check("[query]\naddr = 'https://a'", "https is not supported");
 }
 
 #[test]
@@ -79,5 +79,5 @@ fn help_does_not_change_its_order() {
         let commands = layers.tree.get_subcommands();
         commands.flat_map(Command::get_arguments).map(|arg| arg.get_id().to_string()).collect()
     };
-    assert_eq!(names(&cli::tree()), names(&laid("addr = 'http://a'\n[serve]\nlisten = 'a:1'").unwrap()));
+    assert_eq!(names(&cli::tree()), names(&with_text("addr = 'http://a'\n[serve]\nlisten = 'a:1'").unwrap()));
 }

@@ -1,4 +1,4 @@
-//! Numbers for people.
+//! Numbers in readable units.
 
 /// Bytes with a unit: `512 B`, `1.5 MB`; units are powers of 1024.
 pub(crate) fn bytes(bytes: u64) -> String {
@@ -9,7 +9,7 @@ pub(crate) fn bytes(bytes: u64) -> String {
     let mut value = bytes as f64 / 1_024.0;
     let mut units = UNITS.iter();
     let mut unit = units.next();
-    // What would print as 1024.0 is one of the next unit.
+    // 1024.0 would be printed as 1.0 of the next unit.
     while value >= 1_023.95 {
         let Some(next) = units.next() else { break };
         unit = Some(next);

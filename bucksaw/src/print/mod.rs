@@ -1,4 +1,4 @@
-//! Standard output: buffered, harmless to terminals, and quiet when its reader goes away.
+//! Standard output: buffered, sanitised on a terminal, silent when its reader is gone.
 
 mod colour;
 mod human;
@@ -8,6 +8,6 @@ mod sanitise;
 
 pub(crate) use colour::Colour;
 pub(crate) use human::{bytes as human_bytes, seconds as human_seconds};
-pub(crate) use out::Out;
+pub(crate) use out::{Out, PipeClosed};
 pub(crate) use record::RecordPrinter;
 pub(crate) use sanitise::sanitise;

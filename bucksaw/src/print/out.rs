@@ -1,38 +1,36 @@
-//! Where data goes.
+//! Buffered standard output.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 use std::os::fd::AsFd;
 
 use anyhow::Context;
 
-use super::Colour;
-use crate::failure::PipeClosed;
+use super::{Colour, sanitise};
+use crate::exit::Exit;
 
-/// Enough that a write is worth its system call, in bytes.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// What a pipe should hold for its reader, in bytes. In the usual 64 KiB, writer and reader wake each other for every few
-/// pages; more than this no longer stays in the cache between them.
+/// Capacity of a pipe, in bytes. At the usual 64 KiB, writer and reader wake each other for every few pages; a larger
+/// pipe no longer fits in the cache between them.
 #[cfg(target_os = "linux")]
 const PIPE_BYTES: usize = 256 << 10;
 
-/// Standard output, buffered until [`Out::flush`]. The standard library's own would look for line ends in all that
-/// passes.
+/// The reader of standard output is gone, as `head` once it has enough. Ends with [`Exit::Done`], silently.
+#[derive(Debug, thiserror::Error)]
+#[error("the reader of standard output is gone")]
+pub(crate) struct PipeClosed;
+
+/// Standard output, buffered until [`Out::flush`]. The standard library's own searches for line ends.
 #[derive(Debug)]
 pub(crate) struct Out<W: Write = File> {
     writer: BufWriter<W>,
-    /// Whether a person looks at it.
     pub(crate) terminal: bool,
-    /// Whether it may be coloured.
     pub(crate) colour: Colour,
 }
 
 impl Out {
-    /// Standard output.
-    ///
-    /// # Errors
-    /// When it is closed.
     pub(crate) fn stdout() -> anyhow::Result<Self> {
         let stdout = io::stdout();
         widen(&stdout);
@@ -42,6 +40,14 @@ impl Out {
             terminal: stdout.is_terminal(),
             colour: Colour::of(&stdout),
         })
+    }
+
+    /// Prints bytes as the whole output of a command.
+    pub(crate) fn print(bytes: &[u8]) -> anyhow::Result<Exit> {
+        let mut out = Self::stdout()?;
+        out.write(bytes)?;
+        out.flush()?;
+        Ok(Exit::Done)
     }
 }
 
@@ -58,24 +64,34 @@ impl<W: Write> Out<W> {
         self.writer.get_ref()
     }
 
-    /// Writes bytes as they are.
-    ///
-    /// # Errors
-    /// [`PipeClosed`] when the reader is gone, else what the system says.
+    /// Writes bytes as they are. Fails with [`PipeClosed`] if the reader is gone.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         map_broken_pipe(self.writer.write_all(bytes))
     }
 
-    /// Hands all that was written to the reader.
-    ///
-    /// # Errors
-    /// As [`Out::write`].
+    /// Writes bytes from outside, sanitised on a terminal.
+    pub(crate) fn write_sanitised(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        let shown = self.sanitised(bytes);
+        self.write(&shown)
+    }
+
+    /// The bytes, sanitised on a terminal.
+    pub(super) fn sanitised<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        if !self.terminal {
+            return Cow::Borrowed(bytes);
+        }
+        let mut shown = Vec::with_capacity(bytes.len());
+        sanitise(bytes, &mut shown);
+        Cow::Owned(shown)
+    }
+
+    /// Passes the buffer to the reader. Fails as [`Self::write`].
     pub(crate) fn flush(&mut self) -> anyhow::Result<()> {
         map_broken_pipe(self.writer.flush())
     }
 }
 
-/// Gives a pipe more room, if it is one and the system lets us: it keeps what it has otherwise.
+/// Enlarges a pipe if the system allows it.
 #[cfg(target_os = "linux")]
 fn widen(out: impl AsFd) {
     use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size};

@@ -11,26 +11,27 @@ use bucksaw_record::Labels;
 use memchr::{memchr_iter, memrchr};
 
 use super::out::Out;
-use super::sanitise::{SanitisingStream, sanitise, sanitise_json};
+use super::sanitise::{SanitisingStream, sanitise_json};
 use crate::args::OutputFormat;
 
-/// The longest record in JSON that is taken, in bytes: many times what a node accepts.
+/// Longest record in JSON, in bytes: many times what a node accepts.
 const OBJECT_BYTES_MAX: usize = 64 << 20;
 
-/// Prints records. On a terminal their control characters are shown, in a pipe they are what they were.
+/// Prints records, sanitised on a terminal and unchanged in a pipe.
 #[derive(Debug)]
 pub(crate) struct RecordPrinter<W: Write = std::fs::File> {
     out: Out<W>,
     format: OutputFormat,
-    /// How many more may be printed.
+    /// Number of records that may still be printed.
     remaining: u64,
-    /// The beginning of an object whose end did not come yet.
+    /// The begin of an object whose end has not arrived.
     partial_object: Vec<u8>,
     pieces: SanitisingStream,
-    printed: bool,
+    /// Whether anything was printed.
+    pub(crate) printed: bool,
 }
 
-/// One record, as a node puts it in JSON.
+/// One record in the JSON of a node.
 #[derive(serde::Deserialize)]
 struct JsonRecord<'a> {
     #[serde(borrow, default)]
@@ -43,22 +44,16 @@ struct JsonRecord<'a> {
 }
 
 impl<W: Write> RecordPrinter<W> {
-    /// Prints at most `max` records in this format. The limit holds for what comes as JSON.
+    /// Prints at most `max` records that arrive as JSON.
     pub(crate) fn new(out: Out<W>, format: OutputFormat, max: Option<u64>) -> Self {
-        let left = max.unwrap_or(u64::MAX);
         Self {
             out,
             format,
-            remaining: left,
+            remaining: max.unwrap_or(u64::MAX),
             partial_object: Vec::new(),
             pieces: SanitisingStream::default(),
             printed: false,
         }
-    }
-
-    /// Whether anything was printed.
-    pub(crate) const fn printed(&self) -> bool {
-        self.printed
     }
 
     /// Whether the limit is reached.
@@ -66,10 +61,7 @@ impl<W: Write> RecordPrinter<W> {
         self.remaining == 0
     }
 
-    /// Prints a piece of records that come as the bytes they are.
-    ///
-    /// # Errors
-    /// Those of [`Out::write`].
+    /// Prints part of the records as received.
     pub(crate) fn raw(&mut self, piece: &[u8]) -> anyhow::Result<()> {
         self.printed |= !piece.is_empty();
         if !self.out.terminal {
@@ -80,22 +72,17 @@ impl<W: Write> RecordPrinter<W> {
         self.out.write(&shown)
     }
 
-    /// Prints a piece of records that come as JSON, an object a line.
-    ///
-    /// # Errors
-    /// When it is something else, or an object is too long; those of [`Out::write`].
+    /// Prints part of the records as JSON, one object per line.
     pub(crate) fn json(&mut self, piece: &[u8]) -> anyhow::Result<()> {
         let Some(end) = memrchr(b'\n', piece).map(|at| at + 1) else {
             return self.buffer_partial(piece);
         };
-        let (whole, begun) = piece.split_at(end);
-        let mut held = std::mem::take(&mut self.partial_object);
-        let whole = if held.is_empty() {
-            whole
-        } else {
-            held.extend_from_slice(whole);
-            held.as_slice()
-        };
+        let (mut whole, partial) = piece.split_at(end);
+        let mut buffered = std::mem::take(&mut self.partial_object);
+        if !buffered.is_empty() {
+            buffered.extend_from_slice(whole);
+            whole = &buffered;
+        }
         let mut start = 0;
         for end in memchr_iter(b'\n', whole) {
             let object = whole.get(start..end).unwrap_or_default();
@@ -110,21 +97,15 @@ impl<W: Write> RecordPrinter<W> {
             self.printed = true;
             self.object(object)?;
         }
-        self.buffer_partial(begun)
+        self.buffer_partial(partial)
     }
 
-    /// Hands what was printed to the reader.
-    ///
-    /// # Errors
-    /// Those of [`Out::write`].
+    /// Passes what was printed to the reader.
     pub(crate) fn flush(&mut self) -> anyhow::Result<()> {
         self.out.flush()
     }
 
-    /// Prints what was held back because it was not whole, and hands all to the reader.
-    ///
-    /// # Errors
-    /// Those of [`Records::json`].
+    /// Prints what was held back, and flushes.
     pub(crate) fn finish(&mut self) -> anyhow::Result<()> {
         if !self.partial_object.is_empty() {
             self.json(b"\n")?;
@@ -135,23 +116,21 @@ impl<W: Write> RecordPrinter<W> {
         self.out.flush()
     }
 
-    fn buffer_partial(&mut self, begun: &[u8]) -> anyhow::Result<()> {
-        if self.partial_object.len() + begun.len() > OBJECT_BYTES_MAX {
+    fn buffer_partial(&mut self, partial: &[u8]) -> anyhow::Result<()> {
+        if self.partial_object.len() + partial.len() > OBJECT_BYTES_MAX {
             bail!("the node sent a record of more than {OBJECT_BYTES_MAX} bytes");
         }
-        self.partial_object.extend_from_slice(begun);
+        self.partial_object.extend_from_slice(partial);
         Ok(())
     }
 
     fn object(&mut self, object: &[u8]) -> anyhow::Result<()> {
         if self.format == OutputFormat::Json {
+            let mut shown = Vec::new();
             if self.out.terminal {
-                let mut shown = Vec::with_capacity(object.len());
                 sanitise_json(object, &mut shown);
-                self.out.write(&shown)?;
-            } else {
-                self.out.write(object)?;
             }
+            self.out.write(if self.out.terminal { &shown } else { object })?;
             return self.out.write(b"\n");
         }
         let record: JsonRecord<'_> =
@@ -159,36 +138,22 @@ impl<W: Write> RecordPrinter<W> {
         let line = match (&record.line, &record.line_base64) {
             (Some(line), _) => Cow::Borrowed(line.as_bytes()),
             (None, Some(line)) => {
-                Cow::Owned(BASE64_STANDARD.decode(line).context("the node sent a line in damaged Base64")?)
+                Cow::Owned(BASE64_STANDARD.decode(line).context("the node sent a line in invalid Base64")?)
             }
             (None, None) => bail!("the node sent a record without a line"),
         };
         if self.format == OutputFormat::Text {
-            let time = self.out.colour.dim(&self.sanitised(&record.time));
-            let labels = self.out.colour.cyan(&format!("{{{}}}", self.sanitised(&format_labels(&record.labels))));
+            let labels = format!("{{{}}}", format_labels(&record.labels));
+            let time = self.out.colour.dim(&self.out.sanitised(record.time.as_bytes()));
+            let labels = self.out.colour.cyan(&self.out.sanitised(labels.as_bytes()));
             self.out.write(&[&time[..], b" ", &labels, b" "].concat())?;
         }
-        if self.out.terminal {
-            let mut shown = Vec::with_capacity(line.len());
-            sanitise(&line, &mut shown);
-            self.out.write(&shown)?;
-        } else {
-            self.out.write(&line)?;
-        }
+        self.out.write_sanitised(&line)?;
         self.out.write(b"\n")
-    }
-
-    fn sanitised<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        if !self.out.terminal {
-            return Cow::Borrowed(text);
-        }
-        let mut shown = Vec::with_capacity(text.len());
-        sanitise(text.as_bytes(), &mut shown);
-        Cow::Owned(String::from_utf8_lossy(&shown).into_owned())
     }
 }
 
-/// Labels as on the command line; those that could not stand there are shown as they come.
+/// Labels as on the command line; labels that are invalid there as received.
 fn format_labels(labels: &BTreeMap<String, String>) -> String {
     let pairs = labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     match Labels::new(pairs) {
@@ -223,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn formats() {
+    fn each_format_is_printed() {
         let check = |format: OutputFormat, terminal: bool, want: &[u8]| {
             let got = printed(format, terminal, None, |records| records.json(TWO.as_bytes()).unwrap());
             assert_eq!(got.escape_ascii().to_string(), want.escape_ascii().to_string(), "{format:?} {terminal}");
@@ -246,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn colours() {
+    fn times_and_labels_are_coloured() {
         let mut records = RecordPrinter::new(Out::new(Vec::new(), true, Colour::On), OutputFormat::Text, None);
         records.json(b"{\"time\":\"T\",\"labels\":{\"a\":\"\\u001b\"},\"line\":\"x\"}\n").unwrap();
         records.finish().unwrap();
@@ -254,17 +219,17 @@ mod tests {
     }
 
     #[test]
-    fn limits() {
+    fn the_limit_of_records_is_kept() {
         let got = printed(OutputFormat::Raw, false, Some(1), |records| {
             assert!(!records.is_full());
             records.json(TWO.as_bytes()).unwrap();
-            assert!(records.is_full() && records.printed());
+            assert!(records.is_full() && records.printed);
         });
         assert_eq!(got, b"one\x1b[1m\n");
     }
 
     #[test]
-    fn what_is_no_record_is_refused() {
+    fn invalid_records_are_refused() {
         for object in ["x\n", "[1]\n", "{}\n", "{\"line_base64\":\"!\"}\n"] {
             let mut records = RecordPrinter::new(Out::new(Vec::new(), false, Colour::Off), OutputFormat::Raw, None);
             assert!(records.json(object.as_bytes()).is_err(), "{object}");
@@ -272,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn raw_pieces_are_passed_on() {
+    fn raw_records_are_passed_on_in_pieces() {
         let print = |records: &mut RecordPrinter<Vec<u8>>| {
             records.raw(b"a\x1b\xc3").unwrap();
             records.raw(b"\xa4\n").unwrap();
@@ -283,7 +248,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_may_be_cut_anywhere(cuts in prop::collection::vec(0..TWO.len(), 0..6)) {
+        fn records_do_not_depend_on_the_pieces(cuts in prop::collection::vec(0..TWO.len(), 0..6)) {
             let mut cuts = [cuts, vec![0, TWO.len() - 1]].concat();
             cuts.sort_unstable();
             let got = printed(OutputFormat::Json, false, None, |records| {

@@ -1,9 +1,7 @@
-//! Makes text harmless to a terminal: a log line may hold escape sequences that move the cursor, rename the window or
-//! type for the user.
+//! Makes text harmless to a terminal. A log line may contain escape sequences that move the cursor, rename the window
+//! or type for the user.
 
-/// Appends `text` with control characters, but for TAB and LF, and all that is not UTF-8 shown as `\x1b`.
-///
-/// A control character beyond ASCII is shown by its bytes.
+/// Appends `text` with control characters except TAB and LF, and bytes that are not UTF-8, escaped as `\x1b`.
 pub(crate) fn sanitise(text: &[u8], out: &mut Vec<u8>) {
     write_shown(text, out, |char, out| {
         for byte in char.encode_utf8(&mut [0; 4]).bytes() {
@@ -12,8 +10,7 @@ pub(crate) fn sanitise(text: &[u8], out: &mut Vec<u8>) {
     });
 }
 
-/// The same for a piece of JSON, which stays JSON: control characters are shown as `\u009b`. JSON has none below U+0020
-/// but between its values.
+/// The same for JSON, with control characters escaped as `\u009b`, so that it stays JSON.
 pub(super) fn sanitise_json(text: &[u8], out: &mut Vec<u8>) {
     write_shown(text, out, |char, out| {
         out.extend_from_slice(format!("\\u{:04x}", u32::from(char)).as_bytes());
@@ -41,28 +38,28 @@ fn write_shown(text: &[u8], out: &mut Vec<u8>, show: impl Fn(char, &mut Vec<u8>)
     }
 }
 
-/// Sanitises a text that comes in pieces, which may be cut inside a character.
+/// Sanitises a text that arrives in pieces.
 #[derive(Debug, Default)]
 pub(super) struct SanitisingStream {
-    /// The beginning of a character: at most three bytes.
+    /// The begin of a character: at most three bytes.
     partial_character: Vec<u8>,
 }
 
 impl SanitisingStream {
-    /// Appends what of `piece`, and of what was held back before, is whole.
+    /// Appends the whole characters of `piece`, after the rest of the last one.
     pub(super) fn push(&mut self, piece: &[u8], out: &mut Vec<u8>) {
         self.partial_character.extend_from_slice(piece);
         let text = std::mem::take(&mut self.partial_character);
-        let begun = match text.utf8_chunks().last().map(|chunk| chunk.invalid()) {
+        let partial = match text.utf8_chunks().last().map(|chunk| chunk.invalid()) {
             Some(last) if str::from_utf8(last).is_err_and(|error| error.error_len().is_none()) => last.len(),
             _ => 0,
         };
-        let (whole, begun) = text.split_at(text.len() - begun);
+        let (whole, partial) = text.split_at(text.len() - partial);
         sanitise(whole, out);
-        self.partial_character.extend_from_slice(begun);
+        self.partial_character.extend_from_slice(partial);
     }
 
-    /// Appends what was held back, after the last piece.
+    /// Appends the rest of the last piece.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
         sanitise(&std::mem::take(&mut self.partial_character), out);
     }
@@ -80,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_are_shown() {
+    fn control_characters_are_escaped() {
         let check = |text: &[u8], want: &str| assert_eq!(shown(text), want);
         check(b"plain\ttext\n", "plain\ttext\n");
         check(b"\x1b[31mred\x1b[0m", "\\x1b[31mred\\x1b[0m");
@@ -99,12 +96,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_harmful_is_left(text in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn no_control_character_is_left(text in prop::collection::vec(any::<u8>(), 0..200)) {
             prop_assert!(shown(&text).chars().all(|char| !char.is_control() || matches!(char, '\t' | '\n')));
         }
 
         #[test]
-        fn pieces_are_the_same_as_the_whole(
+        fn pieces_are_sanitised_like_the_whole(
             text in "(\\PC|[\u{0}-\u{9f}]){0,60}", noise in prop::collection::vec((0usize..200, any::<u8>()), 0..5),
             cuts in prop::collection::vec(0usize..200, 0..20),
         ) {

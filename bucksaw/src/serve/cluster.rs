@@ -14,31 +14,31 @@ use tokio::net::lookup_host;
 use tokio::time::timeout;
 use tracing::warn;
 
-use super::data_dir;
 use super::listen::resolve;
 use crate::args::ServeArgs;
+use crate::small_files;
 use crate::values::{HostPort, ListenAddress};
 
 const FLAG: &str = "--listen-cluster";
 
-/// Where other nodes reach a node that was told nothing.
+/// The default of [`FLAG`].
 const DEFAULT_LISTEN: &str = "127.0.0.1:7659";
 
-/// How long it may take at a start to find out where a name leads.
+/// Time limit for resolving a name of a seed at the start.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The network between nodes, and where it listens, if it does.
+/// The network between nodes and its address, if it listens.
 pub(super) async fn network(
     args: &ServeArgs,
     env: &Env,
     connections_max: usize,
     counters: Arc<Counters>,
 ) -> anyhow::Result<(Arc<dyn Net>, Option<SocketAddr>)> {
-    let (at, told) = match &args.listen_cluster {
-        Some(ListenAddress(Some(at))) => (at.clone(), true),
-        None => (DEFAULT_LISTEN.parse::<HostPort>()?, false),
+    let at = match &args.listen_cluster {
+        Some(ListenAddress(Some(at))) => at.clone(),
+        None => DEFAULT_LISTEN.parse::<HostPort>().map_err(anyhow::Error::msg)?,
         Some(ListenAddress(None)) if args.join.is_empty() => return Ok((Arc::new(real::OfflineNet), None)),
-        Some(ListenAddress(None)) => bail!("--join: a node that joins others listens to them: leave out {FLAG} \"\""),
+        Some(ListenAddress(None)) => bail!("--join: a node that joins others must listen to them: omit {FLAG} \"\""),
     };
     let listen = resolve(FLAG, &at).await?;
     let advertise = match &args.advertise_cluster {
@@ -46,20 +46,20 @@ pub(super) async fn network(
         None => None,
     };
     let secret = secret(args, env)?;
-    let plain = secret.is_none();
-    let usual = real::NetConfig::default();
-    let connections_max = usual.connections_max.min(connections_max);
-    let config = real::NetConfig { listen, advertise, secret, connections_max, counters, ..usual };
+    let is_open = secret.is_none();
+    let default = real::NetConfig::default();
+    let connections_max = default.connections_max.min(connections_max);
+    let config = real::NetConfig { listen, advertise, secret, connections_max, counters, ..default };
     match real::Net::bind(config).await {
         Ok(net) => {
             let address = net.address();
-            if plain && !address.ip().is_loopback() {
-                warn!(%address, "whoever reaches the cluster's address is taken for a node: give all nodes a --cluster-secret-file");
+            if is_open && !address.ip().is_loopback() {
+                warn!(%address, "anything that reaches the cluster address counts as a node: give all nodes a --cluster-secret-file");
             }
             Ok((Arc::new(net), Some(address)))
         }
-        Err(error) if !told && args.join.is_empty() => {
-            warn!(%error, "this node goes on alone: choose an address for other nodes with {FLAG}");
+        Err(error) if args.listen_cluster.is_none() && args.join.is_empty() => {
+            warn!(%error, "this node runs alone: choose an address for other nodes with {FLAG}");
             Ok((Arc::new(real::OfflineNet), None))
         }
         Err(error) => Err(error).with_context(|| format!("{FLAG} {at}")),
@@ -72,34 +72,35 @@ fn secret(args: &ServeArgs, env: &Env) -> anyhow::Result<Option<real::Secret>> {
     if let Ok(mode) = env.fs.mode(path) {
         if mode & 0o007 != 0 {
             bail!(
-                "--cluster-secret-file: every user of this machine may use {shown} (mode {mode:04o}): run chmod 600 {shown}"
+                "--cluster-secret-file: every user of this machine can access {shown} (mode {mode:04o}): run chmod 600 {shown}"
             );
         }
         if mode & 0o070 != 0 {
-            warn!(file = %shown, mode = format!("{mode:04o}"), "the group of the cluster's secret may use it: chmod 600 is safer");
+            warn!(file = %shown, mode = format!("{mode:04o}"), "the group of the file with the cluster secret can access it: chmod 600 is safer");
         }
     }
-    let bytes = data_dir::read(env, path).with_context(|| format!("--cluster-secret-file: cannot read {shown}"))?;
+    let bytes =
+        small_files::read(&*env.fs, path).with_context(|| format!("--cluster-secret-file: cannot read {shown}"))?;
     let secret = real::Secret::new(&bytes).with_context(|| format!("--cluster-secret-file {shown}"))?;
     Ok(Some(secret))
 }
 
-/// Whether there are others to join: names that do not lead back here, or nowhere yet.
-pub(super) async fn has_other_seeds(hosts: &[HostPort], reached_at: Option<SocketAddr>) -> bool {
+/// Whether a seed may be another node: its name cannot be resolved, or to other addresses than this node's.
+pub(super) async fn has_other_seeds(hosts: &[HostPort], own_address: Option<SocketAddr>) -> bool {
     for host in hosts {
-        // Names that take long to find are not of this machine.
-        let leads_here = match timeout(RESOLVE_TIMEOUT, lookup_host(host.to_string())).await {
-            Ok(Ok(mut found)) => found.all(|address| Some(address) == reached_at),
+        // A name of this machine resolves in time.
+        let is_own = match timeout(RESOLVE_TIMEOUT, lookup_host(host.to_string())).await {
+            Ok(Ok(mut found)) => found.all(|address| Some(address) == own_address),
             Ok(Err(_)) | Err(_) => false,
         };
-        if !leads_here {
+        if !is_own {
             return true;
         }
     }
     false
 }
 
-/// The addresses that other nodes name to clients.
+/// The addresses to which other nodes redirect clients.
 pub(super) fn clients(addresses: &BTreeMap<String, String>, cluster_address: Option<SocketAddr>) -> Clients {
     let address = |name: &str| {
         let bound: SocketAddr = addresses.get(name)?.parse().ok()?;

@@ -1,32 +1,28 @@
-//! A thread that searches for each core, which stays on it.
+//! The scan pool, with one thread pinned to each core.
 //!
-//! A core on which work of a lower priority runs is not idle for the kernel. So while the store merges, it often puts two of
-//! these threads on one core, and sees only after some tens of milliseconds that they had better be apart: a question
-//! has half of the machine until then. Each stays on its own core instead. They divide the work among them as they come to
-//! it, so one whose core has other things to do gets less of it.
+//! To the kernel a core with low-priority work is not idle. While the store merges, it often puts two unpinned threads
+//! on one core and separates them only after some tens of milliseconds, in which a query has half of the machine.
+//! Pinned threads take jobs as they finish others, so a thread on a busy core gets fewer.
 
 use bucksaw_query::ScanPool;
 
-/// Starts the pool: as many threads as this process can use cores.
-///
-/// # Errors
-/// What the operating system says when it gives no thread.
+/// Starts the pool, with a thread per core that this process can use.
 pub(super) fn pool() -> std::io::Result<ScanPool> {
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    // Fewer threads than cores there are where a share of the cores is all that this process may use, as in most
-    // containers. Then all of these processes would have their threads on the same few cores.
+    // In most containers a process may use a share of all cores. Pinned threads of several such processes would use the
+    // same few cores.
     let cores = Some(allowed()).filter(|cores| cores.len() == threads).unwrap_or_default();
     ScanPool::start(threads, move |number| {
         match cores.get(number) {
-            Some(core) => stay_on(&[*core]),
-            // An extra thread would stay on the core of the thread that started it.
-            None if !cores.is_empty() => stay_on(&cores),
+            Some(core) => pin_to(&[*core]),
+            // An extra thread inherits the core of the thread that started it.
+            None if !cores.is_empty() => pin_to(&cores),
             None => {}
         }
     })
 }
 
-/// The numbers of the cores that this process may run on; none where that cannot be told.
+/// The numbers of the cores that this process may run on; empty if unknown.
 #[cfg(target_os = "linux")]
 fn allowed() -> Vec<usize> {
     use rustix::thread::{CpuSet, sched_getaffinity};
@@ -40,17 +36,17 @@ fn allowed() -> Vec<usize> {
 }
 
 #[cfg(target_os = "linux")]
-fn stay_on(cores: &[usize]) {
+fn pin_to(cores: &[usize]) {
     use rustix::thread::{CpuSet, sched_setaffinity};
     let mut set = CpuSet::new();
     cores.iter().for_each(|core| set.set(*core));
     if let Err(error) = sched_setaffinity(None, &set) {
-        tracing::debug!(%error, ?cores, "a thread that searches cannot stay on a core: it is where the kernel puts it");
+        tracing::debug!(%error, ?cores, "cannot pin a scan thread: the kernel chooses its core");
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn stay_on(_: &[usize]) {}
+fn pin_to(_: &[usize]) {}
 
 #[cfg(test)]
 mod tests {
@@ -58,11 +54,11 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn only_the_thread_stays_on_its_core() {
+    fn only_the_pinned_thread_stays_on_its_core() {
         let before = allowed();
         let last = *before.last().unwrap();
         let seen = std::thread::spawn(move || {
-            stay_on(&[last]);
+            pin_to(&[last]);
             allowed()
         });
         assert_eq!(seen.join().unwrap(), [last]);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   LOCK            held by the process that uses the directory
-//!   node.json       {"format": 1, "node": "<id>"}: written once; and node.backup
+//!   node.json       {"format": 1, "node": "<id>"}, written once, and node.backup
 //!   addresses.json  the addresses in use, by listener
 //!   queue/ store/   see docs/format.md
 //! ```
@@ -18,17 +18,18 @@ use bucksaw_env::backed_up_file::{self, BackedUpFile, BackupState};
 use bucksaw_env::{Env, FileLock, Shortage, Tasks, replace, run_blocking};
 use bucksaw_record::{Id, Millis, Producer};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tracing::{debug, info, warn};
 
 use super::disk;
 
-/// The layout of the directory that this program writes, and the newest that it uses.
+/// The layout that this program writes, and the newest that it reads.
 const FORMAT: u32 = 1;
 
-/// How often it is tried to write a file for which there was no room.
+/// Pause between attempts to write a file on a full disk.
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
 
-/// More than any of these files has.
+/// Larger than any of these files.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 #[derive(Serialize, Deserialize)]
@@ -37,13 +38,7 @@ struct NodeFile {
     node: String,
 }
 
-/// What is in `node.json` in every format.
-#[derive(Deserialize)]
-struct NodeFileFormat {
-    format: u32,
-}
-
-/// An open data directory. Its lock is given back when this is dropped, or the process ends.
+/// An open data directory, locked until this is dropped or the process ends.
 pub(super) struct DataDir {
     path: PathBuf,
     node: Id,
@@ -54,7 +49,7 @@ impl DataDir {
     pub(super) fn open(env: &Env, path: &Path) -> anyhow::Result<Self> {
         let fs = &env.fs;
         let shown = path.display();
-        fs.create_dir_all(path).with_context(|| format!("cannot make the data directory {shown}"))?;
+        fs.create_dir_all(path).with_context(|| format!("cannot create the data directory {shown}"))?;
         if fs.open(&path.join("node.json")).is_err_and(|error| error.kind() == ErrorKind::NotFound) {
             disk::check(env, path)?;
         }
@@ -67,16 +62,16 @@ impl DataDir {
                 return Err(error).with_context(|| format!("cannot write to the data directory {shown}"));
             }
         };
-        // An older version made them readable by everybody.
+        // Older versions made it readable by all users.
         if let Err(error) = fs.make_private(path) {
-            warn!(dir = %shown, %error, "cannot take the rights to the data directory from other users: run chmod -R go= on it");
+            warn!(dir = %shown, %error, "cannot revoke the access of other users to the data directory: run chmod -R go= on it");
         }
         let file = path.join("node.json");
         let kept = BackedUpFile::read(&**fs, &file, FILE_BYTES_MAX)
             .with_context(|| format!("cannot read {}", file.display()))?;
         let node = match kept {
             BackedUpFile { file: Some(bytes), backup } => restore_from_backup(env, bytes, &backup, &file, path)?,
-            // The file is moved away by an operator who wants a new id.
+            // An operator moves the file away to get a new id.
             BackedUpFile { file: None, .. } => {
                 let now = Millis(env.clock.unix_ms());
                 let id = Id::new(now, Producer::random(env.entropy.next_u64()), 0);
@@ -88,7 +83,7 @@ impl DataDir {
                 node
             }
         };
-        let node = node.node.parse().with_context(|| format!("{} names no node", file.display()))?;
+        let node = node.node.parse().with_context(|| format!("{} has no valid id", file.display()))?;
         Ok(Self { path: path.to_owned(), node, _lock: lock })
     }
 
@@ -96,13 +91,12 @@ impl DataDir {
         &self.path
     }
 
-    /// The id of the node.
     pub(super) fn node(&self) -> Id {
         self.node
     }
 
-    /// Writes the addresses in use for those who start nodes with port 0. Where there is no room on the disk it is not
-    /// written yet and returned: the node can do without it.
+    /// Writes the addresses in use, for programs that start nodes with port 0. Returns a task that retries on a full
+    /// disk, until which the node works without the file.
     pub(super) fn write_addresses(
         &self,
         env: &Env,
@@ -111,7 +105,7 @@ impl DataDir {
         let path = self.path.join("addresses.json");
         let text = serde_json::to_vec_pretty(addresses)?;
         let written = write(env, &path, &text).or_else(|error| {
-            // What an earlier run listened at must not be taken for it, and its room may be enough.
+            // The file of an earlier run is wrong, and its space may suffice.
             if Shortage::is_disk_full(&error) && env.fs.remove(&path).is_ok() {
                 write(env, &path, &text)
             } else {
@@ -121,37 +115,30 @@ impl DataDir {
         match written {
             Ok(()) => Ok(None),
             Err(error) if Shortage::is_disk_full(&error) => {
-                warn!(path = %path.display(), %error, "cannot write the addresses in use: it is tried again until there is room");
-                Ok(Some(PendingFile { path, text }))
+                warn!(path = %path.display(), %error, "cannot write the addresses in use: retrying until space is free");
+                Ok(Some((path, text)))
             }
             Err(error) => Err(error).with_context(|| format!("cannot write {}", path.display())),
         }
     }
 }
 
-/// A small file for which there was no room.
-#[derive(Debug)]
-pub(super) struct PendingFile {
-    path: PathBuf,
-    text: Vec<u8>,
-}
+/// The path and text of a file for which the disk had no space.
+pub(super) type PendingFile = (PathBuf, Vec<u8>);
 
-impl PendingFile {
-    /// Writes the file when the disk has space again.
-    pub(super) async fn write_when_space(self, env: Env, tasks: Arc<dyn Tasks>) {
-        loop {
-            tasks.sleep(RETRY_PAUSE).await;
-            let (env, path, text) = (env.clone(), self.path.clone(), self.text.clone());
-            if let Some(Ok(())) = run_blocking(&tasks, move || write(&env, &path, &text)).await {
-                info!(path = %self.path.display(), "wrote the addresses in use: there is room again");
-                return;
-            }
+/// Retries until the file is written.
+pub(super) async fn retry_write(env: Env, tasks: Arc<dyn Tasks>, (path, text): PendingFile) {
+    loop {
+        tasks.sleep(RETRY_PAUSE).await;
+        let (env, file, text) = (env.clone(), path.clone(), text.clone());
+        if let Some(Ok(())) = run_blocking(&tasks, move || write(&env, &file, &text)).await {
+            return info!(path = %path.display(), "wrote the addresses in use");
         }
     }
 }
 
-/// What `node.json` says, or its backup where they differ. What is damaged is written anew; a disk that is full does not keep
-/// the node from starting.
+/// Parses `node.json`, or its backup if they differ, and restores the damaged one. A node also starts if a full disk
+/// prevents that.
 fn restore_from_backup(
     env: &Env,
     bytes: Vec<u8>,
@@ -161,24 +148,24 @@ fn restore_from_backup(
 ) -> anyhow::Result<NodeFile> {
     let shown = file.display();
     let (node, written) = match backup {
-        BackupState::Valid(kept) if *kept == bytes => return parse(&bytes, file, dir),
-        BackupState::Newer(kept) => {
-            (parse(kept, &backed_up_file::backup_path(file), dir)?, replace(&*env.fs, file, &[kept]))
+        BackupState::Valid(valid) if *valid == bytes => return parse(&bytes, file, dir),
+        BackupState::Newer(valid) => {
+            (parse(valid, &backed_up_file::backup_path(file), dir)?, replace(&*env.fs, file, &[valid]))
         }
-        BackupState::Valid(kept) => {
-            let node = parse(kept, &backed_up_file::backup_path(file), dir)?;
-            let aside = file.with_extension("json.damaged");
-            warn!(file = %shown, aside = %aside.display(), "the file with the node's id was damaged: it is restored from its backup");
-            // A copy stays for who wants to look at it. The file is not moved: without one a node gets a new id.
-            if let Err(error) = env.fs.create(&aside).and_then(|copy| copy.append(&[&bytes])) {
-                debug!(%error, "no copy of the damaged file was made");
+        BackupState::Valid(valid) => {
+            let node = parse(valid, &backed_up_file::backup_path(file), dir)?;
+            let copy = file.with_extension("json.damaged");
+            warn!(file = %shown, copy = %copy.display(), "the file with the node's id was damaged: it is restored from its backup");
+            // Copied for inspection and not moved, because a node without the file gets a new id.
+            if let Err(error) = env.fs.create(&copy).and_then(|copy| copy.append(&[&bytes])) {
+                debug!(%error, "cannot copy the damaged file");
             }
-            (node, replace(&*env.fs, file, &[kept]))
+            (node, replace(&*env.fs, file, &[valid]))
         }
         BackupState::Damaged | BackupState::Missing => {
             let node = parse(&bytes, file, dir)?;
             if *backup == BackupState::Damaged {
-                warn!(file = %shown, "the backup of the file with the node's id was damaged: it is written anew");
+                warn!(file = %shown, "the backup of the file with the node's id was damaged: it is rewritten");
             }
             (node, backed_up_file::write_backup(&*env.fs, file, &bytes))
         }
@@ -189,25 +176,17 @@ fn restore_from_backup(
     Ok(node)
 }
 
-/// What `node.json` says. The format comes first: of a newer one nothing else is known.
-fn parse(bytes: &[u8], file: &Path, dir: &Path) -> anyhow::Result<NodeFile> {
-    let damaged = || format!("{} is damaged: put back a copy, or move it away to get a new id", file.display());
-    let NodeFileFormat { format } = serde_json::from_slice(bytes).with_context(damaged)?;
-    if format > FORMAT {
+/// Parses `node.json`, the format first: other fields of a newer one are unknown.
+fn parse(bytes: &[u8], path: &Path, dir: &Path) -> anyhow::Result<NodeFile> {
+    let damaged = || format!("{} is damaged: restore a copy, or move it away to get a new id", path.display());
+    let file: Value = serde_json::from_slice(bytes).with_context(damaged)?;
+    if let Some(format) = file["format"].as_u64().filter(|format| *format > u64::from(FORMAT)) {
         let shown = dir.display();
         bail!(
-            "{shown} was written by a newer version (format {format}, this program knows {FORMAT}): use the newer program"
+            "{shown} was written by a newer version (format {format}, this program reads up to {FORMAT}): use the newer program"
         );
     }
-    serde_json::from_slice(bytes).with_context(damaged)
-}
-
-/// The bytes of a small file.
-pub(super) fn read(env: &Env, path: &Path) -> io::Result<Vec<u8>> {
-    let file = env.fs.open(path)?;
-    let mut bytes = vec![0; file.size()?.min(FILE_BYTES_MAX) as usize];
-    file.read_exact_at(0, &mut bytes)?;
-    Ok(bytes)
+    NodeFile::deserialize(file).with_context(damaged)
 }
 
 fn write(env: &Env, path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -221,7 +200,7 @@ mod tests {
 
     use super::*;
 
-    /// The node of the file that is kept.
+    /// The id in the golden file.
     const NODE: &str = "01KAHRG9A10000000004000000";
 
     fn files() -> GoldenFiles {
@@ -253,11 +232,11 @@ mod tests {
     }
 
     #[test]
-    fn small_files_are_what_they_were() {
+    fn small_files_equal_the_golden_files() {
         let fs = sim::Fs::new();
         let env = env(&fs);
         let dir = DataDir::open(&env, Path::new("/data")).unwrap();
-        // Its id is another one each time that it is drawn in another way.
+        // The id depends on the order of random draws.
         let node = String::from_utf8(written(&fs, "/data/node.json")).unwrap();
         files().check("node", node.replace(&dir.node().to_string(), NODE).as_bytes());
         files().read_all("node").iter().for_each(|kept| assert_eq!(open(kept).unwrap().to_string(), NODE));
@@ -274,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn any_flipped_bit_is_mended() {
+    fn any_flipped_bit_is_repaired() {
         for path in ["/data/node.json", "/data/node.backup"] {
             let fs = sim::Fs::new();
             let env = env(&fs);
@@ -284,8 +263,9 @@ mod tests {
             for bit in 0..fs.live_bytes(path).unwrap().len() as u64 * 8 {
                 fs.flip_bit(path, bit);
                 assert_eq!(DataDir::open(&env, Path::new("/data")).unwrap().node(), id, "bit {bit} of {path}");
-                let mended = BackedUpFile { file: Some(written.clone()), backup: BackupState::Valid(written.clone()) };
-                assert_eq!(BackedUpFile::read(&fs, file, FILE_BYTES_MAX).unwrap(), mended, "bit {bit} of {path}");
+                let repaired =
+                    BackedUpFile { file: Some(written.clone()), backup: BackupState::Valid(written.clone()) };
+                assert_eq!(BackedUpFile::read(&fs, file, FILE_BYTES_MAX).unwrap(), repaired, "bit {bit} of {path}");
             }
         }
     }
@@ -304,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_no_reason_not_to_start() {
+    fn a_node_starts_on_a_full_disk() {
         let fs = sim::Fs::new();
         let env = env(&fs);
         drop(DataDir::open(&env, Path::new("/data")).unwrap());
@@ -315,7 +295,7 @@ mod tests {
         fs.set_capacity(None);
         fs.fill_directories(false);
         assert!(dir.write_addresses(&env, &BTreeMap::new()).unwrap().is_none());
-        // A new node needs a file of its own.
+        // A new node must write its file.
         fs.set_capacity(Some(64 << 20));
         fs.fill_directories(true);
         let refused = DataDir::open(&env, Path::new("/new")).map(drop).unwrap_err();
@@ -323,12 +303,13 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_of_a_newer_version_is_refused_by_name() {
+    fn directories_of_a_newer_version_and_damaged_files_are_refused() {
         let check = |node: &str, want: &str| assert_eq!(open(node.as_bytes()).unwrap_err().to_string(), want);
-        let newer = "/data was written by a newer version (format 2, this program knows 1): use the newer program";
+        let newer =
+            "/data was written by a newer version (format 2, this program reads up to 1): use the newer program";
         check(r#"{"format": 2, "node": "00000000000000000000000000"}"#, newer);
         check(r#"{"format": 2, "nodes": []}"#, newer);
-        let damaged = "/data/node.json is damaged: put back a copy, or move it away to get a new id";
+        let damaged = "/data/node.json is damaged: restore a copy, or move it away to get a new id";
         check(r#"{"format": 1}"#, damaged);
         check("{", damaged);
     }

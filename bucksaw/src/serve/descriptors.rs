@@ -1,21 +1,17 @@
-//! How many connections each listener may hold, derived from the limit of open files.
-//!
-//! Files, connections and the program's own handles share one limit of the process (`RLIMIT_NOFILE`). Connections that
-//! used it up would leave none for the queue's files, and then nothing that clients sent could be written. So files have a
-//! share that no connection may use.
+//! Divides the limit of open files (`RLIMIT_NOFILE`) between files and connections, so that clients cannot take the
+//! descriptors that the queue needs to write.
 //!
 //! | share of the limit | for |
 //! | --- | --- |
-//! | 32 | handles of the program itself |
-//! | a quarter of the rest, or twice the number of stored segments and 64 where that is more | files |
-//! | of the remainder two thirds | connections of the listeners for lines, one of them at most three quarters of these |
+//! | 32 | the program itself |
+//! | a quarter of the rest, or twice the number of stored segments and 64 if that is more | files |
+//! | of the remainder two thirds | connections of the listeners for lines, at most three quarters of these to one of them |
 //! | a quarter | HTTP connections |
 //! | a twelfth | connections between nodes |
 //!
-//! The number of files grows while the node runs. [`Growth`] watches it: connections for lines get what their share would be
-//! after a start. Where files would take what HTTP connections and those between nodes may use, nothing more is accepted or
-//! taken from other nodes, until merges and retention have made the files fewer. It does the same while the memory for the
-//! index of stored segments is used up.
+//! While the node runs, [`DescriptorMonitor`] adapts the share of connections for lines to the number of files. If
+//! files would take the other shares, nothing is accepted or fetched until compaction and retention have reduced them.
+//! The same holds while the memory for the index of stored segments is used up.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,30 +26,29 @@ use bucksaw_store::{Store, StoreContext};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tracing::warn;
 
-/// A node does not start with fewer.
+/// Smallest limit with which a node starts.
 const LIMIT_MIN: usize = 128;
 
-/// Where there is no limit.
+/// Stands for no limit.
 const LIMIT_MAX: usize = 1 << 20;
 
-/// Handles of the program itself: of its runtimes, of its listeners, and for the log.
+/// Descriptors of runtimes, listeners and the log.
 const RESERVED: usize = 32;
 
-/// Descriptors that stay free for what comes and goes: the files of a merge, or of an answer to a client. At most, and as a
-/// part of the limit.
+/// Descriptors for short-lived files, such as those of a merge: at most this number, and this part of the limit.
 const SPARE: usize = 32;
 const SPARE_SHARE: usize = 16;
 
-/// Files that are no segments, and count at the next start.
+/// Files in the data directory that are no segments.
 const SMALL_FILES: usize = 8;
 
-/// How often the number of files is looked at.
+/// Interval of [`DescriptorMonitor`].
 const POLL_PERIOD: Duration = Duration::from_millis(250);
 
-/// Connections by class of listener.
+/// Limits of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DescriptorShares {
-    /// Of all listeners for lines together.
+    /// Of all listeners for lines.
     pub(super) lines: usize,
     /// Of one listener for lines.
     pub(super) lines_per_listener: usize,
@@ -63,7 +58,7 @@ pub(super) struct DescriptorShares {
     pub(super) cluster: usize,
 }
 
-/// Raises the limit of open files as far as the process may, and returns it.
+/// Raises the limit of open files as far as allowed, and returns it.
 pub(super) fn raise_limit() -> anyhow::Result<usize> {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
@@ -80,7 +75,7 @@ pub(super) fn raise_limit() -> anyhow::Result<usize> {
     Ok(limit)
 }
 
-/// Refuses a limit of open files that is too low for what is stored: each segment is an open file.
+/// Refuses a limit that is too low for the stored segments, each of which is an open file.
 pub(super) fn check(limit: usize, fs: &dyn Fs, data_dir: &Path) -> anyhow::Result<()> {
     let list = |dir: &str| fs.list(&data_dir.join(dir)).unwrap_or_default();
     let (queue, store) = (list("queue"), list("store").len());
@@ -96,40 +91,40 @@ pub(super) fn check(limit: usize, fs: &dyn Fs, data_dir: &Path) -> anyhow::Resul
     Ok(())
 }
 
-/// How many committed segments of the queue a start keeps, at most: about the number of one grace period on a busy node.
+/// Limit of committed queue segments that a start keeps: about those of one grace period on a busy node.
 pub(super) fn committed_kept_max(limit: usize) -> usize {
     (files_max(limit) / 4).min(256)
 }
 
-/// The most files that leave handles for connections.
+/// The number of files that leaves enough descriptors for connections.
 fn files_max(limit: usize) -> usize {
     limit.saturating_sub(RESERVED) / 4 * 3
 }
 
-/// Divides the descriptor limit among the listeners. `segments` is the number of stored segments; each is an open file.
+/// Divides the limit, given the number of segments.
 pub(super) fn shares(limit: usize, segments: usize) -> DescriptorShares {
     let rest = limit.saturating_sub(RESERVED);
     let wanted = segments.saturating_mul(2).saturating_add(64);
     let files = wanted.min(files_max(limit)).max(rest / 4);
     let connections = rest - files;
     let lines = connections / 3 * 2;
-    // A fifth of these may be handshakes that are not over.
+    // A fifth of these may be in a handshake.
     let cluster = (connections / 12 / 5 * 4).max(1);
     DescriptorShares { lines, lines_per_listener: lines / 4 * 3, http: connections / 4, cluster }
 }
 
-/// Maximum number of open files while `lines` connections for lines are open. It leaves free the shares of HTTP connections
-/// and of connections between nodes, and the next start is not refused.
+/// Limit of open files while `lines` connections for lines are open. It preserves the shares of other connections, and
+/// the next start is not refused.
 fn room(limit: usize, shares: DescriptorShares, lines: usize) -> usize {
     let nodes = shares.cluster + shares.cluster / 4 + 1;
     let used = RESERVED + shares.http + nodes + lines + SPARE.min(limit / SPARE_SHARE);
     limit.saturating_sub(used).min(files_max(limit).saturating_sub(SMALL_FILES))
 }
 
-/// Watches how many files are open, and how much memory the index of stored segments takes.
+/// Monitors the number of open files and the memory of the index of stored segments.
 pub(super) struct DescriptorMonitor {
     pub(super) limit: usize,
-    /// As they were at the start.
+    /// The shares at the start.
     pub(super) shares: DescriptorShares,
     pub(super) slots: ConnectionSlots,
     pub(super) queue: Arc<Queue>,
@@ -137,7 +132,7 @@ pub(super) struct DescriptorMonitor {
 }
 
 impl DescriptorMonitor {
-    /// Watches until it is dropped.
+    /// Runs until dropped.
     pub(super) async fn run(self, tasks: Arc<dyn Tasks>) {
         let mut crowded = false;
         loop {
@@ -145,7 +140,7 @@ impl DescriptorMonitor {
             let files = self.context.store.open_files() + self.queue.readable_segments().len();
             self.slots.limit(shares(self.limit, files).lines);
             let room = room(self.limit, self.shares, self.slots.in_use());
-            // A little more room is wanted to begin again than to go on.
+            // Hysteresis.
             crowded = files > if crowded { room - room / 16 } else { room };
             self.context.is_short_of_descriptors.store(crowded, Ordering::Relaxed);
             let halt = halt_reason(crowded, &*self.context.store);
@@ -156,7 +151,7 @@ impl DescriptorMonitor {
     }
 }
 
-/// Why the queue is to accept nothing. The store takes nothing by itself while its memory is used up.
+/// Why the queue must accept nothing. The store fetches nothing by itself while its memory is used up.
 fn halt_reason(crowded: bool, store: &dyn Store) -> Option<HaltReason> {
     if crowded {
         return Some(HaltReason::Descriptors);
@@ -169,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_leave_other_shares_alone_and_can_be_opened_again() {
+    fn open_files_preserve_other_shares_and_can_be_opened_at_a_start() {
         for limit in [LIMIT_MIN, 256, 1_024, 4_096, 20_000, LIMIT_MAX] {
             for stored in [0, limit / 8, limit / 4, files_max(limit)] {
                 let shares = shares(limit, stored);
@@ -184,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn files_keep_their_share() {
+    fn connections_preserve_the_share_of_files() {
         let check = |limit: usize, segments: usize, want: (usize, usize, usize)| {
             let got = shares(limit, segments);
             assert_eq!((got.lines, got.lines_per_listener, got.http), want, "{limit} {segments}");

@@ -1,11 +1,11 @@
-//! What follows from the size of the disk: how much of it is kept free, and how large segments are.
+//! Sizes derived from the size of the disk: the reserve, and the limits of segments.
 //!
-//! One rule for queue and store. The reserve is what the store writes into while nothing else is accepted, so that the
-//! queue becomes smaller: a gathering takes at most half of it, and one segment of the queue more. So four segments of the
-//! queue fit into the reserve, and even text that cannot be packed finds room. Segments of the store are removed whole, and
-//! written anew while they are still there, so they are small beside the disk.
+//! The store writes into the reserve while nothing is accepted, which drains the queue. A gather takes at most half of
+//! the reserve and one more queue segment, so four queue segments in the reserve leave room for text that cannot be
+//! compressed. Stored segments are removed whole, and exist twice while they are rewritten, so they are small beside
+//! the disk.
 //!
-//! | disk | reserve | segment of the queue | segment of the store |
+//! | disk | reserve | queue segment | stored segment |
 //! | --- | --- | --- | --- |
 //! | 32 MB, the smallest | 8 MB | 2 MB | 1 MB of text |
 //! | 300 MB | 15 MB | 3.75 MB | 9.4 MB |
@@ -17,32 +17,32 @@ use std::path::Path;
 use anyhow::bail;
 use bucksaw_env::Env;
 
-/// The smallest file system on which a new node is started.
+/// Smallest file system on which a new node starts.
 const TOTAL_BYTES_MIN: u64 = 32 << 20;
 
-/// The reserve is a twentieth of the disk, within these.
+/// The reserve is this part of the disk, within bounds.
 const RESERVE_SHARE: u64 = 20;
 const RESERVE_BYTES: std::ops::RangeInclusive<u64> = 8 << 20..=256 << 20;
 
-/// Segments of the queue in the reserve.
+/// Queue segments in the reserve.
 const QUEUE_SEGMENTS: u64 = 4;
 
-/// Segments of the store on the disk, by their text.
+/// Stored segments on the disk, by their text.
 const STORE_SEGMENTS: u64 = 32;
 
-/// Sizes in bytes, by the size of the disk.
+/// Sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DiskSizes {
-    /// What is kept free.
+    /// Free space below which nothing is accepted.
     pub(super) reserve: u64,
-    /// The most that a segment of the queue has.
+    /// Limit of a queue segment.
     pub(super) queue_segment: u64,
-    /// The most text that a segment of the store has.
+    /// Limit of the text of a stored segment.
     pub(super) store_segment: u64,
 }
 
 impl DiskSizes {
-    /// Those for the disk of a directory; where its size is not known, those for a large one.
+    /// The sizes for the disk of a directory, or for a large disk if its size is unknown.
     pub(super) fn of(env: &Env, dir: &Path) -> Self {
         Self::of_total(env.fs.space(dir).map_or(u64::MAX, |space| space.total_bytes))
     }
@@ -72,12 +72,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gathering_always_fits_into_the_reserve() {
+    fn a_gather_fits_into_the_reserve() {
         for total in (TOTAL_BYTES_MIN..64 << 30).step_by(37 << 20).chain([u64::MAX]) {
             let DiskSizes { reserve, queue_segment, store_segment } = DiskSizes::of_total(total);
-            // Half of the room and a segment; a hundredth more for what lies beside the text.
-            let most = reserve / 2 + queue_segment;
-            assert!(most + most / 100 < reserve, "{total}");
+            // Half of the reserve and a segment, and a hundredth more for metadata.
+            let gather = reserve / 2 + queue_segment;
+            assert!(gather + gather / 100 < reserve, "{total}");
             assert!(reserve <= total / 4 && store_segment <= total / 32, "{total}");
         }
         let mb = 1 << 20;

@@ -1,4 +1,4 @@
-//! The listeners for clients. They are bound before anything is opened, so that a port in use is reported at once.
+//! The listeners for clients, bound before anything is opened, so that a port in use is reported at once.
 #![allow(clippy::disallowed_methods, reason = "the program itself runs on a real machine")]
 
 use std::collections::BTreeMap;
@@ -19,36 +19,38 @@ use super::runtimes::Runtimes;
 use crate::args::ServeArgs;
 use crate::values::{HostPort, ListenAddress};
 
-/// Clients that connect all at once wait here. The kernel bounds it by its own limit.
+/// Connections that wait to be accepted, within the limit of the kernel.
 const BACKLOG: u32 = 4_096;
 
-/// One for each port that is on.
+/// The listeners that are turned on.
 pub(super) struct Listeners {
-    pub(super) http: Option<TcpListener>,
-    pub(super) fast: Option<TcpListener>,
-    pub(super) durable: Option<TcpListener>,
-    pub(super) bulk: Option<TcpListener>,
+    http: Option<TcpListener>,
+    /// The listeners for records.
+    records: Vec<(Durability, TcpListener)>,
 }
 
 impl Listeners {
-    /// Binds each on the runtime that serves it. A node without the ingest role has none for records.
+    /// Binds each listener on the runtime that serves it. Only the ingest role has listeners for records.
     pub(super) fn bind(args: &ServeArgs, roles: Roles, runtimes: &Runtimes) -> anyhow::Result<Self> {
-        let records = |flag, listen| if roles.ingest { runtimes.net.block_on(bind(flag, listen)) } else { Ok(None) };
-        Ok(Self {
-            http: runtimes.http.block_on(bind("--listen", &args.listen))?,
-            fast: records("--listen-fast", &args.listen_fast)?,
-            durable: records("--listen-durable", &args.listen_durable)?,
-            bulk: records("--listen-bulk", &args.listen_bulk)?,
-        })
+        let http = runtimes.http.block_on(bind("--listen", &args.listen))?;
+        let ports = [
+            (Durability::Fast, "--listen-fast", &args.listen_fast),
+            (Durability::Durable, "--listen-durable", &args.listen_durable),
+            (Durability::Bulk, "--listen-bulk", &args.listen_bulk),
+        ];
+        let mut records = Vec::new();
+        for (durability, flag, listen) in ports.into_iter().filter(|_| roles.ingest) {
+            let listener = runtimes.net.block_on(bind(flag, listen))?;
+            records.extend(listener.map(|listener| (durability, listener)));
+        }
+        Ok(Self { http, records })
     }
 
     /// The addresses in use, by name.
     pub(super) fn addresses(&self) -> BTreeMap<String, String> {
-        let all = [("http", &self.http), ("fast", &self.fast), ("durable", &self.durable), ("bulk", &self.bulk)];
-        let address = |(name, listener): (&str, &Option<TcpListener>)| {
-            Some((name.to_owned(), listener.as_ref()?.local_addr().ok()?.to_string()))
-        };
-        all.into_iter().filter_map(address).collect()
+        let records = self.records.iter().map(|(durability, listener)| (durability.name(), listener));
+        let all = self.http.iter().map(|listener| ("http", listener)).chain(records);
+        all.filter_map(|(name, listener)| Some((name.to_owned(), listener.local_addr().ok()?.to_string()))).collect()
     }
 
     /// Serves until `stopping`.
@@ -59,29 +61,24 @@ impl Listeners {
         app: &App,
         stopping: &watch::Receiver<bool>,
     ) -> Vec<JoinHandle<()>> {
-        let records =
-            [(Durability::Fast, self.fast), (Durability::Durable, self.durable), (Durability::Bulk, self.bulk)];
-        let records = records.into_iter().filter_map(|(durability, listener)| Some((durability, listener?)));
-        let mut servers: Vec<JoinHandle<()>> = records
-            .map(|(durability, listener)| {
-                runtimes.net.spawn(bucksaw_sources::serve(listener, durability, intake.clone(), stopping.clone()))
-            })
-            .collect();
-        servers.extend(
-            self.http.map(|listener| runtimes.http.spawn(bucksaw_api::serve(listener, app.clone(), stopping.clone()))),
-        );
-        servers
+        let records = self.records.into_iter().map(|(durability, listener)| {
+            runtimes.net.spawn(bucksaw_sources::serve(listener, durability, intake.clone(), stopping.clone()))
+        });
+        let http = self.http.into_iter();
+        let http =
+            http.map(|listener| runtimes.http.spawn(bucksaw_api::serve(listener, app.clone(), stopping.clone())));
+        records.chain(http).collect()
     }
 }
 
-/// Where HTTP is served, in words for a client that came to another port.
+/// The HTTP address for clients that speak HTTP to another port.
 pub(super) fn http_address(addresses: &BTreeMap<String, String>) -> Option<String> {
     let address: SocketAddr = addresses.get("http")?.parse().ok()?;
     let port = address.port();
     Some(if address.ip().is_unspecified() { format!("port {port}") } else { address.to_string() })
 }
 
-/// Warns of each listener that other machines can reach. There is no authentication.
+/// Warns of each listener that other machines can reach, because no listener authenticates.
 pub(super) fn warn_exposed(addresses: &BTreeMap<String, String>) {
     for (listener, address) in exposed(addresses) {
         warn!(
@@ -116,8 +113,8 @@ async fn bind(flag: &str, listen: &ListenAddress) -> anyhow::Result<Option<TcpLi
 /// The first address of a host.
 pub(super) async fn resolve(flag: &str, at: &HostPort) -> anyhow::Result<SocketAddr> {
     let wanted = at.to_string();
-    let found = lookup_host(&wanted).await.with_context(|| format!("{flag} {wanted}: cannot find that host"))?.next();
-    found.with_context(|| format!("{flag} {wanted}: that host has no address"))
+    let found = lookup_host(&wanted).await.with_context(|| format!("{flag} {wanted}: cannot resolve the host"))?.next();
+    found.with_context(|| format!("{flag} {wanted}: the host has no address"))
 }
 
 #[cfg(test)]
@@ -125,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_address_of_http_is_one_that_can_be_called() {
+    fn the_http_address_is_one_that_a_client_can_use() {
         let words = |address: &str| http_address(&BTreeMap::from([("http".to_owned(), address.to_owned())]));
         assert_eq!(words("127.0.0.1:7650").as_deref(), Some("127.0.0.1:7650"));
         assert_eq!(words("0.0.0.0:7650").as_deref(), Some("port 7650"));

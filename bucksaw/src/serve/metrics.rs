@@ -1,31 +1,24 @@
-//! All metrics of a node, in one registry. `docs/metrics.md` is made from it by a test.
+//! All metrics of a node, in one registry. A test generates `docs/metrics.md` from it.
 
 use std::sync::Arc;
 
 use bucksaw_env::real::Counters;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
+use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use super::memory;
-use super::net_metrics::NetCollector;
 
 /// The metrics of each crate.
 pub(super) struct Metrics {
     pub(super) node: bucksaw_node::Metrics,
     pub(super) sources: bucksaw_sources::Metrics,
     pub(super) api: bucksaw_api::Metrics,
-    pub(super) memory: MemoryMetrics,
-    /// Counters of the network, for the network to use.
+    pub(super) memory_limit_bytes: Gauge,
     pub(super) net: Arc<Counters>,
-}
-
-/// Memory metrics of the process.
-pub(super) struct MemoryMetrics {
-    /// The memory limit.
-    pub(super) limit_bytes: Gauge,
 }
 
 /// Measures the memory in use at each scrape.
@@ -41,13 +34,44 @@ impl Collector for MemoryUsedCollector {
     }
 }
 
-impl MemoryMetrics {
-    fn new(registry: &mut Registry) -> Self {
-        let limit_bytes = Gauge::default();
-        let help = "Memory limit of the node in bytes; all memory budgets derive from it";
-        registry.register("memory_limit_bytes", help, limit_bytes.clone());
-        registry.register_collector(Box::new(MemoryUsedCollector));
-        Self { limit_bytes }
+/// Reads the counters of the network at each scrape.
+#[derive(Debug)]
+struct NetCollector(Arc<Counters>);
+
+impl Collector for NetCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
+        let counters = &self.0;
+        let open = ConstGauge::new(i64::try_from(counters.connections.get()).unwrap_or(i64::MAX));
+        let help = "Open connections from other nodes";
+        open.encode(encoder.encode_descriptor("net_connections", help, None, open.metric_type())?)?;
+        for (name, help, value) in [
+            (
+                "net_received_bytes",
+                "Bytes received from other nodes, in connections and datagrams",
+                counters.bytes_in.get(),
+            ),
+            ("net_sent_bytes", "Bytes sent to other nodes, in connections and datagrams", counters.bytes_out.get()),
+            ("net_accepted_connections", "Connections accepted from other nodes", counters.accepted.get()),
+            (
+                "net_refused_connections",
+                "Connections refused: another secret or version, not a node, too slow, or too many",
+                counters.refused.get(),
+            ),
+            (
+                "net_rejected_datagrams",
+                "Datagrams rejected: another secret or version, or not from a node",
+                counters.bad_datagrams.get(),
+            ),
+            (
+                "net_unsent_datagrams",
+                "Datagrams not sent: too long, no route, or no buffer space",
+                counters.unsent_datagrams.get(),
+            ),
+        ] {
+            let counter = ConstCounter::new(value);
+            counter.encode(encoder.encode_descriptor(name, help, None, counter.metric_type())?)?;
+        }
+        Ok(())
     }
 }
 
@@ -56,13 +80,17 @@ impl Metrics {
     pub(super) fn new() -> (Self, Registry) {
         let mut registry = Registry::with_prefix("bucksaw");
         registry.register("build", "The program and its version", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
+        let memory_limit_bytes = Gauge::default();
+        let help = "Memory limit of the node in bytes; all memory budgets derive from it";
+        registry.register("memory_limit_bytes", help, memory_limit_bytes.clone());
+        registry.register_collector(Box::new(MemoryUsedCollector));
         let net = Arc::<Counters>::default();
         registry.register_collector(Box::new(NetCollector(Arc::clone(&net))));
         let metrics = Self {
             node: bucksaw_node::Metrics::new(&mut registry),
             sources: bucksaw_sources::Metrics::new(&mut registry),
             api: bucksaw_api::Metrics::new(&mut registry),
-            memory: MemoryMetrics::new(&mut registry),
+            memory_limit_bytes,
             net,
         };
         (metrics, registry)
@@ -114,17 +142,17 @@ mod tests {
         assert!(metrics.windows(2).all(|pair| pair[0].0 != pair[1].0));
     }
 
-    /// The names in a text that begin with a mark, which may have a backtick in front.
+    /// The names in a text that begin with a prefix, which may have a backtick before it.
     fn words<'a>(text: &'a str, mark: &'a str) -> impl Iterator<Item = &'a str> {
-        let of_a_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
         text.match_indices(mark).map(move |(at, _)| {
             let word = text[at..].trim_start_matches('`');
-            &word[..word.find(|letter| !of_a_name(letter)).unwrap_or(word.len())]
+            &word[..word.find(|letter| !is_name(letter)).unwrap_or(word.len())]
         })
     }
 
     #[test]
-    fn alarms_are_of_metrics_that_are_there_and_explained() {
+    fn documents_and_alerts_use_existing_metrics() {
         let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/");
         let read = |name: &str| std::fs::read_to_string(format!("{docs}{name}")).unwrap();
         let (rules, explained) = (read("alerts.yml"), read("operating.md"));
@@ -144,17 +172,17 @@ mod tests {
         }
         let (_, table) = explained.split_once("\n## Alerts\n").unwrap();
         let (table, _) = table.split_once("\n## ").unwrap();
-        for told in words(table, "`Bucksaw") {
-            assert!(alerts.contains(&told), "docs/alerts.yml has no {told}");
+        for alert in words(table, "`Bucksaw") {
+            assert!(alerts.contains(&alert), "docs/alerts.yml has no {alert}");
         }
     }
 
     #[test]
-    fn the_document_names_them_all() {
+    fn the_document_has_all_metrics() {
         let rows: Vec<String> =
             metrics().iter().map(|(name, kind, help)| format!("| `{name}` | {kind} | {help} |\n")).collect();
         let want = format!(
-            "# Metrics\n\nWhat `GET /metrics` tells, in OpenMetrics text. Made from the program by a test.\n\n\
+            "# Metrics\n\nThe metrics of `GET /metrics`, in OpenMetrics text. A test generates this document.\n\n\
              | metric | kind | meaning |\n| --- | --- | --- |\n{}",
             rows.concat()
         );

@@ -1,7 +1,7 @@
 //! `bucksaw serve`: runs a node.
 //!
-//! Settings, [`Node::open`], listeners, then waiting for a signal. The stop has an order, written in ARCHITECTURE.md: listeners
-//! close and running requests finish, then [`NodeTasks::stop`](bucksaw_node::NodeTasks::stop), then the threads end.
+//! Settings, [`Node::open`], listeners, then a signal. At a stop listeners close and running requests finish, then
+//! [`NodeTasks::stop`](bucksaw_node::NodeTasks::stop), then the threads end.
 
 mod cluster;
 mod cores;
@@ -9,10 +9,8 @@ mod data_dir;
 mod descriptors;
 mod disk;
 mod listen;
-mod log;
 mod memory;
 mod metrics;
-mod net_metrics;
 mod priority;
 mod runtimes;
 mod settings;
@@ -38,10 +36,10 @@ use descriptors::DescriptorMonitor;
 use listen::Listeners;
 use metrics::Metrics;
 use runtimes::Runtimes;
-use signals::{NodeStopReason, Signals};
+use signals::Signals;
 
 pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
-    log::start(&args.log_level)?;
+    crate::log::start(&args.log_level)?;
     settings::check(&args)?;
     let descriptor_limit = descriptors::raise_limit()?;
     let memory_limit = memory::limit(args.memory_limit)?;
@@ -52,7 +50,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let data_dir = DataDir::open(&env, &args.data_dir)?;
     descriptors::check(descriptor_limit, env.fs.as_ref(), data_dir.path())?;
     let (metrics, registry) = Metrics::new();
-    metrics.memory.limit_bytes.set(i64::try_from(memory_limit.bytes).unwrap_or(i64::MAX));
+    metrics.memory_limit_bytes.set(i64::try_from(memory_limit.bytes).unwrap_or(i64::MAX));
     let roles = settings::roles(&args);
 
     let runtimes = Runtimes::start(&plan)?;
@@ -67,7 +65,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     config.clients = cluster::clients(&addresses, cluster_address);
     config.has_other_seeds = runtimes.node.block_on(cluster::has_other_seeds(&args.join, cluster_address));
     addresses.extend(cluster_address.map(|address| ("cluster".to_owned(), address.to_string())));
-    let pool = cores::pool().context("cannot start the threads that search")?;
+    let pool = cores::pool().context("cannot start the scan pool")?;
     let environment = Environment { env: env.clone(), tasks: runtimes.tasks(), net, pool };
     let node = Node::open(config, environment, metrics.node).map_err(|error| match error {
         NodeOpenError::Files(error) => memory::explain_open_error(error, &memory_limit),
@@ -76,12 +74,12 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     if let Err(address) = runtimes.node.block_on(node.wait_joined()) {
         let (id, dir) = (node.id, data_dir.path().display());
         bail!(
-            "node {id} already runs, at {address}: {dir} is a copy of its data directory. Stop that node; or, to make this \
-             one a node of its own, move {dir}/node.json away"
+            "node {id} already runs at {address}: {dir} is a copy of its data directory. Stop that node, or move {dir}/node.json \
+             away to make this a new node"
         );
     }
     if let Some(file) = data_dir.write_addresses(&env, &addresses)? {
-        runtimes.node.spawn(file.write_when_space(env.clone(), node.tasks.clone()));
+        runtimes.node.spawn(data_dir::retry_write(env.clone(), node.tasks.clone(), file));
     }
 
     let shares = descriptors::shares(descriptor_limit, node.store.open_files());
@@ -116,7 +114,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     log_ready(&addresses, data_dir.path());
 
     let reason = runtimes.http.block_on(signals.wait_for_stop(&mut tasks));
-    info!(reason = reason.name(), "stopping");
+    info!(reason = reason.unwrap_or("a task of the node failed"), "stopping");
     app.set_ready(false);
     // Other nodes stop redirecting clients to this one, and its own are redirected.
     node.cluster.update_facts(|facts| facts.draining = true);
@@ -129,8 +127,8 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     runtimes.node.block_on(tasks.stop());
     runtimes.shut_down();
     info!("stopped");
-    if reason == NodeStopReason::TaskEnded {
-        bail!("a part of the node failed by a bug: its log says more");
+    if reason.is_none() {
+        bail!("a task of the node failed because of a bug: see its log");
     }
     Ok(Exit::Done)
 }

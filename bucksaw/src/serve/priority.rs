@@ -1,14 +1,13 @@
-//! Work at a lower priority than the rest of the process.
+//! Low-priority threads for the background work of the store.
 //!
-//! The store steps aside only between blocks, and a block takes a fraction of a second: for so long a query that comes
-//! meanwhile would share the cores with it as with an equal. At a lower priority it has next to nothing of a core
-//! that a query wants, and all of one that nobody wants.
+//! That work yields to queries only between blocks, and a block takes a fraction of a second. At a lower priority a
+//! query that arrives meanwhile does not share its cores equally.
 //!
-//! Priorities are for ever: a thread may lower its own, and only a privileged process may raise it again. So this work has
-//! threads of its own. They stay: each thread gets memory from an arena of the allocator, a merge leaves tens of
-//! megabytes in it that only its next one uses again, and a new thread each time would take another arena.
+//! Only a privileged process can raise a priority again, so the work has threads of its own. They are kept between
+//! merges: a merge leaves tens of megabytes in the allocator's arena of its thread, and a new thread would take another
+//! arena.
 //!
-//! Where there is a priority for the process only, and not for each thread, nothing is lowered.
+//! Systems with priorities of processes only lower none.
 
 use std::time::Duration;
 
@@ -16,16 +15,16 @@ use anyhow::Context as _;
 use tokio::runtime::{Builder, Runtime};
 use tracing::debug;
 
-/// By so much these threads are nicer than the others. Each step is a quarter in CPU time: 15 leave it some thirtieth of what
-/// an equal has, so that answers hardly feel it. At 19 it would be an eightieth, and under queries that never end a block
-/// would take minutes; when so much has piled up that this matters, the store no longer works at a lower priority.
+/// Difference in niceness to other threads. Each step is a quarter of CPU time: 15 leave a thirtieth of an equal share,
+/// which queries hardly notice. 19 would leave an eightieth, and a block would take minutes under constant queries.
+/// With a large compaction backlog the store no longer uses these threads.
 #[cfg(target_os = "linux")]
 const NICE_STEPS: i32 = 15;
 
-/// Gathering, merging and repair may go on at once. What is more waits.
+/// Gather, compaction and repair may run at once; further work waits.
 const THREADS_MAX: usize = 4;
 
-/// A node that takes in records merges every few minutes.
+/// Longer than the interval of merges on a node that ingests.
 const THREAD_KEEP_ALIVE: Duration = Duration::from_secs(600);
 
 /// A runtime whose blocking threads have a lower priority; it runs nothing else.
@@ -33,7 +32,7 @@ pub(super) fn background_runtime() -> anyhow::Result<Runtime> {
     Builder::new_current_thread()
         .max_blocking_threads(THREADS_MAX)
         .thread_keep_alive(THREAD_KEEP_ALIVE)
-        .thread_name("modest")
+        .thread_name("background")
         .on_thread_start(lower_this_thread)
         .build()
         .context("cannot start the threads of a lower priority")
@@ -43,7 +42,7 @@ pub(super) fn background_runtime() -> anyhow::Result<Runtime> {
 #[cfg(target_os = "linux")]
 fn lower_this_thread() {
     if let Err(error) = rustix::process::nice(NICE_STEPS) {
-        debug!(%error, "cannot lower a thread's priority: it has that of the others");
+        debug!(%error, "cannot lower the priority of a thread");
     }
 }
 
@@ -56,10 +55,10 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn only_its_threads_are_lowered() {
+    fn only_background_threads_have_a_lower_priority() {
         let now = || rustix::process::nice(0).unwrap();
-        let (before, modest) = (now(), background_runtime().unwrap());
-        let seen = modest.block_on(modest.handle().spawn_blocking(now)).unwrap();
+        let (before, runtime) = (now(), background_runtime().unwrap());
+        let seen = runtime.block_on(runtime.handle().spawn_blocking(now)).unwrap();
         assert_eq!(seen, (before + NICE_STEPS).min(19));
         assert_eq!(now(), before);
     }

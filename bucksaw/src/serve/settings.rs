@@ -1,4 +1,4 @@
-//! From what was typed to what each part of the node wants.
+//! Derives the configuration of each crate from the arguments and the memory plan.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,16 +14,16 @@ use super::disk::DiskSizes;
 use super::memory::MemoryPlan;
 use crate::args::{Role, ServeArgs, StoreCodec};
 
-/// Number of full segments whose text fits at least into the limit of `--retention-bytes`,
+/// Full stored segments that fit at least into `--retention-bytes`,
 const RETAINED_SEGMENTS_MIN: u64 = 8;
 
-/// but no segment is made smaller than this for its sake.
+/// unless a segment would become smaller than this.
 const RETAINED_SEGMENT_BYTES_MIN: u64 = 1 << 20;
 
-/// How long a node that is down is remembered when records are kept for ever.
+/// Time for which a down node stays listed when retention by age is off.
 const REMEMBER_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Refuses what cannot be kept.
+/// Refuses invalid combinations of arguments.
 pub(super) fn check(args: &ServeArgs) -> anyhow::Result<()> {
     if args.roles.is_empty() {
         bail!("--roles: a node has at least one: ingest, store or both");
@@ -34,7 +34,6 @@ pub(super) fn check(args: &ServeArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the node does.
 pub(super) fn roles(args: &ServeArgs) -> Roles {
     Roles { ingest: args.roles.contains(&Role::Ingest), store: args.roles.contains(&Role::Store) }
 }
@@ -83,7 +82,6 @@ fn queue(args: &ServeArgs, plan: &MemoryPlan, sizes: DiskSizes, descriptor_limit
     }
 }
 
-/// What is kept free of the disk.
 fn free_bytes_min(args: &ServeArgs, sizes: DiskSizes) -> u64 {
     args.min_free_bytes.map_or(sizes.reserve, |bytes| bytes.0)
 }
@@ -114,7 +112,7 @@ fn store(args: &ServeArgs, plan: &MemoryPlan, sizes: DiskSizes) -> bucksaw_store
     }
 }
 
-/// Bytes of text of a store segment. Retention removes whole segments, so they must be small beside the limit of bytes.
+/// Text of a stored segment. Retention removes whole segments, so they must be small beside its limit of bytes.
 fn segment_bytes(args: &ServeArgs) -> u64 {
     let limit = args.retention_bytes.0.map(|bytes| (bytes.0 / RETAINED_SEGMENTS_MIN).max(RETAINED_SEGMENT_BYTES_MIN));
     args.store_segment_bytes.0.min(limit.unwrap_or(u64::MAX))
@@ -138,13 +136,12 @@ pub(super) fn sources(
     shares: DescriptorShares,
     http_address: Option<String>,
 ) -> bucksaw_sources::Config {
-    let default = bucksaw_sources::Config::default();
     bucksaw_sources::Config {
         http_address,
-        record_bytes_max: record_bytes_max(args),
+        record_bytes_max: bytes(args.max_record_bytes.0),
         connections_max: plan.line_connections.min(shares.lines_per_listener),
         partial_bytes_max: bytes(plan.partial_lines),
-        ..default
+        ..bucksaw_sources::Config::default()
     }
 }
 
@@ -152,38 +149,31 @@ pub(super) fn api(args: &ServeArgs, plan: &MemoryPlan, shares: DescriptorShares)
     let default = bucksaw_api::Config::default();
     let reserved = default.reserved_connections_max.min(shares.http / 4);
     let connections = plan.http_connections.min(shares.http - reserved);
+    let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
     bucksaw_api::Config {
         allowed_hosts: allowed_hosts(args),
         connections_max: connections,
         address_connections_max: default.address_connections_max.min(connections / 2),
         reserved_connections_max: reserved,
-        record_bytes_max: record_bytes_max(args),
+        record_bytes_max: bytes(args.max_record_bytes.0),
         bodies_bytes_max: bytes(args.max_bodies_bytes.0.min(plan.bodies)),
-        // More at a time are no faster, and the allocator keeps some memory for each thread.
-        ingests_max: (4 * cores()).min(plan.ingests),
+        // More are no faster, and the allocator keeps memory per thread.
+        ingests_max: (4 * cores).min(plan.ingests),
         queries_max: plan.queries,
         answers_max: plan.answers,
-        tails_max: plan.followers,
+        tails_max: plan.tails,
         ..default
     }
 }
 
-/// The names by which HTTP clients may call the node: those given for that, and those that it listens at or tells others.
+/// Host names that HTTP clients may use: those of `--http-allowed-host`, and those of its own addresses.
 fn allowed_hosts(args: &ServeArgs) -> Vec<String> {
-    let own = args.listen.0.iter().chain(&args.advertise_cluster).map(|at| at.host().to_owned());
-    own.chain(args.http_allowed_host.iter().map(ToString::to_string)).collect()
-}
-
-fn record_bytes_max(args: &ServeArgs) -> usize {
-    bytes(args.max_record_bytes.0)
+    let own = args.listen.0.iter().chain(&args.advertise_cluster).map(|at| at.host.clone());
+    own.chain(args.http_allowed_host.iter().map(|name| name.0.clone())).collect()
 }
 
 pub(super) fn bytes(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
-}
-
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(2, std::num::NonZero::get)
 }
 
 #[cfg(test)]
@@ -200,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cache_keeps_within_its_part_whatever_is_asked_for() {
+    fn the_block_cache_stays_within_its_part_of_the_memory_limit() {
         let (small, large) = (MemoryPlan::for_limit(128 << 20), MemoryPlan::for_limit(64 << 30));
         let check = |asked: Option<u64>, plan: &MemoryPlan, want: u64| {
             let mut args = Program::try_parse_from(["serve"]).unwrap().args;
@@ -221,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn no_flag_asks_for_more_memory_than_its_part() {
+    fn no_flag_exceeds_its_part_of_the_memory_limit() {
         let flags = ["--query-memory-bytes", "9GB", "--max-bodies-bytes", "9GB", "--segment-max-bytes", "9GB"];
         let (asks, plan) = (parsed(&flags), MemoryPlan::for_limit(128 << 20));
         let large = DiskSizes { reserve: 0, queue_segment: u64::MAX, store_segment: u64::MAX };
@@ -231,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_are_no_larger_than_the_disk_allows() {
+    fn segments_are_limited_by_the_size_of_the_disk() {
         let (asks, plan) =
             (parsed(&["--segment-max-bytes", "1GB", "--store-segment-bytes", "1GB"]), MemoryPlan::for_limit(64 << 30));
         let small = DiskSizes { reserve: 7, queue_segment: 8, store_segment: 9 };
@@ -241,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn listeners_hold_no_more_connections_than_there_are_descriptors_for() {
+    fn connections_are_limited_by_descriptors() {
         let (args, plan) = (parsed(&[]), MemoryPlan::for_limit(64 << 30));
         let shares = descriptors(256);
         assert_eq!(sources(&args, &plan, shares, None).connections_max, shares.lines_per_listener);
@@ -251,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_limit_of_zero_or_none_is_no_limit() {
+    fn a_query_timeout_of_zero_or_none_is_no_limit() {
         let limit = |flags: &[&str]| query(&parsed(flags), &MemoryPlan::for_limit(64 << 30)).query_timeout;
         assert_eq!(limit(&[]), Some(Duration::from_secs(60)));
         assert_eq!(limit(&["--query-timeout", "5s"]), Some(Duration::from_secs(5)));

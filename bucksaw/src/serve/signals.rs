@@ -14,26 +14,6 @@ pub(super) struct Signals {
     terminate: Signal,
 }
 
-/// Why a node stops.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum NodeStopReason {
-    Interrupt,
-    Terminate,
-    /// A task of the node ended by a bug.
-    TaskEnded,
-}
-
-impl NodeStopReason {
-    /// The reason as the log names it.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Interrupt => "interrupted",
-            Self::Terminate => "asked to terminate",
-            Self::TaskEnded => "a part of the node failed",
-        }
-    }
-}
-
 impl Signals {
     pub(super) fn install(runtime: &Runtime) -> anyhow::Result<Self> {
         let _entered = runtime.enter();
@@ -41,24 +21,25 @@ impl Signals {
         Ok(Self { interrupt: caught(SignalKind::interrupt())?, terminate: caught(SignalKind::terminate())? })
     }
 
-    /// Waits for a signal or the end of a task. A second signal ends the process at once.
-    pub(super) async fn wait_for_stop(mut self, tasks: &mut NodeTasks) -> NodeStopReason {
+    /// Waits for a signal and returns its name, or `None` if a task of the node has ended because of a bug. A second
+    /// signal ends the process at once.
+    pub(super) async fn wait_for_stop(mut self, tasks: &mut NodeTasks) -> Option<&'static str> {
         let reason = tokio::select! {
-            reason = self.next() => reason,
-            () = tasks.ended() => NodeStopReason::TaskEnded,
+            reason = self.next() => Some(reason),
+            () = tasks.ended() => None,
         };
         tokio::spawn(async move {
             self.next().await;
             warn!("stopped immediately by a second signal; the next start recovers the open segments");
-            std::process::exit(i32::from(Exit::Interrupted.code()));
+            Exit::Interrupted.exit_now();
         });
         reason
     }
 
-    async fn next(&mut self) -> NodeStopReason {
+    async fn next(&mut self) -> &'static str {
         tokio::select! {
-            _ = self.interrupt.recv() => NodeStopReason::Interrupt,
-            _ = self.terminate.recv() => NodeStopReason::Terminate,
+            _ = self.interrupt.recv() => "interrupted",
+            _ = self.terminate.recv() => "asked to terminate",
         }
     }
 }

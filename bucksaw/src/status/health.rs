@@ -2,17 +2,19 @@
 //!
 //! The page shows the same problems: `ui/src/nodes/health.ts`.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::{plain_text, replication, text};
+use super::fields::{NodeFields, length, number, plain_text, shown, text};
+use super::replication;
+use crate::node_client::one_line;
 use crate::print::human_seconds;
 
-/// Age of the oldest pending records, in seconds, above which the stores do not keep up with a queue. `docs/operating.md`
-/// and `docs/alerts.yml` use the same limit.
+/// Age of the oldest pending records, in seconds, above which the stores do not keep up with a queue.
+/// `docs/operating.md` and `docs/alerts.yml` use the same limit.
 const PENDING_SECONDS_MAX: f64 = 30.0;
 
 /// The state of a node in one word: its own report while it is a live member, else its membership state.
-pub(super) fn node_state(node: &Map<String, Value>) -> Option<String> {
+pub(super) fn node_state(node: &NodeFields) -> Option<String> {
     match text(node, "membership") {
         None | Some("alive") => text(node, "state").map(str::to_owned),
         Some(membership) => Some(membership.to_owned()),
@@ -20,7 +22,7 @@ pub(super) fn node_state(node: &Map<String, Value>) -> Option<String> {
 }
 
 /// Sort key of a node in the table: nodes with problems first, nodes that left last.
-pub(super) fn rank(node: &Map<String, Value>) -> u8 {
+pub(super) fn rank(node: &NodeFields) -> u8 {
     match (problems(node).is_empty(), text(node, "membership")) {
         (false, _) => 0,
         (true, Some("left")) => 2,
@@ -29,14 +31,13 @@ pub(super) fn rank(node: &Map<String, Value>) -> u8 {
 }
 
 /// A summary, then one line per problem. Empty if the cluster lists no nodes.
-pub(super) fn lines(cluster: &Value, nodes: &[Map<String, Value>]) -> Vec<String> {
+pub(super) fn lines(cluster: &Value, nodes: &[NodeFields]) -> Vec<String> {
     if nodes.is_empty() {
         return Vec::new();
     }
-    let number = |key: &str| cluster.get(key).and_then(Value::as_u64);
+    let (factor, stores) = (cluster["replication_factor"].as_u64().unwrap_or(1), cluster["stores_alive"].as_u64());
     let mut found: Vec<String> = Vec::new();
-    let (factor, stores) = (number("replication_factor").unwrap_or(1), number("stores_alive"));
-    if let (Some(missing @ 1..), Some(stores)) = (number("stores_missing"), stores) {
+    if let (Some(missing @ 1..), Some(stores)) = (cluster["stores_missing"].as_u64(), stores) {
         found.push(format!(
             "{stores} of {factor} stores {} alive: until {missing} more {}, nothing is gathered; records stay in their queues \
              and are found there",
@@ -46,21 +47,18 @@ pub(super) fn lines(cluster: &Value, nodes: &[Map<String, Value>]) -> Vec<String
     }
     found.extend(replication::lines(cluster));
     for node in nodes {
-        let name = match (node.get("id").map(plain_text), node.get("addresses_http").map(plain_text)) {
-            (id, None) => id.unwrap_or_default(),
-            (None, Some(http)) => http,
-            (Some(id), Some(http)) => format!("{id} ({http})"),
+        let (id, http) = (shown(node, "id"), shown(node, "addresses_http"));
+        let name = match (id.is_empty(), http.is_empty()) {
+            (_, true) => id,
+            (true, false) => http,
+            (false, false) => format!("{id} ({http})"),
         };
         found.extend(problems(node).into_iter().map(|problem| format!("{name} {problem}")));
     }
-    found.extend(cluster.get("incompatible_peers").and_then(Value::as_array).into_iter().flatten().map(|peer| {
-        let field = |key: &str| peer.get(key).filter(|value| !value.is_null()).map(plain_text);
-        let (address, protocol) = (field("address"), field("protocol").unwrap_or_default());
-        let own = cluster.get("protocol").map(plain_text).unwrap_or_default();
-        format!(
-            "incompatible peer at {}: protocol version {protocol}, this node {own}",
-            address.as_deref().unwrap_or("an unknown address"),
-        )
+    found.extend(cluster["incompatible_peers"].as_array().into_iter().flatten().map(|peer| {
+        let address = peer["address"].as_str().map_or("an unknown address".to_owned(), one_line);
+        let (protocol, own) = (plain_text(&peer["protocol"]), plain_text(&cluster["protocol"]));
+        format!("incompatible peer at {address}: protocol version {protocol}, this node {own}")
     }));
     let left = nodes.iter().filter(|node| text(node, "membership") == Some("left")).count();
     let mut head = plural(nodes.len() - left, "node");
@@ -80,18 +78,23 @@ pub(super) fn lines(cluster: &Value, nodes: &[Map<String, Value>]) -> Vec<String
 }
 
 /// The problems of a node, each as a predicate to follow its name.
-fn problems(node: &Map<String, Value>) -> Vec<String> {
+fn problems(node: &NodeFields) -> Vec<String> {
     let mut problems = Vec::new();
+    let is = |key: &str| node.get(key).and_then(Value::as_bool) == Some(true);
+    let seconds = |key: &str| node.get(key).and_then(Value::as_f64);
+    let (membership, state) = (text(node, "membership"), text(node, "state"));
     let since = text(node, "since").map(|since| format!(" since {since}")).unwrap_or_default();
-    match (text(node, "membership"), text(node, "state")) {
+    match (membership, state) {
         (Some("down"), _) => {
-            let effect = if node.get("re_replicated").and_then(Value::as_bool) != Some(true) {
-                "records that only it holds are missing from answers"
-            } else if is_ingesting(node) {
-                "its stored records are re-replicated, records in its queue are missing from answers; 'bucksaw forget' \
-                 removes it from the list"
-            } else {
-                "its records are re-replicated; 'bucksaw forget' removes it from the list"
+            let roles = node.get("roles").and_then(Value::as_array);
+            let is_ingesting = roles.is_some_and(|roles| roles.iter().any(|role| role == "ingest"));
+            let effect = match (is("re_replicated"), is_ingesting) {
+                (false, _) => "records that only it holds are missing from answers",
+                (true, true) => {
+                    "its stored records are re-replicated, records in its queue are missing from answers; 'bucksaw forget' \
+                     removes it from the list"
+                }
+                (true, false) => "its records are re-replicated; 'bucksaw forget' removes it from the list",
             };
             problems.push(format!("is down{since}: {effect}"));
         }
@@ -107,46 +110,38 @@ fn problems(node: &Map<String, Value>) -> Vec<String> {
     if let Some(address) = text(node, "duplicate_address") {
         problems.push(format!("has the same node id as {address}: a data directory was copied; stop one of the two"));
     }
-    if let Some(skew) = text(node, "version_skew") {
-        problems.push(skew.to_owned());
-    }
-    let seconds = |key: &str| node.get(key).and_then(Value::as_f64);
+    problems.extend(text(node, "version_skew").map(str::to_owned));
     if let Some(ahead) = seconds("retention_suspended_clock_ahead_seconds") {
-        let remaining = seconds("retention_suspended_remaining_seconds").unwrap_or_default();
         problems.push(format!(
             "removes nothing by age: its clock jumped {} ahead; correct it, or retention resumes in {}",
             human_seconds(ahead),
-            human_seconds(remaining)
+            human_seconds(seconds("retention_suspended_remaining_seconds").unwrap_or_default())
         ));
     }
     // A full index halts ingest, which the state reports.
-    if node.get("store_index_memory_high").and_then(Value::as_bool) == Some(true)
-        && text(node, "state") != Some("halted")
-    {
+    if is("store_index_memory_high") && state != Some("halted") {
         problems.push(
             "uses more than three quarters of its memory for the index of stored segments, and accepts nothing once that is \
              used up: raise --memory-limit, or lower --retention-bytes or --retention-age"
                 .to_owned(),
         );
     }
-    let damaged_files = node.get("damaged").and_then(Value::as_array).is_some_and(|files| !files.is_empty());
-    let damaged_blocks =
-        node.get("segments_with_damaged_blocks").and_then(Value::as_u64).is_some_and(|count| count > 0);
-    if damaged_files || damaged_blocks {
+    if length(node, "damaged") > 0 || number(node, "segments_with_damaged_blocks") > 0 {
         problems.push("has damaged files: answers over their time are partial; see 'bucksaw verify'".to_owned());
     }
-    let files = node.get("damaged_re_replicated").and_then(Value::as_array).map_or(0, Vec::len);
+    let files = length(node, "damaged_re_replicated");
     if files > 0 {
         let (files, pronoun) = (plural(files, "damaged file"), if files == 1 { "it" } else { "they" });
         problems.push(format!("has {files} whose records are all re-replicated: {pronoun} may be deleted"));
     }
-    if let Some(keys) = node.get("damaged_keys").and_then(Value::as_u64).filter(|keys| *keys > 0) {
+    let keys = number(node, "damaged_keys");
+    if keys > 0 {
         let keys = plural(usize::try_from(keys).unwrap_or(usize::MAX), "idempotency key");
         problems.push(format!(
             "could not read {keys}: a retry of such a batch may be stored as new records; check its disk"
         ));
     }
-    let segments = node.get("segments_re_replicated").and_then(Value::as_array).map_or(0, Vec::len);
+    let segments = length(node, "segments_re_replicated");
     if segments > 0 {
         let (segments, pronoun) = (plural(segments, "segment"), if segments == 1 { "it" } else { "them" });
         problems.push(format!(
@@ -154,21 +149,14 @@ fn problems(node: &Map<String, Value>) -> Vec<String> {
              be intact; stop the node, and 'bucksaw verify --repair' saves these"
         ));
     }
-    if node.get("segments_rebuilt").and_then(Value::as_u64).is_some_and(|segments| segments > 0) {
+    if number(node, "segments_rebuilt") > 0 {
         problems.push("has files with rebuilt damage; no record is missing, but check its disk".to_owned());
     }
-    if let Some(age) = node.get("queue_oldest_pending_seconds").and_then(Value::as_f64)
-        && age > PENDING_SECONDS_MAX
-    {
+    if let Some(age) = seconds("queue_oldest_pending_seconds").filter(|age| *age > PENDING_SECONDS_MAX) {
         problems.push(format!("has records that have been pending for {}", human_seconds(age)));
     }
     problems.extend(replication::repair_blocker(node));
     problems
-}
-
-fn is_ingesting(node: &Map<String, Value>) -> bool {
-    let roles = node.get("roles").and_then(Value::as_array);
-    roles.is_some_and(|roles| roles.iter().any(|role| role == "ingest"))
 }
 
 fn plural(count: usize, one: &str) -> String {

@@ -1,17 +1,17 @@
-//! Whether all records have the promised number of copies, and what blocks repair.
+//! Whether all records are fully replicated, and what blocks repair.
 //!
 //! The page shows the same: `ui/src/nodes/replication.ts`.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::{RATE, cell, text};
+use super::fields::{NodeFields, RATE, cell, percent, text};
 use crate::print::{human_bytes, human_seconds};
 
 /// One line per replication problem of the whole cluster.
 pub(super) fn lines(cluster: &Value) -> Vec<String> {
     let Some(replication) = cluster.get("replication") else { return Vec::new() };
-    let number = |of: &Value, key: &str| of.get(key).and_then(Value::as_u64).unwrap_or_default();
-    let (factor, lost) = (number(cluster, "replication_factor"), number(replication, "lost_stores"));
+    let number = |key: &str| replication[key].as_u64().unwrap_or_default();
+    let (factor, lost) = (cluster["replication_factor"].as_u64().unwrap_or_default(), number("lost_stores"));
     let mut lines = Vec::new();
     if factor > 1 && lost >= factor {
         lines.push(format!(
@@ -19,37 +19,27 @@ pub(super) fn lines(cluster: &Value) -> Vec<String> {
              until one returns; 'bucksaw forget' those that will not return"
         ));
     }
-    let (bytes, records) =
-        (number(replication, "under_replicated_bytes"), number(replication, "under_replicated_records"));
-    if bytes > 0 || records > 0 {
-        lines.push(format!(
-            "about {} are on fewer than {factor} stores{}",
-            human_bytes(bytes),
-            progress(replication).unwrap_or_default()
-        ));
+    let bytes = number("under_replicated_bytes");
+    if bytes > 0 || number("under_replicated_records") > 0 {
+        let progress = progress(replication).unwrap_or_default();
+        lines.push(format!("about {} are on fewer than {factor} stores{progress}", human_bytes(bytes)));
     }
     lines
 }
 
 /// Progress and remaining time of repair, as the end of a sentence.
 fn progress(replication: &Value) -> Option<String> {
-    let done = replication.get("progress").and_then(Value::as_f64)?;
+    let done = replication["progress"].as_f64()?;
     let rate = replication.get("bytes_per_second").map(|rate| cell(RATE, rate)).unwrap_or_default();
-    let remaining = replication.get("remaining_seconds").and_then(Value::as_f64);
-    Some(match remaining {
+    Some(match replication["remaining_seconds"].as_f64() {
         Some(remaining) => format!(": {} compared at {rate}, about {} left", percent(done), human_seconds(remaining)),
         None if done > 0.0 => format!(": {} compared", percent(done)),
         None => ": repair starts when a store has been down for a minute".to_owned(),
     })
 }
 
-/// A fraction as a percentage.
-pub(super) fn percent(done: f64) -> String {
-    format!("{:.0}%", done * 100.0)
-}
-
 /// Why repair of a node does not progress, as a predicate to follow its name.
-pub(super) fn repair_blocker(node: &Map<String, Value>) -> Option<String> {
+pub(super) fn repair_blocker(node: &NodeFields) -> Option<String> {
     Some(match text(node, "repair_blocked_by")? {
         "too_few_stores" => "cannot re-replicate: too few stores accept copies".to_owned(),
         "no_space" => "cannot re-replicate: no other store has space".to_owned(),

@@ -1,26 +1,18 @@
-//! Sizes as people type them.
+//! Sizes in bytes.
 
 use std::str::FromStr;
 
-/// A number of bytes: `65536`, `64K`, `64KB`, `64KiB`; K, M, G and T in any case, always powers of 1024.
+/// A number of bytes: `65536`, `64K`, `64KB`, `64KiB`; K, M, G and T in any case are powers of 1024.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ByteSize(pub(crate) u64);
 
-/// Why a text is not a size.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum InvalidSize {
-    /// It is not written as one.
-    #[error("expected a size such as 65536, 64KB or 16MB (K, M, G and T are powers of 1024)")]
-    Form,
-    /// It does not fit into 64 bits.
-    #[error("expected a size below 16 million terabytes")]
-    Range,
-}
+const SYNTAX: &str = "expected a size such as 65536, 64KB or 16MB (K, M, G and T are powers of 1024)";
+const RANGE: &str = "expected a size below 16 million terabytes";
 
 impl FromStr for ByteSize {
-    type Err = InvalidSize;
+    type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Self, InvalidSize> {
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
         let digits = text.bytes().take_while(u8::is_ascii_digit).count();
         let (digits, unit) = text.split_at(digits);
         let shift = match unit.trim_start().to_ascii_lowercase().as_str() {
@@ -29,13 +21,13 @@ impl FromStr for ByteSize {
             "m" | "mb" | "mib" => 20,
             "g" | "gb" | "gib" => 30,
             "t" | "tb" | "tib" => 40,
-            _ => return Err(InvalidSize::Form),
+            _ => return Err(SYNTAX),
         };
         if digits.is_empty() {
-            return Err(InvalidSize::Form);
+            return Err(SYNTAX);
         }
-        let number: u64 = digits.parse().map_err(|_| InvalidSize::Range)?;
-        number.checked_mul(1 << shift).map(Self).ok_or(InvalidSize::Range)
+        let number: u64 = digits.parse().map_err(|_| RANGE)?;
+        number.checked_mul(1 << shift).map(Self).ok_or(RANGE)
     }
 }
 
@@ -45,7 +37,7 @@ mod tests {
 
     #[test]
     fn sizes_parse() {
-        let check = |text: &str, want: Result<u64, InvalidSize>| {
+        let check = |text: &str, want: Result<u64, &str>| {
             assert_eq!(text.parse::<ByteSize>().map(|size| size.0), want, "{text}");
         };
         check("0", Ok(0));
@@ -57,10 +49,10 @@ mod tests {
         check("9k", Ok(9 << 10));
         check("7b", Ok(7));
         check("16777215T", Ok(16_777_215 << 40));
-        check("16777216T", Err(InvalidSize::Range));
-        check("99999999999999999999", Err(InvalidSize::Range));
+        check("16777216T", Err(RANGE));
+        check("99999999999999999999", Err(RANGE));
         for text in ["", "MB", "-1", "+1", "1.5G", "1X", "1MBs", "1 000", "0x10", "1µ", "١"] {
-            check(text, Err(InvalidSize::Form));
+            check(text, Err(SYNTAX));
         }
     }
 }

@@ -1,30 +1,21 @@
-//! A host name as people type it, without a port. It is not looked up.
+//! Host names without a port. They are not resolved.
 
-use std::fmt;
 use std::str::FromStr;
 
 /// A host name such as `logs.example.com`, or `*` for every name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct HostName(String);
-
-/// Why a text is not a [`HostName`].
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected a host name without port such as logs.example.com, or *")]
-pub(crate) struct InvalidHostName;
+pub(crate) struct HostName(pub(crate) String);
 
 impl FromStr for HostName {
-    type Err = InvalidHostName;
+    type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Self, InvalidHostName> {
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
         let is_name = !text.is_empty() && text.len() <= 255 && text.bytes().all(fits);
-        if text == "*" || is_name { Ok(Self(text.to_owned())) } else { Err(InvalidHostName) }
-    }
-}
-
-impl fmt::Display for HostName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        match text == "*" || is_name {
+            true => Ok(Self(text.to_owned())),
+            false => Err("expected a host name without port such as logs.example.com, or *"),
+        }
     }
 }
 

@@ -1,45 +1,33 @@
-//! Addresses as people type them. Names are not looked up here.
+//! Addresses of listeners and nodes. Names are not resolved.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A host by name or address, and a port: `localhost:7651`, `10.0.0.1:7651`, `[::1]:7651`.
-///
-/// Prints as it was typed, which is what the standard library's name lookup takes.
+/// A host by name or address, and a port: `localhost:7651`, `10.0.0.1:7651`, `[::1]:7651`. Prints as typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HostPort {
     /// Without the brackets of an IPv6 address.
-    host: String,
+    pub(crate) host: String,
     port: u16,
 }
 
-/// Why a text is not a [`HostPort`].
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected HOST:PORT such as 127.0.0.1:7651 or [::1]:7651")]
-pub(crate) struct InvalidHostPort;
-
 impl HostPort {
-    /// The host, an IPv6 address without brackets.
-    pub(crate) fn host(&self) -> &str {
-        &self.host
+    fn parse(text: &str) -> Option<Self> {
+        let (host, port) = text.rsplit_once(':')?;
+        let bare = host.strip_prefix('[').map_or(Some(host), |host| host.strip_suffix(']'))?;
+        let odd = |char: char| char.is_whitespace() || char.is_control() || matches!(char, '/' | '[' | ']' | ',');
+        // A host with colons must be in brackets, or its last colon could be that of the port.
+        let is_host = !bare.is_empty() && !bare.contains(odd) && (!bare.contains(':') || bare.len() != host.len());
+        let is_port = port.bytes().all(|byte| byte.is_ascii_digit());
+        (is_host && is_port).then_some(Self { host: bare.to_owned(), port: port.parse().ok()? })
     }
 }
 
 impl FromStr for HostPort {
-    type Err = InvalidHostPort;
+    type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Self, InvalidHostPort> {
-        let (host, port) = text.rsplit_once(':').ok_or(InvalidHostPort)?;
-        let bare = host.strip_prefix('[').map_or(Some(host), |host| host.strip_suffix(']')).ok_or(InvalidHostPort)?;
-        let odd = |char: char| char.is_whitespace() || char.is_control() || matches!(char, '/' | '[' | ']' | ',');
-        // Colons of the host stand in brackets, or the last of them could be the port's.
-        if bare.is_empty() || bare.contains(odd) || (bare.contains(':') && bare.len() == host.len()) {
-            return Err(InvalidHostPort);
-        }
-        if !port.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(InvalidHostPort);
-        }
-        Ok(Self { host: bare.to_owned(), port: port.parse().map_err(|_| InvalidHostPort)? })
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::parse(text).ok_or("expected HOST:PORT such as 127.0.0.1:7651 or [::1]:7651")
     }
 }
 
@@ -50,15 +38,15 @@ impl fmt::Display for HostPort {
     }
 }
 
-/// Where to listen; the empty text turns a listener off, which is `None`. Port 0 picks a free one.
+/// The address of a listener; the empty text is `None` and turns it off. Port 0 picks a free port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ListenAddress(pub(crate) Option<HostPort>);
 
 impl FromStr for ListenAddress {
-    type Err = InvalidHostPort;
+    type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Self, InvalidHostPort> {
-        if text.is_empty() { Ok(Self(None)) } else { text.parse().map(|at| Self(Some(at))) }
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.is_empty() { Ok(Self(None)) } else { text.parse().map(|address| Self(Some(address))) }
     }
 }
 

@@ -1,12 +1,12 @@
-//! Limits that can be left out.
+//! Optional limits.
 
 use std::time::Duration;
 
 use bucksaw_record::time::{InvalidTime, parse_duration};
 
-use super::byte_size::{ByteSize, InvalidSize};
+use super::byte_size::ByteSize;
 
-/// A limit, or `None` for the word `none`. It has to be a word, so that a flag can lift what a file has set.
+/// A limit, or `None` for the word `none`, with which a flag can remove the limit of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OptionalLimit<T>(pub(crate) Option<T>);
 
@@ -19,7 +19,7 @@ impl OptionalLimit<Duration> {
 }
 
 impl OptionalLimit<ByteSize> {
-    pub(crate) fn parse(text: &str) -> Result<Self, InvalidSize> {
+    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
         if text == NONE { Ok(Self(None)) } else { text.parse().map(|size| Self(Some(size))) }
     }
 }

@@ -1,5 +1,4 @@
-//! The types of flags that the standard library and the lower floors do not have. Each reads what people type, and says
-//! what was expected when it cannot.
+//! Types of flags, parsed from the command line. Errors say what was expected.
 
 mod byte_size;
 mod host_name;

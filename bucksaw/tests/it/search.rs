@@ -109,8 +109,8 @@ fn partial_answers_and_statistics_are_reported() {
                 bucksaw: asked 2 nodes, 2 answered\n";
     assert_eq!((run.code, run.err.as_str(), run.text()), (Some(0), want, "x\n"));
     let (run, _) = ask("tail", [message(5, r#"{"skipped_bytes":9}"#), message(5, "{\"new\":1}"), message(3, NOTHING)]);
-    let want = "bucksaw: 9 bytes came faster than they could be shown and were skipped: narrow the expression\n\
-                bucksaw: the node says: {\"new\":1}\n";
+    let want = "bucksaw: 9 bytes arrived faster than they could be printed and were skipped: narrow the expression\n\
+                bucksaw: the node reports: {\"new\":1}\n";
     assert_eq!((run.code, run.err.as_str()), (Some(1), want));
 }
 
@@ -127,7 +127,7 @@ fn a_truncated_answer_is_an_error() {
     check("query", vec![ResponseStep::Send(b"\x01\xff\0\0\0x\n".into())], "x\n", ended);
     check("query", vec![message(1, "x\n"), ResponseStep::Break], "x\n", "ended early");
     check("query -o json", vec![message(2, "{}\n{\"tor"), ResponseStep::Break], "{}\n", "ended early");
-    check("query", vec![message(1, "x\n"), message(4, "disk\nfull")], "x\n", "the node could not go on: disk full");
+    check("query", vec![message(1, "x\n"), message(4, "disk\nfull")], "x\n", "the node stopped: disk full");
     check("query", vec![message(9, "")], "", "unknown kind 9");
     check("query -o json", vec![ResponseStep::Send(b"\x02\xff\xff\xff\xff".into())], "", "4294967295 bytes");
     check("query -o text", vec![message(2, "nonsense\n"), message(3, STATS)], "", "cannot be read");
@@ -153,7 +153,7 @@ fn refusals_are_reported() {
     check(MockResponse::plain(503, "<h1>\nno\x1b</h1>"), "<h1> no\\x1b</h1> (503 Service Unavailable)");
     let node = MockNode::new(MockResponse::plain(200, "{}"));
     let run = run(&mut bucksaw(["query", "--addr", &node.url]));
-    assert!(run.code == Some(2) && run.err.contains("not as a node does"), "{}", run.err);
+    assert!(run.code == Some(2) && run.err.contains("is it a node, and of this version?"), "{}", run.err);
 }
 
 #[test]
@@ -172,15 +172,15 @@ fn usage_errors_are_reported_before_a_request_is_sent() {
         &["tail", "(a"],
         "bucksaw: column 3: expected `)` to close the `(` in column 1, found the end of the expression\n  (a\n    ^\n",
     );
-    check(&["query", "-F", "-E", "a"], "bucksaw: both -F and -E are given: leave one of them out\n");
+    check(&["query", "-F", "-E", "a"], "bucksaw: both -F and -E are given: omit one of them\n");
     check(
         &["query", "--since", "1h", "--from", "2h"],
-        "bucksaw: both --since and --from are given: leave one of them out\n",
+        "bucksaw: both --since and --from are given: omit one of them\n",
     );
     check(
         &["query", "--from", "2026-11-20", "--to", "2026-11-19"],
-        "bucksaw: the span ends (2026-11-19T00:00:00.000000Z) before it begins (2026-11-20T00:00:00.000000Z): \
-         set --from or --since and --to anew\n",
+        "bucksaw: the range ends (2026-11-19T00:00:00.000000Z) before it begins (2026-11-20T00:00:00.000000Z): \
+         change --from, --since or --to\n",
     );
 }
 

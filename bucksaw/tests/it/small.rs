@@ -23,7 +23,7 @@ fn a_usage_error_is_one_line_and_exit_code_two() {
     );
     check(
         "query --addr https://a",
-        "invalid value 'https://a' for '--addr <URL>': https is not spoken here: use http://, through a TLS proxy or \
+        "invalid value 'https://a' for '--addr <URL>': https is not supported: use http://, through a TLS proxy or \
          tunnel if need be: see 'bucksaw query --help'",
     );
     check(
@@ -102,14 +102,14 @@ fn manual_pages() {
     let dir = tempfile::tempdir().unwrap();
     let pages = dir.path().join("man");
     assert_eq!(words(&format!("man --dir {}", pages.display())).code, Some(0));
-    // Again: existing pages and those of an interrupted run are replaced.
-    std::fs::copy(pages.join("bucksaw-man.1"), pages.join("bucksaw-query.1.new")).unwrap();
+    // Existing pages are replaced, and the file that an interrupted run left is removed.
+    std::fs::copy(pages.join("bucksaw-man.1"), pages.join("bucksaw-query.tmp")).unwrap();
     assert_eq!(words(&format!("man --dir {}", pages.display())).code, Some(0));
     let query = std::fs::read_to_string(pages.join("bucksaw-query.1")).unwrap();
     assert!(query.contains("newest\\-first") && query.contains(".TH bucksaw-query 1"), "{query}");
     let names = ["bucksaw", "bucksaw-serve", "bucksaw-config", "bucksaw-config-show"];
     assert!(names.iter().all(|name| pages.join(format!("{name}.1")).is_file()));
-    assert!(!pages.join("bucksaw-help.1").exists() && !pages.join("bucksaw.1.new").exists());
+    assert!(!pages.join("bucksaw-help.1").exists() && !pages.join("bucksaw.tmp").exists());
     let wrong = words("man --dir /dev/null/x");
-    assert!(wrong.code == Some(1) && wrong.err.starts_with("bucksaw: cannot make the directory"), "{}", wrong.err);
+    assert!(wrong.code == Some(1) && wrong.err.starts_with("bucksaw: cannot create the directory"), "{}", wrong.err);
 }

@@ -1,14 +1,14 @@
-//! Which connections are let in: limits for each address and for all, and a reserve for those who watch the node.
+//! Admits connections within limits per address and in total, with a reserve for monitoring.
 //!
-//! A connection that sends nothing holds its slot until the head of a request is due. Without a reserve, idle connections
-//! in all slots would keep health checks waiting for that long.
+//! An idle connection holds its slot until the head of a request is due. Without a reserve, idle connections in all
+//! slots would delay health checks for that long.
 //!
 //! ```text
-//!            ┌─ its address and all addresses have room ─► ordinary: every call
-//!   accept ──┼─ else the reserve has room ───────────────► reserved: one call, of those in VITAL; others get 503
-//!            └─ else the oldest in the reserve that has sent no request is closed for it; if there is none, it is closed
+//!            ┌─ its address and the total have room ─► ordinary: every call
+//!   accept ──┼─ the reserve has room ────────────────► reserved: one call of MONITORING_PATHS; others get 503
+//!            └─ else the oldest reserved connection without a request is evicted for it, or it is refused
 //! ```
-//! Invariant: there are at most `connections_max` ordinary and `reserved_max` reserved connections.
+//! Invariant: at most `connections_max` ordinary and `reserved_connections_max` reserved connections are open.
 
 use std::collections::HashMap;
 use std::collections::VecDeque;
@@ -22,24 +22,18 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tokio::sync::Notify;
 
+use crate::config::Config;
 use crate::error::ApiError;
-use crate::metrics::ConnectionLimit;
+use crate::metrics::{ConnectionLimit, Metrics};
 
-/// What is answered on a reserved connection.
+/// Paths that are answered on a reserved connection.
 const MONITORING_PATHS: [&str; 3] = ["/-/healthy", "/-/ready", "/metrics"];
 
-/// How many connections there may be.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ConnectionLimits {
-    pub(crate) all: usize,
-    pub(crate) address: usize,
-    pub(crate) reserved: usize,
-}
-
-/// Counts the connections of a listener.
+/// Counts the connections of a listener, also in the gauge of the metrics.
 #[derive(Debug)]
 pub(crate) struct Admission {
-    limits: ConnectionLimits,
+    config: Arc<Config>,
+    metrics: Metrics,
     counts: Mutex<ConnectionCounts>,
 }
 
@@ -47,7 +41,7 @@ pub(crate) struct Admission {
 struct ConnectionCounts {
     ordinary: usize,
     by_address: HashMap<IpAddr, usize>,
-    /// The oldest first.
+    /// Oldest first.
     reserved: VecDeque<Arc<ReservedConnection>>,
 }
 
@@ -59,18 +53,18 @@ pub(crate) struct ReservedConnection {
 }
 
 impl ReservedConnection {
-    /// A request has come: the connection is not closed for another one any more.
+    /// Marks that a request arrived, so that the connection is no longer evicted.
     pub(crate) fn mark_request(&self) {
         self.has_request.store(true, Ordering::Relaxed);
     }
 
-    /// Waits until the connection has to make room for a newer one.
+    /// Resolves when the connection is evicted.
     pub(crate) async fn evicted(&self) {
         self.evicted.notified().await;
     }
 }
 
-/// Where a new connection belongs. Its slot is free again when this is dropped.
+/// The slot of a new connection; dropping it frees the slot.
 #[derive(Debug)]
 pub(crate) enum Admitted {
     Ordinary(OrdinarySlot),
@@ -79,42 +73,44 @@ pub(crate) enum Admitted {
 }
 
 impl Admission {
-    pub(crate) fn new(limits: ConnectionLimits) -> Arc<Self> {
-        Arc::new(Self { limits, counts: Mutex::default() })
+    pub(crate) fn new(config: Arc<Config>, metrics: Metrics) -> Arc<Self> {
+        Arc::new(Self { config, metrics, counts: Mutex::default() })
     }
 
     fn counts(&self) -> MutexGuard<'_, ConnectionCounts> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A slot for a connection from this address.
+    /// Assigns a slot to a connection from this address.
     pub(crate) fn admit(self: &Arc<Self>, peer: SocketAddr) -> Admitted {
         let address = network(peer.ip());
         let mut counts = self.counts();
-        let held = counts.by_address.get(&address).copied().unwrap_or(0);
-        let crowded = if counts.ordinary >= self.limits.all {
+        let of_address = counts.by_address.get(&address).copied().unwrap_or(0);
+        let limit = if counts.ordinary >= self.config.connections_max {
             ConnectionLimit::all
-        } else if held >= self.limits.address {
+        } else if of_address >= self.config.address_connections_max {
             ConnectionLimit::address
         } else {
             counts.ordinary += 1;
             *counts.by_address.entry(address).or_default() += 1;
+            self.metrics.connections.inc();
             return Admitted::Ordinary(OrdinarySlot { admission: Arc::clone(self), address });
         };
-        if counts.reserved.len() >= self.limits.reserved {
+        if counts.reserved.len() >= self.config.reserved_connections_max {
             let idle = counts.reserved.iter().position(|reserved| !reserved.has_request.load(Ordering::Relaxed));
             let Some(idle) = idle.and_then(|at| counts.reserved.remove(at)) else {
-                return Admitted::Refused(crowded);
+                return Admitted::Refused(limit);
             };
             idle.evicted.notify_one();
         }
         let reserved = Arc::new(ReservedConnection::default());
         counts.reserved.push_back(Arc::clone(&reserved));
-        Admitted::Reserved(ReservedSlot { admission: Arc::clone(self), reserved }, crowded)
+        self.metrics.connections.inc();
+        Admitted::Reserved(ReservedSlot { admission: Arc::clone(self), reserved }, limit)
     }
 }
 
-/// An ordinary connection, for as long as it is open.
+/// The slot of an open ordinary connection.
 #[derive(Debug)]
 pub(crate) struct OrdinarySlot {
     admission: Arc<Admission>,
@@ -123,19 +119,19 @@ pub(crate) struct OrdinarySlot {
 
 impl Drop for OrdinarySlot {
     fn drop(&mut self) {
+        self.admission.metrics.connections.dec();
         let mut counts = self.admission.counts();
         counts.ordinary = counts.ordinary.saturating_sub(1);
-        let left = counts.by_address.get_mut(&self.address).map(|held| {
-            *held = held.saturating_sub(1);
-            *held
-        });
-        if left == Some(0) {
-            counts.by_address.remove(&self.address);
+        if let Some(count) = counts.by_address.get_mut(&self.address) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                counts.by_address.remove(&self.address);
+            }
         }
     }
 }
 
-/// A reserved connection, for as long as it is open.
+/// The slot of an open reserved connection.
 #[derive(Debug)]
 pub(crate) struct ReservedSlot {
     admission: Arc<Admission>,
@@ -144,11 +140,13 @@ pub(crate) struct ReservedSlot {
 
 impl Drop for ReservedSlot {
     fn drop(&mut self) {
-        self.admission.counts().reserved.retain(|held| !Arc::ptr_eq(held, &self.reserved));
+        self.admission.metrics.connections.dec();
+        self.admission.counts().reserved.retain(|reserved| !Arc::ptr_eq(reserved, &self.reserved));
     }
 }
 
-/// What counts as one address: an IPv4 address, or the network of 64 bits that a host of IPv6 commonly has for itself.
+/// The unit that the limit per address counts: an IPv4 address, or the IPv6 network of 64 bits that one host commonly
+/// has.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
@@ -156,26 +154,32 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Answers the calls in [`VITAL`], and refuses others.
+/// Answers the calls of [`MONITORING_PATHS`] and refuses others.
 pub(crate) async fn monitoring_only(request: Request, next: Next) -> Response {
     if MONITORING_PATHS.contains(&request.uri().path()) {
         return next.run(request).await;
     }
-    let mut response =
-        ApiError::unavailable("too many HTTP connections are open, from this address or in all: close some")
-            .into_response();
+    let message = "too many HTTP connections are open, from this address or in all: close some";
+    let mut response = ApiError::unavailable(message).into_response();
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
 }
 
 #[cfg(test)]
 mod tests {
+    use prometheus_client::registry::Registry;
     use proptest::prelude::*;
 
     use super::*;
 
     fn admission(all: usize, address: usize, reserved: usize) -> Arc<Admission> {
-        Admission::new(ConnectionLimits { all, address, reserved })
+        let config = Config {
+            connections_max: all,
+            address_connections_max: address,
+            reserved_connections_max: reserved,
+            ..Config::default()
+        };
+        Admission::new(Arc::new(config), Metrics::new(&mut Registry::default()))
     }
 
     fn from(text: &str) -> SocketAddr {
@@ -183,11 +187,11 @@ mod tests {
     }
 
     #[test]
-    fn each_address_has_its_limit_and_all_have_one() {
+    fn connections_are_limited_per_address_and_in_total() {
         let admission = admission(3, 2, 1);
         let ordinary = |address: &str| match admission.admit(from(address)) {
             Admitted::Ordinary(slot) => Ok(slot),
-            Admitted::Reserved(_, crowded) | Admitted::Refused(crowded) => Err(crowded),
+            Admitted::Reserved(_, limit) | Admitted::Refused(limit) => Err(limit),
         };
         let first = ordinary("10.0.0.1").unwrap();
         let _second = ordinary("::ffff:10.0.0.1").unwrap();
@@ -205,7 +209,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_reserve_goes_to_the_newest_but_from_those_who_asked() {
+    async fn a_reserved_connection_is_evicted_unless_it_has_a_request() {
         let admission = admission(0, 0, 2);
         let reserved = || match admission.admit(from("10.0.0.1")) {
             Admitted::Reserved(slot, _) => Some(slot),
@@ -217,7 +221,7 @@ mod tests {
         second.reserved.evicted().await;
         drop(second);
         third.reserved.mark_request();
-        assert!(reserved().is_none(), "both are being answered");
+        assert!(reserved().is_none(), "both have a request");
         drop(first);
         assert!(reserved().is_some());
     }
@@ -226,7 +230,7 @@ mod tests {
     enum Op {
         /// From this address.
         Connect(u8),
-        /// Of the connections that are open, the one at this place.
+        /// The open connection at this position.
         Close(usize),
         SendRequest(usize),
     }

@@ -1,4 +1,4 @@
-//! What the handlers share.
+//! The state that all handlers share.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,18 +19,18 @@ use crate::config::Config;
 use crate::history::History;
 use crate::metrics::Metrics;
 
-/// What a node says of itself.
+/// What a node reports about itself besides its state.
 #[derive(Clone, Debug, Default)]
 pub struct NodeInfo {
-    /// Its id: drawn when its data directory was made.
+    /// Its id.
     pub id: String,
     /// The program's version.
     pub version: String,
     /// `ingest`, `store`.
     pub roles: Vec<String>,
-    /// The address of each listener, by its name: `http`, `fast`, …
+    /// The address of each listener by name: `http`, `fast`, …
     pub addresses: BTreeMap<String, String>,
-    /// Memory that it may use.
+    /// The memory limit.
     pub memory_limit_bytes: u64,
 }
 
@@ -53,16 +53,15 @@ pub struct App {
     ready: Arc<AtomicBool>,
 }
 
-/// A node's place among others.
+/// The cluster of a node.
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterMembership {
     pub(crate) cluster: Arc<Cluster>,
-    /// The replication factor.
     pub(crate) replication_factor: u32,
 }
 
 impl App {
-    /// The surface of a node. It is ready until [`Self::set_ready`] says otherwise.
+    /// The surface of a node. It is ready until [`Self::set_ready`] changes that.
     #[must_use]
     pub fn new(
         answers: Answers,
@@ -92,13 +91,13 @@ impl App {
         }
     }
 
-    /// Lets it tell how restoring copies is getting on, where that is done. To be called before [`Self::in_cluster`].
+    /// Adds the progress of repair to the status. Call it before [`Self::with_cluster`].
     #[must_use]
     pub fn with_repair(self, repair: Option<Arc<Repair>>) -> Self {
         Self { repair, ..self }
     }
 
-    /// Says whether the node wants traffic: no longer once it is about to stop.
+    /// Sets whether the node is ready for traffic; `false` while it stops.
     pub fn set_ready(&self, ready: bool) {
         self.ready.store(ready, Ordering::Relaxed);
     }
@@ -107,7 +106,6 @@ impl App {
         self.ready.load(Ordering::Relaxed)
     }
 
-    /// The engine of this node.
     pub(crate) fn engine(&self) -> &Arc<Engine> {
         self.answers.engine()
     }

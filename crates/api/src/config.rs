@@ -1,42 +1,41 @@
-//! What can be set about the HTTP surface.
+//! Settings of the HTTP surface.
 
 use std::time::Duration;
 
 use bucksaw_sources::http::{self, BodyLimits};
 
-/// Settings of the HTTP surface.
+/// Settings of the HTTP surface. Numbers of connections, requests and answers are limits on how many exist at once.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Host names by which clients may call the node, besides `localhost` and all addresses; `*` allows every name.
+    /// Host names accepted in `Host`, besides `localhost` and all addresses; `*` accepts every name.
     pub allowed_hosts: Vec<String>,
-    /// Connections at the same time. On further ones only health checks and metrics are answered.
+    /// Connections. Beyond them only health checks and metrics are answered.
     pub connections_max: usize,
-    /// Connections of one address at the same time; of IPv6, of one network of 64 bits.
+    /// Connections of one IPv4 address, or of one IPv6 network of 64 bits.
     pub address_connections_max: usize,
-    /// Connections beyond these on which health checks and metrics are answered.
+    /// Further connections, for health checks and metrics.
     pub reserved_connections_max: usize,
-    /// A client must have sent the head of its request within this time, the next request on a connection included.
+    /// Time limit for the head of a request, also of the next request on an open connection.
     pub header_timeout: Duration,
-    /// A client that sends nothing of its body for so long is given up.
+    /// Longest pause between two chunks of a request body.
     pub body_idle_timeout: Duration,
-    /// The greatest record, in bytes; longer ones are cut.
+    /// Longest record in bytes; longer lines are cut.
     pub record_bytes_max: usize,
-    /// What a compressed body may unpack to, in bytes. A body that is not compressed may be of any length.
+    /// Limit of a decompressed body in bytes. Uncompressed bodies have no limit.
     pub unpacked_bytes_max: u64,
-    /// Memory of all bodies that are being taken in, in bytes; at least one and a quarter times what one body may need counts. More lets more
-    /// slow clients send at the same time; with less, they wait for each other sooner.
+    /// Memory of all bodies in bytes, raised to one and a quarter times [`Self::body_bytes_max`] if it is less. With
+    /// more, more slow clients send at once.
     pub bodies_bytes_max: usize,
-    /// How long a body waits for that memory before its client is told to come again.
+    /// How long a body waits for that memory before its client gets 503.
     pub bodies_wait_max: Duration,
-    /// Bodies that are worked on at the same time; others wait.
+    /// Bodies being processed; others wait.
     pub ingests_max: usize,
-    /// Queries that are worked on at the same time; others wait a little, and are told to come again. One whose reader is
-    /// slow does not count while it waits.
+    /// Queries being processed; others wait, and get 429 after a while. A query that waits for its reader does not
+    /// count.
     pub queries_max: usize,
-    /// Answers that are being read at the same time, by readers who may be slow. Each has a thread, and some hundreds of
-    /// kilobytes on their way, besides what its query holds.
+    /// Answers being read. Each has a thread and some hundred kilobytes of frames.
     pub answers_max: usize,
-    /// Clients that follow new records at the same time.
+    /// Tails.
     pub tails_max: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What a client is told when something cannot be done.
+//! Errors as HTTP answers.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -7,37 +7,45 @@ use bucksaw_query::RequestError;
 use bucksaw_sources::http::{BodyError, BodyErrorReason};
 use serde_json::json;
 
-/// When to come again to a node that is overloaded, in seconds.
+/// `Retry-After` of an overloaded node, in seconds.
 const OVERLOADED_RETRY_S: u32 = 5;
 
-/// An answer with an error's status and `{"error": "…"}`.
+/// Limit of a message in characters; it may quote a parameter of any length.
+const MESSAGE_CHARS_MAX: usize = 500;
+
+/// An answer with the status of an error and `{"error": "…"}`.
 #[derive(Debug)]
 pub(crate) struct ApiError {
     status: StatusCode,
     message: String,
     retry_after_s: Option<u32>,
-    /// Records of the same body that were accepted before.
+    /// Records of the same body that were accepted before the error.
     accepted: Option<u64>,
 }
 
 impl ApiError {
-    pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self { status, message: message.into(), retry_after_s: None, accepted: None }
+    /// Control characters in the message, and all after a limit of its length, are replaced.
+    pub(crate) fn new(status: StatusCode, message: impl AsRef<str>) -> Self {
+        let mut chars = message.as_ref().chars().map(|char| if char.is_control() { '\u{fffd}' } else { char });
+        let mut message: String = chars.by_ref().take(MESSAGE_CHARS_MAX - 1).collect();
+        if chars.next().is_some() {
+            message.push('…');
+        }
+        Self { status, message, retry_after_s: None, accepted: None }
     }
 
-    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+    pub(crate) fn bad_request(message: impl AsRef<str>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
 
-    pub(crate) fn too_many_requests(message: impl Into<String>) -> Self {
+    pub(crate) fn too_many_requests(message: impl AsRef<str>) -> Self {
         Self { retry_after_s: Some(1), ..Self::new(StatusCode::TOO_MANY_REQUESTS, message) }
     }
 
-    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
+    pub(crate) fn unavailable(message: impl AsRef<str>) -> Self {
         Self { retry_after_s: Some(1), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, message) }
     }
 
-    /// Other nodes have less to do.
     pub(crate) fn overloaded() -> Self {
         let message = "the node is overloaded: header Bucksaw-Redirect lists less loaded nodes";
         Self { retry_after_s: Some(OVERLOADED_RETRY_S), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, message) }
@@ -56,7 +64,7 @@ impl From<IngestError> for ApiError {
     fn from(refusal: IngestError) -> Self {
         let wait = match refusal {
             IngestError::DiskFull | IngestError::QueueFull => 5,
-            // It will not come right by itself.
+            // A retry would fail again.
             IngestError::KeyReused => return Self::new(StatusCode::UNPROCESSABLE_ENTITY, refusal.to_string()),
             _ => 1,
         };
@@ -94,8 +102,8 @@ impl From<RequestError> for ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut body = json!({ "error": self.message });
-        if let (Some(accepted), Some(fields)) = (self.accepted, body.as_object_mut()) {
-            fields.insert("accepted".to_owned(), accepted.into());
+        if let Some(accepted) = self.accepted {
+            body["accepted"] = accepted.into();
         }
         let mut response = (self.status, axum::Json(body)).into_response();
         if let Some(wait) = self.retry_after_s {

@@ -1,16 +1,13 @@
-//! Which requests a web page may cause: the check of `Host`, `Origin` and `Sec-Fetch-Site`, in front of every call.
+//! Refuses requests of other web pages, by `Host`, `Origin` and `Sec-Fetch-Site`.
 //!
-//! A browser sends requests to a node on behalf of any page that its user visits. Two attacks follow, and each has a
-//! check here:
+//! A browser sends requests to a node for any page that its user visits. Two attacks follow:
 //! - A page of another origin posts to the node. Browsers name that origin in `Origin` and `Sec-Fetch-Site`; such a
 //!   request is refused with 403.
-//! - A page changes the address of its own host name to that of the node (DNS rebinding). Then the page and the node have
-//!   the same origin, but `Host` is the page's name. A name that is not configured is refused with 421.
+//! - A page points its own host name at the address of the node (DNS rebinding). Page and node then have the same origin,
+//!   but `Host` is the page's name. A name that is not configured is refused with 421.
 //!
-//! An address in `Host` is always accepted, because rebinding needs a name. A request without these headers is accepted:
-//! browsers send them, and other programs can send what they like.
-//!
-//! What it does not do: authentication.
+//! An address in `Host` is always accepted, because rebinding needs a name. A request without these headers is
+//! accepted, because browsers send them and other programs can send anything. This is no authentication.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -21,19 +18,19 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::error::ApiError;
-use crate::metrics::{Metrics, RefusalLabels, RefusalReason};
+use crate::metrics::{Metrics, RefusalReason};
 
-/// Allows every name.
+/// Accepts every name.
 const ANY: &str = "*";
 
-/// The paths at which a link of another site may open the page.
+/// Paths that a link of another site may open.
 const PAGES: [&str; 2] = ["/", "/nodes"];
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
-/// The check, with the names that are allowed. Cheap to clone.
+/// The check and the accepted host names. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Guard {
     names: Arc<[String]>,
@@ -41,12 +38,11 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Allows these host names besides `localhost` and all addresses; [`ANY`] allows all.
+    /// Accepts these host names besides `localhost` and all addresses; [`ANY`] accepts all.
     pub(crate) fn new(names: &[String], metrics: Metrics) -> Self {
         Self { names: names.iter().map(|name| canonical(name)).collect(), metrics }
     }
 
-    /// Whether a request may pass.
     fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), RefusalReason> {
         let host = self.host(uri, headers)?;
         match cross_origin_reason(host, headers) {
@@ -56,23 +52,17 @@ impl Guard {
         }
     }
 
-    /// The authority that the client asked for, when it is allowed; `None` where the client named none.
+    /// The requested authority, if it is accepted; `None` if the request names none.
     fn host<'a>(&self, uri: &'a Uri, headers: &'a HeaderMap) -> Result<Option<Authority<'a>>, RefusalReason> {
-        let mut all = headers.get_all(header::HOST).iter();
-        let (first, second) = (all.next(), all.next());
-        if second.is_some() {
+        let mut hosts = headers.get_all(header::HOST).iter();
+        let parse = |text: Option<&'a str>| text.and_then(Authority::parse).ok_or(RefusalReason::host);
+        let stated = hosts.next().map(|host| parse(host.to_str().ok())).transpose()?;
+        if hosts.next().is_some() {
             return Err(RefusalReason::host);
         }
-        let stated = match first {
-            Some(value) => Some(value.to_str().ok().and_then(Authority::parse).ok_or(RefusalReason::host)?),
-            None => None,
-        };
-        let target = match uri.authority() {
-            Some(authority) => Some(Authority::parse(authority.as_str()).ok_or(RefusalReason::host)?),
-            None => None,
-        };
+        let target = uri.authority().map(|authority| parse(Some(authority.as_str()))).transpose()?;
         if [stated, target].into_iter().flatten().all(|authority| self.allows(authority.host)) {
-            // A target with an authority counts before `Host` (RFC 9112, section 3.2.2).
+            // The authority of the target precedes `Host` (RFC 9112, section 3.2.2).
             Ok(target.or(stated))
         } else {
             Err(RefusalReason::host)
@@ -88,12 +78,12 @@ impl Guard {
     }
 }
 
-/// Refuses what must not pass; see the module.
+/// The check as middleware.
 pub(crate) async fn guard(State(guard): State<Guard>, request: Request, next: Next) -> Response {
     match guard.check(request.method(), request.uri(), request.headers()) {
         Ok(()) => next.run(request).await,
         Err(reason) => {
-            guard.metrics.requests_refused.get_or_create(&RefusalLabels { reason }).inc();
+            guard.metrics.count_refused_request(reason);
             refusal(reason).into_response()
         }
     }
@@ -116,7 +106,7 @@ fn refusal(reason: RefusalReason) -> ApiError {
     }
 }
 
-/// Why a request comes from another origin, when it does.
+/// The header by which a request comes from another origin, if it does.
 fn cross_origin_reason(host: Option<Authority<'_>>, headers: &HeaderMap) -> Option<RefusalReason> {
     let own = |origin: &str| {
         let (scheme, authority) = origin.split_once("://")?;
@@ -137,7 +127,7 @@ fn cross_origin_reason(host: Option<Authority<'_>>, headers: &HeaderMap) -> Opti
     sites.any(|site| site != "same-origin" && site != "none").then_some(RefusalReason::fetch_site)
 }
 
-/// Whether a browser follows a link to the page itself, in a tab and not in a frame.
+/// Whether a browser opens the page in a tab, not in a frame.
 fn opens_page(method: &Method, uri: &Uri, headers: &HeaderMap) -> bool {
     let is = |name: HeaderName, want: &str| headers.get(name).is_some_and(|value| value == want);
     method == Method::GET
@@ -173,12 +163,12 @@ impl<'a> Authority<'a> {
     }
 }
 
-/// A name as names are compared: lower case, without the dot of a fully qualified name.
+/// A name in lower case, without the final dot of a fully qualified name.
 fn canonical(name: &str) -> String {
     name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
 }
 
-/// Whether a host is an address and no name. Names of digits that some resolvers take for addresses are names here.
+/// Whether a host is an address. Numbers that some resolvers read as addresses count as names.
 fn is_address(host: &str) -> bool {
     match host.strip_prefix('[') {
         Some(rest) => rest.strip_suffix(']').is_some_and(|address| address.parse::<Ipv6Addr>().is_ok()),
@@ -302,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_of_an_absolute_target_counts_before_that_of_the_header() {
+    fn the_host_of_an_absolute_target_precedes_the_header() {
         let of = |origin: &'static str| {
             let headers = [("host", "127.0.0.1:7650"), ("origin", origin)];
             check("POST", "http://10.0.0.1:7650/api/v1/ingest", &headers, &[])
@@ -311,11 +301,11 @@ mod tests {
         assert_eq!(of("http://127.0.0.1:7650"), Some(RefusalReason::origin));
     }
 
-    /// A host as it may be sent, with what the guard should know of it.
+    /// A host as sent, and how the guard must judge it.
     #[derive(Clone, Debug)]
     struct SentHost {
         text: String,
-        /// The same for equal hosts.
+        /// Equal for equal hosts.
         name: String,
         port: Option<u16>,
         is_allowed: bool,

@@ -1,7 +1,6 @@
-//! Samples of some metrics over the last hour, for charts.
+//! Samples of some metrics over the last hour, for the charts of the page.
 //!
-//! They take about 70 kB of memory and are lost when the node stops; Prometheus on `/metrics` keeps more. Values and names
-//! are those of the metrics, so counters can be turned into rates.
+//! They take about 70 kB of memory and are lost when the node stops. Names and values are those of the metrics.
 #![allow(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 use std::collections::VecDeque;
@@ -35,21 +34,12 @@ const SERIES: [&str; 12] = [
 
 /// Samples, oldest first.
 #[derive(Debug, Default)]
-pub(crate) struct History(Mutex<VecDeque<MetricsSample>>);
-
-#[derive(Debug)]
-struct MetricsSample {
-    at: Millis,
-    values: [f64; SERIES.len()],
-}
+pub(crate) struct History(Mutex<VecDeque<(Millis, [f64; SERIES.len()])>>);
 
 impl History {
     /// Adds a sample, given all metrics as text.
     pub(crate) fn add(&self, at: Millis, metrics: &str) {
-        self.push(MetricsSample { at, values: values(metrics) });
-    }
-
-    fn push(&self, sample: MetricsSample) {
+        let sample = (at, values(metrics));
         let mut samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if samples.len() == SAMPLES_MAX {
             samples.pop_front();
@@ -59,9 +49,9 @@ impl History {
 
     pub(crate) fn describe(&self) -> Value {
         let samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let times: Vec<String> = samples.iter().map(|sample| time::format_rfc3339(sample.at, 0)).collect();
+        let times: Vec<String> = samples.iter().map(|(at, _)| time::format_rfc3339(*at, 0)).collect();
         let series = |(at, name): (usize, &&str)| {
-            let values: Value = samples.iter().map(|sample| sample.values.get(at).copied()).collect();
+            let values: Value = samples.iter().map(|(_, values)| values.get(at).copied()).collect();
             ((*name).to_owned(), values)
         };
         let series: serde_json::Map<String, Value> = SERIES.iter().enumerate().map(series).collect();

@@ -1,14 +1,16 @@
-//! The HTTP surface: ingest, queries, and what operators look at.
+//! The HTTP surface: ingest, queries, status, and the page.
 //!
-//! Handlers check what came in, hand the work to threads of its own, and stream what comes back; a reader that is slow
-//! slows its own query only, and one that goes away ends it. What every call takes and gives is told in `docs/http.md`.
+//! Handlers check a request, run it on threads that may block, and stream the answer. A slow reader slows only its own
+//! query; one that leaves cancels it. `docs/http.md` describes every call.
 //!
-//! What it does not do: it binds no port, starts no runtime, and knows no files.
+//! This crate binds no port, starts no runtime, and opens no file.
 
 mod admission;
 mod app;
 mod config;
 mod error;
+#[cfg(test)]
+mod fixtures;
 mod guard;
 mod history;
 mod ingest;

@@ -1,7 +1,7 @@
-//! What the HTTP surface counts. Records are counted by the queue, by source.
+//! Metrics of the HTTP surface. The queue counts records, by source.
 
 use bucksaw_sources::http::BodyMetrics;
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
+use prometheus_client::encoding::EncodeLabelValue;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -15,58 +15,41 @@ pub(crate) enum RefusalReason {
     host,
     /// `Origin` is not the origin of the node.
     origin,
-    /// `Sec-Fetch-Site` says that another site caused the request.
+    /// `Sec-Fetch-Site` names another site.
     fetch_site,
 }
 
-impl RefusalReason {
-    pub(crate) const ALL: [Self; 3] = [Self::host, Self::origin, Self::fetch_site];
-}
-
-/// The label `reason` of refused requests.
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(crate) struct RefusalLabels {
-    pub(crate) reason: RefusalReason,
-}
-
-/// Why a connection has no ordinary slot.
+/// The limit that leaves a connection without an ordinary slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
 #[expect(non_camel_case_types, reason = "label values are lower case")]
 pub(crate) enum ConnectionLimit {
-    /// Its address has as many connections as one address may have.
+    /// That of its address.
     address,
-    /// All addresses together have as many connections as allowed.
+    /// That of all addresses.
     all,
 }
 
-impl ConnectionLimit {
-    pub(crate) const ALL: [Self; 2] = [Self::address, Self::all];
-}
-
-/// The label `reason` of connections without an ordinary slot.
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(crate) struct ConnectionLimitLabels {
-    pub(crate) reason: ConnectionLimit,
-}
+/// Counters by the label `reason`.
+type CountersByReason<R> = Family<[(&'static str, R); 1], Counter>;
 
 /// Counters and gauges of the HTTP surface.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     pub(crate) bodies: BodyMetrics,
-    pub(crate) requests_refused: Family<RefusalLabels, Counter>,
     pub(crate) connections: Gauge,
-    pub(crate) connections_refused: Family<ConnectionLimitLabels, Counter>,
+    requests_refused: CountersByReason<RefusalReason>,
+    connections_refused: CountersByReason<ConnectionLimit>,
 }
 
 impl Metrics {
-    /// Registers the surface's metrics.
+    /// Registers the metrics.
     #[must_use]
     pub fn new(registry: &mut Registry) -> Self {
         let api = registry.sub_registry_with_prefix("api");
         let metrics = Self {
             bodies: BodyMetrics::new(api),
-            requests_refused: Family::default(),
             connections: Gauge::default(),
+            requests_refused: Family::default(),
             connections_refused: Family::default(),
         };
         let all = metrics.clone();
@@ -81,12 +64,21 @@ impl Metrics {
             "HTTP connections for which their address, or all addresses, had no slot: only health and metrics were answered",
             all.connections_refused,
         );
-        for reason in ConnectionLimit::ALL {
-            drop(metrics.connections_refused.get_or_create(&ConnectionLimitLabels { reason }));
+        // Each series exists from the start, at 0.
+        for limit in [ConnectionLimit::address, ConnectionLimit::all] {
+            drop(metrics.connections_refused.get_or_create(&[("reason", limit)]));
         }
-        for reason in RefusalReason::ALL {
-            drop(metrics.requests_refused.get_or_create(&RefusalLabels { reason }));
+        for reason in [RefusalReason::host, RefusalReason::origin, RefusalReason::fetch_site] {
+            drop(metrics.requests_refused.get_or_create(&[("reason", reason)]));
         }
         metrics
+    }
+
+    pub(crate) fn count_refused_request(&self, reason: RefusalReason) {
+        self.requests_refused.get_or_create(&[("reason", reason)]).inc();
+    }
+
+    pub(crate) fn count_refused_connection(&self, limit: ConnectionLimit) {
+        self.connections_refused.get_or_create(&[("reason", limit)]).inc();
     }
 }

@@ -1,4 +1,4 @@
-//! Handlers for operators: cluster status, metrics, health, readiness, and the list of API calls.
+//! Handlers for operators: cluster status, forget, history, metrics, health and readiness.
 #![allow(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 use std::io;
@@ -14,7 +14,7 @@ use bucksaw_env::Body;
 use bucksaw_ingest::HaltReason;
 use bucksaw_query::re_replicated_stores;
 use futures_util::future::join_all;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::app::{App, ClusterMembership};
@@ -27,12 +27,12 @@ use crate::replication;
 /// Name of the call between nodes that returns [`node_status`].
 const STATUS: &str = "node/status";
 
-/// Time limit of a [`STATUS`] call. After it, the node is shown with its last gossiped facts.
+/// Time limit of a [`STATUS`] call, after which the node is shown with its gossiped facts.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl App {
-    /// Adds the cluster: its nodes become part of the status, and other nodes can query the status of this one. Each record
-    /// is kept on `replication_factor` stores. Call it after [`Self::with_repair`].
+    /// Adds the cluster to the status, and serves the status of this node to the others. Call it after
+    /// [`Self::with_repair`].
     #[must_use]
     pub fn with_cluster(mut self, cluster: Arc<Cluster>, replication_factor: u32) -> Self {
         let app = self.clone();
@@ -42,7 +42,6 @@ impl App {
     }
 }
 
-/// `GET /api/v1/cluster`.
 pub(crate) async fn cluster(State(app): State<App>) -> Result<Json<Value>, ApiError> {
     let own = node_status(app.clone()).await?;
     let Some(membership) = &app.membership else { return Ok(Json(json!({ "nodes": [own] }))) };
@@ -66,13 +65,10 @@ pub(crate) async fn cluster(State(app): State<App>) -> Result<Json<Value>, ApiEr
         // This node has not joined yet.
         nodes.push(own.clone());
     }
+    let is_usable = |member: &&Member| member.facts.roles.store && member.is_live() && member.version_skew.is_none();
     let stores = match members.is_empty() {
-        true => app.info.roles.iter().filter(|role| *role == "store").count(),
-        false => {
-            let is_usable =
-                |member: &&Member| member.facts.roles.store && member.is_live() && member.version_skew.is_none();
-            members.iter().filter(is_usable).count()
-        }
+        true => usize::from(app.info.roles.iter().any(|role| role == "store")),
+        false => members.iter().filter(is_usable).count(),
     };
     let missing = (membership.replication_factor as usize).saturating_sub(stores);
     let peer = |peer: &IncompatiblePeer| json!({ "address": peer.address, "protocol": peer.protocol });
@@ -118,23 +114,11 @@ async fn serve_status(app: App) -> io::Result<Body> {
 fn member_status(member: &Member, reported: Option<Value>, is_own: bool) -> Value {
     let facts = &member.facts;
     let is_unresponsive = reported.is_none();
-    let addresses = [
-        ("http", facts.clients.http.clone()),
-        ("fast", facts.clients.fast.clone()),
-        ("durable", facts.clients.durable.clone()),
-        ("bulk", facts.clients.bulk.clone()),
-        ("cluster", Some(facts.address.to_string())),
-    ];
-    let addresses: Map<String, Value> =
-        addresses.into_iter().filter_map(|(name, address)| Some((name.to_owned(), address?.into()))).collect();
     let mut node = reported.filter(Value::is_object).unwrap_or_else(|| {
         let span =
             |data: &DataSummary| json!({ "oldest": format_time(data.oldest), "newest": format_time(data.newest) });
-        let roles: Vec<&str> = [("ingest", facts.roles.ingest), ("store", facts.roles.store)]
-            .into_iter()
-            .filter(|role| role.1)
-            .map(|role| role.0)
-            .collect();
+        let roles = [("ingest", facts.roles.ingest), ("store", facts.roles.store)];
+        let roles: Vec<&str> = roles.into_iter().filter(|role| role.1).map(|role| role.0).collect();
         let (mut queue, mut store) = (span(&facts.queue), span(&facts.stored));
         queue["pending_bytes"] = facts.queue.bytes.into();
         store["stored_bytes"] = facts.stored.bytes.into();
@@ -152,7 +136,15 @@ fn member_status(member: &Member, reported: Option<Value>, is_own: bool) -> Valu
     }
     if !is_own {
         // A node that listens on all interfaces does not know the addresses at which others reach it.
-        node["addresses"] = addresses.into();
+        let clients = &facts.clients;
+        node["addresses"] = json!({ "cluster": facts.address.to_string() });
+        for (name, address) in
+            [("http", &clients.http), ("fast", &clients.fast), ("durable", &clients.durable), ("bulk", &clients.bulk)]
+        {
+            if let Some(address) = address {
+                node["addresses"][name] = address.as_str().into();
+            }
+        }
     }
     node["membership"] = member.state.name().into();
     node["since"] = format_time(Some(member.since)).into();
@@ -178,7 +170,6 @@ fn trash(trashed: &[bucksaw_store::TrashedSegment]) -> Value {
     })
 }
 
-/// Load level and connections of this node's ingest.
 fn load(queue: &bucksaw_ingest::Queue) -> Value {
     let policy = queue.load_shedder().policy();
     json!({
@@ -189,7 +180,7 @@ fn load(queue: &bucksaw_ingest::Queue) -> Value {
 }
 
 async fn node_status(app: App) -> Result<Value, ApiError> {
-    // Sums over all segments and may list a directory, so it must not run on a thread of the runtime.
+    // It may list a directory, so it must not run on a thread of the runtime.
     tokio::task::spawn_blocking(move || node_status_blocking(&app)).await.map_err(|_| ApiError::internal())
 }
 
@@ -250,9 +241,9 @@ fn node_status_blocking(app: &App) -> Value {
             "remaining_seconds": suspension.left.as_secs(),
         });
     }
-    // With a replication factor of 1 there are no other copies to repair from.
+    // With a replication factor of 1 no other copy exists.
     if let Some(repair) = app.repair.as_ref().filter(|_| app.engine().store().replication_factor() > 1) {
-        status["repair"] = replication::store_status(repair, store.stored_bytes);
+        status["repair"] = replication::store_status(&repair.status(), store.stored_bytes);
     }
     status
 }
@@ -266,25 +257,26 @@ pub(crate) async fn sample_metrics(app: App, mut stop: watch::Receiver<bool>) {
             _ = interval.tick() => {}
             _ = stop.wait_for(|stop| *stop) => return,
         }
-        let mut text = String::new();
-        if prometheus_client::encoding::text::encode(&mut text, &app.registry).is_ok() {
+        if let Ok(text) = metrics_text(&app) {
             app.history.add(app.now(), &text);
         }
     }
 }
 
-/// `GET /api/v1/history`.
+fn metrics_text(app: &App) -> Result<String, ApiError> {
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &app.registry).map_err(|_| ApiError::internal())?;
+    Ok(text)
+}
+
 pub(crate) async fn history(State(app): State<App>) -> Json<Value> {
     Json(app.history.describe())
 }
 
-/// `GET /metrics`.
 pub(crate) async fn metrics(State(app): State<App>) -> Result<Response, ApiError> {
     app.queue().update_halt_metrics();
-    let mut text = String::new();
-    prometheus_client::encoding::text::encode(&mut text, &app.registry).map_err(|_| ApiError::internal())?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
+    Ok(([(header::CONTENT_TYPE, kind)], metrics_text(&app)?).into_response())
 }
 
 pub(crate) async fn healthy() -> &'static str {
@@ -292,17 +284,15 @@ pub(crate) async fn healthy() -> &'static str {
 }
 
 pub(crate) async fn ready(State(app): State<App>) -> Response {
-    let unavailable = |reason: String| (StatusCode::SERVICE_UNAVAILABLE, reason).into_response();
-    if !app.is_ready() {
-        return unavailable("stopping\n".to_owned());
-    }
-    match app.queue().halt_reason() {
+    let reason = match app.queue().halt_reason() {
+        _ if !app.is_ready() => "stopping\n".to_owned(),
         Some(HaltReason::DiskFull) => {
-            unavailable("disk full: nothing is accepted until space is free; queries are answered\n".to_owned())
+            "disk full: nothing is accepted until space is free; queries are answered\n".to_owned()
         }
-        Some(halt) => unavailable(format!("halted: {halt}; nothing is accepted, queries are answered\n")),
-        None => (StatusCode::OK, "ready\n").into_response(),
-    }
+        Some(halt) => format!("halted: {halt}; nothing is accepted, queries are answered\n"),
+        None => return "ready\n".into_response(),
+    };
+    (StatusCode::SERVICE_UNAVAILABLE, reason).into_response()
 }
 
 pub(crate) async fn calls() -> &'static str {

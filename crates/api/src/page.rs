@@ -1,11 +1,10 @@
-//! The page: its files, to browsers.
+//! The files of the page.
 //!
-//! A file whose name changes with its bytes may be kept for ever; the others are asked for again each time, and answered
-//! with 304 while they are the same. Only the paths that the page itself makes are answered with it: a mistyped address
-//! is told so.
+//! Browsers keep files with a hash in their name for ever, and revalidate the others by `ETag`. Only paths that the
+//! page uses are answered with it; others get 404.
 //!
-//! Everything comes with a policy that lets the page load nothing from elsewhere and run nothing that stands in its
-//! text, so that no log line can ever become more than text.
+//! A content security policy keeps the page from loading anything from elsewhere and from running inline scripts, so
+//! that a log line is never more than text.
 
 use axum::extract::Path;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -14,36 +13,32 @@ use bucksaw_page::PageFile;
 
 use crate::error::ApiError;
 
-/// What the page may do. Styles that scripts set on elements are not under `style-src`; markup with styles in it is.
+/// `style-src` covers styles in markup, not styles that scripts set on elements.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; \
     connect-src 'self'; worker-src 'self'; manifest-src 'self'; frame-ancestors 'none'; base-uri 'none'; \
     form-action 'none'; require-trusted-types-for 'script'; trusted-types bucksaw";
 
-/// The page itself.
 pub(crate) async fn index(headers: HeaderMap) -> Result<Response, ApiError> {
     file("index.html", &headers)
 }
 
-/// A file that the page names.
 pub(crate) async fn asset(Path(path): Path<String>, headers: HeaderMap) -> Result<Response, ApiError> {
     file(&format!("assets/{path}"), &headers)
 }
 
-/// The page's sign in the browser's tabs.
 pub(crate) async fn icon(headers: HeaderMap) -> Result<Response, ApiError> {
     file("favicon.svg", &headers)
 }
 
 fn file(path: &str, headers: &HeaderMap) -> Result<Response, ApiError> {
-    let Some(file) = bucksaw_page::find(path) else { return Err(ApiError::unknown_path()) };
-    Ok(file_response(file, headers))
+    bucksaw_page::find(path).map(|file| file_response(file, headers)).ok_or_else(ApiError::unknown_path)
 }
 
-fn file_response(file: &'static PageFile, asked: &HeaderMap) -> Response {
-    let (bytes, encoding) = negotiate_encoding(file, asked);
+fn file_response(file: &'static PageFile, request: &HeaderMap) -> Response {
+    let (bytes, encoding) = negotiate_encoding(file, request);
     let tag = etag(file, encoding);
-    let known = asked.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
-    let known = known.is_some_and(|known| known.split(',').any(|known| known.trim().trim_start_matches("W/") == tag));
+    let known = request.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let known = known.split(',').any(|known| known.trim().trim_start_matches("W/") == tag);
     let mut response = if known { StatusCode::NOT_MODIFIED.into_response() } else { bytes.into_response() };
     let kept = if file.is_hashed() { "public, max-age=31536000, immutable" } else { "no-cache" };
     let headers = response.headers_mut();
@@ -61,16 +56,15 @@ fn file_response(file: &'static PageFile, asked: &HeaderMap) -> Response {
     if let (Some(encoding), false) = (encoding, known) {
         set(header::CONTENT_ENCODING, encoding);
     }
-    // Hexadecimal digits and letters in quotes.
     if let Ok(tag) = HeaderValue::from_str(&tag) {
         headers.insert(header::ETAG, tag);
     }
     response
 }
 
-/// The smallest form that the client takes.
-fn negotiate_encoding(file: &'static PageFile, asked: &HeaderMap) -> (&'static [u8], Option<&'static str>) {
-    let accepted = asked.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+/// The file in the smallest encoding that the client accepts.
+fn negotiate_encoding(file: &'static PageFile, request: &HeaderMap) -> (&'static [u8], Option<&'static str>) {
+    let accepted = request.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     let accepted: Vec<&str> = accepted.flat_map(|value| value.split(',')).collect();
     let packed = [("br", file.brotli), ("gzip", file.gzip)];
     let packed = packed.into_iter().filter_map(|(name, bytes)| Some((bytes?, name)));
@@ -85,9 +79,8 @@ fn accepts_encoding(item: &str, encoding: &str) -> bool {
     (name.trim().eq_ignore_ascii_case(encoding) || name.trim() == "*") && weight.is_some_and(|weight| weight > 0.0)
 }
 
-/// Names the bytes of a form: other bytes have another name.
+/// A hash of the file (FNV-1a: a forged tag would harm no other client), and its encoding.
 fn etag(file: &'static PageFile, encoding: Option<&str>) -> String {
-    // FNV-1a. Nobody gains by forging a tag of what anybody may read.
     let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     let hash = file.plain.iter().fold(0xcbf2_9ce4_8422_2325, mix);
     format!("\"{hash:016x}{}\"", encoding.map_or("", |name| if name == "br" { "-br" } else { "-gzip" }))
@@ -98,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn encodings_are_those_that_are_accepted() {
+    fn the_smallest_accepted_encoding_is_chosen() {
         let file: &'static PageFile =
             Box::leak(Box::new(PageFile { path: "x.js", plain: b"plain", brotli: Some(b"br"), gzip: Some(b"gz") }));
         let check = |accepted: &'static str, want: Option<&str>| {

@@ -1,4 +1,4 @@
-//! The parameters of a call, from the query string or a form. Values are bytes: a filter may look for any.
+//! The parameters of a call, from the query string or a form. Values are bytes, because a filter may contain any.
 
 use axum::body::{Body, Bytes};
 use axum::extract::FromRequest;
@@ -10,36 +10,26 @@ use percent_encoding::percent_decode;
 
 use crate::error::ApiError;
 
-/// Parameters in the order in which they were given.
+/// Parameters in the given order.
 #[derive(Debug, Default)]
 pub(crate) struct Params(Vec<(String, Vec<u8>)>);
 
 impl Params {
     /// Reads `a=1&b=2`, percent-encoded, `+` for a space.
     pub(crate) fn parse(query: &[u8]) -> Self {
-        let pairs = query.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty());
-        let decode = |part: &[u8]| {
-            let spaced: Vec<u8> = part.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
+        let decode = |part: Option<&[u8]>| {
+            let part = part.unwrap_or_default().iter();
+            let spaced: Vec<u8> = part.map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
             percent_decode(&spaced).collect::<Vec<u8>>()
         };
-        Self(
-            pairs
-                .map(|pair| {
-                    let mut parts = pair.splitn(2, |byte| *byte == b'=');
-                    let name = decode(parts.next().unwrap_or_default());
-                    (String::from_utf8_lossy(&name).into_owned(), decode(parts.next().unwrap_or_default()))
-                })
-                .collect(),
-        )
+        let pair = |pair: &[u8]| {
+            let mut parts = pair.splitn(2, |byte| *byte == b'=');
+            (String::from_utf8_lossy(&decode(parts.next())).into_owned(), decode(parts.next()))
+        };
+        Self(query.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()).map(pair).collect())
     }
 
-    /// Adds those of a form in the body.
-    fn with_form(mut self, more: Self) -> Self {
-        self.0.extend(more.0);
-        self
-    }
-
-    /// Fails when there is a parameter that the call does not know: a misspelt `form` must not mean "from an hour ago".
+    /// Refuses parameters that the call does not have: a misspelt `form` must not mean "from an hour ago".
     pub(crate) fn reject_unknown(&self, known: &[&str]) -> Result<(), ApiError> {
         match self.0.iter().find(|(name, _)| !known.contains(&name.as_str())) {
             None => Ok(()),
@@ -50,7 +40,7 @@ impl Params {
     }
 
     pub(crate) fn bytes(&self, name: &str) -> Option<&[u8]> {
-        self.0.iter().find(|(have, _)| have == name).map(|(_, value)| value.as_slice())
+        self.all(name).next()
     }
 
     pub(crate) fn text(&self, name: &str) -> Result<Option<&str>, ApiError> {
@@ -63,8 +53,12 @@ impl Params {
     }
 
     pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, ApiError> {
-        let number = self.text(name)?.filter(|text| !text.is_empty()).map(str::parse).transpose();
+        let number = self.non_empty(name)?.map(str::parse).transpose();
         number.map_err(|_| ApiError::bad_request(format!("parameter `{name}` is not a whole number")))
+    }
+
+    fn non_empty(&self, name: &str) -> Result<Option<&str>, ApiError> {
+        Ok(self.text(name)?.filter(|text| !text.is_empty()))
     }
 
     /// The filter in `q`.
@@ -73,46 +67,43 @@ impl Params {
     }
 
     fn moment(&self, name: &str, now: Millis) -> Result<Option<Millis>, ApiError> {
-        let text = self.text(name)?.filter(|text| !text.is_empty());
-        let moment = text.map(|text| time::parse_timestamp(text, now)).transpose();
+        let moment = self.non_empty(name)?.map(|text| time::parse_timestamp(text, now)).transpose();
         moment.map_err(|error| ApiError::bad_request(format!("{name}: {error}")))
     }
 
-    /// The span: `from` an hour ago and `to` now when they are left out. A `to` that is left out takes in what is stamped
-    /// a little ahead of this node's clock, so that whatever was accepted is found.
+    /// A request of the last hour by default. The default of `to` includes records whose time is ahead of this node's
+    /// clock, so that every accepted record is found.
     pub(crate) fn request(&self, now: Millis, order: Order) -> Result<Request, ApiError> {
         let from = self.moment("from", now)?.unwrap_or(now.saturating_sub(3_600_000));
         let to = self.moment("to", now)?.unwrap_or(now.saturating_add(Millis::AHEAD_MS_MAX + 1));
         if from > to {
             return Err(ApiError::bad_request("from is later than to"));
         }
-        let limit = self.number("limit")?;
         let order = match self.text("order")?.unwrap_or_default() {
             "" => order,
             "asc" => Order::Ascending,
             "desc" => Order::Descending,
             other => return Err(ApiError::bad_request(format!("order is asc or desc, not `{other}`"))),
         };
-        let request = Request { order, limit, ..Request::new(self.expr()?, from, to) };
+        let request = Request { order, limit: self.number("limit")?, ..Request::new(self.expr()?, from, to) };
         Ok(match self.id("after")? {
             Some(id) => request.after(id),
             None => request,
         })
     }
 
-    /// The id of a record.
     pub(crate) fn id(&self, name: &str) -> Result<Option<Id>, ApiError> {
-        let id = self.text(name)?.filter(|text| !text.is_empty()).map(str::parse).transpose();
+        let id = self.non_empty(name)?.map(str::parse).transpose();
         id.map_err(|error| ApiError::bad_request(format!("{name}: {error}")))
     }
 }
 
-/// Those in the query string and, where the body is a form, in that.
+/// The parameters of the query string, then those of a form in the body.
 impl<S: Send + Sync> FromRequest<S> for Params {
     type Rejection = Response;
 
     async fn from_request(request: http::Request<Body>, state: &S) -> Result<Self, Response> {
-        let params = Self::parse(request.uri().query().unwrap_or_default().as_bytes());
+        let mut params = Self::parse(request.uri().query().unwrap_or_default().as_bytes());
         let kind = request.headers().get(header::CONTENT_TYPE);
         let form = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/x-www-form-urlencoded"));
         let body = Bytes::from_request(request, state).await.map_err(IntoResponse::into_response)?;
@@ -123,7 +114,8 @@ impl<S: Send + Sync> FromRequest<S> for Params {
             let message = "a body must be a form: Content-Type: application/x-www-form-urlencoded";
             return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message).into_response());
         }
-        Ok(params.with_form(Self::parse(&body)))
+        params.0.extend(Self::parse(&body).0);
+        Ok(params)
     }
 }
 

@@ -1,15 +1,16 @@
-//! Permits of queries: the right to run one of the concurrent queries, and to have one of the open answers.
+//! Limits of concurrent queries and of open answers.
 #![allow(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use bucksaw_query::SinkClosed;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::app::App;
 use crate::error::ApiError;
-use crate::stream::{ClientGone, StreamFrame, StreamSender};
+use crate::stream::{StreamFrame, StreamSender};
 
 /// How long a query waits for its permit before the client gets 429.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -22,14 +23,16 @@ pub(crate) async fn acquire_query_permit(app: &App) -> Result<OwnedSemaphorePerm
         .ok_or_else(|| ApiError::too_many_requests("too many queries are running: try again"))
 }
 
-/// The right to have one of the open answers, whose readers may be slow.
-pub(crate) fn acquire_answer_permit(app: &App) -> Result<OwnedSemaphorePermit, ApiError> {
-    let permit = Arc::clone(&app.answer_permits).try_acquire_owned();
-    permit.map_err(|_| ApiError::too_many_requests("too many open answers: try again"))
+/// A permit of an answer or a tail, whose reader may be slow.
+pub(crate) fn try_permit(permits: &Arc<Semaphore>, message: &str) -> Result<OwnedSemaphorePermit, ApiError> {
+    Arc::clone(permits).try_acquire_owned().map_err(|_| ApiError::too_many_requests(message))
 }
 
-/// The query permit of a streamed answer. It is released while the answer waits for its reader, so that slow readers do
-/// not block other queries.
+pub(crate) fn acquire_answer_permit(app: &App) -> Result<OwnedSemaphorePermit, ApiError> {
+    try_permit(&app.answer_permits, "too many open answers: try again")
+}
+
+/// The query permit of a streamed answer, released while the answer waits for its reader.
 pub(crate) struct QueryPermit {
     queries: Arc<Semaphore>,
     permit: Option<OwnedSemaphorePermit>,
@@ -42,12 +45,12 @@ impl QueryPermit {
         Ok(Self { queries: Arc::clone(&app.query_permits), permit, runtime: Handle::current() })
     }
 
-    /// Sends frames of a cluster's answer: the nodes pause by themselves when they are not read.
+    /// Sends frames of a cluster's answer. While it is not read, the nodes pause.
     pub(crate) async fn send_async(
         &mut self,
         sender: &StreamSender,
         frames: impl Iterator<Item = StreamFrame>,
-    ) -> Result<(), ClientGone> {
+    ) -> Result<(), SinkClosed> {
         for frame in frames {
             let Some(blocked) = sender.try_send(frame)? else { continue };
             self.permit = None;
@@ -63,7 +66,7 @@ impl QueryPermit {
         sender: &StreamSender,
         mut frames: impl Iterator<Item = StreamFrame>,
         mut release_memory: impl FnMut(),
-    ) -> Result<(), ClientGone> {
+    ) -> Result<(), SinkClosed> {
         frames.try_for_each(|frame| {
             let Some(blocked) = sender.try_send(frame)? else { return Ok(()) };
             self.permit = None;

@@ -22,18 +22,16 @@ use crate::render::{self, ObjectWriter};
 use crate::sink::StreamSink;
 use crate::stream::{StreamFormat, StreamSender, open_stream};
 
-/// Histograms with more buckets are sent only when complete: a slow reader may keep several frames of each in memory.
+/// Larger histograms are sent only when complete, because a slow reader keeps several frames in memory.
 const PROGRESS_BUCKETS_MAX: usize = 1_000;
 
-/// Most buckets of a histogram.
 const BUCKETS_MAX: usize = 10_000;
 
-/// Most context records on either side.
+/// Limit of context records on either side.
 const SIDE_RECORDS_MAX: u64 = 1_000;
 
 const QUERY_PARAMS: [&str; 7] = ["q", "from", "to", "limit", "order", "after", "format"];
 
-/// `GET /api/v1/query`.
 pub(crate) async fn query(State(app): State<App>, headers: HeaderMap, params: Params) -> Result<Response, ApiError> {
     params.reject_unknown(&QUERY_PARAMS)?;
     let request = params.request(app.now(), Order::Ascending)?;
@@ -41,44 +39,44 @@ pub(crate) async fn query(State(app): State<App>, headers: HeaderMap, params: Pa
         StreamFormat::Events => StreamFormat::Ndjson,
         format => format,
     };
-    let answer_permit = acquire_answer_permit(&app)?;
-    let permit = QueryPermit::acquire(&app).await?;
-    let started = app.env.clock.uptime();
-    let records = app.answers.search(request)?;
-    let (sender, response) = open_stream(format);
-    let sink = StreamSink::new(sender, permit, ObjectWriter::LINES);
-    tokio::spawn(write_records(records, sink, Arc::clone(&app.env.clock), started, answer_permit));
-    Ok(response)
+    stream_records(&app, format, async { app.answers.search(request) }).await
 }
 
-/// `GET /api/v1/context`: one document, sent at the pace of its reader. A document without an end is incomplete.
+/// One document, sent at the pace of its reader. A document without an end is incomplete.
 pub(crate) async fn context(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
     params.reject_unknown(&["id", "before", "after"])?;
     let id = params.id("id")?.ok_or_else(|| ApiError::bad_request("parameter `id` is missing: the id of a record"))?;
     let side = |name| Ok::<u64, ApiError>(params.number(name)?.unwrap_or(10).min(SIDE_RECORDS_MAX));
     let (before, after) = (side("before")?, side("after")?);
-    let answer_permit = acquire_answer_permit(&app)?;
-    let permit = QueryPermit::acquire(&app).await?;
-    let started = app.env.clock.uptime();
-    let records = app.answers.context(id, before, after).await?;
-    let (sender, response) = open_stream(StreamFormat::Json);
-    // A new stream has room for the first frame.
-    sender.try_records(render::begin_list("records").into()).map_err(|_| ApiError::internal())?;
-    let sink = StreamSink::new(sender, permit, ObjectWriter::LIST);
-    tokio::spawn(write_records(records, sink, Arc::clone(&app.env.clock), started, answer_permit));
-    Ok(response)
+    stream_records(&app, StreamFormat::Json, app.answers.context(id, before, after)).await
 }
 
-async fn write_records(
-    records: AnswerRecords,
-    sink: StreamSink,
-    clock: Arc<dyn Clock>,
-    started: Duration,
-    _answer_permit: OwnedSemaphorePermit,
-) {
-    if let Some((sink, stats)) = records.write_to(sink).await {
-        sink.finish(&render::stats(&stats, seconds_since(&*clock, started))).await;
+/// Runs a query for records and streams its answer.
+async fn stream_records(
+    app: &App,
+    format: StreamFormat,
+    query: impl Future<Output = Result<AnswerRecords, RequestError>>,
+) -> Result<Response, ApiError> {
+    let answer_permit = acquire_answer_permit(app)?;
+    let permit = QueryPermit::acquire(app).await?;
+    let (clock, started) = (Arc::clone(&app.env.clock), app.env.clock.uptime());
+    let records = query.await?;
+    let (sender, response) = open_stream(format);
+    let mut objects = ObjectWriter::LINES;
+    if format == StreamFormat::Json {
+        // A new stream has room for the first frame.
+        sender.try_records(render::begin_list("records").into()).map_err(|_| ApiError::internal())?;
+        objects = ObjectWriter::LIST;
     }
+    let sink = StreamSink::new(sender.clone(), permit, objects);
+    tokio::spawn(async move {
+        let _answer_permit = answer_permit;
+        if let Some((_, stats)) = records.write_to(sink).await {
+            // Sending fails only when the client is gone.
+            let _ = sender.finish(&render::stats(&stats, seconds_since(&*clock, started))).await;
+        }
+    });
+    Ok(response)
 }
 
 fn seconds_since(clock: &dyn Clock, started: Duration) -> f64 {
@@ -96,7 +94,6 @@ async fn run_query<T, Q: Future<Output = Result<(T, QueryStats), RequestError>>>
     Ok((result, render::stats(&stats, seconds_since(&*app.env.clock, started))))
 }
 
-/// `GET /api/v1/count`.
 pub(crate) async fn count(State(app): State<App>, params: Params) -> Result<Json<Value>, ApiError> {
     params.reject_unknown(&["q", "from", "to"])?;
     let request = params.request(app.now(), Order::Ascending)?;
@@ -104,8 +101,8 @@ pub(crate) async fn count(State(app): State<App>, params: Params) -> Result<Json
     Ok(Json(json!({ "count": count, "stats": stats })))
 }
 
-/// `GET /api/v1/histogram`: one object; with `Accept: application/x-ndjson` a line per intermediate state, and the
-/// complete histogram with statistics in the last line.
+/// One object; with `Accept: application/x-ndjson` a line per intermediate state, and last the complete histogram with
+/// statistics.
 pub(crate) async fn histogram(
     State(app): State<App>,
     headers: HeaderMap,
@@ -177,7 +174,6 @@ fn histogram_document(histogram: Histogram, stats: &Value) -> impl Iterator<Item
     render::document("buckets", buckets, render::end_list(stats))
 }
 
-/// `GET /api/v1/fields`.
 pub(crate) async fn fields(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
     params.reject_unknown(&["q", "from", "to"])?;
     let request = params.request(app.now(), Order::Descending)?;
@@ -206,3 +202,6 @@ fn send_document(
     });
     Ok(response)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! Records and stats as bytes.
+//! Renders records, statistics, buckets and fields.
 
 use std::sync::Arc;
 
@@ -9,8 +9,9 @@ use bucksaw_record::{Flags, Id, Millis, time};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-/// `{"id","time","labels":{},"line"}`; bytes that are not UTF-8 stand in `line_base64`. What is marked says so.
-pub(crate) fn object(record: RecordRef<'_>, out: &mut Vec<u8>) {
+/// Appends `{"id","time","labels":{},"line"}`, with `line_base64` if the line is not UTF-8, and with the flags that are
+/// set.
+fn object(record: RecordRef<'_>, out: &mut Vec<u8>) {
     let line = str::from_utf8(record.text).ok();
     begin(record, line.is_some(), out);
     match line {
@@ -24,7 +25,23 @@ pub(crate) fn object(record: RecordRef<'_>, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// An object up to its line.
+/// Appends an object with these bytes around it, or returns it if it is long and must be rendered in pieces.
+pub(crate) fn write_object(
+    record: RecordRef<'_>,
+    before: &'static [u8],
+    after: &'static [u8],
+    out: &mut Vec<u8>,
+) -> Option<LongRecord> {
+    let long = LongRecord::if_long(record, before, after);
+    if long.is_none() {
+        out.extend_from_slice(before);
+        object(record, out);
+        out.extend_from_slice(after);
+    }
+    long
+}
+
+/// Appends an object up to its line.
 fn begin(record: RecordRef<'_>, is_text: bool, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"id\":\"");
     out.extend_from_slice(record.id.to_string().as_bytes());
@@ -48,42 +65,42 @@ fn begin(record: RecordRef<'_>, is_text: bool, out: &mut Vec<u8>) {
     out.extend_from_slice(if is_text { b",\"line\":" } else { b",\"line_base64\":" });
 }
 
-/// Longer lines are rendered in pieces.
+/// Limit of lines that are rendered whole; longer ones are rendered in pieces.
 const WHOLE_BYTES_MAX: usize = 16 << 10;
 
 /// Bytes of a long line that are rendered at a time: a multiple of three, so that base64 has no padding in between.
 const STEP_BYTES: usize = 9 << 10;
 
-/// Bytes from which on a piece of a long record is complete.
+/// Size at which a piece of a long record is complete.
 const LONG_PIECE_BYTES: usize = 64 << 10;
 
-/// A record with a long line as an object, in pieces. As a whole it can take six times the bytes of its line, and a stream
-/// holds several pieces for a reader who stalls.
+/// The object of a record with a long line, in pieces. The whole may be six times as long as the line, and a stream
+/// holds several pieces for a stalled reader.
 #[derive(Clone, Debug)]
 pub(crate) struct LongRecord {
     record: Arc<OwnedRecord>,
     is_text: bool,
-    /// Where the rest of the line begins; `None` before the first piece.
+    /// Offset of the rest of the line; `None` before the first piece.
     at: Option<usize>,
     before: &'static [u8],
-    /// What stands behind the object; empty when it was rendered.
+    /// Bytes to append to the object; empty once they were rendered.
     after: &'static [u8],
 }
 
 impl LongRecord {
-    /// `None` when the line is short. `before` and `after`, which is not empty, stand around the object.
-    pub(crate) fn if_long(record: RecordRef<'_>, before: &'static [u8], after: &'static [u8]) -> Option<Self> {
+    /// `None` if the line is short. `before` and `after`, which is not empty, surround the object.
+    fn if_long(record: RecordRef<'_>, before: &'static [u8], after: &'static [u8]) -> Option<Self> {
         let is_long = record.text.len() > WHOLE_BYTES_MAX;
         let is_text = is_long && str::from_utf8(record.text).is_ok();
         is_long.then(|| Self { record: Arc::new(record.to_owned_record()), is_text, at: None, before, after })
     }
 
-    /// Bytes of all pieces that are left.
+    /// Length of the remaining pieces.
     pub(crate) fn remaining_bytes(&self) -> usize {
         self.clone().map(|piece| piece.len()).sum()
     }
 
-    /// Renders the next bytes of the line, and returns how many.
+    /// Renders the next bytes of the line and returns their number.
     fn render_step(&self, at: usize, out: &mut Vec<u8>) -> usize {
         let rest = self.record.text.get(at..).unwrap_or_default();
         let step = rest.get(..STEP_BYTES).unwrap_or(rest);
@@ -91,7 +108,7 @@ impl LongRecord {
             out.extend_from_slice(BASE64_STANDARD.encode(step).as_bytes());
             return step.len();
         }
-        // A character that does not end within the step belongs to the next.
+        // A character that does not end within the step belongs to the next step.
         let whole = step.utf8_chunks().next().map_or("", |chunk| chunk.valid());
         let begin = out.len();
         string(out, whole);
@@ -128,45 +145,37 @@ impl Iterator for LongRecord {
     }
 }
 
-/// Writes objects one behind the other.
+/// Writes a sequence of objects.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ObjectWriter {
-    /// What stands before the next of them, and before each further one.
+    /// Written before the next object.
     before: &'static [u8],
+    /// Written before the objects after it.
     between: &'static [u8],
 }
 
 impl ObjectWriter {
-    /// An object a line.
+    /// One object per line.
     pub(crate) const LINES: Self = Self { before: b"", between: b"" };
 
-    /// The items of a list.
+    /// Items of a JSON list.
     pub(crate) const LIST: Self = Self { before: b"", between: b"," };
 
-    /// Writes the next record, or returns it when it is long and is to be rendered in pieces.
+    /// Writes the next record, or returns it if it is long and must be rendered in pieces.
     pub(crate) fn write(&mut self, record: RecordRef<'_>, out: &mut Vec<u8>) -> Option<LongRecord> {
-        let before = std::mem::replace(&mut self.before, self.between);
-        let long = LongRecord::if_long(record, before, b"\n");
-        if long.is_none() {
-            out.extend_from_slice(before);
-            object(record, out);
-            out.push(b'\n');
-        }
-        long
+        write_object(record, std::mem::replace(&mut self.before, self.between), b"\n", out)
     }
 }
 
-/// Begins a document with a list.
 pub(crate) fn begin_list(name: &str) -> Vec<u8> {
     format!("{{\"{name}\":[").into_bytes()
 }
 
-/// Ends a document with a list.
 pub(crate) fn end_list(stats: &Value) -> Vec<u8> {
     format!("],\"stats\":{stats}}}\n").into_bytes()
 }
 
-/// A document with a list, in pieces: each item is rendered when its turn comes. `end` stands behind the last.
+/// A document with a list, in pieces that are rendered on demand. `end` follows the last item.
 pub(crate) fn document(name: &str, items: impl Iterator<Item = Value>, end: Vec<u8>) -> impl Iterator<Item = Vec<u8>> {
     let items = items.enumerate().map(|(at, item)| if at == 0 { item.to_string() } else { format!(",{item}") });
     let mut parts = [begin_list(name)].into_iter().chain(items.map(String::into_bytes)).chain([end]);
@@ -186,30 +195,29 @@ fn string(out: &mut Vec<u8>, text: &str) {
     let _ = serde_json::to_writer(out, text);
 }
 
-/// Runs of fewer bytes are copied: a run that is shared keeps all that was found beside it in memory, until it is sent.
+/// Shorter runs are copied, because a shared run keeps its whole buffer in memory until it is sent.
 const SHARED_BYTES_MIN: usize = 64 << 10;
 
-/// Records as they came in: each followed by an LF, but where the source had none: between the parts of a record that was
-/// cut, and after a last record that came without.
+/// Writes records as received: an LF follows each, except between the parts of a cut record and after a last record
+/// that had none.
 #[derive(Debug, Default)]
 pub(crate) struct RawWriter {
-    /// The last record, when it is marked.
+    /// Id and flags of the last record, if it has flags.
     before: Option<(Id, u8)>,
     pieces: Vec<Bytes>,
-    /// What comes behind the pieces.
+    /// Bytes after the pieces.
     copied: Vec<u8>,
 }
 
 impl RawWriter {
     pub(crate) fn push(&mut self, run: RecordRun<'_>) {
-        if let Some((id, marks)) = self.before.take() {
-            let goes_on = marks & Flags::CUT != 0 && id.is_followed_by(run.first);
-            if !goes_on {
-                self.copied.push(b'\n');
-            }
+        if let Some((id, flags)) = self.before.take()
+            && (flags & Flags::CUT == 0 || !id.is_followed_by(run.first))
+        {
+            self.copied.push(b'\n');
         }
         if run.flags & (Flags::CUT | Flags::UNTERMINATED) != 0 {
-            // Its LF is written when it is known what follows.
+            // Whether an LF follows depends on the next record.
             self.copied.extend_from_slice(run.lines.strip_suffix(b"\n").unwrap_or(run.lines));
             self.before = Some((run.last, run.flags));
         } else if run.lines.len() < SHARED_BYTES_MIN {
@@ -220,7 +228,7 @@ impl RawWriter {
         }
     }
 
-    /// What was pushed since this was called before.
+    /// Returns what was pushed since the last call.
     pub(crate) fn take(&mut self) -> Vec<Bytes> {
         self.flush_copied();
         std::mem::take(&mut self.pieces)
@@ -238,7 +246,6 @@ pub(crate) fn format_time(at: Option<Millis>) -> Option<String> {
     at.map(|at| time::format_rfc3339(at, 0))
 }
 
-/// The statistics of an answer.
 pub(crate) fn stats(stats: &QueryStats, seconds: f64) -> Value {
     json!({
         "matched": stats.matched,
@@ -263,7 +270,7 @@ fn missing(missing: &MissingNode) -> Value {
     json!({ "node": missing.node, "address": missing.address, "reason": missing.reason.label(), "message": missing.to_string() })
 }
 
-/// A stretch of a histogram; of levels those that were found.
+/// A bucket of a histogram, with the counts of levels that occur.
 pub(crate) fn bucket(bucket: &Bucket) -> Value {
     let at = |time| time::format_rfc3339(time, 0);
     let mut object = json!({ "from": at(bucket.from), "to": at(bucket.to), "count": bucket.count });
@@ -274,7 +281,6 @@ pub(crate) fn bucket(bucket: &Bucket) -> Value {
     object
 }
 
-/// A field with its values.
 pub(crate) fn field(field: &FieldValues) -> Value {
     let value = |(value, count): &(Vec<u8>, u64)| json!({ "value": String::from_utf8_lossy(value), "count": count });
     let values: Vec<Value> = field.values.iter().map(value).collect();

@@ -1,19 +1,15 @@
-//! Replication status of one store and of the cluster: how much is under-replicated, and the progress of repair.
+//! Replication status of a store and of the cluster: what is under-replicated, and the progress of repair.
 //!
-//! A store knows exactly which of the records it has compared are under-replicated. For records not compared yet there is
-//! only an upper bound: the bytes of the absent stores, times the fraction of the pass that remains.
+//! A store knows exactly which of the records it has compared are under-replicated. For records not compared yet there
+//! is only an upper bound: the bytes of the absent stores, times the fraction of the pass that remains.
 
-use bucksaw_store::repair::{Repair, RepairStatus};
+use bucksaw_store::repair::RepairStatus;
 use serde_json::{Value, json};
 
 use crate::render::format_time;
 
 /// The repair status of this store.
-pub(crate) fn store_status(repair: &Repair, stored_bytes: u64) -> Value {
-    status_json(&repair.status(), stored_bytes)
-}
-
-fn status_json(status: &RepairStatus, stored_bytes: u64) -> Value {
+pub(crate) fn store_status(status: &RepairStatus, stored_bytes: u64) -> Value {
     let absent_stores = [&status.awaited_stores[..], &status.unrepaired_stores].concat();
     let mut repair = json!({
         "last_pass": format_time(status.last_pass_started_at),
@@ -96,7 +92,7 @@ mod tests {
     use super::*;
 
     fn store(number: u64, status: &RepairStatus, stored_bytes: u64) -> Value {
-        json!({"id": number, "store": {"stored_bytes": stored_bytes}, "repair": status_json(status, stored_bytes)})
+        json!({"id": number, "store": {"stored_bytes": stored_bytes}, "repair": store_status(status, stored_bytes)})
     }
 
     fn id(number: u64) -> Id {

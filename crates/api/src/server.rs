@@ -1,4 +1,4 @@
-//! Accepting connections, within limits, and letting them go at the end.
+//! Accepts connections within limits, routes requests, and drains both at a stop.
 #![allow(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 use std::sync::Arc;
@@ -13,50 +13,45 @@ use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use prometheus_client::metrics::gauge::Gauge;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tracing::{debug, warn};
 
-use crate::admission::{Admission, Admitted, ConnectionLimits};
+use crate::admission::{Admission, Admitted};
 use crate::app::App;
 use crate::guard::Guard;
-use crate::metrics::{ConnectionLimitLabels, Metrics};
 use crate::{admission, guard, ingest, node, page, query, socket, tail};
 
-/// How long requests that run have to come to their end when the node is stopping.
+/// Time limit of running requests when the node stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The same on a connection of the reserve, where few have room.
+/// Time limit for the head of a request on a reserved connection, of which there are few.
 const RESERVED_HEADER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// After a failed accept the next one is tried after this.
+/// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What a connection may hold of what it has read, in bytes: a head must fit in it, and a body comes in parts as large.
+/// Read buffer of a connection in bytes. The head of a request must fit; a body is read in chunks of this size.
 const READ_BYTES_MAX: usize = 128 << 10;
 
-/// Serves HTTP on a listener until `stop` says so; then lets running requests finish, for a while.
+/// Serves HTTP on a listener until `stop` is true or its sender is gone, then drains for up to five seconds.
 pub async fn serve(listener: TcpListener, app: App, mut stop: watch::Receiver<bool>) {
     let config = Arc::clone(&app.config);
-    let admission = Admission::new(ConnectionLimits {
-        all: config.connections_max,
-        address: config.address_connections_max,
-        reserved: config.reserved_connections_max,
-    });
+    let admission = Admission::new(Arc::clone(&config), app.metrics.clone());
     let (metrics, clock, repeats) = (app.metrics.clone(), Arc::clone(&app.env.clock), LogRateLimiter::new());
     tokio::spawn(node::sample_metrics(app.clone(), stop.clone()));
-    let routers = Routers::new(app);
+    let all_routes = router(app);
+    let monitoring_routes = all_routes.clone().layer(from_fn(admission::monitoring_only));
     let graceful = GracefulShutdown::new();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            () = wait_for_stop(&mut stop) => break,
+            _ = stop.wait_for(|stop| *stop) => break,
         };
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Out of descriptors, mostly: some will be free again soon.
+                // Mostly for lack of descriptors, which become free again.
                 if let Some(suppressed) = repeats.check(clock.uptime()) {
                     warn!(%error, suppressed, "cannot accept a connection");
                 }
@@ -65,39 +60,37 @@ pub async fn serve(listener: TcpListener, app: App, mut stop: watch::Receiver<bo
             }
         };
         let admitted = admission.admit(peer);
-        if let Admitted::Reserved(_, reason) | Admitted::Refused(reason) = &admitted {
-            metrics.connections_refused.get_or_create(&ConnectionLimitLabels { reason: *reason }).inc();
+        if let Admitted::Reserved(_, limit) | Admitted::Refused(limit) = &admitted {
+            metrics.count_refused_connection(*limit);
         }
         match admitted {
             Admitted::Ordinary(slot) => {
                 socket::prepare(&stream, peer);
-                let service = TowerToHyperService::new(routers.all.clone());
+                let service = TowerToHyperService::new(all_routes.clone());
                 let connection = builder(config.header_timeout).serve_connection(TokioIo::new(stream), service);
-                let (connection, open) = (graceful.watch(connection), OpenConnection::new(&metrics));
+                let connection = graceful.watch(connection);
                 tokio::spawn(async move {
-                    let _held = (slot, open);
+                    let _slot = slot;
                     log_connection_end(connection.await);
                 });
             }
             Admitted::Reserved(slot, _) => {
-                let (service, reserved) =
-                    (TowerToHyperService::new(routers.monitoring.clone()), Arc::clone(&slot.reserved));
+                let service = TowerToHyperService::new(monitoring_routes.clone());
+                let reserved = Arc::clone(&slot.reserved);
                 let service = service_fn(move |request| {
                     reserved.mark_request();
                     service.call(request)
                 });
                 let connection =
                     builder(RESERVED_HEADER_TIMEOUT).keep_alive(false).serve_connection(TokioIo::new(stream), service);
-                let (connection, open) = (graceful.watch(connection), OpenConnection::new(&metrics));
+                let connection = graceful.watch(connection);
                 tokio::spawn(async move {
-                    let _open = open;
                     tokio::select! {
                         ended = connection => log_connection_end(ended),
                         () = slot.reserved.evicted() => {}
                     }
                 });
             }
-            // Closed at once.
             Admitted::Refused(_) => drop(stream),
         }
     }
@@ -119,41 +112,7 @@ fn log_connection_end(ended: hyper::Result<()>) {
     }
 }
 
-/// Counts a connection for as long as it is open.
-struct OpenConnection(Gauge);
-
-impl OpenConnection {
-    fn new(metrics: &Metrics) -> Self {
-        metrics.connections.inc();
-        Self(metrics.connections.clone())
-    }
-}
-
-impl Drop for OpenConnection {
-    fn drop(&mut self) {
-        self.0.dec();
-    }
-}
-
-/// What is answered on ordinary and on reserved connections.
-struct Routers {
-    all: Router,
-    monitoring: Router,
-}
-
-impl Routers {
-    fn new(app: App) -> Self {
-        let all = router(app);
-        Self { monitoring: all.clone().layer(from_fn(admission::monitoring_only)), all }
-    }
-}
-
-async fn wait_for_stop(stop: &mut watch::Receiver<bool>) {
-    // A sender that is gone stops as well.
-    let _ = stop.wait_for(|stop| *stop).await;
-}
-
-fn router(app: App) -> Router {
+pub(crate) fn router(app: App) -> Router {
     let guard = Guard::new(&app.config.allowed_hosts, app.metrics.clone());
     Router::new()
         .route("/", get(page::index))

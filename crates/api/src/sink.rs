@@ -3,14 +3,13 @@
 use std::ops::ControlFlow;
 
 use bucksaw_query::{RecordRef, RecordRun, RecordSink, SinkClosed};
-use serde_json::Value;
 
 use crate::permits::QueryPermit;
 use crate::render::{LongRecord, ObjectWriter, RawWriter};
-use crate::stream::{ClientGone, FRAME_BYTES, StreamFrame, StreamSender};
+use crate::stream::{FRAME_BYTES, StreamFrame, StreamSender};
 
-/// Capacity of a buffer for rendered objects: a frame, and the record that completes it. All buffers have one size, because
-/// the allocator keeps free ones per size and thread.
+/// Capacity of a buffer for rendered objects: a frame and the record that completes it. All buffers have the same size,
+/// because the allocator keeps free ones per size and thread.
 const BUFFER_BYTES: usize = FRAME_BYTES + FRAME_BYTES / 8;
 
 /// Writes records to a client, in the format of its stream.
@@ -19,9 +18,9 @@ pub(crate) struct StreamSink {
     permit: QueryPermit,
     raw: RawWriter,
     objects: ObjectWriter,
-    /// Rendered objects that are not sent.
+    /// Rendered objects to be sent.
     rendered: Vec<u8>,
-    /// A long record that follows them.
+    /// A long record after them.
     long: Option<LongRecord>,
 }
 
@@ -30,22 +29,12 @@ impl StreamSink {
         Self { sender, permit, raw: RawWriter::default(), objects, rendered: Vec::new(), long: None }
     }
 
-    /// Ends a complete answer with its statistics.
-    pub(crate) async fn finish(self, stats: &Value) {
-        // Sending fails only when the client is gone.
-        let _ = self.sender.finish(stats).await;
+    /// The frames of all that was rendered since the last call.
+    fn take_frames(&mut self) -> impl Iterator<Item = StreamFrame> + use<> {
+        let objects = self.sender.object_frames(std::mem::take(&mut self.rendered), self.long.take());
+        let sender = self.sender.clone();
+        self.raw.take().into_iter().flat_map(move |bytes| sender.record_frames(bytes)).chain(objects)
     }
-}
-
-/// The frames of all that was rendered since the last call.
-fn take_frames(
-    sender: &StreamSender,
-    raw: &mut RawWriter,
-    rendered: &mut Vec<u8>,
-    long: &mut Option<LongRecord>,
-) -> impl Iterator<Item = StreamFrame> {
-    let runs = raw.take().into_iter().flat_map(|bytes| sender.record_frames(bytes));
-    runs.chain(sender.object_frames(std::mem::take(rendered), long.take()))
 }
 
 impl RecordSink for StreamSink {
@@ -67,15 +56,13 @@ impl RecordSink for StreamSink {
     }
 
     async fn flush(&mut self) -> Result<(), SinkClosed> {
-        let Self { sender, permit, raw, rendered, long, .. } = self;
-        let frames = take_frames(sender, raw, rendered, long);
-        permit.send_async(sender, frames).await.map_err(|ClientGone| SinkClosed)
+        let frames = self.take_frames();
+        self.permit.send_async(&self.sender, frames).await
     }
 
     fn flush_blocking(&mut self, release_memory: &mut dyn FnMut()) -> Result<(), SinkClosed> {
-        let Self { sender, permit, raw, rendered, long, .. } = self;
-        let frames = take_frames(sender, raw, rendered, long);
-        permit.send(sender, frames, release_memory).map_err(|ClientGone| SinkClosed)
+        let frames = self.take_frames();
+        self.permit.send(&self.sender, frames, release_memory)
     }
 
     fn closed(&self) -> impl Future<Output = ()> + Send + 'static {

@@ -1,13 +1,12 @@
-//! Answers that are longer than memory: made on a thread of their own, sent as fast as the client reads.
+//! Streams of answers that do not fit in memory, sent at the pace of the client.
 //!
-//! Three forms, chosen by `Accept`:
+//! `Accept` chooses the format:
 //!
-//! * `application/x-ndjson` (the default): an object a line, the stats in the last.
-//! * `text/plain`: the records as they came in. The stats stand in the trailer `bucksaw-stats`.
-//! * `application/x-bucksaw-stream`, for our own clients, who want to tell data from talk without parsing each line:
-//!   messages of a byte for the kind, four for the length (little-endian), and so many bytes. Kinds: 1 records as they came
-//!   in (`format=raw`), 2 objects, one a line (`format=json`), 3 the stats, the last message of a whole answer, 4 the text
-//!   of an error that ends the answer, 5 a notice as an object.
+//! * `application/x-ndjson` (the default): one object per line, the statistics last.
+//! * `text/plain`: the records as received, the statistics in the trailer `bucksaw-stats`.
+//! * `application/x-bucksaw-stream`, for the command line: messages of one byte for the kind, four for the length
+//!   (little-endian), and the content. Kinds: 1 records as received (`format=raw`), 2 NDJSON (`format=json`),
+//!   3 statistics, the last message of a complete answer, 4 the text of an error that ends the answer, 5 a notice as JSON.
 #![allow(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 use std::convert::Infallible;
@@ -16,11 +15,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use bucksaw_query::SinkClosed;
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::body::Frame;
+use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
@@ -28,28 +29,33 @@ use tokio::sync::mpsc::error::TrySendError;
 use crate::error::ApiError;
 use crate::render::{self, LongRecord};
 
-/// Pieces between the maker and the network.
+/// Frames between the query and the network.
 const FRAMES_QUEUED_MAX: usize = 8;
 
-/// A maker that had to wait goes on when there is room for so many: for each piece by itself two threads would have to wake
-/// each other in turn.
+/// Free places in the channel at which a blocked sender resumes. At one, two threads would wake each other for every
+/// frame.
 const RESUME_CAPACITY: usize = FRAMES_QUEUED_MAX / 2;
 
-/// A piece is sent when it has so many bytes. With much less the network's work for each shows; with more, clients who
-/// stall cost more, for each has some pieces on its way.
+/// Size at which a frame is sent. Smaller frames cost CPU time each; larger ones cost memory per stalled client.
 pub(crate) const FRAME_BYTES: usize = 256 << 10;
 
-/// Bytes of a slice: what is longer is sent in slices, so that a client that stalls holds no more than a few of them.
+/// Larger content is sent in slices of this size, so that a stalled client holds no more than a few of them.
 const SLICE_BYTES: usize = 64 << 10;
 
-/// A reader who takes nothing for so long has stalled, and is not prepared for any more.
+/// A client that takes nothing for this time has stalled.
 const STALLED_AFTER: Duration = Duration::from_secs(1);
+
+/// Kinds of messages.
+const RAW_MESSAGE: u8 = 1;
+const NDJSON_MESSAGE: u8 = 2;
+const STATS_MESSAGE: u8 = 3;
+const NOTICE_MESSAGE: u8 = 5;
 
 /// How an answer is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StreamFormat {
     Ndjson,
-    /// One document, of which the maker writes all.
+    /// One document, whose beginning the handler writes.
     Json,
     Text,
     Events,
@@ -59,7 +65,7 @@ pub(crate) enum StreamFormat {
 }
 
 impl StreamFormat {
-    /// The form that a client asks for.
+    /// The format that a client requests.
     pub(crate) fn negotiate(headers: &HeaderMap, format: Option<&str>) -> Result<Self, ApiError> {
         let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let raw = match format.unwrap_or_default() {
@@ -88,89 +94,90 @@ impl StreamFormat {
         })
     }
 
-    /// Whether records are written as they came in.
+    /// Whether records are written as received.
     pub(crate) fn is_raw(self) -> bool {
         matches!(self, Self::Text | Self::Messages { raw: true })
     }
+
+    /// The kind of a message of records, in a stream of messages.
+    fn message_kind(self) -> Option<u8> {
+        match self {
+            Self::Messages { raw } => Some(if raw { RAW_MESSAGE } else { NDJSON_MESSAGE }),
+            _ => None,
+        }
+    }
 }
 
-/// The end of a stream that the maker holds.
+/// The sending end of a stream.
 #[derive(Clone, Debug)]
 pub(crate) struct StreamSender {
     format: StreamFormat,
     sender: mpsc::Sender<StreamFrame>,
 }
 
-/// What goes through the channel: one place in it, however it is sent.
+/// One place in the channel.
 #[derive(Debug)]
 pub(crate) enum StreamFrame {
     Bytes(Bytes),
-    /// A message of this kind. Its content may be shared with what was found, so it is sent behind the message's head and
-    /// not copied.
+    /// The kind and content of a message. The content may be shared with the block cache, so it is sent after the head
+    /// instead of being copied behind it.
     Message(u8, Bytes),
     Trailers(HeaderMap),
 }
 
-/// Nobody reads any more.
-#[derive(Debug)]
-pub(crate) struct ClientGone;
-
 impl StreamSender {
-    /// Sends records that were written in the stream's form; `Some` when that has to wait for a slow client.
-    pub(crate) fn try_records(&self, bytes: Bytes) -> Result<Option<BlockedSend<'_>>, ClientGone> {
+    /// Sends rendered records, or returns them if the channel is full.
+    pub(crate) fn try_records(&self, bytes: Bytes) -> Result<Option<BlockedSend<'_>>, SinkClosed> {
         self.try_send(self.records_frame(bytes))
     }
 
-    /// Sends a piece; `Some` when that has to wait for a slow client.
-    pub(crate) fn try_send(&self, piece: StreamFrame) -> Result<Option<BlockedSend<'_>>, ClientGone> {
-        match self.sender.try_send(piece) {
+    /// Sends a frame, or returns it if the channel is full.
+    pub(crate) fn try_send(&self, frame: StreamFrame) -> Result<Option<BlockedSend<'_>>, SinkClosed> {
+        match self.sender.try_send(frame) {
             Ok(()) => Ok(None),
-            Err(TrySendError::Full(piece)) => Ok(Some(BlockedSend { sender: self, frame: piece })),
-            Err(TrySendError::Closed(_)) => Err(ClientGone),
+            Err(TrySendError::Full(frame)) => Ok(Some(BlockedSend { sender: self, frame })),
+            Err(TrySendError::Closed(_)) => Err(SinkClosed),
         }
     }
 
-    /// Sends records from the runtime.
-    pub(crate) async fn send_records(&self, bytes: Bytes) -> Result<(), ClientGone> {
-        for piece in self.record_frames(bytes) {
-            self.sender.send(piece).await.map_err(|_| ClientGone)?;
-        }
-        Ok(())
+    async fn send(&self, frame: StreamFrame) -> Result<(), SinkClosed> {
+        self.sender.send(frame).await.map_err(|_| SinkClosed)
     }
 
-    /// Sends a long record from the runtime.
-    pub(crate) async fn send_long(&self, long: LongRecord) -> Result<(), ClientGone> {
-        for piece in self.long_record_frames(long) {
-            self.sender.send(piece).await.map_err(|_| ClientGone)?;
+    /// Sends frames, waiting for the client.
+    pub(crate) async fn send_all(&self, frames: impl Iterator<Item = StreamFrame>) -> Result<(), SinkClosed> {
+        for frame in frames {
+            self.send(frame).await?;
         }
         Ok(())
     }
 
-    /// Records that were written in the stream's form. What is longer than a piece takes several places.
+    /// Sends a document, waiting for the client.
+    pub(crate) async fn send_document(&self, document: impl Iterator<Item = Vec<u8>>) -> Result<(), SinkClosed> {
+        self.send_all(document.map(|bytes| StreamFrame::Bytes(bytes.into()))).await
+    }
+
+    /// The frames of rendered records: one, or several slices.
     pub(crate) fn record_frames(&self, bytes: Bytes) -> impl Iterator<Item = StreamFrame> + use<> {
-        let (mut rest, mut whole) = (bytes, None);
+        let (mut rest, mut first) = (bytes, None);
         if rest.len() <= FRAME_BYTES + FRAME_BYTES / 8 {
-            whole = Some(self.records_frame(std::mem::take(&mut rest)));
-        } else if let StreamFormat::Messages { raw } = self.format {
-            // The length of a message stands before it, so its content may come in slices.
-            whole = Some(StreamFrame::Bytes(head(kind(raw), rest.len())));
+            first = Some(self.records_frame(std::mem::take(&mut rest)));
+        } else if let Some(kind) = self.format.message_kind() {
+            first = Some(StreamFrame::Bytes(head(kind, rest.len())));
         }
-        whole.into_iter().chain(std::iter::from_fn(move || {
+        first.into_iter().chain(std::iter::from_fn(move || {
             let slice = rest.split_to(rest.len().min(SLICE_BYTES));
             (!slice.is_empty()).then_some(StreamFrame::Bytes(slice))
         }))
     }
 
-    /// The pieces of a long record.
-    pub(crate) fn long_record_frames(&self, long: LongRecord) -> impl Iterator<Item = StreamFrame> + use<> {
-        let head = match self.format {
-            StreamFormat::Messages { raw } => Some(StreamFrame::Bytes(head(kind(raw), long.remaining_bytes()))),
-            _ => None,
-        };
+    /// The frames of a long record.
+    fn long_record_frames(&self, long: LongRecord) -> impl Iterator<Item = StreamFrame> + use<> {
+        let head = self.format.message_kind().map(|kind| StreamFrame::Bytes(head(kind, long.remaining_bytes())));
         head.into_iter().chain(long.map(|bytes| StreamFrame::Bytes(bytes.into())))
     }
 
-    /// Objects that were written in the stream's form, and a long one behind them.
+    /// The frames of rendered objects, and of a long record after them.
     pub(crate) fn object_frames(
         &self,
         bytes: Vec<u8>,
@@ -180,48 +187,33 @@ impl StreamSender {
         bytes.into_iter().flatten().chain(long.map(|long| self.long_record_frames(long)).into_iter().flatten())
     }
 
-    /// A notice from the runtime, where the form has a place for it.
-    pub(crate) async fn send_notice(&self, object: &serde_json::Value) -> Result<(), ClientGone> {
-        let text = object.to_string();
-        let piece = match self.format {
-            StreamFormat::Messages { .. } => StreamFrame::Message(5, text.into()),
-            StreamFormat::Ndjson => StreamFrame::Bytes(format!("{text}\n").into()),
-            StreamFormat::Events => StreamFrame::Bytes(format!("event: notice\ndata: {text}\n\n").into()),
+    /// Sends a notice, if the format has one.
+    pub(crate) async fn send_notice(&self, notice: &Value) -> Result<(), SinkClosed> {
+        self.send(match self.format {
+            StreamFormat::Messages { .. } => StreamFrame::Message(NOTICE_MESSAGE, notice.to_string().into()),
+            StreamFormat::Ndjson => StreamFrame::Bytes(format!("{notice}\n").into()),
+            StreamFormat::Events => StreamFrame::Bytes(format!("event: notice\ndata: {notice}\n\n").into()),
             StreamFormat::Text | StreamFormat::Json => return Ok(()),
-        };
-        self.sender.send(piece).await.map_err(|_| ClientGone)
-    }
-
-    /// Sends the bytes of a document from the runtime.
-    pub(crate) async fn send_document(&self, document: impl Iterator<Item = Vec<u8>>) -> Result<(), ClientGone> {
-        for bytes in document {
-            self.sender.send(StreamFrame::Bytes(bytes.into())).await.map_err(|_| ClientGone)?;
-        }
-        Ok(())
+        })
+        .await
     }
 
     /// Ends a complete answer with its statistics.
-    pub(crate) async fn finish(&self, stats: &serde_json::Value) -> Result<(), ClientGone> {
-        self.sender.send(self.final_frame(stats)).await.map_err(|_| ClientGone)
-    }
-
-    fn final_frame(&self, stats: &serde_json::Value) -> StreamFrame {
-        match self.format {
-            StreamFormat::Messages { .. } => StreamFrame::Message(3, wrap(stats).into()),
+    pub(crate) async fn finish(&self, stats: &Value) -> Result<(), SinkClosed> {
+        let object = || json!({ "stats": stats });
+        self.send(match self.format {
+            StreamFormat::Messages { .. } => StreamFrame::Message(STATS_MESSAGE, object().to_string().into()),
             StreamFormat::Text => {
-                let mut trailers = HeaderMap::new();
-                if let Ok(value) = HeaderValue::from_str(&stats.to_string()) {
-                    trailers.insert("bucksaw-stats", value);
-                }
-                StreamFrame::Trailers(trailers)
+                let stats = HeaderValue::from_str(&stats.to_string()).map(|stats| (STATS_TRAILER, stats));
+                StreamFrame::Trailers(HeaderMap::from_iter(stats.ok()))
             }
-            StreamFormat::Ndjson | StreamFormat::Events => StreamFrame::Bytes(format!("{}\n", wrap(stats)).into()),
-            // It ends the list, which has begun.
+            StreamFormat::Ndjson | StreamFormat::Events => StreamFrame::Bytes(format!("{}\n", object()).into()),
             StreamFormat::Json => StreamFrame::Bytes(render::end_list(stats).into()),
-        }
+        })
+        .await
     }
 
-    /// Resolves when the reader has closed the body.
+    /// Resolves when the client has closed the stream.
     pub(crate) fn closed(&self) -> impl Future<Output = ()> + Send + use<> {
         let sender = self.sender.clone();
         async move { sender.closed().await }
@@ -232,14 +224,14 @@ impl StreamSender {
     }
 
     fn records_frame(&self, bytes: Bytes) -> StreamFrame {
-        match self.format {
-            StreamFormat::Messages { raw } => StreamFrame::Message(kind(raw), bytes),
-            _ => StreamFrame::Bytes(bytes),
+        match self.format.message_kind() {
+            Some(kind) => StreamFrame::Message(kind, bytes),
+            None => StreamFrame::Bytes(bytes),
         }
     }
 }
 
-/// Records that wait for a slow client.
+/// A frame for which the channel had no place.
 #[derive(Debug)]
 pub(crate) struct BlockedSend<'a> {
     sender: &'a StreamSender,
@@ -247,34 +239,26 @@ pub(crate) struct BlockedSend<'a> {
 }
 
 impl BlockedSend<'_> {
-    /// Waits, and sends them; for a thread, not for the runtime. `stalled` is called once when the client takes nothing for
-    /// long.
-    pub(crate) fn send(self, runtime: &Handle, stalled: impl FnOnce()) -> Result<(), ClientGone> {
+    /// Sends the frame from a thread that may block. Calls `stalled` once if the client takes nothing for a while.
+    pub(crate) fn send(self, runtime: &Handle, stalled: impl FnOnce()) -> Result<(), SinkClosed> {
         let sender = &self.sender.sender;
-        // Given back at once: nobody else sends here.
-        let room = async { tokio::time::timeout(STALLED_AFTER, sender.reserve_many(RESUME_CAPACITY)).await.is_ok() };
-        if !runtime.block_on(room) && sender.capacity() == 0 {
+        // The reserved places are released at once; no other task sends on this channel.
+        let places = async { tokio::time::timeout(STALLED_AFTER, sender.reserve_many(RESUME_CAPACITY)).await.is_ok() };
+        if !runtime.block_on(places) && sender.capacity() == 0 {
             stalled();
         }
-        sender.blocking_send(self.frame).map_err(|_| ClientGone)
+        sender.blocking_send(self.frame).map_err(|_| SinkClosed)
     }
 
-    /// The same from the runtime.
-    pub(crate) async fn send_async(self) -> Result<(), ClientGone> {
-        self.sender.sender.send(self.frame).await.map_err(|_| ClientGone)
+    /// Sends the frame from a task.
+    pub(crate) async fn send_async(self) -> Result<(), SinkClosed> {
+        self.sender.send(self.frame).await
     }
 }
 
-fn wrap(stats: &serde_json::Value) -> String {
-    serde_json::json!({ "stats": stats }).to_string()
-}
+const STATS_TRAILER: HeaderName = HeaderName::from_static("bucksaw-stats");
 
-/// The kind of a message of records.
-fn kind(raw: bool) -> u8 {
-    if raw { 1 } else { 2 }
-}
-
-/// What stands before the content of a message.
+/// The head of a message.
 fn head(kind: u8, content_bytes: usize) -> Bytes {
     let length = u32::try_from(content_bytes).unwrap_or(u32::MAX);
     let [a, b, c, d] = length.to_le_bytes();
@@ -289,14 +273,14 @@ pub(crate) fn open_stream(format: StreamFormat) -> (StreamSender, Response) {
     response.headers_mut().insert(header::CONTENT_TYPE, format.content_type());
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if format == StreamFormat::Text {
-        response.headers_mut().insert(header::TRAILER, HeaderValue::from_static("bucksaw-stats"));
+        response.headers_mut().insert(header::TRAILER, STATS_TRAILER.into());
     }
     (StreamSender { format, sender }, response)
 }
 
 struct StreamBody {
     receiver: mpsc::Receiver<StreamFrame>,
-    /// Of a message whose head was sent.
+    /// The content of a message whose head was sent.
     content: Option<Bytes>,
 }
 
@@ -311,8 +295,8 @@ impl hyper::body::Body for StreamBody {
         if let Some(content) = self.content.take() {
             return Poll::Ready(Some(Ok(Frame::data(content))));
         }
-        self.receiver.poll_recv(context).map(|piece| {
-            Some(Ok(match piece? {
+        self.receiver.poll_recv(context).map(|frame| {
+            Some(Ok(match frame? {
                 StreamFrame::Bytes(bytes) => Frame::data(bytes),
                 StreamFrame::Message(kind, content) => Frame::data(head(kind, self.content.insert(content).len())),
                 StreamFrame::Trailers(trailers) => Frame::trailers(trailers),
@@ -325,10 +309,10 @@ impl hyper::body::Body for StreamBody {
 mod tests {
     use super::*;
 
-    /// How often a client is taken for stalled that takes a piece after each of these times.
+    /// How often a client counts as stalled that takes a frame after each of these pauses.
     fn stalls(pauses: &'static [u64]) -> usize {
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        let (pieces, response) = open_stream(StreamFormat::Text);
+        let (sender, response) = open_stream(StreamFormat::Text);
         let client = runtime.spawn(async move {
             let mut body = response.into_body();
             for pause in pauses {
@@ -337,12 +321,8 @@ mod tests {
             }
         });
         let mut stalls = 0;
-        while let Ok(sent) = pieces.try_records(Bytes::from_static(b"x")) {
-            let over = match sent {
-                Some(waiting) => waiting.send(runtime.handle(), || stalls += 1).is_err(),
-                None => false,
-            };
-            if over {
+        while let Ok(blocked) = sender.try_records(Bytes::from_static(b"x")) {
+            if blocked.is_some_and(|blocked| blocked.send(runtime.handle(), || stalls += 1).is_err()) {
                 break;
             }
         }
@@ -351,13 +331,13 @@ mod tests {
     }
 
     #[test]
-    fn long_records_of_a_follower_take_several_places() {
+    fn long_records_of_a_tail_are_sent_in_slices() {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let records: Bytes = (0..SLICE_BYTES * (FRAMES_QUEUED_MAX + 1) + 7).map(|at| at as u8).collect();
-        for form in [StreamFormat::Text, StreamFormat::Messages { raw: true }] {
-            let (pieces, response) = open_stream(form);
-            let given = records.clone();
-            let sent = runtime.spawn(async move { pieces.send_records(given).await.unwrap() });
+        for format in [StreamFormat::Text, StreamFormat::Messages { raw: true }] {
+            let (sender, response) = open_stream(format);
+            let sent = sender.record_frames(records.clone());
+            let sent = runtime.spawn(async move { sender.send_all(sent).await.unwrap() });
             let mut body = response.into_body();
             let mut frames: Vec<Bytes> = Vec::new();
             while let Some(frame) = runtime.block_on(body.frame()) {
@@ -365,9 +345,9 @@ mod tests {
             }
             runtime.block_on(sent).unwrap();
             let longest = frames.iter().map(Bytes::len).max();
-            assert_eq!(longest, Some(SLICE_BYTES), "{form:?}");
-            let head = if form == StreamFormat::Text { Bytes::new() } else { head(1, records.len()) };
-            assert_eq!(frames.concat(), [&head[..], &records].concat(), "{form:?}");
+            assert_eq!(longest, Some(SLICE_BYTES), "{format:?}");
+            let head = if format == StreamFormat::Text { Bytes::new() } else { head(1, records.len()) };
+            assert_eq!(frames.concat(), [&head[..], &records].concat(), "{format:?}");
         }
     }
 

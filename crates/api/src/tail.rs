@@ -1,4 +1,4 @@
-//! `GET /api/v1/tail`: records as they are accepted.
+//! Tail: records as they are accepted.
 #![allow(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 use std::sync::Arc;
@@ -8,23 +8,24 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use bucksaw_env::Clock;
-use bucksaw_query::{RecordRef, TailEvent, TailRecords, TailStream};
+use bucksaw_query::{RecordRef, SinkClosed, TailEvent, TailRecords, TailStream};
 use bytes::Bytes;
 use serde_json::json;
 
 use crate::app::App;
 use crate::error::ApiError;
 use crate::params::Params;
+use crate::permits::try_permit;
 use crate::render::{self, LongRecord};
-use crate::stream::{ClientGone, StreamFormat, StreamSender, open_stream};
+use crate::stream::{StreamFormat, StreamSender, open_stream};
 
-/// Bytes of a frame. A stalled client keeps a few frames in memory.
+/// Size at which a frame is sent. A stalled client keeps a few frames in memory.
 const FRAME_BYTES: usize = 32 << 10;
 
 /// Interval of reports of records that the rate limiter skipped.
 const SKIPPED_REPORT_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Interval of keepalives: proxies close connections on which nothing is sent.
+/// Interval of keepalives, without which proxies close idle connections.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// A comment, which server-sent events ignore.
@@ -35,14 +36,12 @@ pub(crate) async fn tail(State(app): State<App>, headers: HeaderMap, params: Par
     let format = StreamFormat::negotiate(&headers, params.text("format")?)?;
     let expr = params.expr()?;
     let limiter = TailRateLimiter::new(params.number("rate")?, Arc::clone(&app.env.clock));
-    let Ok(permit) = Arc::clone(&app.tail_permits).try_acquire_owned() else {
-        return Err(ApiError::too_many_requests("too many tails are open"));
-    };
+    let permit = try_permit(&app.tail_permits, "too many tails are open")?;
     let tail = app.answers.tail(&expr)?;
     let (sender, response) = open_stream(format);
     tokio::spawn(async move {
         let _permit = permit;
-        write_tail(tail, format, &sender, limiter).await;
+        write_tail(tail, &sender, limiter).await;
     });
     Ok(response)
 }
@@ -104,7 +103,7 @@ impl TailRateLimiter {
 }
 
 /// Sends events until the client is gone.
-async fn write_tail(mut tail: TailStream, format: StreamFormat, sender: &StreamSender, mut limiter: TailRateLimiter) {
+async fn write_tail(mut tail: TailStream, sender: &StreamSender, mut limiter: TailRateLimiter) {
     let mut idle = Duration::ZERO;
     loop {
         let event = tokio::select! {
@@ -117,28 +116,26 @@ async fn write_tail(mut tail: TailStream, format: StreamFormat, sender: &StreamS
             () = tokio::time::sleep(SKIPPED_REPORT_INTERVAL) => None,
         };
         idle = if event.is_some() { Duration::ZERO } else { idle + SKIPPED_REPORT_INTERVAL };
-        let sent = match event {
-            Some(event) => send_event(event, format, sender, &mut limiter).await,
-            None if idle >= KEEPALIVE_INTERVAL => {
+        let mut sent = match event {
+            Some(event) => send_event(event, sender, &mut limiter).await,
+            None if idle >= KEEPALIVE_INTERVAL && sender.format() == StreamFormat::Events => {
                 idle = Duration::ZERO;
-                send_keepalive(format, sender).await
+                sender.send_all(sender.record_frames(KEEPALIVE)).await
             }
             None => Ok(()),
         };
-        if sent.is_err() || send_report(sender, &mut limiter).await.is_err() {
+        if let Some(skipped) = limiter.take_report() {
+            sent = sent.and(sender.send_notice(&json!({ "skipped_records": skipped })).await);
+        }
+        if sent.is_err() {
             return;
         }
     }
 }
 
-async fn send_event(
-    event: TailEvent,
-    format: StreamFormat,
-    sender: &StreamSender,
-    limiter: &mut TailRateLimiter,
-) -> Result<(), ClientGone> {
+async fn send_event(event: TailEvent, sender: &StreamSender, limiter: &mut TailRateLimiter) -> Result<(), SinkClosed> {
     let notice = match event {
-        TailEvent::Records(records) => return send_records(records, format, sender, limiter).await,
+        TailEvent::Records(records) => return send_records(records, sender, limiter).await,
         TailEvent::Skipped { address: None, bytes } => json!({ "skipped_bytes": bytes }),
         TailEvent::Skipped { address: Some(address), bytes } => json!({ "skipped_bytes": bytes, "node": address }),
         TailEvent::Lost { address, reason } => json!({ "lost": reason.to_string(), "node": address }),
@@ -150,60 +147,31 @@ async fn send_event(
 
 async fn send_records(
     mut records: TailRecords,
-    format: StreamFormat,
     sender: &StreamSender,
     limiter: &mut TailRateLimiter,
-) -> Result<(), ClientGone> {
+) -> Result<(), SinkClosed> {
     limiter.refill();
     let mut out = Vec::new();
     let mut render = |record: RecordRef<'_>, out: &mut Vec<u8>| match limiter.try_take() {
-        true => write_record(record, format, out),
+        true => write_record(record, sender.format(), out),
         false => None,
     };
     while let Some(long) = records.visit_next(|record| render(record, &mut out)) {
-        if out.len() >= FRAME_BYTES || long.is_some() && !out.is_empty() {
-            sender.send_records(std::mem::take(&mut out).into()).await?;
-        }
-        if let Some(long) = long {
-            sender.send_long(long).await?;
+        if out.len() >= FRAME_BYTES || long.is_some() {
+            sender.send_all(sender.object_frames(std::mem::take(&mut out), long)).await?;
         }
     }
-    if out.is_empty() {
-        return Ok(());
-    }
-    sender.send_records(out.into()).await
+    sender.send_all(sender.object_frames(out, None)).await
 }
 
-async fn send_keepalive(format: StreamFormat, sender: &StreamSender) -> Result<(), ClientGone> {
-    match format {
-        StreamFormat::Events => sender.send_records(KEEPALIVE).await,
-        _ => Ok(()),
-    }
-}
-
-async fn send_report(sender: &StreamSender, limiter: &mut TailRateLimiter) -> Result<(), ClientGone> {
-    match limiter.take_report() {
-        Some(skipped) => sender.send_notice(&json!({ "skipped_records": skipped })).await,
-        None => Ok(()),
-    }
-}
-
-/// Renders a record, or returns it if it is long and is to be rendered in pieces.
+/// Renders a record, or returns it if it is long and must be rendered in pieces.
 fn write_record(record: RecordRef<'_>, format: StreamFormat, out: &mut Vec<u8>) -> Option<LongRecord> {
-    let (before, after): (&[u8], &[u8]) = match format {
-        format if format.is_raw() => {
-            out.extend_from_slice(record.text);
-            out.push(b'\n');
-            return None;
-        }
-        StreamFormat::Events => (b"data: ", b"\n\n"),
-        _ => (b"", b"\n"),
-    };
-    let long = LongRecord::if_long(record, before, after);
-    if long.is_none() {
-        out.extend_from_slice(before);
-        render::object(record, out);
-        out.extend_from_slice(after);
+    if format.is_raw() {
+        out.extend_from_slice(record.text);
+        out.push(b'\n');
+        return None;
     }
-    long
+    let (before, after): (&[u8], &[u8]) =
+        if format == StreamFormat::Events { (b"data: ", b"\n\n") } else { (b"", b"\n") };
+    render::write_object(record, before, after, out)
 }

@@ -1,7 +1,7 @@
 //! The memory limit of the control groups that the process is in, of version 1 and 2.
 //!
-//! `/proc/self/cgroup` names the groups, `/proc/self/mountinfo` where they are mounted. A limit of a group holds for all
-//! groups inside it, so the least on the way up to the root counts.
+//! `/proc/self/cgroup` has the groups, `/proc/self/mountinfo` their mounts. A limit of a group applies to all groups inside
+//! it, so the least on the path to the root counts.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -11,7 +11,7 @@ const NEW_FILES: [&str; 2] = ["memory.max", "memory.high"];
 /// The file of version 1.
 const OLD_FILE: &str = "memory.limit_in_bytes";
 
-/// Version 1 has no word for "no limit": it is the greatest number of pages. No machine has as much memory as this.
+/// Version 1 writes "no limit" as the greatest number of pages. No machine has this much memory.
 const NO_LIMIT: u64 = 1 << 60;
 
 /// A limit, and the file that states it.
@@ -21,8 +21,8 @@ pub(super) struct CgroupLimit {
     pub(super) file: PathBuf,
 }
 
-/// The least limit, given the text of `/proc/self/cgroup` and of `/proc/self/mountinfo`; `read` gives the text of a file
-/// where it can be read. Text that is not as the kernel writes it states no limit.
+/// The least limit, given the text of `/proc/self/cgroup` and of `/proc/self/mountinfo`; `read` returns the text of a
+/// file. Text that the kernel would not write states no limit.
 pub(super) fn limit(groups: &str, mounts: &str, read: impl Fn(&Path) -> Option<String>) -> Option<CgroupLimit> {
     let mut least: Option<CgroupLimit> = None;
     for mount in mounts.lines().filter_map(Mount::parse) {
@@ -40,8 +40,8 @@ pub(super) fn limit(groups: &str, mounts: &str, read: impl Fn(&Path) -> Option<S
     least
 }
 
-/// The path of the group that a line of `/proc/self/cgroup` names, when it is that for memory: `0::/path` of version 2,
-/// `4:memory,cpu:/path` of version 1.
+/// The path of a memory group in a line of `/proc/self/cgroup`: `0::/path` of version 2, `4:memory,cpu:/path` of
+/// version 1.
 fn group_of(line: &str, is_new: bool) -> Option<&str> {
     let mut parts = line.splitn(3, ':');
     let (number, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
@@ -53,7 +53,7 @@ fn is_listed(list: &str, word: &str) -> bool {
     list.split(',').any(|listed| listed == word)
 }
 
-/// Where groups for memory are mounted.
+/// A mount of memory groups.
 struct Mount {
     /// The group that is at `point`.
     root: PathBuf,
@@ -76,8 +76,8 @@ impl Mount {
         Some(Self { root: root.into(), point: point.into(), is_new })
     }
 
-    /// The directories of a group and of those that it is in, up to the one that is mounted. A group that is not under
-    /// that one, as it may be in a container, counts as that one.
+    /// The directories of a group and its parents, up to the mounted one. A group outside that, which a container may
+    /// have, counts as the mounted one.
     fn dirs(&self, group: &str) -> Vec<PathBuf> {
         let group = Path::new(group);
         let below = group.strip_prefix(&self.root).unwrap_or(Path::new(""));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_limit_on_the_way_up_counts() {
+    fn the_least_limit_of_a_group_and_its_parents_counts() {
         let dir = "/sys/fs/cgroup/memory";
         let (a, b, root) =
             (format!("{dir}/a/{OLD_FILE}"), format!("{dir}/a/b/{OLD_FILE}"), format!("{dir}/{OLD_FILE}"));
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_does_not_write_states_no_limit() {
+    fn text_that_the_kernel_would_not_write_states_no_limit() {
         let file = "/sys/fs/cgroup/memory.max";
         for text in ["", "many", "-1", "1.5", "99999999999999999999999", "12 13"] {
             check("0::/\n", NEW_MOUNTS, &[(file, text)], None);
@@ -179,7 +179,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read(groups in ".{0,80}", mounts in ".{0,120}", text in ".{0,20}", path in "[/.a-z]{0,20}") {
+        fn any_text_is_read_without_a_panic(groups in ".{0,80}", mounts in ".{0,120}", text in ".{0,20}", path in "[/.a-z]{0,20}") {
             let _ = limit(&groups, &mounts, |_| Some(text.clone()));
             let _ = limit(&format!("0::{path}\n4:memory:{path}"), OLD_MOUNTS, |file| {
                 assert!(file.starts_with("/sys/fs/cgroup"), "{file:?}");

@@ -88,10 +88,13 @@ fn a_segment_without_lost_records_is_repaired() {
         fs::rename(&segment, &harmed).unwrap();
         let (code, out) = verify(&node, false);
         assert_eq!(code, 1, "{what}: {out}");
-        assert!(out.contains("nothing is lost: --repair mends it") && out.ends_with(", 1 damaged\n"), "{what}: {out}");
+        assert!(
+            out.contains("nothing is lost: --repair repairs it") && out.ends_with(", 1 damaged\n"),
+            "{what}: {out}"
+        );
         let (code, out) = verify(&node, true);
         assert_eq!(code, 0, "{what}: {out}");
-        assert!(out.ends_with(&format!("1 segments, {LINES} records, 1 mended, 0 damaged\n")), "{what}: {out}");
+        assert!(out.ends_with(&format!("1 segments, {LINES} records, 1 repaired, 0 damaged\n")), "{what}: {out}");
         let sum = format!("1 segments, {LINES} records, 0 damaged\n");
         assert_eq!(verify(&node, false), (0, sum), "{what}");
         assert_eq!(count(&mut node), (LINES, String::new()), "{what}");
@@ -117,13 +120,13 @@ fn lost_records_are_reported_until_the_damaged_file_is_moved_away() {
     let (code, out) = verify(&node, true);
     assert_eq!(code, 1, "{out}");
     assert!(out.contains(&format!("saved {kept} records to store/")), "{out}");
-    assert!(out.contains(&format!("altogether {lost} records are lost\n")), "{out}");
+    assert!(out.contains(&format!("in total {lost} records are lost\n")), "{out}");
     let aside = only(&node.dir().join("store"), ".saved.damaged");
     assert_eq!(fs::read(&aside).unwrap(), harmed);
     let before = names(&node.dir().join("store"));
     let (code, out) = verify(&node, true);
     assert_eq!((code, names(&node.dir().join("store"))), (1, before), "{out}");
-    assert!(out.contains("move it away") && out.ends_with(", 0 mended, 1 damaged\n"), "{out}");
+    assert!(out.contains("move it away") && out.ends_with(", 0 repaired, 1 damaged\n"), "{out}");
     let name = aside.file_name().unwrap().to_str().unwrap();
     for _ in 0..2 {
         let (found, said) = count(&mut node);
@@ -162,7 +165,7 @@ fn whole_frames_of_a_damaged_queue_segment_are_stored() {
     let torn = aside.with_file_name(file.file_name().unwrap());
     fs::write(&torn, &sound[..sound.len() - 7]).unwrap();
     let (code, out) = verify(&node, true);
-    assert!(code == 0 && out.ends_with(" 0 mended, 0 damaged\n"), "{out}");
+    assert!(code == 0 && out.ends_with(" 0 repaired, 0 damaged\n"), "{out}");
     assert_eq!(fs::read(&torn).unwrap(), sound[..sound.len() - 7]);
 }
 

@@ -115,7 +115,7 @@ fn small_files_are_checked_and_restored() {
     assert!(node.terminate().success());
     let keys = files(&node.dir().join("queue"), "keys").pop().unwrap();
     let keys = format!("queue/{}", keys.file_name().unwrap().to_str().unwrap());
-    let mend = |dir: &Path| bucksaw(["verify".as_ref(), "--repair".as_ref(), dir]).output().unwrap().status.code();
+    let repair = |dir: &Path| bucksaw(["verify".as_ref(), "--repair".as_ref(), dir]).output().unwrap().status.code();
     let check = |dir: &Path, name: &str, left: i32| {
         assert_eq!(verify(dir).0, Some(0));
         let path = dir.join(name);
@@ -127,13 +127,13 @@ fn small_files_are_checked_and_restored() {
         let named = name.replace(".backup", ".json");
         assert!(out.starts_with(&named) && out.contains("no record is missing"), "{name}: {out}");
         assert!(out.ends_with(", 1 damaged\n"), "{name}: {out}");
-        assert_eq!(mend(dir), Some(left), "{name}");
+        assert_eq!(repair(dir), Some(left), "{name}");
     };
     for (name, left) in [("addresses.json", 0), ("store/clock.json", 0), ("store/clock.backup", 0), (&keys, 1)] {
         check(node.dir(), name, left);
     }
     let (_, out, _) = verify(node.dir());
-    assert!(out.contains("1 of 1 entries of batch keys are damaged"), "{out}");
+    assert!(out.contains("1 of 1 idempotency keys are damaged"), "{out}");
     // A node on the directory reports it, too.
     node.restart();
     assert_eq!(node.metric("bucksaw_ingest_damaged_keys"), 1.0);
@@ -153,7 +153,7 @@ fn a_directory_without_data_is_reported() {
     for dir in [dir.path().to_owned(), dir.path().join("missing")] {
         let (code, out, err) = verify(&dir);
         assert_eq!((code, &*out), (Some(2), ""), "{err}");
-        assert!(err.starts_with("bucksaw: ") && err.contains("is no data directory"), "{err}");
+        assert!(err.starts_with("bucksaw: ") && err.contains("is not a data directory"), "{err}");
     }
 }
 

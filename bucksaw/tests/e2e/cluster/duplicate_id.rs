@@ -51,7 +51,7 @@ fn a_copy_of_a_running_node_is_refused() {
     for join in [&["--join", nodes[0].address("cluster")][..], &[]] {
         let Err((status, log)) = TestServer::try_start_in(&dir, join) else { panic!("it runs") };
         let node = id(&nodes[2]);
-        let said = format!("node {node} already runs, at {}: ", nodes[2].address("cluster"));
+        let said = format!("node {node} already runs at {}: ", nodes[2].address("cluster"));
         assert_eq!(status.code(), Some(1), "{log}");
         assert!(log.contains(&said) && log.contains(&format!("move {}/node.json away", dir.display())), "{log}");
         assert!(!log.contains("panicked"), "{log}");

@@ -31,7 +31,7 @@ fn a_read_only_directory_is_refused() {
     disk.make_read_only();
     assert_says(&start_error(&used), &["cannot write to the data directory", "used", "Read-only file system"]);
     let fresh = disk.path().join("fresh");
-    assert_says(&start_error(&fresh), &["cannot make the data directory", "fresh", "Read-only file system"]);
+    assert_says(&start_error(&fresh), &["cannot create the data directory", "fresh", "Read-only file system"]);
 }
 
 #[test]
@@ -39,8 +39,8 @@ fn a_path_below_a_file_is_refused() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("file");
     fs::write(&file, "not a directory").unwrap();
-    assert_says(&start_error(&file.join("data")), &["cannot make the data directory", "Not a directory"]);
-    assert_says(&start_error(&file), &["cannot make the data directory", "file"]);
+    assert_says(&start_error(&file.join("data")), &["cannot create the data directory", "Not a directory"]);
+    assert_says(&start_error(&file), &["cannot create the data directory", "file"]);
     assert_eq!(fs::read(&file).unwrap(), b"not a directory");
 }
 
@@ -76,7 +76,7 @@ fn a_damaged_identity_without_a_backup_is_refused() {
     assert!(node.terminate().success());
     flip_bit(&node.dir().join("node.json"), 0);
     fs::remove_file(node.dir().join("node.backup")).unwrap();
-    assert_says(&start_error(node.dir()), &["node.json is damaged", "put back a copy"]);
+    assert_says(&start_error(node.dir()), &["node.json is damaged", "restore a copy"]);
 }
 
 /// Raises the version of a segment: byte 8, with a checksum of the bytes before and the id at byte 12. Returns the expected

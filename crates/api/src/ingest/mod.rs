@@ -1,4 +1,4 @@
-//! `POST /api/v1/ingest`: the parameters, headers and replies of ingest over HTTP.
+//! Ingest over HTTP: parameters, headers and replies.
 //!
 //! [`bucksaw_sources::http`] reads, decompresses and appends the body.
 
@@ -19,10 +19,9 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::params::Params;
 
-/// From this load level on each reply names less loaded nodes.
+/// Load level from which on each reply names less loaded nodes.
 const REDIRECT_LEVEL_MIN: u8 = 2;
 
-/// The longest idempotency key, in bytes.
 const KEY_BYTES_MAX: usize = 256;
 
 /// The header with the HTTP addresses of less loaded nodes, separated by commas.
@@ -81,16 +80,13 @@ fn reply_json(reply: &IngestReply) -> Result<Value, ApiError> {
         return Err(ApiError::bad_request(format!("no record was accepted: {}", first.unwrap_or_default())));
     }
     let mut json = json!({ "accepted": accepted, "rejected": rejected });
-    if *rejected > 0
-        && let Some(fields) = json.as_object_mut()
-    {
+    if *rejected > 0 {
         let errors = line_errors.iter().map(|(line, error)| json!({ "line": line, "error": error }));
-        fields.insert("errors".to_owned(), errors.collect());
+        json["errors"] = errors.collect();
     }
     Ok(json)
 }
 
-/// The chunks of a request body.
 struct Chunks(Body);
 
 impl BodyChunks for Chunks {
@@ -107,7 +103,7 @@ fn body_format(headers: &HeaderMap) -> Result<BodyFormat, ApiError> {
         "application/x-ndjson" | "application/ndjson" | "application/jsonl" | "application/json" => {
             Ok(BodyFormat::Ndjson)
         }
-        // The default media type of `curl --data-binary` is that of a form.
+        // `curl --data-binary` sends the media type of a form.
         "application/x-www-form-urlencoded" | "application/octet-stream" => Ok(BodyFormat::Lines),
         text if text.starts_with("text/") => Ok(BodyFormat::Lines),
         other => Err(ApiError::new(
@@ -124,24 +120,20 @@ fn content_encoding(headers: &HeaderMap) -> Result<Encoding, ApiError> {
 }
 
 fn label_params(params: &Params) -> Result<Labels, ApiError> {
-    let mut pairs = Vec::new();
-    for label in params.all("label") {
-        let text = str::from_utf8(label).map_err(|_| ApiError::bad_request("label: not UTF-8"))?;
-        let (name, value) =
-            text.split_once('=').ok_or_else(|| ApiError::bad_request(format!("label: `{text}` is not k=v")))?;
-        pairs.push((name, value));
-    }
-    Labels::new(pairs).map_err(|error| ApiError::bad_request(format!("label: {error}")))
+    let pair = |label| {
+        let text: &str = str::from_utf8(label).map_err(|_| ApiError::bad_request("label: not UTF-8"))?;
+        text.split_once('=').ok_or_else(|| ApiError::bad_request(format!("label: `{text}` is not k=v")))
+    };
+    Labels::new(params.all("label").map(pair).collect::<Result<Vec<_>, _>>()?)
+        .map_err(|error| ApiError::bad_request(format!("label: {error}")))
 }
 
 fn idempotency_key(headers: &HeaderMap) -> Result<Option<&[u8]>, ApiError> {
-    let key = headers.get("idempotency-key").map(axum::http::HeaderValue::as_bytes).filter(|key| !key.is_empty());
-    match key {
-        Some(key) if key.len() > KEY_BYTES_MAX => {
-            Err(ApiError::bad_request(format!("Idempotency-Key is longer than {KEY_BYTES_MAX} bytes")))
-        }
-        key => Ok(key),
+    let key = headers.get("idempotency-key").map(HeaderValue::as_bytes).filter(|key| !key.is_empty());
+    if key.is_some_and(|key| key.len() > KEY_BYTES_MAX) {
+        return Err(ApiError::bad_request(format!("Idempotency-Key is longer than {KEY_BYTES_MAX} bytes")));
     }
+    Ok(key)
 }
 
 #[cfg(test)]

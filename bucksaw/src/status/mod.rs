@@ -1,5 +1,6 @@
 //! `bucksaw status`: problems of the cluster and a table of its nodes, as the queried node sees them.
 
+mod fields;
 mod health;
 mod replication;
 
@@ -9,13 +10,14 @@ use serde_json::{Map, Value};
 
 use crate::args::OutputFormat;
 use crate::exit::Exit;
-use crate::print::{Out, human_bytes, human_seconds, sanitise};
+use crate::print::{Out, human_bytes};
 use crate::text_table::TextTable;
 use crate::values::NodeUrl;
 use crate::{interrupt, node_client};
+use fields::{NodeFields, cell, number, plain_text, shown, text, title};
 
-/// Columns of the table and the keys they show; fields of nested objects are `object_field`. A column without any value is
-/// omitted. A full table is at most 120 characters wide; `-o json` has the other fields.
+/// Columns of the table and the keys they show. A column without any value is omitted. A full table is at most 120
+/// characters wide; `-o json` has the other fields.
 const COLUMNS: [(&str, &str); 11] = [
     ("id", "id"),
     ("state", STATE_KEY),
@@ -60,34 +62,25 @@ pub(crate) struct StatusArgs {
 pub(crate) fn run(args: StatusArgs) -> anyhow::Result<Exit> {
     interrupt::exit_on_interrupt()?;
     let answer = node_client::runtime()?.block_on(node_client::get(&args.addr, "/api/v1/cluster"))?;
-    let mut out = Out::stdout()?;
-    let text = if args.output == OutputFormat::Text {
+    let mut text = answer.to_vec();
+    if args.output == OutputFormat::Text {
         let cluster: Value = serde_json::from_slice(&answer)
             .with_context(|| format!("cannot parse the answer of {}: is it a bucksaw node?", args.addr))?;
-        render(&cluster).into_bytes()
-    } else {
-        let mut text = answer.to_vec();
-        if !text.ends_with(b"\n") {
-            text.push(b'\n');
-        }
-        text
-    };
-    if out.terminal {
-        let mut sanitised = Vec::with_capacity(text.len());
-        sanitise(&text, &mut sanitised);
-        out.write(&sanitised)?;
-    } else {
-        out.write(&text)?;
+        text = render(&cluster).into_bytes();
+    } else if !text.ends_with(b"\n") {
+        text.push(b'\n');
     }
+    let mut out = Out::stdout()?;
+    out.write_sanitised(&text)?;
     out.flush()?;
     Ok(Exit::Done)
 }
 
 /// Summary and problems, the table of nodes, damaged files, trash, and any other field of the answer.
 fn render(cluster: &Value) -> String {
-    let nodes = cluster.get("nodes").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let mut nodes: Vec<Map<String, Value>> = nodes.iter().filter_map(Value::as_object).map(flatten_fields).collect();
-    nodes.sort_by_cached_key(|node| (health::rank(node), node.get("id").map(plain_text)));
+    let nodes = cluster.get("nodes").and_then(Value::as_array).into_iter().flatten();
+    let mut nodes: Vec<NodeFields> = nodes.filter_map(Value::as_object).map(flatten_fields).collect();
+    nodes.sort_by_cached_key(|node| (health::rank(node), shown(node, "id")));
     let mut text = health::lines(cluster, &nodes).concat();
     let columns: Vec<_> = COLUMNS.iter().filter(|(_, key)| nodes.iter().any(|node| node.contains_key(*key))).collect();
     let mut table = TextTable::new(columns.iter().map(|(name, _)| *name).collect());
@@ -97,94 +90,46 @@ fn render(cluster: &Value) -> String {
     text.push_str(&table.to_string());
     for node in &nodes {
         for damage in node.get("damaged").and_then(Value::as_array).into_iter().flatten() {
-            text.push_str(&format!(
-                "damaged on {}: {}\n",
-                node.get("id").map_or_else(String::new, plain_text),
-                plain_text(damage)
-            ));
+            text.push_str(&format!("damaged on {}: {}\n", shown(node, "id"), plain_text(damage)));
         }
     }
     text.extend(nodes.iter().filter_map(trash));
-    for (key, value) in
-        cluster.as_object().into_iter().flatten().filter(|(key, _)| !CLUSTER_KEYS.contains(&key.as_str()))
-    {
-        text.push_str(&format!("{}: {}\n", unitless(key).replace('_', " "), cell(key, value)));
+    let fields = cluster.as_object().into_iter().flatten();
+    for (key, value) in fields.filter(|(key, _)| !CLUSTER_KEYS.contains(&key.as_str())) {
+        text.push_str(&format!("{}: {}\n", title(key), cell(key, value)));
     }
     text
 }
 
 /// One line about the trash of a node; `None` if it is empty.
-fn trash(node: &Map<String, Value>) -> Option<String> {
-    let number = |key: &str| node.get(key).and_then(Value::as_u64).unwrap_or_default();
-    let segments = number("trash_segments");
+fn trash(node: &NodeFields) -> Option<String> {
+    let segments = number(node, "trash_segments");
     (segments > 0).then(|| {
         format!(
             "trash on {}: {segments} segments, {} records, {}, from {} to {}; not in answers, deleted after --trash-age\n",
-            node.get("id").map_or_else(String::new, plain_text),
-            number("trash_records"),
-            human_bytes(number("trash_bytes")),
+            shown(node, "id"),
+            number(node, "trash_records"),
+            human_bytes(number(node, "trash_bytes")),
             text(node, "trash_oldest").unwrap_or("?"),
             text(node, "trash_newest").unwrap_or("?"),
         )
     })
 }
 
-/// The fields of a node with nested objects flattened to `object_field`, and [`STATE_KEY`].
-fn flatten_fields(node: &Map<String, Value>) -> Map<String, Value> {
-    let mut flat = Map::new();
+/// The flattened fields of a node, and [`STATE_KEY`].
+fn flatten_fields(node: &Map<String, Value>) -> NodeFields {
+    let mut flat = NodeFields::new();
     for (key, value) in node {
-        match value {
-            Value::Object(fields) => {
-                flat.extend(fields.iter().map(|(name, value)| (format!("{key}_{name}"), value.clone())));
-            }
-            value => {
-                flat.insert(key.clone(), value.clone());
-            }
+        if let Value::Object(fields) = value {
+            flat.extend(fields.iter().map(|(name, value)| (format!("{key}_{name}"), value.clone())));
+        } else {
+            flat.insert(key.clone(), value.clone());
         }
     }
     if let Some(state) = health::node_state(&flat) {
         flat.insert(STATE_KEY.to_owned(), state.into());
     }
     flat
-}
-
-/// Formats a value in the unit that its key ends in.
-fn cell(key: &str, value: &Value) -> String {
-    match (value.as_u64(), value.as_f64()) {
-        (Some(size), _) if key.ends_with(BYTES) => human_bytes(size),
-        (Some(size), _) if key.ends_with(RATE) => format!("{}/s", human_bytes(size)),
-        (_, Some(seconds)) if key.ends_with(SECONDS) => human_seconds(seconds),
-        (_, Some(done)) if key.ends_with(PROGRESS) => replication::percent(done),
-        _ => plain_text(value),
-    }
-}
-
-const BYTES: &str = "_bytes";
-const SECONDS: &str = "_seconds";
-const RATE: &str = "_bytes_per_second";
-const PROGRESS: &str = "_progress";
-
-fn unitless(key: &str) -> &str {
-    key.strip_suffix(BYTES).or_else(|| key.strip_suffix(RATE)).or_else(|| key.strip_suffix(SECONDS)).unwrap_or(key)
-}
-
-fn text<'a>(node: &'a Map<String, Value>, key: &str) -> Option<&'a str> {
-    node.get(key).and_then(Value::as_str)
-}
-
-fn plain_text(value: &Value) -> String {
-    match value {
-        Value::Null => "-".to_owned(),
-        Value::String(text) => node_client::one_line(text),
-        Value::Bool(true) => "yes".to_owned(),
-        Value::Bool(false) => "no".to_owned(),
-        Value::Number(number) => number.to_string(),
-        Value::Array(list) => list.iter().map(plain_text).collect::<Vec<_>>().join(","),
-        Value::Object(fields) => {
-            let pairs = fields.iter().map(|(name, value)| format!("{name}={}", plain_text(value)));
-            pairs.collect::<Vec<_>>().join(" ")
-        }
-    }
 }
 
 #[cfg(test)]

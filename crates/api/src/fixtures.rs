@@ -1,0 +1,35 @@
+//! For tests: the surface of a node in a simulated environment.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bucksaw_env::{Env, real, sim};
+use bucksaw_ingest::{Metrics as QueueMetrics, Queue};
+use bucksaw_query::{Answers, Engine, ScanPool};
+use prometheus_client::registry::Registry;
+
+use crate::config::Config;
+use crate::metrics::Metrics;
+use crate::{App, NodeInfo};
+
+/// The time of [`app`] with seed 0, in Unix milliseconds.
+pub(crate) const NOW_MS: u64 = 1_700_000_000_000;
+
+/// The surface of a node with queue and store in a file system. Other seeds give other ids and a later time.
+#[expect(clippy::disallowed_types, reason = "a real store")]
+pub(crate) fn app(fs: &sim::Fs, seed: u64) -> App {
+    let clock = Arc::new(sim::Clock::at_unix_ms(NOW_MS + seed));
+    let env = Env { fs: Arc::new(fs.clone()), clock, entropy: Arc::new(sim::Entropy::seeded(seed)) };
+    let mut registry = Registry::default();
+    let (config, metrics) = (bucksaw_ingest::Config::default(), QueueMetrics::new(&mut Registry::default()));
+    let queue = Arc::new(Queue::open(env.clone(), Path::new("/queue"), config, metrics).unwrap().0);
+    let store = bucksaw_store::Metrics::new(&mut registry);
+    let store_config = bucksaw_store::Config::default();
+    let store = bucksaw_store::SegmentStore::open(env.clone(), Path::new("/store"), store_config, store).unwrap();
+    let (config, metrics) = (bucksaw_query::Config::default(), bucksaw_query::Metrics::new(&mut registry));
+    let engine = Engine::new(queue, Arc::new(store), ScanPool::inline(), env.clone(), config, metrics);
+    let metrics = Metrics::new(&mut registry);
+    let tasks = real::Tasks::new(tokio::runtime::Handle::current());
+    let answers = Answers::new(Arc::new(engine), Arc::new(tasks));
+    App::new(answers, env, Config::default(), metrics, NodeInfo::default(), registry)
+}
