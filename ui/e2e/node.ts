@@ -90,7 +90,7 @@ export async function cluster(size: number): Promise<Node[]> {
   for (const { url } of all) {
     const alive = async () => {
       const { nodes } = await (await fetch(`${url}/api/v1/cluster`)).json();
-      return nodes.filter((node: { member: string }) => node.member === "alive").length;
+      return nodes.filter((node: { membership: string }) => node.membership === "alive").length;
     };
     await expect.poll(alive, { intervals: [50], timeout: 15_000 }).toBe(size);
   }

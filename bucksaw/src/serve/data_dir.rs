@@ -95,8 +95,8 @@ impl DataDir {
         self.node
     }
 
-    /// Writes the addresses in use, for programs that start nodes with port 0. Returns a task that retries on a full
-    /// disk, until which the node works without the file.
+    /// Writes the addresses in use, for programs that start nodes with port 0. On a full disk returns the file for
+    /// [`retry_write`]; until then the node works without it.
     pub(super) fn write_addresses(
         &self,
         env: &Env,
