@@ -70,7 +70,7 @@ export class Tail {
   #perSecond: number[] = [];
   #thisSecond = 0;
   #tries = 0;
-  #message = 0;
+  #noticesMade = 0;
 
   start(q: string) {
     this.stop();
@@ -137,7 +137,8 @@ export class Tail {
         };
       } else if (message.kind === "rows") {
         this.#thisSecond += message.rows.length;
-        if (early === undefined) this.#take(message.rows);
+        // The tail may deliver a record after the query for the earlier ones has found it.
+        if (early === undefined) this.#take(message.rows.filter((row) => !known.has(row.id)));
         else if (early.length < TAIL_ROWS_MAX) early.push(...message.rows);
       } else if (message.kind === "skipped") {
         this.#thisSecond += message.records;
@@ -184,14 +185,14 @@ export class Tail {
 
   /** A notice about the state of a node. */
   #notice(address: string, lost: string | undefined): Row {
-    this.#message += 1;
+    this.#noticesMade += 1;
     const text =
       lost === undefined
         ? `${address} is followed from here on`
         : `${address} ${lost}: what it accepts is not shown until it is back`;
     const time = new Date().toISOString();
     return {
-      id: `notice-${this.#message}`,
+      id: `notice-${this.#noticesMade}`,
       time,
       labels: {},
       text,
