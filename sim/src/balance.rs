@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bucksaw_env::sim::{self, World};
-use bucksaw_ingest::load_shedder::{ClientRate, ListenerKind, RedirectKind};
 use bucksaw_ingest::{Durability, FrameRecords, Queue, Source};
-use bucksaw_node::{Roles, load_control};
+use bucksaw_node::{Node, Roles};
 use bucksaw_record::{Id, Labels, Millis, Producer};
+use bucksaw_steering::{BUSY_FRACTION, ClientRate, ListenerKind, RedirectKind, SUGGESTION_INTERVAL_MIN};
 
 use crate::machine::Machine;
 use crate::rng::SeededRng;
@@ -24,9 +24,6 @@ const TICK: Duration = Duration::from_millis(200);
 /// Interval in which `sources` checks a client for a redirect; up to twice as long.
 const REDIRECT_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// A client ignores suggestions for this time after it moved, as `forward` does.
-const REDIRECT_INTERVAL_MIN: Duration = Duration::from_secs(60);
-
 /// Ingest rate below which a node redirects no clients.
 const BUSY_BYTES_PER_SECOND_MIN: u64 = 4_000;
 
@@ -38,14 +35,15 @@ enum ClientLoad {
     Bursts(u64),
 }
 
-type Queues = Arc<Mutex<BTreeMap<String, Arc<Queue>>>>;
+/// The nodes by the address that clients know.
+type NodesByAddress = Arc<Mutex<BTreeMap<String, Node>>>;
 type MoveLog = Arc<Mutex<Vec<(Duration, usize)>>>;
 
 struct BalanceTest {
     world: World,
     cluster: SimCluster,
     clients: sim::Host,
-    queues: Queues,
+    nodes: NodesByAddress,
     /// The moves of clients: time and client.
     moves: MoveLog,
     count: usize,
@@ -61,15 +59,14 @@ impl BalanceTest {
         settings.queue.segment_bytes_max = 128 << 10;
         settings.store.segment_bytes = 1 << 20;
         settings.store.block_bytes = 64 << 10;
-        settings.load_control.busy_bytes_per_second =
-            BUSY_BYTES_PER_SECOND_MIN * load_control::rebalancer::BUSY_FRACTION;
+        settings.busy_bytes_per_second = BUSY_BYTES_PER_SECOND_MIN * BUSY_FRACTION;
         let machine =
             |(number, name): (usize, &String)| Machine::new(world.add_host(name), number, BOTH, settings.clone());
         let machines = names.iter().enumerate().map(machine).collect();
         let clients = world.add_host("clients");
-        let (queues, moves) = (Queues::default(), MoveLog::default());
-        let mut test =
-            Self { cluster: SimCluster::from_machines(machines, 1), world, clients, queues, moves, count: 0 };
+        let (by_address, moves) = (NodesByAddress::default(), MoveLog::default());
+        let cluster = SimCluster::from_machines(machines, 1);
+        let mut test = Self { cluster, world, clients, nodes: by_address, moves, count: 0 };
         (0..nodes - 1).for_each(|number| test.start(number));
         test.world.run_for(Duration::from_secs(5));
         test
@@ -82,7 +79,7 @@ impl BalanceTest {
         let node = machine.node().unwrap();
         let name = format!("n{number}");
         node.cluster.update_facts(|facts| facts.clients.fast = Some(name.clone()));
-        self.queues.lock().unwrap().insert(name, Arc::clone(&node.queue));
+        self.nodes.lock().unwrap().insert(name, node.clone());
     }
 
     /// Connects a client to a node.
@@ -91,7 +88,7 @@ impl BalanceTest {
             number: self.count,
             load,
             host: self.clients.clone(),
-            queues: Arc::clone(&self.queues),
+            nodes: Arc::clone(&self.nodes),
             moves: Arc::clone(&self.moves),
         };
         self.count += 1;
@@ -110,7 +107,7 @@ impl BalanceTest {
 
     /// The number of clients of each node.
     fn clients(&self) -> Vec<u64> {
-        self.cluster.nodes().map(|(_, node)| node.queue.load_shedder().connections()).collect()
+        self.cluster.nodes().map(|(_, node)| node.shedder.connections()).collect()
     }
 
     fn moves(&self) -> usize {
@@ -126,7 +123,7 @@ struct RedirectableClient {
     number: usize,
     load: ClientLoad,
     host: sim::Host,
-    queues: Queues,
+    nodes: NodesByAddress,
     moves: MoveLog,
 }
 
@@ -135,9 +132,9 @@ impl RedirectableClient {
         let rng = SeededRng::new(self.host.env().entropy.next_u64());
         let (mut sequence, mut moved_at) = (0, None);
         loop {
-            let queue = self.queues.lock().unwrap().get(&at).cloned();
-            let Some(queue) = queue else { return };
-            at = self.send_until_redirected(&queue, &rng, &mut sequence, &mut moved_at).await;
+            let node = self.nodes.lock().unwrap().get(&at).cloned();
+            let Some(node) = node else { return };
+            at = self.send_until_redirected(&node, &rng, &mut sequence, &mut moved_at).await;
             self.moves.lock().unwrap().push((self.host.env().clock.uptime(), self.number));
         }
     }
@@ -145,13 +142,13 @@ impl RedirectableClient {
     /// Sends to a node until it is redirected; returns the target.
     async fn send_until_redirected(
         &self,
-        queue: &Queue,
+        node: &Node,
         rng: &SeededRng,
         sequence: &mut u32,
         moved_at: &mut Option<Duration>,
     ) -> String {
-        let (env, tasks, shedder) = (self.host.env(), self.host.tasks(), queue.load_shedder());
-        let (_connected, _movable) = (shedder.count_connection(), shedder.count_redirectable());
+        let (env, tasks, shedder) = (self.host.env(), self.host.tasks(), &node.shedder);
+        let (_connected, _redirectable) = (shedder.count_connection(), shedder.count_redirectable());
         let mut client_rate = ClientRate::new(env.clock.uptime());
         let mut check_at = env.clock.uptime() + rng.duration(REDIRECT_CHECK_INTERVAL, REDIRECT_CHECK_INTERVAL * 2);
         let (mut sent_bytes, mut bursts, mut burst_end) = (0, false, Duration::ZERO);
@@ -166,22 +163,17 @@ impl RedirectableClient {
                 ClientLoad::Steady(rate) => rate,
                 ClientLoad::Bursts(rate) => rate * 4 * u64::from(bursts),
             };
-            sent_bytes += self.send(queue, sequence, rate * TICK.as_millis() as u64 / 1_000);
+            sent_bytes += self.send(&node.queue, sequence, rate * TICK.as_millis() as u64 / 1_000);
             if now < check_at {
                 continue;
             }
             check_at = now + rng.duration(REDIRECT_CHECK_INTERVAL, REDIRECT_CHECK_INTERVAL * 2);
-            let rate = client_rate.sample(now, sent_bytes);
-            if !client_rate.may_be_redirected(now) {
-                continue;
-            }
-            let redirect = shedder.try_redirect(ListenerKind::Tcp(Durability::Fast), Some(rate), &*env.entropy);
-            let Some((kind, targets)) = redirect else { continue };
-            assert_eq!(kind, RedirectKind::Suggested);
-            client_rate.record_suggestion(now);
-            if moved_at.is_none_or(|at| now - at >= REDIRECT_INTERVAL_MIN) {
+            let decision = shedder.check_client(&mut client_rate, now, sent_bytes, ListenerKind::Fast, &*env.entropy);
+            let Some(decision) = decision else { continue };
+            assert_eq!(decision.kind, RedirectKind::Suggested);
+            if moved_at.is_none_or(|at| now - at >= SUGGESTION_INTERVAL_MIN) {
                 *moved_at = Some(now);
-                return targets[0].clone();
+                return decision.targets[0].clone();
             }
         }
     }

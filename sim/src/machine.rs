@@ -170,7 +170,7 @@ impl Machine {
         config.queue = settings.queue.clone();
         config.store = settings.store.clone();
         config.query = settings.query.clone();
-        config.load_control = settings.load_control;
+        config.busy_bytes_per_second = settings.busy_bytes_per_second;
         config.cluster.join.clone_from(&settings.join);
         config.cluster.version = self.version.protocol();
         config

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use bucksaw_ingest as ingest;
-use bucksaw_node::load_control;
 use bucksaw_query as query;
 use bucksaw_segment::Codec;
 use bucksaw_store::{self as store, repair};
@@ -29,7 +28,7 @@ pub(crate) struct NodeSettings {
     pub(crate) queue: ingest::Config,
     pub(crate) store: store::Config,
     pub(crate) query: query::Config,
-    pub(crate) load_control: load_control::Config,
+    pub(crate) busy_bytes_per_second: u64,
     /// The injected bug.
     pub(crate) bug: Option<InjectedBug>,
     /// Draws the program version of each start; `None` for the current one.
@@ -74,7 +73,7 @@ impl NodeSettings {
             queue,
             store,
             query: query::Config::default(),
-            load_control: load_control::Config::default(),
+            busy_bytes_per_second: bucksaw_steering::BUSY_BYTES_PER_SECOND_DEFAULT,
             bug,
             version_seed: None,
         }

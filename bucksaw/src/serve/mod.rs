@@ -85,6 +85,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let shares = descriptors::shares(descriptor_limit, node.store.open_files());
     let intake = TcpIntake {
         intake: Intake { queue: node.queue.clone(), env: env.clone() },
+        shedder: node.shedder.clone(),
         config: settings::sources(&args, &plan, shares, listen::http_address(&addresses)),
         metrics: metrics.sources,
         slots: ConnectionSlots::new(shares.lines),
@@ -103,7 +104,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     // Answers are rendered on blocking threads of the HTTP runtime.
     let http_tasks = Arc::new(real::Tasks::new(runtimes.http.handle().clone()));
     let answers = Answers::new(node.engine.clone(), http_tasks).with_scatter(node.scatter.clone());
-    let app = App::new(answers, env, api_config, metrics.api, info, registry)
+    let app = App::new(answers, node.shedder.clone(), env, api_config, metrics.api, info, registry)
         .with_repair(node.repair.clone())
         .with_cluster(node.cluster.clone(), args.replication_factor);
 

@@ -52,10 +52,7 @@ pub(super) fn node(
         store: store(args, plan, sizes),
         query: query(args, plan),
         cluster: cluster(args, path),
-        load_control: bucksaw_node::load_control::Config {
-            busy_bytes_per_second: args.busy_bytes_per_second.0,
-            ..bucksaw_node::load_control::Config::default()
-        },
+        busy_bytes_per_second: args.busy_bytes_per_second.0,
         ..bucksaw_node::Config::new(data_dir.node(), roles(args), path.to_owned())
     }
 }

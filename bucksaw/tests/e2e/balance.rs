@@ -40,7 +40,7 @@ fn load(node: &TestServer) -> Value {
 }
 
 fn sent(node: &TestServer, kind: &str) -> f64 {
-    node.metric(&format!("bucksaw_ingest_redirected_total{{kind=\"{kind}\"}}"))
+    node.metric(&format!("bucksaw_steering_redirected_total{{kind=\"{kind}\"}}"))
 }
 
 /// The number of bytes that a node has accepted.

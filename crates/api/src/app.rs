@@ -11,6 +11,7 @@ use bucksaw_query::{Answers, Engine};
 use bucksaw_record::Millis;
 use bucksaw_sources::Intake;
 use bucksaw_sources::http::BodyIntake;
+use bucksaw_steering::LoadShedder;
 use bucksaw_store::repair::Repair;
 use prometheus_client::registry::Registry;
 use tokio::sync::Semaphore;
@@ -43,6 +44,7 @@ pub struct App {
     pub(crate) info: Arc<NodeInfo>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) bodies: BodyIntake,
+    pub(crate) shedder: Arc<LoadShedder>,
     pub(crate) metrics: Metrics,
     pub(crate) query_permits: Arc<Semaphore>,
     pub(crate) answer_permits: Arc<Semaphore>,
@@ -65,6 +67,7 @@ impl App {
     #[must_use]
     pub fn new(
         answers: Answers,
+        shedder: Arc<LoadShedder>,
         env: Env,
         config: Config,
         metrics: Metrics,
@@ -77,6 +80,7 @@ impl App {
             answers,
             env,
             bodies,
+            shedder,
             metrics,
             query_permits: Arc::new(Semaphore::new(config.queries_max)),
             answer_permits: Arc::new(Semaphore::new(config.answers_max)),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bucksaw_env::{Env, real, sim};
 use bucksaw_ingest::{Metrics as QueueMetrics, Queue};
 use bucksaw_query::{Answers, Engine, ScanPool};
+use bucksaw_steering::LoadShedder;
 use prometheus_client::registry::Registry;
 
 use crate::config::Config;
@@ -28,8 +29,9 @@ pub(crate) fn app(fs: &sim::Fs, seed: u64) -> App {
     let store = bucksaw_store::SegmentStore::open(env.clone(), Path::new("/store"), store_config, store).unwrap();
     let (config, metrics) = (bucksaw_query::Config::default(), bucksaw_query::Metrics::new(&mut registry));
     let engine = Engine::new(queue, Arc::new(store), ScanPool::inline(), env.clone(), config, metrics);
+    let shedder = Arc::new(LoadShedder::new(bucksaw_steering::Metrics::new(&mut registry)));
     let metrics = Metrics::new(&mut registry);
     let tasks = real::Tasks::new(tokio::runtime::Handle::current());
     let answers = Answers::new(Arc::new(engine), Arc::new(tasks));
-    App::new(answers, env, Config::default(), metrics, NodeInfo::default(), registry)
+    App::new(answers, shedder, env, Config::default(), metrics, NodeInfo::default(), registry)
 }

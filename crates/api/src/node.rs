@@ -13,6 +13,7 @@ use bucksaw_cluster::{Cluster, DataSummary, ForgetError, IncompatiblePeer, Membe
 use bucksaw_env::Body;
 use bucksaw_ingest::HaltReason;
 use bucksaw_query::re_replicated_stores;
+use bucksaw_steering::LoadShedder;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -170,12 +171,12 @@ fn trash(trashed: &[bucksaw_store::TrashedSegment]) -> Value {
     })
 }
 
-fn load(queue: &bucksaw_ingest::Queue) -> Value {
-    let policy = queue.load_shedder().policy();
+fn load(shedder: &LoadShedder) -> Value {
+    let policy = shedder.policy();
     json!({
-        "level": policy.level,
-        "connections": queue.load_shedder().connections(),
-        "refusing": policy.may_refuse && policy.level >= 2,
+        "level": policy.load.level,
+        "connections": shedder.connections(),
+        "refusing": policy.is_refusing(),
     })
 }
 
@@ -219,7 +220,7 @@ fn node_status_blocking(app: &App) -> Value {
             "newest": format_time(store.newest),
         },
         "trash": trash(&store.trash),
-        "load": load(queue),
+        "load": load(&app.shedder),
         "disk_free_bytes": queue.free_bytes(),
         "memory_limit_bytes": info.memory_limit_bytes,
         "damaged": app.engine().damaged_files(),

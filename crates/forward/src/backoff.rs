@@ -1,8 +1,8 @@
-//! How long to wait before the next try to connect.
+//! The delay before a reconnect.
 
 use std::time::Duration;
 
-/// Counts tries that failed.
+/// Counts failed attempts.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     min: Duration,
@@ -16,13 +16,13 @@ impl Backoff {
         Self { min, max, addresses: addresses.max(1), failures: 0 }
     }
 
-    /// A connection was of use.
+    /// Records progress: the next delay is the shortest again.
     pub(crate) fn reset(&mut self) {
         self.failures = 0;
     }
 
-    /// The wait after another failure: none while there are addresses that were not tried, then longer each time. Half
-    /// of it is left to chance, so that many agents do not come back at once.
+    /// The delay after another failure: none until every address was tried, then twice as long after each round. Half of it is
+    /// random, so that many agents do not reconnect at once.
     pub(crate) fn next(&mut self, random: u64) -> Duration {
         self.failures += 1;
         if !self.failures.is_multiple_of(self.addresses) {
@@ -39,20 +39,20 @@ impl Backoff {
 mod tests {
     use super::*;
 
-    fn waits(addresses: usize, random: u64) -> Vec<u64> {
+    fn delays(addresses: usize, random: u64) -> Vec<u64> {
         let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_millis(1_000), addresses);
         (0..7).map(|_| backoff.next(random).as_millis() as u64).collect()
     }
 
     #[test]
-    fn waits_grow_to_their_bound() {
-        assert_eq!(waits(1, u64::MAX), [100, 200, 400, 800, 1_000, 1_000, 1_000]);
-        assert_eq!(waits(1, 0), [50, 100, 200, 400, 500, 500, 500]);
-        assert_eq!(waits(2, u64::MAX), [0, 100, 0, 200, 0, 400, 0]);
+    fn delays_double_up_to_their_limit() {
+        assert_eq!(delays(1, u64::MAX), [100, 200, 400, 800, 1_000, 1_000, 1_000]);
+        assert_eq!(delays(1, 0), [50, 100, 200, 400, 500, 500, 500]);
+        assert_eq!(delays(2, u64::MAX), [0, 100, 0, 200, 0, 400, 0]);
     }
 
     #[test]
-    fn a_long_night_does_not_overflow() {
+    fn many_failures_do_not_overflow() {
         let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5), 1);
         backoff.failures = 1 << 40;
         assert_eq!(backoff.next(u64::MAX), Duration::from_secs(5));

@@ -1,4 +1,4 @@
-//! Packing lines into batches: cut, numbered, and encoded as they will be sent, once.
+//! Packs lines into batches with ids, encoded as they are sent.
 
 use bucksaw_env::Env;
 use bucksaw_record::{Flags, Id, IdAllocator, LineSplitter, Millis, Producer, SplitLines};
@@ -7,13 +7,13 @@ use bucksaw_wire::Batch;
 
 use crate::Config;
 
-/// The greatest record: two of them fit in a frame.
+/// The longest record, in bytes: two of them fit in a frame.
 const RECORD_BYTES_LIMIT: usize = FrameHeader::BODY_BYTES_MAX / 2;
 
-/// The greatest batch: leaves room in a frame for what is added to it last.
+/// The largest batch, in bytes: leaves room in a frame for the last record.
 const BATCH_BYTES_LIMIT: usize = FrameHeader::BODY_BYTES_MAX / 4;
 
-/// A batch as it is sent.
+/// A batch in its encoded form.
 #[derive(Debug)]
 pub(crate) struct ShippedBatch {
     pub(crate) frame: Vec<u8>,
@@ -50,47 +50,48 @@ impl BatchPacker {
         Self { splitter: LineSplitter::new(config.record_bytes_max.clamp(1, RECORD_BYTES_LIMIT)), batch }
     }
 
-    /// Takes a chunk of at most a few MiB; returns the batches that are full.
+    /// Adds a chunk of at most a few MiB; returns the full batches.
     pub(crate) fn push(&mut self, chunk: &[u8]) -> Vec<ShippedBatch> {
-        let cut = self.splitter.split(chunk);
-        let full = self.batch.add(&cut);
-        let rest = cut.remainder();
-        self.splitter.advance(chunk, rest);
+        let lines = self.splitter.split(chunk);
+        let full = self.batch.add(&lines);
+        let remainder = lines.remainder();
+        self.splitter.advance(chunk, remainder);
         full
     }
 
-    /// Takes the end of the stream: a last line without a line end is marked.
+    /// Ends the stream. A last line without a line end gets the flag `UNTERMINATED`.
     pub(crate) fn finish(&mut self) -> Vec<ShippedBatch> {
-        let mut full = self.splitter.finish(Flags::UNTERMINATED).map(|cut| self.batch.add(&cut)).unwrap_or_default();
+        let mut full =
+            self.splitter.finish(Flags::UNTERMINATED).map(|lines| self.batch.add(&lines)).unwrap_or_default();
         self.splitter.clear();
         full.extend(self.flush());
         full
     }
 
-    /// Whether a batch has begun.
+    /// Whether a batch has records.
     pub(crate) fn has_pending(&self) -> bool {
         self.batch.count > 0
     }
 
-    /// Ends the batch that has begun, if any.
+    /// The pending batch, if it has records.
     pub(crate) fn flush(&mut self) -> Option<ShippedBatch> {
         self.batch.finish()
     }
 }
 
 impl BatchBuilder {
-    fn add(&mut self, cut: &SplitLines<'_>) -> Vec<ShippedBatch> {
+    fn add(&mut self, lines: &SplitLines<'_>) -> Vec<ShippedBatch> {
         let mut full = Vec::new();
-        if self.text.len() + cut.text_bytes() > self.bytes_max {
+        if self.text.len() + lines.text_bytes() > self.bytes_max {
             full.extend(self.finish());
         }
-        for part in &cut.parts {
+        for part in &lines.parts {
             self.text.extend_from_slice(part);
         }
-        for (row, bits) in cut.flags.iter() {
+        for (row, bits) in lines.flags.iter() {
             self.flags.push(self.count + row, bits);
         }
-        self.count += cut.count;
+        self.count += lines.count;
         if self.text.len() >= self.bytes_max {
             full.extend(self.finish());
         }
@@ -130,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    /// What is in a frame: text, first number, marks.
+    /// Text, first sequence number and flags of a frame.
     type FrameContents = (String, u32, Vec<(u32, u8)>);
 
     fn pack(config: &Config, stream: &[u8], chunk: usize) -> Vec<FrameContents> {
@@ -157,7 +158,7 @@ mod tests {
         let check = |stream: &str, chunk: usize, want: &[FrameContents]| {
             assert_eq!(pack(&config, stream.as_bytes(), chunk), want, "{stream:?}");
         };
-        let batch = |text: &str, first: u32, marks: &[(u32, u8)]| (text.to_owned(), first, marks.to_vec());
+        let batch = |text: &str, first: u32, flags: &[(u32, u8)]| (text.to_owned(), first, flags.to_vec());
         check("", 9, &[]);
         check("a\nb\n", 9, &[batch("a\nb\n", 0, &[])]);
         check("aa\nbb\ncc\ndd\n", 3, &[batch("aa\nbb\n", 0, &[]), batch("cc\ndd\n", 2, &[])]);
@@ -171,24 +172,24 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_byte_and_no_number_is_lost(
+        fn batches_contain_every_byte_and_number_every_record(
             stream in "[ab\\n]{0,80}",
             chunk in 1_usize..30,
             record_bytes_max in 1_usize..9,
             batch_bytes in 1_usize..40,
         ) {
             let config = Config { record_bytes_max, batch_bytes, ..Config::default() };
-            let mut back = String::new();
+            let mut joined = String::new();
             let mut next = 0;
-            for (text, first, marks) in pack(&config, stream.as_bytes(), chunk) {
+            for (text, first, flags) in pack(&config, stream.as_bytes(), chunk) {
                 prop_assert_eq!(first, next);
                 for (row, line) in (0..).zip(text.split_inclusive('\n')) {
-                    let is_marked = marks.iter().any(|(marked, _)| *marked == row);
-                    back.push_str(if is_marked { &line[..line.len() - 1] } else { line });
+                    let has_no_line_end = flags.iter().any(|(flagged, _)| *flagged == row);
+                    joined.push_str(if has_no_line_end { &line[..line.len() - 1] } else { line });
                     next += 1;
                 }
             }
-            prop_assert_eq!(back, stream);
+            prop_assert_eq!(joined, stream);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Reaching a node: resolving its name, connecting, saying hello.
+//! Connects to a node and exchanges the hello.
 #![allow(clippy::disallowed_methods, reason = "the agent is not simulated: real sockets, in real time")]
 
 use std::time::Duration;
@@ -11,10 +11,10 @@ use tokio::time::timeout;
 
 use crate::error::ConnectionError;
 
-/// How long a node may take to be found and to answer.
+/// The time limit from name resolution to the hello reply.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A node that takes batches.
+/// A connection to a node that accepts batches.
 #[derive(Debug)]
 pub(crate) struct NodeConnection {
     pub(crate) socket: TcpStream,
@@ -22,29 +22,26 @@ pub(crate) struct NodeConnection {
 }
 
 pub(crate) async fn connect(address: &str, labels: &Labels) -> Result<NodeConnection, ConnectionError> {
-    let answered = async {
+    let reply = async {
         let mut socket = TcpStream::connect(address).await.map_err(ConnectionError::Connect)?;
         socket.set_nodelay(true)?;
         let hello = Hello { version: Version::NEWEST, labels: labels.clone() };
         socket.write_all(&hello.encode()).await?;
-        match read_message(&mut socket, HelloReply::decode).await? {
-            HelloReply::Welcome { frame_bytes_max, .. } => Ok(NodeConnection { socket, frame_bytes_max }),
-            HelloReply::Refused { code: RefusalCode::BUSY, text } => {
-                match read_message(&mut socket, ServerMessage::decode).await {
-                    Ok(ServerMessage::Redirect(elsewhere)) => {
-                        Err(ConnectionError::Busy(elsewhere.addresses().to_vec()))
-                    }
-                    // A node that has nobody to name, or only said so much.
-                    _ => Err(ConnectionError::Refused(text)),
-                }
-            }
-            HelloReply::Refused { text, .. } => Err(ConnectionError::Refused(text)),
+        let (code, text) = match read_message(&mut socket, HelloReply::decode).await? {
+            HelloReply::Welcome { frame_bytes_max, .. } => return Ok(NodeConnection { socket, frame_bytes_max }),
+            HelloReply::Refused { code, text } => (code, text),
+        };
+        if code == RefusalCode::BUSY
+            && let Ok(ServerMessage::Redirect(redirect)) = read_message(&mut socket, ServerMessage::decode).await
+        {
+            return Err(ConnectionError::Busy(redirect.addresses().to_vec()));
         }
+        Err(ConnectionError::Refused(text))
     };
-    timeout(CONNECT_TIMEOUT, answered).await.map_err(|_| ConnectionError::ConnectTimeout(CONNECT_TIMEOUT))?
+    timeout(CONNECT_TIMEOUT, reply).await.map_err(|_| ConnectionError::ConnectTimeout(CONNECT_TIMEOUT))?
 }
 
-/// Reads one message and not a byte more.
+/// Reads one message and no byte of the next.
 pub(crate) async fn read_message<T>(
     socket: &mut (impl AsyncReadExt + Unpin),
     decode: impl Fn(&[u8]) -> Result<DecodeProgress<T>, WireError>,
@@ -55,12 +52,11 @@ pub(crate) async fn read_message<T>(
             DecodeProgress::Complete(message, _) => return Ok(message),
             DecodeProgress::Incomplete(missing) => missing,
         };
-        // Messages of a node are short, which the decoders see to.
-        let had = bytes.len();
-        bytes.resize(had + missing, 0);
-        let room = bytes.get_mut(had..).unwrap_or_default();
-        let count = socket.read(room).await?;
-        bytes.truncate(had + count);
+        // The decoders limit the length of a message.
+        let length = bytes.len();
+        bytes.resize(length + missing, 0);
+        let count = socket.read(bytes.get_mut(length..).unwrap_or_default()).await?;
+        bytes.truncate(length + count);
         if count == 0 {
             return Err(ConnectionError::Closed);
         }

@@ -1,4 +1,4 @@
-//! Why the agent ends before all is shipped, and why a connection ends.
+//! Errors of the agent and of a connection.
 
 use std::io;
 use std::time::Duration;
@@ -9,33 +9,33 @@ use bucksaw_wire::WireError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ForwardError {
-    /// There is no address to ship to.
+    /// No address is configured.
     #[error("no address to ship to: name at least one as HOST:PORT")]
     NoAddress,
-    /// The input broke off. What had been read before was shipped.
+    /// Reading the input failed. What had been read was shipped.
     #[error("cannot read the input: {0}")]
     Input(#[source] io::Error),
     /// See [`Config::give_up_after`](crate::Config::give_up_after).
     #[error("gave up after {} s without an acknowledgement; {unsent} records not shipped: {reason}", .after.as_secs())]
     GaveUp {
-        /// Records without an acknowledgement. Some of them may have arrived.
+        /// Records without an acknowledgement, some of which may have arrived.
         unsent: u64,
-        /// How long it was tried.
+        /// The time without an acknowledgement.
         after: Duration,
-        /// What went wrong last.
+        /// The last error.
         reason: String,
     },
-    /// The stop came, and the acknowledgements did not come in time after it.
+    /// The acknowledgements did not arrive in time after the stop.
     #[error("stopped with {unsent} records not shipped: {reason}")]
     Stopped {
-        /// Records without an acknowledgement. Some of them may have arrived.
+        /// Records without an acknowledgement, some of which may have arrived.
         unsent: u64,
-        /// What went wrong last.
+        /// The last error.
         reason: String,
     },
 }
 
-/// Why there is no connection, or no more.
+/// Why a connection failed or ended.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectionError {
     #[error("cannot connect: {0}")]
@@ -44,12 +44,12 @@ pub(crate) enum ConnectionError {
     ConnectTimeout(Duration),
     #[error("the node refuses: {0}")]
     Refused(String),
-    /// It names nodes that have less to do.
+    /// With redirect targets.
     #[error("the node is overloaded and redirects to other nodes")]
     Busy(Vec<String>),
     #[error("the node reports: {0}")]
     NodeFailed(String),
-    /// Left for another, of which nobody need be warned.
+    /// The agent moved to another node.
     #[error("redirected to a less loaded node")]
     Redirected,
     #[error(transparent)]

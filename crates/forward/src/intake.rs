@@ -14,7 +14,7 @@ use crate::batch_packer::{BatchPacker, ShippedBatch};
 use crate::send_window::SendWindow;
 use crate::stop::wait_for_stop;
 
-/// Bytes that are read at once, unless a batch is smaller.
+/// Bytes of one read, unless a batch is smaller.
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// Reads to the end of the input or until the stop. Then everything that was read is in the window, also after an error.
@@ -32,13 +32,13 @@ pub(crate) async fn run(
     let mut chunk = vec![0; config.batch_bytes.clamp(1, CHUNK_BYTES)];
     let mut due: Option<Pin<Box<Sleep>>> = None;
     let mut pushing = stop.clone();
-    let mut push = async |packed: ShippedBatch| {
+    let mut push = async |batch: ShippedBatch| {
         // After the stop nothing more is read, so the window may exceed its limit a little.
         tokio::select! {
             () = window.wait_for_space() => {}
             () = wait_for_stop(&mut pushing) => {}
         }
-        window.push(packed, env.clock.uptime());
+        window.push(batch, env.clock.uptime());
     };
     let result = loop {
         let read = tokio::select! {
@@ -46,8 +46,8 @@ pub(crate) async fn run(
             () = wait_for_stop(&mut stop) => break Ok(()),
             () = wait_until_due(&mut due) => {
                 due = None;
-                if let Some(packed) = packer.flush() {
-                    push(packed).await;
+                if let Some(batch) = packer.flush() {
+                    push(batch).await;
                 }
                 continue;
             }
@@ -59,16 +59,16 @@ pub(crate) async fn run(
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => break Err(error),
         };
-        for packed in packer.push(chunk.get(..count).unwrap_or_default()) {
+        for batch in packer.push(chunk.get(..count).unwrap_or_default()) {
             due = None;
-            push(packed).await;
+            push(batch).await;
         }
         if packer.has_pending() && due.is_none() {
             due = Some(Box::pin(sleep(config.linger)));
         }
     };
-    for packed in packer.finish() {
-        push(packed).await;
+    for batch in packer.finish() {
+        push(batch).await;
     }
     result
 }

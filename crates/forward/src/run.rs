@@ -14,17 +14,14 @@ use crate::send_window::SendWindow;
 use crate::stop::wait_for_stop;
 use crate::{Config, ForwardError, intake};
 
-/// Checks per [`Config::give_up_after`].
-const CHECKS_PER_TIMEOUT: u32 = 10;
-
-/// What a run has shipped.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Records that were acknowledged.
+    /// Acknowledged records.
     pub records: u64,
-    /// Bytes of their text, with an LF each.
+    /// Bytes of their text, including the LFs.
     pub bytes: u64,
-    /// How often the agent reconnected.
+    /// The number of reconnects.
     pub reconnects: u64,
 }
 
@@ -48,8 +45,8 @@ pub async fn run(
     let mut read = None;
     let mut reading = pin!(intake::run(input, &config, &env, &window, stop.clone()));
     let mut shipping = pin!(ConnectionLoop::new(&config, &env, &window).run());
-    let mut too_long = pin!(wait_for_give_up(&config, &env, &window));
-    let mut too_late = pin!(wait_for_stop_timeout(config.stop_timeout, stop));
+    let mut give_up = pin!(wait_for_give_up(&config, &env, &window));
+    let mut stop_late = pin!(wait_for_stop_timeout(config.stop_timeout, stop));
     let reconnects = loop {
         tokio::select! {
             biased;
@@ -58,10 +55,10 @@ pub async fn run(
                 window.end_input();
                 read = Some(result);
             }
-            after = &mut too_long => {
+            after = &mut give_up => {
                 return Err(ForwardError::GaveUp { unsent: window.unacked_records(), after, reason: window.last_error() });
             }
-            () = &mut too_late => {
+            () = &mut stop_late => {
                 return Err(ForwardError::Stopped { unsent: window.unacked_records(), reason: window.last_error() });
             }
         }
@@ -73,16 +70,11 @@ pub async fn run(
     Ok(Summary { records: shipped.records, bytes: shipped.bytes, reconnects })
 }
 
-/// Resolves when nothing was acknowledged for [`Config::give_up_after`].
+/// Resolves when no acknowledgement has arrived for [`Config::give_up_after`].
 async fn wait_for_give_up(config: &Config, env: &Env, window: &SendWindow) -> Duration {
     let Some(after) = config.give_up_after else { return std::future::pending().await };
-    loop {
-        sleep(after / CHECKS_PER_TIMEOUT).await;
-        let since = window.waiting_since();
-        if since.is_some_and(|since| env.clock.uptime().saturating_sub(since) >= after) {
-            return after;
-        }
-    }
+    window.wait_stalled(&*env.clock, Duration::ZERO, after).await;
+    after
 }
 
 async fn wait_for_stop_timeout(time: Duration, mut stop: watch::Receiver<bool>) {

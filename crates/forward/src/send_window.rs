@@ -1,25 +1,30 @@
-//! Batches that are not acknowledged, in the order in which they were packed.
+//! The unacknowledged batches, in the order in which they were packed.
 //!
-//! Batches are numbered from 0 over the life of the process. Intake adds at the end and waits while the window is full;
-//! the link sends from wherever its connection stands and takes away from the front what is acknowledged.
+//! Batches are numbered from 0 over the life of the process. Intake adds at the end and waits while the window is full. A
+//! session sends from any number on and removes acknowledged batches from the front.
+#![allow(clippy::disallowed_methods, reason = "the agent is not simulated: real sockets, in real time")]
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bucksaw_env::Clock;
 use tokio::sync::Notify;
+use tokio::time::sleep;
 
 use crate::batch_packer::ShippedBatch;
 
-/// What is not acknowledged.
+/// How often per timeout a stall is checked.
+const STALL_CHECKS: u32 = 10;
+
+/// The unacknowledged batches.
 pub(crate) struct SendWindow {
     bytes_max: usize,
     state: Mutex<WindowState>,
-    /// Rung when there is a batch to send, or the end was reached.
+    /// Notified of a new batch, or of the end of the input.
     batch_added: Notify,
-    /// Rung when something was acknowledged.
     batch_acked: Notify,
-    /// Rung when nothing is left after the end.
+    /// Notified when the input has ended and all batches are acknowledged.
     all_acked: Notify,
 }
 
@@ -31,24 +36,30 @@ struct WindowState {
     /// Bytes of the frames.
     bytes: usize,
     is_ended: bool,
-    /// When something was last acknowledged, or came into the empty window.
+    /// When a batch was last acknowledged, or was added to the empty window.
     progressed_at: Duration,
     acked_totals: AckedTotals,
-    last_error: String,
+    last_error: Option<String>,
 }
 
-/// What was acknowledged.
+/// The sums over all acknowledged batches.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AckedTotals {
     pub(crate) records: u64,
     pub(crate) bytes: u64,
 }
 
-/// What a sender has to do.
+/// The next step of a sender.
 pub(crate) enum SendAction {
     Send(Arc<ShippedBatch>),
-    /// Nothing can follow until something is acknowledged: the window is full, or the input has ended.
+    /// No batch can follow before an acknowledgement: the window is full, or the input has ended.
     Flush,
+}
+
+impl WindowState {
+    fn is_drained(&self) -> bool {
+        self.is_ended && self.batches.is_empty()
+    }
 }
 
 impl SendWindow {
@@ -61,119 +72,122 @@ impl SendWindow {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until there is room. A batch may then go beyond it, so that any batch can be sent.
+    /// Waits until the window is below its limit. One batch may then exceed it, so that any batch can be sent.
     pub(crate) async fn wait_for_space(&self) {
         loop {
-            let less = self.batch_acked.notified();
+            let acked = self.batch_acked.notified();
             if self.state().bytes < self.bytes_max {
                 return;
             }
-            less.await;
+            acked.await;
         }
     }
 
-    pub(crate) fn push(&self, packed: ShippedBatch, now: Duration) {
-        let mut inner = self.state();
-        if inner.batches.is_empty() {
-            inner.progressed_at = now;
+    pub(crate) fn push(&self, batch: ShippedBatch, now: Duration) {
+        let mut state = self.state();
+        if state.batches.is_empty() {
+            state.progressed_at = now;
         }
-        inner.bytes += packed.frame.len();
-        inner.batches.push_back(Arc::new(packed));
-        drop(inner);
+        state.bytes += batch.frame.len();
+        state.batches.push_back(Arc::new(batch));
+        drop(state);
         self.batch_added.notify_one();
     }
 
-    /// Nothing will be pushed any more.
+    /// Records that no batch will be pushed any more.
     pub(crate) fn end_input(&self) {
-        let mut inner = self.state();
-        inner.is_ended = true;
-        let is_drained = inner.batches.is_empty();
-        drop(inner);
+        let mut state = self.state();
+        state.is_ended = true;
+        let is_drained = state.is_drained();
+        drop(state);
         self.batch_added.notify_one();
         if is_drained {
             self.all_acked.notify_one();
         }
     }
 
-    /// The number of the first batch that is not acknowledged.
+    /// The number of the first unacknowledged batch.
     pub(crate) fn first_batch(&self) -> u64 {
         self.state().first_batch
     }
 
-    /// Waits for the batch of this number, or for a reason to flush; `flushed` says that there was one at this number.
-    pub(crate) async fn next_action(&self, number: u64, flushed: bool) -> SendAction {
+    /// Waits for the batch with this number, or for a reason to flush unless `is_flushed` since the last batch.
+    pub(crate) async fn next_action(&self, number: u64, is_flushed: bool) -> SendAction {
         loop {
-            let more = self.batch_added.notified();
+            let added = self.batch_added.notified();
             {
-                let inner = self.state();
-                let at = usize::try_from(number.saturating_sub(inner.first_batch)).unwrap_or(usize::MAX);
-                if let Some(packed) = inner.batches.get(at) {
-                    return SendAction::Send(Arc::clone(packed));
+                let state = self.state();
+                let at = usize::try_from(number.saturating_sub(state.first_batch)).unwrap_or(usize::MAX);
+                if let Some(batch) = state.batches.get(at) {
+                    return SendAction::Send(Arc::clone(batch));
                 }
-                if !flushed && !inner.batches.is_empty() && (inner.is_ended || inner.bytes >= self.bytes_max) {
+                if !is_flushed && !state.batches.is_empty() && (state.is_ended || state.bytes >= self.bytes_max) {
                     return SendAction::Flush;
                 }
             }
-            more.await;
+            added.await;
         }
     }
 
-    /// All batches before this number are acknowledged.
+    /// Removes all batches before this number, which are acknowledged.
     pub(crate) fn acked(&self, number: u64, now: Duration) {
-        let mut inner = self.state();
-        while inner.first_batch < number
-            && let Some(packed) = inner.batches.pop_front()
+        let mut state = self.state();
+        while state.first_batch < number
+            && let Some(batch) = state.batches.pop_front()
         {
-            inner.first_batch += 1;
-            inner.bytes -= packed.frame.len();
-            inner.progressed_at = now;
-            inner.acked_totals.records += u64::from(packed.records);
-            inner.acked_totals.bytes += packed.text_bytes as u64;
+            state.first_batch += 1;
+            state.bytes -= batch.frame.len();
+            state.progressed_at = now;
+            state.acked_totals.records += u64::from(batch.records);
+            state.acked_totals.bytes += batch.text_bytes as u64;
         }
-        let is_drained = inner.is_ended && inner.batches.is_empty();
-        drop(inner);
+        let is_drained = state.is_drained();
+        drop(state);
         self.batch_acked.notify_one();
         if is_drained {
             self.all_acked.notify_one();
         }
     }
 
-    /// Waits until the input has ended and all of it is acknowledged.
+    /// Waits until the input has ended and all batches are acknowledged.
     pub(crate) async fn wait_drained(&self) {
         loop {
             let drained = self.all_acked.notified();
-            {
-                let inner = self.state();
-                if inner.is_ended && inner.batches.is_empty() {
-                    return;
-                }
+            if self.state().is_drained() {
+                return;
             }
             drained.await;
         }
     }
 
-    /// Since when nothing was acknowledged although something waits for it; `None` when nothing does.
-    pub(crate) fn waiting_since(&self) -> Option<Duration> {
-        let inner = self.state();
-        (!inner.batches.is_empty()).then_some(inner.progressed_at)
+    /// Waits until batches are unacknowledged and no acknowledgement has arrived for `timeout`, counted from `start` at the
+    /// earliest.
+    pub(crate) async fn wait_stalled(&self, clock: &dyn Clock, start: Duration, timeout: Duration) {
+        loop {
+            sleep(timeout / STALL_CHECKS).await;
+            let state = self.state();
+            let since = state.progressed_at.max(start);
+            if !state.batches.is_empty() && clock.uptime().saturating_sub(since) >= timeout {
+                return;
+            }
+        }
     }
 
-    /// Records that are not acknowledged.
+    /// The number of unacknowledged records.
     pub(crate) fn unacked_records(&self) -> u64 {
-        self.state().batches.iter().map(|packed| u64::from(packed.records)).sum()
+        self.state().batches.iter().map(|batch| u64::from(batch.records)).sum()
     }
 
     pub(crate) fn acked_totals(&self) -> AckedTotals {
         self.state().acked_totals
     }
 
-    /// What went wrong last, for the error that may come of it.
+    /// The last error of a connection.
     pub(crate) fn last_error(&self) -> String {
-        let trouble = self.state().last_error.clone();
-        if trouble.is_empty() { "no acknowledgement came".to_owned() } else { trouble }
+        self.state().last_error.clone().unwrap_or_else(|| "no acknowledgement arrived".to_owned())
     }
 
-    pub(crate) fn set_last_error(&self, trouble: String) {
-        self.state().last_error = trouble;
+    pub(crate) fn set_last_error(&self, error: String) {
+        self.state().last_error = Some(error);
     }
 }

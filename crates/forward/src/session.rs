@@ -11,14 +11,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bucksaw_env::Env;
+use bucksaw_steering::AddressSelector;
 use bucksaw_wire::{FLUSH, Redirect, RedirectReason, ServerMessage};
 use tokio::io::AsyncWriteExt;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use crate::Config;
-use crate::address_selector::AddressSelector;
 use crate::connect::{NodeConnection, connect, read_message};
 use crate::error::ConnectionError;
 use crate::send_window::{SendAction, SendWindow};
@@ -26,9 +26,6 @@ use crate::stop::wait_for_stop;
 
 /// How long the agent waits for the node's last message after sending has failed.
 const FINAL_READ_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Checks per ack timeout.
-const CHECKS_PER_TIMEOUT: u32 = 8;
 
 /// The parameters of one connection.
 pub(crate) struct Session<'a> {
@@ -54,31 +51,31 @@ pub(crate) type NextNode = (String, NodeConnection);
 
 impl Session<'_> {
     /// Ships until the connection ends.
-    pub(crate) async fn run(&self, connected: NodeConnection, route: &mut AddressSelector) -> SessionEnd {
+    pub(crate) async fn run(&self, connected: NodeConnection, selector: &mut AddressSelector) -> SessionEnd {
         let NodeConnection { mut socket, frame_bytes_max } = connected;
-        let (mut hearing, sending) = socket.split();
-        let (tell, mut told) = watch::channel(None);
+        let (mut reader, writer) = socket.split();
+        let (redirects, mut redirected) = watch::channel(None);
         let (leave, leaving) = watch::channel(false);
-        let mut hear = std::pin::pin!(self.receive_acks(&mut hearing, tell));
-        let mut send = std::pin::pin!(self.send_batches(sending, frame_bytes_max, leaving));
-        let mut silence = std::pin::pin!(self.wait_for_ack_timeout());
-        let mut follow = std::pin::pin!(self.wait_for_redirect(&mut told, route));
-        let lost = tokio::select! {
-            lost = &mut hear => lost,
-            lost = &mut send => match lost {
+        let mut receive = std::pin::pin!(self.receive_acks(&mut reader, redirects));
+        let mut send = std::pin::pin!(self.send_batches(writer, frame_bytes_max, leaving));
+        let mut ack_timeout = std::pin::pin!(self.wait_for_ack_timeout());
+        let mut redirect = std::pin::pin!(self.wait_for_redirect(&mut redirected, selector));
+        let error = tokio::select! {
+            error = &mut receive => error,
+            error = &mut send => match error {
                 ConnectionError::Io(_) => {
-                    let last = timeout(FINAL_READ_TIMEOUT, hear).await.ok();
-                    last.filter(|last| matches!(last, ConnectionError::NodeFailed(_))).unwrap_or(lost)
+                    let last = timeout(FINAL_READ_TIMEOUT, receive).await.ok();
+                    last.filter(|last| matches!(last, ConnectionError::NodeFailed(_))).unwrap_or(error)
                 }
-                lost => lost,
+                error => error,
             },
-            lost = &mut silence => lost,
-            next = &mut follow => {
+            error = &mut ack_timeout => error,
+            next = &mut redirect => {
                 leave.send_replace(true);
                 let rest = async {
                     tokio::select! {
-                        _ = &mut hear => {}
-                        lost = &mut send => if matches!(lost, ConnectionError::Redirected) { hear.await; },
+                        _ = &mut receive => {}
+                        error = &mut send => if matches!(error, ConnectionError::Redirected) { receive.await; },
                     }
                 };
                 // Unacknowledged batches are sent again.
@@ -86,7 +83,7 @@ impl Session<'_> {
                 return SessionEnd { error: ConnectionError::Redirected, next };
             }
         };
-        SessionEnd { error: lost, next: None }
+        SessionEnd { error, next: None }
     }
 
     /// Sends the window from its first batch until sending fails or the agent moves.
@@ -94,34 +91,34 @@ impl Session<'_> {
         &self,
         mut socket: WriteHalf<'_>,
         frame_bytes_max: u32,
-        mut left: watch::Receiver<bool>,
+        mut leaving: watch::Receiver<bool>,
     ) -> ConnectionError {
         let mut number = self.first_batch;
-        let mut flushed = false;
+        let mut is_flushed = false;
         loop {
             let next = tokio::select! {
                 biased;
-                () = wait_for_stop(&mut left) => {
+                () = wait_for_stop(&mut leaving) => {
                     // Without the flush a `bulk` port would acknowledge the last batches only after the age limit.
                     let _ = socket.write_all(&FLUSH).await;
                     let _ = socket.shutdown().await;
                     return ConnectionError::Redirected;
                 }
-                next = self.window.next_action(number, flushed) => next,
+                next = self.window.next_action(number, is_flushed) => next,
             };
             let written = match &next {
-                SendAction::Send(packed) if packed.frame.len() as u64 > u64::from(frame_bytes_max) => {
-                    return ConnectionError::FrameTooLong { found: packed.frame.len(), max: frame_bytes_max };
+                SendAction::Send(batch) if batch.frame.len() as u64 > u64::from(frame_bytes_max) => {
+                    return ConnectionError::FrameTooLong { found: batch.frame.len(), max: frame_bytes_max };
                 }
-                SendAction::Send(packed) => {
+                SendAction::Send(batch) => {
                     number += 1;
                     // Counted before the write, because the acknowledgement may arrive before the write returns.
                     self.sent.store(number - self.first_batch, Ordering::Release);
-                    socket.write_all(&packed.frame).await
+                    socket.write_all(&batch.frame).await
                 }
                 SendAction::Flush => socket.write_all(&FLUSH).await,
             };
-            flushed = matches!(next, SendAction::Flush);
+            is_flushed = matches!(next, SendAction::Flush);
             if let Err(error) = written {
                 return ConnectionError::Io(error);
             }
@@ -136,11 +133,11 @@ impl Session<'_> {
     ) -> ConnectionError {
         let mut acked_before = 0;
         loop {
-            let told = match read_message(socket, ServerMessage::decode).await {
-                Ok(told) => told,
-                Err(lost) => return lost,
+            let message = match read_message(socket, ServerMessage::decode).await {
+                Ok(message) => message,
+                Err(error) => return error,
             };
-            let (acked, failed) = match told {
+            let (acked, failed) = match message {
                 ServerMessage::Acked(acked) => (acked, None),
                 ServerMessage::Failed { acked, text } => (acked, Some(text)),
                 ServerMessage::Redirect(redirect) => {
@@ -162,22 +159,22 @@ impl Session<'_> {
     /// Resolves when the agent should move: another node accepted a hello, or this node closes the connection.
     async fn wait_for_redirect(
         &self,
-        told: &mut watch::Receiver<Option<Redirect>>,
-        route: &mut AddressSelector,
+        redirected: &mut watch::Receiver<Option<Redirect>>,
+        selector: &mut AddressSelector,
     ) -> Option<NextNode> {
-        while told.changed().await.is_ok() {
-            let Some(redirect) = told.borrow_and_update().clone() else { continue };
+        while redirected.changed().await.is_ok() {
+            let Some(redirect) = redirected.borrow_and_update().clone() else { continue };
             if redirect.reason() == RedirectReason::CLOSE {
-                route.set_redirect_targets(redirect.addresses());
+                selector.set_redirect_targets(redirect.addresses());
                 return None;
             }
-            for address in route.eligible_targets(redirect.addresses(), self.env.clock.uptime()) {
+            for address in selector.eligible_targets(redirect.addresses(), self.env.clock.uptime()) {
                 match connect(&address, &self.config.labels).await {
                     Ok(connected) => {
-                        route.record_redirect(self.env.clock.uptime());
+                        selector.record_move(self.env.clock.uptime());
                         return Some((address, connected));
                     }
-                    Err(_) => route.eject(&address, self.env.clock.uptime()),
+                    Err(_) => selector.eject(&address, self.env.clock.uptime()),
                 }
             }
         }
@@ -187,13 +184,7 @@ impl Session<'_> {
 
     /// Resolves when the node has sent no acknowledgement for the ack timeout.
     async fn wait_for_ack_timeout(&self) -> ConnectionError {
-        let started = self.env.clock.uptime();
-        loop {
-            sleep(self.ack_timeout / CHECKS_PER_TIMEOUT).await;
-            let since = self.window.waiting_since().map(|since| since.max(started));
-            if since.is_some_and(|since| self.env.clock.uptime().saturating_sub(since) >= self.ack_timeout) {
-                return ConnectionError::AckTimeout(self.ack_timeout);
-            }
-        }
+        self.window.wait_stalled(&*self.env.clock, self.env.clock.uptime(), self.ack_timeout).await;
+        ConnectionError::AckTimeout(self.ack_timeout)
     }
 }

@@ -1,4 +1,4 @@
-//! Waits for the end that the caller asks for.
+//! Waits for the stop.
 
 use tokio::sync::watch;
 

@@ -10,7 +10,6 @@ use prometheus_client::registry::{Metric, Registry};
 
 use crate::append::Source;
 use crate::halt_reason::HaltReason;
-use crate::load_shedder::RedirectKind;
 use crate::segment::SegmentState;
 
 /// The state of quarantined files.
@@ -46,9 +45,6 @@ pub struct Metrics {
     pub(crate) disk_full: Gauge,
     pub(crate) index_bytes: Gauge,
     pub(crate) halted: Family<Label, Gauge>,
-    pub(crate) load_level: Gauge,
-    pub(crate) refusing: Gauge,
-    pub(crate) redirected: Family<Label, Counter>,
 }
 
 fn register<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
@@ -107,9 +103,6 @@ impl Metrics {
                 "damaged_keys",
                 "Idempotency keys lost to damage; for a day, or until the next start",
             ),
-            load_level: add(ingest, "load_level", "0 idle, 1 busy, 2 very busy, 3 overloaded"),
-            refusing: add(ingest, "refusing", "1 while new connections may be refused for the load"),
-            redirected: add(ingest, "redirected", "Clients redirected because of load or shutdown, by kind"),
             index_bytes: add(ingest, "index_bytes", "Memory of the index of queue segments"),
             halted: add(ingest, "halted", "1 while nothing is accepted, by reason"),
             free_bytes: add(registry, "disk_free_bytes", "Free bytes on the file system of the data directory"),
@@ -118,9 +111,6 @@ impl Metrics {
         // A metric of which no event has happened is exported as 0.
         for reason in HaltReason::NAMES {
             drop(metrics.halted.get_or_create(&[("reason", reason)]));
-        }
-        for kind in RedirectKind::ALL {
-            drop(metrics.redirected.get_or_create(&[("kind", kind.name())]));
         }
         for source in Source::ALL {
             for family in [

@@ -21,7 +21,6 @@ use crate::halt_reason::HaltReason;
 use crate::halt_state::HaltState;
 use crate::index_memory::QueueIndexMemory;
 use crate::keys::IdempotencyKeys;
-use crate::load_shedder::LoadShedder;
 use crate::lock::lock;
 use crate::metrics::Metrics;
 use crate::queue_file::DamagedQueueFile;
@@ -35,7 +34,6 @@ pub struct Queue {
     pub(crate) dir: PathBuf,
     pub(crate) config: Config,
     pub(crate) metrics: Metrics,
-    load_shedder: LoadShedder,
     pub(crate) fast_slots: Vec<AppendSlot>,
     pub(crate) durable_slot: AppendSlot,
     pub(crate) bulk_slot: AppendSlot,
@@ -107,7 +105,6 @@ impl Queue {
             env,
             dir,
             config,
-            load_shedder: LoadShedder::new(metrics.clone()),
             metrics,
             durable_slot: AppendSlot::new(Durability::Durable),
             bulk_slot: AppendSlot::new(Durability::Bulk),
@@ -376,12 +373,6 @@ impl Queue {
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
-    }
-
-    /// Decides which clients are redirected.
-    #[must_use]
-    pub fn load_shedder(&self) -> &LoadShedder {
-        &self.load_shedder
     }
 
     /// Free bytes of the disk below which nothing is accepted.

@@ -9,10 +9,9 @@ use bucksaw_env::{Env, Net, Tasks};
 use bucksaw_ingest as ingest;
 use bucksaw_query::{self as query, ScanPool};
 use bucksaw_record::Id;
+use bucksaw_steering as steering;
 use bucksaw_store as store;
 use prometheus_client::registry::Registry;
-
-use crate::load_control;
 
 /// Settings of a node.
 #[derive(Clone, Debug)]
@@ -33,8 +32,8 @@ pub struct Config {
     pub query: query::Config,
     /// Settings of the membership; they name the data directory.
     pub cluster: cluster::Config,
-    /// Settings of load control.
-    pub load_control: load_control::Config,
+    /// Ingest rate below which the node is never busy, in bytes per second.
+    pub busy_bytes_per_second: u64,
 }
 
 impl Config {
@@ -50,7 +49,7 @@ impl Config {
             store: store::Config::default(),
             query: query::Config::default(),
             cluster: cluster::Config::new(data_dir),
-            load_control: load_control::Config::default(),
+            busy_bytes_per_second: steering::BUSY_BYTES_PER_SECOND_DEFAULT,
         }
     }
 }
@@ -77,6 +76,7 @@ impl fmt::Debug for Environment {
 #[derive(Clone, Debug)]
 pub struct Metrics {
     pub(crate) queue: ingest::Metrics,
+    pub(crate) steering: steering::Metrics,
     pub(crate) store: store::Metrics,
     pub(crate) query: query::Metrics,
     pub(crate) cluster: cluster::Metrics,
@@ -87,6 +87,7 @@ impl Metrics {
     pub fn new(registry: &mut Registry) -> Self {
         Self {
             queue: ingest::Metrics::new(registry),
+            steering: steering::Metrics::new(registry),
             store: store::Metrics::new(registry),
             query: query::Metrics::new(registry),
             cluster: cluster::Metrics::new(registry),

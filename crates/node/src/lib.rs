@@ -10,7 +10,7 @@
 //!   maintain   compaction, retention                                   (store)
 //!   repair     re-replicates under-replicated records                  (store)
 //!   publish    facts of this node ──► gossip                           (cluster)
-//!              load level ──► redirects of clients                     (queue)
+//!              load ──► redirects of clients                           (steering)
 //!   watch      releases the leases of departed nodes                   (cluster)
 //! ```
 //! [`NodeTasks::stop`] stops a node in order. Everything nondeterministic comes from the [`Environment`], so the same code runs
@@ -21,7 +21,6 @@
 mod calls;
 mod config;
 mod facts;
-pub mod load_control;
 mod node;
 mod node_tasks;
 mod peers;

@@ -12,14 +12,12 @@ use bucksaw_ingest::Queue;
 use bucksaw_query::{Answers, Engine, GossipPeers, QueryServer, RepairHints, ReplyTimeouts, Scatter};
 use bucksaw_record::Id;
 use bucksaw_segment::{OpenError, queue, stored};
+use bucksaw_steering::LoadShedder;
 use bucksaw_store::repair::Repair;
 use bucksaw_store::{PeerTimeouts, Puller, Replication, SegmentStore, Store, StoreContext};
 use tracing::info;
 
-use crate::calls;
 use crate::config::{Config, Environment, Metrics};
-use crate::load_control;
-use crate::node_tasks::NodeTasks;
 use crate::peers::ClusterPeers;
 
 /// The file formats that this version reads and writes.
@@ -42,6 +40,8 @@ pub struct Node {
     pub roles: Roles,
     /// The ingest tier.
     pub queue: Arc<Queue>,
+    /// Decides about the clients of the ingest tier.
+    pub shedder: Arc<LoadShedder>,
     /// The store tier. A node without the role may have records from an earlier run.
     pub store: Arc<dyn Store>,
     /// What the store tier has of this node.
@@ -58,7 +58,7 @@ pub struct Node {
     pub scatter: Arc<Scatter>,
     /// Re-replicates records; `None` without the store role or without `replication`.
     pub repair: Option<Arc<Repair>>,
-    pub(crate) load_control: load_control::Config,
+    pub(crate) busy_bytes_per_second: u64,
 }
 
 /// The store of a node that opens.
@@ -135,6 +135,7 @@ impl Node {
             OpenStore::Other(store) => (store, None),
         };
         let queue = Arc::new(queue);
+        let shedder = Arc::new(LoadShedder::new(metrics.steering));
         let engine =
             Engine::new(Arc::clone(&queue), Arc::clone(&store), pool, env.clone(), config.query, metrics.query);
         let engine = Arc::new(engine);
@@ -170,14 +171,14 @@ impl Node {
         let repair = repair.map(|replication| Arc::new(Repair::new(replication)));
         let hints = repair.clone().map(|repair| Arc::new(ReadRepair(repair)) as Arc<dyn RepairHints>);
         let scatter = Scatter::new(Arc::clone(&query_server), ReplyTimeouts::default(), hints);
-        let (id, roles, load_control) = (config.id, config.roles, config.load_control);
         Ok(Self {
             env,
             tasks,
             net,
-            id,
-            roles,
+            id: config.id,
+            roles: config.roles,
             queue,
+            shedder,
             store,
             store_context,
             replication,
@@ -186,7 +187,7 @@ impl Node {
             query_server,
             scatter,
             repair,
-            load_control,
+            busy_bytes_per_second: config.busy_bytes_per_second,
         })
     }
 
@@ -196,13 +197,6 @@ impl Node {
     /// The address of another live process with this node id. The caller must not start the node.
     pub async fn wait_joined(&self) -> Result<(), SocketAddr> {
         self.cluster.wait_joined().await
-    }
-
-    /// Answers the calls of other nodes and starts the tasks.
-    #[must_use]
-    pub fn start(&self) -> NodeTasks {
-        calls::register(self);
-        NodeTasks::start(self.clone())
     }
 
     pub(crate) fn puller(&self) -> Puller {

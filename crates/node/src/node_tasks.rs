@@ -1,6 +1,6 @@
 //! The tasks of a node, and their orderly stop.
 //!
-//! The tasks are one group: when one ends, the caller learns of it and stops all.
+//! The tasks are one group: when one ends, [`NodeTasks::ended`] resolves and the caller stops all.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use bucksaw_store::{Peers as _, Puller, StoreError};
 use tokio::sync::watch;
 use tracing::{error, warn};
 
+use crate::calls;
 use crate::facts::{self, FactsPublisher};
 use crate::node::Node;
 use crate::peers::ClusterPeers;
@@ -63,10 +64,17 @@ impl Drop for TaskEndGuard {
 
 type StopReceiver = watch::Receiver<bool>;
 
-impl NodeTasks {
-    /// Starts the tasks.
+impl Node {
+    /// Answers the calls of other nodes and starts the tasks.
     #[must_use]
-    pub(crate) fn start(node: Node) -> Self {
+    pub fn start(&self) -> NodeTasks {
+        calls::register(self);
+        NodeTasks::start(self.clone())
+    }
+}
+
+impl NodeTasks {
+    fn start(node: Node) -> Self {
         let (stop, stopping) = watch::channel(false);
         let (ended_sender, ended) = watch::channel(false);
         let ended_sender = Arc::new(ended_sender);

@@ -72,7 +72,7 @@ impl AckTracker {
     /// Waits until another batch may be read. One is always allowed, whatever its size.
     pub(crate) async fn wait_for_capacity(&self, frames_max: u64, bytes_max: usize) {
         loop {
-            let room = self.batch_done.notified();
+            let batch_done = self.batch_done.notified();
             {
                 let inner = self.state();
                 let open = inner.started - inner.acked;
@@ -80,7 +80,7 @@ impl AckTracker {
                     return;
                 }
             }
-            room.await;
+            batch_done.await;
         }
     }
 
@@ -105,23 +105,23 @@ impl AckTracker {
     pub(crate) async fn send_acks(&self, socket: &TcpStream) -> io::Result<Option<String>> {
         let mut sent = 0;
         loop {
-            let news = self.changed.notified();
-            let (safe, failed, all, messages) = {
+            let changed = self.changed.notified();
+            let (acked, failed, is_done, messages) = {
                 let mut inner = self.state();
-                let all = inner.ended && inner.acked == inner.started;
-                (inner.acked, inner.failed.clone(), all, std::mem::take(&mut inner.queued_messages))
+                let is_done = inner.ended && inner.acked == inner.started;
+                (inner.acked, inner.failed.clone(), is_done, std::mem::take(&mut inner.queued_messages))
             };
             for message in messages {
                 write_all(socket, &message.encode()).await?;
             }
-            if safe > sent {
-                write_all(socket, &ServerMessage::Acked(safe).encode()).await?;
-                sent = safe;
+            if acked > sent {
+                write_all(socket, &ServerMessage::Acked(acked).encode()).await?;
+                sent = acked;
             }
-            if failed.is_some() || all {
+            if failed.is_some() || is_done {
                 return Ok(failed);
             }
-            news.await;
+            changed.await;
         }
     }
 }
@@ -157,9 +157,9 @@ mod tests {
     fn only_batches_without_a_gap_before_them_are_acked() {
         let acks = Arc::new(AckTracker::default());
         let mut done: Vec<_> = (0..4).map(|_| Some(acks.on_durable(acks.start_batch(10), 10))).collect();
-        let mut check = |number: usize, want_safe: u64, want_open: usize| {
+        let mut check = |number: usize, want_acked: u64, want_unacked: usize| {
             done[number].take().unwrap()(Ok(()));
-            assert_eq!((acks.acked(), acks.state().unacked_bytes), (want_safe, want_open));
+            assert_eq!((acks.acked(), acks.state().unacked_bytes), (want_acked, want_unacked));
         };
         check(1, 0, 30);
         check(0, 2, 20);

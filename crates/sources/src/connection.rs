@@ -1,11 +1,10 @@
-//! One connection, from its first byte to its last.
+//! One connection, from its first byte to its end.
 #![allow(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_ingest::load_shedder::RedirectKind;
 use bucksaw_record::Labels;
 use bucksaw_wire::MAGIC;
 use tokio::io::AsyncWriteExt;
@@ -18,16 +17,15 @@ use crate::protocol::{LABELS_LINE_MAX, Protocol};
 use crate::socket_reader::{CHUNK_BYTES, SocketRead, SocketReader};
 use crate::{framed, http_refusal, lines};
 
-/// A client that says nothing is probed after this, and given up when it does not answer: else those that vanished
-/// without a word would use up the connections in the end.
+/// Keep-alive probes of idle clients: without them, clients that vanished would use up the connection slots.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const KEEPALIVE_PROBES: u32 = 4;
 
-/// Enough to tell which protocol a client speaks, in bytes.
+/// Bytes that suffice to detect the protocol.
 const DETECT_BYTES: usize = 4 << 10;
 
-/// How long a client that was told of an error has to close its side.
+/// How long a client that received an error may take to close its side.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(
@@ -41,8 +39,8 @@ pub(crate) async fn run(
         debug!(%peer, %error, "cannot set the options of a connection");
     }
     let mut feed = SocketReader::new(&socket, stop, Arc::clone(&shared.intake.env.clock));
-    let (opening, mut first) = detect_protocol(&mut feed, &shared).await;
-    if opening == Protocol::Http {
+    let (protocol, mut first) = detect_protocol(&mut feed, &shared).await;
+    if protocol == Protocol::Http {
         shared.metrics.http_refused.inc();
         if let Some(suppressed) = shared.may_log(|errors| &errors.http) {
             warn!(%peer, suppressed, "HTTP request on a lines port refused");
@@ -52,19 +50,19 @@ pub(crate) async fn run(
         close_gracefully(&mut socket).await;
         return;
     }
-    if !matches!(opening, Protocol::Framed)
+    if !matches!(protocol, Protocol::Framed)
         && !feed.is_stopped()
-        && shared.load_shedder().refuses_unredirectable(shared.port())
+        && shared.shedder.refuses_unredirectable(shared.port())
     {
-        // It cannot be told where to go; what it sent tells it by coming to nothing.
+        // Lines have no replies, so a redirect cannot be sent.
         shared.metrics.dropped_bytes.inc_by(first.len() as u64);
-        shared.load_shedder().count_redirect(RedirectKind::Refused);
+        shared.shedder.count_refused();
         debug!(%peer, "connection closed: this node is overloaded and others are less loaded");
         return;
     }
-    let labels = match opening {
+    let labels = match protocol {
         Protocol::Framed => {
-            // Boxed, so that the many connections with lines do not hold its size.
+            // Boxed, because its state is large and connections with lines do not need it.
             if Box::pin(framed::run(&socket, &mut feed, first, peer, &shared)).await
                 == framed::ConnectionClose::Graceful
             {
@@ -83,34 +81,30 @@ pub(crate) async fn run(
             }
             Labels::default()
         }
-        // HTTP was refused above.
         Protocol::Http | Protocol::Lines | Protocol::Undecided => Labels::default(),
     };
     lines::run(&mut feed, &shared, labels, first).await;
 }
 
-/// Reads until the first bytes decide; a stream that ends before that is lines.
+/// Reads until the protocol is detected. A stream that ends before is lines.
 async fn detect_protocol(feed: &mut SocketReader<'_>, shared: &Arc<ListenerState>) -> (Protocol, Vec<u8>) {
     let mut carried = CarriedBytesGuard::new(shared);
     let mut first = Vec::new();
     loop {
-        let opening = Protocol::detect(&first);
-        if opening != Protocol::Undecided || shared.exceeds_memory_share(first.len()) {
-            return (opening, first);
+        let protocol = Protocol::detect(&first);
+        if protocol != Protocol::Undecided || shared.exceeds_memory_share(first.len()) || !feed.wait().await {
+            return (protocol, first);
         }
-        if !feed.wait().await {
-            return (opening, first);
-        }
-        // While the queue takes nothing, each new client may leave a little here, and not a chunk. Of one that will be
-        // closed unless it speaks the framed protocol, no more is read than tells that.
-        let most = match first.is_empty() {
-            _ if shared.load_shedder().refuses_unredirectable(shared.port()) => MAGIC.len(),
+        // While the queue refuses records, a new client may occupy little memory. Of a client that is closed unless it uses the
+        // framed protocol, only the magic is read.
+        let bytes_max = match first.is_empty() {
+            _ if shared.shedder.refuses_unredirectable(shared.port()) => MAGIC.len(),
             _ if shared.is_refusing() => DETECT_BYTES,
             true => CHUNK_BYTES,
             false => LABELS_LINE_MAX,
         };
-        if matches!(feed.read(most, |chunk| first.extend_from_slice(chunk)), SocketRead::Ended) {
-            return (opening, first);
+        if matches!(feed.read(bytes_max, |chunk| first.extend_from_slice(chunk)), SocketRead::Ended) {
+            return (protocol, first);
         }
         carried.set(first.len());
     }
@@ -118,7 +112,7 @@ async fn detect_protocol(feed: &mut SocketReader<'_>, shared: &Arc<ListenerState
 
 fn set_socket_options(socket: &TcpStream) -> std::io::Result<()> {
     use rustix::net::sockopt;
-    // Acknowledgements are small and awaited.
+    // Clients wait for acknowledgements, which are small.
     socket.set_nodelay(true)?;
     sockopt::set_socket_keepalive(socket, true)?;
     sockopt::set_tcp_keepidle(socket, KEEPALIVE_IDLE)?;
@@ -127,8 +121,8 @@ fn set_socket_options(socket: &TcpStream) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Closes so that the client can read the last message: closing with bytes unread would reset the connection and could
-/// take the message with it.
+/// Closes after the client has closed its side. Closing with unread bytes would reset the connection, and the client could lose
+/// the last message.
 async fn close_gracefully(socket: &mut TcpStream) {
     let read_out = async {
         socket.shutdown().await?;

@@ -1,4 +1,4 @@
-//! A connection that speaks the framed protocol: batches in, acknowledgements out.
+//! A connection with the framed protocol: receives batches, sends acknowledgements.
 #![allow(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 use std::net::SocketAddr;
@@ -22,32 +22,31 @@ use crate::message_buffer::{MessageBuffer, ReceiveError};
 use crate::redirects::{BUSY_TEXT, hello_refusal, redirect_when_due};
 use crate::socket_reader::SocketReader;
 
-/// How long open promises are waited for when the node is stopping.
+/// How long missing acknowledgements are awaited when the node stops.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long they are waited for when the client has closed its side and only listens.
+/// How long they are awaited when the client has closed its side.
 const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long a client may take to take a last message.
+/// How long a client may take to receive a last message.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectionClose {
-    /// All is said.
     Immediate,
-    /// The client was told why; it must be able to read that.
+    /// The client must be able to read the last message.
     Graceful,
 }
 
-/// Why no more batches are read.
+/// Why reading ended.
 enum ReadEnd {
     /// The client closed its side.
     ClientClosed,
     Stopped,
-    /// The client has to go to another node.
+    /// The client did not leave in time after a redirect.
     Disconnected,
-    /// The client, or the queue, cannot go on.
+    /// A protocol error, or the queue refuses a batch.
     Failed(String),
 }
 
@@ -58,11 +57,11 @@ struct FramedConnection<'a, 'b> {
     acks: Arc<AckTracker>,
     stream: RecordStream,
     frame_bytes_max: u32,
-    /// Bytes of text that were taken.
+    /// Text of the appended batches, in bytes.
     received_bytes: &'a AtomicU64,
 }
 
-/// Speaks the protocol until one side ends it; `first` came already.
+/// Serves a client until one side ends the connection. `first` has already arrived.
 pub(crate) async fn run(
     socket: &TcpStream,
     feed: &mut SocketReader<'_>,
@@ -87,15 +86,15 @@ pub(crate) async fn run(
             hello.labels
         }
         Err(ReceiveError::Ended) => return ConnectionClose::Immediate,
-        Err(fault) => {
-            record_protocol_error(shared, peer, &fault.to_string());
-            let code = if let ReceiveError::Wire(error) = &fault { error.code() } else { RefusalCode::MALFORMED };
-            let refused = HelloReply::Refused { code, text: fault.to_string() };
+        Err(error) => {
+            record_protocol_error(shared, peer, &error.to_string());
+            let code = if let ReceiveError::Wire(error) = &error { error.code() } else { RefusalCode::MALFORMED };
+            let refused = HelloReply::Refused { code, text: error.to_string() };
             let _ = timeout(WRITE_TIMEOUT, write_all(socket, &refused.encode())).await;
             return ConnectionClose::Graceful;
         }
     };
-    let _redirectable = shared.load_shedder().count_redirectable();
+    let _redirectable = shared.shedder.count_redirectable();
     let received_bytes = AtomicU64::default();
     let framed = FramedConnection {
         shared,
@@ -133,24 +132,25 @@ async fn read_hello(
     }
 }
 
-/// Reads batches and tells of them; returns what the client has to be told at the end.
+/// Receives and acknowledges batches; returns the text of a last message.
 async fn serve_batches(socket: &TcpStream, mut framed: FramedConnection<'_, '_>, peer: SocketAddr) -> Option<String> {
     let acks = Arc::clone(&framed.acks);
-    let mut telling = pin!(acks.send_acks(socket));
-    let (shared, stopping, brought) = (Arc::clone(framed.shared), framed.feed.stop_receiver(), framed.received_bytes);
-    let halt = tokio::select! {
-        told = &mut telling => return told.ok().flatten(),
-        halt = framed.read(peer) => halt,
-        () = redirect_when_due(&shared, &acks, brought, stopping) => ReadEnd::Disconnected,
+    let mut send_acks = pin!(acks.send_acks(socket));
+    let (shared, stop, received_bytes) =
+        (Arc::clone(framed.shared), framed.feed.stop_receiver(), framed.received_bytes);
+    let read_end = tokio::select! {
+        failed = &mut send_acks => return failed.ok().flatten(),
+        read_end = framed.read(peer) => read_end,
+        () = redirect_when_due(&shared, &acks, received_bytes, stop) => ReadEnd::Disconnected,
     };
     acks.end_input();
-    let ack_timeout = match &halt {
+    let ack_timeout = match &read_end {
         ReadEnd::ClientClosed => HALF_CLOSED_TIMEOUT,
         ReadEnd::Stopped | ReadEnd::Disconnected => STOP_TIMEOUT,
         ReadEnd::Failed(_) => Duration::ZERO,
     };
-    let told = timeout(ack_timeout, telling).await;
-    match (halt, told) {
+    let sent = timeout(ack_timeout, send_acks).await;
+    match (read_end, sent) {
         (ReadEnd::Failed(text), _) => Some(text),
         // The client is gone.
         (_, Ok(Err(_))) => None,
@@ -171,9 +171,9 @@ impl FramedConnection<'_, '_> {
                     return if self.feed.is_stopped() { ReadEnd::Stopped } else { ReadEnd::ClientClosed };
                 }
                 Err(ReceiveError::Refused(refusal)) => return ReadEnd::Failed(refusal.to_string()),
-                Err(fault) => {
-                    record_protocol_error(self.shared, peer, &fault.to_string());
-                    return ReadEnd::Failed(fault.to_string());
+                Err(error) => {
+                    record_protocol_error(self.shared, peer, &error.to_string());
+                    return ReadEnd::Failed(error.to_string());
                 }
             }
         }
@@ -184,7 +184,7 @@ impl FramedConnection<'_, '_> {
         tokio::select! {
             biased;
             () = self.acks.wait_for_capacity(config.unacked_frames_max, config.unacked_bytes_max) => {}
-            // What is open now is all that will be waited for.
+            // Batches that arrive after the stop are not read.
             () = self.feed.until_stop() => return Err(ReceiveError::Ended),
         }
         let max = self.frame_bytes_max;
@@ -205,19 +205,19 @@ impl FramedConnection<'_, '_> {
         };
         self.inbox.bytes = bytes;
         self.inbox.consume(used);
-        // A client that always has more must not keep the others waiting.
+        // Other clients of the thread get their share.
         tokio::task::yield_now().await;
         Ok(())
     }
 
-    /// Appends a batch; waits while the queue takes nothing.
+    /// Appends a batch; waits while the queue refuses it for now.
     async fn append_batch(&mut self, frame: &Frame<'_>) -> Result<(), ReceiveError> {
         let records = self.stream.prepare_frame(frame).map_err(WireError::Frame)?;
         let text = [frame.text()];
         let bytes = usize::try_from(frame.header.frame_len()).unwrap_or(usize::MAX);
         let number = self.acks.start_batch(bytes);
         while let Err(refusal) = self.stream.append(&records, &text, self.acks.on_durable(number, bytes)) {
-            // A client that is gone sends the batch again, here or to another node.
+            // A client that disconnected sends the batch again, here or to another node.
             let is_final = !refusal.is_transient() || self.feed.is_stopped() || self.feed.is_hung_up().await;
             match pause_after(&refusal).filter(|_| !is_final) {
                 Some(pause) => self.feed.pause(pause).await,
@@ -229,7 +229,7 @@ impl FramedConnection<'_, '_> {
     }
 }
 
-/// Counts a client that broke the protocol, and logs it now and then.
+/// Counts a protocol error, and logs it at a limited rate.
 fn record_protocol_error(shared: &ListenerState, peer: SocketAddr, reason: &str) {
     shared.metrics.protocol_errors.inc();
     if let Some(suppressed) = shared.may_log(|errors| &errors.protocol) {

@@ -1,26 +1,24 @@
-//! HTTP at a port for lines: recognised by its first line, and refused.
+//! Detects HTTP on a line port by its first line, and refuses it.
 //!
-//! A web page can make a browser send requests to any port. Stored as lines, a request would write whatever the page puts
-//! into its body. So a first line that is an HTTP request line (RFC 9112), or that begins the preface of HTTP/2, ends the
-//! connection, and nothing of it is stored. A line that only begins like one (`GET /x took 3 ms`) is a line.
+//! A web page can make a browser send requests to any port, and so write its own lines if the port stored them. Therefore a
+//! first line that is an HTTP request line (RFC 9112), or the start of the HTTP/2 preface, ends the connection and nothing is
+//! stored. A line that only starts like one (`GET /x took 3 ms`) is a record.
 
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-/// The longest method that is looked for, in bytes. The longest registered one has 17.
+/// The longest method, in bytes. The longest registered one has 17.
 const METHOD_MAX: usize = 20;
 
-/// The longest request line that is waited for, in bytes.
+/// The longest request line, in bytes.
 pub(crate) const REQUEST_LINE_MAX: usize = 64 << 10;
 
 /// Whether a first line is an HTTP request line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestLine {
-    /// It is.
     Http,
-    /// It is not.
     Other,
-    /// It has no end yet, and may become one.
+    /// The line has no end yet and may become one.
     Undecided,
 }
 
@@ -43,7 +41,7 @@ pub(crate) fn detect_request_line(bytes: &[u8]) -> RequestLine {
     let target = rest.iter().take_while(|byte| byte.is_ascii_graphic() || !byte.is_ascii()).count();
     let (target, rest) = rest.split_at_checked(target).unwrap_or_default();
     let Some((space, version)) = rest.split_first() else {
-        // A page chooses the length of its addresses: a path without a space is not read to its end to find out.
+        // A web page chooses the length of its paths, so a path of any length counts as HTTP at the limit.
         let endless = bytes.len() >= REQUEST_LINE_MAX && !ended;
         return match target.first() {
             Some(b'/') if endless => RequestLine::Http,
@@ -62,7 +60,7 @@ pub(crate) fn detect_request_line(bytes: &[u8]) -> RequestLine {
     }
 }
 
-/// Whether this is the version at the end of a request line; where the line has not ended, whether it may become one.
+/// Whether this is the version of a request line, or the start of one if the line has not ended.
 fn is_version(version: &[u8], preface: bool, ended: bool) -> bool {
     const SAMPLE: &[u8] = b"HTTP/1.1\r";
     let fits = |(at, byte): (usize, &u8)| match at {
@@ -74,14 +72,14 @@ fn is_version(version: &[u8], preface: bool, ended: bool) -> bool {
     long_enough && version.len() <= SAMPLE.len() && version.iter().enumerate().all(fits)
 }
 
-/// Tells the client which port speaks HTTP. The connection is to be closed after that.
+/// Sends an error with the address of the HTTP port. The caller closes the connection.
 pub(crate) async fn refuse(socket: &mut TcpStream, http: Option<&str>) {
-    let right = http.map_or_else(|| "this node does not serve HTTP".to_owned(), |at| format!("HTTP is served at {at}"));
-    // An address has no characters that JSON escapes.
-    let body = format!("{{\"error\":\"this port takes log lines over TCP, not HTTP requests: {right}\"}}\n");
+    let hint = http.map_or_else(|| "this node does not serve HTTP".to_owned(), |at| format!("HTTP is served at {at}"));
+    // Addresses need no JSON escapes.
+    let body = format!("{{\"error\":\"this port takes log lines over TCP, not HTTP requests: {hint}\"}}\n");
     let head = "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\n";
     let answer = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
-    // A client that is gone needs no answer.
+    // The client may have disconnected.
     let _ = socket.write_all(answer.as_bytes()).await;
 }
 

@@ -17,7 +17,7 @@
 //! A refused chunk is kept and appended again with the same ids. Lines are dropped only at shutdown or after seconds of write
 //! errors; that is logged and counted.
 //!
-//! **Load.** The [load shedder](bucksaw_ingest::load_shedder) of the queue decides which clients are accepted, redirected or
+//! **Load.** The [load shedder](bucksaw_steering) decides which clients are accepted, redirected or
 //! disconnected. Batches that were read are acknowledged before a disconnect.
 //!
 //! **Shutdown.** The listener accepts only connections that are already established. Each connection processes the bytes that
@@ -30,10 +30,10 @@
 //! use std::sync::Arc;
 //! use bucksaw_ingest::{Durability, Queue};
 //! use bucksaw_sources::{Config, ConnectionSlots, Intake, Metrics, TcpIntake, serve};
-//! # async fn run(queue: Arc<Queue>, metrics: Metrics, stop: tokio::sync::watch::Receiver<bool>) -> std::io::Result<()> {
+//! # async fn run(queue: Arc<Queue>, shedder: Arc<bucksaw_steering::LoadShedder>, metrics: Metrics, stop: tokio::sync::watch::Receiver<bool>) -> std::io::Result<()> {
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:7651").await?;
 //! let intake = Intake { queue, env: bucksaw_env::Env::real() };
-//! let tcp = TcpIntake { intake, config: Config::default(), metrics, slots: ConnectionSlots::new(1_000) };
+//! let tcp = TcpIntake { intake, shedder, config: Config::default(), metrics, slots: ConnectionSlots::new(1_000) };
 //! serve(listener, Durability::Fast, tcp, stop).await;
 //! # Ok(()) }
 //! ```
@@ -58,5 +58,5 @@ mod socket_reader;
 pub use config::Config;
 pub use intake::Intake;
 pub use listener_state::{ConnectionSlots, TcpIntake};
-pub use metrics::{ByDurability, Metrics};
+pub use metrics::Metrics;
 pub use serve::serve;

@@ -3,6 +3,7 @@
 //! The whole lines of a chunk are appended from the read buffer; only the unfinished last line is copied. A refused chunk is
 //! copied, too, and the connection is not read from until the chunk is appended.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,10 +47,10 @@ struct LineConnection {
     carried_bytes: CarriedBytesGuard,
 }
 
-/// Input that is appended again.
-enum RetryInput {
+/// Input of a connection.
+enum LineInput<'a> {
     /// A chunk as it was read.
-    Chunk(Vec<u8>),
+    Chunk(Cow<'a, [u8]>),
     /// The unfinished line, as a record with this flag.
     UnfinishedLine(u8),
 }
@@ -62,10 +63,10 @@ struct RefusedAppend {
 }
 
 struct RefusedInput {
-    input: RetryInput,
+    input: LineInput<'static>,
     refused: RefusedAppend,
     /// Created with the refusal, so that other connections stop reading at once.
-    _holding: BlockedGuard,
+    _blocked: BlockedGuard,
 }
 
 /// Reads lines until the stream ends or the node stops. `first` has already arrived.
@@ -82,15 +83,15 @@ pub(crate) async fn run(feed: &mut SocketReader<'_>, shared: &Arc<ListenerState>
         ids: IdAssignment::arrival(&shared.intake),
         carried_bytes: CarriedBytesGuard::new(shared),
     };
-    let mut taken = lines.append_or_hold(&first);
+    let mut appended = lines.append_chunk(&first);
     drop(first);
     loop {
-        if let Err(held) = taken
-            && !lines.retry_until_taken(feed, held).await
+        if let Err(held) = appended
+            && !lines.retry_until_appended(feed, held).await
         {
             return;
         }
-        taken = Ok(());
+        appended = Ok(());
         if !feed.wait().await {
             break;
         }
@@ -105,12 +106,12 @@ pub(crate) async fn run(feed: &mut SocketReader<'_>, shared: &Arc<ListenerState>
             // If the queue is not halted, other connections wait for one sync.
             feed.pause(if shared.intake.queue.is_halted() { FULL_PAUSE } else { REFUSED_PAUSE }).await;
         } else {
-            taken = lines.read_available(feed);
+            appended = lines.read_available(feed);
             tokio::task::yield_now().await;
         }
     }
-    if let Err(held) = lines.append_unfinished_or_hold(Flags::UNTERMINATED) {
-        lines.retry_until_taken(feed, held).await;
+    if let Err(held) = lines.append_or_hold(LineInput::UnfinishedLine(Flags::UNTERMINATED)) {
+        lines.retry_until_appended(feed, held).await;
     }
     if shared.durability == Durability::Bulk {
         shared.intake.queue.flush_bulk();
@@ -149,53 +150,56 @@ impl LineConnection {
     /// Reads and appends what has arrived, up to a number of reads.
     fn read_available(&mut self, feed: &mut SocketReader<'_>) -> Result<(), RefusedInput> {
         for _ in 0..READS_PER_TURN {
-            match feed.read(CHUNK_BYTES, |chunk| self.append_or_hold(chunk)) {
-                SocketRead::Data(taken) => taken?,
+            match feed.read(CHUNK_BYTES, |chunk| self.append_chunk(chunk)) {
+                SocketRead::Data(appended) => appended?,
                 SocketRead::WouldBlock | SocketRead::Ended => break,
             }
         }
         Ok(())
     }
 
-    fn append_or_hold(&mut self, chunk: &[u8]) -> Result<(), RefusedInput> {
-        self.append_chunk(chunk, None)
-            .map_err(|refused| self.refused_input(RetryInput::Chunk(chunk.to_vec()), refused))?;
+    fn append_chunk(&mut self, chunk: &[u8]) -> Result<(), RefusedInput> {
+        self.append_or_hold(LineInput::Chunk(Cow::Borrowed(chunk)))?;
         if self.shared.exceeds_memory_share(self.splitter.carry_bytes()) {
-            self.append_unfinished_or_hold(Flags::CUT)
-        } else {
-            Ok(())
+            self.append_or_hold(LineInput::UnfinishedLine(Flags::CUT))?;
         }
+        Ok(())
     }
 
-    fn append_unfinished_or_hold(&mut self, mark: u8) -> Result<(), RefusedInput> {
-        self.append_unfinished(mark, None)
-            .map_err(|refused| self.refused_input(RetryInput::UnfinishedLine(mark), refused))
+    fn append_or_hold(&mut self, input: LineInput<'_>) -> Result<(), RefusedInput> {
+        let Err(refused) = self.append(&input, None) else { return Ok(()) };
+        let input = match input {
+            LineInput::Chunk(chunk) => LineInput::Chunk(Cow::Owned(chunk.into_owned())),
+            LineInput::UnfinishedLine(flag) => LineInput::UnfinishedLine(flag),
+        };
+        Err(RefusedInput { input, refused, _blocked: BlockedGuard::new(&self.shared) })
     }
 
-    fn refused_input(&self, what: RetryInput, refused: RefusedAppend) -> RefusedInput {
-        RefusedInput { input: what, refused, _holding: BlockedGuard::new(&self.shared) }
-    }
-
-    fn append_chunk(&mut self, chunk: &[u8], prepared: Option<Box<FrameMeta<'static>>>) -> Result<(), RefusedAppend> {
-        let lines = self.splitter.split(chunk);
-        append_lines(&self.stream, &mut self.ids, &lines, prepared)?;
-        let remainder = lines.remainder();
-        self.splitter.advance(chunk, remainder);
+    fn append(
+        &mut self,
+        input: &LineInput<'_>,
+        prepared: Option<Box<FrameMeta<'static>>>,
+    ) -> Result<(), RefusedAppend> {
+        match input {
+            LineInput::Chunk(chunk) => {
+                let lines = self.splitter.split(chunk);
+                append_lines(&self.stream, &mut self.ids, &lines, prepared)?;
+                let remainder = lines.remainder();
+                self.splitter.advance(chunk, remainder);
+            }
+            LineInput::UnfinishedLine(flag) => {
+                if let Some(line) = self.splitter.finish(*flag) {
+                    append_lines(&self.stream, &mut self.ids, &line, prepared)?;
+                }
+                self.splitter.clear();
+            }
+        }
         self.carried_bytes.set(self.splitter.carry_bytes());
         Ok(())
     }
 
-    fn append_unfinished(&mut self, flag: u8, prepared: Option<Box<FrameMeta<'static>>>) -> Result<(), RefusedAppend> {
-        if let Some(line) = self.splitter.finish(flag) {
-            append_lines(&self.stream, &mut self.ids, &line, prepared)?;
-        }
-        self.splitter.clear();
-        self.carried_bytes.set(0);
-        Ok(())
-    }
-
     /// Retries until the input is appended. False if it is dropped, which is counted.
-    async fn retry_until_taken(&mut self, feed: &mut SocketReader<'_>, mut held: RefusedInput) -> bool {
+    async fn retry_until_appended(&mut self, feed: &mut SocketReader<'_>, mut held: RefusedInput) -> bool {
         let clock = Arc::clone(&self.shared.intake.env.clock);
         let since = clock.uptime();
         loop {
@@ -208,11 +212,7 @@ impl LineConnection {
             if let Some(pause) = pause {
                 feed.pause(pause).await;
                 let prepared = held.refused.prepared.take();
-                let taken = match &held.input {
-                    RetryInput::Chunk(chunk) => self.append_chunk(chunk, prepared),
-                    RetryInput::UnfinishedLine(flag) => self.append_unfinished(*flag, prepared),
-                };
-                match taken {
+                match self.append(&held.input, prepared) {
                     Ok(()) => return true,
                     Err(refused) => held.refused = refused,
                 }
@@ -229,8 +229,8 @@ impl LineConnection {
 
     fn drop_refused(&self, held: &RefusedInput) {
         let chunk = match &held.input {
-            RetryInput::Chunk(chunk) => chunk.len(),
-            RetryInput::UnfinishedLine(_) => 0,
+            LineInput::Chunk(chunk) => chunk.len(),
+            LineInput::UnfinishedLine(_) => 0,
         };
         let bytes = (self.splitter.carry_bytes() + chunk) as u64;
         self.shared.metrics.dropped_bytes.inc_by(bytes);

@@ -1,66 +1,68 @@
-//! What the connections of one listener share: where records go, and the sums that bound their memory.
+//! The state that the connections of one listener share, with the sums that limit their memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bucksaw_env::LogRateLimiter;
 use bucksaw_ingest::Durability;
-use bucksaw_ingest::load_shedder::{ConnectionGuard, ListenerKind, LoadShedder};
+use bucksaw_steering::{ConnectionGuard, ListenerKind, LoadShedder};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::config::Config;
 use crate::intake::Intake;
 use crate::metrics::{ByDurability, Metrics};
 
-/// What the TCP listeners of a node have in common. Cheap to clone.
+/// What the TCP listeners of a node share. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct TcpIntake {
     /// Where records are appended.
     pub intake: Intake,
-    /// The settings.
+    /// Decides which clients are accepted.
+    pub shedder: Arc<LoadShedder>,
+    /// Settings.
     pub config: Config,
-    /// The metrics.
+    /// Metrics.
     pub metrics: Metrics,
-    /// The connections of all listeners together.
+    /// The connection slots of all listeners.
     pub slots: ConnectionSlots,
 }
 
-/// How many connections several listeners may hold together. Cheap to clone.
+/// Limits the connections of several listeners together. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ConnectionSlots {
     free: Arc<Semaphore>,
     capacity: usize,
-    /// As many may be taken now.
     limit: Arc<AtomicUsize>,
 }
 
 impl ConnectionSlots {
-    /// At most so many.
+    /// A limit of `capacity` connections.
     #[must_use]
     pub fn new(capacity: usize) -> Self {
-        let all = capacity.min(Semaphore::MAX_PERMITS);
-        Self { free: Arc::new(Semaphore::new(all)), capacity: all, limit: Arc::new(AtomicUsize::new(all)) }
+        let capacity = capacity.min(Semaphore::MAX_PERMITS);
+        Self { free: Arc::new(Semaphore::new(capacity)), capacity, limit: Arc::new(AtomicUsize::new(capacity)) }
     }
 
-    /// Lowers or raises the number of slots to `most`, up to the number at the start. Open connections keep their slots.
+    /// Changes the limit, up to the initial capacity. Open connections keep their slots.
     pub fn limit(&self, limit: usize) {
         self.limit.store(limit, Ordering::Relaxed);
     }
 
-    /// How many are taken.
+    /// The number of open connections.
     #[must_use]
     pub fn in_use(&self) -> usize {
         self.capacity.saturating_sub(self.free.available_permits())
     }
 
-    /// One of them, if one is free.
     pub(crate) fn try_acquire(&self) -> Option<OwnedSemaphorePermit> {
         let slot = Arc::clone(&self.free).try_acquire_owned().ok()?;
         (self.in_use() <= self.limit.load(Ordering::Relaxed)).then_some(slot)
     }
 }
 
-/// The errors of a listener that many connections have, or that one connection repeats. Each is logged at most once a minute.
+/// Limits the log lines about errors of connections.
 #[derive(Debug, Default)]
 pub(crate) struct ListenerLogLimiters {
     pub(crate) accept: LogRateLimiter,
@@ -71,91 +73,95 @@ pub(crate) struct ListenerLogLimiters {
     pub(crate) dropped_lines: LogRateLimiter,
 }
 
-/// A carried line shorter than this is not cut for want of memory, in bytes.
+/// A carried line shorter than this is not cut for lack of memory, in bytes.
 const PARTIAL_BYTES_MIN: usize = 4 << 10;
 
 /// Shared by the connections of one listener.
 pub(crate) struct ListenerState {
     pub(crate) intake: Intake,
+    pub(crate) shedder: Arc<LoadShedder>,
     pub(crate) config: Config,
     pub(crate) metrics: Metrics,
     pub(crate) slots: ConnectionSlots,
     pub(crate) durability: Durability,
-    connections: AtomicUsize,
-    /// Bytes that all connections carry.
+    connections: Gauge,
+    opened: Counter,
+    pub(crate) refused: Counter,
+    /// Bytes of the unfinished lines of all connections.
     partial_bytes: AtomicUsize,
-    /// Connections that hold what the queue refused.
+    /// Connections with records that the queue refused.
     blocked_connections: AtomicUsize,
-    /// Set when a connection gave up after the stop: what the queue did not take then it will not take from others.
+    /// Whether a connection gave up after the stop. The queue will not accept records of other connections either.
     has_given_up: AtomicBool,
-    /// Bytes that unfinished frames may take.
+    /// Memory for unfinished frames, in bytes.
     pub(crate) frame_bytes: Semaphore,
     pub(crate) log_limiters: ListenerLogLimiters,
 }
 
 impl ListenerState {
     pub(crate) fn new(durability: Durability, tcp: TcpIntake) -> Self {
-        let TcpIntake { intake, config, metrics, slots } = tcp;
+        let TcpIntake { intake, shedder, config, metrics, slots } = tcp;
         let frame_bytes = Semaphore::new(config.partial_bytes_max.clamp(1, Semaphore::MAX_PERMITS));
-        let zero = AtomicUsize::default;
-        let (connections, partial_bytes, blocked_connections) = (zero(), zero(), zero());
-        let (has_given_up, log_limiters) = (AtomicBool::new(false), ListenerLogLimiters::default());
+        let by = ByDurability { durability: durability.name() };
+        let connections = metrics.connections.get_or_create(&by).clone();
+        let opened = metrics.opened.get_or_create(&by).clone();
+        let refused = metrics.refused.get_or_create(&by).clone();
         Self {
             intake,
+            shedder,
             config,
-            metrics,
             slots,
             durability,
+            metrics,
             connections,
-            partial_bytes,
-            blocked_connections,
-            has_given_up,
+            opened,
+            refused,
+            partial_bytes: AtomicUsize::default(),
+            blocked_connections: AtomicUsize::default(),
+            has_given_up: AtomicBool::new(false),
             frame_bytes,
-            log_limiters,
+            log_limiters: ListenerLogLimiters::default(),
         }
     }
 
-    /// What clients are told when others have less to do.
-    pub(crate) fn load_shedder(&self) -> &LoadShedder {
-        self.intake.queue.load_shedder()
-    }
-
-    /// The kind of port that this is.
     pub(crate) fn port(&self) -> ListenerKind {
-        ListenerKind::Tcp(self.durability)
+        match self.durability {
+            Durability::Fast => ListenerKind::Fast,
+            Durability::Durable => ListenerKind::Durable,
+            Durability::Bulk => ListenerKind::Bulk,
+        }
     }
 
-    /// How many lines of a kind were suppressed, when one may be logged now.
+    /// The number of suppressed log lines about an error, if one may be logged now.
     pub(crate) fn may_log(&self, error: fn(&ListenerLogLimiters) -> &LogRateLimiter) -> Option<u64> {
         error(&self.log_limiters).check(self.intake.env.clock.uptime())
     }
 
-    /// Whether nothing should be read because the queue would not take it. Asked right before reading, with no await
-    /// between that and the append, so at most one chunk a thread is read in vain.
+    /// Whether connections should not be read from, because the queue would refuse the records. Checked before each read without
+    /// an await before the append, so at most one chunk per thread is refused.
     pub(crate) fn is_refusing(&self) -> bool {
         self.has_given_up() || self.blocked_connections.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether nothing will be taken before a node that stops is gone.
+    /// Whether the queue accepts no records until a stopping node has ended.
     pub(crate) fn has_given_up(&self) -> bool {
         self.intake.queue.is_halted() || self.has_given_up.load(Ordering::Relaxed)
     }
 
-    /// A connection gave up after the stop.
     pub(crate) fn set_given_up(&self) {
         self.has_given_up.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a connection that carries so much should give it away: together they carry too much, and it carries more
-    /// than its share.
+    /// Whether a connection must append its unfinished line of this length: all connections exceed their memory, and this one its
+    /// share.
     pub(crate) fn exceeds_memory_share(&self, carried: usize) -> bool {
         let max = self.config.partial_bytes_max;
-        let share = max / self.connections.load(Ordering::Relaxed).max(1);
+        let share = max / usize::try_from(self.connections.get()).unwrap_or(1).max(1);
         self.partial_bytes.load(Ordering::Relaxed) > max && carried > share.max(PARTIAL_BYTES_MIN)
     }
 }
 
-/// Counts a connection for as long as it is open.
+/// Counts a connection while it is open.
 pub(crate) struct ListenerConnection<'a> {
     shared: &'a ListenerState,
     _connected: ConnectionGuard<'a>,
@@ -163,23 +169,19 @@ pub(crate) struct ListenerConnection<'a> {
 
 impl<'a> ListenerConnection<'a> {
     pub(crate) fn new(shared: &'a ListenerState) -> Self {
-        let by = ByDurability { durability: shared.durability.name() };
-        shared.connections.fetch_add(1, Ordering::Relaxed);
-        shared.metrics.connections.get_or_create(&by).inc();
-        shared.metrics.opened.get_or_create(&by).inc();
-        Self { shared, _connected: shared.load_shedder().count_connection() }
+        shared.connections.inc();
+        shared.opened.inc();
+        Self { shared, _connected: shared.shedder.count_connection() }
     }
 }
 
 impl Drop for ListenerConnection<'_> {
     fn drop(&mut self) {
-        let by = ByDurability { durability: self.shared.durability.name() };
-        self.shared.connections.fetch_sub(1, Ordering::Relaxed);
-        self.shared.metrics.connections.get_or_create(&by).dec();
+        self.shared.connections.dec();
     }
 }
 
-/// What one connection carries, as a part of the sum.
+/// The unfinished bytes of one connection, as a part of the sum.
 pub(crate) struct CarriedBytesGuard {
     shared: Arc<ListenerState>,
     bytes: usize,
@@ -191,7 +193,7 @@ impl CarriedBytesGuard {
     }
 
     pub(crate) fn set(&mut self, bytes: usize) {
-        // First the greater side of the difference, so that the sum never goes below zero.
+        // Added before the subtraction, so that the sum does not wrap below zero.
         self.shared.partial_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.shared.partial_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
         self.bytes = bytes;
@@ -204,7 +206,7 @@ impl Drop for CarriedBytesGuard {
     }
 }
 
-/// Says for as long as it lives that a connection holds what the queue refused.
+/// Marks that a connection has records that the queue refused.
 pub(crate) struct BlockedGuard(Arc<ListenerState>);
 
 impl BlockedGuard {
@@ -231,7 +233,7 @@ mod tests {
         let second = slots.try_acquire();
         assert!(first.is_some() && second.is_some());
         slots.limit(1);
-        assert!(slots.try_acquire().is_none() && slots.in_use() == 2, "who is there stays");
+        assert!(slots.try_acquire().is_none() && slots.in_use() == 2, "open connections keep their slots");
         drop(first);
         assert!(slots.try_acquire().is_none());
         slots.limit(9);

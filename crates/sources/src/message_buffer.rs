@@ -1,7 +1,7 @@
-//! Gathering the bytes of one message of the framed protocol.
+//! Collects the bytes of one message of the framed protocol.
 //!
-//! The buffer never grows beyond what the message's header announces, and a large message first gets its share of the
-//! memory that all connections have for this. A message that has begun must go on: half of one holds that share.
+//! The buffer never exceeds the length in the message's header. A large message first reserves its part of the memory that all
+//! connections share, so the rest of a message must arrive within a timeout.
 #![allow(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 use std::time::Duration;
@@ -15,37 +15,36 @@ use tokio::time::timeout;
 use crate::listener_state::ListenerState;
 use crate::socket_reader::{CHUNK_BYTES, SocketRead, SocketReader};
 
-/// Messages up to this size do not ask for memory, in bytes.
+/// Messages up to this size need no reservation, in bytes.
 const UNRESERVED_BYTES_MAX: usize = 4 << 10;
 
-/// What a buffer keeps between two messages while they follow each other closely, in bytes.
+/// The capacity that a buffer keeps between two messages that follow each other closely, in bytes.
 const IDLE_CAPACITY_MAX: usize = 512 << 10;
 
-/// Bytes that came and are not yet handled.
+/// Received bytes that are not yet processed.
 #[derive(Default)]
 pub(crate) struct MessageBuffer {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Why no message comes.
+/// Why no message was received.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReceiveError {
-    /// The stream has ended or the node is stopping. Half a message is no harm: it was not acknowledged and is sent again.
+    /// The stream has ended or the node is stopping. Half a message was not acknowledged, so it is sent again.
     #[error("the stream has ended")]
     Ended,
-    /// The client breaks the protocol.
+    /// The client violates the protocol.
     #[error(transparent)]
     Wire(#[from] WireError),
-    /// It began a message and did not go on.
     #[error("timeout: the rest of a message did not arrive within {} s", .0.as_secs())]
     Timeout(Duration),
-    /// The queue does not take the batch.
+    /// The queue refuses the batch.
     #[error(transparent)]
     Refused(IngestError),
 }
 
 impl MessageBuffer {
-    /// Reads until `missing` says that nothing is missing. The permit stands for the memory of the message.
+    /// Reads until `missing` returns 0. The permit reserves the memory of the message.
     pub(crate) async fn fill<'a>(
         &mut self,
         feed: &mut SocketReader<'_>,
@@ -70,7 +69,7 @@ impl MessageBuffer {
         }
     }
 
-    /// Forgets a message that was handled.
+    /// Removes a processed message.
     pub(crate) fn consume(&mut self, count: usize) {
         self.bytes.drain(..count.min(self.bytes.len()));
     }
@@ -98,15 +97,15 @@ impl MessageBuffer {
         }
         self.bytes.reserve_exact(wanted);
         while self.bytes.len() < end {
-            let most = (end - self.bytes.len()).min(CHUNK_BYTES);
+            let bytes_max = (end - self.bytes.len()).min(CHUNK_BYTES);
             let bytes = &mut self.bytes;
-            feed.next(most, |chunk| bytes.extend_from_slice(chunk)).await.ok_or(ReceiveError::Ended)?;
+            feed.next(bytes_max, |chunk| bytes.extend_from_slice(chunk)).await.ok_or(ReceiveError::Ended)?;
         }
         Ok(())
     }
 }
 
-/// Waits for memory, as long as that is of use.
+/// Waits for memory, until the stop or the end of the client.
 async fn reserve_memory<'a>(
     feed: &mut SocketReader<'_>,
     shared: &'a ListenerState,
@@ -115,7 +114,7 @@ async fn reserve_memory<'a>(
     let bytes = bytes.min(shared.config.partial_bytes_max.max(1));
     let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
     tokio::select! {
-        // First: a client that has closed its side may have sent whole batches before that.
+        // First: a client that has closed its side may have sent whole batches before.
         biased;
         permit = shared.frame_bytes.acquire_many(bytes) => Ok(permit.ok()),
         () = feed.until_stop_or_hang_up() => Err(ReceiveError::Ended),

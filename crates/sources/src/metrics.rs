@@ -1,17 +1,16 @@
-//! What the listeners count. Records are counted by the queue, by source.
+//! Metrics of the TCP listeners. The queue counts records by source.
 
 use bucksaw_ingest::Durability;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry};
 
 /// The label `durability`.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub struct ByDurability {
-    /// `fast`, `durable` or `bulk`.
-    pub durability: &'static str,
+pub(crate) struct ByDurability {
+    pub(crate) durability: &'static str,
 }
 
 /// Counters and gauges of all listeners of a node.
@@ -27,40 +26,23 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Registers the listeners' metrics.
+    /// Registers the metrics.
     #[must_use]
     pub fn new(registry: &mut Registry) -> Self {
-        let metrics = Self {
-            connections: Family::default(),
-            opened: Family::default(),
-            refused: Family::default(),
-            accept_failed: Counter::default(),
-            protocol_errors: Counter::default(),
-            http_refused: Counter::default(),
-            dropped_bytes: Counter::default(),
-        };
-        let all = metrics.clone();
         let sources = registry.sub_registry_with_prefix("sources");
-        sources.register("connections", "TCP connections that are open", all.connections);
-        // Not `connections_total`: to a parser that would be the same metric as the gauge.
-        sources.register("connections_opened", "TCP connections accepted", all.opened);
-        sources.register(
-            "connections_refused",
-            "TCP connections closed at once because all slots were in use",
-            all.refused,
-        );
-        sources.register("accept_failed", "TCP connections that could not be accepted", all.accept_failed);
-        sources.register("protocol_errors", "Protocol errors of framed clients", all.protocol_errors);
-        sources.register(
-            "http_refused",
-            "Connections refused because they spoke HTTP at a port for lines",
-            all.http_refused,
-        );
-        sources.register(
-            "dropped_bytes",
-            "Bytes of lines read and not kept: shutdown or write errors",
-            all.dropped_bytes,
-        );
+        let refused = "TCP connections closed at once because all slots were in use";
+        let http_refused = "Connections refused because they spoke HTTP at a port for lines";
+        let dropped_bytes = "Bytes of lines read and not kept: shutdown or write errors";
+        let metrics = Self {
+            connections: register(sources, "connections", "TCP connections that are open"),
+            // Not `connections_total`: to a parser that is the same metric as the gauge.
+            opened: register(sources, "connections_opened", "TCP connections accepted"),
+            refused: register(sources, "connections_refused", refused),
+            accept_failed: register(sources, "accept_failed", "TCP connections that could not be accepted"),
+            protocol_errors: register(sources, "protocol_errors", "Protocol errors of framed clients"),
+            http_refused: register(sources, "http_refused", http_refused),
+            dropped_bytes: register(sources, "dropped_bytes", dropped_bytes),
+        };
         for durability in [Durability::Fast, Durability::Durable, Durability::Bulk] {
             let by = ByDurability { durability: durability.name() };
             drop(metrics.connections.get_or_create(&by));
@@ -69,4 +51,11 @@ impl Metrics {
         }
         metrics
     }
+}
+
+/// Registers a new metric.
+pub(crate) fn register<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+    let metric = M::default();
+    registry.register(name, help, metric.clone());
+    metric
 }

@@ -1,30 +1,28 @@
-//! What the first bytes of a connection say about the rest.
+//! Detects the protocol of a connection by its first bytes.
 
 use bucksaw_record::{InvalidLabels, Labels};
 use bucksaw_wire::MAGIC;
 
 use crate::http_refusal::{RequestLine, detect_request_line};
 
-/// How a first line starts that sets the labels of the stream.
+/// The start of a first line that sets the labels of the stream.
 const LABELS: &[u8] = b"#labels ";
 
-/// The longest such line, its LF included.
+/// The longest such line, in bytes with its LF.
 pub(crate) const LABELS_LINE_MAX: usize = 64 << 10;
 
-/// What a connection is.
+/// The protocol of a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
-    /// More bytes decide.
+    /// More bytes are needed.
     Undecided,
-    /// The framed protocol.
     Framed,
-    /// HTTP, which is spoken at another port.
+    /// HTTP, which another port serves.
     Http,
-    /// Lines.
     Lines,
-    /// Lines after a first one of so many bytes that sets the labels.
+    /// Lines after a first one that sets the labels, with its length in bytes.
     LinesWithLabels(Labels, usize),
-    /// Lines, and the first would have set the labels if it were right.
+    /// Lines, of which the first has invalid labels.
     LinesWithInvalidLabels(InvalidLabelsLine),
 }
 
@@ -40,7 +38,7 @@ pub(crate) enum InvalidLabelsLine {
 }
 
 impl Protocol {
-    /// Decides by all bytes that came so far.
+    /// Decides by all bytes received so far.
     pub(crate) fn detect(bytes: &[u8]) -> Self {
         if bytes.starts_with(&MAGIC) {
             return Self::Framed;
@@ -55,9 +53,9 @@ impl Protocol {
                 RequestLine::Undecided => Self::Undecided,
             };
         };
-        let within = bytes.get(..LABELS_LINE_MAX).unwrap_or(bytes);
-        let Some(end) = within.iter().position(|byte| *byte == b'\n') else {
-            return if within.len() < LABELS_LINE_MAX {
+        let line = bytes.get(..LABELS_LINE_MAX).unwrap_or(bytes);
+        let Some(end) = line.iter().position(|byte| *byte == b'\n') else {
+            return if line.len() < LABELS_LINE_MAX {
                 Self::Undecided
             } else {
                 Self::LinesWithInvalidLabels(InvalidLabelsLine::TooLong)

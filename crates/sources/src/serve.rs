@@ -1,4 +1,4 @@
-//! Accepting connections, and ending them in order.
+//! Accepts connections, and ends them in order.
 #![allow(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 use std::net::SocketAddr;
@@ -13,25 +13,22 @@ use tracing::{error, warn};
 
 use crate::connection;
 use crate::listener_state::{ListenerState, TcpIntake};
-use crate::metrics::ByDurability;
 use crate::socket_reader::wait_for_stop;
 
-/// After a failed accept (no descriptors left, mostly) it is tried again after this.
+/// The delay after a failed accept, mostly for lack of descriptors.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// After the stop the backlog counts as empty when nothing comes for so long.
+/// After the stop the backlog counts as empty when no connection arrives for this time.
 const BACKLOG_QUIET: Duration = Duration::from_millis(20);
 
-/// The backlog of a listener to which clients still come is not waited out for longer.
+/// How long connections are accepted after the stop, at most.
 const BACKLOG_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long all connections together have to end after the stop.
+/// How long all connections may take to end after the stop.
 const CONNECTIONS_END_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Serves a listener until `stop` turns true or its sender is gone, and then until the connections have ended. Their
-/// records are appended with `durability`.
-///
-/// Dropping the future instead ends all connections at once.
+/// Serves a listener until `stop` is true or its sender is dropped, and then until the connections have ended. Dropping the future
+/// ends all connections at once.
 pub async fn serve(listener: TcpListener, durability: Durability, tcp: TcpIntake, stop: watch::Receiver<bool>) {
     let slots = Arc::new(Semaphore::new(tcp.config.connections_max.clamp(1, Semaphore::MAX_PERMITS)));
     let shared = Arc::new(ListenerState::new(durability, tcp));
@@ -45,7 +42,7 @@ pub async fn serve(listener: TcpListener, durability: Durability, tcp: TcpIntake
             accepted = accept(&listener, &slots, &shared) => spawn_connection(&mut tasks, accepted, &shared, &stop),
         }
     }
-    // Whoever is in the backlog believes to be connected and may have sent all that it had to say.
+    // To a client in the backlog the connection is established, and it may have sent all of its records.
     let backlog = async {
         while let Ok(accepted) = tokio::time::timeout(BACKLOG_QUIET, accept(&listener, &slots, &shared)).await {
             spawn_connection(&mut tasks, accepted, &shared, &stop);
@@ -66,19 +63,18 @@ pub async fn serve(listener: TcpListener, durability: Durability, tcp: TcpIntake
 
 type Accepted = (TcpStream, SocketAddr, ConnectionPermits);
 
-/// A place of the listener, and one of all listeners together.
+/// A slot of the listener, and one of all listeners together.
 type ConnectionPermits = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 
-/// The next connection for which there is a slot. Those without one are closed at once: they would wait in vain for as long
-/// as the others stay, and take descriptors that the queue's files need.
+/// The next connection for which a slot is free. Others are closed at once, because they would hold descriptors that the queue's
+/// files need.
 async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>, shared: &ListenerState) -> Accepted {
     loop {
         match listener.accept().await {
             Ok((socket, peer)) => match acquire_permits(slots, shared) {
                 Some(slot) => return (socket, peer, slot),
                 None => {
-                    let by = ByDurability { durability: shared.durability.name() };
-                    shared.metrics.refused.get_or_create(&by).inc();
+                    shared.refused.inc();
                     if let Some(suppressed) = shared.may_log(|errors| &errors.connection_limit) {
                         warn!(
                             durability = %shared.durability, suppressed,
@@ -121,6 +117,6 @@ fn log_panic(ended: Result<(), JoinError>) {
     if let Err(error) = ended
         && error.is_panic()
     {
-        error!(%error, "a connection ended by a bug in this program");
+        error!(%error, "a connection task panicked");
     }
 }

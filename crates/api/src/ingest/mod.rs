@@ -7,11 +7,10 @@ use axum::body::{Body, Bytes};
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bucksaw_env::Entropy;
 use bucksaw_ingest::Durability;
-use bucksaw_ingest::load_shedder::{ListenerKind, LoadShedder, RedirectKind};
 use bucksaw_record::Labels;
 use bucksaw_sources::http::{BodyChunks, BodyFormat, Encoding, IngestReply, IngestRequest};
+use bucksaw_steering::ListenerKind;
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 
@@ -19,38 +18,25 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::params::Params;
 
-/// Load level from which on each reply names less loaded nodes.
-const REDIRECT_LEVEL_MIN: u8 = 2;
-
 const KEY_BYTES_MAX: usize = 256;
 
 /// The header with the HTTP addresses of less loaded nodes, separated by commas.
 const REDIRECT_HEADER: &str = "bucksaw-redirect";
 
 pub(crate) async fn ingest(State(app): State<App>, query: RawQuery, headers: HeaderMap, body: Body) -> Response {
-    let (load_shedder, entropy) = (app.queue().load_shedder(), &*app.env.entropy);
-    let mut response = if load_shedder.refuses_unredirectable(ListenerKind::Http) {
-        load_shedder.count_redirect(RedirectKind::Refused);
+    let mut response = if app.shedder.refuses_unredirectable(ListenerKind::Http) {
+        app.shedder.count_refused();
         ApiError::overloaded().into_response()
     } else {
         ingest_body(app.clone(), query, headers, body).await.into_response()
     };
-    if let Some(targets) = redirect_targets(load_shedder, entropy)
+    let targets = app.shedder.http_reply_targets(&*app.env.entropy);
+    if !targets.is_empty()
         && let Ok(targets) = HeaderValue::try_from(targets.join(","))
     {
         response.headers_mut().insert(REDIRECT_HEADER, targets);
     }
     response
-}
-
-/// The less loaded nodes that a reply names, best first.
-fn redirect_targets(load_shedder: &LoadShedder, entropy: &dyn Entropy) -> Option<Vec<String>> {
-    if load_shedder.policy().level >= REDIRECT_LEVEL_MIN {
-        return Some(load_shedder.redirect_targets(ListenerKind::Http, entropy)).filter(|targets| !targets.is_empty());
-    }
-    let (_, targets) = load_shedder.try_redirect(ListenerKind::Http, None, entropy)?;
-    load_shedder.count_redirect(RedirectKind::Suggested);
-    Some(targets)
 }
 
 async fn ingest_body(app: App, query: RawQuery, headers: HeaderMap, body: Body) -> Result<Json<Value>, ApiError> {

@@ -1,4 +1,4 @@
-//! Nodes that do not do what they should.
+//! Nodes that violate the protocol or send no acknowledgements.
 #![allow(clippy::disallowed_methods, reason = "tests of real sockets or threads wait in real time")]
 
 use std::io;
@@ -19,18 +19,18 @@ use tokio::sync::watch;
 
 use crate::node::{IngestNode, config};
 
-/// A node that reads a hello, says this to everyone, and reads on.
-async fn node_replying(words: Vec<u8>) -> SocketAddr {
+/// A node that replies to each hello with these bytes, and reads on.
+async fn node_replying(reply: Vec<u8>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         loop {
             let (mut socket, _) = listener.accept().await.unwrap();
-            let words = words.clone();
+            let reply = reply.clone();
             tokio::spawn(async move {
                 let mut buffer = vec![0; 10_000];
                 let _ = socket.read_exact(&mut buffer[..Hello::FIXED_LEN]).await;
-                let _ = socket.write_all(&words).await;
+                let _ = socket.write_all(&reply).await;
                 while socket.read(&mut buffer).await.is_ok_and(|count| count > 0) {}
             });
         }
@@ -45,10 +45,10 @@ fn welcome(frame_bytes_max: u32) -> Vec<u8> {
 async fn ship(input: impl AsyncRead + Unpin, config: Config) -> Result<Summary, ForwardError> {
     let (_stop, stopped) = watch::channel(false);
     let shipping = run(input, config, Env::real(), stopped);
-    tokio::time::timeout(Duration::from_secs(20), shipping).await.expect("does not end")
+    tokio::time::timeout(Duration::from_secs(20), shipping).await.expect("the agent does not end")
 }
 
-/// Input without an end, or with a bad one.
+/// Input without an end, or with an error at its end.
 struct EndlessInput {
     read: Arc<AtomicUsize>,
     fails_after: usize,
@@ -66,16 +66,16 @@ impl AsyncRead for EndlessInput {
 }
 
 #[tokio::test]
-async fn giving_up_says_what_is_unsent_and_why() {
-    let check = async |words: Vec<u8>, want: &str| {
-        let address = node_replying(words).await;
+async fn an_agent_that_gives_up_reports_the_unsent_records_and_the_reason() {
+    let check = async |reply: Vec<u8>, want: &str| {
+        let address = node_replying(reply).await;
         let config = Config { give_up_after: Some(Duration::from_millis(300)), ..config(&[address]) };
         match ship(&b"a\nb\nc"[..], config).await {
             Err(ForwardError::GaveUp { unsent: 3, reason, .. }) => assert!(reason.contains(want), "{reason}"),
             other => panic!("{other:?}"),
         }
     };
-    check(welcome(1 << 20), "no acknowledgement came").await;
+    check(welcome(1 << 20), "no acknowledgement arrived").await;
     let text = "protocol version 2.0 is not known here".to_owned();
     check(
         HelloReply::Refused { code: RefusalCode::VERSION, text }.encode(),
@@ -114,7 +114,7 @@ async fn a_silent_node_is_left_for_another() {
 }
 
 #[tokio::test]
-async fn a_broken_input_is_an_error_after_what_was_read_is_shipped() {
+async fn an_input_error_is_reported_after_the_read_records_are_shipped() {
     let node = IngestNode::start(Durability::Fast).await;
     let input = EndlessInput { read: Arc::default(), fails_after: 11 * 1_000 };
     let error = ship(input, config(&[node.address])).await.unwrap_err();
@@ -123,26 +123,26 @@ async fn a_broken_input_is_an_error_after_what_was_read_is_shipped() {
 }
 
 #[tokio::test]
-async fn a_stop_does_not_wait_for_ever() {
+async fn a_stop_waits_for_a_limited_time() {
     let address = node_replying(welcome(1 << 20)).await;
     let (stop, stopped) = watch::channel(true);
     let config = Config { stop_timeout: Duration::from_millis(100), ..config(&[address]) };
     let (mut pipe, input) = tokio::io::duplex(100);
     pipe.write_all(b"a\nb").await.unwrap();
-    // Stopped before the first read: nothing was taken, nothing is unsent.
+    // Stopped before the first read, so no record is unsent.
     assert_eq!(run(input, config.clone(), Env::real(), stopped).await.unwrap(), Summary::default());
     stop.send_replace(false);
     let (mut pipe, input) = tokio::io::duplex(100);
     let shipping = tokio::spawn(run(input, config, Env::real(), stop.subscribe()));
     pipe.write_all(b"a\nb").await.unwrap();
-    // The pipe is read again only after what it held was taken.
+    // The write returns when the agent has read the first bytes.
     pipe.write_all(&[b'x'; 99]).await.unwrap();
     stop.send_replace(true);
-    let Err(ForwardError::Stopped { unsent, .. }) = shipping.await.unwrap() else { panic!("all was shipped") };
+    let Err(ForwardError::Stopped { unsent, .. }) = shipping.await.unwrap() else { panic!("all records were shipped") };
     assert!((1..=2).contains(&unsent), "{unsent}");
 }
 
 #[tokio::test]
-async fn an_address_is_needed() {
+async fn an_agent_needs_an_address() {
     assert!(matches!(ship(&b""[..], Config::default()).await, Err(ForwardError::NoAddress)));
 }

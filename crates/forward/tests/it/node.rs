@@ -13,6 +13,7 @@ use bucksaw_ingest::{Durability, Queue};
 use bucksaw_record::{Id, Labels};
 use bucksaw_segment::queue::HEADER_LEN;
 use bucksaw_sources::{ConnectionSlots, Intake, Metrics, TcpIntake, serve};
+use bucksaw_steering::LoadShedder;
 use prometheus_client::registry::Registry;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -20,6 +21,8 @@ use tokio::sync::watch;
 
 pub(crate) struct IngestNode {
     pub(crate) queue: Arc<Queue>,
+    pub(crate) shedder: Arc<LoadShedder>,
+    registry: Registry,
     pub(crate) address: SocketAddr,
     _stop: watch::Sender<bool>,
 }
@@ -32,17 +35,17 @@ pub(crate) struct ReceivedRecord {
 }
 
 impl IngestNode {
-    /// A node that syncs, and whose store takes a segment as soon as a client waits for that.
+    /// A node that syncs and that commits a segment as soon as a client waits for it.
     pub(crate) async fn start(durability: Durability) -> Self {
         Self::start_with(durability, bucksaw_sources::Config::default()).await
     }
 
-    /// One that may let its clients go as soon as they have come.
+    /// A node that checks its clients every millisecond.
     pub(crate) async fn start_redirecting(durability: Durability) -> Self {
-        let stay_min = Duration::from_millis(1);
+        let redirect_interval_min = Duration::from_millis(1);
         Self::start_with(
             durability,
-            bucksaw_sources::Config { redirect_interval_min: stay_min, ..bucksaw_sources::Config::default() },
+            bucksaw_sources::Config { redirect_interval_min, ..bucksaw_sources::Config::default() },
         )
         .await
     }
@@ -56,29 +59,39 @@ impl IngestNode {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = watch::channel(false);
+        let shedder = Arc::new(LoadShedder::new(bucksaw_steering::Metrics::new(&mut registry)));
         let intake = TcpIntake {
             intake: Intake { queue: Arc::clone(&queue), env },
+            shedder: Arc::clone(&shedder),
             config,
             metrics: Metrics::new(&mut registry),
             slots: ConnectionSlots::new(10_000),
         };
         tokio::spawn(serve(listener, durability, intake, stopped));
-        let keeper = Arc::clone(&queue);
+        let committing = Arc::clone(&queue);
         tokio::spawn(async move {
             loop {
-                keeper.commit_group();
-                if keeper.backlog().has_waiting_client {
-                    // Only the bulk port has clients that wait for this; what it holds stays readable for the tests.
-                    let ids: Vec<Id> = keeper.reserve(u64::MAX).iter().map(|view| view.id).collect();
-                    keeper.commit(&ids);
+                committing.commit_group();
+                if committing.backlog().has_waiting_client {
+                    // Only clients of the bulk port wait for this. Committed segments stay readable.
+                    let ids: Vec<Id> = committing.reserve(u64::MAX).iter().map(|view| view.id).collect();
+                    committing.commit(&ids);
                 }
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         });
-        Self { queue, address, _stop: stop }
+        Self { queue, shedder, registry, address, _stop: stop }
     }
 
-    /// The records in the order in which they were taken, repeats too.
+    /// The number of redirects of a kind.
+    pub(crate) fn redirects(&self, kind: &str) -> f64 {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+        let name = format!("steering_redirected_total{{kind=\"{kind}\"}} ");
+        text.lines().find_map(|line| line.strip_prefix(&name)).unwrap().parse().unwrap()
+    }
+
+    /// The records in the order of their appends, with repeats.
     pub(crate) fn records(&self) -> Vec<ReceivedRecord> {
         let mut records = Vec::new();
         for segment in self.queue.readable_segments() {
@@ -86,13 +99,8 @@ impl IngestNode {
             let mut frames = view.frames(HEADER_LEN as u64);
             while let Some(chunk) = frames.next_chunk().unwrap() {
                 for (row, text) in (0..).zip(chunk.records()) {
-                    let (id, marks) = (chunk.rows.id(row).unwrap(), chunk.rows.flags.get(row));
-                    records.push(ReceivedRecord {
-                        id,
-                        text: text.to_vec(),
-                        flags: marks,
-                        labels: chunk.labels.clone(),
-                    });
+                    let (id, flags) = (chunk.rows.id(row).unwrap(), chunk.rows.flags.get(row));
+                    records.push(ReceivedRecord { id, text: text.to_vec(), flags, labels: chunk.labels.clone() });
                 }
             }
         }
@@ -100,7 +108,7 @@ impl IngestNode {
     }
 }
 
-/// Settings that lose no time; addresses are tried in the order in which they are given.
+/// Settings with short delays; addresses are tried in their order.
 pub(crate) fn config(to: &[SocketAddr]) -> Config {
     Config {
         shuffle: false,
@@ -112,9 +120,8 @@ pub(crate) fn config(to: &[SocketAddr]) -> Config {
     }
 }
 
-/// Cuts its first `cuts` connections after a number of bytes that the seed decides; then it cuts no more. What the node
-/// says is swallowed from some point on, and every other cut shows the node a clean end, so that it takes what it has:
-/// then batches were taken and their acknowledgements lost.
+/// Cuts its first `cuts` connections after a random number of bytes. Replies of the node are dropped from some point on, and to
+/// the node every other cut is a clean end, so that it appends batches whose acknowledgements are lost.
 pub(crate) async fn cutting_proxy(
     target: SocketAddr,
     cuts: usize,
@@ -139,14 +146,14 @@ pub(crate) async fn cutting_proxy(
                 let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
                 continue;
             }
-            let (there, back) = (below(bytes_max), below(400));
-            relay(&mut client, &mut server, there, back).await;
+            let (to_node, to_client) = (below(bytes_max), below(400));
+            relay(&mut client, &mut server, to_node, to_client).await;
             let _ = client.set_zero_linger();
             if number.is_multiple_of(2) {
                 let _ = server.set_zero_linger();
             } else {
                 let _ = server.shutdown().await;
-                // A bulk port keeps the connection for as long as it has acknowledgements to give.
+                // A bulk port keeps the connection while acknowledgements are missing.
                 let mut sink = tokio::io::sink();
                 let _ = tokio::time::timeout(Duration::from_millis(20), tokio::io::copy(&mut server, &mut sink)).await;
             }
@@ -155,20 +162,20 @@ pub(crate) async fn cutting_proxy(
     (address, made)
 }
 
-/// Copies both ways until a side ends or so many bytes went to the node.
-async fn relay(client: &mut TcpStream, server: &mut TcpStream, there: u64, back: u64) {
-    let (from_client, mut to_client) = client.split();
-    let (from_server, mut to_server) = server.split();
+/// Copies both ways until a side ends or `to_node` bytes were sent to the node. After `to_client` bytes replies are dropped.
+async fn relay(client: &mut TcpStream, server: &mut TcpStream, to_node: u64, to_client: u64) {
+    let (from_client, mut client_writer) = client.split();
+    let (from_server, mut server_writer) = server.split();
     let answers = async {
-        let mut from_server = from_server.take(back);
-        let _ = tokio::io::copy(&mut from_server, &mut to_client).await;
+        let mut from_server = from_server.take(to_client);
+        let _ = tokio::io::copy(&mut from_server, &mut client_writer).await;
         let mut sink = tokio::io::sink();
-        let swallowed = tokio::io::copy(from_server.get_mut(), &mut sink);
-        // A client that fills its window meanwhile would wait, and so would the test.
-        let _ = tokio::time::timeout(Duration::from_millis(5), swallowed).await;
+        let dropped = tokio::io::copy(from_server.get_mut(), &mut sink);
+        // A client with a full window would wait for a reply for ever.
+        let _ = tokio::time::timeout(Duration::from_millis(5), dropped).await;
     };
     tokio::select! {
-        _ = async { tokio::io::copy(&mut from_client.take(there), &mut to_server).await } => {}
+        _ = async { tokio::io::copy(&mut from_client.take(to_node), &mut server_writer).await } => {}
         () = answers => {}
     }
 }

@@ -1,4 +1,4 @@
-//! Lines that arrive, whatever happens on the way.
+//! All lines arrive, in order and once, also over lost connections.
 #![allow(clippy::disallowed_methods, reason = "tests of real sockets or threads wait in real time")]
 
 use std::collections::BTreeMap;
@@ -18,10 +18,10 @@ use crate::node::{IngestNode, config, cutting_proxy};
 async fn ship(input: &[u8], config: Config) -> Summary {
     let (_stop, stopped) = watch::channel(false);
     let shipping = run(input, config, Env::real(), stopped);
-    tokio::time::timeout(Duration::from_secs(60), shipping).await.expect("does not end").unwrap()
+    tokio::time::timeout(Duration::from_secs(60), shipping).await.expect("the agent does not end").unwrap()
 }
 
-/// Numbered lines of many lengths, percent signs and all.
+/// Numbered lines of many lengths, with percent signs.
 fn numbered(count: usize) -> String {
     (0..count).map(|number| format!("{number} 50% of %d%s {}\n", "x".repeat(number * 37 % 150))).collect()
 }
@@ -36,7 +36,7 @@ async fn every_byte_arrives_with_every_durability() {
         input.resize(input.len() + (3 << 19), b'z');
         input.extend_from_slice(b"\nopen");
         let labels = Labels::parse("app=web").unwrap();
-        // A small window: on the bulk port each must be flushed, as no time passes there that would close a segment.
+        // A small window: on the bulk port each window must be flushed, because no segment is closed by its age.
         let config = Config { labels: labels.clone(), window_bytes: 100_000, ..config(&[node.address]) };
         let summary = ship(&input, config).await;
         let records = node.records();
@@ -48,8 +48,8 @@ async fn every_byte_arrives_with_every_durability() {
             }
         }
         assert!(stream == input, "{durability}");
-        let marks: Vec<u8> = records.iter().map(|record| record.flags).collect();
-        assert_eq!(marks, [0, 0, 0, 0, 0, 0, Flags::CUT, 0, Flags::UNTERMINATED]);
+        let flags: Vec<u8> = records.iter().map(|record| record.flags).collect();
+        assert_eq!(flags, [0, 0, 0, 0, 0, 0, Flags::CUT, 0, Flags::UNTERMINATED]);
         assert!(records.iter().all(|record| record.labels == labels));
         assert_eq!(summary, Summary { records: 9, bytes: input.len() as u64 + 2, reconnects: 0 });
     }
@@ -64,7 +64,7 @@ async fn fifty_dropped_connections_lose_and_duplicate_nothing() {
         let input = numbered(lines);
         let config = Config { batch_bytes: 4_000, window_bytes: 64_000, ..config(&[proxy]) };
         let summary = ship(input.as_bytes(), config).await;
-        // Some cuts come before the node has answered the hello: then there was no connection yet.
+        // Connections that are cut before the hello reply do not count as reconnects.
         assert!(cuts.load(Ordering::Relaxed) > 50 && summary.reconnects > 30, "{summary:?}");
         assert_eq!((summary.records, summary.bytes), (lines as u64, input.len() as u64));
         let mut by_id = BTreeMap::new();
@@ -75,23 +75,23 @@ async fn fifty_dropped_connections_lose_and_duplicate_nothing() {
                 repeats += 1;
             }
         }
-        assert!(repeats > 0, "no cut hit a batch on its way");
+        assert!(repeats > 0, "no cut lost an acknowledgement");
         assert!(by_id.values().map(Vec::as_slice).eq(input.lines().map(str::as_bytes)), "{durability}");
     }
 }
 
 #[tokio::test]
-async fn a_dead_node_is_passed_over() {
-    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+async fn an_unreachable_node_is_skipped() {
+    let unreachable = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let node = IngestNode::start(Durability::Fast).await;
-    let summary = ship(b"a\nb\n", config(&[gone, node.address])).await;
+    let summary = ship(b"a\nb\n", config(&[unreachable, node.address])).await;
     assert_eq!((summary.records, node.records().len()), (2, 2));
 }
 
 #[tokio::test]
-async fn nothing_to_ship_needs_no_node() {
-    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    assert_eq!(ship(b"", config(&[gone])).await, Summary::default());
+async fn an_empty_input_needs_no_node() {
+    let unreachable = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    assert_eq!(ship(b"", config(&[unreachable])).await, Summary::default());
 }
 
 #[tokio::test]
@@ -106,7 +106,7 @@ async fn a_few_lines_are_sent_without_waiting_for_more() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
-    // The pipe stays open: the stop is the end of the input.
+    // The pipe stays open; the stop ends the input.
     stop.send_replace(true);
     assert_eq!(shipping.await.unwrap().unwrap().records, 4);
     let records = node.records();

@@ -4,15 +4,14 @@ use std::sync::Arc;
 
 use bucksaw_ingest::{Durability, IdempotentBatch, Source};
 use bucksaw_record::Labels;
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex, Semaphore};
 
-use super::body_error::BodyError;
+use super::body_error::{BodyError, BodyErrorReason};
 use super::body_memory::BodyMemory;
 use super::body_reader::{BodyChunks, BodyLimits, BodyReader, BodyResources};
 use super::body_records::{BUFFER_BYTES, BodyRecords};
 use super::decompressor::Decompressor;
 use super::durability_wait::DurabilityWait;
-use super::key_sync::KeySync;
 use super::metrics::BodyMetrics;
 use super::request::{BodyFormat, IngestReply, IngestRequest};
 use crate::intake::{IdAssignment, Intake, RecordStream};
@@ -28,7 +27,8 @@ pub fn body_bytes_max(record_bytes_max: usize) -> usize {
 pub struct BodyIntake {
     intake: Intake,
     resources: Arc<BodyResources>,
-    key_sync: KeySync,
+    /// Held while idempotency keys are synced.
+    key_sync: Arc<Mutex<()>>,
 }
 
 impl BodyIntake {
@@ -40,7 +40,7 @@ impl BodyIntake {
         let workers = Arc::new(Semaphore::new(limits.workers_max));
         let clock = Arc::clone(&intake.env.clock);
         let resources = Arc::new(BodyResources { limits, memory, workers, clock });
-        Self { intake, resources, key_sync: KeySync::default() }
+        Self { intake, resources, key_sync: Arc::default() }
     }
 
     /// Ingests a body and waits for its durability.
@@ -69,11 +69,23 @@ impl BodyIntake {
         let durable =
             async { durability_wait.wait().await.map_err(|refusal| BodyError::from(refusal).with_accepted(0)) };
         if durability != Durability::Fast && records.batch().is_some_and(IdempotentBatch::depends_on_remembered_key) {
-            tokio::try_join!(durable, self.key_sync.wait_synced(queue))?;
+            tokio::try_join!(durable, self.sync_keys())?;
         } else {
             durable.await?;
         }
         Ok(records.into_reply())
+    }
+
+    /// Makes all idempotency keys durable that are written now. One sync serves all batches that wait for it.
+    async fn sync_keys(&self) -> Result<(), BodyError> {
+        let queue = Arc::clone(&self.intake.queue);
+        let written = queue.keys_written();
+        let _guard = self.key_sync.lock().await;
+        if queue.keys_synced() >= written {
+            return Ok(());
+        }
+        let synced = tokio::task::spawn_blocking(move || queue.sync_keys()).await;
+        Ok(synced.map_err(|_| BodyErrorReason::Internal)??)
     }
 }
 

@@ -16,6 +16,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 use tokio::time::{Instant, timeout};
 
+use super::body_error::BodyErrorReason;
 use super::metrics::BodyMetrics;
 
 /// A request that holds no more than this needs no reservation, in bytes, so slow clients are served when memory is short.
@@ -39,18 +40,6 @@ struct BodyMemoryState {
     waiters: AtomicUsize,
     wait_max: Duration,
     metrics: BodyMetrics,
-}
-
-/// Why a reservation does not grow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ReserveError {
-    /// It exceeds all memory.
-    ExceedsLimit {
-        /// The largest reservation, in bytes.
-        bytes_max: usize,
-    },
-    /// Other requests held the memory for too long.
-    TimedOut,
 }
 
 impl BodyMemory {
@@ -91,8 +80,8 @@ impl BodyMemory {
     }
 
     fn update_gauge(&self) {
-        let apart = if self.0.overflow.available_permits() == 0 { self.0.overflow_bytes } else { 0 };
-        let held = self.0.bytes_max - self.0.bytes.available_permits() + apart;
+        let overflow = if self.0.overflow.available_permits() == 0 { self.0.overflow_bytes } else { 0 };
+        let held = self.0.bytes_max - self.0.bytes.available_permits() + overflow;
         self.0.metrics.body_bytes.set(i64::try_from(held).unwrap_or(i64::MAX));
     }
 }
@@ -110,15 +99,15 @@ pub(super) struct BodyReservation {
 impl BodyReservation {
     /// Reserved memory, in bytes, not counting [`UNRESERVED_BYTES_MAX`].
     pub(super) fn bytes(&self) -> usize {
-        let apart = if self.overflow.is_some() { self.memory.0.overflow_bytes } else { 0 };
-        self.permit_bytes().max(apart)
+        let overflow = if self.overflow.is_some() { self.memory.0.overflow_bytes } else { 0 };
+        self.permit_bytes().max(overflow)
     }
 
     fn permit_bytes(&self) -> usize {
         self.permit.as_ref().map_or(0, OwnedSemaphorePermit::num_permits)
     }
 
-    /// Grows to so many bytes if there is room at once and nobody waits. Returns whether it has them.
+    /// Grows to `to` bytes if that much is free and no request waits. Returns whether it has them.
     pub(super) fn try_grow(&mut self, to: usize) -> bool {
         if to <= UNRESERVED_BYTES_MAX || to <= self.bytes() {
             return true;
@@ -135,37 +124,39 @@ impl BodyReservation {
     /// Grows to `to` bytes; waits for them if necessary.
     ///
     /// # Errors
-    /// [`ReserveError`]; the reservation is unchanged.
-    pub(super) async fn grow(&mut self, to: usize) -> Result<(), ReserveError> {
+    /// [`BodyErrorReason::TooLarge`] above all memory, [`BodyErrorReason::MemoryShort`] if other requests hold it for too long.
+    /// The reservation is unchanged.
+    pub(super) async fn grow(&mut self, to: usize) -> Result<(), BodyErrorReason> {
         if self.try_grow(to) {
             return Ok(());
         }
         let inner = Arc::clone(&self.memory.0);
         let wanted = to.next_multiple_of(RESERVATION_STEP_BYTES);
-        let most = inner.bytes_max.max(inner.overflow_bytes);
-        if wanted > most {
-            return Err(ReserveError::ExceedsLimit { bytes_max: most });
+        let bytes_max = inner.bytes_max.max(inner.overflow_bytes);
+        if wanted > bytes_max {
+            let message = format!("the body needs more than {bytes_max} bytes at a time: send it in several");
+            return Err(BodyErrorReason::TooLarge(message));
         }
         let missing = u32::try_from(wanted - self.permit_bytes()).unwrap_or(u32::MAX);
         let _waiting = WaiterGuard::new(&self.memory);
         let more = Arc::clone(&inner.bytes).acquire_many_owned(missing);
-        let apart = Arc::clone(&inner.overflow).acquire_owned();
+        let overflow = Arc::clone(&inner.overflow).acquire_owned();
         let since = Instant::now();
         let got = timeout(self.wait_left, async {
             tokio::select! {
                 biased;
                 more = more, if wanted <= inner.bytes_max => (more.ok(), None),
-                apart = apart, if to <= inner.overflow_bytes => (None, apart.ok()),
+                overflow = overflow, if to <= inner.overflow_bytes => (None, overflow.ok()),
             }
         });
         let got = got.await;
         self.wait_left = self.wait_left.saturating_sub(since.elapsed());
-        let Ok((more, apart)) = got else {
+        let Ok((more, overflow)) = got else {
             self.memory.count_refused();
-            return Err(ReserveError::TimedOut);
+            return Err(BodyErrorReason::MemoryShort("no memory for more request bodies: try again later"));
         };
         more.into_iter().for_each(|more| self.add_permit(more));
-        self.overflow = self.overflow.take().or(apart);
+        self.overflow = self.overflow.take().or(overflow);
         self.memory.update_gauge();
         Ok(())
     }
@@ -243,7 +234,7 @@ mod tests {
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(test);
     }
 
-    /// Six steps, of which two are set apart.
+    /// Six steps, of which two are overflow memory.
     fn budget() -> BodyMemory {
         BodyMemory::new(6 * STEP, 2 * STEP, Duration::from_secs(10), BodyMetrics::new(&mut Registry::default()))
     }
@@ -255,8 +246,16 @@ mod tests {
         }
     }
 
+    fn is_too_large(grown: &Result<(), BodyErrorReason>) -> bool {
+        matches!(grown, Err(BodyErrorReason::TooLarge(_)))
+    }
+
+    fn is_memory_short(grown: &Result<(), BodyErrorReason>) -> bool {
+        matches!(grown, Err(BodyErrorReason::MemoryShort(_)))
+    }
+
     #[test]
-    fn little_is_free_and_shares_are_given_back() {
+    fn small_bodies_need_no_reservation_and_memory_is_freed() {
         let budget = budget();
         let mut shares = [budget.empty_reservation(), budget.empty_reservation(), budget.empty_reservation()];
         assert!(shares[0].try_grow(4 * STEP));
@@ -282,7 +281,7 @@ mod tests {
                 .map(|mut share| {
                     tokio::spawn(async move {
                         let grown = share.grow(2 * STEP).await;
-                        // It holds what it has for a while, as one that reads.
+                        // It keeps its memory for a while, like a body that is read.
                         tokio::time::sleep(Duration::from_secs(1)).await;
                         grown
                     })
@@ -297,19 +296,16 @@ mod tests {
     }
 
     #[test]
-    fn the_greatest_body_has_room_where_there_is_little_memory() {
+    fn the_largest_body_fits_into_the_least_memory() {
         on_runtime(async {
             let budget =
                 BodyMemory::new(0, 8 * STEP, Duration::from_secs(10), BodyMetrics::new(&mut Registry::default()));
             let (mut first, mut second) = (budget.empty_reservation(), budget.empty_reservation());
             assert!(second.try_grow(STEP));
             assert_eq!(first.grow(8 * STEP).await, Ok(()));
-            assert_eq!(second.grow(2 * STEP).await, Ok(()), "beside it");
-            assert_eq!(
-                budget.empty_reservation().grow(8 * STEP + 1).await,
-                Err(ReserveError::ExceedsLimit { bytes_max: 8 * STEP })
-            );
-            assert_eq!(second.grow(8 * STEP).await, Err(ReserveError::TimedOut), "it is taken");
+            assert_eq!(second.grow(2 * STEP).await, Ok(()), "beside the overflow memory");
+            assert!(is_too_large(&budget.empty_reservation().grow(8 * STEP + 1).await));
+            assert!(is_memory_short(&second.grow(8 * STEP).await), "the overflow memory is in use");
             drop(first);
             second.reset_wait();
             assert_eq!(second.grow(8 * STEP).await, Ok(()));
@@ -327,7 +323,7 @@ mod tests {
             let mut waits = pin!(second.grow(STEP));
             assert_eq!(poll(waits.as_mut()), None);
             assert!(budget.has_waiters());
-            // Still too much to be without a share, and no room for one.
+            // It still needs a reservation, and no memory is free.
             first.shrink(STEP);
             assert_eq!(poll(waits.as_mut()), None);
             first.shrink(0);
@@ -337,18 +333,18 @@ mod tests {
     }
 
     #[test]
-    fn waiting_ends_and_the_impossible_is_not_waited_for() {
+    fn a_wait_times_out_and_a_reservation_above_the_limit_fails_at_once() {
         on_runtime(async {
             let budget = budget();
-            let (mut full, mut apart, mut share) =
+            let (mut full, mut overflow, mut share) =
                 (budget.empty_reservation(), budget.empty_reservation(), budget.empty_reservation());
-            assert_eq!(share.grow(4 * STEP + 1).await, Err(ReserveError::ExceedsLimit { bytes_max: 4 * STEP }));
+            assert!(is_too_large(&share.grow(4 * STEP + 1).await));
             assert!(full.try_grow(4 * STEP));
-            assert_eq!(apart.grow(1 + STEP).await, Ok(()));
-            assert_eq!(share.grow(STEP).await, Err(ReserveError::TimedOut));
+            assert_eq!(overflow.grow(1 + STEP).await, Ok(()));
+            assert!(is_memory_short(&share.grow(STEP).await));
             assert_eq!(budget.0.metrics.bodies_refused.get(), 1);
-            // It has waited long enough, until it got on.
-            assert_eq!(poll(pin!(share.grow(STEP))), Some(Err(ReserveError::TimedOut)));
+            // Its total wait is used up until it makes progress.
+            assert!(poll(pin!(share.grow(STEP))).is_some_and(|grown| is_memory_short(&grown)));
             share.reset_wait();
             {
                 let mut waits = pin!(share.grow(STEP));

@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::body_error::{BodyError, BodyErrorReason};
-use super::body_memory::{BodyMemory, BodyReservation, ReserveError, UNRESERVED_BYTES_MAX};
+use super::body_memory::{BodyMemory, BodyReservation, UNRESERVED_BYTES_MAX};
 use super::body_records::{BUFFER_BYTES, BodyRecords};
 use super::decompressor::Decompressor;
 
@@ -186,7 +186,7 @@ impl<'a> BodyReader<'a> {
         let state = &mut self.state;
         state.reserved_bytes_min = state.expected_bytes.max(state.bytes_with(bytes));
         let grown = state.reservation.grow(state.reserved_bytes_min).await;
-        grown.map_err(|error| reserve_failure(error).with_accepted(state.accepted()))?;
+        grown.map_err(|reason| BodyError::from(reason).with_accepted(state.accepted()))?;
         // The client is not responsible for the time in which it was not read from.
         self.send_rate = SendRate::new(self.bodies.uptime());
         Ok(self)
@@ -204,7 +204,7 @@ impl<'a> BodyReader<'a> {
         let peak = state.buffer.capacity() + state.decompressor.peak_bytes(&state.buffer, work == BodyWork::Finish);
         // Little memory is held only briefly, and by few workers at a time.
         let grown = if peak > UNRESERVED_WORK_BYTES_MAX { state.reservation.grow(peak).await } else { Ok(()) };
-        grown.map_err(|error| reserve_failure(error).with_accepted(accepted))?;
+        grown.map_err(|reason| BodyError::from(reason).with_accepted(accepted))?;
         let worker = Arc::clone(&bodies.workers).acquire_owned().await.map_err(|_| BodyErrorReason::Internal)?;
         let worked = tokio::task::spawn_blocking(move || {
             let _worker = worker;
@@ -228,18 +228,6 @@ impl<'a> BodyReader<'a> {
 impl BodyResources {
     fn uptime(&self) -> Duration {
         self.clock.uptime()
-    }
-}
-
-fn reserve_failure(error: ReserveError) -> BodyError {
-    match error {
-        ReserveError::ExceedsLimit { bytes_max } => {
-            let message = format!("the body needs more than {bytes_max} bytes at a time: send it in several");
-            BodyErrorReason::TooLarge(message).into()
-        }
-        ReserveError::TimedOut => {
-            BodyErrorReason::MemoryShort("no memory for more request bodies: try again later").into()
-        }
     }
 }
 

@@ -54,11 +54,7 @@ impl Write for Sink {
                 self.left = left;
                 self.records.push(bytes)
             }
-            None => {
-                let message =
-                    format!("the decompressed body exceeds {} bytes: split it into several requests", self.max);
-                Err(BodyErrorReason::TooLarge(message).into())
-            }
+            None => Err(too_large(self.max)),
         };
         match taken {
             Ok(()) => Ok(bytes.len()),
@@ -245,6 +241,11 @@ impl ZstdDecoder {
     }
 }
 
+fn too_large(bytes_max: u64) -> BodyError {
+    let message = format!("the decompressed body exceeds {bytes_max} bytes: split it into several requests");
+    BodyErrorReason::TooLarge(message).into()
+}
+
 /// Memory for `bytes` of a snappy body: twice as much at each growth, up to the limit.
 fn snappy_capacity(bytes: usize) -> usize {
     bytes.max(bytes.saturating_mul(2).min(SNAPPY_BYTES_MAX))
@@ -264,8 +265,7 @@ fn decompress_snappy(packed: &[u8], sink: &mut Sink) -> io::Result<()> {
     // The length in front of the block is checked against the limit before memory is allocated.
     let length = snap::raw::decompress_len(packed).map_err(io::Error::other)?;
     if length as u64 > sink.left {
-        let message = format!("the decompressed body exceeds {} bytes: split it into several requests", sink.max);
-        sink.failed = Some(BodyErrorReason::TooLarge(message).into());
+        sink.failed = Some(too_large(sink.max));
         return Err(io::ErrorKind::Other.into());
     }
     let text = snap::raw::Decoder::new().decompress_vec(packed).map_err(io::Error::other)?;

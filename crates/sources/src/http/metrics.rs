@@ -4,6 +4,8 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use crate::metrics::register;
+
 /// Gauges and counters of the memory of request bodies.
 #[derive(Clone, Debug)]
 pub struct BodyMetrics {
@@ -16,12 +18,10 @@ impl BodyMetrics {
     /// Registers the metrics.
     #[must_use]
     pub fn new(registry: &mut Registry) -> Self {
-        let metrics =
-            Self { body_bytes: Gauge::default(), bodies_waiting: Gauge::default(), bodies_refused: Counter::default() };
-        let all = metrics.clone();
-        registry.register("body_bytes", "Memory reserved by request bodies being ingested", all.body_bytes);
-        registry.register("bodies_waiting", "Request bodies waiting for memory", all.bodies_waiting);
-        registry.register("bodies_refused", "Request bodies refused with 503 for lack of memory", all.bodies_refused);
-        metrics
+        Self {
+            body_bytes: register(registry, "body_bytes", "Memory reserved by request bodies being ingested"),
+            bodies_waiting: register(registry, "bodies_waiting", "Request bodies waiting for memory"),
+            bodies_refused: register(registry, "bodies_refused", "Request bodies refused with 503 for lack of memory"),
+        }
     }
 }

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_found_and_nonsense_is_refused() {
+    fn event_times_are_found_and_other_lines_are_rejected() {
         let check = |line: &str, want: Option<u64>| {
             assert_eq!(event_time(line.as_bytes()).unwrap().map(|(at, _)| at.0), want, "{line}");
         };

@@ -55,17 +55,17 @@ pub struct IngestRequest<'a> {
     pub durability: Durability,
     /// Its idempotency key.
     pub key: Option<&'a [u8]>,
-    /// The least number of bytes of the body, as its head says.
+    /// The minimum length of the body by its head, in bytes.
     pub bytes_min: u64,
 }
 
-/// What became of a body.
+/// The result of a body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IngestReply {
-    /// Records that were accepted.
+    /// Accepted records.
     pub accepted: u64,
-    /// Lines that are no records.
+    /// Rejected lines.
     pub rejected: u64,
-    /// The line numbers of the first of these, and why they are no records.
+    /// The line numbers and errors of the first rejected lines.
     pub line_errors: Vec<(u64, String)>,
 }

@@ -1,4 +1,4 @@
-//! The framed protocol, spoken well and badly.
+//! The framed protocol, with valid and invalid messages.
 #![allow(clippy::disallowed_methods, reason = "tests of real sockets or threads wait in real time")]
 
 use std::time::Duration;
@@ -11,9 +11,9 @@ use bucksaw_wire::{Batch, DecodeProgress, FLUSH, Hello, HelloReply, RefusalCode,
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::node::{ListenerNode, TestRng, wait_until};
+use crate::node::{ListenerNode, TestRng, run_ready_tasks, wait_until};
 
-/// A time that no node has had yet for long.
+/// A time long past.
 const AT: Millis = Millis(1_700_000_000_000);
 
 pub(crate) struct FramedClient {
@@ -22,7 +22,7 @@ pub(crate) struct FramedClient {
 }
 
 impl FramedClient {
-    /// Says a hello, right or wrong, and hears the answer.
+    /// Sends a hello, valid or not, and receives the reply.
     pub(crate) async fn connect(node: &ListenerNode, hello: &[u8]) -> (Self, Option<HelloReply>) {
         let mut socket = node.connect().await;
         socket.write_all(hello).await.unwrap();
@@ -47,7 +47,7 @@ impl FramedClient {
         self.read(ServerMessage::decode).await
     }
 
-    /// Hears acknowledgements up to this one.
+    /// Receives acknowledgements up to this one.
     pub(crate) async fn wait_for_ack(&mut self, until: u64) -> u64 {
         let mut acked = 0;
         while acked < until {
@@ -59,9 +59,11 @@ impl FramedClient {
         acked
     }
 
+    /// Checks that the node has sent no message.
     pub(crate) async fn expect_silence(&mut self) {
-        let heard = tokio::time::timeout(Duration::from_millis(60), self.socket.peek(&mut [0])).await;
-        assert!(heard.is_err(), "{heard:?}");
+        run_ready_tasks().await;
+        let received = tokio::time::timeout(Duration::ZERO, self.socket.peek(&mut [0])).await;
+        assert!(received.is_err(), "{received:?}");
     }
 
     async fn read<T>(&mut self, decode: impl Fn(&[u8]) -> Result<DecodeProgress<T>, WireError>) -> Option<T> {
@@ -71,8 +73,8 @@ impl FramedClient {
                 return Some(message);
             }
             let reading = tokio::time::timeout(Duration::from_secs(20), self.socket.read_buf(&mut self.bytes));
-            // An end is a clean one: a reset could have taken the last message away.
-            if reading.await.expect("waited in vain for a message").unwrap() == 0 {
+            // A reset fails the test, because it could discard the last message.
+            if reading.await.expect("no message within 20 s").unwrap() == 0 {
                 return None;
             }
         }
@@ -105,7 +107,7 @@ async fn fast_batches_are_acknowledged_and_keep_their_ids() {
 }
 
 #[tokio::test]
-async fn durable_batches_are_acknowledged_after_the_sync_only() {
+async fn durable_batches_are_acknowledged_only_after_the_sync() {
     let mut node = ListenerNode::start(Durability::Durable, Config::default()).await;
     let mut client = FramedClient::welcome(&node, "").await;
     for number in 0..5 {
@@ -120,7 +122,7 @@ async fn durable_batches_are_acknowledged_after_the_sync_only() {
 }
 
 #[tokio::test]
-async fn bulk_batches_are_acknowledged_by_the_store_and_a_flush_speeds_it_up() {
+async fn bulk_batches_are_acknowledged_by_the_store_and_sooner_after_a_flush() {
     let mut node = ListenerNode::start(Durability::Bulk, Config::default()).await;
     let mut client = FramedClient::welcome(&node, "").await;
     client.send(0, "x\n").await;
@@ -151,7 +153,7 @@ async fn lost_durability_is_reported_to_the_client() {
 }
 
 #[tokio::test]
-async fn a_client_may_close_its_side_and_listen() {
+async fn a_client_that_closed_its_side_receives_its_acknowledgements() {
     let mut node = ListenerNode::start(Durability::Durable, Config::default()).await;
     let mut client = FramedClient::welcome(&node, "").await;
     client.send(0, "x\n").await;
@@ -163,12 +165,12 @@ async fn a_client_may_close_its_side_and_listen() {
 }
 
 #[tokio::test]
-async fn all_that_came_before_a_closed_side_is_taken() {
+async fn all_batches_before_a_closed_side_are_appended() {
     let mut node = ListenerNode::start(Durability::Fast, Config::default()).await;
     let text = "z".repeat(20_000) + "\n";
     let mut client = FramedClient::welcome(&node, "").await;
     let batches: Vec<u8> = (0..20).flat_map(|number| batch(AT, number, &text)).collect();
-    // In one go: the node has no turn before the side is closed.
+    // Without an await, so the node runs only after the side is closed.
     assert_eq!(client.socket.try_write(&batches).unwrap(), batches.len());
     client.socket.shutdown().await.unwrap();
     assert_eq!((client.wait_for_ack(20).await, client.read_message().await), (20, None));
@@ -182,7 +184,7 @@ async fn a_bad_hello_is_refused_with_its_reason() {
     let check = async |change: &dyn Fn(&mut Vec<u8>), want_code: RefusalCode, want: &str| {
         let mut hello = good.clone();
         change(&mut hello);
-        // Bytes that nobody reads must not take the answer away.
+        // Unread bytes must not discard the reply.
         hello.extend_from_slice(&[b'x'; 100_000]);
         let (mut client, answer) = FramedClient::connect(&node, &hello).await;
         assert_eq!(answer, Some(HelloReply::Refused { code: want_code, text: want.to_owned() }));
@@ -207,12 +209,12 @@ async fn a_bad_batch_ends_the_connection_with_its_reason() {
         let mut client = FramedClient::welcome(&node, "").await;
         client.send(0, "good\n").await;
         client.socket.write_all(bytes).await.unwrap();
-        // The node may tell of the good one first, or in one with the end.
-        let mut told = client.read_message().await;
-        if told == Some(ServerMessage::Acked(1)) {
-            told = client.read_message().await;
+        // The acknowledgement of the good batch may be a message of its own.
+        let mut message = client.read_message().await;
+        if message == Some(ServerMessage::Acked(1)) {
+            message = client.read_message().await;
         }
-        assert_eq!(told, Some(ServerMessage::Failed { acked: 1, text: want.to_owned() }));
+        assert_eq!(message, Some(ServerMessage::Failed { acked: 1, text: want.to_owned() }));
         assert_eq!(client.read_message().await, None);
     };
     let forged = |change: &dyn Fn(&mut FrameHeader), body: &[u8]| {
@@ -276,7 +278,7 @@ async fn an_incomplete_batch_times_out_and_loses_nothing() {
 }
 
 #[tokio::test]
-async fn frames_larger_than_the_memory_for_them_come_one_by_one() {
+async fn frames_larger_than_their_memory_are_read_one_at_a_time() {
     let config = Config { partial_bytes_max: 6_000, ..Config::default() };
     let mut node = ListenerNode::start(Durability::Fast, config).await;
     let text = "z".repeat(20_000) + "\n";
@@ -295,26 +297,26 @@ async fn frames_larger_than_the_memory_for_them_come_one_by_one() {
 }
 
 #[tokio::test]
-async fn a_client_with_much_unacknowledged_is_not_read_from() {
+async fn a_client_with_too_many_unacknowledged_batches_is_not_read_from() {
     let config = Config { unacked_frames_max: 3, ..Config::default() };
     let mut node = ListenerNode::start(Durability::Durable, config).await;
     let mut client = FramedClient::welcome(&node, "").await;
     for number in 0..9 {
         client.send(number, "x\n").await;
     }
-    for taken in [3, 6, 9] {
-        wait_until("three more", || node.queue.appends() == taken).await;
+    for appended in [3, 6, 9] {
+        wait_until("three more batches", || node.queue.appends() == appended).await;
         client.expect_silence().await;
-        assert_eq!(node.queue.appends(), taken);
+        assert_eq!(node.queue.appends(), appended);
         node.queue.commit_group();
-        assert_eq!(client.read_message().await, Some(ServerMessage::Acked(taken)));
+        assert_eq!(client.read_message().await, Some(ServerMessage::Acked(appended)));
     }
     drop(client);
     node.stop().await;
 }
 
 #[tokio::test]
-async fn times_far_ahead_become_the_arrival_and_are_counted() {
+async fn times_far_ahead_become_the_arrival_time_and_are_counted() {
     let mut node = ListenerNode::start(Durability::Fast, Config::default()).await;
     let mut client = FramedClient::welcome(&node, "").await;
     client.socket.write_all(&batch(Millis(AT.0 * 3), 5, "a\nb\n")).await.unwrap();
@@ -332,19 +334,19 @@ async fn no_garbage_harms_the_node() {
     let hello = Hello { version: Version::NEWEST, labels: Labels::default() }.encode();
     let good = batch(AT, 0, "x\ny\n");
     for seed in 0..60 {
-        let mut dice = TestRng::new(seed);
+        let mut random = TestRng::new(seed);
         let mut bytes = [&hello[..], &good, &FLUSH, &good].concat();
-        for _ in 0..=dice.below(4) {
-            let at = dice.below(bytes.len());
-            match dice.below(3) {
-                0 => bytes[at] = dice.below(256) as u8,
+        for _ in 0..=random.below(4) {
+            let at = random.below(bytes.len());
+            match random.below(3) {
+                0 => bytes[at] = random.below(256) as u8,
                 1 => bytes.truncate(at.max(1)),
-                _ => drop(bytes.splice(at..at, (0..dice.below(90)).map(|byte| byte as u8))),
+                _ => drop(bytes.splice(at..at, (0..random.below(90)).map(|byte| byte as u8))),
             }
         }
         let mut socket = node.connect().await;
         let _ = socket.write_all(&bytes).await;
-        if dice.below(2) == 0 {
+        if random.below(2) == 0 {
             let _ = socket.shutdown().await;
         }
     }

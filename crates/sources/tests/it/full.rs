@@ -1,19 +1,18 @@
-//! A queue that takes nothing for a while.
+//! A queue that refuses records for a while.
 #![allow(clippy::disallowed_methods, reason = "tests of real sockets or threads wait in real time")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use bucksaw_ingest::Durability;
 use bucksaw_sources::Config;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::framed::FramedClient;
-use crate::node::{ListenerNode, TestRng, joined, wait_until};
+use crate::node::{ListenerNode, TestRng, joined, run_ready_tasks, wait_until};
 
 #[tokio::test]
-async fn a_full_disk_stops_the_reading_and_loses_nothing() {
+async fn while_the_disk_is_full_a_connection_is_not_read_and_loses_nothing() {
     let mut node = ListenerNode::start(Durability::Fast, Config { record_bytes_max: 5_000, ..Config::default() }).await;
     node.fs.set_capacity(Some(100_000));
     let stream = TestRng::new(3).stream(40 << 20, 9_000);
@@ -30,9 +29,9 @@ async fn a_full_disk_stops_the_reading_and_loses_nothing() {
             assert_eq!(socket.read(&mut [0; 9]).await.unwrap(), 0);
         })
     };
-    // The sender has come to a halt when it does not move over several tries of the node.
+    // The sender is blocked if it makes no progress over several attempts of the node.
     let mut before = (0, 0.0);
-    wait_until("a halt", || {
+    wait_until("blocked sender", || {
         let refused = node.metric("ingest_refused_appends_total");
         let now = sent.load(Ordering::Relaxed);
         if now != before.0 {
@@ -50,7 +49,7 @@ async fn a_full_disk_stops_the_reading_and_loses_nothing() {
 }
 
 #[tokio::test]
-async fn clients_that_are_gone_give_their_slots_back_while_nothing_is_read() {
+async fn closed_connections_free_their_slots_while_nothing_is_read() {
     let mut node = ListenerNode::start(Durability::Fast, Config::default()).await;
     let connections = "sources_connections{durability=\"fast\"}";
     let mut idle = Vec::new();
@@ -63,11 +62,11 @@ async fn clients_that_are_gone_give_their_slots_back_while_nothing_is_read() {
     node.fs.set_capacity(Some(0));
     let mut holder = node.connect().await;
     holder.write_all(b"held\n").await.unwrap();
-    wait_until("a refusal", || node.metric("ingest_refused_appends_total") > 0.0).await;
-    // One has sent something that was not read; it stays.
+    wait_until("refusal", || node.metric("ingest_refused_appends_total") > 0.0).await;
+    // A connection with unread bytes stays open.
     idle[0].write_all(b"unread\n").await.unwrap();
     drop(idle);
-    wait_until("the others are gone", || node.metric(connections) == 2.0).await;
+    wait_until("closed connections", || node.metric(connections) == 2.0).await;
     node.fs.set_capacity(None);
     node.until_records(22).await;
     assert_eq!(node.stop().await.len(), 22);
@@ -79,13 +78,13 @@ async fn a_stop_on_a_full_disk_counts_dropped_bytes() {
     node.fs.set_capacity(Some(0));
     let mut socket = node.connect().await;
     socket.write_all(b"one\ntwo\nhalf").await.unwrap();
-    wait_until("a refusal", || node.metric("ingest_refused_appends_total") > 0.0).await;
+    wait_until("refusal", || node.metric("ingest_refused_appends_total") > 0.0).await;
     assert!(node.stop().await.is_empty());
     assert_eq!(node.metric("sources_dropped_bytes_total"), 12.0);
 }
 
 #[tokio::test]
-async fn many_clients_on_a_full_disk_take_little_memory() {
+async fn many_clients_on_a_full_disk_occupy_little_memory() {
     let mut node = ListenerNode::start(Durability::Fast, Config::default()).await;
     let mut sockets = Vec::new();
     for number in 0..30 {
@@ -102,20 +101,20 @@ async fn many_clients_on_a_full_disk_take_little_memory() {
     for socket in &mut sockets {
         socket.write_all(&[b'\n'; 20_000]).await.unwrap();
     }
-    wait_until("tries", || node.metric("ingest_refused_appends_total") > 40.0).await;
+    wait_until("attempts", || node.metric("ingest_refused_appends_total") > 40.0).await;
     node.stop().await;
-    // One client had all of what it sent read, and each of those that were new a first piece.
+    // All bytes of one client were read, and the first 4 KiB of each new one.
     let held = node.metric("sources_dropped_bytes_total");
     assert!((20_000.0..20_000.0 + 30.0 * 4_096.0 + 1.0).contains(&held), "{held}");
 }
 
 #[tokio::test]
-async fn batches_wait_for_room() {
+async fn batches_wait_for_disk_space() {
     let mut node = ListenerNode::start(Durability::Fast, Config::default()).await;
     node.fs.set_capacity(Some(0));
     let mut client = FramedClient::welcome(&node, "app=x").await;
     client.send(0, "a\nb\n").await;
-    wait_until("refusals", || node.metric("ingest_refused_appends_total") > 1.0).await;
+    wait_until("second refusal", || node.metric("ingest_refused_appends_total") > 1.0).await;
     client.expect_silence().await;
     node.fs.set_capacity(None);
     assert_eq!(client.wait_for_ack(1).await, 1);
@@ -127,16 +126,16 @@ async fn clients_that_gave_up_on_a_full_disk_release_their_connections() {
     let mut node =
         ListenerNode::start(Durability::Fast, Config { partial_bytes_max: 10_000, ..Config::default() }).await;
     node.fs.set_capacity(Some(0));
-    // The first waits for the disk, and the second for the memory that the first has.
+    // The first waits for the disk, the second for the memory that the first has.
     let mut clients = Vec::new();
     for number in 0..2 {
         let mut client = FramedClient::welcome(&node, "").await;
         client.send(number, &("z".repeat(9_000) + "\n")).await;
         clients.push(client);
     }
-    wait_until("refusals", || node.metric("ingest_refused_appends_total") > 1.0).await;
+    wait_until("second refusal", || node.metric("ingest_refused_appends_total") > 1.0).await;
     drop(clients);
-    wait_until("the ends", || node.metric("sources_connections{durability=\"fast\"}") == 0.0).await;
+    wait_until("end of both connections", || node.metric("sources_connections{durability=\"fast\"}") == 0.0).await;
     assert!(node.stop().await.is_empty());
 }
 
@@ -150,12 +149,12 @@ async fn a_stop_waits_for_a_sync_that_lines_need() {
         socket.write_all(b"0123456789\n").await.unwrap();
         sockets.push(socket);
     }
-    // One was taken; another is refused until there is a sync, which comes only after the stop.
-    wait_until("a refusal", || node.metric("ingest_refused_appends_total") > 0.0).await;
+    // One is accepted; another is refused until a sync, which follows after the stop.
+    wait_until("refusal", || node.metric("ingest_refused_appends_total") > 0.0).await;
     node.send_stop();
     let refused = node.metric("ingest_refused_appends_total");
-    wait_until("tries after the stop", || node.metric("ingest_refused_appends_total") > refused + 2.0).await;
-    wait_until("the end", || {
+    wait_until("attempt after the stop", || node.metric("ingest_refused_appends_total") > refused + 2.0).await;
+    wait_until("end of the listener", || {
         node.queue.commit_group();
         !node.is_serving()
     })
@@ -164,17 +163,17 @@ async fn a_stop_waits_for_a_sync_that_lines_need() {
 }
 
 #[tokio::test]
-async fn too_much_to_be_synced_holds_lines_back_for_a_moment() {
+async fn lines_wait_while_too_many_bytes_are_unsynced() {
     let queue = bucksaw_ingest::Config { unsynced_bytes_max: 1_000, ..Default::default() };
     let mut node = ListenerNode::start_with(Durability::Durable, Config::default(), queue).await;
     let stream = TestRng::new(5).stream(4_000, 10);
     let mut socket = node.connect().await;
     for chunk in stream.chunks(500) {
         socket.write_all(chunk).await.unwrap();
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        run_ready_tasks().await;
     }
     socket.shutdown().await.unwrap();
-    wait_until("all lines", || {
+    wait_until("arrival of all lines", || {
         node.queue.commit_group();
         joined(&node.records()) == stream || joined(&node.records()).len() > stream.len()
     })

@@ -1,4 +1,4 @@
-//! Plain lines.
+//! Lines over TCP.
 
 use std::collections::BTreeSet;
 
@@ -9,16 +9,16 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::node::{ListenerNode, TestRng, joined, wait_until};
 
-/// Sends the stream in chunks that the dice decide, and returns when the node has closed its side.
-async fn send(node: &ListenerNode, stream: &[u8], dice: &mut TestRng, chunk_max: usize) {
+/// Sends the stream in random chunks, and returns when the node has closed its side.
+async fn send(node: &ListenerNode, stream: &[u8], random: &mut TestRng, chunk_max: usize) {
     let mut socket = node.connect().await;
     socket.set_nodelay(true).unwrap();
     let mut rest = stream;
     while !rest.is_empty() {
-        let (chunk, after) = rest.split_at(rest.len().min(1 + dice.below(chunk_max)));
+        let (chunk, after) = rest.split_at(rest.len().min(1 + random.below(chunk_max)));
         socket.write_all(chunk).await.unwrap();
         rest = after;
-        if dice.below(4) == 0 {
+        if random.below(4) == 0 {
             tokio::task::yield_now().await;
         }
     }
@@ -30,10 +30,10 @@ async fn send(node: &ListenerNode, stream: &[u8], dice: &mut TestRng, chunk_max:
 async fn every_byte_arrives_however_it_is_sent() {
     for (seed, durability) in (0..12).zip([Durability::Fast, Durability::Durable, Durability::Bulk].into_iter().cycle())
     {
-        let mut dice = TestRng::new(seed);
+        let mut random = TestRng::new(seed);
         let mut node = ListenerNode::start(durability, Config { record_bytes_max: 500, ..Config::default() }).await;
-        let stream = dice.stream(60_000, 3_000);
-        send(&node, &stream, &mut dice, 4_000).await;
+        let stream = random.stream(60_000, 3_000);
+        send(&node, &stream, &mut random, 4_000).await;
         let records = node.stop().await;
         assert!(joined(&records) == stream, "seed {seed}");
         assert!(records.iter().all(|record| record.text.len() <= 500));
@@ -80,7 +80,7 @@ async fn a_first_line_sets_the_labels() {
 }
 
 #[tokio::test]
-async fn the_start_of_the_magic_is_a_line_when_no_more_comes() {
+async fn an_incomplete_magic_is_a_line() {
     let mut node = ListenerNode::start(Durability::Fast, Config::default()).await;
     send(&node, b"\x89BSW\r\n\x1a", &mut TestRng::new(1), 3).await;
     let records = node.stop().await;
@@ -111,7 +111,7 @@ async fn five_hundred_idle_connections_make_one_file() {
 }
 
 #[tokio::test]
-async fn unfinished_lines_take_a_bounded_memory() {
+async fn unfinished_lines_occupy_a_bounded_memory() {
     let config = Config { partial_bytes_max: 64 << 10, ..Config::default() };
     let mut node = ListenerNode::start(Durability::Fast, config).await;
     let mut sockets = Vec::new();
@@ -120,16 +120,17 @@ async fn unfinished_lines_take_a_bounded_memory() {
         socket.write_all(&[b'a' + number % 26; 8_000]).await.unwrap();
         sockets.push(socket);
     }
-    // 64 KiB may stay, and 4 KiB on each connection; the rest must be written out.
-    let least = 40 * 8_000 - (64 << 10) - 40 * (4 << 10);
-    wait_until("cut lines", || node.records().iter().map(|record| record.text.len()).sum::<usize>() >= least).await;
+    // 64 KiB may stay in memory, and 4 KiB per connection; the rest must be appended.
+    let appended_min = 40 * 8_000 - (64 << 10) - 40 * (4 << 10);
+    wait_until("cut lines", || node.records().iter().map(|record| record.text.len()).sum::<usize>() >= appended_min)
+        .await;
     assert!(node.records().iter().all(|record| record.flags == Flags::CUT));
     let records = node.stop().await;
     assert_eq!(records.iter().map(|record| record.text.len()).sum::<usize>(), 40 * 8_000);
 }
 
 #[tokio::test]
-async fn what_came_before_a_reset_is_kept() {
+async fn bytes_received_before_a_reset_are_appended() {
     let mut node = ListenerNode::start(Durability::Fast, Config::default()).await;
     let mut socket = node.connect().await;
     socket.write_all(b"whole\nhalf").await.unwrap();
@@ -142,7 +143,7 @@ async fn what_came_before_a_reset_is_kept() {
 }
 
 #[tokio::test]
-async fn connections_beyond_the_limit_are_closed_at_once() {
+async fn connections_above_the_limit_are_closed_at_once() {
     let mut node = ListenerNode::start(Durability::Fast, Config { connections_max: 2, ..Config::default() }).await;
     let refused = "sources_connections_refused_total{durability=\"fast\"}";
     let mut first = node.connect().await;

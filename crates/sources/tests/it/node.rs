@@ -1,4 +1,4 @@
-//! A node with one listener, and what it has taken.
+//! A node with one listener.
 #![allow(clippy::disallowed_methods, reason = "tests of real sockets or threads wait in real time")]
 
 use std::net::SocketAddr;
@@ -13,17 +13,19 @@ use bucksaw_ingest::{Durability, Queue};
 use bucksaw_record::{Flags, Id, Labels};
 use bucksaw_segment::queue::HEADER_LEN;
 use bucksaw_sources::{Config, ConnectionSlots, Intake, Metrics, TcpIntake, serve};
+use bucksaw_steering::LoadShedder;
 use prometheus_client::registry::Registry;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// How often the queue looks at the disk and at its segments, as it does in a real node.
+/// The interval of `Queue::tick`, as in a real node.
 const TICK: Duration = Duration::from_millis(100);
 
 pub(crate) struct ListenerNode {
     pub(crate) fs: sim::Fs,
     pub(crate) queue: Arc<Queue>,
+    pub(crate) shedder: Arc<LoadShedder>,
     pub(crate) address: SocketAddr,
     stop: watch::Sender<bool>,
     serving: JoinHandle<()>,
@@ -52,8 +54,10 @@ impl ListenerNode {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = watch::channel(false);
+        let shedder = Arc::new(LoadShedder::new(bucksaw_steering::Metrics::new(&mut registry)));
         let intake = TcpIntake {
             intake: Intake { queue: Arc::clone(&queue), env },
+            shedder: Arc::clone(&shedder),
             config,
             metrics: Metrics::new(&mut registry),
             slots: ConnectionSlots::new(10_000),
@@ -67,19 +71,19 @@ impl ListenerNode {
             }
         });
         let serving = tokio::spawn(serve(listener, durability, intake, stopped));
-        Self { fs, queue, address, stop, serving, registry }
+        Self { fs, queue, shedder, address, stop, serving, registry }
     }
 
     pub(crate) async fn connect(&self) -> TcpStream {
         TcpStream::connect(self.address).await.unwrap()
     }
 
-    /// Brings the stop without waiting for the end.
+    /// Sends the stop without waiting for the end.
     pub(crate) fn send_stop(&self) {
         self.stop.send_replace(true);
     }
 
-    /// Stops, waits for the end, and gives the records.
+    /// Stops, waits for the end, and returns the records.
     pub(crate) async fn stop(&mut self) -> Vec<AcceptedRecord> {
         self.send_stop();
         (&mut self.serving).await.unwrap();
@@ -90,25 +94,20 @@ impl ListenerNode {
         !self.serving.is_finished()
     }
 
-    /// Segments of the queue; `boot` is none.
+    /// The number of segment files; `boot` is no segment.
     pub(crate) fn files(&self) -> usize {
         self.fs.list(Path::new("/q")).unwrap().iter().filter(|name| name.as_str() != "boot").count()
     }
 
-    /// The records in the order in which they were taken.
+    /// The records in the order of their appends.
     pub(crate) fn records(&self) -> Vec<AcceptedRecord> {
         let mut records = Vec::new();
         for view in self.queue.uncommitted_segments() {
             let mut frames = view.frames(HEADER_LEN as u64);
             while let Some(chunk) = frames.next_chunk().unwrap() {
                 for (row, text) in (0..).zip(chunk.records()) {
-                    let (id, marks) = (chunk.rows.id(row).unwrap(), chunk.rows.flags.get(row));
-                    records.push(AcceptedRecord {
-                        id,
-                        text: text.to_vec(),
-                        flags: marks,
-                        labels: chunk.labels.clone(),
-                    });
+                    let (id, flags) = (chunk.rows.id(row).unwrap(), chunk.rows.flags.get(row));
+                    records.push(AcceptedRecord { id, text: text.to_vec(), flags, labels: chunk.labels.clone() });
                 }
             }
         }
@@ -119,7 +118,7 @@ impl ListenerNode {
         self.records().into_iter().map(|record| String::from_utf8(record.text).unwrap()).collect()
     }
 
-    /// The value of a metric, by its name with its labels.
+    /// The value of a metric, by its name and labels.
     pub(crate) fn metric(&self, name: &str) -> f64 {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
@@ -132,7 +131,15 @@ impl ListenerNode {
     }
 }
 
-/// The stream that the records came from: cut and open records had no line end.
+/// Runs all tasks of the test that can make progress. The runtime has one thread and polls its sockets every 61 tasks, and
+/// a local socket is readable when a write to it returns. So a message that a listener can send has arrived afterwards.
+pub(crate) async fn run_ready_tasks() {
+    for _ in 0..500 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// The stream of the records: those that were cut or unterminated had no line end.
 pub(crate) fn joined<'a>(records: impl IntoIterator<Item = &'a AcceptedRecord>) -> Vec<u8> {
     let mut stream = Vec::new();
     for record in records {
@@ -156,7 +163,7 @@ impl TestRng {
         self.0.below(bound)
     }
 
-    /// A stream of lines with all that lines may hold, and now and then a very long one.
+    /// A stream of lines with any bytes, a few of them very long.
     pub(crate) fn stream(&mut self, bytes: usize, long: usize) -> Vec<u8> {
         let pieces: [&[u8]; 9] =
             [b"\n", b"\r\n", b"\0", b"\xff\xfe", b"100%d %s %%", b"BSWF", b"word ", b"\n\n", "é".as_bytes()];

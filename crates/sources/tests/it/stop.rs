@@ -1,4 +1,4 @@
-//! The end of a node.
+//! The stop of a listener.
 #![allow(clippy::disallowed_methods, reason = "tests of real sockets or threads wait in real time")]
 
 use std::io::Write as _;
@@ -13,7 +13,7 @@ use crate::framed::FramedClient;
 use crate::node::{ListenerNode, TestRng, joined, wait_until};
 
 #[tokio::test]
-async fn what_was_sent_before_the_stop_is_taken() {
+async fn bytes_sent_before_the_stop_are_appended() {
     let mut node = ListenerNode::start(Durability::Fast, Config::default()).await;
     let mut stream = TestRng::new(9).stream(1 << 20, 100);
     stream.extend_from_slice(b"\nhalf");
@@ -25,7 +25,7 @@ async fn what_was_sent_before_the_stop_is_taken() {
         half += socket.try_write(&stream[half..]).unwrap_or(0);
         sockets.push((socket, half));
     }
-    // Without an await between this and the stop, the node has had no turn to accept it.
+    // Without an await before the stop, so the connection is still in the backlog.
     let mut last = std::net::TcpStream::connect(node.address).unwrap();
     last.write_all(b"late\n").unwrap();
     let records = node.stop().await;
