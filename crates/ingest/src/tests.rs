@@ -171,6 +171,48 @@ fn segments_close_at_size_and_age_and_are_removed_after_the_grace_period() {
 }
 
 #[test]
+fn a_backlog_is_due_by_its_bytes_or_by_the_age_of_its_oldest_segment() {
+    let machine = QueueTestMachine::new();
+    let (queue, _) = machine.open(Config::default());
+    let is_due = |text_bytes_min, age_secs| {
+        let age_min = Duration::from_secs(age_secs);
+        queue.is_due(FetchThreshold { text_bytes_min, age_min }, &queue.backlog())
+    };
+    machine.advance(&queue, Duration::from_secs(100));
+    assert!(!is_due(0, 0), "the backlog is empty");
+    machine.put(&queue, Durability::Fast, "12345");
+    machine.advance(&queue, Duration::from_secs(3));
+    assert!(is_due(6, u64::MAX) && !is_due(7, u64::MAX));
+    assert!(is_due(u64::MAX, 3) && !is_due(u64::MAX, 4));
+    assert_eq!(queue.metrics().consumed_bytes(), 0);
+    let ids: Vec<Id> = queue.reserve(u64::MAX).iter().map(|view| view.id).collect();
+    queue.commit(&ids);
+    assert!(!is_due(0, 0), "the backlog is empty again");
+    assert_eq!((queue.metrics().accepted_bytes(), queue.metrics().consumed_bytes()), (6, 6));
+}
+
+#[test]
+fn a_commit_reports_the_time_of_its_sync_alone() {
+    let machine = QueueTestMachine::new();
+    let mut registry = Registry::default();
+    let env = Env {
+        fs: Arc::new(machine.fs.clone()),
+        clock: Arc::clone(&machine.clock) as _,
+        entropy: Arc::new(sim::Entropy::seeded(1)),
+    };
+    let (queue, _) = Queue::open(env, Path::new(DIR), Config::default(), Metrics::new(&mut registry)).unwrap();
+    machine.advance(&queue, Duration::from_secs(100));
+    machine.put(&queue, Durability::Durable, "x");
+    assert!(queue.commit_group());
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+    // The simulated disk syncs in no time.
+    let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    assert_eq!(value("ingest_sync_seconds_count"), Some("1"), "{text}");
+    assert_eq!(value("ingest_sync_seconds_sum"), Some("0.0"), "{text}");
+}
+
+#[test]
 fn restarts_within_the_grace_period_do_not_accumulate_committed_segments() {
     let machine = QueueTestMachine::new();
     let config = || Config { segment_bytes_max: 250, committed_segments_max: 3, ..Config::default() };

@@ -216,4 +216,19 @@ mod tests {
         check(Id::MAX, 4);
         check(Id::MIN, 0);
     }
+
+    #[test]
+    fn the_memory_of_rows_includes_each_of_their_columns() {
+        let check = |rows: &Rows, bytes: usize| {
+            let added = rows.memory() - Rows::default().memory();
+            assert!((bytes..=bytes + bytes / 4).contains(&added), "{added} of {bytes}");
+        };
+        let nanos: Vec<(u32, u32)> = (0..100).map(|row| (row, 1)).collect();
+        check(&Rows { nanos: nanos.clone(), ..Rows::default() }, size_of_val(nanos.as_slice()));
+        let lengths = vec![7_u32; 100];
+        check(&Rows { lengths: Some(lengths.clone()), ..Rows::default() }, size_of_val(lengths.as_slice()));
+        let mut runs = Rows::default();
+        (0..100).for_each(|row| runs.push_run(id(row, 0), 1));
+        check(&runs, size_of_val(runs.runs.as_slice()));
+    }
 }

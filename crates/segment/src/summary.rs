@@ -216,4 +216,23 @@ mod tests {
         assert!(reader.is_empty());
         assert_eq!(RecordSummary::decode(&mut Reader(&out[..out.len() - 1])), None);
     }
+
+    #[test]
+    fn a_stated_number_of_producers_above_the_maximum_is_damage() {
+        let mut full = RecordSummary::default();
+        (0..PRODUCERS_MAX as u64).for_each(|producer| full.merge(&summary(producer, 0, 1, 9)));
+        let mut out = Vec::new();
+        full.encode(&mut out);
+        assert_eq!(RecordSummary::decode(&mut Reader(&out)), Some(full));
+        let mut head = Vec::new();
+        RecordSummary::default().encode(&mut head);
+        // Without its last byte, which says that no producer follows.
+        head.pop();
+        for stated in [PRODUCERS_MAX as u64 + 1, 1 << 40, u64::MAX - 1] {
+            let mut bytes = head.clone();
+            put_varint(&mut bytes, stated + 1);
+            bytes.extend_from_slice(&[1; 64]);
+            assert_eq!(RecordSummary::decode(&mut Reader(&bytes)), None, "{stated}");
+        }
+    }
 }

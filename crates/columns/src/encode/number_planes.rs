@@ -114,4 +114,13 @@ mod tests {
             prop_assert_eq!(decode(&written.planes, written.count, written.width, written.is_delta, written.base), Some(numbers));
         }
     }
+
+    #[test]
+    fn numbers_of_a_narrow_range_take_a_byte_each() {
+        let how = SizeEstimate { is_delta: false, bytes: 0.0 };
+        let times: Vec<u64> = (1_700_000_000_000..1_700_000_000_256).collect();
+        assert_eq!(NumberPlanes::encode(&times, false, how).width, 1);
+        let signed: Vec<u64> = (-100_i64..100).map(i64::cast_unsigned).collect();
+        assert_eq!(NumberPlanes::encode(&signed, true, how).width, 1);
+    }
 }

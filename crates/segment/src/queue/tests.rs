@@ -229,3 +229,19 @@ fn chunks_and_positions_agree() {
     );
     assert!(frames.next_chunk().unwrap().is_none());
 }
+
+#[test]
+fn a_stream_number_is_at_most_the_number_of_frames_that_fit_before_it() {
+    let many: Vec<Vec<u8>> = (0..200).map(stream).collect();
+    let file_of_many = file(&many);
+    let size = file_of_many.size().unwrap();
+    let mut frames = FrameReader::new(file_of_many, "q".into(), ID, HEADER_LEN as u64, size, Vec::new());
+    (0..200).for_each(|number| assert!(frames.next_frame().unwrap().is_some(), "{number}"));
+    for number in [10, u32::MAX] {
+        let file = file(&[stream(0), stream(number)]);
+        let size = file.size().unwrap();
+        let mut frames = FrameReader::new(file, "q".into(), ID, HEADER_LEN as u64, size, Vec::new());
+        assert!(frames.next_frame().unwrap().is_some());
+        assert!(matches!(frames.next_frame(), Err(ReadError::Damaged { .. })), "{number}");
+    }
+}

@@ -183,3 +183,16 @@ fn rows_are_read_from_a_rebuilt_block() {
     assert_eq!(reader.rows(0).unwrap().iter().map(|rows| rows.count).sum::<u32>(), 2);
     assert_eq!(reader.rebuilt_damage().len(), 1);
 }
+
+#[test]
+fn the_memory_of_a_footer_grows_by_that_of_each_block() {
+    let reader = Reader::open(segment(), Path::new("s")).unwrap();
+    let memory = |count: usize| {
+        let blocks = vec![reader.footer().blocks[0].clone(); count];
+        let entries = size_of_val(blocks.as_slice());
+        (Footer { blocks, ..reader.footer().clone() }.memory(), entries)
+    };
+    let ((none, _), (many, entries)) = (memory(0), memory(1_000));
+    // The lists of a block are allocations of their own.
+    assert!((entries + 1_000 * 32..entries * 2).contains(&(many - none)), "{} of {entries}", many - none);
+}

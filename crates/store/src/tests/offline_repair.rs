@@ -292,3 +292,16 @@ fn a_repair_overwrites_no_file_that_was_set_aside_before() {
         fs.remove(&aside).unwrap();
     }
 }
+
+#[test]
+fn only_segments_of_the_trash_are_checked() {
+    let (fs, _) = filled_disk();
+    let name = fs.list(Path::new("/d/store")).unwrap().into_iter().find(|name| name.ends_with(".seg")).unwrap();
+    let trash = Path::new("/d/store/trash");
+    let is_checked = |extension: &str| {
+        let path = trash.join(format!("1700000000000-{name}")).with_extension(extension);
+        fs.create(&path).unwrap().append(&[b"x"]).unwrap();
+        check(&fs, &path).unwrap().is_some()
+    };
+    assert!(is_checked("seg") && !is_checked("tmp"));
+}

@@ -87,3 +87,17 @@ fn a_check_of_checksums_goes_on_after_a_pass_that_takes_its_place() {
     assert!(state.next_task(Vec::new(), Duration::from_secs(day), Millis(day)).is_none());
     assert_eq!(run_task(&mut state, 2 * day, 0), (TimeRange::ALL, true), "all of it again a period later");
 }
+
+#[test]
+fn only_ranges_that_wait_for_a_retry_are_deferred() {
+    let mut state = state();
+    let day = Duration::from_secs(Config::default().pass_interval.as_secs());
+    let task = state.next_task(Vec::new(), day, Millis(5)).unwrap();
+    let (older, newer) =
+        (TimeRange { to: Millis(500), ..TimeRange::ALL }, TimeRange { from: Millis(500), ..TimeRange::ALL });
+    let pending = |range| PendingRange { range, ..task.pending.clone() };
+    let done = RangeOutcome { remaining: Some(pending(older)), retry: vec![pending(newer)], ..RangeOutcome::default() };
+    assert_eq!(state.status(day, 0).deferred_ranges, 0);
+    state.complete_task(task.is_hint(), done, day, 0);
+    assert_eq!((state.remaining_ranges().len(), state.status(day, 0).deferred_ranges), (2, 1));
+}
