@@ -427,6 +427,7 @@ fn damage_is_reported() {
         node.engine.queue().record_unreadable(id);
     }
     assert!(node.search_all(elsewhere).1.damaged.contains(&format!("{id}.damaged")));
+    assert_eq!(node.engine.damaged_files(), [Path::new("queue").join(format!("{id}.damaged"))]);
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod disk;
 mod index_memory;
 mod offline_repair;
 mod repair;
+mod replication;
 mod throttle;
 mod versions;
 
@@ -561,6 +562,25 @@ fn damage_is_reported_kept_and_not_merged() {
     assert_eq!(machine.lines().len(), 6);
     assert!(machine.store_file_names().iter().any(|name| name.ends_with(".damaged")));
     assert!(machine.store.segments().iter().any(|segment| segment.damaged_block_count() == 1));
+}
+
+#[test]
+fn a_quarantined_file_is_missing_from_answers_of_its_time_unless_it_is_re_replicated() {
+    let machine = with_a_damaged_block();
+    let segment = Arc::clone(&machine.store.segments()[7]);
+    machine.fs.corrupt(segment.reader().path(), 0..segment.file_bytes());
+    let machine = StoreTestMachine::start(machine.fs.clone(), config());
+    let file = machine.store.quarantined_files().remove(0);
+    let damaged = |first: Millis, last: Millis| {
+        let filter = BlockSelector { may_contain: &|_| false, may_match: &|_| false, times: (first, last) };
+        machine.store.select(&filter, &mut std::collections::HashSet::new()).damaged
+    };
+    let name = [file.name.clone()];
+    assert_eq!((damaged(Millis(0), file.low), damaged(file.high, Millis::MAX)), (name.to_vec(), name.to_vec()));
+    assert_eq!(damaged(Millis(0), Millis(file.low.0 - 1)), [""; 0]);
+    assert_eq!(damaged(Millis(file.high.0 + 1), Millis::MAX), [""; 0]);
+    machine.store.persist_damage(&DamagedSegment { proof: crate::repair::proof::Proof::proven(), ..file });
+    assert_eq!(damaged(Millis(0), Millis::MAX), [""; 0]);
 }
 
 #[test]

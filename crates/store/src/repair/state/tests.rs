@@ -93,11 +93,10 @@ fn only_ranges_that_wait_for_a_retry_are_deferred() {
     let mut state = state();
     let day = Duration::from_secs(Config::default().pass_interval.as_secs());
     let task = state.next_task(Vec::new(), day, Millis(5)).unwrap();
-    let (older, newer) =
-        (TimeRange { to: Millis(500), ..TimeRange::ALL }, TimeRange { from: Millis(500), ..TimeRange::ALL });
-    let pending = |range| PendingRange { range, ..task.pending.clone() };
-    let done = RangeOutcome { remaining: Some(pending(older)), retry: vec![pending(newer)], ..RangeOutcome::default() };
+    let pending = |from, to| PendingRange { range: TimeRange { from: Millis(from), to }, ..task.pending.clone() };
+    let (older, newer) = (pending(0, Millis(500)), pending(1_000, TimeRange::ALL.to));
+    let done = RangeOutcome { remaining: Some(older), retry: vec![newer], ..RangeOutcome::default() };
     assert_eq!(state.status(day, 0).deferred_ranges, 0);
-    state.complete_task(task.is_hint(), done, day, 0);
+    state.complete_task(task.is_hint, done, day, 0);
     assert_eq!((state.remaining_ranges().len(), state.status(day, 0).deferred_ranges), (2, 1));
 }
