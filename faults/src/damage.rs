@@ -207,14 +207,14 @@ impl DamageTrial<'_> {
         // A crash may cut an active segment anywhere.
         let is_torn = self.change.is_truncation() && self.kind == "queue/*.active";
         let is_due = |missing: bool| missing && !is_torn || self.fixture.is_partial;
-        let mut is_told = answers.is_partial;
+        let mut is_reported = answers.is_partial;
         trial.check(answers.is_partial || !is_due(missing > 0), || {
             format!("run {run}: SILENT: a search misses {missing} of {} lines", self.fixture.lines.len())
         });
         for reported in &answers.counts {
             let (what, count, all) = (reported.what, reported.count, self.fixture.lines.len() as u64);
             trial.check(count <= all, || format!("run {run}: {what} reports {count} of {all}"));
-            is_told |= reported.is_partial;
+            is_reported |= reported.is_partial;
             trial.check(reported.is_partial || !is_due(count < all), || {
                 format!("run {run}: SILENT: {what} reports {count} of {all}")
             });
@@ -223,7 +223,7 @@ impl DamageTrial<'_> {
             if answers.is_partial && !self.fixture.is_partial {
                 trial.outcome = trial.outcome.max(DamageOutcome::PossiblyPartial);
             }
-        } else if is_torn && !is_told {
+        } else if is_torn && !is_reported {
             trial.outcome = trial.outcome.max(DamageOutcome::TornTail);
         } else {
             trial.outcome = trial.outcome.max(DamageOutcome::LossReported);

@@ -132,12 +132,12 @@ fn watch(
     figures: &mut MemoryFigures,
     done: impl Fn(&[FleetNode]) -> bool,
 ) -> anyhow::Result<()> {
-    let (started, mut told_at) = (Instant::now(), Instant::now());
+    let (started, mut reported_at) = (Instant::now(), Instant::now());
     while started.elapsed() < time && !done(nodes) {
         for (node, group) in nodes.iter_mut().zip(groups) {
             let usage = group.usage()?;
             update_peaks(figures, &usage);
-            if told_at.elapsed() > Duration::from_secs(5) {
+            if reported_at.elapsed() > Duration::from_secs(5) {
                 eprintln!(
                     "{} at {:.0} s: {:.0} MB anonymous (at most {:.0}), {:.0} MB in all",
                     node.name,
@@ -158,8 +158,8 @@ fn watch(
                 );
             }
         }
-        if told_at.elapsed() > Duration::from_secs(5) {
-            told_at = Instant::now();
+        if reported_at.elapsed() > Duration::from_secs(5) {
+            reported_at = Instant::now();
         }
         thread::sleep(POLL_PERIOD);
     }

@@ -24,7 +24,7 @@ test("all nodes are listed, lost ones first", async ({ page, three }) => {
   // The queried node comes first, with more details.
   await expect(articles(page).first()).toContainText(first.addresses.http ?? "nowhere");
   await expect(articles(page).first()).toContainText("this page's node");
-  await expect(articles(page).first()).toContainText("Compaction debt");
+  await expect(articles(page).first()).toContainText("Compaction backlog");
   for (const node of [second, third]) {
     await expect(of(page, node)).toContainText("ready");
     await expect(of(page, node)).toContainText("Nothing is damaged");
@@ -108,9 +108,9 @@ test("a cluster that lost a node looks right in both themes and widths", async (
   // The report of stores a minute later, with more data than is repaired at once.
   await page.route("**/api/v1/cluster*", async (route) => {
     const answer = await route.fetch();
-    const told = await answer.json();
+    const status = await answer.json();
     const pace = { bytes_per_second: 31e6, remaining_seconds: 1_250 };
-    told.replication = {
+    status.replication = {
       fully_replicated: false,
       under_replicated_bytes: 8.4e9,
       under_replicated_records: 0,
@@ -118,11 +118,11 @@ test("a cluster that lost a node looks right in both themes and widths", async (
       progress: 0.43,
       ...pace,
     };
-    for (const node of told.nodes) {
+    for (const node of status.nodes) {
       if (node.repair !== undefined) node.repair = { ...node.repair, progress: 0.43, ...pace };
-      if (node.repair !== undefined && node.id === told.queried_node) node.repair.blocked_by = "no_space";
+      if (node.repair !== undefined && node.id === status.queried_node) node.repair.blocked_by = "no_space";
     }
-    await route.fulfill({ json: told });
+    await route.fulfill({ json: status });
   });
   await expect(page.getByText("43% compared at 31.0 MB/s, about 20 min left.")).toBeVisible();
   await expect(page.getByRole("progressbar", { name: "Compared" })).toHaveCount(2);

@@ -76,10 +76,10 @@ test("bars are described and zoomed with the keyboard", async ({ page, shop }) =
   await chart(page).focus();
   await page.keyboard.press("End");
   await expect(chart(page)).toHaveAttribute("aria-valuetext", /\d\d:\d\d.*: [\d,]+ records?, .*info/);
-  const told = await chart(page).getAttribute("aria-valuetext");
-  const records = Number(/: ([\d,]+) record/.exec(told ?? "")?.[1]?.replaceAll(",", ""));
+  const value = await chart(page).getAttribute("aria-valuetext");
+  const records = Number(/: ([\d,]+) record/.exec(value ?? "")?.[1]?.replaceAll(",", ""));
   await page.keyboard.press("ArrowLeft");
-  await expect(chart(page)).not.toHaveAttribute("aria-valuetext", told ?? "");
+  await expect(chart(page)).not.toHaveAttribute("aria-valuetext", value ?? "");
   await page.keyboard.press("ArrowRight");
   await page.keyboard.press("Enter");
   await expect(page).toHaveURL(/from=20/);

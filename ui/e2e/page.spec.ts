@@ -146,7 +146,7 @@ test("the nodes page shows states and history", async ({ page, node }) => {
   await expect(shown).toContainText(node.addresses.fast ?? "nowhere");
   await expect(shown).toContainText("Nothing is damaged");
   await expect(shown).toContainText("2,000 records in", { timeout: 15_000 });
-  for (const name of ["Backlog", "Compaction debt", "Disk free", "Ingest", "Load"])
+  for (const name of ["Backlog", "Compaction backlog", "Disk free", "Ingest", "Load"])
     await expect(shown).toContainText(name);
   await expect(page.locator("figure canvas")).toHaveCount(8);
   await node.signal("SIGKILL");

@@ -6,10 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::module_tree::ModuleTree;
-use crate::source_files::{crate_directories, short};
-
-/// Crates with files that still use each other. Remove a crate when it has no cycle left.
-const KNOWN_CYCLES: [&str; 0] = [];
+use crate::source_files::crate_directories;
 
 type Graph = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
@@ -57,22 +54,11 @@ fn modules_form_no_cycles() {
     let mut errors = Vec::new();
     let mut files_seen = 0;
     for directory in crate_directories() {
-        let name = short(&directory);
         let roots = ["src/lib.rs", "src/main.rs"].map(|file| directory.join(file));
         let graphs: Vec<_> =
             roots.iter().filter(|root| root.exists()).map(|root| ModuleTree::read(root).uses()).collect();
         files_seen += graphs.iter().map(BTreeMap::len).sum::<usize>();
-        let found: Vec<String> =
-            graphs.iter().flat_map(|graph| cycles(graph).into_iter().map(|cycle| describe(graph, &cycle))).collect();
-        if KNOWN_CYCLES.contains(&name.as_str()) {
-            // Shown by `cargo test -- --nocapture`.
-            println!("{name}: {} known\n{}", found.len(), found.join("\n"));
-            if found.is_empty() {
-                errors.push(format!("{name} has no cycle left: remove it from KNOWN_CYCLES"));
-            }
-        } else {
-            errors.extend(found);
-        }
+        errors.extend(graphs.iter().flat_map(|graph| cycles(graph).into_iter().map(|cycle| describe(graph, &cycle))));
     }
     assert!(files_seen > 200, "only {files_seen} files use another file of their crate");
     assert!(errors.is_empty(), "{} errors:\n{}", errors.len(), errors.join("\n"));

@@ -23,9 +23,6 @@ const CONVENTIONAL: [(&str, &str); 13] = [
     ("Tasks", "an environment trait and its two implementations"),
 ];
 
-/// Names that are to be made unique. Remove a name from this list once it has one definition.
-const TO_RENAME: [&str; 3] = ["TestCluster", "TestNode", "Version"];
-
 /// Collects the names of type definitions at any depth, except associated types.
 #[derive(Default)]
 struct TypeNames(Vec<String>);
@@ -68,15 +65,8 @@ fn each_type_name_is_defined_once() {
     assert!(definitions.len() > 500, "only {} type names found", definitions.len());
     let mut errors = Vec::new();
     for (name, files) in &definitions {
-        let allowed =
-            CONVENTIONAL.iter().any(|(conventional, _)| conventional == name) || TO_RENAME.contains(&name.as_str());
-        if files.len() > 1 && !allowed {
+        if files.len() > 1 && CONVENTIONAL.iter().all(|(conventional, _)| conventional != name) {
             errors.push(format!("`{name}` is defined {} times: {}", files.len(), files.join(", ")));
-        }
-    }
-    for name in TO_RENAME {
-        if definitions.get(name).is_none_or(|files| files.len() < 2) {
-            errors.push(format!("`{name}` is unique now: remove it from TO_RENAME"));
         }
     }
     assert!(errors.is_empty(), "type names with more than one meaning:\n{}", errors.join("\n"));

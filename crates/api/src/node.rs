@@ -9,7 +9,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bucksaw_cluster::{Cluster, DataSummary, ForgetError, IncompatiblePeer, Member, Version};
+use bucksaw_cluster::{Cluster, ClusterVersion, DataSummary, ForgetError, IncompatiblePeer, Member};
 use bucksaw_env::Body;
 use bucksaw_ingest::HaltReason;
 use bucksaw_query::re_replicated_stores;
@@ -81,7 +81,7 @@ pub(crate) async fn cluster(State(app): State<App>) -> Result<Json<Value>, ApiEr
         "replication_factor": membership.replication_factor,
         "stores_alive": stores,
         "stores_missing": missing,
-        "protocol": Version::OWN.to_string(),
+        "protocol": ClusterVersion::OWN.to_string(),
         "incompatible_peers": incompatible_peers,
     })))
 }

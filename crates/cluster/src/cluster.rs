@@ -16,7 +16,7 @@ use crate::actor::{Actor, ActorCommand, ActorContext};
 use crate::exchange::ExchangeError;
 use crate::router::{WeakRouter, serve};
 use crate::table::ForgetError;
-use crate::{Config, Facts, Handler, IncompatiblePeer, JoinState, Member, Metrics, Router, Version, exchange};
+use crate::{ClusterVersion, Config, Facts, Handler, IncompatiblePeer, JoinState, Member, Metrics, Router, exchange};
 
 /// Capacity of the command channel of the actor.
 const COMMANDS: usize = 64;
@@ -200,7 +200,7 @@ impl Handler for ExchangeHandler {
                 Err(ExchangeError::Version(peer)) => {
                     commands.send(ActorCommand::IncompatiblePeer(peer)).await.map_err(|_| gone())?;
                     // The caller's error names its own version.
-                    let (theirs, ours) = (peer.protocol, Version::OWN.major);
+                    let (theirs, ours) = (peer.protocol, ClusterVersion::OWN.major);
                     return Err(io::Error::other(format!(
                         "protocol version {ours}, but the request has version {theirs}"
                     )));

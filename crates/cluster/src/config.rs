@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::Version;
+use crate::ClusterVersion;
 
 /// Settings of a node's membership.
 #[derive(Clone, Debug)]
@@ -25,8 +25,8 @@ pub struct Config {
     pub exchange_period: Duration,
     /// Minimum interval between two publications of own facts.
     pub facts_period: Duration,
-    /// The protocol version that the node publishes and uses: [`Version::OWN`], except in tests of later versions.
-    pub version: Version,
+    /// The protocol version that the node publishes and uses: [`ClusterVersion::OWN`], except in tests of later versions.
+    pub version: ClusterVersion,
     /// Maximum number of concurrent calls of other nodes; more are refused.
     pub calls_max: usize,
 }
@@ -45,7 +45,7 @@ impl Config {
             suspect_timeout: Duration::from_secs(2),
             exchange_period: Duration::from_secs(5),
             facts_period: Duration::from_secs(1),
-            version: Version::OWN,
+            version: ClusterVersion::OWN,
             calls_max: 1_024,
         }
     }

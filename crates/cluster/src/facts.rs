@@ -3,7 +3,7 @@
 //! They contain no list of segments or streams, which would grow with the data: facts are sent to all nodes each second.
 //! Anything else is requested by a call.
 //!
-//! A minor version ([`Version`](crate::Version)) may add fields: unknown fields are ignored, and missing ones have defaults. No
+//! A minor version ([`ClusterVersion`](crate::ClusterVersion)) may add fields: unknown fields are ignored, and missing ones have defaults. No
 //! field changes its meaning.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -12,7 +12,7 @@ use bucksaw_record::{Id, Millis, Producer};
 use serde::{Deserialize, Serialize};
 
 use crate::json_text;
-use crate::version::{Formats, MINOR_MAX, PROTOCOL, Version};
+use crate::version::{ClusterVersion, Formats, MINOR_MAX, PROTOCOL};
 
 /// Maximum bytes of an address for clients.
 pub const ADDRESS_BYTES_MAX: usize = 104;
@@ -153,7 +153,7 @@ impl Facts {
             clients: Clients::default(),
             roles: Roles::default(),
             protocol: PROTOCOL,
-            protocol_minor: Version::OWN.minor,
+            protocol_minor: ClusterVersion::OWN.minor,
             formats: Formats::default(),
             load: Load::default(),
             queue: DataSummary::default(),
@@ -169,8 +169,8 @@ impl Facts {
 
     /// The protocol version of the node.
     #[must_use]
-    pub fn protocol_version(&self) -> Version {
-        Version { major: self.protocol, minor: self.protocol_minor }
+    pub fn protocol_version(&self) -> ClusterVersion {
+        ClusterVersion { major: self.protocol, minor: self.protocol_minor }
     }
 
     /// The order of facts of one node.

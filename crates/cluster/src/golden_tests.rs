@@ -16,10 +16,10 @@ use crate::exchange::{self, ExchangeError};
 use crate::identity::Identity;
 use crate::member_file::{MemberFile, PersistedMembers};
 use crate::packet::{self, Packet, PacketError};
-use crate::{Clients, DataSummary, Facts, IncompatiblePeer, Load, PROTOCOL, Roles, Version};
+use crate::{Clients, ClusterVersion, DataSummary, Facts, IncompatiblePeer, Load, PROTOCOL, Roles};
 
 fn files() -> Files {
-    Files::new(env!("CARGO_MANIFEST_DIR"), Version::OWN)
+    Files::new(env!("CARGO_MANIFEST_DIR"), ClusterVersion::OWN)
 }
 
 fn id(number: u64) -> Id {

@@ -38,7 +38,7 @@
 //!   its earlier incarnation from its peers and continues above it.
 //! - All received bytes are checked before foca or the table sees them. The table has at most a thousand members.
 //! - Packets of another [`PROTOCOL`] are ignored, counted and reported ([`Cluster::incompatible_peers`]). Unknown fields and
-//!   kinds are ignored, and missing fields have defaults, so compatible versions work together: see [`Version`].
+//!   kinds are ignored, and missing fields have defaults, so compatible versions work together: see [`ClusterVersion`].
 //! - Equal seeds give equal packets: time and randomness come from the environment, and nothing depends on hash order.
 //!
 //! The crate does not encrypt, which the network does, and does not decide which nodes to query or whether an answer is
@@ -82,4 +82,4 @@ pub use metrics::Metrics;
 pub use packet::is_packet;
 pub use router::{Handler, Router};
 pub use table::ForgetError;
-pub use version::{Format, Formats, PROTOCOL, Version};
+pub use version::{ClusterVersion, Format, Formats, PROTOCOL};

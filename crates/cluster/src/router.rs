@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock, Weak};
 use bucksaw_env::{Body, BoxFuture, IncomingCall, Net, Tasks};
 use tokio::sync::Semaphore;
 
-use crate::{Metrics, Version};
+use crate::{ClusterVersion, Metrics};
 
 /// Answers calls of one name.
 pub trait Handler: Send + Sync {
@@ -82,7 +82,7 @@ pub(crate) async fn serve(
         let IncomingCall { name, body, reply } = net.accept().await;
         let Some(handler) = router.find(&name) else {
             let name = name.escape_default();
-            let words = format!("unknown call {name} (protocol version {})", Version::OWN);
+            let words = format!("unknown call {name} (protocol version {})", ClusterVersion::OWN);
             reply.send(Err(io::Error::new(io::ErrorKind::Unsupported, words)));
             continue;
         };

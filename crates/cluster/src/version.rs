@@ -23,7 +23,7 @@ const FORMAT_MAX: u32 = 99;
 
 /// A protocol version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Version {
+pub struct ClusterVersion {
     /// Nodes of different major versions do not communicate.
     pub major: u32,
     /// Counts additions.
@@ -52,7 +52,7 @@ pub struct Format {
     pub writes: u32,
 }
 
-impl Version {
+impl ClusterVersion {
     /// The version of this program.
     pub const OWN: Self = Self { major: PROTOCOL, minor: 0 };
 
@@ -63,7 +63,7 @@ impl Version {
     }
 }
 
-impl fmt::Display for Version {
+impl fmt::Display for ClusterVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.major, self.minor)
     }
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn minor_versions_one_apart_are_compatible() {
         let check = |one: (u32, u32), other: (u32, u32), want| {
-            let version = |(major, minor)| Version { major, minor };
+            let version = |(major, minor)| ClusterVersion { major, minor };
             assert_eq!(version(one).is_compatible(version(other)), want, "{one:?} {other:?}");
             assert_eq!(version(other).is_compatible(version(one)), want, "{other:?} {one:?}");
         };

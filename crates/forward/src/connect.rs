@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bucksaw_record::Labels;
-use bucksaw_wire::{DecodeProgress, Hello, HelloReply, RefusalCode, ServerMessage, Version, WireError};
+use bucksaw_wire::{DecodeProgress, Hello, HelloReply, RefusalCode, ServerMessage, WireError, WireVersion};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -25,7 +25,7 @@ pub(crate) async fn connect(address: &str, labels: &Labels) -> Result<NodeConnec
     let reply = async {
         let mut socket = TcpStream::connect(address).await.map_err(ConnectionError::Connect)?;
         socket.set_nodelay(true)?;
-        let hello = Hello { version: Version::NEWEST, labels: labels.clone() };
+        let hello = Hello { version: WireVersion::NEWEST, labels: labels.clone() };
         socket.write_all(&hello.encode()).await?;
         let (code, text) = match read_message(&mut socket, HelloReply::decode).await? {
             HelloReply::Welcome { frame_bytes_max, .. } => return Ok(NodeConnection { socket, frame_bytes_max }),

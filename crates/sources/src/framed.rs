@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use bucksaw_ingest::{Durability, IngestError, Source};
 use bucksaw_segment::Frame;
-use bucksaw_wire::{ClientMessage, DecodeProgress, Hello, HelloReply, RefusalCode, ServerMessage, Version, WireError};
+use bucksaw_wire::{
+    ClientMessage, DecodeProgress, Hello, HelloReply, RefusalCode, ServerMessage, WireError, WireVersion,
+};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tracing::{debug, warn};
@@ -79,7 +81,7 @@ pub(crate) async fn run(
                 let _ = timeout(WRITE_TIMEOUT, write_all(socket, &refusal)).await;
                 return ConnectionClose::Graceful;
             }
-            let welcome = HelloReply::Welcome { version: hello.version.min(Version::NEWEST), frame_bytes_max };
+            let welcome = HelloReply::Welcome { version: hello.version.min(WireVersion::NEWEST), frame_bytes_max };
             if write_all(socket, &welcome.encode()).await.is_err() {
                 return ConnectionClose::Immediate;
             }

@@ -12,7 +12,7 @@ use crate::metrics::Metrics;
 use crate::policy::{ListenerKind, RedirectDecision, RedirectKind, RedirectPolicy};
 use crate::token_bucket::TokenBucket;
 
-/// HTTP clients cannot be told apart. They count as this many clients with equal shares of the node's rate, so a budget puts
+/// HTTP clients cannot be distinguished. They count as this many clients with equal shares of the node's rate, so a budget puts
 /// the redirect header into only a few replies.
 const HTTP_CLIENTS_ASSUMED: u64 = 16;
 

@@ -3,7 +3,7 @@
 use bucksaw_record::InvalidLabels;
 use bucksaw_segment::FrameError;
 
-use crate::{LABELS_BYTES_MAX, RefusalCode, TEXT_BYTES_MAX, Version};
+use crate::{LABELS_BYTES_MAX, RefusalCode, TEXT_BYTES_MAX, WireVersion};
 
 /// Bytes that violate the protocol; the connection ends.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -13,8 +13,8 @@ pub enum WireError {
     #[error("the other side does not speak this protocol: is that the address of a fast, durable or bulk port?")]
     Magic,
     /// The major version of the other side is not supported.
-    #[error("unsupported protocol version {0}, newest supported is {known}: upgrade this side first", known = Version::NEWEST)]
-    Version(Version),
+    #[error("unsupported protocol version {0}, newest supported is {known}: upgrade this side first", known = WireVersion::NEWEST)]
+    Version(WireVersion),
     /// The labels exceed their limit.
     #[error("the labels take {0} bytes, more than {max}", max = LABELS_BYTES_MAX)]
     LabelsTooLong(u32),

@@ -13,13 +13,13 @@
 use bucksaw_record::Labels;
 
 use crate::fields::FieldReader;
-use crate::{DecodeProgress, LABELS_BYTES_MAX, MAGIC, Version, WireError};
+use crate::{DecodeProgress, LABELS_BYTES_MAX, MAGIC, WireError, WireVersion};
 
 /// The first message of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// The newest version of the client.
-    pub version: Version,
+    pub version: WireVersion,
     /// The labels of all records of the connection.
     pub labels: Labels,
 }
@@ -55,7 +55,7 @@ impl Hello {
         let Some((version, length)) = read_fixed(&mut fields) else {
             return Ok(DecodeProgress::Incomplete(Self::FIXED_LEN.saturating_sub(bytes.len())));
         };
-        Version::negotiate(version).ok_or(WireError::Version(version))?;
+        WireVersion::negotiate(version).ok_or(WireError::Version(version))?;
         if length as usize > LABELS_BYTES_MAX {
             return Err(WireError::LabelsTooLong(length));
         }
@@ -68,8 +68,8 @@ impl Hello {
     }
 }
 
-fn read_fixed(fields: &mut FieldReader<'_>) -> Option<(Version, u32)> {
+fn read_fixed(fields: &mut FieldReader<'_>) -> Option<(WireVersion, u32)> {
     fields.bytes(MAGIC.len())?;
-    let version = Version { major: fields.u16()?, minor: fields.u16()? };
+    let version = WireVersion { major: fields.u16()?, minor: fields.u16()? };
     Some((version, fields.u32()?))
 }

@@ -12,7 +12,7 @@
 //! ```
 
 use crate::fields::{FieldReader, sanitize_text, truncate_text};
-use crate::{DecodeProgress, MAGIC, RefusalCode, TEXT_BYTES_MAX, Version, WireError};
+use crate::{DecodeProgress, MAGIC, RefusalCode, TEXT_BYTES_MAX, WireError, WireVersion};
 
 /// The reply of a node to a hello.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub enum HelloReply {
     /// The node accepts batches.
     Welcome {
         /// The version of the connection.
-        version: Version,
+        version: WireVersion,
         /// The largest accepted frame, with its header, in bytes.
         frame_bytes_max: u32,
     },
@@ -41,7 +41,7 @@ impl HelloReply {
     pub fn encode(&self) -> Vec<u8> {
         let (version, max, code, text) = match self {
             Self::Welcome { version, frame_bytes_max } => (*version, *frame_bytes_max, 0, ""),
-            Self::Refused { code, text } => (Version::NEWEST, 0, code.0, text.as_str()),
+            Self::Refused { code, text } => (WireVersion::NEWEST, 0, code.0, text.as_str()),
         };
         let (text, length) = truncate_text(text);
         let mut out = Vec::with_capacity(Self::FIXED_LEN + text.len());
@@ -81,15 +81,15 @@ impl HelloReply {
             ));
         }
         // A node must not choose a version that the client did not offer.
-        if Version::negotiate(version) != Some(version) {
+        if WireVersion::negotiate(version) != Some(version) {
             return Err(WireError::Version(version));
         }
         Ok(DecodeProgress::Complete(Self::Welcome { version, frame_bytes_max }, whole))
     }
 }
 
-fn read_fixed(fields: &mut FieldReader<'_>) -> Option<(Version, u32, u16, u16)> {
+fn read_fixed(fields: &mut FieldReader<'_>) -> Option<(WireVersion, u32, u16, u16)> {
     fields.bytes(MAGIC.len())?;
-    let version = Version { major: fields.u16()?, minor: fields.u16()? };
+    let version = WireVersion { major: fields.u16()?, minor: fields.u16()? };
     Some((version, fields.u32()?, fields.u16()?, fields.u16()?))
 }

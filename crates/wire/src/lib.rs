@@ -25,8 +25,8 @@
 //!
 //! ```
 //! use bucksaw_record::Labels;
-//! use bucksaw_wire::{DecodeProgress, Hello, Version};
-//! let hello = Hello { version: Version::NEWEST, labels: Labels::parse("app=web").unwrap() };
+//! use bucksaw_wire::{DecodeProgress, Hello, WireVersion};
+//! let hello = Hello { version: WireVersion::NEWEST, labels: Labels::parse("app=web").unwrap() };
 //! let bytes = hello.encode();
 //! assert_eq!(Hello::decode(&bytes[..16]), Ok(DecodeProgress::Incomplete(bytes.len() - 16)));
 //! assert_eq!(Hello::decode(&bytes), Ok(DecodeProgress::Complete(hello, bytes.len())));
@@ -52,7 +52,7 @@ pub use hello_reply::HelloReply;
 pub use redirect::{Redirect, RedirectReason};
 pub use refusal_code::RefusalCode;
 pub use server_message::ServerMessage;
-pub use version::Version;
+pub use version::WireVersion;
 
 use bucksaw_record::Labels;
 

@@ -55,9 +55,9 @@ fn the_magic_starts_no_text() {
 
 #[test]
 fn lengths_match_the_documentation() {
-    let hello = Hello { version: Version::NEWEST, labels: Labels::default() };
+    let hello = Hello { version: WireVersion::NEWEST, labels: Labels::default() };
     assert_eq!(hello.encode().len(), 16);
-    assert_eq!(HelloReply::Welcome { version: Version::NEWEST, frame_bytes_max: 1 }.encode().len(), 20);
+    assert_eq!(HelloReply::Welcome { version: WireVersion::NEWEST, frame_bytes_max: 1 }.encode().len(), 20);
     assert_eq!(ServerMessage::Acked(1).encode().len(), 16);
     let redirect = Redirect::new(RedirectReason::CLOSE, ["10.0.0.1:7651".to_owned(), "b:1".to_owned()]).unwrap();
     let bytes = ServerMessage::Redirect(redirect).encode();
@@ -71,34 +71,34 @@ fn lengths_match_the_documentation() {
 #[test]
 fn the_lower_version_is_spoken_and_a_newer_major_refused() {
     let check = |major, minor, want: Option<&str>| {
-        let got = Version::negotiate(Version { major, minor });
+        let got = WireVersion::negotiate(WireVersion { major, minor });
         assert_eq!(got.map(|version| version.to_string()).as_deref(), want);
     };
     check(1, 0, Some("1.0"));
     check(1, 9, Some("1.0"));
     check(2, 0, None);
     check(0, 7, None);
-    let error = WireError::Version(Version { major: 2, minor: 0 });
+    let error = WireError::Version(WireVersion { major: 2, minor: 0 });
     let want = "unsupported protocol version 2.0, newest supported is 1.0: upgrade this side first";
     assert_eq!(error.to_string(), want);
 }
 
 #[test]
 fn a_newer_client_is_refused_before_its_labels_are_read() {
-    let hello = Hello { version: Version { major: 2, minor: 0 }, labels: Labels::parse("a=b").unwrap() };
+    let hello = Hello { version: WireVersion { major: 2, minor: 0 }, labels: Labels::parse("a=b").unwrap() };
     let error = Hello::decode(&hello.encode()[..16]).unwrap_err();
-    assert_eq!((error.code(), error), (RefusalCode::VERSION, WireError::Version(Version { major: 2, minor: 0 })));
+    assert_eq!((error.code(), error), (RefusalCode::VERSION, WireError::Version(WireVersion { major: 2, minor: 0 })));
 }
 
 #[test]
 fn a_node_may_not_choose_a_version_that_was_not_offered() {
-    let answer = HelloReply::Welcome { version: Version { major: 1, minor: 3 }, frame_bytes_max: 9 };
+    let answer = HelloReply::Welcome { version: WireVersion { major: 1, minor: 3 }, frame_bytes_max: 9 };
     assert!(matches!(HelloReply::decode(&answer.encode()), Err(WireError::Version(_))));
 }
 
 #[test]
 fn long_labels_are_refused_before_they_come() {
-    let mut bytes = Hello { version: Version::NEWEST, labels: Labels::default() }.encode();
+    let mut bytes = Hello { version: WireVersion::NEWEST, labels: Labels::default() }.encode();
     bytes[12..16].copy_from_slice(&u32::MAX.to_le_bytes());
     assert_eq!(Hello::decode(&bytes), Err(WireError::LabelsTooLong(u32::MAX)));
 }
@@ -154,7 +154,7 @@ fn texts_are_short_and_printable() {
     let bytes = ServerMessage::Failed { acked: 3, text }.encode();
     let Ok(DecodeProgress::Complete(ServerMessage::Failed { acked: 3, text }, used)) = ServerMessage::decode(&bytes)
     else {
-        panic!("not told")
+        panic!("no progress")
     };
     assert!(used == bytes.len() && used <= 16 + TEXT_BYTES_MAX);
     assert!(text.starts_with("\u{fffd}[2Jé") && text.ends_with('é'));
@@ -181,12 +181,12 @@ fn only_valid_addresses_are_accepted() {
     }
     check(&format!("{}:1", "h".repeat(118)), true);
     check(&format!("{}:1", "h".repeat(119)), false);
-    let told = |count: usize| {
+    let decode = |count: usize| {
         let text = vec!["h:1"; count].join(",");
         let head = [&[3, 0][..], &u16::try_from(text.len()).unwrap().to_le_bytes(), &[0; 12]].concat();
         ServerMessage::decode(&[head, text.into_bytes()].concat())
     };
-    assert_eq!((told(8).map(|step| step.missing_bytes()), told(9)), (Ok(0), Err(WireError::InvalidRedirect)));
+    assert_eq!((decode(8).map(|step| step.missing_bytes()), decode(9)), (Ok(0), Err(WireError::InvalidRedirect)));
     let many =
         Redirect::new(RedirectReason::REFUSAL, (0..20).map(|port| format!("{}:{port}", "h".repeat(115)))).unwrap();
     assert_eq!(many.addresses().len(), Redirect::COUNT_MAX);
@@ -206,9 +206,9 @@ proptest! {
         why: u8,
         addresses in prop::collection::vec("[a-z0-9.\\[\\]-]{1,60}:[1-9][0-9]{0,3}", 1..9),
     ) {
-        let hello = Hello { version: Version { major: 1, minor }, labels: Labels::new(pairs).unwrap() };
+        let hello = Hello { version: WireVersion { major: 1, minor }, labels: Labels::new(pairs).unwrap() };
         check_prefixes(&hello.encode(), hello, Hello::decode);
-        let welcome = HelloReply::Welcome { version: Version::NEWEST, frame_bytes_max: max };
+        let welcome = HelloReply::Welcome { version: WireVersion::NEWEST, frame_bytes_max: max };
         check_prefixes(&welcome.encode(), welcome, HelloReply::decode);
         let refused = HelloReply::Refused { code: RefusalCode(code), text: text.clone() };
         check_prefixes(&refused.encode(), refused, HelloReply::decode);

@@ -4,14 +4,14 @@ use std::fmt;
 
 /// A version of the protocol. A side supports all minor versions of a major version that it supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Version {
+pub struct WireVersion {
     /// Counted from 1.
     pub major: u16,
     /// Counted from 0.
     pub minor: u16,
 }
 
-impl Version {
+impl WireVersion {
     /// The newest supported version.
     pub const NEWEST: Self = Self { major: 1, minor: 0 };
 
@@ -23,7 +23,7 @@ impl Version {
     }
 }
 
-impl fmt::Display for Version {
+impl fmt::Display for WireVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.major, self.minor)
     }

@@ -15,7 +15,7 @@ mod stream;
 use std::path::Path;
 use std::sync::Arc;
 
-use bucksaw_cluster::{Format, Formats, Version};
+use bucksaw_cluster::{ClusterVersion, Format, Formats};
 use bucksaw_env::backed_up_file::{BackedUpFile, backup_path};
 use bucksaw_env::{Fs as _, Net, sim};
 use bucksaw_fixtures::with_unknown_fields;
@@ -41,8 +41,8 @@ pub(crate) enum ProgramVersion {
 
 impl ProgramVersion {
     /// Its protocol version.
-    pub(crate) fn protocol(self) -> Version {
-        let Version { major, minor } = Version::OWN;
+    pub(crate) fn protocol(self) -> ClusterVersion {
+        let ClusterVersion { major, minor } = ClusterVersion::OWN;
         let added = match self {
             Self::Current => 0,
             Self::Next => 1,
@@ -51,7 +51,7 @@ impl ProgramVersion {
             #[cfg(test)]
             Self::AfterNext => 2,
         };
-        Version { major, minor: minor + added }
+        ClusterVersion { major, minor: minor + added }
     }
 
     /// The file formats that it reads and writes.

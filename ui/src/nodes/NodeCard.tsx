@@ -38,7 +38,7 @@ export function NodeCard({ node, queried, alone, past, utc }: Props) {
           </span>
         ))}
         {queried && !alone ? <span className={styles.tag}>this page's node</span> : undefined}
-        <span className={styles.since}>{told(node, utc)}</span>
+        <span className={styles.since}>{stateText(node, utc)}</span>
       </header>
       {found.length === 0 ? undefined : (
         <div className={cx(styles.missing, styles.first)} role="alert">
@@ -73,7 +73,7 @@ export function NodeCard({ node, queried, alone, past, utc }: Props) {
 }
 
 /** Since when it runs, or is gone. */
-function told(node: NodeFacts, utc: boolean): string {
+function stateText(node: NodeFacts, utc: boolean): string {
   if (node.version !== undefined && node.uptime_seconds !== undefined) {
     return `version ${node.version}, up for ${duration(node.uptime_seconds)}`;
   }
@@ -117,7 +117,7 @@ function factsOf(node: NodeFacts, past: History | undefined | null, utc: boolean
   const scanned = latest("bucksaw_query_scanned_bytes_total", rate) ?? 0;
   const ingest = latest("bucksaw_ingest_bytes_total", rate) ?? 0;
   const records = latest("bucksaw_ingest_records_total", rate) ?? 0;
-  const debt = latest("bucksaw_store_backlog_bytes", gauge);
+  const unmerged = latest("bucksaw_store_backlog_bytes", gauge);
   return [
     ["Load", running === undefined ? "–" : plural(running, "query", "queries"), `${bytes(scanned)}/s searched`],
     ["Ingest", `${bytes(ingest)}/s`, `${compact(records)} records/s`],
@@ -125,7 +125,7 @@ function factsOf(node: NodeFacts, past: History | undefined | null, utc: boolean
     stored,
     onDisk,
     free,
-    ["Compaction debt", debt === undefined ? "–" : bytes(debt), "waits to be merged or packed"],
+    ["Compaction backlog", unmerged === undefined ? "–" : bytes(unmerged), "text that waits to be merged or encoded"],
     span(node, utc),
   ];
 }

@@ -63,7 +63,7 @@ function Charts({ past, utc }: { past: History; utc: boolean }) {
       { name: "Text searched", line: rate(past, "bucksaw_query_scanned_bytes_total"), show: perSecond(bytes) },
       { name: "Queries", line: rate(past, "bucksaw_query_answers_total"), show: perSecond(compact) },
       { name: "Backlog", line: gauge(past, "bucksaw_ingest_pending_bytes"), show: bytes },
-      { name: "Compaction debt", line: gauge(past, "bucksaw_store_backlog_bytes"), show: bytes },
+      { name: "Compaction backlog", line: gauge(past, "bucksaw_store_backlog_bytes"), show: bytes },
       { name: "On disk", line: gauge(past, "bucksaw_store_stored_bytes"), show: bytes },
       { name: "Disk free", line: gauge(past, "bucksaw_disk_free_bytes"), show: bytes },
     ],

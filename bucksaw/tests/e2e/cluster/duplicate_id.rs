@@ -76,17 +76,17 @@ fn no_answer_is_complete_while_a_node_runs_twice() {
     copy(third.dir(), &dir);
     // Like a machine whose image is being taken: it is paused and answers no probe.
     signal(third, Signal::STOP);
-    let twin = TestServer::start_in(&dir, &["--replication-factor", "2", "--join", first.address("cluster")]);
+    let copy = TestServer::start_in(&dir, &["--replication-factor", "2", "--join", first.address("cluster")]);
     signal(third, Signal::CONT);
-    twin.post("/api/v1/ingest", &[], b"one\n").expect(200);
+    copy.post("/api/v1/ingest", &[], b"one\n").expect(200);
     third.post("/api/v1/ingest", &[], b"other\n").expect(200);
     let node = id(third);
-    for asked in [first, second, third, &twin] {
+    for asked in [first, second, third, &copy] {
         let words = format!("node {node} is used by two processes, at ");
         wait_until("answers name both addresses", || counted(asked).1.contains(&words));
         let (partial, reasons) = counted(asked);
         assert_eq!(partial, true, "{reasons}");
-        for one in [third, &twin] {
+        for one in [third, &copy] {
             assert!(reasons.contains(one.address("cluster")), "{reasons}");
         }
         wait_until("the alert fires", || (asked.metric("bucksaw_cluster_duplicate_ids") - 1.0).abs() < f64::EPSILON);
@@ -96,7 +96,7 @@ fn no_answer_is_complete_while_a_node_runs_twice() {
         said.contains("has the same node id as").then_some(said)
     });
     assert!(line.contains(&node), "{line}");
-    drop(twin);
+    drop(copy);
     wait_until("one node remains, and answers are complete", || {
         [first, second, third].iter().all(|node| counted(node).0 == false)
     });

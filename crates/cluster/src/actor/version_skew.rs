@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::Actor;
-use crate::{IncompatiblePeer, Member, Version};
+use crate::{ClusterVersion, IncompatiblePeer, Member};
 
 impl Actor {
     /// A packet of an incompatible peer has arrived.
     pub(super) fn note_incompatible_peer(&mut self, peer: IncompatiblePeer) {
         if self.incompatible_peers.observe(peer, self.now().uptime) {
             let IncompatiblePeer { address, protocol } = peer;
-            let own = Version::OWN.major;
+            let own = ClusterVersion::OWN.major;
             tracing::warn!(?address, protocol, own, "incompatible protocol version: node is not a member");
         }
     }

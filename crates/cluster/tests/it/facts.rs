@@ -2,14 +2,14 @@
 
 use std::io;
 
-use bucksaw_cluster::{IncompatiblePeer, JSON_BYTES_MAX, MemberState, Version};
+use bucksaw_cluster::{ClusterVersion, IncompatiblePeer, JSON_BYTES_MAX, MemberState};
 use bucksaw_env::sim::NetworkConditions;
 use bucksaw_env::{Body, BoxFuture};
 
-use crate::test_cluster::{TestCluster, seconds};
+use crate::test_cluster::{GossipCluster, seconds};
 
 /// Whether all nodes have the newest facts of each.
-fn are_facts_known(cluster: &TestCluster) -> bool {
+fn are_facts_known(cluster: &GossipCluster) -> bool {
     cluster.live_nodes().all(|other| {
         let facts = cluster.cluster(other).facts();
         cluster.live_nodes().all(|number| cluster.member(number, other).is_some_and(|member| *member.facts == facts))
@@ -18,7 +18,7 @@ fn are_facts_known(cluster: &TestCluster) -> bool {
 
 #[test]
 fn facts_reach_all_nodes_and_are_sent_at_most_once_a_second() {
-    let cluster = TestCluster::settled(1, 5);
+    let cluster = GossipCluster::settled(1, 5);
     let sent = cluster.metric(2, "cluster_packets_sent_total");
     for bytes in 1..=100 {
         cluster.cluster(2).update_facts(|facts| facts.queue.bytes = bytes);
@@ -33,7 +33,7 @@ fn facts_reach_all_nodes_and_are_sent_at_most_once_a_second() {
 #[test]
 fn facts_of_lost_datagrams_arrive_by_digest_exchanges() {
     for seed in 0..3 {
-        let cluster = TestCluster::settled(seed, 8);
+        let cluster = GossipCluster::settled(seed, 8);
         // Long enough to lose the datagrams, too short for a node to be down.
         cluster.world.network().set_conditions(NetworkConditions { loss: 1.0, ..NetworkConditions::HEALTHY });
         for number in 0..8 {
@@ -50,7 +50,7 @@ fn facts_of_lost_datagrams_arrive_by_digest_exchanges() {
 
 #[test]
 fn facts_beyond_their_bounds_are_not_published() {
-    let cluster = TestCluster::settled(2, 3);
+    let cluster = GossipCluster::settled(2, 3);
     cluster.cluster(1).update_facts(|facts| facts.clients.http = Some("x".repeat(10_000)));
     cluster.world.run_for(seconds(5));
     assert!([0, 1].iter().all(|number| cluster.member(*number, 1).unwrap().facts.clients.http.is_none()));
@@ -60,7 +60,7 @@ fn facts_beyond_their_bounds_are_not_published() {
 
 #[test]
 fn fields_that_the_crate_sets_cannot_be_changed_from_outside() {
-    let cluster = TestCluster::settled(3, 3);
+    let cluster = GossipCluster::settled(3, 3);
     let before = cluster.cluster(1).facts();
     cluster.cluster(1).update_facts(|facts| {
         facts.left = true;
@@ -78,7 +78,7 @@ fn fields_that_the_crate_sets_cannot_be_changed_from_outside() {
 }
 
 /// One node calls another.
-fn ask(cluster: &TestCluster, name: &'static str, number: u64) -> io::Result<u64> {
+fn ask(cluster: &GossipCluster, name: &'static str, number: u64) -> io::Result<u64> {
     let (caller, member) = (cluster.cluster(0).clone(), cluster.member(0, 1).unwrap());
     let asked = async move { caller.call_json(&member, name, &number, seconds(2)).await };
     cluster.world.block_on_host(&cluster.nodes[0].node, asked).unwrap()
@@ -86,7 +86,7 @@ fn ask(cluster: &TestCluster, name: &'static str, number: u64) -> io::Result<u64
 
 #[test]
 fn calls_are_answered_by_name_and_within_bounds() {
-    let mut cluster = TestCluster::settled(4, 2);
+    let mut cluster = GossipCluster::settled(4, 2);
     let router = cluster.cluster(1).router();
     router.add("double", |body: Body| async move {
         let number: u64 = serde_json::from_slice(&body.read_all(100).await?)?;
@@ -110,7 +110,7 @@ fn calls_are_answered_by_name_and_within_bounds() {
     assert_eq!(ask(&cluster, "guess", 0).unwrap_err().kind(), io::ErrorKind::Unsupported);
     cluster.kill(1);
     cluster.start_with(1, |config| config.calls_max = 2);
-    assert!(cluster.run_until(5, TestCluster::all_alive));
+    assert!(cluster.run_until(5, GossipCluster::all_alive));
     let tasks = cluster.nodes[1].node.tasks();
     cluster.cluster(1).router().add("sleep", move |_: Body| {
         let sleep = tasks.sleep(seconds(20));
@@ -138,7 +138,7 @@ fn calls_are_answered_by_name_and_within_bounds() {
 
 #[test]
 fn an_incompatible_peer_is_reported_and_is_no_member() {
-    let cluster = TestCluster::settled(6, 2);
+    let cluster = GossipCluster::settled(6, 2);
     let outsider = cluster.world.add_host("outsider");
     let at = cluster.nodes[0].node.address();
     let list = format!(r#"{{"protocol":2,"members":[{{"facts":{{"address":"{}"}}}}]}}"#, outsider.address());
@@ -166,14 +166,14 @@ fn an_incompatible_peer_is_reported_and_is_no_member() {
 
 #[test]
 fn version_skew_is_reported_while_the_member_is_live() {
-    let mut cluster = TestCluster::new(7, 3);
-    let Version { major, minor } = Version::OWN;
-    cluster.start_with(0, |config| config.version = Version { major, minor: minor + 2 });
-    cluster.start_with(1, |config| config.version = Version { major, minor: minor + 1 });
+    let mut cluster = GossipCluster::new(7, 3);
+    let ClusterVersion { major, minor } = ClusterVersion::OWN;
+    cluster.start_with(0, |config| config.version = ClusterVersion { major, minor: minor + 2 });
+    cluster.start_with(1, |config| config.version = ClusterVersion { major, minor: minor + 1 });
     cluster.start(2);
-    assert!(cluster.run_until(30, TestCluster::all_alive), "{}", cluster.describe_views());
+    assert!(cluster.run_until(30, GossipCluster::all_alive), "{}", cluster.describe_views());
     let apart =
-        |cluster: &TestCluster, one: usize, other: usize| cluster.member(one, other).unwrap().version_skew.is_some();
+        |cluster: &GossipCluster, one: usize, other: usize| cluster.member(one, other).unwrap().version_skew.is_some();
     assert!(cluster.run_until(10, |cluster| apart(cluster, 0, 2) && apart(cluster, 2, 0)));
     for (one, other) in [(0, 1), (1, 0), (1, 2), (2, 1)] {
         assert!(!apart(&cluster, one, other), "{one} {other}");
@@ -181,7 +181,7 @@ fn version_skew_is_reported_while_the_member_is_live() {
     assert_eq!([0, 1, 2].map(|number| cluster.metric(number, "cluster_version_skewed_nodes")), [1, 0, 1]);
     // It returns with a compatible version.
     cluster.kill(0);
-    cluster.start_with(0, |config| config.version = Version { major, minor: minor + 1 });
+    cluster.start_with(0, |config| config.version = ClusterVersion { major, minor: minor + 1 });
     assert!(cluster.run_until(30, |cluster| cluster.all_alive()
         && !apart(cluster, 2, 0)
         && cluster.metric(2, "cluster_version_skewed_nodes") == 0));
@@ -189,7 +189,7 @@ fn version_skew_is_reported_while_the_member_is_live() {
 
 #[test]
 fn a_leave_carries_the_latest_facts() {
-    let cluster = TestCluster::settled(8, 3);
+    let cluster = GossipCluster::settled(8, 3);
     cluster.cluster(1).update_facts(|facts| facts.queue.bytes = 5);
     assert!(cluster.run_until(5, are_facts_known));
     cluster.cluster(1).update_facts(|facts| facts.queue.bytes = 6);

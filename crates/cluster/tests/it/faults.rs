@@ -5,13 +5,13 @@ use std::time::Duration;
 use bucksaw_cluster::MemberState;
 use bucksaw_env::sim::{NetworkConditions, PowerCutLoss};
 
-use crate::test_cluster::{TestCluster, seconds};
+use crate::test_cluster::{GossipCluster, seconds};
 
 #[test]
 fn all_nodes_detect_a_crash_within_five_seconds_and_a_restart_within_two() {
     for seed in 0..12 {
         let count = 3 + seed as usize % 5;
-        let mut cluster = TestCluster::settled(seed, count);
+        let mut cluster = GossipCluster::settled(seed, count);
         for round in 0..3 {
             let victim = 1 + (seed as usize + round) % (count - 1);
             if round == 0 {
@@ -27,14 +27,14 @@ fn all_nodes_detect_a_crash_within_five_seconds_and_a_restart_within_two() {
             );
             cluster.world.run_for(seconds(seed));
             cluster.start(victim);
-            assert!(cluster.run_until(2, TestCluster::all_alive), "seed {seed}: {}", cluster.describe_views());
+            assert!(cluster.run_until(2, GossipCluster::all_alive), "seed {seed}: {}", cluster.describe_views());
         }
     }
 }
 
 #[test]
 fn a_down_node_stays_down() {
-    let mut cluster = TestCluster::settled(1, 6);
+    let mut cluster = GossipCluster::settled(1, 6);
     cluster.kill(4);
     assert!(
         cluster.run_until(5, |cluster| cluster.all_see(4, Some(MemberState::Down))),
@@ -55,10 +55,10 @@ fn a_down_node_stays_down() {
 #[test]
 fn halves_of_a_partition_merge_within_seconds() {
     for seed in 0..6 {
-        let cluster = TestCluster::settled(seed, 7);
+        let cluster = GossipCluster::settled(seed, 7);
         let (some, others): (Vec<usize>, Vec<usize>) = (0..7).partition(|number| *number < 1 + seed as usize % 3);
         cluster.world.network().partition(&cluster.nodes(&some), &cluster.nodes(&others));
-        let is_parted = |cluster: &TestCluster| {
+        let is_parted = |cluster: &GossipCluster| {
             let see = |mine: &[usize], theirs: &[usize]| {
                 mine.iter().all(|one| theirs.iter().all(|other| cluster.state(*one, *other) == Some(MemberState::Down)))
             };
@@ -68,7 +68,7 @@ fn halves_of_a_partition_merge_within_seconds() {
         cluster.world.run_for(seconds(60 * seed));
         assert!(is_parted(&cluster), "seed {seed}: {}", cluster.describe_views());
         cluster.world.network().heal_all();
-        assert!(cluster.run_until(8, TestCluster::all_alive), "seed {seed}: {}", cluster.describe_views());
+        assert!(cluster.run_until(8, GossipCluster::all_alive), "seed {seed}: {}", cluster.describe_views());
         cluster.world.run_for(seconds(10));
         for _ in 0..20 {
             cluster.world.run_for(seconds(1));
@@ -83,7 +83,7 @@ fn halves_of_a_partition_merge_within_seconds() {
 fn suspicions_end_after_the_fault() {
     for seed in 0..4 {
         for count in [2, 3] {
-            let cluster = TestCluster::settled(seed, count);
+            let cluster = GossipCluster::settled(seed, count);
             for tenths in 5..40 {
                 let step = Duration::from_millis(100);
                 let (one, others) = (cluster.nodes(&[0]), cluster.nodes(if count == 2 { &[1] } else { &[1, 2] }));
@@ -91,7 +91,7 @@ fn suspicions_end_after_the_fault() {
                 cluster.world.run_for(step * tenths);
                 cluster.world.network().heal_all();
                 let round = format!("seed {seed}, {count} nodes, {tenths} tenths of a second");
-                assert!(cluster.run_until(8, TestCluster::all_alive), "{round}: {}", cluster.describe_views());
+                assert!(cluster.run_until(8, GossipCluster::all_alive), "{round}: {}", cluster.describe_views());
                 cluster.world.run_for(step * ((seed as u32 + tenths) % 7));
             }
         }
@@ -100,7 +100,7 @@ fn suspicions_end_after_the_fault() {
 
 #[test]
 fn a_link_that_fails_in_one_direction_makes_no_node_down() {
-    let cluster = TestCluster::settled(2, 5);
+    let cluster = GossipCluster::settled(2, 5);
     cluster.world.network().cut(&cluster.nodes(&[1]), &cluster.nodes(&[2]));
     for _ in 0..60 {
         cluster.world.run_for(seconds(1));
@@ -112,10 +112,10 @@ fn a_link_that_fails_in_one_direction_makes_no_node_down() {
 #[test]
 fn a_paused_node_is_down_and_returns_without_suspecting_others() {
     for seed in 0..4 {
-        let cluster = TestCluster::settled(seed, 5);
+        let cluster = GossipCluster::settled(seed, 5);
         cluster.nodes[3].node.pause();
         let others =
-            |cluster: &TestCluster, state| [0, 1, 2, 4].iter().all(|number| cluster.state(*number, 3) == Some(state));
+            |cluster: &GossipCluster, state| [0, 1, 2, 4].iter().all(|number| cluster.state(*number, 3) == Some(state));
         assert!(
             cluster.run_until(5, |cluster| others(cluster, MemberState::Down)),
             "seed {seed}: {}",
@@ -123,7 +123,7 @@ fn a_paused_node_is_down_and_returns_without_suspecting_others() {
         );
         cluster.world.run_for(seconds(60));
         cluster.nodes[3].node.resume();
-        let back = |cluster: &TestCluster| {
+        let back = |cluster: &GossipCluster| {
             for other in [0, 1, 2, 4] {
                 assert!(
                     [0, 1, 2, 4]
@@ -141,7 +141,7 @@ fn a_paused_node_is_down_and_returns_without_suspecting_others() {
 #[test]
 fn packet_loss_makes_no_live_node_down_for_long() {
     for seed in 0..3 {
-        let cluster = TestCluster::settled(seed, 10);
+        let cluster = GossipCluster::settled(seed, 10);
         cluster.world.network().set_conditions(NetworkConditions {
             loss: 0.2,
             duplication: 0.02,
@@ -170,7 +170,7 @@ fn packet_loss_makes_no_live_node_down_for_long() {
 #[test]
 fn the_same_seed_gives_the_same_run() {
     let run = |seed| {
-        let mut cluster = TestCluster::settled(seed, 5);
+        let mut cluster = GossipCluster::settled(seed, 5);
         cluster.world.network().set_conditions(NetworkConditions { loss: 0.1, ..NetworkConditions::HEALTHY });
         cluster.kill(2);
         cluster.world.run_for(seconds(8));

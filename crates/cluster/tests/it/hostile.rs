@@ -3,10 +3,10 @@
 use bucksaw_env::{Body, Entropy as _, sim};
 use proptest::prelude::*;
 
-use crate::test_cluster::{TestCluster, seconds};
+use crate::test_cluster::{GossipCluster, seconds};
 
 /// Sends these datagrams from outside to a settled cluster; nothing changes.
-fn send_datagrams(cluster: &TestCluster, datagrams: &[Vec<u8>]) {
+fn send_datagrams(cluster: &GossipCluster, datagrams: &[Vec<u8>]) {
     let before: Vec<_> = cluster.live_nodes().map(|number| cluster.cluster(number).members()).collect();
     let outsider = cluster.world.add_host("outsider");
     let net = outsider.net();
@@ -27,7 +27,7 @@ proptest! {
     fn random_datagrams_change_nothing(
         datagrams in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..200), 1..50), kind in 0_u8..4, seed in 0_u64..3,
     ) {
-        let cluster = TestCluster::settled(seed, 3);
+        let cluster = GossipCluster::settled(seed, 3);
         let count = datagrams.len() as u64;
         let like_ours: Vec<Vec<u8>> = datagrams.iter().map(|rest| [&[1, kind], rest.as_slice()].concat()).collect();
         send_datagrams(&cluster, &datagrams);
@@ -43,7 +43,7 @@ proptest! {
 
 #[test]
 fn malformed_calls_are_refused() {
-    let cluster = TestCluster::settled(4, 2);
+    let cluster = GossipCluster::settled(4, 2);
     let outsider = cluster.world.add_host("outsider");
     let entropy = sim::Entropy::seeded(9);
     for length in 0..200_u64 {
@@ -68,7 +68,7 @@ fn malformed_calls_are_refused() {
 /// Packets of nodes that have the secret cannot use up a node's memory.
 #[test]
 fn invented_nodes_are_limited() {
-    let cluster = TestCluster::settled(5, 3);
+    let cluster = GossipCluster::settled(5, 3);
     let outsider = cluster.world.add_host("outsider");
     let id = |number: u64| bucksaw_record::Id::from_bits(u128::from(number) << 40);
     for batch in 0..10 {

@@ -8,25 +8,25 @@ use bucksaw_env::Fs as _;
 use bucksaw_env::sim::PowerCutLoss;
 use tokio::sync::oneshot;
 
-use crate::test_cluster::{TestCluster, id, seconds};
+use crate::test_cluster::{GossipCluster, id, seconds};
 
 #[test]
 fn nodes_find_each_other_in_any_order_of_starts() {
     for seed in 0..6 {
-        let mut cluster = TestCluster::new(seed, 5);
+        let mut cluster = GossipCluster::new(seed, 5);
         // The seed of all nodes starts first, in the middle, or last.
         let order: Vec<usize> = (0..5).map(|at| (at + seed as usize) % 5).collect();
         for number in order {
             cluster.start(number);
             cluster.world.run_for(seconds(seed));
         }
-        assert!(cluster.run_until(5, TestCluster::all_alive), "seed {seed}: {}", cluster.describe_views());
+        assert!(cluster.run_until(5, GossipCluster::all_alive), "seed {seed}: {}", cluster.describe_views());
     }
 }
 
 #[test]
 fn restarted_nodes_find_each_other_without_seeds() {
-    let mut cluster = TestCluster::settled(1, 4);
+    let mut cluster = GossipCluster::settled(1, 4);
     let before = cluster.member(1, 3).unwrap().facts.incarnation;
     for number in 0..4 {
         cluster.kill(number);
@@ -36,7 +36,7 @@ fn restarted_nodes_find_each_other_without_seeds() {
     for number in 1..4 {
         cluster.start(number);
     }
-    assert!(cluster.run_until(3, TestCluster::all_alive), "{}", cluster.describe_views());
+    assert!(cluster.run_until(3, GossipCluster::all_alive), "{}", cluster.describe_views());
     assert!(cluster.member(1, 3).unwrap().facts.incarnation > before);
     assert!(
         cluster.run_until(5, |cluster| cluster.all_see(0, Some(MemberState::Down))),
@@ -48,12 +48,12 @@ fn restarted_nodes_find_each_other_without_seeds() {
 #[test]
 fn a_restarted_node_replaces_its_former_process_at_once() {
     for seed in 0..4 {
-        let mut cluster = TestCluster::settled(seed, 4);
+        let mut cluster = GossipCluster::settled(seed, 4);
         cluster.kill(2);
         // No node has detected it.
         cluster.start(2);
         let incarnation = cluster.cluster(2).facts().incarnation;
-        let is_back = |cluster: &TestCluster| {
+        let is_back = |cluster: &GossipCluster| {
             [0, 1, 3].iter().all(|number| {
                 let member = cluster.member(*number, 2).unwrap();
                 assert_ne!(member.state, MemberState::Down, "seed {seed}");
@@ -67,14 +67,14 @@ fn a_restarted_node_replaces_its_former_process_at_once() {
 #[test]
 fn a_node_with_a_clock_set_back_replaces_its_former_process() {
     for memory in [true, false] {
-        let mut cluster = TestCluster::settled(5, 4);
+        let mut cluster = GossipCluster::settled(5, 4);
         cluster.kill(2);
         cluster.nodes[2].node.jump_clock(-3_600_000);
         if !memory {
             cluster.nodes[2].node.fs().remove(Path::new("/data/members.json")).unwrap();
         }
         cluster.start(2);
-        let is_back = |cluster: &TestCluster| {
+        let is_back = |cluster: &GossipCluster| {
             let incarnation = cluster.cluster(2).facts().incarnation;
             let knows =
                 |number| cluster.member(number, 2).is_some_and(|member| member.facts.incarnation == incarnation);
@@ -89,7 +89,7 @@ fn a_node_with_a_clock_set_back_replaces_its_former_process() {
 #[test]
 fn a_node_with_a_slow_clock_can_use_the_address_of_a_dead_one() {
     for seed in 0..3 {
-        let mut cluster = TestCluster::settled(seed, 4);
+        let mut cluster = GossipCluster::settled(seed, 4);
         cluster.kill(3);
         assert!(
             cluster.run_until(10, |cluster| cluster.all_see(3, Some(MemberState::Down))),
@@ -101,7 +101,7 @@ fn a_node_with_a_slow_clock_can_use_the_address_of_a_dead_one() {
         node.jump_clock(-3_600_000);
         node.fs().remove(Path::new("/data/members.json")).unwrap();
         cluster.start(3);
-        assert!(cluster.run_until(5, TestCluster::all_alive), "seed {seed}: {}", cluster.describe_views());
+        assert!(cluster.run_until(5, GossipCluster::all_alive), "seed {seed}: {}", cluster.describe_views());
         cluster.world.run_for(seconds(30));
         assert!(cluster.all_alive(), "seed {seed}: {}", cluster.describe_views());
         let remembers = |number| {
@@ -114,12 +114,12 @@ fn a_node_with_a_slow_clock_can_use_the_address_of_a_dead_one() {
 
 #[test]
 fn a_node_can_move_to_another_address() {
-    let mut cluster = TestCluster::settled(2, 4);
+    let mut cluster = GossipCluster::settled(2, 4);
     cluster.kill(3);
     cluster.add(id(3));
     cluster.start(4);
     let address = cluster.nodes[4].node.address();
-    let moved = |cluster: &TestCluster| {
+    let moved = |cluster: &GossipCluster| {
         (0..3).all(|number| {
             let member = cluster.member(number, 4).unwrap();
             member.facts.address == address && member.state == MemberState::Alive
@@ -135,10 +135,10 @@ fn a_node_can_move_to_another_address() {
 
 #[test]
 fn a_copied_data_directory_is_reported_by_all() {
-    let mut cluster = TestCluster::settled(3, 3);
+    let mut cluster = GossipCluster::settled(3, 3);
     cluster.add(id(2));
     start_copy(&mut cluster, 3);
-    let is_reported = |cluster: &TestCluster| {
+    let is_reported = |cluster: &GossipCluster| {
         cluster.live_nodes().all(|number| {
             cluster.metric(number, "cluster_duplicate_ids") == 1
                 && cluster.member(number, 2).unwrap().duplicate_at.is_some()
@@ -162,7 +162,7 @@ fn a_copied_data_directory_is_reported_by_all() {
     for (stopped, left) in [(3, 2), (2, 3)] {
         cluster.kill(stopped);
         let address = cluster.nodes[left].node.address();
-        let is_one = |cluster: &TestCluster| {
+        let is_one = |cluster: &GossipCluster| {
             [0, 1].iter().all(|number| {
                 let member = cluster.member(*number, left).unwrap();
                 (member.state, member.facts.address, member.duplicate_at) == (MemberState::Alive, address, None)
@@ -175,10 +175,10 @@ fn a_copied_data_directory_is_reported_by_all() {
 }
 
 /// Starts node 2 or 3; the two cannot reach each other until it has joined.
-fn start_copy(cluster: &mut TestCluster, number: usize) {
+fn start_copy(cluster: &mut GossipCluster, number: usize) {
     cluster.world.network().partition(&cluster.nodes(&[2]), &cluster.nodes(&[3]));
     cluster.start(number);
-    let placed = |cluster: &TestCluster| cluster.cluster(number).join_state() == JoinState::Joined;
+    let placed = |cluster: &GossipCluster| cluster.cluster(number).join_state() == JoinState::Joined;
     assert!(cluster.run_until(8, placed), "{}", cluster.describe_views());
     cluster.world.network().heal_all();
 }
@@ -186,13 +186,13 @@ fn start_copy(cluster: &mut TestCluster, number: usize) {
 #[test]
 fn a_copied_data_directory_is_refused_and_leaves_no_trace() {
     for seed in 0..4 {
-        let mut cluster = TestCluster::settled(seed, 3);
+        let mut cluster = GossipCluster::settled(seed, 3);
         cluster.add(id(2));
         // Also a copy that knows only the other process.
         cluster.nodes[3].join = vec![format!("n{}:7659", seed % 3)];
         cluster.start(3);
         let address = cluster.nodes[2].node.address();
-        let refused = |cluster: &TestCluster| cluster.cluster(3).join_state() == JoinState::Refused(address);
+        let refused = |cluster: &GossipCluster| cluster.cluster(3).join_state() == JoinState::Refused(address);
         for _ in 0..100 {
             cluster.world.run_for(Duration::from_millis(50));
             for number in 0..3 {
@@ -210,13 +210,13 @@ fn a_copied_data_directory_is_refused_and_leaves_no_trace() {
         cluster.nodes[3].join = vec!["n0:7659".to_owned()];
         cluster.start(3);
         assert!(cluster.run_until(5, |cluster| cluster.cluster(3).join_state() == JoinState::Joined), "seed {seed}");
-        assert!(cluster.run_until(10, TestCluster::all_alive), "seed {seed}: {}", cluster.describe_views());
+        assert!(cluster.run_until(10, GossipCluster::all_alive), "seed {seed}: {}", cluster.describe_views());
     }
 }
 
 #[test]
 fn a_node_joins_in_bounded_time() {
-    let mut cluster = TestCluster::settled(11, 3);
+    let mut cluster = GossipCluster::settled(11, 3);
     // The others do not answer: one is down, one is paused.
     cluster.kill(0);
     cluster.kill(1);
@@ -240,11 +240,11 @@ fn a_node_joins_in_bounded_time() {
 
 #[test]
 fn an_earlier_process_stays_known_when_the_later_one_leaves() {
-    let mut cluster = TestCluster::settled(12, 3);
+    let mut cluster = GossipCluster::settled(12, 3);
     cluster.add(id(2));
     start_copy(&mut cluster, 3);
     let is_reported =
-        |cluster: &TestCluster, number: usize| cluster.member(number, 2).unwrap().duplicate_suspected_at.is_some();
+        |cluster: &GossipCluster, number: usize| cluster.member(number, 2).unwrap().duplicate_suspected_at.is_some();
     assert!((0..2).all(|number| is_reported(&cluster, number)), "{}", cluster.describe_views());
     let leaving = cluster.cluster(3).clone();
     cluster.world.block_on_host(&cluster.nodes[3].node, async move { leaving.leave().await }).unwrap();
@@ -266,11 +266,11 @@ fn an_earlier_process_stays_known_when_the_later_one_leaves() {
 
 #[test]
 fn both_processes_with_one_id_detect_the_duplicate() {
-    let mut cluster = TestCluster::settled(13, 3);
+    let mut cluster = GossipCluster::settled(13, 3);
     cluster.add(id(2));
     start_copy(&mut cluster, 3);
     let other = |number: usize| cluster.nodes[5 - number].node.address();
-    let is_reported = |cluster: &TestCluster| {
+    let is_reported = |cluster: &GossipCluster| {
         [2, 3].iter().all(|number| cluster.member(*number, 2).unwrap().duplicate_suspected_at == Some(other(*number)))
     };
     assert!(cluster.run_until(5, is_reported), "{:?}", [2, 3].map(|number| cluster.member(number, 2)));
@@ -279,12 +279,12 @@ fn both_processes_with_one_id_detect_the_duplicate() {
 #[test]
 fn a_moved_node_is_a_suspected_duplicate_only_until_the_probe() {
     for seed in 0..4 {
-        let mut cluster = TestCluster::settled(seed, 4);
+        let mut cluster = GossipCluster::settled(seed, 4);
         cluster.kill(3);
         cluster.add(id(3));
         cluster.start(4);
         assert!(cluster.run_until(5, |cluster| cluster.cluster(4).join_state() == JoinState::Joined), "seed {seed}");
-        let is_one = |cluster: &TestCluster| {
+        let is_one = |cluster: &GossipCluster| {
             cluster.live_nodes().all(|number| {
                 let member = cluster.member(number, 4).unwrap();
                 member.facts.address == cluster.nodes[4].node.address() && member.duplicate_suspected_at.is_none()
@@ -297,7 +297,7 @@ fn a_moved_node_is_a_suspected_duplicate_only_until_the_probe() {
 #[test]
 fn a_node_that_leaves_is_never_down() {
     for seed in 0..4 {
-        let mut cluster = TestCluster::settled(seed, 5);
+        let mut cluster = GossipCluster::settled(seed, 5);
         let leaving = cluster.cluster(2).clone();
         cluster.world.block_on_host(&cluster.nodes[2].node, async move { leaving.leave().await }).unwrap();
         cluster.kill(2);
@@ -309,13 +309,13 @@ fn a_node_that_leaves_is_never_down() {
         cluster.world.run_for(seconds(60));
         assert!(cluster.all_see(2, Some(MemberState::Left)), "seed {seed}: {}", cluster.describe_views());
         cluster.start(2);
-        assert!(cluster.run_until(5, TestCluster::all_alive), "seed {seed}: {}", cluster.describe_views());
+        assert!(cluster.run_until(5, GossipCluster::all_alive), "seed {seed}: {}", cluster.describe_views());
     }
 }
 
 #[test]
 fn a_leave_is_retried_until_delivered() {
-    let mut cluster = TestCluster::settled(5, 2);
+    let mut cluster = GossipCluster::settled(5, 2);
     let (one, other) = (cluster.nodes[0].node.clone(), cluster.nodes[1].node.clone());
     let (leaving, (sender, left)) = (cluster.cluster(1).clone(), oneshot::channel());
     cluster.world.network().partition(&[&one], &[&other]);
@@ -331,7 +331,7 @@ fn a_leave_is_retried_until_delivered() {
 #[test]
 fn a_delivered_leave_survives_its_receiver() {
     for seed in 0..4 {
-        let mut cluster = TestCluster::settled(seed, 2);
+        let mut cluster = GossipCluster::settled(seed, 2);
         // The member file was just written, so no write is due.
         cluster.cluster(0).update_facts(|facts| facts.queue.bytes = 5);
         cluster.world.run_for(seconds(1));
@@ -352,7 +352,7 @@ fn a_delivered_leave_survives_its_receiver() {
 fn an_undelivered_leave_is_reported() {
     // Also if the other node has been down for long.
     for cut_off in [0, 30] {
-        let cluster = TestCluster::settled(5, 2);
+        let cluster = GossipCluster::settled(5, 2);
         let (one, other) = (&cluster.nodes[0].node, &cluster.nodes[1].node);
         cluster.world.network().partition(&[one], &[other]);
         cluster.world.run_for(seconds(cut_off));
@@ -360,7 +360,7 @@ fn an_undelivered_leave_is_reported() {
         assert_eq!(cluster.world.block_on_host(other, async move { leaving.leave().await }), Some(false));
         assert!(cluster.world.now() - begun < seconds(7));
     }
-    let cluster = TestCluster::settled(5, 1);
+    let cluster = GossipCluster::settled(5, 1);
     let leaving = cluster.cluster(0).clone();
     assert_eq!(cluster.world.block_on_host(&cluster.nodes[0].node, async move { leaving.leave().await }), Some(true));
 }
@@ -368,7 +368,7 @@ fn an_undelivered_leave_is_reported() {
 #[test]
 fn simultaneous_leaves_are_delivered() {
     for seed in 0..4 {
-        let cluster = TestCluster::settled(seed, 3);
+        let cluster = GossipCluster::settled(seed, 3);
         let left: Vec<_> = cluster
             .nodes
             .iter()
@@ -388,8 +388,8 @@ fn simultaneous_leaves_are_delivered() {
 
 #[test]
 fn a_forgotten_node_is_forgotten_by_all_nodes_including_absent_ones() {
-    let mut cluster = TestCluster::settled(4, 5);
-    let forget = |cluster: &TestCluster, other: usize| {
+    let mut cluster = GossipCluster::settled(4, 5);
+    let forget = |cluster: &GossipCluster, other: usize| {
         let (caller, id) = (cluster.cluster(0).clone(), cluster.nodes[other].id);
         cluster.world.block_on_host(&cluster.nodes[0].node, async move { caller.forget(id).await }).unwrap()
     };
@@ -410,21 +410,21 @@ fn a_forgotten_node_is_forgotten_by_all_nodes_including_absent_ones() {
     assert!(cluster.run_until(1, |cluster| cluster.all_see(2, None)), "{}", cluster.describe_views());
     // This node has it as down.
     cluster.start(4);
-    assert!(cluster.run_until(5, TestCluster::all_alive), "{}", cluster.describe_views());
+    assert!(cluster.run_until(5, GossipCluster::all_alive), "{}", cluster.describe_views());
     assert!(cluster.run_until(5, |cluster| cluster.all_see(2, None)), "{}", cluster.describe_views());
     cluster.world.run_for(seconds(60));
     assert!(cluster.all_see(2, None), "{}", cluster.describe_views());
     cluster.start(2);
-    assert!(cluster.run_until(5, TestCluster::all_alive), "{}", cluster.describe_views());
+    assert!(cluster.run_until(5, GossipCluster::all_alive), "{}", cluster.describe_views());
 }
 
 #[test]
 fn a_down_node_is_remembered_for_a_limited_time() {
-    let mut cluster = TestCluster::new(6, 4);
+    let mut cluster = GossipCluster::new(6, 4);
     for number in 0..4 {
         cluster.start_with(number, |config| config.remember_for = seconds(100));
     }
-    assert!(cluster.run_until(10, TestCluster::all_alive));
+    assert!(cluster.run_until(10, GossipCluster::all_alive));
     cluster.world.run_for(seconds(5));
     cluster.kill(1);
     cluster.world.run_for(seconds(90));
@@ -437,7 +437,7 @@ fn a_down_node_is_remembered_for_a_limited_time() {
 
 #[test]
 fn clocks_that_jump_change_nothing() {
-    let mut cluster = TestCluster::settled(7, 5);
+    let mut cluster = GossipCluster::settled(7, 5);
     cluster.kill(4);
     assert!(
         cluster.run_until(5, |cluster| cluster.all_see(4, Some(MemberState::Down))),
@@ -451,41 +451,41 @@ fn clocks_that_jump_change_nothing() {
         assert!(cluster.all_alive() && cluster.all_see(4, Some(MemberState::Down)), "{}", cluster.describe_views());
     }
     cluster.start(4);
-    assert!(cluster.run_until(3, TestCluster::all_alive), "{}", cluster.describe_views());
+    assert!(cluster.run_until(3, GossipCluster::all_alive), "{}", cluster.describe_views());
 }
 
 #[test]
 fn all_addresses_of_a_seed_are_tried() {
-    let mut cluster = TestCluster::new(8, 4);
+    let mut cluster = GossipCluster::new(8, 4);
     cluster.world.network().register_host_name("all", &cluster.nodes(&[0, 1, 2, 3]));
     for number in [2, 3] {
         cluster.nodes[number].join = vec!["nowhere:7659".to_owned(), "all:7659".to_owned()];
         cluster.start(number);
     }
-    assert!(cluster.run_until(20, TestCluster::all_alive), "{}", cluster.describe_views());
+    assert!(cluster.run_until(20, GossipCluster::all_alive), "{}", cluster.describe_views());
 }
 
 #[test]
 fn a_node_starts_with_a_damaged_member_file() {
-    let mut cluster = TestCluster::settled(9, 3);
+    let mut cluster = GossipCluster::settled(9, 3);
     cluster.kill(1);
     let fs = cluster.nodes[1].node.fs();
     fs.remove(Path::new("/data/members.json")).unwrap();
     fs.remove(Path::new("/data/members.backup")).unwrap();
     fs.create(Path::new("/data/members.json")).unwrap().append(&[b"{\"format\": 1, \"memb"]).unwrap();
     cluster.start(1);
-    assert!(cluster.run_until(5, TestCluster::all_alive), "{}", cluster.describe_views());
+    assert!(cluster.run_until(5, GossipCluster::all_alive), "{}", cluster.describe_views());
     assert!(cluster.nodes[1].node.fs().live_bytes("/data/members.json.damaged").is_some());
 }
 
 #[test]
 fn thirty_nodes_that_start_together_know_each_other_within_five_seconds() {
-    let mut cluster = TestCluster::new(10, 30);
+    let mut cluster = GossipCluster::new(10, 30);
     (0..30).for_each(|number| cluster.start(number));
-    assert!(cluster.run_until(5, TestCluster::all_alive), "{}", cluster.describe_views());
+    assert!(cluster.run_until(5, GossipCluster::all_alive), "{}", cluster.describe_views());
     // Little traffic remains when all is known.
     cluster.world.run_for(seconds(20));
-    let sent = |cluster: &TestCluster| {
+    let sent = |cluster: &GossipCluster| {
         cluster.live_nodes().map(|number| cluster.metric(number, "cluster_packets_sent_total")).sum::<u64>()
     };
     let before = sent(&cluster);
@@ -496,8 +496,8 @@ fn thirty_nodes_that_start_together_know_each_other_within_five_seconds() {
 }
 
 /// Nodes of which each has all nodes as seeds.
-fn nodes_with_all_seeds(seed: u64, count: usize) -> TestCluster {
-    let mut cluster = TestCluster::new(seed, count);
+fn nodes_with_all_seeds(seed: u64, count: usize) -> GossipCluster {
+    let mut cluster = GossipCluster::new(seed, count);
     let names: Vec<String> = (0..count).map(|number| format!("n{number}:7659")).collect();
     cluster.nodes.iter_mut().for_each(|node| node.join.clone_from(&names));
     cluster
@@ -508,7 +508,7 @@ fn new_nodes_bootstrap_until_seeds_are_reached() {
     for seed in 0..4 {
         let mut cluster = nodes_with_all_seeds(seed, 3);
         [1, 2].into_iter().for_each(|number| cluster.start(number));
-        assert!(cluster.run_until(10, TestCluster::all_alive), "seed {seed}: {}", cluster.describe_views());
+        assert!(cluster.run_until(10, GossipCluster::all_alive), "seed {seed}: {}", cluster.describe_views());
         cluster.world.run_for(seconds(60));
         assert!([1, 2].into_iter().all(|number| cluster.cluster(number).is_bootstrapping()), "seed {seed}");
         // The same after a restart, when their member files have each other.
@@ -520,7 +520,7 @@ fn new_nodes_bootstrap_until_seeds_are_reached() {
         }
         cluster.start(0);
         let is_over =
-            |cluster: &TestCluster| cluster.live_nodes().all(|number| !cluster.cluster(number).is_bootstrapping());
+            |cluster: &GossipCluster| cluster.live_nodes().all(|number| !cluster.cluster(number).is_bootstrapping());
         assert!(cluster.run_until(10, is_over), "seed {seed}");
         assert!(cluster.all_alive(), "seed {seed}: {}", cluster.describe_views());
         cluster.world.run_for(seconds(1));
@@ -536,7 +536,7 @@ fn an_unreachable_seed_does_not_delay_nodes_of_an_established_cluster() {
     let mut cluster = nodes_with_all_seeds(5, 3);
     (0..3).for_each(|number| cluster.start(number));
     let is_over =
-        |cluster: &TestCluster| cluster.live_nodes().all(|number| !cluster.cluster(number).is_bootstrapping());
+        |cluster: &GossipCluster| cluster.live_nodes().all(|number| !cluster.cluster(number).is_bootstrapping());
     assert!(cluster.run_until(10, |cluster| cluster.all_alive() && is_over(cluster)), "{}", cluster.describe_views());
     cluster.kill(0);
     // The disk of another node is replaced.

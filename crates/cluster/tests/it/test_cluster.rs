@@ -10,13 +10,13 @@ use bucksaw_record::{Id, Millis, Producer};
 use prometheus_client::registry::Registry;
 
 /// A world with nodes named `n0`, `n1` and so on.
-pub(crate) struct TestCluster {
+pub(crate) struct GossipCluster {
     pub(crate) world: World,
-    pub(crate) nodes: Vec<TestNode>,
+    pub(crate) nodes: Vec<GossipNode>,
 }
 
 /// A node, and its cluster while it runs.
-pub(crate) struct TestNode {
+pub(crate) struct GossipNode {
     pub(crate) node: Host,
     pub(crate) id: Id,
     pub(crate) join: Vec<String>,
@@ -32,7 +32,7 @@ pub(crate) fn id(number: usize) -> Id {
     Id::new(Millis(1_000 + number as u64), Producer::new(number as u64), 0)
 }
 
-impl TestCluster {
+impl GossipCluster {
     /// A world with this number of nodes, none of them started. The seed of all is `n0`.
     pub(crate) fn new(seed: u64, count: usize) -> Self {
         let mut cluster = Self { world: World::new(seed), nodes: Vec::new() };
@@ -48,7 +48,7 @@ impl TestCluster {
         // No process listens at its address before it starts.
         node.kill();
         let join = vec!["n0:7659".to_owned()];
-        self.nodes.push(TestNode { node, id, join, cluster: None, registry: Registry::default() });
+        self.nodes.push(GossipNode { node, id, join, cluster: None, registry: Registry::default() });
     }
 
     /// A cluster whose nodes all run and know each other.
@@ -56,7 +56,7 @@ impl TestCluster {
         let mut cluster = Self::new(seed, count);
         (0..count).for_each(|number| cluster.start(number));
         assert!(
-            cluster.run_until(30, TestCluster::all_alive),
+            cluster.run_until(30, GossipCluster::all_alive),
             "they did not find each other: {}",
             cluster.describe_views()
         );
@@ -71,7 +71,7 @@ impl TestCluster {
     }
 
     pub(crate) fn start_with(&mut self, number: usize, change: impl FnOnce(&mut Config)) {
-        let TestNode { node, id, join, cluster, registry } = &mut self.nodes[number];
+        let GossipNode { node, id, join, cluster, registry } = &mut self.nodes[number];
         node.restart();
         let dir = PathBuf::from("/data");
         node.env().fs.create_dir_all(&dir).unwrap();

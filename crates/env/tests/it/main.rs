@@ -1,4 +1,4 @@
-//! The doors from outside: what every file system must do, and what the simulated doors do beyond that.
+//! The environment by its public interface: what every implementation guarantees, and what the simulated one adds.
 
 mod contract;
 mod faults;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use bucksaw_env::Env;
 use bucksaw_forward::{Config, ForwardError, Summary, run};
 use bucksaw_ingest::Durability;
-use bucksaw_wire::{Hello, HelloReply, RefusalCode, ServerMessage, Version};
+use bucksaw_wire::{Hello, HelloReply, RefusalCode, ServerMessage, WireVersion};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -39,7 +39,7 @@ async fn node_replying(reply: Vec<u8>) -> SocketAddr {
 }
 
 fn welcome(frame_bytes_max: u32) -> Vec<u8> {
-    HelloReply::Welcome { version: Version::NEWEST, frame_bytes_max }.encode()
+    HelloReply::Welcome { version: WireVersion::NEWEST, frame_bytes_max }.encode()
 }
 
 async fn ship(input: impl AsyncRead + Unpin, config: Config) -> Result<Summary, ForwardError> {

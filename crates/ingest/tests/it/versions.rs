@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use bucksaw_cluster::Version;
+use bucksaw_cluster::ClusterVersion;
 use bucksaw_env::Body;
 use bucksaw_fixtures::{GoldenFiles, expect_ready, with_unknown_fields};
 use bucksaw_ingest::lease::{AckRequest, FetchReply, FetchRequest, FetchedSegment, QueueBacklogStatus, WaitRequest};
@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 fn fixtures() -> GoldenFiles {
-    GoldenFiles::new(env!("CARGO_MANIFEST_DIR"), Version::OWN)
+    GoldenFiles::new(env!("CARGO_MANIFEST_DIR"), ClusterVersion::OWN)
 }
 
 fn id(number: u64) -> Id {

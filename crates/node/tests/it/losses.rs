@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::test_cluster::{INGEST, REPAIR_TIME_MAX, TestCluster};
+use crate::test_cluster::{INGEST, REPAIR_TIME_MAX, WholeCluster};
 
 #[test]
 fn answers_are_complete_when_each_lost_store_is_re_replicated_before_the_next() {
     for seed in 0..4 {
-        let mut cluster = TestCluster::new(seed, 5, 2);
+        let mut cluster = WholeCluster::new(seed, 5, 2);
         cluster.fill();
         let mut lost = Vec::new();
         for next in [1, 2, 3] {
@@ -28,7 +28,7 @@ fn answers_are_complete_when_each_lost_store_is_re_replicated_before_the_next() 
 #[test]
 fn two_stores_lost_within_one_pass_make_answers_partial() {
     for seed in 0..4 {
-        let mut cluster = TestCluster::new(seed, 4, 2);
+        let mut cluster = WholeCluster::new(seed, 4, 2);
         cluster.fill();
         cluster.destroy(1);
         cluster.wait_down(1);
@@ -52,7 +52,7 @@ fn two_stores_lost_within_one_pass_make_answers_partial() {
 #[test]
 fn a_lost_store_counts_until_every_other_store_has_completed_a_pass() {
     for seed in 0..4 {
-        let mut cluster = TestCluster::new(seed, 4, 2);
+        let mut cluster = WholeCluster::new(seed, 4, 2);
         cluster.fill();
         cluster.destroy(1);
         cluster.wait_down(1);
@@ -64,7 +64,7 @@ fn a_lost_store_counts_until_every_other_store_has_completed_a_pass() {
             cluster.run_for(Duration::from_secs(4));
         }
         let has_passed =
-            |cluster: &TestCluster, number: usize| !cluster.node(number).cluster.facts().re_replicated.is_empty();
+            |cluster: &WholeCluster, number: usize| !cluster.node(number).cluster.facts().re_replicated.is_empty();
         assert!(has_passed(&cluster, 3) && has_passed(&cluster, 4) && !has_passed(&cluster, 2));
         cluster.destroy(2);
         assert!(cluster.assert_partial() < cluster.sent());
@@ -76,7 +76,7 @@ fn a_lost_store_counts_until_every_other_store_has_completed_a_pass() {
 #[test]
 fn a_store_that_returned_is_no_longer_re_replicated() {
     for seed in 0..4 {
-        let mut cluster = TestCluster::new(seed, 4, 2);
+        let mut cluster = WholeCluster::new(seed, 4, 2);
         cluster.fill();
         cluster.kill(1);
         cluster.wait_re_replicated(&[1]);
@@ -101,9 +101,9 @@ fn a_store_that_returned_is_no_longer_re_replicated() {
 #[test]
 fn no_half_of_a_partitioned_cluster_counts_as_re_replicated() {
     for seed in 0..3 {
-        let mut cluster = TestCluster::new(seed, 4, 2);
+        let mut cluster = WholeCluster::new(seed, 4, 2);
         cluster.fill();
-        let hosts = |cluster: &TestCluster| {
+        let hosts = |cluster: &WholeCluster| {
             cluster.world.network().partition(&cluster.hosts(&[0, 1, 2]), &cluster.hosts(&[3, 4]));
         };
         hosts(&cluster);
@@ -121,9 +121,9 @@ fn no_half_of_a_partitioned_cluster_counts_as_re_replicated() {
 #[test]
 fn a_store_that_is_cut_off_is_re_replicated_until_it_returns() {
     for seed in 0..3 {
-        let mut cluster = TestCluster::new(seed, 4, 2);
+        let mut cluster = WholeCluster::new(seed, 4, 2);
         cluster.fill();
-        let cut_off = |cluster: &TestCluster| {
+        let cut_off = |cluster: &WholeCluster| {
             cluster.world.network().partition(&cluster.hosts(&[0, 1, 2, 3]), &cluster.hosts(&[4]));
         };
         cut_off(&cluster);
@@ -148,7 +148,7 @@ fn a_store_that_is_cut_off_is_re_replicated_until_it_returns() {
 
 #[test]
 fn a_store_is_not_re_replicated_with_too_few_other_stores() {
-    let mut cluster = TestCluster::new(1, 3, 3);
+    let mut cluster = WholeCluster::new(1, 3, 3);
     cluster.fill();
     cluster.destroy(1);
     cluster.wait_down(1);
@@ -166,7 +166,7 @@ fn a_store_is_not_re_replicated_with_too_few_other_stores() {
 /// A restarted store makes a new pass. What it published before counts until it publishes again.
 #[test]
 fn a_restarted_store_makes_a_new_pass() {
-    let mut cluster = TestCluster::new(2, 4, 2);
+    let mut cluster = WholeCluster::new(2, 4, 2);
     cluster.fill();
     cluster.destroy(1);
     cluster.wait_re_replicated(&[1]);

@@ -18,7 +18,7 @@ use bucksaw_store::{
     StoredBatch,
 };
 
-use crate::test_cluster::TestCluster;
+use crate::test_cluster::WholeCluster;
 
 const RETENTION_AGE: Duration = Duration::from_secs(600);
 
@@ -199,7 +199,7 @@ impl BlockSource for MemoryBlock {
 
 #[test]
 fn a_cluster_stores_finds_counts_and_removes_records_in_another_store() {
-    let mut cluster = TestCluster::with_memory_stores(1, 2);
+    let mut cluster = WholeCluster::with_memory_stores(1, 2);
     cluster.fill();
     let stored = || [1, 2].map(|number| cluster.node(number).store.status().records).iter().sum::<u64>();
     assert_eq!(stored(), cluster.sent() as u64);

@@ -1,4 +1,4 @@
-//! A simulated cluster of whole nodes: one takes records in, the others keep them, and all answer questions.
+//! A simulated cluster of whole nodes: one accepts records, the others store them, and all answer queries.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,19 +17,19 @@ use prometheus_client::registry::Registry;
 
 use crate::memory_store::MemoryStore;
 
-/// A store that is gone for so long is lost.
+/// A store that has been down for this time is lost.
 pub(crate) const LOST_AFTER: Duration = Duration::from_secs(10);
 
-/// After so long whoever is lost has been made good: a node is taken for down within five seconds, is lost ten later, and a
-/// pass over these few records takes a few more, and what was fresh is looked at again.
+/// A lost store is re-replicated within this time: a node is down after at most five seconds and lost ten seconds later, and
+/// a pass over few records, with another one for recent records, takes some seconds more.
 pub(crate) const REPAIR_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// Which node it is that takes in. The others keep.
+/// The ingest node. The others are stores.
 pub(crate) const INGEST: usize = 0;
 
-pub(crate) struct TestCluster {
+pub(crate) struct WholeCluster {
     pub(crate) world: World,
-    pub(crate) nodes: Vec<TestNode>,
+    pub(crate) nodes: Vec<WholeNode>,
     replication_factor: usize,
     has_memory_stores: bool,
     /// Memory for the index of the segments of stores that are started from now on.
@@ -37,7 +37,7 @@ pub(crate) struct TestCluster {
     sent: u32,
 }
 
-pub(crate) struct TestNode {
+pub(crate) struct WholeNode {
     pub(crate) host: sim::Host,
     pub(crate) running: Option<RunningNode>,
 }
@@ -53,7 +53,7 @@ pub(crate) struct QueryOutcome {
     pub(crate) stats: QueryStats,
 }
 
-impl TestCluster {
+impl WholeCluster {
     /// A cluster in which nothing is stored yet.
     pub(crate) fn new(seed: u64, stores: usize, copies: usize) -> Self {
         Self::create(seed, stores, copies, false)
@@ -66,13 +66,13 @@ impl TestCluster {
 
     fn create(seed: u64, stores: usize, copies: usize, has_memory_stores: bool) -> Self {
         let world = World::new(seed);
-        let node = |number| TestNode { host: world.add_host(&format!("n{number}")), running: None };
+        let node = |number| WholeNode { host: world.add_host(&format!("n{number}")), running: None };
         let nodes = (0..=stores).map(node).collect();
         let (replication_factor, index_bytes_max) = (copies, u64::MAX);
-        let mut town = Self { world, nodes, replication_factor, has_memory_stores, index_bytes_max, sent: 0 };
-        (0..=stores).for_each(|number| town.start(number));
-        town.run_for(Duration::from_secs(15));
-        town
+        let mut cluster = Self { world, nodes, replication_factor, has_memory_stores, index_bytes_max, sent: 0 };
+        (0..=stores).for_each(|number| cluster.start(number));
+        cluster.run_for(Duration::from_secs(15));
+        cluster
     }
 
     pub(crate) fn run_for(&self, time: Duration) {
@@ -116,13 +116,13 @@ impl TestCluster {
         self.nodes[number].running = Some(RunningNode { node, _tasks: tasks });
     }
 
-    /// The process is killed.
+    /// Kills the process.
     pub(crate) fn kill(&mut self, number: usize) {
         self.nodes[number].host.kill();
         self.nodes[number].running = None;
     }
 
-    /// The machine burns.
+    /// The machine and its disk are lost.
     pub(crate) fn destroy(&mut self, number: usize) {
         self.nodes[number].host.cut_power(PowerCutLoss::All);
         self.nodes[number].running = None;
@@ -132,7 +132,7 @@ impl TestCluster {
         &self.nodes[number].running.as_ref().unwrap().node
     }
 
-    /// Takes in some records a second, for so many seconds.
+    /// Appends some records in each of `seconds` seconds.
     pub(crate) fn send(&mut self, seconds: u64) {
         for _ in 0..seconds {
             let now = Millis(self.nodes[INGEST].host.env().clock.unix_ms());
@@ -167,14 +167,14 @@ impl TestCluster {
         self.run_until_stored();
     }
 
-    /// Until all is on the shelves, and queues do not show it any more.
+    /// Runs until all records are stored and committed segments are removed from the queues.
     pub(crate) fn run_until_stored(&self) {
         let is_empty = || self.node(INGEST).queue.uncommitted_segments().is_empty();
         assert!(self.world.run_until(is_empty, Duration::from_secs(120)), "it is stored");
         self.run_for(Duration::from_secs(20));
     }
 
-    /// Asks a node for everything.
+    /// Queries a node for all records.
     pub(crate) fn query_all(&self, number: usize) -> QueryOutcome {
         let everything = Request::new(Expr::All, Millis(0), Millis::MAX);
         let answers = self.nodes[number].running.as_ref().unwrap().node.answers();
@@ -183,7 +183,7 @@ impl TestCluster {
         QueryOutcome { records: records.len(), stats }
     }
 
-    /// Every node that lives says that its answer is complete, and it is.
+    /// Asserts that the answer of each live node is complete and says so.
     pub(crate) fn assert_complete(&self) {
         for number in self.live_nodes() {
             let answer = self.query_all(number);
@@ -192,7 +192,7 @@ impl TestCluster {
         }
     }
 
-    /// Every node that lives says that its answer is partial. How many records it has.
+    /// Asserts that the answer of each live node is partial. Returns the least number of records in one.
     pub(crate) fn assert_partial(&self) -> usize {
         let answers = self.live_nodes().map(|number| (number, self.query_all(number)));
         let records = answers.map(|(number, answer)| {
@@ -219,18 +219,18 @@ impl TestCluster {
         self.live_nodes().all(down)
     }
 
-    /// Waits until all who live know that it is down.
+    /// Waits until all live nodes list it as down.
     pub(crate) fn wait_down(&self, number: usize) {
         assert!(self.world.run_until(|| self.is_down(number), Duration::from_secs(20)), "n{number} is down");
     }
 
-    /// Which stores this node takes for made good.
+    /// The stores that are re-replicated according to this node.
     pub(crate) fn re_replicated(&self, of: usize) -> Vec<usize> {
-        let made_good = query::re_replicated_stores(&self.node(of).cluster.members(), self.replication_factor);
-        (0..self.nodes.len()).filter(|number| made_good.contains(&id(*number))).collect()
+        let stores = query::re_replicated_stores(&self.node(of).cluster.members(), self.replication_factor);
+        (0..self.nodes.len()).filter(|number| stores.contains(&id(*number))).collect()
     }
 
-    /// Waits until all who live take these, and only these, for made good.
+    /// Waits until exactly these are re-replicated according to all live nodes.
     pub(crate) fn wait_re_replicated(&self, want: &[usize]) {
         let all = || self.live_nodes().all(|of| self.re_replicated(of) == want);
         let is_so = self.world.run_until(all, REPAIR_TIME_MAX);

@@ -7,7 +7,7 @@ use bucksaw_env::sim::{Host, NetworkConditions};
 use bucksaw_query::{Order, RecordRef, RecordSink, Request, SinkClosed, TailEvent};
 use bucksaw_record::{Expr, Id};
 
-use crate::test_cluster::{TestCluster, id, request_all, seconds};
+use crate::test_cluster::{QueryCluster, id, request_all, seconds};
 
 fn ids(numbers: std::ops::Range<u64>) -> Vec<Id> {
     numbers.map(id).collect()
@@ -16,7 +16,7 @@ fn ids(numbers: std::ops::Range<u64>) -> Vec<Id> {
 #[test]
 fn each_node_gives_the_complete_answer_and_equal_seeds_give_equal_runs() {
     let run = |seed| {
-        let cluster = TestCluster::joined(seed, 3);
+        let cluster = QueryCluster::joined(seed, 3);
         cluster.fill(0..200, 100);
         cluster.move_to_store();
         cluster.fill(200..300, 100);
@@ -40,7 +40,7 @@ fn each_node_gives_the_complete_answer_and_equal_seeds_give_equal_runs() {
 
 #[test]
 fn answers_of_a_joining_node_are_partial() {
-    let mut cluster = TestCluster::joined(4, 2);
+    let mut cluster = QueryCluster::joined(4, 2);
     cluster.fill(0..10, 100);
     cluster.start();
     let (found, stats) = cluster.search_all(2, &request_all());
@@ -73,7 +73,7 @@ impl RecordSink for KillingSink {
 
 #[test]
 fn a_node_that_dies_while_it_answers_is_reported_and_its_records_stay() {
-    let cluster = TestCluster::joined(3, 3);
+    let cluster = QueryCluster::joined(3, 3);
     cluster.fill(0..1_000, 3_000);
     // Only this node has them.
     (1_000..1_100).for_each(|number| cluster.put(&[2], number, "the last"));
@@ -90,7 +90,7 @@ fn a_node_that_dies_while_it_answers_is_reported_and_its_records_stay() {
 
 #[test]
 fn unreachable_and_paused_nodes_delay_an_answer_for_a_bounded_time() {
-    let cluster = TestCluster::joined(4, 4);
+    let cluster = QueryCluster::joined(4, 4);
     cluster.fill(0..100, 50);
     cluster.nodes[3].node.pause();
     let started = cluster.world.now();
@@ -116,7 +116,7 @@ fn unreachable_and_paused_nodes_delay_an_answer_for_a_bounded_time() {
 #[test]
 fn message_loss_delays_answers_without_errors() {
     for seed in 10..16 {
-        let cluster = TestCluster::joined(seed, 3);
+        let cluster = QueryCluster::joined(seed, 3);
         cluster.fill(0..300, 1_000);
         cluster.world.network().set_conditions(NetworkConditions {
             loss: 0.05,
@@ -134,9 +134,9 @@ fn message_loss_delays_answers_without_errors() {
 
 #[test]
 fn a_tail_shows_records_of_all_nodes() {
-    let cluster = TestCluster::joined(5, 3);
+    let cluster = QueryCluster::joined(5, 3);
     let mut tail = cluster.nodes[0].answers.tail(&Expr::All).unwrap();
-    let mut next = |cluster: &TestCluster| {
+    let mut next = |cluster: &QueryCluster| {
         let tasks = cluster.world.tasks();
         cluster.world.block_on(async { bucksaw_env::with_timeout(&tasks, seconds(8), tail.next()).await.flatten() })
     };

@@ -15,12 +15,12 @@ use bucksaw_segment::{Codec, RowMeta};
 use bucksaw_store::{self as store, BlockSource as _, PUT, Puller, Replication};
 use prometheus_client::registry::Registry;
 
-pub(crate) struct TestCluster {
+pub(crate) struct QueryCluster {
     pub(crate) world: World,
-    pub(crate) nodes: Vec<TestNode>,
+    pub(crate) nodes: Vec<QueryNode>,
 }
 
-pub(crate) struct TestNode {
+pub(crate) struct QueryNode {
     pub(crate) node: Host,
     pub(crate) engine: Arc<Engine>,
     pub(crate) scatter: Arc<Scatter>,
@@ -42,7 +42,7 @@ pub(crate) fn request_all() -> Request {
     Request::new(Expr::All, Millis(0), Millis::MAX)
 }
 
-impl TestCluster {
+impl QueryCluster {
     /// `count` nodes that are members of one cluster with replication factor 2.
     pub(crate) fn joined(seed: u64, count: usize) -> Self {
         let mut cluster = Self { world: World::new(seed), nodes: Vec::new() };
@@ -85,7 +85,7 @@ impl TestCluster {
             let receiver = receiver.clone();
             async move { receiver.answer_put(body).await }
         });
-        self.nodes.push(TestNode { node: host, engine, scatter, answers, cluster, replication, puller });
+        self.nodes.push(QueryNode { node: host, engine, scatter, answers, cluster, replication, puller });
     }
 
     pub(crate) fn put(&self, nodes: &[usize], number: u64, line: &str) {
@@ -111,7 +111,7 @@ impl TestCluster {
     /// Moves all records from each node's queue to its store, as columns.
     pub(crate) fn move_to_store(&self) {
         self.world.run_for(seconds(3));
-        for TestNode { engine, replication, puller, .. } in &self.nodes {
+        for QueryNode { engine, replication, puller, .. } in &self.nodes {
             engine.queue().tick();
             while self.world.block_on(puller.drain()) > 0 {}
             assert!(engine.queue().uncommitted_segments().is_empty());

@@ -7,7 +7,9 @@ use bucksaw_ingest::Durability;
 use bucksaw_record::{Id, Labels, Millis, Producer};
 use bucksaw_segment::{FrameHeader, FrameKind};
 use bucksaw_sources::Config;
-use bucksaw_wire::{Batch, DecodeProgress, FLUSH, Hello, HelloReply, RefusalCode, ServerMessage, Version, WireError};
+use bucksaw_wire::{
+    Batch, DecodeProgress, FLUSH, Hello, HelloReply, RefusalCode, ServerMessage, WireError, WireVersion,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -32,9 +34,9 @@ impl FramedClient {
     }
 
     pub(crate) async fn welcome(node: &ListenerNode, labels: &str) -> Self {
-        let hello = Hello { version: Version::NEWEST, labels: Labels::parse(labels).unwrap() };
+        let hello = Hello { version: WireVersion::NEWEST, labels: Labels::parse(labels).unwrap() };
         let (client, answer) = Self::connect(node, &hello.encode()).await;
-        assert!(matches!(answer, Some(HelloReply::Welcome { version: Version::NEWEST, .. })), "{answer:?}");
+        assert!(matches!(answer, Some(HelloReply::Welcome { version: WireVersion::NEWEST, .. })), "{answer:?}");
         client
     }
 
@@ -180,7 +182,7 @@ async fn all_batches_before_a_closed_side_are_appended() {
 #[tokio::test]
 async fn a_bad_hello_is_refused_with_its_reason() {
     let mut node = ListenerNode::start(Durability::Fast, Config::default()).await;
-    let good = Hello { version: Version::NEWEST, labels: Labels::parse("a=b").unwrap() }.encode();
+    let good = Hello { version: WireVersion::NEWEST, labels: Labels::parse("a=b").unwrap() }.encode();
     let check = async |change: &dyn Fn(&mut Vec<u8>), want_code: RefusalCode, want: &str| {
         let mut hello = good.clone();
         change(&mut hello);
@@ -331,7 +333,7 @@ async fn times_far_ahead_become_the_arrival_time_and_are_counted() {
 #[tokio::test]
 async fn no_garbage_harms_the_node() {
     let mut node = ListenerNode::start(Durability::Fast, Config::default()).await;
-    let hello = Hello { version: Version::NEWEST, labels: Labels::default() }.encode();
+    let hello = Hello { version: WireVersion::NEWEST, labels: Labels::default() }.encode();
     let good = batch(AT, 0, "x\ny\n");
     for seed in 0..60 {
         let mut random = TestRng::new(seed);

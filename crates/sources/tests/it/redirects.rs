@@ -6,7 +6,7 @@ use bucksaw_ingest::Durability;
 use bucksaw_record::{Id, Labels};
 use bucksaw_sources::Config;
 use bucksaw_steering::{IngestPeer, ListenerKind, NodeLoad, RedirectPolicy};
-use bucksaw_wire::{Hello, HelloReply, Redirect, RedirectReason, RefusalCode, ServerMessage, Version};
+use bucksaw_wire::{Hello, HelloReply, Redirect, RedirectReason, RefusalCode, ServerMessage, WireVersion};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::framed::FramedClient;
@@ -43,7 +43,7 @@ async fn node(durability: Durability) -> ListenerNode {
 }
 
 fn hello() -> Vec<u8> {
-    Hello { version: Version::NEWEST, labels: Labels::default() }.encode()
+    Hello { version: WireVersion::NEWEST, labels: Labels::default() }.encode()
 }
 
 fn redirect(reason: RedirectReason, address: &str) -> Option<ServerMessage> {

@@ -102,7 +102,7 @@ fn a_repair_keeps_what_can_be_read_and_tells_what_is_lost() {
             done.iter().all(|(_, done)| matches!(done, RepairOutcome::Unchanged | RepairOutcome::Repaired(_)));
         // Where nothing tells how many records there were, none may be lost.
         assert!(after == sent || !all_mended, "seed {seed}: {done:?}");
-        assert_eq!(aside == 0, all_mended, "seed {seed}: what is lost is told: {done:?}");
+        assert_eq!(aside == 0, all_mended, "seed {seed}: what is lost is reported: {done:?}");
         assert!(machine.read().values().all(|(_, times)| *times == 1), "seed {seed}: {done:?}");
         assert!(
             machine

@@ -175,23 +175,24 @@ fn a_re_replicated_block_is_remembered_as_damaged() {
     assert_eq!((damage.low, damage.high), (block.low.time(), block.high.time()), "the time of the block alone");
     assert!(!damage.is_re_replicated() && segment.re_replicated_blocks().is_empty());
     store.update_metrics();
-    let told = |store: &SegmentStore| (store.metrics.damaged.get(), store.metrics.damaged_re_replicated.get());
-    assert_eq!(told(&store), (1, 0));
+    let damaged_blocks =
+        |store: &SegmentStore| (store.metrics.damaged.get(), store.metrics.damaged_re_replicated.get());
+    assert_eq!(damaged_blocks(&store), (1, 0));
     mark_re_replicated(&store);
-    assert_eq!((told(&store), segment.re_replicated_blocks()), ((0, 1), [0].into()));
+    assert_eq!((damaged_blocks(&store), segment.re_replicated_blocks()), ((0, 1), [0].into()));
 
     let store = reopen(&machine, config());
     let left = all(&machine).len() - block.records;
     assert_eq!(
         scan_local(&store, TimeRange::ALL, later(&machine), false).ids.len(),
         left,
-        "others were told that it is not held"
+        "others read that it is not held"
     );
-    assert_eq!((told(&store), store.segments()[at].re_replicated_blocks()), ((0, 1), [0].into()));
+    assert_eq!((damaged_blocks(&store), store.segments()[at].re_replicated_blocks()), ((0, 1), [0].into()));
     corrupt_block(&machine, &store.segments()[at], 1);
     assert_eq!(store.segments()[at].re_replicated_blocks(), [0].into());
     store.update_metrics();
-    assert_eq!(told(&store), (1, 0), "another block is another matter");
+    assert_eq!(damaged_blocks(&store), (1, 0), "another block is another matter");
     let damage = store.segments()[at].damage().unwrap();
     corrupt_block(&machine, &store.segments()[at], 2);
     store.persist_damage(&DamagedSegment { proof: Proof::proven(), ..damage });
@@ -212,7 +213,7 @@ fn a_re_replicated_block_is_remembered_as_damaged() {
     machine.fs.remove(path).unwrap();
     machine.fs.create(path).unwrap().append(&[&sound]).unwrap();
     let store = reopen(&machine, config);
-    assert_eq!((told(&store), store.segments()[at].damage()), ((0, 0), None));
+    assert_eq!((damaged_blocks(&store), store.segments()[at].damage()), ((0, 0), None));
     assert_eq!(scan_local(&store, TimeRange::ALL, later(&machine), false).ids.len(), all(&machine).len());
 }
 

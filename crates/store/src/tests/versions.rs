@@ -1,6 +1,6 @@
 //! What stores of each version say when they bring a segment, and what those of the next will.
 
-use bucksaw_cluster::Version;
+use bucksaw_cluster::ClusterVersion;
 use bucksaw_fixtures::{GoldenFiles, with_unknown_fields};
 use bucksaw_rpc::encode_head;
 use proptest::prelude::*;
@@ -18,7 +18,7 @@ fn decode(text: &[u8]) -> String {
 
 #[test]
 fn put_requests_of_all_versions_are_read() {
-    let files = GoldenFiles::new(env!("CARGO_MANIFEST_DIR"), Version::OWN);
+    let files = GoldenFiles::new(env!("CARGO_MANIFEST_DIR"), ClusterVersion::OWN);
     files.check("put", &encode_head(&put()).unwrap());
     files.read_all("put").iter().for_each(|kept| assert_eq!(decode(&kept[4..]), format!("{:?}", put())));
 }

@@ -8,16 +8,16 @@ use proptest::prelude::*;
 use crate::*;
 
 fn golden() -> GoldenFiles {
-    GoldenFiles::new(env!("CARGO_MANIFEST_DIR"), Version::NEWEST)
+    GoldenFiles::new(env!("CARGO_MANIFEST_DIR"), WireVersion::NEWEST)
 }
 
-fn hello(version: Version) -> Hello {
+fn hello(version: WireVersion) -> Hello {
     Hello { version, labels: Labels::parse("app=web,host=a1").unwrap() }
 }
 
 fn hello_replies() -> [(&'static str, HelloReply); 2] {
     [
-        ("welcome", HelloReply::Welcome { version: Version::NEWEST, frame_bytes_max: 1 << 20 }),
+        ("welcome", HelloReply::Welcome { version: WireVersion::NEWEST, frame_bytes_max: 1 << 20 }),
         ("refused", HelloReply::Refused { code: RefusalCode::BUSY, text: "too much to do".to_owned() }),
     ]
 }
@@ -50,11 +50,11 @@ fn complete<T>(step: Result<DecodeProgress<T>, WireError>) -> T {
 
 #[test]
 fn client_bytes_are_stable() {
-    golden().check("hello", &hello(Version::NEWEST).encode());
+    golden().check("hello", &hello(WireVersion::NEWEST).encode());
     golden()
         .read_all("hello")
         .iter()
-        .for_each(|bytes| assert_eq!(complete(Hello::decode(bytes)), hello(Version::NEWEST)));
+        .for_each(|bytes| assert_eq!(complete(Hello::decode(bytes)), hello(WireVersion::NEWEST)));
     golden().check("flush", &FLUSH);
     golden().check("batch", &batch());
     for bytes in golden().read_all("batch") {
@@ -81,9 +81,9 @@ proptest! {
     /// A later minor version sends an older side only unknown codes and bytes that are reserved now.
     #[test]
     fn additions_of_the_next_version_are_ignored(minor in 1_u16.., code in 1_u16.., why: u8, reserved: [u8; 4]) {
-        let newer = Version { major: 1, minor };
+        let newer = WireVersion { major: 1, minor };
         prop_assert_eq!(complete(Hello::decode(&hello(newer).encode())), hello(newer));
-        prop_assert_eq!(Version::negotiate(newer), Some(Version::NEWEST));
+        prop_assert_eq!(WireVersion::negotiate(newer), Some(WireVersion::NEWEST));
         let refused = HelloReply::Refused { code: RefusalCode(code), text: "why".to_owned() };
         let mut bytes = refused.encode();
         // The newest version that the other knows.

@@ -1,6 +1,6 @@
 //! Messages between nodes of each version, and of later ones, can be decoded.
 
-use bucksaw_cluster::Version;
+use bucksaw_cluster::ClusterVersion;
 use bucksaw_fixtures::{GoldenFiles, with_unknown_fields};
 use bucksaw_record::{Expr, Id, Labels, Millis, Producer};
 use bytes::Bytes;
@@ -18,7 +18,7 @@ use crate::stats::QueryStats;
 use bucksaw_rpc::{MessageReader, stream_message};
 
 fn golden_files() -> GoldenFiles {
-    GoldenFiles::new(env!("CARGO_MANIFEST_DIR"), Version::OWN)
+    GoldenFiles::new(env!("CARGO_MANIFEST_DIR"), ClusterVersion::OWN)
 }
 
 fn id(number: u32) -> Id {

@@ -1,6 +1,6 @@
 //! Questions and answers of each version, and of the next.
 
-use bucksaw_cluster::Version;
+use bucksaw_cluster::ClusterVersion;
 use bucksaw_fixtures::{GoldenFiles, expect_ready, with_unknown_fields};
 use proptest::prelude::*;
 use serde::de::DeserializeOwned;
@@ -9,7 +9,7 @@ use super::super::id_set::tests::ids;
 use super::*;
 
 fn fixtures() -> GoldenFiles {
-    GoldenFiles::new(env!("CARGO_MANIFEST_DIR"), Version::OWN)
+    GoldenFiles::new(env!("CARGO_MANIFEST_DIR"), ClusterVersion::OWN)
 }
 
 fn set() -> Vec<u8> {

@@ -18,8 +18,8 @@ fn run_pass(state: &mut RepairState, peer_stores: &[PeerStore], seconds: u64, mi
 }
 
 fn pass_counts(state: &mut RepairState) -> (u64, u64) {
-    let told = state.answer_pass_status(PassStatusRequest::default());
-    (told.passes_begun, told.last_clean_pass)
+    let status = state.answer_pass_status(PassStatusRequest::default());
+    (status.passes_begun, status.last_clean_pass)
 }
 
 #[test]
