@@ -106,7 +106,7 @@ fn an_error_is_exit_code_two() {
     check(&node, &["-E", "("], "the regex /(/ is wrong in its column 1: unclosed group");
     check(&node, &["--since", "soon"], "expected a duration");
     check(&node, &["-m", "many"], "invalid value 'many'");
-    check(&node, &["--from", "5m", "--to", "10m"], "the span ends (");
+    check(&node, &["--from", "5m", "--to", "10m"], "the range ends (");
     node.kill();
     check(&node, &[], "cannot reach");
     check(&node, &["-c"], "cannot reach");

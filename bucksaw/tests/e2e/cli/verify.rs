@@ -138,7 +138,7 @@ fn small_files_are_checked_and_restored() {
     node.restart();
     assert_eq!(node.metric("bucksaw_ingest_damaged_keys"), 1.0);
     assert_eq!(node.status()["damaged_keys"], 1);
-    assert!(node.log().contains("a file of batch keys is damaged"), "{}", node.log());
+    assert!(node.log().contains("a key file is damaged"), "{}", node.log());
     let said = node.cli(&["status"]).stdout;
     assert!(String::from_utf8_lossy(&said).contains("could not read 1 idempotency key:"));
     node.post("/api/v1/ingest", &key, b"a line\n").expect(200);
