@@ -468,8 +468,8 @@ impl Queue {
         ids.iter().filter_map(|id| segments.get(id)).cloned().collect()
     }
 
-    /// Lets a store fetch the active `bulk` segment. It stays active until a store asks, so that flushes of many clients go to
-    /// one file while stores are busy.
+    /// Marks the active `bulk` segment as ready for a store. The next fetch closes it. Until then clients append to it, so
+    /// while all stores are busy, the flushes of many clients share one file.
     pub fn flush_bulk(&self) {
         let active = self.bulk_slot.state().active.clone();
         let Some(active) = active.filter(|active| active.end() > HEADER_LEN as u64) else { return };
