@@ -9,6 +9,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a measurement prints its figures and its progress")]
 
 mod compaction;
+mod compare;
 mod context;
 mod cores;
 mod corpus;
@@ -54,6 +55,8 @@ enum BenchCommand {
     Ingest(ingest::IngestArgs),
     /// Cost of merging many small segments
     Compaction(compaction::CompactionArgs),
+    /// CPU of ingest and of queries, compared with another build of the program
+    Compare(compare::CompareArgs),
     /// Speed of queries of all kinds
     Search(search::SearchArgs),
     /// Speed of block encoding, compared with zstd
@@ -78,6 +81,7 @@ fn main() -> anyhow::Result<()> {
     match cli.command {
         BenchCommand::Ingest(args) => ingest::run(&args, &context),
         BenchCommand::Compaction(args) => compaction::run(&args, &context),
+        BenchCommand::Compare(args) => compare::run(&args, &context),
         BenchCommand::Search(args) => search::run(&args, &context),
         BenchCommand::Encode(args) => encode::run(&args, &context),
         BenchCommand::UnderIngest(args) => under_ingest::run(&args, &context),

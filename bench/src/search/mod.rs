@@ -17,10 +17,11 @@ use crate::corpus::Corpus;
 use crate::node::BenchNode;
 use crate::results::{BenchRun, Figure, figure};
 use crate::{feed, machine, process};
-use queries::{Query, QueryOutput};
+use queries::QueryOutput;
 use query_timing::{QueryTiming, time_query};
 
-pub(crate) use queries::{frequent, rare};
+pub(crate) use queries::{Query, frequent, of as standard_queries, rare};
+pub(crate) use query_timing::run_query;
 
 /// Measure the speed of queries of all kinds
 #[derive(Debug, Args)]

@@ -1,0 +1,142 @@
+//! `compare`: two builds of the program on the same input, with every query run by both in turn.
+//!
+//! Other load of the machine slows both runs of a pair, so the ratio of a pair is more precise than two measurements one
+//! after the other. The other build may be older: only its lines port and the calls `count` and `query` are used.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use bucksaw_faults::wait;
+use clap::Args;
+
+use crate::context::BenchContext;
+use crate::cores::OneCore;
+use crate::corpus::Corpus;
+use crate::node::BenchNode;
+use crate::results::{BenchRun, Figure, figure};
+use crate::search::{Query, run_query, standard_queries};
+use crate::{feed, machine, process};
+
+/// A node counts as settled when it has used hardly any CPU for this time. Merges are at most 10 s apart.
+const IDLE_TIME: Duration = Duration::from_secs(12);
+
+/// CPU seconds in that time that a node with work exceeds.
+const IDLE_CPU_SECONDS: f64 = 0.25;
+
+/// The maximum time until a node has settled.
+const SETTLE_MAX: Duration = Duration::from_secs(900);
+
+/// Compare two builds of the program by the CPU of ingest and of queries
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// The other build of the program, usually of an earlier commit
+    #[arg(long, value_name = "FILE")]
+    other: PathBuf,
+
+    /// Log files; generated lines if omitted. The first word of the name selects the queries: web, json, java, db
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// Pairs of runs of each query
+    #[arg(long, value_name = "N", default_value_t = 21, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+}
+
+pub(crate) fn run(args: &CompareArgs, context: &BenchContext) -> anyhow::Result<()> {
+    let mut results = context.results("compare")?;
+    for corpus in context.corpora(&args.files)? {
+        let load = machine::load();
+        let name = corpus.name();
+        eprintln!("{name}: ingest");
+        let (this, other) =
+            (ingest(context, &context.bucksaw, "this", &corpus)?, ingest(context, &args.other, "other", &corpus)?);
+        let figures =
+            pair("CPU seconds", this.cpu, other.cpu).into_iter().chain(pair("MB stored", this.stored, other.stored));
+        results.runs.push(BenchRun { subject: format!("{name}: ingest"), round: 1, load, figures: figures.collect() });
+        results.runs.extend(compare_queries(args, context, &corpus)?);
+        for dir in ["this", "other"] {
+            context.clear(&context.path(dir))?;
+        }
+    }
+    context.report_in_rows(&results)
+}
+
+/// The cost of storing a corpus.
+struct IngestCost {
+    cpu: f64,
+    stored: f64,
+}
+
+fn start(context: &BenchContext, program: &Path, dir: &str) -> anyhow::Result<BenchNode> {
+    BenchNode::start(program, &context.path(dir), &["--retention-age", "none"])
+}
+
+fn ingest(context: &BenchContext, program: &Path, dir: &str, corpus: &Corpus) -> anyhow::Result<IngestCost> {
+    let node = start(context, program, dir)?;
+    feed::file(node.address("fast")?, corpus)?;
+    let mut idle: Option<(Instant, f64)> = None;
+    let cpu = wait::until("the store to become idle", Duration::from_millis(500), SETTLE_MAX, || {
+        let cpu = node.cpu()?;
+        idle = idle.filter(|(_, started)| cpu - started < IDLE_CPU_SECONDS);
+        let (since, started) = *idle.get_or_insert((Instant::now(), cpu));
+        Ok((since.elapsed() >= IDLE_TIME).then_some(started))
+    })?;
+    node.assert_count(corpus.lines)?;
+    let stored = process::disk_bytes(node.dir())? as f64 / 1e6;
+    node.stop()?;
+    Ok(IngestCost { cpu, stored })
+}
+
+fn compare_queries(args: &CompareArgs, context: &BenchContext, corpus: &Corpus) -> anyhow::Result<Vec<BenchRun>> {
+    let _core = OneCore::take()?;
+    let (this, other) = (start(context, &context.bucksaw, "this")?, start(context, &args.other, "other")?);
+    let mut runs = Vec::new();
+    for query in standard_queries(&corpus.path) {
+        eprintln!("{}: {}", corpus.name(), query.kind);
+        let first = |node| cpu_of(node, &query);
+        let subject = format!("{}: {}", corpus.name(), query.kind);
+        let (this_first, other_first) = (first(&this)?, first(&other)?);
+        ensure!(
+            this_first.0 == other_first.0,
+            "{}: the builds find {} and {}",
+            query.expr,
+            this_first.0,
+            other_first.0
+        );
+        for round in 1..=args.rounds as usize {
+            let load = machine::load();
+            // The order alternates, because the second run may find warmer caches.
+            let (mine, theirs) = if round % 2 == 0 {
+                let mine = cpu_of(&this, &query)?;
+                (mine, cpu_of(&other, &query)?)
+            } else {
+                let theirs = cpu_of(&other, &query)?;
+                (cpu_of(&this, &query)?, theirs)
+            };
+            let figures = pair("CPU ms", mine.1 * 1e3, theirs.1 * 1e3);
+            runs.push(BenchRun { subject: subject.clone(), round, load, figures });
+        }
+    }
+    this.stop()?;
+    other.stop()?;
+    Ok(runs)
+}
+
+/// The matches and the CPU seconds of one run of a query.
+fn cpu_of(node: &BenchNode, query: &Query) -> anyhow::Result<(u64, f64)> {
+    let mut http = node.http()?;
+    let before = process::cpu_nanos(node.pid())?;
+    let matches = run_query(&mut http, query)?.lines;
+    Ok((matches, (process::cpu_nanos(node.pid())? - before) as f64 / 1e9))
+}
+
+/// A value of both builds, and that of this one relative to the other.
+fn pair(unit: &'static str, this: f64, other: f64) -> Vec<Figure> {
+    let names = match unit {
+        "MB stored" => ["stored_by_this", "stored_by_other", "stored_relative"],
+        _ => ["cpu_of_this", "cpu_of_other", "cpu_relative"],
+    };
+    let [mine, theirs, ratio] = names;
+    vec![figure(mine, unit, this), figure(theirs, unit, other), figure(ratio, "times", this / other)]
+}
