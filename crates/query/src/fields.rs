@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::{ControlFlow, Range};
 
-use bucksaw_record::expr::parse_number;
 use bucksaw_scan::{Level, fields};
 
 use crate::engine::Engine;
@@ -322,4 +321,9 @@ fn tally_for<'a>(
         *bytes_left = left;
     }
     Some(tallies.entry(key).or_default())
+}
+
+/// A finite number.
+fn parse_number(text: &[u8]) -> Option<f64> {
+    str::from_utf8(text).ok()?.parse().ok().filter(|number: &f64| number.is_finite())
 }
