@@ -11,8 +11,9 @@ use crate::values::{DisplayZone, bucket_count};
 /// Longest bar, in columns, where the output is no terminal.
 const BAR_COLUMNS: usize = 40;
 
-/// Shortest bar on a narrow terminal.
+/// Longest bar on a narrow terminal, and on a wide one.
 const BAR_COLUMNS_MIN: usize = 8;
+const BAR_COLUMNS_MAX: usize = 100;
 
 /// Show how many records matched over time
 ///
@@ -64,8 +65,10 @@ fn render(document: &Value, zone: &DisplayZone, view: &SummaryView) -> (String, 
     let width = |at: usize| rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> = (0..columns).map(|at| width(at).unwrap_or_default()).collect();
     let used: usize = widths.iter().map(|width| width + 2).sum();
-    let bar_columns =
-        view.columns.map_or(BAR_COLUMNS, |columns| columns.saturating_sub(used)).max(BAR_COLUMNS_MIN).min(100);
+    let bar_columns = view
+        .columns
+        .map_or(BAR_COLUMNS, |columns| columns.saturating_sub(used))
+        .clamp(BAR_COLUMNS_MIN, BAR_COLUMNS_MAX);
     let most = buckets.iter().map(|bucket| count(bucket)).max().unwrap_or_default();
     let mut text = String::new();
     for (at, row) in rows.iter().enumerate() {

@@ -13,7 +13,7 @@ fn commands(line: &str) -> Vec<Vec<String>> {
     let mut word: Option<String> = None;
     let mut skips_next = false;
     let mut chars = line.chars().peekable();
-    let mut end_word = |word: &mut Option<String>, words: &mut Vec<String>, skips_next: &mut bool| {
+    let end_word = |word: &mut Option<String>, words: &mut Vec<String>, skips_next: &mut bool| {
         if let Some(word) = word.take()
             && !std::mem::take(skips_next)
         {

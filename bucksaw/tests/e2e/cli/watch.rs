@@ -15,7 +15,7 @@ fn followed(node: &TestServer, clients: u64) {
 
 #[test]
 fn a_tail_shows_records_as_they_are_accepted() {
-    let mut node = TestServer::start(&[]);
+    let node = TestServer::start(&[]);
     node.post("/api/v1/ingest", &[], b"wanted before\n").expect(200);
     let mut tail = ChildProcess::start(&mut bucksaw(["tail", "--addr", &node.url(), "wanted app=web"]));
     followed(&node, 1);
