@@ -329,8 +329,3 @@ fn tally_for<'a>(
     }
     Some(tallies.entry(key).or_default())
 }
-
-/// A finite number.
-fn parse_number(text: &[u8]) -> Option<f64> {
-    str::from_utf8(text).ok()?.parse().ok().filter(|number: &f64| number.is_finite())
-}
