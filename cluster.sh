@@ -7,6 +7,9 @@ data=${BUCKSAW_CLUSTER_DIR:-./target/cluster}
 # The first port of the first node; each further node adds ten. 0 picks free ports.
 base=${BUCKSAW_CLUSTER_PORT:-7660}
 rate=${BUCKSAW_CLUSTER_RATE:-50}
+[ -x "$bucksaw" ] || { echo "$bucksaw is missing: build it with 'make build'" >&2; exit 1; }
+# Settings of the shell that would make the first node join another cluster.
+unset BUCKSAW_JOIN BUCKSAW_CONFIG
 
 mkdir -p "$data"
 # The cluster secret; all nodes have the same file.
@@ -32,24 +35,31 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 port() { if [ "$base" = 0 ]; then echo 0; else echo $((base + 10 * ($1 - 1) + $2)); fi; }
+# The file of addresses is replaced at each start, so another inode means that the node of this script wrote it.
+inode() { ls -i "$data/node$1/addresses.json" 2>/dev/null | awk '{ print $1 }' || true; }
 address() { sed -n "s/.*\"$2\": *\"\([^\"]*\)\".*/\1/p" "$data/node$1/addresses.json" 2>/dev/null || true; }
 
-# Arguments: the node's number, and flags. A separate session, so that Ctrl-C reaches the node once, through the trap.
+# Arguments: the node's number, and flags. With job control the node has a process group of its own, so Ctrl-C reaches it
+# once, through the trap.
 start() {
-    rm -f "$data/node$1/addresses.json"
-    setsid "$bucksaw" serve --data-dir "$data/node$1" --replication-factor 2 --cluster-secret-file "$secret" \
+    before=$(inode "$1")
+    set -m
+    "$bucksaw" serve --data-dir "$data/node$1" --replication-factor 2 --cluster-secret-file "$secret" \
         --listen "127.0.0.1:$(port "$1" 0)" --listen-fast "127.0.0.1:$(port "$1" 1)" \
         --listen-durable "127.0.0.1:$(port "$1" 2)" --listen-bulk "127.0.0.1:$(port "$1" 3)" \
         --listen-cluster "127.0.0.1:$(port "$1" 9)" --log-level warn "${@:2}" </dev/null &
-    pids+=($!)
+    node=$!
+    set +m
+    pids+=("$node")
     for _ in $(seq 300); do
-        if [ -n "$(address "$1" http)" ] && "$bucksaw" status --addr "http://$(address "$1" http)" >/dev/null 2>&1; then
+        kill -0 "$node" 2>/dev/null || { echo "Node $1 did not start: see the error above." >&2; exit 1; }
+        if [ -n "$(inode "$1")" ] && [ "$(inode "$1")" != "$before" ] &&
+            "$bucksaw" status --addr "http://$(address "$1" http)" --timeout 5s >/dev/null 2>&1; then
             return
         fi
-        kill -0 "${pids[-1]}" 2>/dev/null || { echo "node $1 did not start" >&2; exit 1; }
         sleep 0.1
     done
-    echo "node $1 is not ready after half a minute" >&2
+    echo "Node $1 is not ready after half a minute." >&2
     exit 1
 }
 
@@ -73,7 +83,7 @@ Each node serves the page and answers for all. They receive $rate sample lines p
   $bucksaw query $at --since 5m -c level=error
   kill -9 ${pids[2]}                      lose a node, then query another
   $bucksaw status $at
-  $bucksaw query $at --since 5m --stats -c level=error
+  $bucksaw query $at --since 5m --stats --allow-partial -c level=error
 
 Two stores are left, which is enough for replication factor 2. Start the node again:
 

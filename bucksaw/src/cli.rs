@@ -5,19 +5,26 @@ use std::path::PathBuf;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::args::{QueryArgs, ServeArgs, TailArgs};
+use crate::args::{QueryArgs, ServeArgs, SummaryArgs, TailArgs};
 use crate::completions::CompletionsArgs;
 use crate::config::ConfigArgs;
+use crate::context::ContextArgs;
 use crate::exit::Exit;
-use crate::failure::{ArgumentError, report_error};
+use crate::failure::{ArgumentError, UsageError, report_error};
+use crate::fields::FieldsArgs;
 use crate::forget::ForgetArgs;
 use crate::forward::ForwardArgs;
 use crate::generate::GenerateArgs;
-use crate::layers::Layers;
+use crate::histogram::HistogramArgs;
+use crate::labels::LabelsArgs;
+use crate::layers::{Layer, Layers};
 use crate::man::ManArgs;
 use crate::status::StatusArgs;
 use crate::verify::VerifyArgs;
-use crate::{completions, config, forget, forward, generate, man, query, serve, status, tail, verify};
+use crate::{
+    completions, config, context, fields, forget, forward, generate, histogram, labels, man, query, serve, status,
+    tail, verify,
+};
 
 /// Widest help, in columns.
 const HELP_COLUMNS_MAX: usize = 100;
@@ -47,8 +54,12 @@ struct Cli {
 enum Command {
     Serve(Box<ServeArgs>),
     Forward(ForwardArgs),
-    Query(QueryArgs),
+    Query(Box<QueryArgs>),
     Tail(TailArgs),
+    Context(ContextArgs),
+    Fields(FieldsArgs),
+    Labels(LabelsArgs),
+    Histogram(HistogramArgs),
     Generate(GenerateArgs),
     Status(StatusArgs),
     Forget(ForgetArgs),
@@ -62,8 +73,38 @@ impl Command {
     /// The exit code of errors without one of their own.
     const fn failed(&self) -> Exit {
         match self {
-            Self::Query(_) | Self::Tail(_) => Exit::Trouble,
+            Self::Query(_)
+            | Self::Tail(_)
+            | Self::Context(_)
+            | Self::Fields(_)
+            | Self::Labels(_)
+            | Self::Histogram(_) => Exit::Trouble,
             _ => Exit::Failed,
+        }
+    }
+
+    /// Resolves flags that exclude each other by the layer they come from.
+    fn apply_layers(&mut self, layer: impl Fn(&str) -> Layer) -> Result<(), UsageError> {
+        let summary = |args: &mut SummaryArgs| {
+            args.pattern.apply_layers(&layer)?;
+            args.window.apply_layers(&layer)?;
+            args.display.apply_layers(&layer)
+        };
+        match self {
+            Self::Query(args) => {
+                args.pattern.apply_layers(&layer)?;
+                args.window.apply_layers(&layer)?;
+                args.display.apply_layers(&layer)
+            }
+            Self::Tail(args) => {
+                args.pattern.apply_layers(&layer)?;
+                args.display.apply_layers(&layer)
+            }
+            Self::Context(args) => args.display.apply_layers(&layer),
+            Self::Fields(args) => summary(&mut args.summary),
+            Self::Labels(args) => summary(&mut args.summary),
+            Self::Histogram(args) => summary(&mut args.summary),
+            _ => Ok(()),
         }
     }
 
@@ -71,11 +112,15 @@ impl Command {
         match self {
             Self::Serve(args) => serve::run(*args),
             Self::Forward(args) => forward::run(args),
-            Self::Query(args) => query::run(args),
-            Self::Tail(args) => tail::run(args),
+            Self::Query(args) => query::run(&args),
+            Self::Tail(args) => tail::run(&args),
+            Self::Context(args) => context::run(&args),
+            Self::Fields(args) => fields::run(&args),
+            Self::Labels(args) => labels::run(&args),
+            Self::Histogram(args) => histogram::run(&args),
             Self::Generate(args) => generate::run(args),
             Self::Status(args) => status::run(args),
-            Self::Forget(args) => forget::run(args),
+            Self::Forget(args) => forget::run(&args),
             Self::Verify(args) => verify::run(args),
             Self::Config(args) => config::run(args, &layers),
             Self::Completions(args) => completions::run(args, layers.tree),
@@ -113,15 +158,7 @@ fn parse(arguments: Vec<OsString>) -> anyhow::Result<(Command, Layers)> {
     let parsed = matches.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?.command, matches)));
     let (mut command, matches) = parsed.map_err(|error| ArgumentError { error, command })?;
     if let Some((name, matches)) = matches.subcommand() {
-        let layer = |id: &str| layers.layer(name, matches, id);
-        match &mut command {
-            Command::Query(args) => {
-                args.filter.apply_layers(layer)?;
-                args.window.apply_layers(layer)?;
-            }
-            Command::Tail(args) => args.filter.apply_layers(layer)?,
-            _ => {}
-        }
+        command.apply_layers(|id: &str| layers.layer(name, matches, id))?;
     }
     Ok((command, layers))
 }

@@ -4,8 +4,9 @@ use clap::{Arg, ArgAction, Args, Subcommand};
 
 use crate::exit::Exit;
 use crate::failure::UsageError;
-use crate::layers::{Layer, Layers, settable, settable_commands, variable};
+use crate::layers::{Layer, Layers, settable, settable_commands};
 use crate::print::Out;
+use crate::variable::variable;
 
 /// Check the configuration, or show the resulting settings
 #[derive(Clone, Debug, Args)]

@@ -1,12 +1,11 @@
 //! Errors as one line on standard error that says what went wrong and what to do.
 
-use std::env;
 use std::io::{self, IsTerminal, Write};
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::error::ErrorKind;
 
+use crate::argument_error;
 use crate::exit::Exit;
-use crate::layers;
 use crate::print::{self, Colour, PipeClosed};
 
 /// Wrong usage that the argument parser cannot see; ends with [`Exit::Trouble`].
@@ -58,53 +57,7 @@ fn report_arguments(error: &clap::Error, command: &str) -> Exit {
         let shown = if io::stderr().is_terminal() { rendered.ansi().to_string() } else { rendered.to_string() };
         let _ = io::stderr().write_all(shown.as_bytes());
     } else {
-        print_error(&one_line(&error.render().to_string(), variable_of(error, command).as_deref(), command));
+        print_error(&argument_error::describe(error, Some(command)));
     }
     Exit::Trouble
-}
-
-/// The environment variable that holds a refused value, if one does.
-fn variable_of(error: &clap::Error, command: &str) -> Option<String> {
-    let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return None };
-    let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue) else { return None };
-    let long = argument.strip_prefix("--")?.split([' ', '=', '[']).next()?;
-    let variable = layers::variable(command.trim_start_matches("bucksaw "), long);
-    let set = env::var(&variable).ok()?;
-    set.split(',').any(|part| part == value).then_some(variable)
-}
-
-/// The parser's message as `what was wrong: what to do`.
-fn one_line(rendered: &str, variable: Option<&str>, command: &str) -> String {
-    let mut line = layers::first_paragraph(rendered);
-    if let Some(variable) = variable {
-        line.push_str(&format!(" (from the environment variable {variable})"));
-    }
-    let tips: Vec<&str> = rendered.lines().filter_map(|line| line.trim().strip_prefix("tip: ")).collect();
-    match tips.is_empty() {
-        true => format!("{line}: see '{command} --help'"),
-        false => format!("{line}: {}", tips.join("; ")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_message_of_the_parser_becomes_one_line() {
-        let check = |rendered: &str, want: &str| assert_eq!(one_line(rendered, None, "bucksaw q"), want);
-        check(
-            "error: unexpected argument '--fro' found\n\n  tip: a similar argument exists: '--from'\n\nUsage: bucksaw q\n",
-            "unexpected argument '--fro' found: a similar argument exists: '--from'",
-        );
-        check(
-            "error: the following required arguments were not provided:\n  <DIR>\n\nUsage: bucksaw verify <DIR>\n",
-            "the following required arguments were not provided: <DIR>: see 'bucksaw q --help'",
-        );
-        check("error: odd", "odd: see 'bucksaw q --help'");
-        assert!(
-            one_line("error: odd", Some("BUCKSAW_X"), "")
-                .starts_with("odd (from the environment variable BUCKSAW_X): ")
-        );
-    }
 }

@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use crate::exit::Exit;
 use crate::interrupt;
 use crate::print::Out;
-use crate::values::ByteSize;
+use crate::values::{ByteSize, count};
 
 /// Interval at which due lines are written.
 const TICK: Duration = Duration::from_millis(50);
@@ -37,11 +37,11 @@ pub(crate) struct GenerateArgs {
     size: Option<usize>,
 
     /// Stop after N lines; defaults to never
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count)]
     count: Option<u64>,
 
     /// Seed of the lines; other seeds give other lines
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = count)]
     seed: u64,
 
     /// Format of the lines
@@ -98,5 +98,5 @@ fn line_bytes(text: &str) -> Result<usize, String> {
     if size.0 == 0 || size.0 > LINE_BYTES_MAX {
         return Err(format!("expected a size from 1 to {LINE_BYTES_MAX} bytes"));
     }
-    usize::try_from(size.0).map_err(|error| error.to_string())
+    usize::try_from(size.0).map_err(|_| "expected a smaller size".to_owned())
 }

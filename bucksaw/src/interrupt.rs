@@ -6,6 +6,7 @@ use std::thread;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::Exit;
+use crate::progress;
 
 /// From now on an interrupt ends the process at once with [`Exit::Interrupted`], without writing buffered output.
 ///
@@ -19,6 +20,7 @@ pub(crate) fn exit_on_interrupt() -> io::Result<()> {
     };
     thread::Builder::new().name("interrupt".to_owned()).spawn(move || {
         if runtime.block_on(interrupts.recv()).is_some() {
+            progress::remove();
             Exit::Interrupted.exit_now();
         }
     })?;

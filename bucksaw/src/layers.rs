@@ -19,10 +19,13 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow, bail};
 use bucksaw_env::{Fs, real};
-use clap::builder::BoolishValueParser;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use toml::{Table, Value};
+
+use crate::argument_error;
+use crate::values::switch;
+use crate::variable::{is_own, variable};
 
 /// Largest file in bytes, a thousand times what one needs.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -42,15 +45,6 @@ pub(crate) struct Layers {
     pub(crate) tree: Command,
     /// The flags that the file sets, by command and id.
     filed: BTreeSet<(String, String)>,
-}
-
-/// Commands and flags that do not share the variable of an equally named flag, because its values are of another kind.
-const OWN_VARIABLE: [(&str, &str); 1] = [("generate", "count")];
-
-/// The environment variable of a long flag of a command.
-pub(crate) fn variable(command: &str, long: &str) -> String {
-    let own = if OWN_VARIABLE.contains(&(command, long)) { format!("{command}-") } else { String::new() };
-    format!("BUCKSAW_{own}{long}").to_ascii_uppercase().replace('-', "_")
 }
 
 /// The flags of a command that have a variable and a key: all but help.
@@ -111,6 +105,7 @@ impl Layers {
         let long = key.replace('_', "-");
         let commands = || self.tree.get_subcommands();
         let having: Vec<String> = commands()
+            .filter(|command| !is_own(command.get_name(), &long))
             .filter(|command| settable(command).any(|arg| arg.get_long() == Some(&long)))
             .map(|command| command.get_name().to_owned())
             .collect();
@@ -174,7 +169,7 @@ fn with_variables(command: Command) -> Command {
             return arg;
         };
         let is_switch = matches!(arg.get_action(), ArgAction::SetTrue);
-        let arg = if is_switch { arg.value_parser(BoolishValueParser::new()) } else { arg };
+        let arg = if is_switch { arg.value_parser(switch) } else { arg };
         arg.env(name).hide_env(true)
     };
     command.mut_args(with_variable).mut_subcommands(with_variables)
@@ -222,15 +217,8 @@ fn try_value(arg: &Arg, long: &str, text: &str) -> anyhow::Result<()> {
     let alone = Command::new("bucksaw").no_binary_name(true).arg(arg.clone().env(None::<&str>));
     match alone.try_get_matches_from([format!("--{long}={text}")]) {
         Ok(_) => Ok(()),
-        Err(error) => bail!(first_paragraph(&error.render().to_string())),
+        Err(error) => bail!(argument_error::describe(&error, None)),
     }
-}
-
-/// The first paragraph of a message of the parser, as one line.
-pub(crate) fn first_paragraph(rendered: &str) -> String {
-    let first = rendered.split("\n\n").next().unwrap_or_default();
-    let line = first.split_whitespace().collect::<Vec<_>>().join(" ");
-    line.strip_prefix("error: ").map_or(line.clone(), str::to_owned)
 }
 
 /// Suggests a similar name, or the list of all.

@@ -3,31 +3,40 @@
 //! Each command has a file. [`cli`] parses and runs them, [`layers`] merges flags, environment, file and defaults, and
 //! [`failure`] turns an error into a line on standard error and an [`exit::Exit`]. Standard output is for data only.
 
-mod answer_stats;
-mod answer_stream;
+mod answer;
 mod args;
+mod argument_error;
 mod cli;
 mod completions;
 mod config;
+mod context;
 mod exit;
 mod expression;
 mod failure;
+mod fields;
 mod forget;
 mod forward;
 mod generate;
+mod histogram;
 mod interrupt;
+mod labels;
 mod layers;
 mod log;
 mod man;
 mod node_client;
+mod notice;
 mod print;
+mod progress;
 mod query;
 mod serve;
 mod small_files;
 mod status;
+mod summary;
 mod tail;
+mod terminal;
 mod text_table;
 mod values;
+mod variable;
 mod verify;
 
 use std::process::ExitCode;

@@ -16,6 +16,7 @@ use clap::Args;
 use crate::exit::Exit;
 use crate::failure::UsageError;
 use crate::print::PipeClosed;
+use crate::progress::Progress;
 use crate::small_files;
 
 /// Check every file of a data directory
@@ -45,7 +46,9 @@ pub(crate) fn run(args: VerifyArgs) -> anyhow::Result<Exit> {
     }
     let _lock = if args.repair { Some(lock(&env, dir)?) } else { None };
     let loss = RecordLoss::default();
-    let mut run = Verification { env, repair: args.repair, segments: 0, records: 0, damaged: 0, repaired: 0, loss };
+    let progress = Progress::new("checking");
+    let mut run =
+        Verification { env, repair: args.repair, segments: 0, records: 0, damaged: 0, repaired: 0, loss, progress };
     for name in small_files::FILES_WITH_BACKUP {
         let damage = small_files::check(&*run.env.fs, dir, name);
         run.small_file(name, damage, |fs| small_files::restore(fs, dir, name))?;
@@ -63,6 +66,7 @@ pub(crate) fn run(args: VerifyArgs) -> anyhow::Result<Exit> {
         names.sort_unstable();
         for name in names {
             let file = format!("{part}/{name}");
+            run.show_progress(&file);
             if part == "queue" {
                 run.key_file(&file, dir)?;
             }
@@ -72,6 +76,7 @@ pub(crate) fn run(args: VerifyArgs) -> anyhow::Result<Exit> {
                 Err(error) => {
                     run.segments += 1;
                     run.damaged += 1;
+                    run.progress.clear();
                     print_line(&format!("{file}: {error}{}", cause(&error)))?;
                 }
             }
@@ -117,9 +122,17 @@ struct Verification {
     damaged: u64,
     repaired: u64,
     loss: RecordLoss,
+    progress: Progress,
 }
 
 impl Verification {
+    fn show_progress(&mut self, file: &str) {
+        if self.progress.is_due() {
+            let (segments, records) = (self.segments, self.records);
+            self.progress.show(&format!(", {segments} segments with {records} records checked, now {file}"));
+        }
+    }
+
     /// Reports the damage of a small file, and repairs it.
     fn small_file(
         &mut self,
@@ -128,6 +141,7 @@ impl Verification {
         repair: impl FnOnce(&dyn Fs) -> io::Result<bool>,
     ) -> anyhow::Result<()> {
         let Some(damage) = damage else { return Ok(()) };
+        self.progress.clear();
         print_line(&damage)?;
         match if self.repair { repair(&*self.env.fs) } else { Ok(false) } {
             Ok(true) => {
@@ -159,6 +173,7 @@ impl Verification {
             }
             Ok(_) | Err(_) => return Ok(()),
         };
+        self.progress.clear();
         print_line(&format!("{file}: {damage}"))?;
         if self.repair {
             print_line(&format!("{file}: not repaired: a node replaces it with the next batch that has a key"))?;
@@ -173,6 +188,9 @@ impl Verification {
         let Health { records, loss, .. } = health;
         self.segments += 1;
         self.records += records;
+        if !health.is_intact() || checked.quarantine_kind().is_some() || checked.note().is_some() {
+            self.progress.clear();
+        }
         print_findings(file, checked)?;
         if health.is_intact() && checked.quarantine_kind().is_none() {
             return Ok(());
@@ -201,7 +219,8 @@ impl Verification {
     }
 
     /// Prints the totals.
-    fn finish(&self) -> anyhow::Result<Exit> {
+    fn finish(&mut self) -> anyhow::Result<Exit> {
+        self.progress.clear();
         let Self { segments, records, damaged, repaired, loss, .. } = self;
         if !loss.is_none() {
             print_line(&format!("in total {loss}"))?;

@@ -6,13 +6,12 @@ use std::time::Duration;
 use bucksaw_record::time::parse_duration;
 use clap::{Args, ValueEnum};
 
-use crate::values::{ByteSize, HostName, HostPort, ListenAddress, OptionalLimit};
+use crate::values::{ByteSize, HostName, HostPort, ListenAddress, LogFilter, OptionalLimit, replication_factor};
 
 /// Run a node
 ///
 /// A node accepts records on its listeners, queues them, moves them to its store and answers queries. It works alone;
-/// with
-/// --join it becomes a member of a cluster. An empty address turns a listener off, port 0 picks a free port. The addresses
+/// with --join it becomes a member of a cluster. An empty address turns a listener off, port 0 picks a free port. The addresses
 /// in use are logged at start and written to DATA-DIR/addresses.json. Sizes are bytes, or numbers with K, M, G or T for
 /// powers of 1024.
 #[derive(Clone, Debug, Args)]
@@ -75,7 +74,7 @@ pub(crate) struct ServeArgs {
     /// Number of stores that keep each record
     ///
     /// While fewer stores are alive, records stay in the queue of the node that accepted them, and are found there.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = replication_factor)]
     pub(crate) replication_factor: u32,
 
     /// Bytes per second below which a node never counts as busy
@@ -157,9 +156,9 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = OptionalLimit::<Duration>::parse)]
     pub(crate) query_timeout: OptionalLimit<Duration>,
 
-    /// Level of the log on standard error: error, warn, info, debug or trace
+    /// Level of the log on standard error: error, warn, info, debug, trace or off
     #[arg(long, value_name = "LEVEL", default_value = "info")]
-    pub(crate) log_level: String,
+    pub(crate) log_level: LogFilter,
 
     /// Length at which a line is cut into several records
     ///

@@ -1,13 +1,17 @@
 //! What holds for all commands, and the document that is written from them.
 #![allow(clippy::disallowed_methods, reason = "reads documents of the project")]
 
+mod examples;
+mod flags;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
 use clap::{Arg, ArgAction, Command as Tree};
 
-use crate::layers::{settable, variable};
+use crate::layers::settable;
+use crate::variable::variable;
 
 /// The commands as they are parsed, with the parts that the parser adds.
 fn tree() -> Tree {
@@ -81,12 +85,13 @@ const INTRODUCTION: &str = "\
 Every flag is also an environment variable and a key of the TOML file that `--config` (or `BUCKSAW_CONFIG`) names.
 A flag wins over a variable, a variable over the file, the file over the default.
 A key at the top of the file applies to every command that has such a flag; a key in a table named after a command applies to that command, and wins.
+A flag whose variable is named after its command, as `BUCKSAW_TAIL_SINCE`, has its key in the table of that command only.
 Dashes and underscores are the same in keys.
 A key that no command knows is an error, and so is a value that its flag does not take.
 Lists are arrays in the file and have commas between their values in a variable.
 Switches are `true` or `false`, in a variable also `1` or `0`.
 Sizes are bytes, or numbers with `K`, `M`, `G` or `T` (also `KB`, `KiB` and so on), which are powers of 1024.
-Ages and other durations are whole numbers with `ms`, `s`, `m`, `h`, `d` or `w`, as in `1h30m`.
+Ages and other durations are numbers with `ms`, `s`, `m`, `h`, `d` or `w`, as in `1h30m` or `1.5h`; [times.md](times.md) has all forms of times.
 
 ```toml
 addr = \"http://logs.example.com:7650\" # for query, tail and status

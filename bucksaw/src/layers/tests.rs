@@ -36,6 +36,10 @@ fn files_set_defaults() {
     check("[query]\nstats = false", "query", "stats", &["false"]);
     check("[generate]\nrate = 0.5", "generate", "rate", &["0.5"]);
     check("addr = 'http://a'", "tail", "addr", &["http://a"]);
+    // The range of queries is not the history of a tail.
+    check("since = '2h'", "query", "since", &["2h"]);
+    check("since = '2h'", "tail", "since", &[]);
+    check("[tail]\nsince = '2h'", "tail", "since", &["2h"]);
     check("[query]\naddr = 'http://a'", "tail", "addr", &["http://127.0.0.1:7650"]);
 }
 
@@ -64,11 +68,8 @@ fn errors_in_files_are_reported() {
     check("[serve]\nlisten = true", "expected a text or a number");
     check("[serve]\nlisten = ['a:1']", "expected one value, found a list");
     check("[serve]\njoin = [['a:1']]", "expected one value, found a list");
-    check(
-        "[serve]\nlisten = 'nowhere'",
-        "`listen` of `bucksaw serve`: invalid value 'nowhere' for '--listen <HOST:PORT>'",
-    );
-    check("[serve]\nreplication_factor = 0", "0 is not in 1..=64");
+    check("[serve]\nlisten = 'nowhere'", "`listen` of `bucksaw serve`: --listen 'nowhere': expected HOST:PORT");
+    check("[serve]\nreplication_factor = 0", "expected a whole number from 1 to 64");
     check("count = 5", "`bucksaw query` too; use a table [COMMAND]");
     check("[query]\naddr = 'https://a'", "https is not supported");
 }

@@ -7,8 +7,10 @@ use std::os::fd::AsFd;
 
 use anyhow::Context;
 
+use super::sanitise::sanitise_json;
 use super::{Colour, sanitise};
 use crate::exit::Exit;
+use crate::values::ColorChoice;
 
 const BUFFER_BYTES: usize = 64 << 10;
 
@@ -31,6 +33,11 @@ pub(crate) struct Out<W: Write = File> {
 }
 
 impl Out {
+    /// Standard output, coloured as chosen.
+    pub(crate) fn coloured(choice: ColorChoice) -> anyhow::Result<Self> {
+        Ok(Self { colour: Colour::chosen(choice, &io::stdout()), ..Self::stdout()? })
+    }
+
     pub(crate) fn stdout() -> anyhow::Result<Self> {
         let stdout = io::stdout();
         widen(&stdout);
@@ -75,8 +82,18 @@ impl<W: Write> Out<W> {
         self.write(&shown)
     }
 
+    /// Writes JSON from outside, sanitised on a terminal, where it stays JSON.
+    pub(crate) fn write_json(&mut self, json: &[u8]) -> anyhow::Result<()> {
+        if !self.terminal {
+            return self.write(json);
+        }
+        let mut shown = Vec::with_capacity(json.len());
+        sanitise_json(json, &mut shown);
+        self.write(&shown)
+    }
+
     /// The bytes, sanitised on a terminal.
-    pub(super) fn sanitised<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+    pub(crate) fn sanitised<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         if !self.terminal {
             return Cow::Borrowed(bytes);
         }

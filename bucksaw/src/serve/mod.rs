@@ -39,7 +39,7 @@ use runtimes::Runtimes;
 use signals::Signals;
 
 pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
-    crate::log::start(&args.log_level)?;
+    crate::log::start(&args.log_level.to_string())?;
     settings::check(&args)?;
     let descriptor_limit = descriptors::raise_limit()?;
     let memory_limit = memory::limit(args.memory_limit)?;

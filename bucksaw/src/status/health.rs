@@ -48,11 +48,11 @@ pub(super) fn lines(cluster: &Value, nodes: &[NodeFields]) -> Vec<String> {
     found.extend(replication::lines(cluster));
     for node in nodes {
         let (id, http) = (shown(node, "id"), shown(node, "addresses_http"));
-        let name = match (id.is_empty(), http.is_empty()) {
-            (_, true) => id,
-            (true, false) => http,
-            (false, false) => format!("{id} ({http})"),
-        };
+        let parts = [shown(node, "host"), id, http];
+        let mut parts = parts.iter().filter(|part| !part.is_empty());
+        let name = parts.next().cloned().unwrap_or_default();
+        let more: Vec<&str> = parts.map(String::as_str).collect();
+        let name = if more.is_empty() { name } else { format!("{name} ({})", more.join(", ")) };
         found.extend(problems(node).into_iter().map(|problem| format!("{name} {problem}")));
     }
     found.extend(cluster["incompatible_peers"].as_array().into_iter().flatten().map(|peer| {

@@ -5,20 +5,21 @@ mod health;
 mod replication;
 
 use anyhow::Context;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::{Map, Value};
 
-use crate::args::OutputFormat;
+use crate::args::NodeArgs;
 use crate::exit::Exit;
+use crate::interrupt;
+use crate::node_client::{self, NodeClient};
 use crate::print::{Out, human_bytes};
 use crate::text_table::TextTable;
-use crate::values::NodeUrl;
-use crate::{interrupt, node_client};
 use fields::{NodeFields, cell, number, plain_text, shown, text, title};
 
 /// Columns of the table and the keys they show. A column without any value is omitted. A full table is at most 120
 /// characters wide; `-o json` has the other fields.
-const COLUMNS: [(&str, &str); 11] = [
+const COLUMNS: [(&str, &str); 12] = [
+    ("host", "host"),
     ("id", "id"),
     ("state", STATE_KEY),
     ("roles", "roles"),
@@ -50,22 +51,31 @@ const CLUSTER_KEYS: [&str; 8] = [
 /// Show the cluster as the queried node sees it
 #[derive(Clone, Debug, Args)]
 pub(crate) struct StatusArgs {
-    /// Node to query
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7650")]
-    addr: NodeUrl,
-
-    /// Output format: text is a summary and a table, raw and json are the complete answer of the node
+    /// Output format: text is a summary and a table, json is the complete answer of the node
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "text", hide_possible_values = true)]
-    output: OutputFormat,
+    output: StatusFormat,
+
+    #[command(flatten)]
+    node: NodeArgs,
+}
+
+/// How the status is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum StatusFormat {
+    Text,
+    Json,
+    #[value(hide = true)]
+    Raw,
 }
 
 pub(crate) fn run(args: StatusArgs) -> anyhow::Result<Exit> {
     interrupt::exit_on_interrupt()?;
-    let answer = node_client::runtime()?.block_on(node_client::get(&args.addr, "/api/v1/cluster"))?;
+    let answer =
+        node_client::runtime()?.block_on(async { NodeClient::new(&args.node).get("/api/v1/cluster").await })?;
     let mut text = answer.to_vec();
-    if args.output == OutputFormat::Text {
+    if args.output == StatusFormat::Text {
         let cluster: Value = serde_json::from_slice(&answer)
-            .with_context(|| format!("cannot parse the answer of {}: is it a bucksaw node?", args.addr))?;
+            .with_context(|| format!("cannot parse the answer of {}: is it a bucksaw node?", args.node.addr))?;
         text = render(&cluster).into_bytes();
     } else if !text.ends_with(b"\n") {
         text.push(b'\n');
@@ -168,6 +178,17 @@ mod tests {
         check(json!({"nodes": []}), &[]);
         check(json!({"nodes": [1, {"id": "a\nb"}], "x": null}), &["1 node, all well", "ID", "a b", "x: -"]);
         check(json!([1]), &[]);
+    }
+
+    #[test]
+    fn nodes_are_named_by_their_host_where_it_is_known() {
+        let shown = render(&json!({"nodes": [
+            {"id": "n1", "host": "logs-1", "state": "stopping", "addresses": {"http": "10.0.0.1:7650"}},
+            {"id": "n2", "state": "stopping", "addresses": {"http": "10.0.0.2:7650"}},
+        ]}));
+        let lines: Vec<&str> = shown.lines().skip(1).collect();
+        assert_eq!(lines[..2], ["- logs-1 (n1, 10.0.0.1:7650) is stopping", "- n2 (10.0.0.2:7650) is stopping"]);
+        assert!(lines[3].starts_with("logs-1  n1") && lines[4].starts_with("-       n2"), "{shown}");
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use hyper::Uri;
 
-/// `http://HOST[:PORT][/PREFIX]`. The port defaults to 80; a prefix is for proxies.
+/// `[http://]HOST[:PORT][/PREFIX]`, or `:PORT` for this machine. The port defaults to that of a node, and with `http://` to 80,
+/// because a proxy may be meant; a prefix is for proxies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeUrl {
     authority: String,
@@ -13,7 +14,10 @@ pub(crate) struct NodeUrl {
     prefix: String,
 }
 
-const SYNTAX: &str = "expected the address of a node such as http://127.0.0.1:7650";
+/// The port of a node's HTTP API.
+const NODE_PORT: u16 = 7_650;
+
+const SYNTAX: &str = "expected the address of a node such as http://127.0.0.1:7650, localhost:7650 or :7650";
 const HTTPS: &str = "https is not supported: use http://, through a TLS proxy or tunnel if need be";
 
 impl NodeUrl {
@@ -32,7 +36,13 @@ impl FromStr for NodeUrl {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let uri: Uri = text.parse().map_err(|_| SYNTAX)?;
+        let completed = match (text.contains("://"), text.starts_with(':')) {
+            (true, _) => text.to_owned(),
+            (false, true) => format!("http://127.0.0.1{text}"),
+            (false, false) => format!("http://{text}"),
+        };
+        let default_port = if completed == text { 80 } else { NODE_PORT };
+        let uri: Uri = completed.parse().map_err(|_| SYNTAX)?;
         match uri.scheme_str() {
             Some("http") => {}
             Some("https") => return Err(HTTPS),
@@ -42,7 +52,7 @@ impl FromStr for NodeUrl {
         let host = authority.host();
         // `Uri` reads an invalid port as none.
         let port = match authority.as_str().get(host.len()..) {
-            Some("") => 80,
+            Some("") => default_port,
             Some(port) => port.strip_prefix(':').and_then(|port| port.parse::<u16>().ok()).ok_or(SYNTAX)?,
             None => return Err(SYNTAX),
         };
@@ -72,10 +82,18 @@ mod tests {
         check("http://logs.example.com/", Ok("http://logs.example.com:80"));
         check("http://[::1]:7650/logs/", Ok("http://[::1]:7650/logs"));
         check("https://a", Err(HTTPS));
+        check("localhost:7650", Ok("http://localhost:7650"));
+        check("localhost", Ok("http://localhost:7650"));
+        check("127.0.0.1", Ok("http://127.0.0.1:7650"));
+        check("10.0.0.1:80/logs", Ok("http://10.0.0.1:80/logs"));
+        check(":7660", Ok("http://127.0.0.1:7660"));
+        check("[::1]", Ok("http://[::1]:7650"));
         for text in [
             "",
-            "127.0.0.1:7650",
-            "localhost",
+            ":",
+            ":x",
+            "::1",
+            "a:b",
             "ftp://a",
             "http://",
             "http://a:b",

@@ -1,8 +1,11 @@
 //! The commands against a real node: output, exit codes and files.
 
+mod demo;
+mod letters;
 mod query;
 mod repair;
 mod ship;
+mod silent;
 mod stop;
 mod verify;
 mod watch;

@@ -18,7 +18,8 @@ use crate::wait::{WAIT_MAX, wait_for, wait_until};
 /// The program with these arguments, without the caller's environment.
 pub(crate) fn bucksaw<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bucksaw"));
-    command.args(arguments).env_clear().stdin(Stdio::null());
+    // The zone of times.
+    command.args(arguments).env_clear().env("TZ", "UTC").stdin(Stdio::null());
     command
 }
 

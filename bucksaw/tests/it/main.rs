@@ -8,3 +8,4 @@ mod order;
 mod process;
 mod search;
 mod small;
+mod terminal;

@@ -9,8 +9,8 @@ use tempfile::NamedTempFile;
 /// The program with these arguments.
 pub(crate) fn bucksaw<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bucksaw"));
-    // The width of help texts.
-    command.args(arguments).env_clear().env("COLUMNS", "100").stdin(Stdio::null());
+    // The width of help texts, and the zone of times.
+    command.args(arguments).env_clear().env("COLUMNS", "100").env("TZ", "UTC").stdin(Stdio::null());
     command
 }
 

@@ -11,41 +11,71 @@ fn a_usage_error_is_one_line_and_exit_code_two() {
         assert_eq!((run.code, run.text()), (Some(2), ""), "{given}");
         assert_eq!(run.err, format!("bucksaw: {want}\n"), "{given}");
     };
-    check("querry", "unrecognized subcommand 'querry': a similar subcommand exists: 'query'");
+    check("querry", "bucksaw has no command querry: did you mean query?");
+    check("wuery-the-logs", "bucksaw has no command wuery-the-logs: see 'bucksaw --help'");
+    check("query --newest-fist", "bucksaw query has no flag --newest-fist: did you mean --newest-first?");
+    // The parser's own tip is to pass it as a value.
     check(
-        "query --newest-fist",
-        "unexpected argument '--newest-fist' found: a similar argument exists: '--newest-first'",
+        "query -X",
+        "bucksaw query has no flag -X: see 'bucksaw query --help'; before an expression that starts with - put -e",
     );
-    check("verify", "the following required arguments were not provided: <DIR>: see 'bucksaw verify --help'");
+    check("status -A", "bucksaw status has no flag -A: see 'bucksaw status --help'");
+    check("verify", "bucksaw verify needs DIR: see 'bucksaw verify --help'");
     check(
         "query -o xml",
-        "invalid value 'xml' for '--output <FORMAT>' [possible values: raw, text, json]: see 'bucksaw query --help'",
+        "--output 'xml': expected raw, text, json or a template such as '{time} {label:app} {line}': see 'bucksaw query \
+         --help'",
     );
+    check("fields -o xml", "--output 'xml': expected text or json: see 'bucksaw fields --help'");
     check(
         "query --addr https://a",
-        "invalid value 'https://a' for '--addr <URL>': https is not supported: use http://, through a TLS proxy or \
-         tunnel if need be: see 'bucksaw query --help'",
-    );
-    check(
-        "query --since soon",
-        "invalid value 'soon' for '--since <AGE>': expected a duration such as `15m`, `1h30m` or `7d` \
-         (units ms, s, m, h, d, w), found `soon`: see 'bucksaw query --help'",
+        "--addr 'https://a': https is not supported: use http://, through a TLS proxy or tunnel if need be: see 'bucksaw \
+         query --help'",
     );
     check(
         "serve --segment-max-bytes 1.5G",
-        "invalid value '1.5G' for '--segment-max-bytes <SIZE>': expected a size such as 65536, 64KB or 16MB \
-         (K, M, G and T are powers of 1024): see 'bucksaw serve --help'",
+        "--segment-max-bytes '1.5G': expected a size such as 65536, 64KB or 16MB (K, M, G and T are powers of 1024): see \
+         'bucksaw serve --help'",
     );
-    check("query a b", "unexpected argument 'b' found: see 'bucksaw query --help'");
+    check(
+        "serve --log-level loud",
+        "--log-level 'loud': expected error, warn, info, debug, trace or off: see 'bucksaw serve --help'",
+    );
+    check("query -m many", "--max-count 'many': expected a whole number such as 10: see 'bucksaw query --help'");
+    check(
+        "query -A 2000",
+        "--after-context '2000': expected a whole number from 0 to 1000: see 'bucksaw query --help'",
+    );
+    check("query --timeout 0", "--timeout '0': expected a time such as 10s, more than 0: see 'bucksaw query --help'");
+    check("query --since", "--since needs a value: see 'bucksaw query --help'");
+    check("query -c -c", "--count is given twice: omit one of them");
+    check("query a b", "unexpected argument 'b': quote an argument of several words, as in bucksaw query 'one two'");
+    check("histogram --value x", "bucksaw histogram needs --by NAME: see 'bucksaw histogram --help'");
+    let soon = words("query --since soon");
+    assert!(soon.err.starts_with("bucksaw: --since 'soon': expected a "), "{}", soon.err);
     let nothing = words("");
     assert!(nothing.code == Some(2) && nothing.out.is_empty() && nothing.err.contains("Usage: bucksaw"));
 }
 
 #[test]
 fn invalid_variables_are_named() {
-    let run = run(bucksaw(["query"]).env("BUCKSAW_OUTPUT", "xml"));
-    assert_eq!(run.code, Some(2));
-    assert!(run.err.contains("(from the environment variable BUCKSAW_OUTPUT)"), "{}", run.err);
+    for (variable, value, want) in [
+        ("BUCKSAW_OUTPUT", "xml", "--output 'xml' (from the environment variable BUCKSAW_OUTPUT): expected raw, text"),
+        (
+            "BUCKSAW_COUNT",
+            "maybe",
+            "--count 'maybe' (from the environment variable BUCKSAW_COUNT): expected true or false",
+        ),
+        (
+            "BUCKSAW_MAX_COUNT",
+            "-1",
+            "--max-count '-1' (from the environment variable BUCKSAW_MAX_COUNT): expected a whole",
+        ),
+    ] {
+        let run = run(bucksaw(["query"]).env(variable, value));
+        assert_eq!(run.code, Some(2));
+        assert!(run.err.starts_with(&format!("bucksaw: {want}")), "{}", run.err);
+    }
 }
 
 #[test]

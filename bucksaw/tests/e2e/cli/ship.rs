@@ -78,8 +78,8 @@ fn forward_reports_errors() {
         assert!(said.starts_with("bucksaw: ") && said.contains(want), "{arguments:?}: {said}");
     };
     check(&["--label", "a"], 2, "label `a` has no `=`");
-    check(&["--to", "nowhere"], 2, "invalid value 'nowhere'");
-    check(&["--durability", "slow"], 2, "invalid value 'slow'");
+    check(&["--to", "nowhere"], 2, "--to 'nowhere': expected HOST:PORT");
+    check(&["--durability", "slow"], 2, "--durability 'slow': expected fast or durable");
     check(&["--label", "a=b", "--label", "a=c"], 2, "given twice");
     check(&["some.log"], 2, "this version ships standard input only");
 }

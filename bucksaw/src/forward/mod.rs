@@ -1,7 +1,10 @@
 //! `bucksaw forward`: ships standard input to a node.
 
+mod counted_input;
+
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 
 use anyhow::{Context as _, bail};
 use bucksaw_env::Env;
@@ -13,7 +16,10 @@ use tokio::sync::watch;
 
 use crate::exit::Exit;
 use crate::failure::{UsageError, print_error};
+use crate::print::human_bytes;
+use crate::progress::Progress;
 use crate::values::HostPort;
+use counted_input::CountedInput;
 
 /// Ship lines to a node
 ///
@@ -67,7 +73,8 @@ pub(crate) fn run(args: ForwardArgs) -> anyhow::Result<Exit> {
     crate::log::start("info")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start the network")?;
-    if std::io::stdin().is_terminal() {
+    let is_typed = std::io::stdin().is_terminal();
+    if is_typed {
         print_error("shipping what is typed here; end with Ctrl-D");
     }
     let shipped = runtime.block_on(async {
@@ -83,11 +90,19 @@ pub(crate) fn run(args: ForwardArgs) -> anyhow::Result<Exit> {
             let _ = stop.send(true);
             std::future::pending::<()>().await;
         };
-        tokio::select! {
-            shipped = bucksaw_forward::run(tokio::io::stdin(), config, Env::real(), stopping.clone()) => {
-                Ok((shipped, *stopping.borrow()))
+        let (input, bytes) = CountedInput::new(tokio::io::stdin());
+        // What is typed is seen by its user.
+        let mut progress = if is_typed { Progress::none() } else { Progress::new("shipping") };
+        let shipping = bucksaw_forward::run(input, config, Env::real(), stopping.clone());
+        let (mut shipping, mut interrupted) = (std::pin::pin!(shipping), std::pin::pin!(interrupted));
+        loop {
+            tokio::select! {
+                shipped = &mut shipping => return Ok((shipped, *stopping.borrow())),
+                () = &mut interrupted => bail!("interrupted"),
+                () = progress.tick() => {
+                    progress.show(&format!(", {} read", human_bytes(bytes.load(Ordering::Relaxed))));
+                }
             }
-            () = interrupted => bail!("interrupted"),
         }
     });
     // A read from a terminal may never return, and must not delay the exit.

@@ -16,6 +16,11 @@ impl AnswerStats {
         answer.get("stats").filter(|stats| stats.is_object()).cloned().map(Self)
     }
 
+    /// Statistics as sent; anything else than an object has none.
+    pub(crate) fn from_stats(stats: Value) -> Self {
+        if stats.is_object() { Self(stats) } else { Self::default() }
+    }
+
     pub(crate) fn number(&self, key: &str) -> u64 {
         self.0[key].as_u64().unwrap_or_default()
     }
@@ -23,6 +28,19 @@ impl AnswerStats {
     /// Reports why the answer is partial, if it is, and which of its records are in the trash.
     pub(crate) fn print_partial(&self) {
         self.partial().into_iter().chain(self.trashed()).for_each(|line| print_error(&line));
+    }
+
+    /// Prints what was probably meant instead of the expression.
+    pub(crate) fn print_hints(&self) {
+        self.hints().iter().for_each(|hint| print_error(hint));
+    }
+
+    fn hints(&self) -> Vec<String> {
+        self.list("hints").filter_map(Value::as_str).map(|hint| format!("hint: {}", one_line(hint))).collect()
+    }
+
+    pub(crate) fn is_partial(&self) -> bool {
+        self.0["partial"] == true
     }
 
     fn trashed(&self) -> Option<String> {
@@ -41,7 +59,7 @@ impl AnswerStats {
     }
 
     fn partial(&self) -> Option<String> {
-        if self.0["partial"] != true {
+        if !self.is_partial() {
             return None;
         }
         let reasons: Vec<String> = self.list("partial_reasons").filter_map(Value::as_str).map(one_line).collect();
@@ -96,6 +114,12 @@ mod tests {
         check(two, Some("the answer is partial: a is down; b is slow"));
         let none = json!({"partial": true, "nodes_asked": 3, "nodes_answered": 2});
         check(none, Some("the answer is partial: 2 of 3 nodes answered"));
+    }
+
+    #[test]
+    fn hints_are_one_line_each() {
+        assert_eq!(stats(json!({"hints": ["write\n`a=b`", 7, "x"]})).hints(), ["hint: write `a=b`", "hint: x"]);
+        assert_eq!(stats(json!({})).hints(), [""; 0]);
     }
 
     #[test]

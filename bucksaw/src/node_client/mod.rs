@@ -1,0 +1,195 @@
+//! An HTTP client of nodes: one connection per request, answers whole or streamed, all waits limited.
+
+mod patience;
+mod request;
+
+use anyhow::{Context, anyhow, bail};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use hyper::header::CONTENT_TYPE;
+use hyper::http::request::Builder;
+use hyper::{Request, Response, StatusCode};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use tokio::runtime::Runtime;
+
+use crate::answer::{AnswerStreamReader, MEDIA_TYPE, Message};
+use crate::args::NodeArgs;
+use crate::values::NodeUrl;
+use patience::Patience;
+use request::{send, target};
+
+/// Largest answer that is held in memory, in bytes. Streams are not held.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+
+/// Characters of an error that are shown.
+const ERROR_CHARS_MAX: usize = 2_000;
+
+/// A runtime for a few requests at a time.
+pub(crate) fn runtime() -> anyhow::Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build().context("cannot start")
+}
+
+/// The path of a call with its parameters.
+pub(crate) fn path<V: AsRef<str>>(call: &str, parameters: &[(&'static str, V)]) -> String {
+    let encoded =
+        |(name, value): &(&str, V)| format!("{name}={}", utf8_percent_encode(value.as_ref(), NON_ALPHANUMERIC));
+    let parameters: Vec<String> = parameters.iter().map(encoded).collect();
+    format!("{call}{}{}", if parameters.is_empty() { "" } else { "?" }, parameters.join("&"))
+}
+
+/// The node refused a request.
+#[derive(Debug, thiserror::Error)]
+#[error("{addr} refused: {reason} ({status})")]
+pub(crate) struct Refusal {
+    addr: NodeUrl,
+    reason: String,
+    status: StatusCode,
+}
+
+impl Refusal {
+    /// Whether the same request would be refused again.
+    pub(crate) fn is_final(&self) -> bool {
+        self.status.is_client_error()
+            && !matches!(self.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT)
+    }
+}
+
+/// The connection to a node broke, or the node does not answer.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct ConnectionLost(pub(crate) String);
+
+/// A node to send requests to, with the time limit of the command.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeClient {
+    pub(crate) addr: NodeUrl,
+    patience: Patience,
+}
+
+impl NodeClient {
+    /// A client whose time limit begins now.
+    pub(crate) fn new(args: &NodeArgs) -> Self {
+        Self { addr: args.addr.clone(), patience: Patience::new(args.addr.clone(), args.timeout) }
+    }
+
+    /// The same client with the time limit begun anew.
+    pub(crate) fn renewed(&self) -> Self {
+        Self { addr: self.addr.clone(), patience: self.patience.renewed() }
+    }
+
+    /// The whole answer to a `GET`.
+    pub(crate) async fn get(&self, path: &str) -> anyhow::Result<Bytes> {
+        let request = Request::get(target(&self.addr, path)?);
+        let answer = async {
+            let body = self.request(request, "application/json").await?.into_body();
+            read_body(body).await.with_context(|| format!("the answer of {} is incomplete", self.addr))
+        };
+        self.patience.wait(answer).await?
+    }
+
+    /// Sends a `POST` without a body.
+    pub(crate) async fn post(&self, path: &str) -> anyhow::Result<()> {
+        let request = Request::post(target(&self.addr, path)?);
+        self.patience.wait(self.request(request, "application/json")).await?.map(drop)
+    }
+
+    /// The answer to a `GET` as a stream of messages, of which also the end must arrive in time.
+    pub(crate) async fn open_answer(&self, path: &str) -> anyhow::Result<AnswerStream> {
+        let stream = self.open(path).await?;
+        Ok(AnswerStream { patience: self.patience.clone(), ..stream })
+    }
+
+    /// The answer to a `GET` as a stream of messages without an end, which must begin in time.
+    pub(crate) async fn open_tail(&self, path: &str) -> anyhow::Result<AnswerStream> {
+        let stream = self.open(path).await?;
+        Ok(AnswerStream { patience: Patience::new(self.addr.clone(), None), ..stream })
+    }
+
+    async fn open(&self, path: &str) -> anyhow::Result<AnswerStream> {
+        let addr = &self.addr;
+        let request = Request::get(target(addr, path)?);
+        let response = self.patience.wait(self.request(request, MEDIA_TYPE)).await??;
+        let media_type =
+            response.headers().get(CONTENT_TYPE).map(hyper::header::HeaderValue::as_bytes).unwrap_or_default();
+        if !media_type.starts_with(MEDIA_TYPE.as_bytes()) {
+            let found = one_line(&String::from_utf8_lossy(media_type));
+            bail!("{addr} answered with `{found}`: is it a node, and of this version?");
+        }
+        let (body, messages) = (response.into_body(), AnswerStreamReader::default());
+        Ok(AnswerStream { body, messages, patience: self.patience.clone() })
+    }
+
+    async fn request(&self, request: Builder, accept: &str) -> anyhow::Result<Response<Incoming>> {
+        let response = send(&self.addr, request, accept).await?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let body = read_body(response.into_body()).await.unwrap_or_default();
+        Err(Refusal { addr: self.addr.clone(), reason: reason(&body), status }.into())
+    }
+}
+
+/// An answer that is still arriving.
+#[derive(Debug)]
+pub(crate) struct AnswerStream {
+    body: Incoming,
+    messages: AnswerStreamReader,
+    patience: Patience,
+}
+
+impl AnswerStream {
+    /// The next message; `None` at the end. Cancel-safe.
+    pub(crate) async fn next(&mut self) -> anyhow::Result<Option<Message>> {
+        loop {
+            if let Some(message) = self.messages.next()? {
+                return Ok(Some(message));
+            }
+            let frame = self.patience.wait(self.body.frame()).await;
+            let Some(frame) = frame.map_err(|error| ConnectionLost(format!("{error:#}")))? else { return Ok(None) };
+            let frame = frame.map_err(|_| ConnectionLost("the connection broke".to_owned()))?;
+            if let Ok(data) = frame.into_data() {
+                self.messages.push(data);
+            }
+        }
+    }
+}
+
+async fn read_body(body: Incoming) -> anyhow::Result<Bytes> {
+    match Limited::new(body, ANSWER_BYTES_MAX).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) => Err(anyhow!(error)),
+    }
+}
+
+/// The error in a body: that of `{"error":"…"}`, else its text.
+fn reason(body: &[u8]) -> String {
+    let answer: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+    let error = answer.get("error").and_then(serde_json::Value::as_str);
+    one_line(&error.map_or_else(|| String::from_utf8_lossy(body), Into::into))
+}
+
+/// A text from outside as part of one line.
+pub(crate) fn one_line(text: &str) -> String {
+    let text: Vec<&str> = text.split_whitespace().collect();
+    text.join(" ").chars().take(ERROR_CHARS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_escaped() {
+        assert_eq!(path::<&str>("/a", &[]), "/a");
+        assert_eq!(path("/a", &[("q", "x y&z=\"ä\""), ("n", "1")]), "/a?q=x%20y%26z%3D%22%C3%A4%22&n=1");
+    }
+
+    #[test]
+    fn errors_are_read_from_any_body() {
+        assert_eq!(reason(b"{\"error\":\"too\\nbusy\"}"), "too busy");
+        assert_eq!(reason(b"<html>\n no"), "<html> no");
+        assert_eq!(reason(&[b'a'; 10_000]).len(), ERROR_CHARS_MAX);
+    }
+}
