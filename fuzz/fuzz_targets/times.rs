@@ -8,7 +8,9 @@ fuzz_target!(|data: &[u8]| {
     if let Ok(text) = str::from_utf8(data) {
         let _ = time::event_time_number(text);
         let _ = time::parse_duration(text);
-        if let Ok(at) = time::parse_timestamp(text, Millis(1_700_000_000_000)) {
+        let zone = time::parse_zone(text).unwrap_or(time::TimeZone::UTC);
+        let _ = time::parse_timestamp("today 02:30", Millis(1_700_000_000_000), &zone);
+        if let Ok(at) = time::parse_timestamp(text, Millis(1_700_000_000_000), &time::TimeZone::UTC) {
             let printed = time::format_rfc3339(at, 0);
             assert_eq!(time::event_time_text(printed.as_bytes()).map(|(at, _)| at), Some(at), "{text}");
         }

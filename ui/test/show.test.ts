@@ -121,7 +121,7 @@ describe("fields", () => {
 });
 
 describe("levels", () => {
-  const cases = readFileSync(new URL("../../crates/scan/src/level/cases.txt", import.meta.url), "utf8");
+  const cases = readFileSync(new URL("../../crates/record/src/level/cases.txt", import.meta.url), "utf8");
   const lines = cases.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
   it.each(lines)("%s", (line) => {
     const at = line.indexOf(" ");

@@ -141,8 +141,8 @@ impl WindowArgs {
 
     /// Refuses a range that ends before it begins.
     pub(crate) fn check(&self, now: Millis) -> anyhow::Result<()> {
-        let begin = time::parse_timestamp(self.begin(), now)?;
-        let end = self.to.as_deref().map_or(Ok(now), |to| time::parse_timestamp(to, now))?;
+        let begin = time::parse_timestamp(self.begin(), now, &time::TimeZone::UTC)?;
+        let end = self.to.as_deref().map_or(Ok(now), |to| time::parse_timestamp(to, now, &time::TimeZone::UTC))?;
         if begin > end && self.to.is_some() {
             let (begin, end) = (time::format_rfc3339(begin, 0), time::format_rfc3339(end, 0));
             let message = format!("the range ends ({end}) before it begins ({begin}): change --from, --since or --to");
@@ -157,8 +157,9 @@ fn checked_age(text: &str) -> Result<String, time::InvalidTime> {
 }
 
 fn checked_moment(text: &str) -> Result<String, time::InvalidTime> {
-    // Whether a text is a time does not depend on the current time.
-    time::parse_timestamp(text, Millis(0)).map(|_| text.to_owned())
+    // Whether a text is a time does not depend on the current time, unless `yesterday` is before 1970.
+    let now = Millis(1_800_000_000_000);
+    time::parse_timestamp(text, now, &time::TimeZone::UTC).map(|_| text.to_owned())
 }
 
 #[cfg(test)]

@@ -28,8 +28,8 @@ fn a_usage_error_is_one_line_and_exit_code_two() {
     );
     check(
         "query --since soon",
-        "invalid value 'soon' for '--since <AGE>': expected a duration such as `15m`, `1h30m` or `7d` \
-         (units ms, s, m, h, d, w), found `soon`: see 'bucksaw query --help'",
+        "invalid value 'soon' for '--since <AGE>': expected a duration such as `15m`, `1h30m`, `1.5h` or \
+         `7d` (units ns, us, ms, s, m, h, d, w), found `soon`: see 'bucksaw query --help'",
     );
     check(
         "serve --segment-max-bytes 1.5G",

@@ -67,7 +67,8 @@ impl Params {
     }
 
     fn moment(&self, name: &str, now: Millis) -> Result<Option<Millis>, ApiError> {
-        let moment = self.non_empty(name)?.map(|text| time::parse_timestamp(text, now)).transpose();
+        let moment =
+            self.non_empty(name)?.map(|text| time::parse_timestamp(text, now, &time::TimeZone::UTC)).transpose();
         moment.map_err(|error| ApiError::bad_request(format!("{name}: {error}")))
     }
 

@@ -1,7 +1,7 @@
 //! The parts of a log record: an opaque byte string, a time, and the labels of its stream.
 //!
-//! Contains the [`Id`], the [`Labels`], times, the splitting of byte streams into lines, and the syntax of filter
-//! expressions. Everything is pure: no I/O, no clock, no async. The file formats are in `segment`, matching in `scan`.
+//! Contains the [`Id`], the [`Labels`], times, the splitting of byte streams into lines, the rule for the level of a record,
+//! and the syntax of filter expressions. Everything is pure: no I/O, no clock, no async. The file formats are in `segment`, matching in `scan`.
 //!
 //! ```
 //! use bucksaw_record::{Id, Labels, Millis, Producer};
@@ -17,6 +17,7 @@ mod id;
 mod id_allocator;
 mod key;
 mod labels;
+pub mod level;
 mod line_splitter;
 mod millis;
 pub mod time;
@@ -27,5 +28,6 @@ pub use id::{Id, InvalidId, Producer};
 pub use id_allocator::IdAllocator;
 pub use key::key_time;
 pub use labels::{InvalidLabels, Labels};
+pub use level::Level;
 pub use line_splitter::{LineSplitter, SplitLines, SplitRemainder};
 pub use millis::Millis;

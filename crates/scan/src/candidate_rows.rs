@@ -1,7 +1,8 @@
 //! Evaluates a plan on a block without building rows: which rows match for certain, and which may match.
 //!
 //! Texts are found exactly, and so are most regexes: the automaton runs over the rows that contain the required literals.
-//! Of a field, name and value are searched for as texts, and the rows that contain them may match. Conjunction, disjunction
+//! Of a field, name and value are searched for as texts, and the rows that contain them may match. Rows that match the
+//! prefilter of a level may match. Conjunction, disjunction
 //! and negation combine both bounds. The rows between the bounds are built and tested one by one.
 
 use bucksaw_search::{Needle, RowSet, SearchBlock, SkipFilter};
@@ -32,11 +33,14 @@ impl CandidateRows {
 /// Whether a row of a block with this filter may match; `false` is certain.
 pub(crate) fn may_match(node: &PlanNode, filter: impl SkipFilter) -> bool {
     let contains = |needle: &Needle| filter.may_contain(needle.text(), needle.any_case());
+    let may_match_regex =
+        |regex: &RegexTerm| regex.required_literals.clauses.iter().all(|clause| clause.iter().any(contains));
     match node {
         PlanNode::All | PlanNode::Not(_) => true,
         PlanNode::Nothing => false,
         PlanNode::Text(text) => contains(&text.needle),
-        PlanNode::Regex(regex) => regex.required_literals.clauses.iter().all(|clause| clause.iter().any(contains)),
+        PlanNode::Regex(regex) => may_match_regex(regex),
+        PlanNode::Level(level) => may_match_regex(&level.prefilter),
         PlanNode::Field(field) => contains(&field.escape_start) || field.needles.iter().all(contains),
         PlanNode::And(members) => members.iter().all(|member| may_match(member, filter)),
         PlanNode::Or(members) => members.iter().any(|member| may_match(member, filter)),
@@ -59,6 +63,9 @@ pub(crate) fn evaluate<B: SearchBlock>(
         PlanNode::Nothing => CandidateRows::exact(RowSet::None),
         PlanNode::Text(text) => CandidateRows::exact(among & block.find(&text.needle)?),
         PlanNode::Regex(regex) => evaluate_regex(regex, block, among, cancel_poll)?,
+        PlanNode::Level(level) => {
+            CandidateRows::upper_bound(evaluate_regex(&level.prefilter, block, among, cancel_poll)?.may_match)
+        }
         PlanNode::Field(field) => {
             let mut rows = RowSet::All;
             for needle in &field.needles {

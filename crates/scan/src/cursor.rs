@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use crate::cancel_poll::CancelPoll;
 use crate::field_term::{CandidatePositions, FieldTerm};
+use crate::level_term::LevelTerm;
 use crate::plan_node::PlanNode;
 use crate::record_boundaries::ScanWindow;
 use crate::regex_term::RegexTerm;
@@ -34,6 +35,7 @@ enum CursorKind {
     Text(Arc<TextTerm>),
     Regex(Arc<RegexTerm>),
     Field(Arc<FieldTerm>, CandidatePositions),
+    Level(Arc<LevelTerm>),
     /// The rarest first.
     And(Box<Cursor>, Vec<Cursor>),
     Or(Vec<Cursor>),
@@ -59,6 +61,7 @@ impl Cursor {
             PlanNode::Text(text) => CursorKind::Text(Arc::clone(text)),
             PlanNode::Regex(regex) => CursorKind::Regex(Arc::clone(regex)),
             PlanNode::Field(field) => CursorKind::Field(Arc::clone(field), CandidatePositions::default()),
+            PlanNode::Level(level) => CursorKind::Level(Arc::clone(level)),
             PlanNode::And(members) => {
                 let mut members: Vec<&PlanNode> = members.iter().collect();
                 members.sort_by_key(|member| member.cost());
@@ -78,7 +81,7 @@ impl Cursor {
     pub(crate) fn reset(&mut self) {
         self.next_match = NextMatch::Unknown;
         match &mut self.kind {
-            CursorKind::Every | CursorKind::Text(_) | CursorKind::Regex(_) => {}
+            CursorKind::Every | CursorKind::Text(_) | CursorKind::Regex(_) | CursorKind::Level(_) => {}
             CursorKind::Field(_, ahead) => *ahead = CandidatePositions::default(),
             CursorKind::And(first, others) => {
                 first.reset();
@@ -114,6 +117,7 @@ impl Cursor {
             CursorKind::Text(text) => text.matches_record(record),
             CursorKind::Regex(regex) => regex.matches_record(record, cancel_poll),
             CursorKind::Field(field, _) => field.matches_record(record, cancel_poll),
+            CursorKind::Level(level) => level.matches_record(record),
             CursorKind::And(first, others) => {
                 first.matches_record(record, cancel_poll)
                     && others.iter().all(|other| other.matches_record(record, cancel_poll))
@@ -129,6 +133,7 @@ impl Cursor {
             CursorKind::Text(text) => text.seek(window, from),
             CursorKind::Regex(regex) => regex.seek(window, from),
             CursorKind::Field(field, ahead) => field.seek(window, from, ahead),
+            CursorKind::Level(level) => level.seek(window, from),
             CursorKind::And(first, others) => seek_conjunction(first, others, window, from),
             CursorKind::Or(members) => members.iter_mut().filter_map(|member| member.seek(window, from)).min(),
             CursorKind::Not(inner) => {
@@ -169,6 +174,7 @@ impl Cursor {
     fn is_slow(&self) -> bool {
         match &self.kind {
             CursorKind::Field(field, _) => !field.has_value_needle,
+            CursorKind::Level(_) => true,
             CursorKind::Not(inner) => inner.is_slow(),
             CursorKind::Or(members) => members.iter().any(Self::is_slow),
             _ => false,

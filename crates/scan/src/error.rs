@@ -1,6 +1,6 @@
 //! Errors of compiling an expression.
 
-use bucksaw_record::expr::{Pattern, escape_input};
+use bucksaw_record::expr::{Pattern, SyntaxError, escape_input, regex_column};
 
 /// Why a parsed expression cannot be compiled. Displays on one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -15,6 +15,8 @@ pub enum CompileError {
         column: usize,
         /// What is wrong there.
         reason: String,
+        /// The position among the regexes of the expression, from 0.
+        number: usize,
     },
     /// A regex would take too much memory or time.
     #[error("the regex {regex} is too large: {reason}")]
@@ -23,6 +25,8 @@ pub enum CompileError {
         regex: String,
         /// The limit that it exceeds.
         reason: String,
+        /// The position among the regexes of the expression, from 0; `None` for a text in any case.
+        number: Option<usize>,
     },
     /// All regexes of the expression together would take too much memory.
     #[error("the regexes of the expression are too large together: more than {limit} bytes when compiled")]
@@ -30,6 +34,32 @@ pub enum CompileError {
         /// The limit in bytes.
         limit: usize,
     },
+}
+
+impl CompileError {
+    /// The error as that of the regex of this number.
+    pub(crate) fn of_regex(self, position: usize) -> Self {
+        match self {
+            Self::Regex { regex, column, reason, .. } => Self::Regex { regex, column, reason, number: position },
+            Self::TooLarge { regex, reason, .. } => Self::TooLarge { regex, reason, number: Some(position) },
+            other => other,
+        }
+    }
+
+    /// The error with its position in `input`, from which the expression was parsed.
+    #[must_use]
+    pub fn in_expression(&self, input: &[u8]) -> SyntaxError {
+        match self {
+            Self::Regex { regex, column, reason, number } => SyntaxError {
+                column: regex_column(input, *number, *column),
+                message: format!("the regex {regex} is wrong here: {reason}"),
+            },
+            Self::TooLarge { number: Some(number), .. } => {
+                SyntaxError { column: regex_column(input, *number, 0), message: self.to_string() }
+            }
+            Self::TooLarge { .. } | Self::TooManyRegexes { .. } => SyntaxError { column: 1, message: self.to_string() },
+        }
+    }
 }
 
 /// A regex is quoted up to this many characters, so that an error stays one readable line.

@@ -3,7 +3,9 @@
 //! Parsing fields is slow compared with searching bytes, so a record is parsed only if it contains the parts of the name, and the
 //! value if the test is an equality. Either may be written with escapes, so a record with such an escape is always parsed.
 
-use bucksaw_record::expr::{self, Test, parse_number};
+use std::cmp::Ordering;
+
+use bucksaw_record::expr::{self, Limit, Test};
 use bucksaw_search::Needle;
 
 use crate::cancel_poll::CancelPoll;
@@ -30,7 +32,8 @@ pub(crate) struct FieldTerm {
 enum ValueTest {
     Equal(Vec<u8>),
     Match(Box<RegexEngine>),
-    Number(fn(f64, f64) -> bool, f64),
+    Compare(fn(Ordering) -> bool, Limit),
+    Exists,
 }
 
 /// The progress of the search for candidates in one window.
@@ -60,10 +63,11 @@ impl FieldTerm {
         let value_test = match &field.test {
             Test::Equal(value) | Test::NotEqual(value) => ValueTest::Equal(value.clone()),
             Test::Match(pattern) | Test::NotMatch(pattern) => ValueTest::Match(compile_for_values(pattern)?.into()),
-            Test::Less(limit) => ValueTest::Number(|value, limit| value < limit, *limit),
-            Test::LessEqual(limit) => ValueTest::Number(|value, limit| value <= limit, *limit),
-            Test::Greater(limit) => ValueTest::Number(|value, limit| value > limit, *limit),
-            Test::GreaterEqual(limit) => ValueTest::Number(|value, limit| value >= limit, *limit),
+            Test::Less(limit) => ValueTest::Compare(Ordering::is_lt, limit.clone()),
+            Test::LessEqual(limit) => ValueTest::Compare(Ordering::is_le, limit.clone()),
+            Test::Greater(limit) => ValueTest::Compare(Ordering::is_gt, limit.clone()),
+            Test::GreaterEqual(limit) => ValueTest::Compare(Ordering::is_ge, limit.clone()),
+            Test::Exists | Test::NotExists => ValueTest::Exists,
         };
         let value = if let ValueTest::Equal(value) = &value_test { value_needle(value) } else { None };
         let has_value_needle = value.is_some();
@@ -72,7 +76,7 @@ impl FieldTerm {
         let escape_start = Needle::new(escape_start_of(&needles), false);
         let needles = needles.into_iter().map(|needle| Needle::new(needle, false)).collect();
         let term = Self { name: field.name.clone(), value_test, needles, escape_start, has_value_needle };
-        Ok((term, matches!(field.test, Test::NotEqual(_) | Test::NotMatch(_))))
+        Ok((term, matches!(field.test, Test::NotEqual(_) | Test::NotMatch(_) | Test::NotExists)))
     }
 
     /// Memory of a regex in bytes; other tests take little.
@@ -89,7 +93,8 @@ impl FieldTerm {
         match &self.value_test {
             ValueTest::Equal(wanted) => wanted == value,
             ValueTest::Match(regex) => regex.is_match(value, cancel_poll),
-            ValueTest::Number(compare, limit) => parse_number(value).is_some_and(|value| compare(value, *limit)),
+            ValueTest::Compare(passes, limit) => limit.compare(value).is_some_and(passes),
+            ValueTest::Exists => true,
         }
     }
 

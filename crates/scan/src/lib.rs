@@ -15,7 +15,9 @@
 //!   byte. No match spans two records.
 //! - A field is a label of the stream if the stream has one of that name, otherwise it is read from the record: see
 //!   [`fields`]. In the regex of a field, `^` and `$` are the bounds of the value. `!=` and `!~` are `NOT` of `=` and `=~`:
-//!   they match records without the field too. `<`, `<=`, `>` and `>=` match only if the value is a finite decimal number.
+//!   they match records without the field too. `<`, `<=`, `>` and `>=` match only values of the kind of the
+//!   [limit](bucksaw_record::expr::Limit): decimal numbers, which compare exactly, durations or sizes.
+//! - A level is that of [`level`], which histograms count by.
 //!
 //! The crate knows no files, threads or clocks: `query` decides what is scanned, where, and for how long.
 //!
@@ -48,7 +50,7 @@ mod cursor;
 mod error;
 mod field_term;
 pub mod fields;
-pub mod level;
+mod level_term;
 mod line_regex;
 mod plan;
 mod plan_node;
@@ -61,7 +63,7 @@ mod tests;
 mod text_term;
 
 pub use bound_plan::{BoundPlan, MatchedRecord, Matcher};
+pub use bucksaw_record::level::{self, Level};
 pub use error::CompileError;
-pub use level::Level;
 pub use plan::Plan;
 pub use regex_engine::{MEMORY_BYTES_MAX, limit_memory};

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use bucksaw_record::expr::Test;
 use bucksaw_record::{Expr, Labels};
 
 use crate::CompileError;
 use crate::cancel_poll::CancelPoll;
 use crate::field_term::FieldTerm;
+use crate::level_term::{CompiledLevel, LevelTerm};
 use crate::regex_term::{CompiledPattern, RegexTerm, compile_for_records};
 use crate::text_term::TextTerm;
 
@@ -24,14 +26,19 @@ pub(crate) enum PlanNode {
     Text(Arc<TextTerm>),
     Regex(Arc<RegexTerm>),
     Field(Arc<FieldTerm>),
+    Level(Arc<LevelTerm>),
     And(Vec<Self>),
     Or(Vec<Self>),
     Not(Box<Self>),
 }
 
 impl PlanNode {
-    /// Compiles an expression. `room` is the memory left for its regexes, in bytes.
-    pub(crate) fn compile(expr: &Expr, room: &mut usize) -> Result<Self, CompileError> {
+    /// Compiles an expression.
+    pub(crate) fn compile(expr: &Expr) -> Result<Self, CompileError> {
+        Self::compile_within(expr, &mut CompiledRegexes { room: REGEXES_BYTES_MAX, count: 0 })
+    }
+
+    fn compile_within(expr: &Expr, regexes: &mut CompiledRegexes) -> Result<Self, CompileError> {
         let node = match expr {
             Expr::All => Self::All,
             Expr::Literal(text) => {
@@ -41,26 +48,36 @@ impl PlanNode {
                     false => Self::text(&text.bytes),
                 }
             }
-            Expr::Regex(pattern) => match compile_for_records(pattern)? {
+            Expr::Regex(pattern) => match regexes.number(compile_for_records(pattern))? {
                 CompiledPattern::Text(bytes) => Self::text(&bytes),
                 CompiledPattern::Regex(regex) => Self::Regex(Arc::from(regex)),
             },
             Expr::Field(field) => {
-                let (field, negated) = FieldTerm::compile(field)?;
+                let is_regex = matches!(field.test, Test::Match(_) | Test::NotMatch(_));
+                let compiled = FieldTerm::compile(field);
+                let (field, negated) = if is_regex { regexes.number(compiled)? } else { compiled? };
                 let node = Self::Field(field.into());
                 if negated { node.negate() } else { node }
             }
-            Expr::And(members) => return Ok(Self::and(Self::compile_list(members, room)?)),
-            Expr::Or(members) => return Ok(Self::or(Self::compile_list(members, room)?)),
-            Expr::Not(inner) => return Ok(Self::compile(inner, room)?.negate()),
+            Expr::Level(test) => {
+                return Ok(match CompiledLevel::of(*test)? {
+                    CompiledLevel::Constant(true) => Self::All,
+                    CompiledLevel::Constant(false) => Self::Nothing,
+                    CompiledLevel::Term { term, negated: false } => Self::Level(term),
+                    CompiledLevel::Term { term, negated: true } => Self::Level(term).negate(),
+                });
+            }
+            Expr::And(members) => return Ok(Self::and(Self::compile_list(members, regexes)?)),
+            Expr::Or(members) => return Ok(Self::or(Self::compile_list(members, regexes)?)),
+            Expr::Not(inner) => return Ok(Self::compile_within(inner, regexes)?.negate()),
         };
-        let left = room.checked_sub(node.term_regex_bytes());
-        *room = left.ok_or(CompileError::TooManyRegexes { limit: REGEXES_BYTES_MAX })?;
+        let left = regexes.room.checked_sub(node.term_regex_bytes());
+        regexes.room = left.ok_or(CompileError::TooManyRegexes { limit: REGEXES_BYTES_MAX })?;
         Ok(node)
     }
 
-    fn compile_list(members: &[Expr], room: &mut usize) -> Result<Vec<Self>, CompileError> {
-        members.iter().map(|member| Self::compile(member, room)).collect()
+    fn compile_list(members: &[Expr], regexes: &mut CompiledRegexes) -> Result<Vec<Self>, CompileError> {
+        members.iter().map(|member| Self::compile_within(member, regexes)).collect()
     }
 
     /// The node for records of one stream: fields that are labels are resolved.
@@ -69,6 +86,11 @@ impl PlanNode {
             Self::Field(field) => match labels.get(&field.name) {
                 Some(value) if field.value_matches(value.as_bytes(), &CancelPoll::never()) => Self::All,
                 Some(_) => Self::Nothing,
+                None => self.clone(),
+            },
+            Self::Level(level) => match level.label_answer(labels) {
+                Some(true) => Self::All,
+                Some(false) => Self::Nothing,
                 None => self.clone(),
             },
             Self::And(members) => Self::and(members.iter().map(|member| member.bind(labels)).collect()),
@@ -88,6 +110,7 @@ impl PlanNode {
             (Self::Text(mine), Self::Text(other)) => Arc::ptr_eq(mine, other),
             (Self::Regex(mine), Self::Regex(other)) => Arc::ptr_eq(mine, other),
             (Self::Field(mine), Self::Field(other)) => Arc::ptr_eq(mine, other),
+            (Self::Level(mine), Self::Level(other)) => Arc::ptr_eq(mine, other),
             (Self::And(mine), Self::And(others)) | (Self::Or(mine), Self::Or(others)) => all(mine, others),
             (Self::Not(mine), Self::Not(other)) => mine.is_equivalent(other),
             _ => false,
@@ -109,6 +132,7 @@ impl PlanNode {
         match self {
             Self::Regex(regex) => regex.slice_bytes(),
             Self::Field(field) => field.slice_bytes(),
+            Self::Level(level) => level.prefilter.slice_bytes(),
             Self::And(members) | Self::Or(members) => members.iter().map(Self::slice_bytes).min().unwrap_or(usize::MAX),
             Self::Not(inner) => inner.slice_bytes(),
             Self::All | Self::Nothing | Self::Text(_) => usize::MAX,
@@ -122,6 +146,8 @@ impl PlanNode {
             Self::Text(text) => 1_000 - text.len().min(900),
             Self::Regex(_) => 1_000,
             Self::Field(field) if field.has_value_needle => 2_000,
+            // Each candidate is examined, so the other terms exclude records first.
+            Self::Level(_) => 2_500,
             Self::Field(_) => 3_000,
             Self::And(members) => members.iter().map(Self::cost).min().unwrap_or_default(),
             Self::Or(members) => members.iter().map(Self::cost).max().unwrap_or_default() + members.len(),
@@ -167,5 +193,21 @@ impl PlanNode {
             Self::Not(inner) => *inner,
             other => Self::Not(Box::new(other)),
         }
+    }
+}
+
+/// The regexes that were compiled so far.
+struct CompiledRegexes {
+    /// The memory left, in bytes.
+    room: usize,
+    count: usize,
+}
+
+impl CompiledRegexes {
+    /// Counts one more regex, and names its number in the error.
+    fn number<T>(&mut self, compiled: Result<T, CompileError>) -> Result<T, CompileError> {
+        let number = self.count;
+        self.count += 1;
+        compiled.map_err(|error| error.of_regex(number))
     }
 }

@@ -85,7 +85,11 @@ impl RegexTerm {
             Hir::class(hir::Class::Bytes(hir::ClassBytes::new(ranges)))
         });
         let regex = "of a text in any case".to_owned();
-        Self::from_hir(Hir::concat(letters.collect())).map_err(|reason| CompileError::TooLarge { regex, reason })
+        Self::from_hir(Hir::concat(letters.collect())).map_err(|reason| CompileError::TooLarge {
+            regex,
+            reason,
+            number: None,
+        })
     }
 
     fn from_hir(hir: Hir) -> Result<Self, String> {
@@ -158,7 +162,7 @@ fn parse(pattern: &Pattern, multi_line: bool) -> Result<Hir, CompileError> {
             error => (error.to_string().lines().collect::<Vec<_>>().join(" "), whole()),
         };
         let before = pattern.source.get(..span.start.offset).unwrap_or_default();
-        CompileError::Regex { regex: quoted_pattern(pattern), column: before.chars().count() + 1, reason }
+        CompileError::Regex { regex: quoted_pattern(pattern), column: before.chars().count() + 1, reason, number: 0 }
     })
 }
 
@@ -177,5 +181,5 @@ fn explain(kind: &hir::ErrorKind) -> String {
 }
 
 fn too_large(pattern: &Pattern, reason: String) -> CompileError {
-    CompileError::TooLarge { regex: quoted_pattern(pattern), reason }
+    CompileError::TooLarge { regex: quoted_pattern(pattern), reason, number: None }
 }

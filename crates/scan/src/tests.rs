@@ -99,6 +99,10 @@ fn labels_resolve_terms_when_bound() {
     check("app=db x", "nothing");
     check("NOT (app=db x)", "all");
     check("level=error", "lines");
+    check("app=*", "all");
+    check("app!=*", "nothing");
+    check("@level=error", "lines");
+    check("app=db @level=error", "nothing");
 }
 
 #[test]
@@ -213,4 +217,22 @@ fn plans_and_matchers_go_to_threads() {
     fn shared<T: Send + Sync + Clone>() {}
     check::<BoundPlan>();
     shared::<Plan>();
+}
+
+#[test]
+fn labels_settle_the_level() {
+    let check = |labels: &str, expr: &str, want: &str| {
+        let got = match compile(expr).bind(&Labels::parse(labels).unwrap()) {
+            BoundPlan::Nothing => "nothing",
+            BoundPlan::All => "all",
+            BoundPlan::PerRecord(_) => "lines",
+        };
+        assert_eq!(got, want, "{expr} {labels}");
+    };
+    check("severity=Warning", "@level=warn", "all");
+    check("severity=Warning", "@level>warn", "nothing");
+    check("severity=Warning", "@level!=error", "all");
+    check("severity=Warning", "@level=none", "nothing");
+    check("severity=7", "@level=warn", "lines");
+    check("app=web", "@level<trace", "nothing");
 }

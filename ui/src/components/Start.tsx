@@ -66,6 +66,7 @@ export default function Start({ range, zone, onSearch }: Props) {
     <div className={styles.page}>
       <div className={styles.bar}>
         <h2>
+          {data.cut === true ? "at least " : ""}
           {plural(data.distinct, "stream")}{" "}
           <small>
             {when} · {about}

@@ -17,6 +17,8 @@ export interface StreamsAnswer {
   streams: StreamFacts[];
   /** The number of streams, whether listed or not. */
   distinct: number;
+  /** Whether there are more streams than were counted. */
+  cut?: boolean;
   /** Whether records and bytes are estimates. */
   approximate?: boolean;
   stats?: Stats;

@@ -59,9 +59,9 @@ export type Parameters = Record<string, string | number | readonly string[] | un
 export function callUrl(call: string, parameters: Parameters): string {
   const params = new URLSearchParams();
   for (const [name, value] of Object.entries(parameters)) {
-    for (const one of Array.isArray(value) ? value : [value]) {
-      if (one !== undefined && one !== "") params.append(name, String(one));
-    }
+    // An empty value of a list is a value, such as the name of the stream without labels.
+    if (Array.isArray(value)) for (const one of value) params.append(name, one);
+    else if (value !== undefined && value !== "") params.set(name, String(value));
   }
   // The node reads `today` and `10:30` in the zone that the page shows.
   const { from, to } = parameters;

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use bucksaw_generate::{Config, SampleFormat};
 use bucksaw_record::Millis;
-use bucksaw_record::time::{format_rfc3339, parse_timestamp};
+use bucksaw_record::time::{TimeZone, format_rfc3339, parse_timestamp};
 use serde_json::{Value, json};
 
 use crate::client::{Response, encode};
@@ -154,7 +154,7 @@ fn histograms_add_up() {
             let histogram = node.get(&format!("/api/v1/histogram?{parameters}")).expect(200).json();
             let list = histogram["buckets"].as_array().unwrap();
             // Equal buckets of whole milliseconds.
-            let at = |time: &Value| parse_timestamp(time.as_str().unwrap(), Millis(0)).unwrap().0;
+            let at = |time: &Value| parse_timestamp(time.as_str().unwrap(), Millis(0), &TimeZone::UTC).unwrap().0;
             let span = at(&list[list.len() - 1]["to"]) - at(&list[0]["from"]);
             let width = span.div_ceil(buckets.parse().unwrap_or(60));
             assert_eq!(list.len() as u64, span.div_ceil(width), "{parameters}");

@@ -424,7 +424,7 @@ async fn check_histogram(app: &App, matching: &[&OracleRecord], query: &DrawnQue
     let answer = answer.json();
     let buckets = answer["buckets"].as_array().unwrap();
     prop_assert!((1..=query.buckets.unwrap_or(60)).contains(&(buckets.len() as u64)), "{query:?}");
-    let at = |time: &Value| time::parse_timestamp(time.as_str().unwrap(), Millis(0)).unwrap().0;
+    let at = |time: &Value| time::parse_timestamp(time.as_str().unwrap(), Millis(0), &time::TimeZone::UTC).unwrap().0;
     prop_assert_eq!((at(&buckets[0]["from"]), at(&buckets[buckets.len() - 1]["to"])), (from, to), "{:?}", query);
     for (number, bucket) in buckets.iter().enumerate() {
         let (low, high) = (at(&bucket["from"]), at(&bucket["to"]));

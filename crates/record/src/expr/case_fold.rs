@@ -14,6 +14,7 @@ pub(super) fn case_insensitive(expr: Expr) -> Expr {
         Expr::Literal(text) => Expr::Literal(Literal { case_insensitive: true, ..text }),
         Expr::Regex(pattern) => Expr::Regex(Pattern { case_insensitive: true, ..pattern }),
         Expr::Field(Field { name, test }) => Expr::Field(Field { name, test: case_insensitive_test(test) }),
+        Expr::Level(test) => Expr::Level(test),
         Expr::And(members) => Expr::And(members.into_iter().map(case_insensitive).collect()),
         Expr::Or(members) => Expr::Or(members.into_iter().map(case_insensitive).collect()),
         Expr::Not(inner) => Expr::Not(Box::new(case_insensitive(*inner))),
@@ -28,6 +29,7 @@ pub(super) fn case_insensitive_test(test: Test) -> Test {
         Test::Match(pattern) => Test::Match(Pattern { case_insensitive: true, ..pattern }),
         Test::NotMatch(pattern) => Test::NotMatch(Pattern { case_insensitive: true, ..pattern }),
         Test::Less(_) | Test::LessEqual(_) | Test::Greater(_) | Test::GreaterEqual(_) => test,
+        Test::Exists | Test::NotExists => test,
     }
 }
 

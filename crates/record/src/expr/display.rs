@@ -5,8 +5,9 @@
 
 use std::fmt::{self, Formatter, Write};
 
-use super::lexer::is_name;
-use super::tree::{Expr, Field, Literal, Pattern, Test};
+use super::lexer::{LEVEL_NAME, NO_LEVEL, name_length};
+use super::tree::{Expr, Field, LevelTest, Literal, Pattern, Test};
+use crate::level::Level;
 
 /// The precedence of the context of an expression. An expression of lower precedence is put in parentheses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,7 +54,10 @@ impl fmt::Display for Pattern {
 
 impl fmt::Display for Field {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        if is_name(self.name.as_bytes()) {
+        // A name outside ASCII needs no quotes, but earlier versions expect them.
+        let is_name =
+            !self.name.is_empty() && self.name.is_ascii() && name_length(self.name.as_bytes()) == self.name.len();
+        if is_name && self.name != LEVEL_NAME {
             f.write_str(&self.name)?;
         } else {
             write_quoted(f, self.name.as_bytes())?;
@@ -63,10 +67,29 @@ impl fmt::Display for Field {
             Test::NotEqual(value) => write_value(f, "!=", value),
             Test::Match(pattern) => write!(f, "=~{pattern}"),
             Test::NotMatch(pattern) => write!(f, "!~{pattern}"),
-            Test::Less(number) => write_number(f, "<", *number),
-            Test::LessEqual(number) => write_number(f, "<=", *number),
-            Test::Greater(number) => write_number(f, ">", *number),
-            Test::GreaterEqual(number) => write_number(f, ">=", *number),
+            Test::Less(limit) => write!(f, "<{limit}"),
+            Test::LessEqual(limit) => write!(f, "<={limit}"),
+            Test::Greater(limit) => write!(f, ">{limit}"),
+            Test::GreaterEqual(limit) => write!(f, ">={limit}"),
+            Test::Exists => f.write_str("=*"),
+            Test::NotExists => f.write_str("!=*"),
+        }
+    }
+}
+
+impl fmt::Display for LevelTest {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let name = |level: &Option<Level>| level.map_or(NO_LEVEL, Level::name);
+        f.write_str(LEVEL_NAME)?;
+        match self {
+            Self::Equal(level) => write!(f, "={}", name(level)),
+            Self::NotEqual(level) => write!(f, "!={}", name(level)),
+            Self::Less(level) => write!(f, "<{}", level.name()),
+            Self::LessEqual(level) => write!(f, "<={}", level.name()),
+            Self::Greater(level) => write!(f, ">{}", level.name()),
+            Self::GreaterEqual(level) => write!(f, ">={}", level.name()),
+            Self::Exists => f.write_str("=*"),
+            Self::NotExists => f.write_str("!=*"),
         }
     }
 }
@@ -78,6 +101,7 @@ fn write_expr(f: &mut Formatter<'_>, expr: &Expr, outer: Precedence) -> fmt::Res
         Expr::Literal(text) => write!(f, "{text}"),
         Expr::Regex(pattern) => write!(f, "{pattern}"),
         Expr::Field(field) => write!(f, "{field}"),
+        Expr::Level(test) => write!(f, "{test}"),
         Expr::And(members) => write_members(f, members, " ", Precedence::And, outer),
         Expr::Or(members) => write_members(f, members, " OR ", Precedence::Or, outer),
         Expr::Not(inner) => {
@@ -109,12 +133,6 @@ fn write_members(
 fn write_value(f: &mut Formatter<'_>, operator: &str, value: &[u8]) -> fmt::Result {
     f.write_str(operator)?;
     if is_plain(value) { write_plain(f, value) } else { write_quoted(f, value) }
-}
-
-/// Prints a number with an exponent if that is shorter; `{}` prints 1e300 with all zeros.
-fn write_number(f: &mut Formatter<'_>, operator: &str, number: f64) -> fmt::Result {
-    let (digits, exponent) = (number.to_string(), format!("{number:e}"));
-    write!(f, "{operator}{}", if digits.len() <= exponent.len() + 3 { digits } else { exponent })
 }
 
 /// Whether bytes are printed without quotes: letters, digits, and characters of names, paths and addresses. Quotes are

@@ -6,7 +6,12 @@
 use super::SyntaxError;
 use super::case_fold::case_insensitive_test;
 use super::error::{self, column};
-use super::tree::{Expr, Field, Literal, Pattern, Test};
+use super::quantity::Limit;
+use super::tree::{Expr, Field, LevelTest, Literal, Pattern, Test};
+use crate::level::{self, Level};
+
+/// The name by which an expression tests that a record has no level.
+pub(super) const NO_LEVEL: &str = "none";
 
 /// Advice for text that was parsed as syntax.
 pub(super) const HINT: &str = "put text in quotes to search for it as it is";
@@ -37,6 +42,8 @@ pub(super) enum Token {
 pub(super) struct Lexer<'a> {
     input: &'a [u8],
     at: usize,
+    /// The offset of the regex of the last token, or of the quoted value that became one.
+    pattern_at: Option<usize>,
 }
 
 /// The operators of fields; an operator precedes its prefixes.
@@ -44,11 +51,11 @@ const OPERATORS: [(&[u8], Operator); 8] = [
     (b"!=", Operator::NotEqual),
     (b"!~", Operator::NotMatch),
     (b"=~", Operator::Match),
-    (b">=", Operator::Number(Test::GreaterEqual)),
-    (b"<=", Operator::Number(Test::LessEqual)),
+    (b">=", Operator::Compare(Test::GreaterEqual, LevelTest::GreaterEqual)),
+    (b"<=", Operator::Compare(Test::LessEqual, LevelTest::LessEqual)),
     (b"=", Operator::Equal),
-    (b">", Operator::Number(Test::Greater)),
-    (b"<", Operator::Number(Test::Less)),
+    (b">", Operator::Compare(Test::Greater, LevelTest::Greater)),
+    (b"<", Operator::Compare(Test::Less, LevelTest::Less)),
 ];
 
 #[derive(Clone, Copy, Debug)]
@@ -57,18 +64,22 @@ enum Operator {
     NotEqual,
     Match,
     NotMatch,
-    Number(fn(f64) -> Test),
+    Compare(fn(Limit) -> Test, fn(Level) -> LevelTest),
 }
+
+/// The name of the level, which is derived from a record. In quotes it is an ordinary field.
+pub(super) const LEVEL_NAME: &str = "@level";
 
 impl<'a> Lexer<'a> {
     pub(super) fn new(input: &'a [u8]) -> Self {
-        Self { input, at: 0 }
+        Self { input, at: 0, pattern_at: None }
     }
 
     /// Takes the next token, and returns it with its offset.
     pub(super) fn next(&mut self) -> Result<(usize, Token), SyntaxError> {
         self.at += self.rest().iter().take_while(|byte| is_space(**byte)).count();
         let start = self.at;
+        self.pattern_at = None;
         let token = match self.rest() {
             [] => Token::End,
             [b'(', ..] => self.skip(1, Token::OpenParen),
@@ -86,8 +97,12 @@ impl<'a> Lexer<'a> {
         Ok((start, token))
     }
 
+    /// The offset of the regex of the last token, or of the quoted value that became one.
+    pub(super) fn pattern_offset(&self) -> Option<usize> {
+        self.pattern_at
+    }
+
     /// The offset after the last token.
-    #[cfg(test)]
     pub(super) fn offset(&self) -> usize {
         self.at
     }
@@ -144,6 +159,9 @@ impl<'a> Lexer<'a> {
             && let Some(operator) = operator(after)
         {
             self.at += name.len();
+            if name == LEVEL_NAME.as_bytes() {
+                return self.level(start, operator);
+            }
             return self.field(start, String::from_utf8_lossy(name).into_owned(), operator);
         }
         self.at += word.len();
@@ -174,27 +192,68 @@ impl<'a> Lexer<'a> {
         self.at += length;
         let before = escape_input(self.input.get(start..self.at).unwrap_or_default());
         let test = match operator {
-            Operator::Equal => self.value(&before, Test::Equal)?,
-            Operator::NotEqual => self.value(&before, Test::NotEqual)?,
+            Operator::Equal => self.value(&before, Test::Equal, Test::Exists)?,
+            Operator::NotEqual => self.value(&before, Test::NotEqual, Test::NotExists)?,
             Operator::Match => Test::Match(self.field_regex(&before)?),
             Operator::NotMatch => Test::NotMatch(self.field_regex(&before)?),
-            Operator::Number(test) => test(self.number(&before)?),
+            Operator::Compare(test, _) => test(self.limit(&name, &before)?),
         };
         Ok(Token::Term(Expr::Field(Field { name, test })))
     }
 
-    /// Takes the value of an equality test, bare or quoted.
-    fn value(&mut self, before: &str, test: fn(Vec<u8>) -> Test) -> Result<Test, SyntaxError> {
+    /// The rest of a test of the level that began at `start`, from its operator on.
+    fn level(&mut self, start: usize, operator: (usize, Operator)) -> Result<Token, SyntaxError> {
+        let (length, operator) = operator;
+        self.at += length;
+        let before = escape_input(self.input.get(start..self.at).unwrap_or_default());
+        let (value_at, is_star) = (self.at, bare_word(self.rest()) == b"*");
+        let wants_star = matches!(operator, Operator::Equal | Operator::NotEqual);
+        let mut value = bare_word(self.rest()).to_vec();
         if self.rest().starts_with(b"\"") {
+            value = self.quoted()?;
+            self.quote_suffix()?;
+        } else {
+            self.at += value.len();
+        }
+        let level = Level::from_name(&value);
+        let is_none = value.eq_ignore_ascii_case(NO_LEVEL.as_bytes());
+        let test = match operator {
+            Operator::Equal if is_star => Some(LevelTest::Exists),
+            Operator::NotEqual if is_star => Some(LevelTest::NotExists),
+            Operator::Equal if is_none => Some(LevelTest::Equal(None)),
+            Operator::NotEqual if is_none => Some(LevelTest::NotEqual(None)),
+            Operator::Equal => level.map(|level| LevelTest::Equal(Some(level))),
+            Operator::NotEqual => level.map(|level| LevelTest::NotEqual(Some(level))),
+            Operator::Compare(_, test) => level.map(test),
+            Operator::Match | Operator::NotMatch => {
+                let what = "`=`, `!=`, `<`, `<=`, `>` or `>=` after `@level`";
+                return Err(self.expected(what, start + LEVEL_NAME.len()));
+            }
+        };
+        test.map(|test| Token::Term(Expr::Level(test))).ok_or_else(|| {
+            let others = if wants_star { ", `none` or `*`" } else { "" };
+            let names = Level::ALL.map(|level| format!("`{}`", level.name())).join(", ");
+            self.expected(&format!("a level after `{before}` ({names}{others})"), value_at)
+        })
+    }
+
+    /// Takes the value of an equality test, bare or quoted; `any_value` is the test for a bare star.
+    fn value(&mut self, before: &str, test: fn(Vec<u8>) -> Test, any_value: Test) -> Result<Test, SyntaxError> {
+        if self.rest().starts_with(b"\"") {
+            let start = self.at;
             let test = test(self.quoted()?);
-            return Ok(if self.quote_suffix()? { case_insensitive_test(test) } else { test });
+            if self.quote_suffix()? {
+                self.pattern_at = Some(start);
+                return Ok(case_insensitive_test(test));
+            }
+            return Ok(test);
         }
         let value = bare_word(self.rest());
         if value.is_empty() {
             return Err(self.expected(&format!("a value after `{before}`"), self.at));
         }
         self.at += value.len();
-        Ok(test(value.to_vec()))
+        Ok(if value == b"*" { any_value } else { test(value.to_vec()) })
     }
 
     fn field_regex(&mut self, before: &str) -> Result<Pattern, SyntaxError> {
@@ -204,13 +263,19 @@ impl<'a> Lexer<'a> {
         Err(self.expected_with_advice(&format!("a regex such as `/…/` after `{before}`"), self.at, HINT))
     }
 
-    fn number(&mut self, before: &str) -> Result<f64, SyntaxError> {
+    /// Takes the limit of a comparison of the field `name`.
+    fn limit(&mut self, name: &str, before: &str) -> Result<Limit, SyntaxError> {
         let text = bare_word(self.rest());
-        let Some(number) = parse_number(text) else {
-            return Err(self.expected_with_advice(&format!("a number after `{before}`"), self.at, HINT));
+        let Some(limit) = Limit::parse(text) else {
+            let what = format!("a number, a duration such as `10ms` or a size such as `1MB` after `{before}`");
+            let advice = match Level::from_name(text).filter(|_| level::is_key(name.as_bytes())) {
+                Some(level) => format!("the rank of levels is compared by `@level`, as in `@level>={}`", level.name()),
+                None => HINT.to_owned(),
+            };
+            return Err(self.expected_with_advice(&what, self.at, &advice));
         };
         self.at += text.len();
-        Ok(number)
+        Ok(limit)
     }
 
     /// Takes a quoted string with its quotes.
@@ -266,6 +331,7 @@ impl<'a> Lexer<'a> {
     /// Takes a regex with its slashes and its suffix. Errors end with `advice` about slashes.
     fn regex(&mut self, advice: &str) -> Result<Pattern, SyntaxError> {
         let start = self.at;
+        self.pattern_at = Some(start);
         let body = self.input_from(start + 1);
         let Some(length) = regex_length(body) else {
             let what = format!("`/` to close the regex in column {}", self.column(start));
@@ -320,25 +386,19 @@ pub(super) fn unescape_slashes(escaped: &str) -> String {
     source
 }
 
-/// Whether `name` needs no quotes before an operator.
-pub(super) fn is_name(name: &[u8]) -> bool {
-    !name.is_empty() && name_length(name) == name.len()
-}
-
 /// Whether a byte separates tokens.
 pub(super) fn is_space(byte: u8) -> bool {
     byte.is_ascii_whitespace() || byte == 0x0b
 }
 
 /// The length of the field name at the start of a word, or 0.
-fn name_length(word: &[u8]) -> usize {
-    match word {
-        [b'A'..=b'Z' | b'a'..=b'z' | b'_' | b'@', ..] => word
-            .iter()
-            .take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'@' | b'-'))
-            .count(),
-        _ => 0,
+pub(super) fn name_length(word: &[u8]) -> usize {
+    let Some(valid) = word.utf8_chunks().next().map(|chunk| chunk.valid()) else { return 0 };
+    if !valid.starts_with(|first: char| first.is_alphabetic() || matches!(first, '_' | '@')) {
+        return 0;
     }
+    let is_part = |char: char| char.is_alphanumeric() || matches!(char, '_' | '.' | '@' | '-');
+    valid.find(|char| !is_part(char)).unwrap_or(valid.len())
 }
 
 /// The operator at the start of `text`, with its length.
@@ -363,12 +423,4 @@ fn regex_length(body: &[u8]) -> Option<usize> {
         escaped = *byte == b'\\' && !escaped;
         closes
     })
-}
-
-/// Parses a finite decimal number. Unlike `str::parse`, rejects `inf`, `nan` and overflow.
-#[must_use]
-pub fn parse_number(text: &[u8]) -> Option<f64> {
-    let shape = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+' | b'-');
-    let text = str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| shape(&byte)))?;
-    text.parse().ok().filter(|number: &f64| number.is_finite())
 }

@@ -13,13 +13,19 @@
 //! regex      = "/" , source , "/" , [ "i" ]               i: letters in any case
 //! field      = name , ( "=" | "!=" ) , ( bare | quoted , [ "i" ] )
 //!            | name , ( "=~" | "!~" ) , regex
-//!            | name , ( "<" | "<=" | ">" | ">=" ) , number
-//! name       = [A-Za-z_@] , { [A-Za-z0-9_.@-] } | quoted  quoted, it may be any UTF-8
+//!            | name , ( "=" | "!=" ) , "*"                  the field exists, does not exist
+//!            | name , ( "<" | "<=" | ">" | ">=" ) , limit
+//!            | "@level" , ( "=" | "!=" ) , ( level | "none" | "*" )
+//!            | "@level" , ( "<" | "<=" | ">" | ">=" ) , level
+//! name       = ( letter | "_" | "@" ) , { letter | digit | [_.@-] } | quoted
+//!                                                         letters and digits of Unicode; quoted, it may be any UTF-8
 //! bare       = one or more bytes other than ASCII space, "(" and ")"
 //! word       = bare, not starting with a quote, "/" or a "-" that negates
 //! quoted     = '"' , { byte | \" | \\ | \n | \r | \t | \0 | \xHH } , '"'
 //! source     = UTF-8; "\/" is a slash, every other escape is part of the regex
-//! number     = decimal, with or without sign, fraction and exponent; finite as a 64-bit float
+//! limit      = number | duration | size                   see [`Limit`]
+//! number     = decimal, with or without sign, fraction and exponent of up to 15 digits
+//! level      = a name as in [`Level::from_name`], bare or quoted
 //! ```
 //!
 //! - `AND`, `OR` and `NOT` are keywords only as whole words in capitals; in quotes they are text.
@@ -28,6 +34,7 @@
 //!   needs no quotes: `path=/api`.
 //! - The name of a field, its operator and its value are not separated by space. A word whose left side is not a name
 //!   (`a/b=c`, `=x`) is text, so that most pasted log text works. `a==b` tests whether field `a` equals `=b`.
+//! - `@level` is derived from the record by the rule of [`level`](crate::level). In quotes, `"@level"` is an ordinary field.
 //! - A quoted text or a regex ends its token: a space, a parenthesis or the end of the expression follows.
 //!
 //! Compiling regexes and matching are in `scan`. `cases.json` is a table of inputs with their tokens, their canonical form
@@ -45,15 +52,23 @@ mod case_fold;
 mod display;
 mod error;
 mod lexer;
+mod number;
 mod parser;
+mod quantity;
+mod regex_column;
 #[cfg(test)]
 mod tests;
 mod tree;
 
 pub use error::{SyntaxError, escape_input};
-pub use lexer::parse_number;
+pub use number::Number;
 pub use parser::{DEPTH_MAX, INPUT_BYTES_MAX, TERMS_MAX};
-pub use tree::{Expr, Field, Literal, Pattern, Test};
+pub use quantity::{Limit, Quantity};
+pub use regex_column::regex_column;
+pub use tree::{Expr, Field, LevelTest, Literal, Pattern, Test};
+
+#[cfg(doc)]
+use crate::Level;
 
 impl Expr {
     /// Parses an expression; see the [grammar](self).

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::lexer::{Lexer, Token, is_space};
 use super::*;
+use crate::level::Level;
 
 fn parse(input: &str) -> Expr {
     Expr::parse(input.as_bytes()).unwrap_or_else(|error| panic!("{input}: {error}"))
@@ -17,6 +18,10 @@ fn text(bytes: &[u8]) -> Expr {
 
 fn pattern(source: &str, case_insensitive: bool) -> Pattern {
     Pattern { source: source.to_owned(), case_insensitive }
+}
+
+fn limit(text: &str) -> Limit {
+    Limit::parse(text.as_bytes()).unwrap()
 }
 
 fn field(name: &str, test: Test) -> Expr {
@@ -70,18 +75,73 @@ fn fields_parse() {
     check(b"a=\"b.c\"i", field("a", Test::Match(pattern(r"^b\.c$", true))));
     check(b"a!=\"b\"i", field("a", Test::NotMatch(pattern("^b$", true))));
     check(b"\"odd name\"=x", field("odd name", equal(b"x")));
-    check(b"\"\xc3\xb6\">1", field("ö", Test::Greater(1.0)));
+    check(b"\"\xc3\xb6\">1", field("ö", Test::Greater(limit("1"))));
     check(b"\"\"=x", field("", equal(b"x")));
     check(b"path=~/^.api/", field("path", Test::Match(pattern("^.api", false))));
     check(b"path!~/^.api/i", field("path", Test::NotMatch(pattern("^.api", true))));
-    check(b"status>=500", field("status", Test::GreaterEqual(500.0)));
-    check(b"status<=5e2", field("status", Test::LessEqual(500.0)));
-    check(b"took>-0.25", field("took", Test::Greater(-0.25)));
-    check(b"took<+1.5E-3", field("took", Test::Less(0.0015)));
+    check(b"status>=500", field("status", Test::GreaterEqual(limit("500"))));
+    check(b"status<=5e2", field("status", Test::LessEqual(limit("500"))));
+    check(b"took>-0.25", field("took", Test::Greater(limit("-0.25"))));
+    check(b"took<+1.5E-3", field("took", Test::Less(limit("0.0015"))));
+    check(b"dur>10ms", field("dur", Test::Greater(limit("10ms"))));
+    check(b"size<=1.5MB", field("size", Test::LessEqual(limit("1.5MB"))));
+    check(b"id>9007199254740993", field("id", Test::Greater(limit("9007199254740993"))));
+    check(b"a=*", field("a", Test::Exists));
+    check(b"a!=*", field("a", Test::NotExists));
+    check(b"a=\"*\"", field("a", equal(b"*")));
+    check(b"a!=\"*\"", field("a", Test::NotEqual(b"*".to_vec())));
+    check(b"a=**", field("a", equal(b"**")));
+    check("größe_2=1".as_bytes(), field("größe_2", equal(b"1")));
+    check("名前=1".as_bytes(), field("名前", equal(b"1")));
+    check("a.é!=1".as_bytes(), field("a.é", Test::NotEqual(b"1".to_vec())));
     // The left side is not a field name.
-    for literal in ["a/b=c", "=x", "==", "5=5", "http://h/?a=b", "->", "<b>", "a!b", "a~b", "[a=b]", "é=1", "a:b=c"] {
+    for literal in
+        ["a/b=c", "=x", "==", "5=5", "http://h/?a=b", "->", "<b>", "a!b", "a~b", "[a=b]", "a:b=c", "→=1", "²=1"]
+    {
         check(literal.as_bytes(), if literal == "->" { text(b">").negate() } else { text(literal.as_bytes()) });
     }
+}
+
+#[test]
+fn levels_parse() {
+    let check = |input: &str, want: LevelTest| assert_eq!(parse(input), Expr::Level(want), "{input}");
+    check("@level=error", LevelTest::Equal(Some(Level::Error)));
+    check("@level=ERR", LevelTest::Equal(Some(Level::Error)));
+    check("@level=\"crit\"", LevelTest::Equal(Some(Level::Fatal)));
+    check("@level!=warning", LevelTest::NotEqual(Some(Level::Warn)));
+    check("@level<notice", LevelTest::Less(Level::Info));
+    check("@level<=debug", LevelTest::LessEqual(Level::Debug));
+    check("@level>warn", LevelTest::Greater(Level::Warn));
+    check("@level>=warning", LevelTest::GreaterEqual(Level::Warn));
+    check("@level=none", LevelTest::Equal(None));
+    check("@level!=None", LevelTest::NotEqual(None));
+    check("@level=*", LevelTest::Exists);
+    check("@level!=*", LevelTest::NotExists);
+    assert_eq!(parse("\"@level\"=error"), field("@level", Test::Equal(b"error".to_vec())));
+    assert_eq!(parse("@levels=error"), field("@levels", Test::Equal(b"error".to_vec())));
+    assert_eq!(parse("\"@level\"=error").to_string(), "\"@level\"=error");
+    assert_eq!(parse("NOT @level=Warning").to_string(), "NOT @level=warn");
+    assert_eq!(parse("@level>=err").into_case_insensitive().to_string(), "@level>=error");
+}
+
+#[test]
+fn levels_have_ranks() {
+    let check = |input: &str, want: &str| {
+        let Expr::Level(test) = parse(input) else { panic!("{input}") };
+        let all = Level::ALL.into_iter().map(Some).chain([None]).filter(|level| test.accepts(*level));
+        assert_eq!(all.map(|level| level.map_or("none", Level::name)).collect::<Vec<_>>().join(" "), want, "{input}");
+    };
+    check("@level=error", "error");
+    check("@level!=error", "trace debug info warn fatal none");
+    check("@level>=warn", "warn error fatal");
+    check("@level>warn", "error fatal");
+    check("@level<warn", "trace debug info");
+    check("@level<=trace", "trace");
+    check("@level<trace", "");
+    check("@level=none", "none");
+    check("@level!=none", "trace debug info warn error fatal");
+    check("@level=*", "trace debug info warn error fatal");
+    check("@level!=*", "none");
 }
 
 #[test]
@@ -115,6 +175,10 @@ fn expressions_print_with_minimal_parentheses() {
     check(r#""\x7f\xff\xC2\x85ö\0""#, r#""\x7F\xFF\xC2\x85ö\0""#);
     check("a=/x b=\"-\" c=\"~x\" \"d e\"=\"f g\"", "a=/x b=- c=\"~x\" \"d e\"=\"f g\"");
     check("a>1e300 b<0.1 c>=-5 d<=1e21", "a>1e300 b<0.1 c>=-5 d<=1e21");
+    check("a>1e400 b<1h30m c>=1.5MB", "a>1e400 b<1h30m c>=1.5MB");
+    check("a=* b!=* c=\"*\"", "a=* b!=* c=\"*\"");
+    check("größe=1", "\"größe\"=1");
+    check("@level>=warning @level!=none", "@level>=warn @level!=none");
     check(r"/a\/b\\\/[\d]/i", r"/a\/b\\\/[\d]/i");
 }
 
@@ -142,12 +206,55 @@ fn errors_name_the_column_and_the_expected_token() {
         "column 14: expected a value after `\"größe\"=`, found the end of the expression",
     );
     check(b"\xff\xfe a=", "column 6: expected a value after `a=`, found the end of the expression");
-    check(b"s>=", &hint("column 4: expected a number after `s>=`, found the end of the expression"));
-    check(b"s>=abc", &hint("column 4: expected a number after `s>=`, found `abc`"));
-    check(b"s>5ms", &hint("column 3: expected a number after `s>`, found `5ms`"));
-    check(b"s>inf", &hint("column 3: expected a number after `s>`, found `inf`"));
-    check(b"s>1e999", &hint("column 3: expected a number after `s>`, found `1e999`"));
-    check(b"ptr->next", &hint("column 6: expected a number after `ptr->`, found `next`"));
+    check(
+        b"s>=",
+        &hint(
+            "column 4: expected a number, a duration such as `10ms` or a size such as `1MB` after `s>=`, found the end of the expression",
+        ),
+    );
+    check(
+        b"s>=abc",
+        &hint(
+            "column 4: expected a number, a duration such as `10ms` or a size such as `1MB` after `s>=`, found `abc`",
+        ),
+    );
+    check(
+        b"s>inf",
+        &hint("column 3: expected a number, a duration such as `10ms` or a size such as `1MB` after `s>`, found `inf`"),
+    );
+    check(
+        b"s>1e9999999999999999",
+        &hint(
+            "column 3: expected a number, a duration such as `10ms` or a size such as `1MB` after `s>`, found `1e9999999999999999`",
+        ),
+    );
+    check(
+        b"ptr->next",
+        &hint(
+            "column 6: expected a number, a duration such as `10ms` or a size such as `1MB` after `ptr->`, found `next`",
+        ),
+    );
+    let ranks = "the rank of levels is compared by `@level`, as in `@level>=warn`";
+    let number = "a number, a duration such as `10ms` or a size such as `1MB`";
+    check(b"level>=warning", &format!("column 8: expected {number} after `level>=`, found `warning`; {ranks}"));
+    let levels = "`trace`, `debug`, `info`, `warn`, `error`, `fatal`";
+    check(
+        b"@level=eror",
+        &format!("column 8: expected a level after `@level=` ({levels}, `none` or `*`), found `eror`"),
+    );
+    check(b"a @level>=none", &format!("column 11: expected a level after `@level>=` ({levels}), found `none`"));
+    check(b"@level<*", &format!("column 8: expected a level after `@level<` ({levels}), found `*`"));
+    check(
+        b"@level!=",
+        &format!(
+            "column 9: expected a level after `@level!=` ({levels}, `none` or `*`), found the end of the expression"
+        ),
+    );
+    check(
+        b"@level=\"\"",
+        &format!("column 8: expected a level after `@level=` ({levels}, `none` or `*`), found `\"\"`"),
+    );
+    check(b"@level=~/err/", "column 7: expected `=`, `!=`, `<`, `<=`, `>` or `>=` after `@level`, found `=~/err/`");
     check(b"p=~abc", &hint("column 4: expected a regex such as `/…/` after `p=~`, found `abc`"));
     check(b"\"\xff\"=x", "column 1: expected a field name in UTF-8, found other bytes");
 
@@ -190,8 +297,18 @@ fn errors_name_the_column_and_the_expected_token() {
     check(b")", &hint("column 1: expected something to match, found `)`"));
 
     let (long, cut) = ("x".repeat(10_000), "x".repeat(40));
-    check(format!("a>{long}").as_bytes(), &hint(&format!("column 3: expected a number after `a>`, found `{cut}…`")));
-    check(b"a>\x1b[31m", &hint(r"column 3: expected a number after `a>`, found `\u{1b}[31m`"));
+    check(
+        format!("a>{long}").as_bytes(),
+        &hint(&format!(
+            "column 3: expected a number, a duration such as `10ms` or a size such as `1MB` after `a>`, found `{cut}…`"
+        )),
+    );
+    check(
+        b"a>\x1b[31m",
+        &hint(
+            r"column 3: expected a number, a duration such as `10ms` or a size such as `1MB` after `a>`, found `\u{1b}[31m`",
+        ),
+    );
 }
 
 #[test]
@@ -295,7 +412,8 @@ fn positive_terms(expr: &Expr, is_negated: bool, terms: &mut Vec<Expr>) {
             members.iter().for_each(|member| positive_terms(member, is_negated, terms));
         }
         Expr::Not(inner) => positive_terms(inner, !is_negated, terms),
-        Expr::Field(Field { test: Test::NotEqual(_) | Test::NotMatch(_), .. }) => {}
+        Expr::Field(Field { test: Test::NotEqual(_) | Test::NotMatch(_) | Test::NotExists, .. }) => {}
+        Expr::Level(LevelTest::NotEqual(_) | LevelTest::NotExists) => {}
         term if !is_negated => terms.push(term.clone()),
         _ => {}
     }
@@ -333,30 +451,52 @@ fn any_pattern() -> impl Strategy<Value = Pattern> {
 }
 
 fn any_test() -> impl Strategy<Value = Test> {
-    use prop::num::f64::{NEGATIVE, NORMAL, POSITIVE, SUBNORMAL, ZERO};
-    let number = prop_oneof![NORMAL | SUBNORMAL | ZERO | POSITIVE | NEGATIVE, any::<i32>().prop_map(f64::from)];
+    let number = "[+-]?[0-9]{1,25}(\\.[0-9]{0,25})?(e[+-]?[0-9]{1,4})?";
+    let limit = prop_oneof![
+        number.prop_map(|text| limit(&text)),
+        "-?[0-9]{1,30}(\\.[0-9]{1,30})?(ns|us|µs|ms|s|m|h|d|w|hours|B|K|kB|MiB|G|TB|p)".prop_map(|text| limit(&text)),
+        "[0-9]{1,3}h[0-9]{1,3}m".prop_map(|text| limit(&text)),
+    ];
     prop_oneof![
         any_bytes().prop_map(Test::Equal),
         any_bytes().prop_map(Test::NotEqual),
         any_pattern().prop_map(Test::Match),
         any_pattern().prop_map(Test::NotMatch),
-        (number, 0..4).prop_map(|(number, kind)| match kind {
-            0 => Test::Less(number),
-            1 => Test::LessEqual(number),
-            2 => Test::Greater(number),
-            _ => Test::GreaterEqual(number),
+        Just(Test::Exists),
+        Just(Test::NotExists),
+        (limit, 0..4).prop_map(|(limit, kind)| match kind {
+            0 => Test::Less(limit),
+            1 => Test::LessEqual(limit),
+            2 => Test::Greater(limit),
+            _ => Test::GreaterEqual(limit),
         }),
+    ]
+}
+
+fn any_level_test() -> impl Strategy<Value = LevelTest> {
+    let level = prop::sample::select(&Level::ALL[..]);
+    let level_or_none = prop::option::of(level.clone());
+    prop_oneof![
+        level_or_none.clone().prop_map(LevelTest::Equal),
+        level_or_none.prop_map(LevelTest::NotEqual),
+        level.clone().prop_map(LevelTest::Less),
+        level.clone().prop_map(LevelTest::LessEqual),
+        level.clone().prop_map(LevelTest::Greater),
+        level.prop_map(LevelTest::GreaterEqual),
+        Just(LevelTest::Exists),
+        Just(LevelTest::NotExists),
     ]
 }
 
 /// Trees as the parser builds them: groups have at least two members, none of the same kind.
 fn any_expr() -> impl Strategy<Value = Expr> {
-    let name = "[a-zA-Z_@][a-zA-Z0-9_.@-]{0,6}|\\PC{0,6}|AND";
+    let name = "[a-zA-Z_@][a-zA-Z0-9_.@-]{0,6}|\\PC{0,6}|AND|@level";
     let term = prop_oneof![
         (any_bytes(), any::<bool>())
             .prop_map(|(bytes, case_insensitive)| Expr::Literal(Literal { bytes, case_insensitive })),
         any_pattern().prop_map(Expr::Regex),
         (name, any_test()).prop_map(|(name, test)| field(&name, test)),
+        any_level_test().prop_map(Expr::Level),
     ];
     let and = |member| if let Expr::And(inner) = member { inner } else { vec![member] };
     let or = |member| if let Expr::Or(inner) = member { inner } else { vec![member] };
@@ -374,7 +514,8 @@ fn any_expr() -> impl Strategy<Value = Expr> {
 fn any_fragments() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop::sample::select(vec![
         " ", " ", " ", "(", ")", "-", "NOT ", " AND ", " OR ", "a", "b1", "\"", "\\", "\\x41", "/", "i", "=", "!=",
-        "=~", "!~", ">", "<=", "5", ".", "e9", "\"q r\"", "/r s/", "ö", "\n", "k=v",
+        "=~", "!~", ">", "<=", "5", ".", "e9", "*", "@level", "ms", "KB", "warn", "none", "\"q r\"", "/r s/", "ö",
+        "\n", "k=v",
     ]);
     let piece =
         prop_oneof![20 => piece.prop_map(|piece| piece.as_bytes().to_vec()), 1 => any::<[u8; 1]>().prop_map(Vec::from)];

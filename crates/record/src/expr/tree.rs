@@ -1,5 +1,8 @@
 //! The syntax tree of a filter expression.
 
+use super::quantity::Limit;
+use crate::level::Level;
+
 /// A condition on records.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expr {
@@ -11,6 +14,8 @@ pub enum Expr {
     Regex(Pattern),
     /// A field passes a test.
     Field(Field),
+    /// The level of the record passes a test.
+    Level(LevelTest),
     /// Every member holds. The parser builds at least two members, none of them an `And` or `All`.
     And(Vec<Expr>),
     /// At least one member holds. The parser builds at least two members, none of them an `Or` or `All`.
@@ -54,16 +59,59 @@ pub enum Test {
     Equal(Vec<u8>),
     /// Differs from these bytes.
     NotEqual(Vec<u8>),
-    /// Is a number below this one.
-    Less(f64),
-    /// Is a number of at most this one.
-    LessEqual(f64),
-    /// Is a number above this one.
-    Greater(f64),
-    /// Is a number of at least this one.
-    GreaterEqual(f64),
+    /// Is of the kind of this limit, and below it.
+    Less(Limit),
+    /// Is of the kind of this limit, and at most as great.
+    LessEqual(Limit),
+    /// Is of the kind of this limit, and above it.
+    Greater(Limit),
+    /// Is of the kind of this limit, and at least as great.
+    GreaterEqual(Limit),
     /// The regex matches somewhere in the value.
     Match(Pattern),
     /// The regex matches nowhere in the value.
     NotMatch(Pattern),
+    /// The record has the field.
+    Exists,
+    /// The record does not have the field.
+    NotExists,
+}
+
+/// A condition on the level of a record; `None` is no level. A record without a level passes no comparison of ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LevelTest {
+    /// Is this level.
+    Equal(Option<Level>),
+    /// Is another level, or none.
+    NotEqual(Option<Level>),
+    /// Ranks below this level.
+    Less(Level),
+    /// Is this level, or ranks below it.
+    LessEqual(Level),
+    /// Ranks above this level.
+    Greater(Level),
+    /// Is this level, or ranks above it.
+    GreaterEqual(Level),
+    /// Is any level.
+    Exists,
+    /// Is none.
+    NotExists,
+}
+
+impl LevelTest {
+    /// Whether a record of this level passes.
+    #[must_use]
+    pub fn accepts(self, level: Option<Level>) -> bool {
+        let ranks = |compare: fn(&Level, &Level) -> bool, limit: Level| level.is_some_and(|own| compare(&own, &limit));
+        match self {
+            Self::Equal(wanted) => level == wanted,
+            Self::NotEqual(unwanted) => level != unwanted,
+            Self::Less(limit) => ranks(Level::lt, limit),
+            Self::LessEqual(limit) => ranks(Level::le, limit),
+            Self::Greater(limit) => ranks(Level::gt, limit),
+            Self::GreaterEqual(limit) => ranks(Level::ge, limit),
+            Self::Exists => level.is_some(),
+            Self::NotExists => level.is_none(),
+        }
+    }
 }

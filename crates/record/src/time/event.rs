@@ -14,6 +14,8 @@ use crate::Millis;
 pub(super) enum EventTimeError {
     /// Not a time.
     Syntax,
+    /// A date that no calendar has, or a time of day that no clock shows.
+    Nonexistent,
     /// Before 1970 or after [`Millis::MAX`].
     OutOfRange,
 }
@@ -30,9 +32,7 @@ type EventTime = (Millis, u32);
 /// after [`Millis::MAX`].
 #[must_use]
 pub fn event_time_text(text: &[u8]) -> Option<(Millis, u32)> {
-    let mut reader = Reader(text);
-    let days = reader.date()?;
-    from_nanos(i128::from(days) * NANOS_PER_DAY + reader.time()?).ok()
+    Stated::parse(text).and_then(Stated::utc).ok()
 }
 
 /// Parses a JSON number into a time and the nanoseconds below its millisecond, exactly.
@@ -45,12 +45,47 @@ pub fn event_time_number(text: &str) -> Option<(Millis, u32)> {
     parse_number(text).ok()
 }
 
-/// Parses as [`event_time_text`] does, and accepts a date alone as its midnight.
-pub(super) fn parse_text(text: &[u8]) -> Result<EventTime, EventTimeError> {
+/// A time as a text states it, in a time zone that the text may leave open.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stated {
+    /// Days from 1970-01-01 to the date.
+    pub(super) days: i64,
+    /// Nanoseconds since midnight.
+    pub(super) nanos: i128,
+    /// Seconds by which the stated time is ahead of UTC.
+    pub(super) offset: Option<i64>,
+}
+
+impl Stated {
+    /// Parses a date and a time of day as described at [`event_time_text`].
+    fn parse(text: &[u8]) -> Result<Self, EventTimeError> {
+        let mut reader = Reader(text);
+        let days = reader.date()?;
+        reader.eat(b"Tt ").ok_or(EventTimeError::Syntax)?;
+        let nanos = reader.clock(2)?;
+        let offset = reader.offset()?;
+        reader.end().map(|()| Self { days, nanos, offset })
+    }
+
+    /// Parses as [`Self::parse`] does, and accepts a date alone as its midnight.
+    pub(super) fn parse_typed(text: &[u8]) -> Result<Self, EventTimeError> {
+        let mut reader = Reader(text);
+        let days = reader.date()?;
+        if reader.0.is_empty() { Ok(Self { days, nanos: 0, offset: None }) } else { Self::parse(text) }
+    }
+
+    /// The stated time, which is in UTC unless the text states an offset.
+    pub(super) fn utc(self) -> Result<EventTime, EventTimeError> {
+        let offset = i128::from(self.offset.unwrap_or(0)) * NANOS_PER_SECOND;
+        from_nanos(i128::from(self.days) * NANOS_PER_DAY + self.nanos - offset)
+    }
+}
+
+/// Parses a time of day such as `9:05` or `10:30:15.5` into nanoseconds since midnight.
+pub(super) fn parse_clock(text: &[u8]) -> Result<i128, EventTimeError> {
     let mut reader = Reader(text);
-    let days = reader.date().ok_or(EventTimeError::Syntax)?;
-    let time = if reader.0.is_empty() { 0 } else { reader.time().ok_or(EventTimeError::Syntax)? };
-    from_nanos(i128::from(days) * NANOS_PER_DAY + time)
+    let nanos = reader.clock(1)?;
+    reader.end().map(|()| nanos)
 }
 
 /// Parses as [`event_time_number`] does, with the reason of a failure.
@@ -76,7 +111,7 @@ const NANOS_PER_SECOND: i128 = 1_000_000_000;
 const NANOS_PER_DAY: i128 = 86_400 * NANOS_PER_SECOND;
 
 /// The time `nanos` nanoseconds after 1970.
-fn from_nanos(nanos: i128) -> Result<EventTime, EventTimeError> {
+pub(super) fn from_nanos(nanos: i128) -> Result<EventTime, EventTimeError> {
     let millis = u64::try_from(nanos / 1_000_000).ok().filter(|millis| *millis <= Millis::MAX.0);
     let below = u32::try_from(nanos % 1_000_000).ok();
     millis.map(Millis).zip(below).ok_or(EventTimeError::OutOfRange)
@@ -133,37 +168,44 @@ impl<'a> Reader<'a> {
         Some(*first)
     }
 
-    /// Takes a number of two digits below `end`.
-    fn two_digits(&mut self, end: i64) -> Option<i64> {
-        self.digits(2..=2).map(digits_value).filter(|pair| *pair < end)
+    /// Takes a number of `digits_min` or two digits, which is below `end` unless the time does not exist.
+    fn short_number(&mut self, digits_min: usize, end: i64) -> Result<i64, EventTimeError> {
+        let number = self.digits(digits_min..=2).map(digits_value).ok_or(EventTimeError::Syntax)?;
+        if number < end { Ok(number) } else { Err(EventTimeError::Nonexistent) }
+    }
+
+    /// Fails if text remains.
+    fn end(&self) -> Result<(), EventTimeError> {
+        if self.0.is_empty() { Ok(()) } else { Err(EventTimeError::Syntax) }
     }
 
     /// Takes a date and returns its days since 1970.
-    fn date(&mut self) -> Option<i64> {
-        let year = digits_value(self.digits(4..=5)?);
-        self.eat(b"-")?;
-        let month = self.two_digits(100)?;
-        self.eat(b"-")?;
-        let day = self.two_digits(100)?;
-        civil::days_from_date(year, month, day)
+    fn date(&mut self) -> Result<i64, EventTimeError> {
+        let year = digits_value(self.digits(4..=5).ok_or(EventTimeError::Syntax)?);
+        self.eat(b"-").ok_or(EventTimeError::Syntax)?;
+        let month = self.short_number(2, 100)?;
+        self.eat(b"-").ok_or(EventTimeError::Syntax)?;
+        let day = self.short_number(2, 100)?;
+        civil::days_from_date(year, month, day).ok_or(EventTimeError::Nonexistent)
     }
 
-    /// Takes time of day and offset, up to the end of the text. Returns nanoseconds since midnight UTC of the date.
-    fn time(&mut self) -> Option<i128> {
-        self.eat(b"Tt ")?;
-        let hour = self.two_digits(24)?;
-        self.eat(b":")?;
-        let minute = self.two_digits(60)?;
+    /// Takes a time of day and returns nanoseconds since midnight. The hour has at least `hour_digits_min` digits.
+    fn clock(&mut self, hour_digits_min: usize) -> Result<i128, EventTimeError> {
+        let hour = self.short_number(hour_digits_min, 100)?;
+        // Text without the colon is no time of day, so it is not one that does not exist.
+        self.eat(b":").ok_or(EventTimeError::Syntax)?;
+        if hour > 23 {
+            return Err(EventTimeError::Nonexistent);
+        }
+        let minute = self.short_number(2, 60)?;
         let (mut second, mut nanos) = (0, 0);
         if self.eat(b":").is_some() {
-            second = self.two_digits(61)?;
+            second = self.short_number(2, 61)?;
             if self.eat(b".,").is_some() {
-                nanos = self.fraction()?;
+                nanos = self.fraction().ok_or(EventTimeError::Syntax)?;
             }
         }
-        let offset = self.offset()?;
-        let seconds = hour * 3_600 + minute * 60 + second - offset;
-        self.0.is_empty().then_some(i128::from(seconds) * NANOS_PER_SECOND + nanos)
+        Ok(i128::from(hour * 3_600 + minute * 60 + second) * NANOS_PER_SECOND + nanos)
     }
 
     /// Takes the digits of a fraction and returns nanoseconds.
@@ -172,17 +214,23 @@ impl<'a> Reader<'a> {
         Decimal { whole: &[], fraction, point: 9 }.trunc()
     }
 
-    /// Takes the offset and returns the seconds by which the stated time is ahead of UTC.
-    fn offset(&mut self) -> Option<i64> {
+    /// Takes an offset, if one is stated, and returns the seconds by which the stated time is ahead of UTC.
+    fn offset(&mut self) -> Result<Option<i64>, EventTimeError> {
         let Some(sign) = self.eat(b"+-") else {
-            self.eat(b"Zz");
-            return Some(0);
+            return Ok(self.eat(b"Zz").map(|_| 0));
         };
-        let hours = self.two_digits(24)?;
-        let minutes = if self.eat(b":").is_some() || !self.0.is_empty() { self.two_digits(60)? } else { 0 };
+        let hours = self.short_number(2, 24)?;
+        let minutes = if self.eat(b":").is_some() || !self.0.is_empty() { self.short_number(2, 60)? } else { 0 };
         let seconds = hours * 3_600 + minutes * 60;
-        Some(if sign == b'-' { -seconds } else { seconds })
+        Ok(Some(if sign == b'-' { -seconds } else { seconds }))
     }
+}
+
+/// Parses an offset such as `+02:00`, `+0200` or `+02` into the seconds by which local time is ahead of UTC.
+pub(super) fn parse_offset(text: &[u8]) -> Option<i64> {
+    let mut reader = Reader(Some(text).filter(|text| text.starts_with(b"+") || text.starts_with(b"-"))?);
+    let offset = reader.offset().ok()??;
+    reader.end().ok().map(|()| offset)
 }
 
 /// The value of at most five digits.

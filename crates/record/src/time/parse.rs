@@ -1,99 +1,89 @@
-//! Parses durations and timestamps typed by users, in flags and in the API.
+//! Parses timestamps typed by users, in flags and in the API.
 
-use std::time::Duration;
+use jiff::tz::TimeZone;
 
-use super::event::{self, EventTimeError};
+use super::civil;
+use super::duration::duration_nanos;
+use super::event::{self, EventTimeError, Stated};
+use super::invalid::InvalidTime;
 use crate::Millis;
-
-/// Why a text is not a time.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum InvalidTime {
-    /// Not a duration.
-    #[error("expected a duration such as `15m`, `1h30m` or `7d` (units ms, s, m, h, d, w), found `{0}`")]
-    Duration(String),
-    /// A duration of more milliseconds than 64 bits hold.
-    #[error("expected a duration of less than 500 million years, found `{0}`")]
-    TooLong(String),
-    /// Not a timestamp.
-    #[error(
-        "expected a time such as `2026-11-20T23:10:00Z`, `2026-11-20`, `1795216200` (Unix seconds), \
-         `15m` (that long ago) or `now`, found `{0}`"
-    )]
-    Timestamp(String),
-    /// A timestamp before 1970 or after [`Millis::MAX`].
-    #[error("expected a time from 1970 to the year 10889, found `{0}`")]
-    OutOfRange(String),
-}
-
-/// The units of durations, and their milliseconds.
-const UNITS: [(&str, u64); 6] =
-    [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000), ("w", 604_800_000)];
-
-/// Parses a duration: integers with units, which are added, as in `1h30m`; or `0`.
-///
-/// # Errors
-/// [`InvalidTime::Duration`] or [`InvalidTime::TooLong`].
-pub fn parse_duration(text: &str) -> Result<Duration, InvalidTime> {
-    match duration_ms(text) {
-        Ok(ms) => Ok(Duration::from_millis(ms)),
-        Err(_) if text == "0" => Ok(Duration::ZERO),
-        Err(EventTimeError::Syntax) => Err(InvalidTime::Duration(text.to_owned())),
-        Err(EventTimeError::OutOfRange) => Err(InvalidTime::TooLong(text.to_owned())),
-    }
-}
 
 /// Parses a timestamp and truncates it to the millisecond.
 ///
-/// - `now`;
-/// - a duration as in [`parse_duration`], which is subtracted from `now`; the result is at least 1970;
-/// - RFC 3339 and its variants as in [`event_time_text`](super::event_time_text); a date alone is midnight UTC;
+/// - `now`, and `now` with a duration added or subtracted: `now-1h`, `now+5m`;
+/// - a duration as in [`parse_duration`](super::parse_duration), which is subtracted from `now`: `15m`, `15m ago`;
+/// - `today` and `yesterday`: midnight in `zone`, or a time of day as in `yesterday 10:30`;
+/// - a time of day such as `10:30` or `10:30:15`: today in `zone`;
+/// - RFC 3339 and its variants as in [`event_time_text`](super::event_time_text), in `zone` unless an offset is stated;
+///   a date alone is its midnight;
 /// - a number since 1970, including `0`; its magnitude decides the unit, as in
 ///   [`event_time_number`](super::event_time_number).
 ///
+/// A day of a duration has 24 hours. Of a local time that occurs twice, because clocks are set back, the first is taken.
+/// A local time that does not occur, because clocks are set forward, is later by what they skip. A time relative to
+/// `now` is at least 1970 and at most [`Millis::MAX`].
+///
 /// # Errors
-/// [`InvalidTime::Timestamp`], or [`InvalidTime::OutOfRange`] before 1970 or after [`Millis::MAX`].
-pub fn parse_timestamp(text: &str, now: Millis) -> Result<Millis, InvalidTime> {
-    if text == "now" {
-        return Ok(now);
+/// [`InvalidTime::Timestamp`]; [`InvalidTime::Nonexistent`] for a date or time of day that does not exist; or
+/// [`InvalidTime::OutOfRange`] before 1970 or after [`Millis::MAX`].
+pub fn parse_timestamp(text: &str, now: Millis, zone: &TimeZone) -> Result<Millis, InvalidTime> {
+    let text = text.trim_ascii();
+    if let Some(at) = relative(text, now) {
+        return Ok(at);
     }
-    match duration_ms(text) {
-        Ok(ms) => return Ok(now.saturating_sub(ms)),
-        Err(EventTimeError::OutOfRange) => return Ok(Millis(0)),
-        Err(EventTimeError::Syntax) => {}
-    }
-    let parsed = match event::parse_number(text) {
-        Err(EventTimeError::Syntax) => event::parse_text(text.as_bytes()),
-        number => number,
+    stated(text, now, zone).map_err(|error| match error {
+        EventTimeError::Syntax => InvalidTime::Timestamp(text.to_owned()),
+        EventTimeError::Nonexistent => InvalidTime::Nonexistent(text.to_owned()),
+        EventTimeError::OutOfRange => InvalidTime::OutOfRange(text.to_owned()),
+    })
+}
+
+/// A time given by its distance from `now`.
+fn relative(text: &str, now: Millis) -> Option<Millis> {
+    let distance = |text: &str| {
+        let nanos = duration_nanos(text.trim_ascii().as_bytes())?;
+        Some(i128::try_from(nanos).unwrap_or(i128::MAX / 2))
     };
-    match parsed {
-        Ok((at, _)) => Ok(at),
-        Err(EventTimeError::Syntax) => Err(InvalidTime::Timestamp(text.to_owned())),
-        Err(EventTimeError::OutOfRange) => Err(InvalidTime::OutOfRange(text.to_owned())),
-    }
+    let nanos = match text.strip_prefix("now").map(str::trim_ascii_start) {
+        Some("") => 0,
+        Some(rest) => match rest.strip_prefix('+') {
+            Some(later) => distance(later)?,
+            None => -distance(rest.strip_prefix('-')?)?,
+        },
+        None => -distance(text.strip_suffix(" ago").unwrap_or(text))?,
+    };
+    let at = (i128::from(now.0) * NANOS_PER_MILLI).saturating_add(nanos).div_euclid(NANOS_PER_MILLI);
+    Some(Millis(u64::try_from(at.max(0)).unwrap_or(u64::MAX)).min(Millis::MAX))
 }
 
-/// Parses a duration into milliseconds. Reports an overflow only if the syntax is correct.
-fn duration_ms(text: &str) -> Result<u64, EventTimeError> {
-    let mut total = Some(0_u64);
-    let mut rest = text;
-    while !rest.is_empty() {
-        let (digits, after) = split_while(rest, |char| char.is_ascii_digit());
-        let (unit, after) = split_while(after, |char| char.is_ascii_alphabetic());
-        let (_, unit_ms) = UNITS.iter().find(|(name, _)| *name == unit).ok_or(EventTimeError::Syntax)?;
-        if digits.is_empty() {
-            return Err(EventTimeError::Syntax);
+/// Nanoseconds in a millisecond.
+const NANOS_PER_MILLI: i128 = 1_000_000;
+
+/// A time given by a number, or by a date or time of day.
+fn stated(text: &str, now: Millis, zone: &TimeZone) -> Result<Millis, EventTimeError> {
+    match event::parse_number(text) {
+        Err(EventTimeError::Syntax) => {}
+        number => return number.map(|(at, _)| at),
+    }
+    let today = civil::local_days(i128::from(now.0) * NANOS_PER_MILLI, zone).ok_or(EventTimeError::OutOfRange)?;
+    let named = [("today", 0), ("yesterday", 1)].iter().find_map(|(name, days)| Some((text.strip_prefix(name)?, days)));
+    let (days, nanos) = match named {
+        Some(("", days)) => (today - days, 0),
+        Some((rest, days)) => {
+            let clock = rest.strip_prefix([' ', 'T']).ok_or(EventTimeError::Syntax)?;
+            (today - days, event::parse_clock(clock.as_bytes())?)
         }
-        // Parsing digits fails only by overflow.
-        let part = digits.parse().ok().and_then(|count: u64| count.checked_mul(*unit_ms));
-        total = total.zip(part).and_then(|(total, part)| total.checked_add(part));
-        rest = after;
-    }
-    if text.is_empty() { Err(EventTimeError::Syntax) } else { total.ok_or(EventTimeError::OutOfRange) }
-}
-
-/// Splits off the leading characters for which `kind` holds.
-fn split_while(text: &str, kind: fn(char) -> bool) -> (&str, &str) {
-    let end = text.find(|char| !kind(char)).unwrap_or(text.len());
-    text.split_at_checked(end).unwrap_or((text, ""))
+        None => match event::parse_clock(text.as_bytes()) {
+            Err(EventTimeError::Syntax) => {
+                let stated = Stated::parse_typed(text.as_bytes())?;
+                if stated.offset.is_some() {
+                    return stated.utc().map(|(at, _)| at);
+                }
+                (stated.days, stated.nanos)
+            }
+            clock => (today, clock?),
+        },
+    };
+    let nanos = civil::from_local(days, nanos, zone).ok_or(EventTimeError::OutOfRange)?;
+    event::from_nanos(nanos).map(|(at, _)| at)
 }

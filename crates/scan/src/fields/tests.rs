@@ -1,8 +1,6 @@
 use proptest::prelude::*;
 use serde_json::Value;
 
-use bucksaw_record::expr::parse_number;
-
 use super::*;
 
 fn text(value: Option<Cow<'_, [u8]>>) -> String {
@@ -133,22 +131,6 @@ fn depth_is_bounded() {
     let brackets = format!("{{\"a\":{}", "[".repeat(1_000_000));
     assert_eq!(text(lookup(brackets.as_bytes(), "a")), "none");
     assert_eq!(text(lookup(brackets.as_bytes(), "a.0.0.0")), "none");
-}
-
-#[test]
-fn numbers() {
-    let check = |value: &[u8], want: Option<f64>| assert_eq!(parse_number(value), want, "{}", value.escape_ascii());
-    check(b"12", Some(12.0));
-    check(b"-1.5e3", Some(-1500.0));
-    check(b"+.5", Some(0.5));
-    check(b" 1", None);
-    check(b"12ms", None);
-    check(b"", None);
-    check(b"inf", None);
-    check(b"NaN", None);
-    check(b"1e999", None);
-    check(b"0x10", None);
-    check(b"\xff", None);
 }
 
 /// JSON values whose numbers print as they are read.

@@ -41,6 +41,22 @@ fn errors_say_which_and_where() {
 }
 
 #[test]
+fn errors_name_the_column_in_the_expression() {
+    let check = |expr: &str, want: &str| {
+        let error = Plan::parse(expr.as_bytes()).map_or_else(|error| error.to_string(), |_| "fine".to_owned());
+        assert_eq!(error, want, "{expr}");
+    };
+    check("/(a/", "column 2: the regex /(a/ is wrong here: unclosed group");
+    check("ok OR x=~/é[a/", "column 12: the regex /é[a/ is wrong here: unclosed character class");
+    check("é /b/ x=\"a\"i y=~/c/ /ab(/", "column 24: the regex /ab(/ is wrong here: unclosed group");
+    check(r"(/a\/\//) /b\/c\/(/", r"column 18: the regex /b\/c\/(/ is wrong here: unclosed group");
+    check("a \"b\" )", "column 7: found `)` without a `(` before it; put text in quotes to search for it as it is");
+    let large = "it takes more than 524288 bytes when compiled; have it repeat less";
+    check("a x=~/(a{1000}){1000}/", &format!("column 6: the regex /(a{{1000}}){{1000}}/ is too large: {large}"));
+    check("a /b/ c=d", "fine");
+}
+
+#[test]
 fn sizes_are_bounded() {
     let check = |expr: String, want: &str| {
         let got = error(&expr);

@@ -149,3 +149,60 @@ fn fields() {
     check("\"\"=1", &[br#"{"":1}"#, b"=1"], &[0]);
     check("\"a.\"=1", &[br#"{"a":{"":1}}"#, br#"{"a.":1}"#, b"a.=1"], &[0, 1, 2]);
 }
+
+#[test]
+fn existence() {
+    let records: [&[u8]; 6] =
+        [br#"{"a":{"b":null}}"#, br#"{"b":""}"#, b"b= x", b"b", br#"{"a":"b"}"#, br#"{"a":{"b":"*"#];
+    check("b=*", &records, &[1, 2]);
+    check("b!=*", &records, &[0, 3, 4, 5]);
+    check("a=*", &records, &[0, 4]);
+    check("a.b=*", &records, &[0]);
+    check("NOT a.b=*", &records, &[1, 2, 3, 4, 5]);
+    check("b=\"*\"", &[b"b=*", b"b=x"], &[0]);
+    check("größe=*", &["größe=1".as_bytes(), br#"{"gr\u00f6\u00dfe":1}"#, b"gr=1"], &[0, 1]);
+}
+
+#[test]
+fn limits() {
+    let ids: [&[u8]; 5] =
+        [b"id=9007199254740992", b"id=9007199254740993", br#"{"id":9007199254740994}"#, b"id=1e400", b"id=x"];
+    check("id>9007199254740993", &ids, &[2, 3]);
+    check("id>=9007199254740993", &ids, &[1, 2, 3]);
+    check("id<9007199254740993", &ids, &[0]);
+    check("id>1e399", &ids, &[3]);
+    let durations: [&[u8]; 6] = [b"d=12.5ms", br#"{"d":"3s"}"#, b"d=1h2m3s", b"d=9ms", b"d=12", br#"{"d":"12 ms"}"#];
+    check("d>10ms", &durations, &[0, 1, 2, 5]);
+    check("d<10ms", &durations, &[3]);
+    check("d>10", &durations, &[4]);
+    check("d=12.5ms", &durations, &[0]);
+    check("size>1MB", &[b"size=1.5MB", b"size=512KiB", b"size=1GB", b"size=2000000"], &[0, 2]);
+}
+
+#[test]
+fn levels() {
+    let records: [&[u8]; 9] = [
+        br#"{"level":"error","msg":"INFO"}"#,
+        b"10:00 WARN slow",
+        b"I1121 10:00:00 started",
+        b"GET /error 200",
+        br#"{"level":60}"#,
+        b"",
+        b"\x1b[31mERROR\x1b[0m failed",
+        b"LOG:  checkpoint",
+        b"no ERRORS here",
+    ];
+    check("@level=error", &records, &[0, 6]);
+    check("@level!=error", &records, &[1, 2, 3, 4, 5, 7, 8]);
+    check("@level>=warn", &records, &[0, 1, 4, 6]);
+    check("@level>=warning", &records, &[0, 1, 4, 6]);
+    check("@level<warn", &records, &[2, 7]);
+    check("@level=none", &records, &[3, 5, 8]);
+    check("@level=*", &records, &[0, 1, 2, 4, 6, 7]);
+    check("@level<trace", &records, &[]);
+    check("@level=error msg=*", &records, &[0]);
+    check("@level=fatal OR started", &records, &[2, 4]);
+    // The word may end with the bytes that the rule examines.
+    let at_end = [&b" ".repeat(507)[..], b"ERRORS"].concat();
+    check("@level=error", &[&at_end, b"x"], &[0]);
+}

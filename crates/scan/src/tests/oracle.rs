@@ -1,6 +1,8 @@
 //! Random expressions over random records, against a matcher that tests each record alone.
 
-use bucksaw_record::expr::{Field, Literal, Pattern, Test};
+use std::cmp::Ordering;
+
+use bucksaw_record::expr::{Field, LevelTest, Limit, Literal, Pattern, Test};
 use proptest::prelude::*;
 use regex_automata::{meta, util::syntax};
 
@@ -22,19 +24,21 @@ pub(super) fn matches(expr: &Expr, labels: &Labels, record: &[u8]) -> bool {
                 Some(value) => Some(value.as_bytes().into()),
                 None => fields::lookup(record, name),
             };
-            let number =
-                || str::from_utf8(value.as_ref()?).ok()?.parse::<f64>().ok().filter(|number| number.is_finite());
+            let compared = |limit: &Limit| limit.compare(value.as_deref()?);
             match test {
                 Test::Equal(wanted) => value.as_deref() == Some(wanted),
                 Test::NotEqual(wanted) => value.as_deref() != Some(wanted),
                 Test::Match(pattern) => value.is_some_and(|value| regex(pattern, false).is_match(&value[..])),
                 Test::NotMatch(pattern) => !value.is_some_and(|value| regex(pattern, false).is_match(&value[..])),
-                Test::Less(limit) => number().is_some_and(|number| number < *limit),
-                Test::LessEqual(limit) => number().is_some_and(|number| number <= *limit),
-                Test::Greater(limit) => number().is_some_and(|number| number > *limit),
-                Test::GreaterEqual(limit) => number().is_some_and(|number| number >= *limit),
+                Test::Less(limit) => compared(limit).is_some_and(Ordering::is_lt),
+                Test::LessEqual(limit) => compared(limit).is_some_and(Ordering::is_le),
+                Test::Greater(limit) => compared(limit).is_some_and(Ordering::is_gt),
+                Test::GreaterEqual(limit) => compared(limit).is_some_and(Ordering::is_ge),
+                Test::Exists => value.is_some(),
+                Test::NotExists => value.is_none(),
             }
         }
+        Expr::Level(test) => test.accepts(Level::of(labels, record)),
         Expr::And(members) => members.iter().all(|member| matches(member, labels, record)),
         Expr::Or(members) => members.iter().any(|member| matches(member, labels, record)),
         Expr::Not(inner) => !matches(inner, labels, record),
@@ -76,6 +80,25 @@ fn any_record() -> impl Strategy<Value = Vec<u8>> {
             " {\"a.b\":true,\"b\":[{\"a\":null}]}",
             "{\"a\":1e3,\"a\":",
             "{ \"b\" : { \"a\" : 1 } }",
+            "a=9007199254740992",
+            "a=9007199254740994.0",
+            "a=1.5ms",
+            "{\"a\":\"1m2s\"}",
+            "a=2KiB",
+            "a=*",
+            "level=error",
+            "{\"level\":30}",
+            "{\"severity\":\"Warning\"}",
+            "WARN",
+            "[error]",
+            "fatal: ",
+            "ERRORS",
+            "\x1b[31mERROR\x1b[0m",
+            "\x1b[31m INF",
+            "LOG:",
+            "E1121 x",
+            "level:",
+            "lvl=dbg",
         ][..],
     );
     let logfmt = prop::collection::vec(logfmt, 1..4).prop_map(|parts| parts.join(" ").into_bytes());
@@ -131,7 +154,8 @@ fn any_pattern() -> impl Strategy<Value = Pattern> {
 fn any_test() -> impl Strategy<Value = Test> {
     let value =
         prop::sample::select(&["", "a", "b", "1", "b c", "b\"c", "true", "null", "[\"b\",2]", "{\"a\":1}", "1e3"][..]);
-    let number = prop::sample::select(&[-1.5, 0.0, 1.0, 2.0, 1000.0][..]);
+    let limits = ["-1.5", "0", "1", "2", "1000", "9007199254740993", "1ms", "1s", "1KB"];
+    let number = prop::sample::select(limits.map(|limit| Limit::parse(limit.as_bytes()).unwrap()).to_vec());
     let value = value.prop_map(|value| value.as_bytes().to_vec());
     prop_oneof![
         value.clone().prop_map(Test::Equal),
@@ -142,6 +166,23 @@ fn any_test() -> impl Strategy<Value = Test> {
         number.prop_map(Test::GreaterEqual),
         any_pattern().prop_map(Test::Match),
         any_pattern().prop_map(Test::NotMatch),
+        Just(Test::Exists),
+        Just(Test::NotExists),
+    ]
+}
+
+pub(super) fn any_level_test() -> impl Strategy<Value = LevelTest> {
+    let level = prop::sample::select(&Level::ALL[..]);
+    let level_or_none = prop::option::of(level.clone());
+    prop_oneof![
+        level_or_none.clone().prop_map(LevelTest::Equal),
+        level_or_none.prop_map(LevelTest::NotEqual),
+        level.clone().prop_map(LevelTest::Less),
+        level.clone().prop_map(LevelTest::LessEqual),
+        level.clone().prop_map(LevelTest::Greater),
+        level.prop_map(LevelTest::GreaterEqual),
+        Just(LevelTest::Exists),
+        Just(LevelTest::NotExists),
     ]
 }
 
@@ -153,6 +194,7 @@ fn any_expr() -> impl Strategy<Value = Expr> {
         4 => (bytes, any::<bool>()).prop_map(|(bytes, case_insensitive)| Expr::Literal(Literal { bytes, case_insensitive })),
         4 => any_pattern().prop_map(Expr::Regex),
         4 => (names, any_test()).prop_map(|(name, test)| Expr::Field(Field { name: name.to_owned(), test })),
+        3 => any_level_test().prop_map(Expr::Level),
     ];
     term.prop_recursive(4, 12, 3, |inner| {
         let members = prop::collection::vec(inner.clone(), 0..4);
@@ -172,7 +214,7 @@ proptest! {
         expr in any_expr(),
         records in prop::collection::vec(any_record(), 0..24),
         joined in prop::collection::vec(any::<bool>(), 24),
-        labels in prop::sample::select(&["", "x=b", "x=1"][..]),
+        labels in prop::sample::select(&["", "", "x=b", "x=1", "level=warn", "severity=7"][..]),
     ) {
         let plan = Plan::compile(&expr).unwrap();
         let labels = Labels::parse(labels).unwrap();

@@ -12,15 +12,18 @@
 //! records by the same rules; `cases.txt` tests both.
 //!
 //! ```
-//! use bucksaw_record::Labels;
-//! use bucksaw_scan::Level;
+//! use bucksaw_record::{Labels, Level};
 //! let level = |text: &[u8]| Level::of(&Labels::default(), text);
 //! assert_eq!(level(br#"{"msg":"no ERROR at all","level":"info"}"#), Some(Level::Info));
 //! assert_eq!(level(b"2026-11-20 [error] connection refused"), Some(Level::Error));
 //! assert_eq!(level(b"GET /error 200"), None);
 //! ```
 
-use bucksaw_record::Labels;
+mod pattern;
+
+use crate::Labels;
+
+pub use pattern::pattern;
 
 /// Bytes of a text that are examined.
 const PREFIX_BYTES_MAX: usize = 512;
@@ -107,21 +110,51 @@ impl Level {
         found.or_else(|| glog_level(head))
     }
 
-    /// The level of this name, in any case of letters.
-    fn from_name(word: &[u8]) -> Option<Self> {
-        const NAMES: [(Level, &[&str]); 6] = [
-            (Level::Info, &["info", "inf", "information", "informational", "notice"]),
-            (Level::Error, &["error", "err", "severe"]),
-            (Level::Warn, &["warn", "warning", "wrn"]),
-            (Level::Debug, &["debug", "dbg"]),
-            (Level::Trace, &["trace", "trc", "verbose", "finest"]),
-            (Level::Fatal, &["fatal", "critical", "crit", "panic", "alert", "emerg", "emergency", "ftl"]),
-        ];
+    /// The level of this name, in any case of letters: its own, or another that programs write, such as `warning` or `crit`.
+    #[must_use]
+    pub fn from_name(word: &[u8]) -> Option<Self> {
         if !(3..=13).contains(&word.len()) {
             return None;
         }
         let is = |name: &&str| word.eq_ignore_ascii_case(name.as_bytes());
-        NAMES.iter().find(|(_, names)| names.iter().any(is)).map(|(level, _)| *level)
+        // The most frequent first.
+        let ordered = [Self::Info, Self::Error, Self::Warn, Self::Debug, Self::Trace, Self::Fatal];
+        ordered.into_iter().find(|level| level.names().iter().any(is))
+    }
+
+    /// Its names, as programs write them, in lower case.
+    const fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::Trace => &["trace", "trc", "verbose", "finest"],
+            Self::Debug => &["debug", "dbg"],
+            Self::Info => &["info", "inf", "information", "informational", "notice"],
+            Self::Warn => &["warn", "warning", "wrn"],
+            Self::Error => &["error", "err", "severe"],
+            Self::Fatal => &["fatal", "critical", "crit", "panic", "alert", "emerg", "emergency", "ftl"],
+        }
+    }
+
+    /// The number that pino and bunyan write for it.
+    const fn number(self) -> u8 {
+        match self {
+            Self::Trace => 10,
+            Self::Debug => 20,
+            Self::Info => 30,
+            Self::Warn => 40,
+            Self::Error => 50,
+            Self::Fatal => 60,
+        }
+    }
+
+    /// The letter that glog writes for it.
+    const fn glog_letter(self) -> Option<char> {
+        match self {
+            Self::Trace | Self::Debug => None,
+            Self::Info => Some('I'),
+            Self::Warn => Some('W'),
+            Self::Error => Some('E'),
+            Self::Fatal => Some('F'),
+        }
     }
 }
 
@@ -129,7 +162,9 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-fn is_key(word: &[u8]) -> bool {
+/// Whether a word is one of [`KEYS`].
+#[must_use]
+pub fn is_key(word: &[u8]) -> bool {
     (3..=13).contains(&word.len()) && KEYS.iter().any(|key| word.eq_ignore_ascii_case(key.as_bytes()))
 }
 
@@ -142,15 +177,10 @@ fn level_after_key(behind: &[u8]) -> Option<Level> {
     };
     let rest = rest.strip_prefix(b"\"").unwrap_or(rest);
     let length = rest.iter().take_while(|byte| is_word(**byte)).count();
-    match rest.get(..length)? {
-        b"10" => Some(Level::Trace),
-        b"20" => Some(Level::Debug),
-        b"30" => Some(Level::Info),
-        b"40" => Some(Level::Warn),
-        b"50" => Some(Level::Error),
-        b"60" => Some(Level::Fatal),
-        word => Level::from_name(word),
-    }
+    let word = rest.get(..length)?;
+    let is_number =
+        |level: &Level| matches!(word, [tens, b'0'] if level.number() == (tens.wrapping_sub(b'0')).wrapping_mul(10));
+    Level::ALL.into_iter().find(is_number).or_else(|| Level::from_name(word))
 }
 
 fn is_level_token(before: Option<u8>, word: &[u8], behind: Option<u8>) -> bool {
@@ -174,13 +204,8 @@ fn escape_length(rest: &[u8]) -> usize {
 fn glog_level(head: &[u8]) -> Option<Level> {
     let [letter, date @ ..] = head.get(..6)? else { return None };
     let dated = matches!(date.split_last(), Some((b' ', digits)) if digits.iter().all(u8::is_ascii_digit));
-    match (dated, letter) {
-        (true, b'I') => Some(Level::Info),
-        (true, b'W') => Some(Level::Warn),
-        (true, b'E') => Some(Level::Error),
-        (true, b'F') => Some(Level::Fatal),
-        _ => None,
-    }
+    let is_letter = |level: &Level| level.glog_letter() == Some(char::from(*letter));
+    Level::ALL.into_iter().find(is_letter).filter(|_| dated)
 }
 
 #[cfg(test)]
