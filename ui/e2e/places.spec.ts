@@ -157,13 +157,13 @@ test("columns scroll sideways, and are resized, moved and sorted", async ({ page
   await settled(page);
   await expect.poll(() => width("status")).toBe(74);
   // Moved by the menu, and by dragging.
-  await head("path").getByRole("button", { name: "Column path" }).click();
+  await head("path").getByRole("button", { name: "Column path", exact: true }).click();
   await page.getByRole("menuitem", { name: "Move left" }).click();
   await expect.poll(async () => (await left("path")) < (await left("status"))).toBe(true);
   await head("method").dragTo(head("path"));
   await expect.poll(async () => (await left("method")) < (await left("path"))).toBe(true);
   // Sorted: the loaded records only, which is said.
-  await head("duration_ms").getByRole("button", { name: "Column duration_ms" }).click();
+  await head("duration_ms").getByRole("button", { name: "Column duration_ms", exact: true }).click();
   await page.getByRole("menuitem", { name: /descending/ }).click();
   await expect(page).toHaveURL(/sort=-duration_ms/);
   await expect(page.getByTestId("status")).toContainText("300 records loaded, sorted by duration_ms");

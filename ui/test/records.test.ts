@@ -31,6 +31,8 @@ describe("terms for a value of a record", () => {
     ["a derived field", {}, '{"@level":"a b"}', "@level", "a b", '"a b"'],
     ["an escaped text", { m: "x" }, '{"m":"a\\nb"}', "m", "a\nb", "a\\nb"],
     ["a long value", {}, `v=${"x".repeat(1_200)}`, "v", "x".repeat(1_200), "x".repeat(200)],
+    ["a star", {}, '{"v":"*"}', "v", "*", 'v="*"'],
+    ["an operator", {}, "v=~x", "v", "~x", 'v="~x"'],
     ["half a character", {}, '{"v":"ab\\ud800"}', "v", "ab\ud800", "ab"],
     ["bytes that are no text", {}, "v=ab\ufffdcde", "v", "ab\ufffdcde", "cde"],
     ["nothing to search for", {}, "v=\ufffd", "v", "\ufffd", undefined],
@@ -76,7 +78,7 @@ describe("a record on one line", () => {
   const none = () => [];
   const json = '{"level":"info","msg":"served","status":200,"user":{"id":7}}';
   it("has its message first", () => {
-    expect(messageFirst(json)).toEqual({ message: "served", rest: 'level=info status=200 user={"id":7}' });
+    expect(messageFirst(json)).toEqual({ message: "served", rest: 'status=200 user={"id":7}' });
     expect(messageFirst('{"a":1}')).toBeUndefined();
     expect(messageFirst("{broken")).toBeUndefined();
     expect(rowText("plain", none, 80)).toEqual({ message: "plain", rest: "", cutBefore: false });

@@ -221,6 +221,8 @@ export function Explore() {
   /** The context of a record has its place in the list, so the record must be in it. */
   const contextOf = (row: Row | undefined) => {
     toggleContext(row);
+    // There the panel covers the list.
+    if (narrow && record !== "") closeRecord();
     if (row !== undefined && indexOf(row.id) < 0) showRecord(row.id);
   };
   const rowOf = useCallback((id: string) => rowAt(indexOf(id)), [rowAt, indexOf]);

@@ -1,7 +1,7 @@
 import { useMemo, useState } from "react";
 import type { FieldFacts } from "../lib/complete.ts";
-import { fieldTerm } from "../lib/expression.ts";
 import { count } from "../lib/numbers.ts";
+import { equals } from "../lib/terms.ts";
 import { short } from "../lib/times.ts";
 import { LEVEL_FIELD } from "../lib/url.ts";
 import type { CountsState } from "../state/counts.ts";
@@ -137,7 +137,7 @@ function Group({ by, one, grouped, onTerm }: GroupProps) {
       </span>
     );
   }
-  const term = fieldTerm(by, "=", value);
+  const term = equals(by, value);
   return (
     <button type="button" className={styles.level} data-level={key} title={`Only ${term}`} onClick={() => onTerm(term)}>
       {inner}

@@ -24,7 +24,7 @@ export const LogText = memo(function LogText({ text, find, most, current }: Prop
     if (name === "" && !piece.hit) return piece.text;
     const isCurrent = current !== undefined && piece.at >= current[0] && piece.at < current[1];
     return piece.hit ? (
-      <mark key={key} className={cx(name, isCurrent && styles.current)} data-current={isCurrent ? true : undefined}>
+      <mark key={key} className={name} data-current={isCurrent ? true : undefined}>
         {piece.text}
       </mark>
     ) : (

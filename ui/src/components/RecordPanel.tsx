@@ -1,16 +1,17 @@
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef, useState } from "react";
 import type { Hit } from "../lib/display.ts";
-import { fieldTerm } from "../lib/expression.ts";
 import { type TreeNode, treeOf } from "../lib/fields.ts";
 import type { Highlighter } from "../lib/highlight.ts";
 import { bytes, count, plural } from "../lib/numbers.ts";
 import { messageKey } from "../lib/rowText.ts";
+import { equals } from "../lib/terms.ts";
 import { full } from "../lib/times.ts";
 import type { Row } from "../worker/messages.ts";
 import { contextQuery } from "./contextQuery.ts";
 import { Button, IconButton } from "./controls.tsx";
 import { copy } from "./copy.ts";
+import { cx } from "./cx.ts";
 import { FieldTree } from "./FieldTree.tsx";
 import { LogText } from "./LogText.tsx";
 import list from "./RecordList.module.css";
@@ -104,7 +105,7 @@ function Whole(props: Props & { record: Row }) {
                   type="button"
                   className={styles.label}
                   title="Only records with this label"
-                  onClick={() => onTerm(fieldTerm(name, "=", value), false)}
+                  onClick={() => onTerm(equals(name, value), false)}
                 >
                   {name}={value}
                 </button>
@@ -233,7 +234,7 @@ function Text({ record, find, heading }: { record: Row; find: Highlighter; headi
         </div>
       )}
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what can be scrolled must be reachable by keys */}
-      <pre ref={pre} className={styles.text} tabIndex={0} data-selectable>
+      <pre ref={pre} className={cx(styles.text, hits.length > 1 && styles.many)} tabIndex={0} data-selectable>
         <LogText text={start === 0 ? text : text.slice(start)} find={find} most={most} current={shown} />
       </pre>
       {end - start < text.length && !all ? (

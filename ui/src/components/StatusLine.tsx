@@ -53,7 +53,7 @@ export function StatusLine({ following, found, counted, followed, sort }: Status
       {found.emptied
         ? "No record matches: those of the search before are shown"
         : `${plural(found.count, "record")} loaded`}
-      {sort === undefined ? "" : `, of which all are sorted by ${sort.name}, and others are not`}
+      {sort === undefined ? "" : `, sorted by ${sort.name}: only these`}
       {stats === undefined
         ? ""
         : ` · searched ${bytes(stats.bytes_scanned)}, skipped ${bytes(stats.bytes_skipped)} in ${duration(stats.seconds)}`}

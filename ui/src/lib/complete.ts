@@ -1,5 +1,6 @@
 import { fieldTerm, type Operator, tokenize } from "./expression.ts";
 import { LEVELS } from "./level.ts";
+import { equals } from "./terms.ts";
 import { LEVEL_FIELD } from "./url.ts";
 
 /** A field or label of the current answer. */
@@ -102,7 +103,7 @@ export function complete(
       label: value,
       kind: "value",
       detail: count === 0 ? "" : `${count}`,
-      insert: `${before}${test.operator}${fieldTerm("x", "=", value).slice(2)} `,
+      insert: `${before}${test.operator}${equals("x", value).slice(2)} `,
       start: token.start,
       end: token.end,
     }));

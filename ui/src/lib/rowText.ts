@@ -16,6 +16,9 @@ const JSON_MAX = 20_000;
 /** Keys of a message, most telling first. */
 const MESSAGES = ["msg", "message", "@message", "log", "text", "event.message", "MESSAGE", "body", "event"];
 
+/** Keys of what the row shows already: its time and level. */
+const SHOWN = /^(@?time(stamp)?|ts|level|severity|lvl|loglevel|log_level|levelname)$/i;
+
 /** Characters before a match that stay in view, and of the message that stays before another part. */
 const BEFORE = 30;
 
@@ -37,7 +40,9 @@ export function messageFirst(text: string): { message: string; rest: string } | 
   const key = messageKey(Object.keys(parsed).filter((name) => typeof parsed[name] === "string"));
   const message = key === undefined ? "" : String(parsed[key]);
   if (message.trim() === "") return undefined;
-  const others = Object.entries(parsed).filter(([name]) => name !== key);
+  const others = Object.entries(parsed).filter(
+    ([name, value]) => name !== key && (typeof value === "object" || !SHOWN.test(name)),
+  );
   const rest = others.map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`);
   return { message, rest: rest.join(" ") };
 }

@@ -1,7 +1,7 @@
 /** The scopes of a context: the stream of a record, its host, and its trace. */
 import type { Row } from "../worker/messages.ts";
-import { fieldTerm } from "./expression.ts";
 import { fieldsOf } from "./fields.ts";
+import { equals } from "./terms.ts";
 
 export type ScopeName = "stream" | "host" | "trace";
 
@@ -31,7 +31,7 @@ export function scopesOf(row: Row): Scope[] {
         ? row.labels[key]
         : fields.findLast((field) => field.name === key)?.value;
       if (value === undefined || value === "" || value === "null" || value.length > 500) continue;
-      found.push({ name, value: `${key}=${value}`, q: fieldTerm(key, "=", value) });
+      found.push({ name, value: `${key}=${value}`, q: equals(key, value) });
       break;
     }
   }

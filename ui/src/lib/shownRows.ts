@@ -42,7 +42,6 @@ function rankOf(level: string | undefined): number {
  * the list; a match that is part of it is not shown twice.
  */
 export function withContext(rows: readonly Row[], block: readonly Row[], id: string, newestFirst: boolean): Row[] {
-  const known = new Map(rows.map((row) => [row.id, row]));
   const within = new Set(block.map((row) => row.id));
   const outside = (row: Row) => !within.has(row.id);
   const found = rows.findIndex((row) => row.id === id);
@@ -51,7 +50,7 @@ export function withContext(rows: readonly Row[], block: readonly Row[], id: str
   const [end, start] = found >= 0 ? [found, found + 1] : follows >= 0 ? [follows, follows] : [rows.length, rows.length];
   return [
     ...rows.slice(0, end).filter(outside),
-    ...block.map((row) => known.get(row.id) ?? row),
+    ...block.map((row) => (row.id === id ? (rows[found] ?? row) : row)),
     ...rows.slice(start).filter(outside),
   ];
 }

@@ -14,12 +14,19 @@ interface Source {
   text: string;
 }
 
+/** A term that compares a field with a value. */
+export function equals(name: string, value: string): string {
+  // Without quotes these are an operator, and the test for any value.
+  if (value !== "*" && !value.startsWith("~")) return fieldTerm(name, "=", value);
+  return `${fieldTerm(name, "=", `${value} `).slice(0, -2)}"`;
+}
+
 /** A term for a field of a record, which the record matches; `undefined` if no term can tell its bytes. */
 export function recordTerm({ labels, text }: Source, name: string, value: string): string | undefined {
   // A label comes before a field of its name, and a derived field before both.
   const label = Object.hasOwn(labels, name) ? labels[name] : undefined;
   const named = name !== LEVEL_FIELD && (label === undefined || label === value);
-  if (named && value.length <= WHOLE_MAX && isExact(value)) return fieldTerm(name, "=", value);
+  if (named && value.length <= WHOLE_MAX && isExact(value)) return equals(name, value);
   return textTerm(text, value);
 }
 
@@ -47,7 +54,7 @@ export function valueTerm(field: FieldFacts, value: FieldCount, fields: readonly
   if (value.cut === true || value.value.length > WHOLE_MAX || !isExact(value.value)) {
     return prefixTerm(name, value.value);
   }
-  return fieldTerm(name, "=", value.value);
+  return equals(name, value.value);
 }
 
 /** A term for the records that have a field; `undefined` if a label of the same name comes before it. */

@@ -9,14 +9,11 @@ interface Entry {
   typing?: true;
 }
 
-/**
- * `typing` is true from the first key press of a search until the search is settled. `arrivals` counts the times that the
- * state came from the URL: at the start, and by Back and Forward.
- */
-export const visit = new Store({ typing: false, arrivals: 1 });
+/** `typing` is true from the first key press of a search until the search is settled. */
+export const visit = new Store({ typing: false });
 
 addEventListener("popstate", () => {
-  visit.change({ typing: false, arrivals: visit.value.arrivals + 1 });
+  settleTyping();
   page.change(readState(location.pathname, location.search));
 });
 

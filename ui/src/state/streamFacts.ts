@@ -1,7 +1,7 @@
 /** The streams of the node and their volume, for the start of the page. */
 import type { FieldFacts } from "../lib/complete.ts";
-import { fieldTerm } from "../lib/expression.ts";
 import type { Range } from "../lib/ranges.ts";
+import { equals } from "../lib/terms.ts";
 import type { Bucket, Stats } from "../worker/messages.ts";
 import { call } from "./streams.ts";
 
@@ -71,7 +71,7 @@ export function volumeQuery({ from, to }: Range, q: string, streams: readonly st
 /** The expression of a stream. It also matches streams with these labels and more. */
 export function streamTerm(labels: Record<string, string>): string {
   return Object.entries(labels)
-    .map(([name, value]) => fieldTerm(name, "=", value))
+    .map(([name, value]) => equals(name, value))
     .join(" ");
 }
 
