@@ -172,7 +172,7 @@ test("columns scroll sideways, and are resized, moved and sorted", async ({ page
   );
   expect(values).toEqual(values.toSorted((a, b) => b - a));
   await head("duration_ms")
-    .getByRole("button", { name: /Column duration_ms/ })
+    .getByRole("button", { name: /^Column duration_ms/ })
     .click();
   await page.getByRole("menuitem", { name: "By time again" }).click();
   await expect(page).not.toHaveURL(/sort/);

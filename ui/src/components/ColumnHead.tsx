@@ -58,6 +58,7 @@ const DRAGGED = "application/x-bucksaw-column";
 
 function Cell({ name, at, last, width, sort, sortable, onRemove }: CellProps) {
   const [over, setOver] = useState(false);
+  const [open, setOpen] = useState(false);
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: dragging is another way to what the menu does
     <span
@@ -66,6 +67,8 @@ function Cell({ name, at, last, width, sort, sortable, onRemove }: CellProps) {
       data-column={name}
       draggable
       onDragStart={(event) => {
+        // The press that begins a drag has opened the menu.
+        setOpen(false);
         event.dataTransfer.setData(DRAGGED, name);
         event.dataTransfer.effectAllowed = "move";
       }}
@@ -81,7 +84,7 @@ function Cell({ name, at, last, width, sort, sortable, onRemove }: CellProps) {
         if (dragged !== "" && dragged !== name) moveColumn(dragged, at);
       }}
     >
-      <Menu.Root>
+      <Menu.Root modal={false} open={open} onOpenChange={setOpen}>
         <Menu.Trigger className={styles.name} aria-label={`Column ${name}${sortText(sort)}`}>
           <span>{name}</span>
           {sort === undefined ? undefined : <Icon name={sort.descending ? "down" : "up"} />}

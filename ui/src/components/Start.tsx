@@ -43,7 +43,7 @@ export default function Start({ range, zone, onSearch }: Props) {
   const [wanted, setWanted] = useState("");
   const [all, setAll] = useState(false);
   const [sending, setSending] = useState(false);
-  const limit = all || wanted !== "" ? STREAMS_MAX : STREAMS_FIRST;
+  const limit = all ? STREAMS_MAX : STREAMS_FIRST;
   const streams = useQuery({ ...streamsQuery(range, limit), refetchInterval: AGAIN_MS });
   const { data } = streams;
   const found = useMemo(() => {
@@ -80,7 +80,11 @@ export default function Start({ range, zone, onSearch }: Props) {
           aria-label="Find a stream"
           placeholder="Find a stream"
           value={wanted}
-          onChange={(event) => setWanted(event.target.value)}
+          onChange={(event) => {
+            setWanted(event.target.value);
+            // A stream is found among all of them.
+            setAll(true);
+          }}
         />
         <Button icon="plus" aria-expanded={sending} on={sending} onClick={() => setSending(!sending)}>
           Send logs
@@ -110,7 +114,7 @@ export default function Start({ range, zone, onSearch }: Props) {
       ) : (
         <Streams streams={found} approximate={data.approximate === true} range={range} onSearch={onSearch} />
       )}
-      {listedAll || all || wanted !== "" ? undefined : (
+      {listedAll || all ? undefined : (
         <p className={styles.foot}>
           The {count(data.streams.length)} streams with the most records.{" "}
           <Button small onClick={() => setAll(true)}>
