@@ -10,6 +10,7 @@ fuzz_target!(|data: &[u8]| {
         let _ = (name.len(), value.len());
     });
     assert!(found <= 50);
+    fields::visit_named(data, 50, &mut |name, _| assert!(fields::lookup(data, name).is_some()));
     for name in ["level", "a.b", "a.0.c", ""] {
         let _ = fields::lookup(data, name);
     }

@@ -123,7 +123,7 @@ fn first_at(at: Millis) -> Id {
 }
 
 fn bucket(from: Millis, to: Millis, count: u64) -> Bucket {
-    Bucket { from, to, count, levels: None }
+    Bucket { from, to, count, groups: Vec::new() }
 }
 
 fn check_records(

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bucksaw_env::Tasks;
 use bucksaw_env::sim::World;
 use bucksaw_query::{
-    Answers, Bucket, Bucketing, Order, QueryStats, RecordRef, RecordSink, Request, RequestError, SinkClosed,
+    Answers, Bucket, Bucketing, Grouping, Order, QueryStats, RecordRef, RecordSink, Request, RequestError, SinkClosed,
 };
 use bucksaw_record::{Expr, Id, Millis};
 use tokio::sync::oneshot;
@@ -184,7 +184,7 @@ async fn query_one(
             Ok((AnswerContent::Count(count), stats))
         }
         QueryKind::Histogram => {
-            let bucketing = Bucketing { buckets: BUCKETS, by_level: false };
+            let bucketing = Bucketing { buckets: BUCKETS, grouping: Grouping::None };
             let (histogram, stats) = answers.histogram(request, bucketing, (), |_, _| {}).await?;
             let is_nonempty = |bucket: &Bucket| bucket.count > 0;
             Ok((AnswerContent::Buckets(histogram.buckets.into_iter().filter(is_nonempty).collect()), stats))

@@ -125,7 +125,7 @@ fn unread_answers_of_one_document_stay_within_the_limit() {
     for (target, times) in [
         (format!("/api/v1/context?id={middle}"), 12),
         ("/api/v1/fields".to_owned(), 12),
-        ("/api/v1/histogram?from=1h&buckets=10000&by=level".to_owned(), 40),
+        ("/api/v1/histogram?from=1h&buckets=10000&by=@level".to_owned(), 40),
     ] {
         let ask = |_| {
             let mut stalled = node.connect("http");

@@ -33,7 +33,7 @@ pub struct Config {
     /// Queries being processed; others wait, and get 429 after a while. A query that waits for its reader does not
     /// count.
     pub queries_max: usize,
-    /// Answers being read. Each has a thread and some hundred kilobytes of frames.
+    /// Answers being read. Each has a thread, some hundred kilobytes of frames, and up to a megabyte if it is compressed.
     pub answers_max: usize,
     /// Tails.
     pub tails_max: usize,

@@ -5,12 +5,15 @@
 //!
 //! This crate binds no port, starts no runtime, and opens no file.
 
+mod accept_encoding;
 mod admission;
 mod app;
+mod compress;
 mod config;
 mod error;
 #[cfg(test)]
 mod fixtures;
+mod groups;
 mod guard;
 mod history;
 mod ingest;
@@ -26,6 +29,7 @@ mod server;
 mod sink;
 mod socket;
 mod stream;
+mod streams;
 mod tail;
 
 pub use app::{App, NodeInfo};

@@ -11,6 +11,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bucksaw_page::PageFile;
 
+use crate::accept_encoding;
 use crate::error::ApiError;
 
 /// `style-src` covers styles in markup, not styles that scripts set on elements.
@@ -62,21 +63,13 @@ fn file_response(file: &'static PageFile, request: &HeaderMap) -> Response {
     response
 }
 
-/// The file in the smallest encoding that the client accepts.
+/// The file in the encoding that the client prefers, of equal ones the smallest.
 fn negotiate_encoding(file: &'static PageFile, request: &HeaderMap) -> (&'static [u8], Option<&'static str>) {
-    let accepted = request.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
-    let accepted: Vec<&str> = accepted.flat_map(|value| value.split(',')).collect();
     let packed = [("br", file.brotli), ("gzip", file.gzip)];
-    let packed = packed.into_iter().filter_map(|(name, bytes)| Some((bytes?, name)));
-    let mut wanted = packed.filter(|(_, name)| accepted.iter().any(|accepted| accepts_encoding(accepted, name)));
-    wanted.next().map_or((file.plain, None), |(bytes, name)| (bytes, Some(name)))
-}
-
-/// Whether one item of `Accept-Encoding`, such as `br;q=0.8`, allows an encoding.
-fn accepts_encoding(item: &str, encoding: &str) -> bool {
-    let (name, parameters) = item.split_once(';').unwrap_or((item, ""));
-    let weight = parameters.trim().strip_prefix("q=").map_or(Some(1.0), |weight| weight.parse::<f32>().ok());
-    (name.trim().eq_ignore_ascii_case(encoding) || name.trim() == "*") && weight.is_some_and(|weight| weight > 0.0)
+    let packed: Vec<_> = packed.into_iter().filter_map(|(name, bytes)| Some((name, bytes?))).collect();
+    let chosen = accept_encoding::choose(request, packed.iter().map(|(name, _)| *name));
+    let found = packed.iter().find(|(name, _)| chosen == Some(name));
+    found.map_or((file.plain, None), |(name, bytes)| (bytes, Some(name)))
 }
 
 /// A hash of the file (FNV-1a: a forged tag would harm no other client), and its encoding.

@@ -16,6 +16,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::app::App;
 use crate::error::ApiError;
+use crate::groups::{RequestedGrouping, ShownGroups};
 use crate::params::Params;
 use crate::permits::{QueryPermit, acquire_answer_permit, acquire_query_permit};
 use crate::render::{self, ObjectWriter};
@@ -84,7 +85,7 @@ fn seconds_since(clock: &dyn Clock, started: Duration) -> f64 {
 }
 
 /// Runs a query that has one result, with its rendered statistics.
-async fn run_query<T, Q: Future<Output = Result<(T, QueryStats), RequestError>>>(
+pub(crate) async fn run_query<T, Q: Future<Output = Result<(T, QueryStats), RequestError>>>(
     app: &App,
     query: impl FnOnce(OwnedSemaphorePermit) -> Q,
 ) -> Result<(T, Value), ApiError> {
@@ -108,29 +109,35 @@ pub(crate) async fn histogram(
     headers: HeaderMap,
     params: Params,
 ) -> Result<Response, ApiError> {
-    params.reject_unknown(&["q", "from", "to", "buckets", "by"])?;
+    params.reject_unknown(&["q", "from", "to", "buckets", "by", "value"])?;
     let now = app.now();
     let mut request = params.request(now, Order::Ascending)?;
     // By default a histogram ends now, so that its buckets do not reach into the future.
     if params.bytes("to").is_none_or(<[u8]>::is_empty) {
         request.to = Id::first_at(now.saturating_add(1));
     }
-    let bucketing = bucketing(&params)?;
+    let buckets = buckets(&params)?;
+    let requested = RequestedGrouping::of(&params)?;
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if !accept.contains("application/x-ndjson") {
+        let groups = requested.resolve(&app, &request).await?;
+        let bucketing = Bucketing { buckets, grouping: groups.grouping().clone() };
         let run = |permit| app.answers.histogram(request, bucketing, permit, |_, _| {});
         let (histogram, stats) = run_query(&app, run).await?;
-        return send_document(&app, histogram_document(histogram, &stats));
+        return send_document(&app, histogram_document(histogram, &groups, &stats));
     }
     let answer_permit = acquire_answer_permit(&app)?;
     app.answers.check(&request)?;
+    let groups = requested.resolve(&app, &request).await?;
     let permit = acquire_query_permit(&app).await?;
     let (sender, response) = open_stream(StreamFormat::Ndjson);
     tokio::spawn(async move {
         let _answer_permit = answer_permit;
         let started = app.env.clock.uptime();
-        let progress_sender = sender.clone();
-        let on_progress = move |histogram: &_, progress| send_progress(&progress_sender, histogram, progress);
+        let bucketing = Bucketing { buckets, grouping: groups.grouping().clone() };
+        let (progress_sender, progress_groups) = (sender.clone(), groups.clone());
+        let on_progress =
+            move |histogram: &_, progress| send_progress(&progress_sender, histogram, &progress_groups, progress);
         let counted = tokio::select! {
             biased;
             () = sender.closed() => return,
@@ -140,38 +147,43 @@ pub(crate) async fn histogram(
         if let Ok((histogram, stats)) = counted {
             let stats = render::stats(&stats, seconds_since(&*app.env.clock, started));
             // Sending fails only when the client is gone.
-            let _ = sender.send_document(histogram_document(histogram, &stats)).await;
+            let _ = sender.send_document(histogram_document(histogram, &groups, &stats)).await;
         }
     });
     Ok(response)
 }
 
-fn bucketing(params: &Params) -> Result<Bucketing, ApiError> {
+fn buckets(params: &Params) -> Result<usize, ApiError> {
     let buckets = usize::try_from(params.number("buckets")?.unwrap_or(60)).unwrap_or(usize::MAX);
     if buckets == 0 || buckets > BUCKETS_MAX {
         return Err(ApiError::bad_request(format!("buckets is from 1 to {BUCKETS_MAX}")));
     }
-    let by_level = match params.text("by")?.unwrap_or_default() {
-        "" => false,
-        "level" => true,
-        other => return Err(ApiError::bad_request(format!("by is level, not `{other}`"))),
-    };
-    Ok(Bucketing { buckets, by_level })
+    Ok(buckets)
 }
 
 /// Sends an intermediate histogram. If the reader is slow it is dropped: a later one replaces it.
-fn send_progress(sender: &StreamSender, histogram: &Histogram, progress: f64) {
+fn send_progress(sender: &StreamSender, histogram: &Histogram, groups: &ShownGroups, progress: f64) {
     if histogram.buckets.len() <= PROGRESS_BUCKETS_MAX {
-        let buckets: Vec<Value> = histogram.buckets.iter().map(render::bucket).collect();
-        let object = json!({ "progress": progress, "buckets": buckets });
+        let buckets: Vec<Value> = histogram.buckets.iter().map(|bucket| groups.render(bucket)).collect();
+        let mut object = json!({ "progress": progress, "buckets": buckets });
+        if let Some(values) = groups.values() {
+            object["group_values"] = values.into();
+        }
         let _ = sender.try_records(Bytes::from(format!("{object}\n")));
     }
 }
 
 /// A complete histogram as a document, which is also the last line of a stream of histograms.
-fn histogram_document(histogram: Histogram, stats: &Value) -> impl Iterator<Item = Vec<u8>> + use<> {
-    let buckets = histogram.buckets.into_iter().map(|bucket| render::bucket(&bucket));
-    render::document("buckets", buckets, render::end_list(stats))
+fn histogram_document(
+    histogram: Histogram,
+    groups: &ShownGroups,
+    stats: &Value,
+) -> impl Iterator<Item = Vec<u8>> + use<> {
+    let values = groups.values().map_or(String::new(), |values| format!("\"group_values\":{},", json!(values)));
+    let end = format!("],{values}\"stats\":{stats}}}\n").into_bytes();
+    let groups = groups.clone();
+    let buckets = histogram.buckets.into_iter().map(move |bucket| groups.render(&bucket));
+    render::document("buckets", buckets, end)
 }
 
 pub(crate) async fn fields(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
@@ -185,7 +197,7 @@ pub(crate) async fn fields(State(app): State<App>, params: Params) -> Result<Res
 }
 
 /// Sends a document. One of several pieces needs an answer permit, because its reader may be slow.
-fn send_document(
+pub(crate) fn send_document(
     app: &App,
     mut document: impl Iterator<Item = Vec<u8>> + Send + 'static,
 ) -> Result<Response, ApiError> {

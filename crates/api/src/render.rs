@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use bucksaw_query::{Bucket, FieldValues, Level, MissingNode, OwnedRecord, QueryStats, RecordRef, RecordRun};
+use bucksaw_query::{
+    Bucket, FieldKind, FieldValue, FieldValues, MissingNode, NumberRange, OwnedRecord, QueryStats, RecordRef, RecordRun,
+};
 use bucksaw_record::{Flags, Id, Millis, time};
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -270,23 +272,43 @@ fn missing(missing: &MissingNode) -> Value {
     json!({ "node": missing.node, "address": missing.address, "reason": missing.reason.label(), "message": missing.to_string() })
 }
 
-/// A bucket of a histogram, with the counts of levels that occur.
+/// A bucket of a histogram, without its groups.
 pub(crate) fn bucket(bucket: &Bucket) -> Value {
     let at = |time| time::format_rfc3339(time, 0);
-    let mut object = json!({ "from": at(bucket.from), "to": at(bucket.to), "count": bucket.count });
-    if let Some(levels) = bucket.levels {
-        let found = Level::ALL.iter().zip(levels).filter(|(_, count)| *count > 0);
-        object["levels"] = found.map(|(level, count)| (level.name().to_owned(), Value::from(count))).collect();
+    json!({ "from": at(bucket.from), "to": at(bucket.to), "count": bucket.count })
+}
+
+pub(crate) fn field(field: &FieldValues) -> Value {
+    let values: Vec<Value> = field.values.iter().map(field_value).collect();
+    let kind = match field.kind {
+        FieldKind::Derived => "derived",
+        FieldKind::Label => "label",
+        FieldKind::Key => "field",
+    };
+    let mut object = json!({
+        "name": field.name, "kind": kind, "records": field.records, "distinct": field.distinct, "values": values,
+    });
+    if let Some(NumberRange { min, avg, max }) = field.numbers {
+        object["numbers"] = json!({ "min": number(min), "avg": number(avg), "max": number(max) });
     }
     object
 }
 
-pub(crate) fn field(field: &FieldValues) -> Value {
-    let value = |(value, count): &(Vec<u8>, u64)| json!({ "value": String::from_utf8_lossy(value), "count": count });
-    let values: Vec<Value> = field.values.iter().map(value).collect();
-    let kind = if field.is_label { "label" } else { "field" };
-    json!({ "name": field.name, "kind": kind, "records": field.records, "distinct": field.distinct, "values": values })
+fn field_value(value: &FieldValue) -> Value {
+    let mut object = json!({ "value": String::from_utf8_lossy(&value.value), "count": value.records });
+    if value.is_cut {
+        object["cut"] = true.into();
+    }
+    object
 }
+
+/// A number without a fraction where it has none.
+fn number(number: f64) -> Value {
+    if number.fract() == 0.0 && number.abs() <= WHOLE_MAX { (number as i64).into() } else { number.into() }
+}
+
+/// Up to here every whole number is a double.
+const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
 #[cfg(test)]
 mod tests {

@@ -20,7 +20,7 @@ use tracing::{debug, warn};
 use crate::admission::{Admission, Admitted};
 use crate::app::App;
 use crate::guard::Guard;
-use crate::{admission, guard, ingest, node, page, query, socket, tail};
+use crate::{admission, compress, guard, ingest, node, page, query, socket, streams, tail};
 
 /// Time limit of running requests when the node stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -127,6 +127,8 @@ pub(crate) fn router(app: App) -> Router {
         .route("/api/v1/histogram", get(query::histogram).post(query::histogram))
         .route("/api/v1/fields", get(query::fields).post(query::fields))
         .route("/api/v1/context", get(query::context))
+        .route("/api/v1/labels", get(streams::labels).post(streams::labels))
+        .route("/api/v1/streams", get(streams::streams).post(streams::streams))
         .route("/api/v1/cluster", get(node::cluster))
         .route("/api/v1/forget", post(node::forget))
         .route("/api/v1/history", get(node::history))
@@ -135,6 +137,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/-/ready", get(node::ready))
         .fallback(node::unknown_path)
         .method_not_allowed_fallback(node::method_not_allowed)
+        .layer(from_fn_with_state(Arc::clone(&app.compression_permits), compress::compress))
         // Around every route and both fallbacks.
         .layer(from_fn_with_state(guard, guard::guard))
         .with_state(app)

@@ -3,6 +3,7 @@
 //! `Accept` chooses the format:
 //!
 //! * `application/x-ndjson` (the default): one object per line, the statistics last.
+//! * `application/json`: one document with a list of the objects and the statistics.
 //! * `text/plain`: the records as received, the statistics in the trailer `bucksaw-stats`.
 //! * `application/x-bucksaw-stream`, for the command line: messages of one byte for the kind, four for the length
 //!   (little-endian), and the content. Kinds: 1 records as received (`format=raw`), 2 NDJSON (`format=json`),
@@ -77,6 +78,8 @@ impl StreamFormat {
             Self::Messages { raw }
         } else if accept.contains("text/event-stream") {
             Self::Events
+        } else if accept.contains("application/json") && !accept.contains("application/x-ndjson") && !raw {
+            Self::Json
         } else if accept.contains("text/plain") || raw {
             Self::Text
         } else {

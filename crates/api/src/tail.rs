@@ -33,7 +33,11 @@ const KEEPALIVE: Bytes = Bytes::from_static(b": keepalive\n\n");
 
 pub(crate) async fn tail(State(app): State<App>, headers: HeaderMap, params: Params) -> Result<Response, ApiError> {
     params.reject_unknown(&["q", "format", "rate"])?;
-    let format = StreamFormat::negotiate(&headers, params.text("format")?)?;
+    let format = match StreamFormat::negotiate(&headers, params.text("format")?)? {
+        // A document has an end.
+        StreamFormat::Json => StreamFormat::Ndjson,
+        format => format,
+    };
     let expr = params.expr()?;
     let limiter = TailRateLimiter::new(params.number("rate")?, Arc::clone(&app.env.clock));
     let permit = try_permit(&app.tail_permits, "too many tails are open")?;

@@ -11,11 +11,14 @@ use crate::context::{ContextSink, ContextWindow, PrecedingIds, record_request};
 use crate::count::{Bucketing, Histogram};
 use crate::engine::Engine;
 use crate::fields::{FieldCollector, Fields, newest_records_request};
+use crate::group_sample::{GroupBy, GroupSampler};
+use crate::grouping::Grouping;
 use crate::match_buffer::OwnedRecord;
 use crate::record_stream::{RecordSink, StreamSource};
 use crate::request::{Cancel, CancelOnDrop, Request, RequestError};
 use crate::scatter::Scatter;
 use crate::stats::QueryStats;
+use crate::streams::{Streams, is_about_labels};
 use crate::tail_stream::TailStream;
 
 /// Buckets of a count over several nodes. A node forgets the ids of a bucket when all nodes are past it.
@@ -121,7 +124,8 @@ impl Answers {
         permit: impl Send + 'static,
     ) -> Result<(u64, QueryStats), RequestError> {
         let buckets = if self.scatter().is_some() { CLUSTER_COUNT_BUCKETS } else { 1 };
-        let (_, stats) = self.histogram(request, Bucketing { buckets, by_level: false }, permit, |_, _| {}).await?;
+        let (_, stats) =
+            self.histogram(request, Bucketing { buckets, grouping: Grouping::None }, permit, |_, _| {}).await?;
         Ok((stats.matched, stats))
     }
 
@@ -150,6 +154,22 @@ impl Answers {
         run_blocking(&self.tasks, count).await.unwrap_or(Err(RequestError::Internal))
     }
 
+    /// The grouping of a histogram by the most frequent values, or streams, of the newest matching records; at most ten.
+    ///
+    /// # Errors
+    /// [`RequestError`].
+    pub async fn choose_groups(
+        &self,
+        request: Request,
+        by: GroupBy,
+        permit: impl Send + 'static,
+    ) -> Result<Grouping, RequestError> {
+        let request = newest_records_request(&self.engine, request);
+        let sampler = GroupSampler::new(by, &self.engine, permit);
+        let (sampler, _) = self.collect(request, &self.limited_cancel(), sampler).await?;
+        Ok(sampler.finish())
+    }
+
     /// The fields and labels of the newest matching records, with their most frequent values.
     ///
     /// # Errors
@@ -163,6 +183,32 @@ impl Answers {
         let sink = (FieldCollector::new(&self.engine), permit);
         let ((collector, _), stats) = self.collect(request, &self.limited_cancel(), sink).await?;
         Ok((collector.finish(stats.matched), stats))
+    }
+
+    /// The streams with records in the time range, and their numbers of records, without reading a line. The expression
+    /// selects streams by their labels; a stream without a label has no such field.
+    ///
+    /// # Errors
+    /// [`RequestError::NotAboutLabels`] if the expression has terms on text; others as [`Self::check`].
+    pub async fn streams(
+        &self,
+        request: Request,
+        permit: impl Send + 'static,
+    ) -> Result<(Streams, QueryStats), RequestError> {
+        if !is_about_labels(&request.expr) {
+            return Err(RequestError::NotAboutLabels);
+        }
+        if let Some(scatter) = self.scatter() {
+            let _permit = permit;
+            return scatter.streams(&request).await;
+        }
+        let cancel = self.limited_cancel();
+        let (engine, stop) = (Arc::clone(&self.engine), cancel.cancel());
+        let list = move || {
+            let _permit = permit;
+            engine.stream_tallies(&request, &stop).map(|(tallies, stats)| (tallies.finish(1), stats))
+        };
+        run_blocking(&self.tasks, list).await.unwrap_or(Err(RequestError::Internal))
     }
 
     /// Follows the records that are accepted from now on.

@@ -11,12 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_record::{Id, Millis, Producer};
-use bucksaw_scan::{BoundPlan, Level, Plan};
+use bucksaw_scan::{BoundPlan, Plan};
 use bucksaw_segment::{RecordSummary, Rows};
 use roaring::RoaringBitmap;
 
 use crate::dispatch::Dispatch;
 use crate::engine::Engine;
+use crate::grouping::Grouping;
 use crate::match_buffer::RowIds;
 use crate::partial_result::poll_cancel;
 use crate::request::{Cancel, Request, RequestError};
@@ -39,17 +40,20 @@ pub(crate) const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 /// Bytes of ids at which a step of a count for another node ends.
 const STEP_BYTES_MAX: usize = 4 << 20;
 
+/// Cells of a count. Each unit that is counted has a counter per cell, so with many groups there are fewer buckets.
+const CELLS_MAX: usize = 70_000;
+
 /// How matches are grouped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bucketing {
     /// The maximum number of buckets, all of equal length.
     pub buckets: usize,
-    /// Whether buckets are divided by level. Then the text of each match is read, unless its labels state the level.
-    pub by_level: bool,
+    /// What the records of a bucket are divided by.
+    pub grouping: Grouping,
 }
 
 /// The matches of a time range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bucket {
     /// Start, inclusive.
     pub from: Millis,
@@ -57,8 +61,8 @@ pub struct Bucket {
     pub to: Millis,
     /// Number of records.
     pub count: u64,
-    /// Number of records per level, in the order of [`Level::ALL`], if requested; the rest have no level.
-    pub levels: Option<[u64; Level::ALL.len()]>,
+    /// Number of records per group of the [`Grouping`]; the rest are in no group.
+    pub groups: Vec<u64>,
 }
 
 /// Matches over time.
@@ -68,21 +72,26 @@ pub struct Histogram {
     pub buckets: Vec<Bucket>,
 }
 
-/// Maps ids to cells: each bucket of a request's time has one cell, or one per level.
+/// Maps ids to cells: each bucket of a request's time has one cell for records of no group, then one per group.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BucketGrid {
     from: u64,
     width: u64,
     buckets: usize,
-    by_level: bool,
+    bucket_cells: usize,
 }
 
+/// The number of a group in its bucket; 0 for none.
+pub(crate) type GroupNumber = usize;
+
 impl BucketGrid {
-    pub(crate) fn new(request: &Request, bucketing: Bucketing) -> Self {
+    pub(crate) fn new(request: &Request, bucketing: &Bucketing) -> Self {
         let from = request.from.time().0;
         let length = request.to.time().0.saturating_sub(from).max(1);
-        let width = length.div_ceil(bucketing.buckets.clamp(1, BUCKETS_MAX) as u64);
-        Self { from, width, buckets: length.div_ceil(width) as usize, by_level: bucketing.by_level }
+        let bucket_cells = 1 + bucketing.grouping.len();
+        let buckets_max = BUCKETS_MAX.min(CELLS_MAX / bucket_cells).max(1);
+        let width = length.div_ceil(bucketing.buckets.clamp(1, buckets_max) as u64);
+        Self { from, width, buckets: length.div_ceil(width) as usize, bucket_cells }
     }
 
     fn bucket(&self, id: Id) -> usize {
@@ -90,9 +99,9 @@ impl BucketGrid {
         usize::try_from(bucket).unwrap_or(usize::MAX).min(self.buckets - 1)
     }
 
-    /// Cells of a bucket: one for records without a level, then one per level.
-    pub(crate) fn levels(&self) -> usize {
-        if self.by_level { 1 + Level::ALL.len() } else { 1 }
+    /// Cells of a bucket.
+    pub(crate) fn bucket_cells(&self) -> usize {
+        self.bucket_cells
     }
 
     pub(crate) fn buckets(&self) -> usize {
@@ -100,11 +109,11 @@ impl BucketGrid {
     }
 
     pub(crate) fn cells(&self) -> usize {
-        self.buckets * self.levels()
+        self.buckets * self.bucket_cells
     }
 
-    fn cell(&self, id: Id, level: Option<Level>) -> usize {
-        self.bucket(id) * self.levels() + level.map_or(0, |level| 1 + level as usize)
+    fn cell(&self, id: Id, group: GroupNumber) -> usize {
+        self.bucket(id) * self.bucket_cells + group
     }
 }
 
@@ -184,7 +193,7 @@ impl CountTotal {
 
     /// Drops the ids of the first buckets, to which none will be added.
     pub(crate) fn discard_before(&mut self, buckets: usize) {
-        let end = buckets.saturating_mul(self.grid.levels());
+        let end = buckets.saturating_mul(self.grid.bucket_cells);
         self.ids.retain(|(cell, _), _| *cell >= end);
         self.update_reservation();
     }
@@ -206,10 +215,10 @@ impl CountTotal {
         let (from, width, end) = (self.grid.from, self.grid.width, request.to.time().0);
         let start = |number: usize| Millis(from.saturating_add(width.saturating_mul(number as u64)).min(end));
         let bucket = |(number, cells): (usize, &[u64])| {
-            let levels = cells.split_first().and_then(|(_, levels)| levels.try_into().ok());
-            Bucket { from: start(number), to: start(number + 1), count: cells.iter().sum(), levels }
+            let groups = cells.get(1..).unwrap_or_default().to_vec();
+            Bucket { from: start(number), to: start(number + 1), count: cells.iter().sum(), groups }
         };
-        Histogram { buckets: self.counts.chunks(self.grid.levels()).enumerate().map(bucket).collect() }
+        Histogram { buckets: self.counts.chunks(self.grid.bucket_cells).enumerate().map(bucket).collect() }
     }
 }
 
@@ -220,6 +229,7 @@ pub(crate) struct CountStream {
     engine: Arc<Engine>,
     request: Arc<Request>,
     plan: Arc<Plan>,
+    grouping: Arc<Grouping>,
     cancel: Cancel,
     dispatch: Dispatch<UnitCount>,
     total: CountTotal,
@@ -259,7 +269,7 @@ impl CountStream {
         let plan = Arc::new(Plan::compile(&request.expr)?);
         let mut stats = QueryStats::default();
         let units = units(&engine, &request, &plan, &mut stats);
-        let grid = BucketGrid::new(&request, bucketing);
+        let grid = BucketGrid::new(&request, &bucketing);
         let may_share_ids = if yields_ids { vec![true; units.len()] } else { units_sharing_ids(&units) };
         let tasks = units.into_iter().zip(may_share_ids);
         let mut pending: Vec<_> = tasks.map(|(unit, shares)| (grid.bucket(unit.low()), unit, shares)).collect();
@@ -273,6 +283,7 @@ impl CountStream {
             engine,
             request: Arc::new(request),
             plan,
+            grouping: Arc::new(bucketing.grouping),
             cancel,
             units_total: pending.len(),
             pending: pending.into(),
@@ -344,8 +355,8 @@ impl CountStream {
             && let Some((bucket, unit, may_share_ids)) = self.pending.pop_front()
         {
             let (request, plan, cancel) = (Arc::clone(&self.request), Arc::clone(&self.plan), self.cancel.clone());
-            let (grid, bytes) = (self.total.grid, unit.scan_bytes());
-            let job = move || UnitCount::scan(&unit, &request, &plan, &cancel, grid, may_share_ids);
+            let (grid, grouping, bytes) = (self.total.grid, Arc::clone(&self.grouping), unit.scan_bytes());
+            let job = move || UnitCount::scan(&unit, &request, &plan, &cancel, (grid, grouping), may_share_ids);
             self.dispatch.submit(self.units_started, bytes, job);
             self.in_flight.insert(self.units_started, bucket);
             self.units_started += 1;
@@ -366,7 +377,7 @@ impl Drop for CountStream {
 }
 
 /// For each unit, whether another one may contain the same record.
-fn units_sharing_ids(units: &[Unit]) -> Vec<bool> {
+pub(crate) fn units_sharing_ids(units: &[Unit]) -> Vec<bool> {
     let empty = RecordSummary::default();
     let mut order: Vec<usize> = (0..units.len()).collect();
     order.sort_by_key(|at| units.get(*at).map(Unit::low));
@@ -391,6 +402,7 @@ fn units_sharing_ids(units: &[Unit]) -> Vec<bool> {
 struct UnitCount {
     request: Arc<Request>,
     grid: BucketGrid,
+    grouping: Arc<Grouping>,
     may_share_ids: bool,
     counts: Vec<u64>,
     /// Ids of matches that other units may contain.
@@ -405,12 +417,13 @@ impl UnitCount {
         request: &Arc<Request>,
         plan: &Plan,
         cancel: &Cancel,
-        grid: BucketGrid,
+        (grid, grouping): (BucketGrid, Arc<Grouping>),
         may_share_ids: bool,
     ) -> Self {
         let mut count = Self {
             request: Arc::clone(request),
             grid,
+            grouping,
             // A queue segment may contain a frame twice, after a client sent it again.
             may_share_ids: may_share_ids || matches!(unit, Unit::Queue(_)),
             counts: vec![0; grid.cells()],
@@ -431,13 +444,12 @@ impl UnitCount {
             MatchChunk::Text(chunk, _) => chunk.labels,
             MatchChunk::Lines(lines) => lines.labels(),
         };
-        let label_level = if self.grid.by_level { Level::of_labels(labels) } else { None };
-        let reads_text = self.grid.by_level && label_level.is_none();
-        match chunk {
-            MatchChunk::Lines(lines) if reads_text => {
+        match (self.grouping.of_stream(labels), chunk) {
+            (Some(group), MatchChunk::Lines(lines)) => self.add_rows(&lines.matching_rows(), group),
+            (None, MatchChunk::Lines(lines)) => {
                 let mut ids = RowIds::new(lines.slice_rows());
                 lines.for_each_line(&mut |row, text| {
-                    self.add(ids.id_of_row(row), Level::of_text(text));
+                    self.add(ids.id_of_row(row), self.grouping.of_line(text));
                     if poll_cancel(rows_until_poll, cancel) {
                         ControlFlow::Break(())
                     } else {
@@ -445,19 +457,18 @@ impl UnitCount {
                     }
                 });
             }
-            MatchChunk::Lines(lines) => self.add_rows(&lines.matching_rows(), label_level),
-            MatchChunk::Text(chunk, BoundPlan::All) if !reads_text => self.add_rows(&chunk.rows, label_level),
-            MatchChunk::Text(chunk, bound) => {
+            (Some(group), MatchChunk::Text(chunk, BoundPlan::All)) => self.add_rows(&chunk.rows, group),
+            (settled, MatchChunk::Text(chunk, bound)) => {
                 let is_cancelled = || cancel.should_stop();
-                if !reads_text && let Some(count) = self.single_count(&chunk.rows, label_level) {
+                if let Some(count) = settled.and_then(|group| self.single_count(&chunk.rows, group)) {
                     *count += u64::from(bound.count(chunk, &is_cancelled));
                     return;
                 }
                 let mut ids = RowIds::new(&chunk.rows);
                 bound.find(chunk, &is_cancelled, &mut |found| {
                     let text = || chunk.text.get(found.start..found.end).unwrap_or_default();
-                    let level = if reads_text { Level::of_text(text()) } else { label_level };
-                    self.add(ids.id_of_row(found.row), level);
+                    let group = settled.unwrap_or_else(|| self.grouping.of_line(text()));
+                    self.add(ids.id_of_row(found.row), group);
                     ControlFlow::Continue(())
                 });
             }
@@ -465,25 +476,25 @@ impl UnitCount {
     }
 
     /// The counter of all of these rows, if they have only one and their ids do not matter.
-    fn single_count(&mut self, rows: &Rows, level: Option<Level>) -> Option<&mut u64> {
+    fn single_count(&mut self, rows: &Rows, group: GroupNumber) -> Option<&mut u64> {
         let (low, high) = rows.id_range()?;
         let is_requested = self.request.contains(low) && self.request.contains(high);
         let is_single = is_requested && !self.may_share_ids && self.grid.bucket(low) == self.grid.bucket(high);
-        self.counts.get_mut(self.grid.cell(low, level)).filter(|_| is_single)
+        self.counts.get_mut(self.grid.cell(low, group)).filter(|_| is_single)
     }
 
-    fn add_rows(&mut self, rows: &Rows, level: Option<Level>) {
-        if let Some(count) = self.single_count(rows, level) {
+    fn add_rows(&mut self, rows: &Rows, group: GroupNumber) {
+        if let Some(count) = self.single_count(rows, group) {
             *count += u64::from(rows.count);
             return;
         }
         for run in &rows.runs {
             if !self.request.contains(run.first_id) || !self.request.contains(run.last()) {
-                (0..run.count).filter_map(|step| run.first_id.checked_add(step)).for_each(|id| self.add(id, level));
+                (0..run.count).filter_map(|step| run.first_id.checked_add(step)).for_each(|id| self.add(id, group));
                 continue;
             }
             // The ids of a run have one time, and so one cell.
-            let cell = self.grid.cell(run.first_id, level);
+            let cell = self.grid.cell(run.first_id, group);
             if self.may_share_ids {
                 let seen = self.ids.entry((cell, run.first_id.producer())).or_default();
                 seen.insert_range(run.first_id.sequence()..=run.last().sequence());
@@ -493,11 +504,11 @@ impl UnitCount {
         }
     }
 
-    fn add(&mut self, id: Id, level: Option<Level>) {
+    fn add(&mut self, id: Id, group: GroupNumber) {
         if !self.request.contains(id) {
             return;
         }
-        let cell = self.grid.cell(id, level);
+        let cell = self.grid.cell(id, group);
         if self.may_share_ids {
             self.ids.entry((cell, id.producer())).or_default().insert(id.sequence());
         } else if let Some(count) = self.counts.get_mut(cell) {
@@ -513,7 +524,7 @@ mod tests {
     #[test]
     fn overlapping_ids_count_once() {
         let request = Request::new(bucksaw_record::Expr::All, Millis(0), Millis(10));
-        let grid = BucketGrid::new(&request, Bucketing { buckets: 1, by_level: false });
+        let grid = BucketGrid::new(&request, &Bucketing { buckets: 1, grouping: Grouping::None });
         let budget = crate::result_budget::ResultBudget::new(1 << 20, Default::default());
         let (counts, ids) = (vec![0; grid.cells()], SequenceSets::new());
         let mut total = CountTotal { counts, ids, id_bytes: 0, reservation: budget.account().force_reserve(0), grid };
@@ -532,11 +543,11 @@ mod tests {
     #[test]
     fn ids_of_open_buckets_are_kept() {
         let request = Request::new(bucksaw_record::Expr::All, Millis(0), Millis(10));
-        let grid = BucketGrid::new(&request, Bucketing { buckets: 2, by_level: true });
+        let grid = BucketGrid::new(&request, &Bucketing { buckets: 2, grouping: Grouping::Level });
         let budget = crate::result_budget::ResultBudget::new(1 << 20, Default::default());
         let (counts, ids) = (vec![0; grid.cells()], SequenceSets::new());
         let mut total = CountTotal { counts, ids, id_bytes: 0, reservation: budget.account().force_reserve(0), grid };
-        let open = grid.levels();
+        let open = grid.bucket_cells();
         let ids = |cell| [((cell, Producer::new(1)), RoaringBitmap::from_iter([1, 2, 3]))];
         total.add_ids([ids(open - 1), ids(open)].concat());
         total.discard_before(1);

@@ -1,9 +1,14 @@
 //! Fields and labels of the newest matching records, with their most frequent values.
+//!
+//! A field counts at most once per record, with the value by which a filter would find it: the last of its name. Of text that
+//! is read as logfmt only names that look like names are counted ([`fields::is_plain_name`]), since the rest are pieces of URLs and
+//! code.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
-use bucksaw_scan::fields;
+use bucksaw_record::expr::parse_number;
+use bucksaw_scan::{Level, fields};
 
 use crate::engine::Engine;
 use crate::match_buffer::RecordRef;
@@ -40,6 +45,9 @@ const RECORD_FIELDS_MAX: usize = 200;
 /// Bytes kept of a value.
 const VALUE_BYTES_MAX: usize = 256;
 
+/// The name of the level, which is derived from each record.
+const LEVEL_NAME: &str = "@level";
+
 /// The fields of records.
 #[derive(Clone, Debug, Default)]
 pub struct Fields {
@@ -47,7 +55,7 @@ pub struct Fields {
     pub records: u64,
     /// Whether more records may match.
     pub is_sampled: bool,
-    /// Labels, then fields, each by descending number of records.
+    /// The level, if some record has one; then labels, then keys, each by descending number of records.
     pub fields: Vec<FieldValues>,
 }
 
@@ -56,47 +64,174 @@ pub struct Fields {
 pub struct FieldValues {
     /// Its name, as in an expression.
     pub name: String,
-    /// Whether it is a label of the stream.
-    pub is_label: bool,
+    /// Where its values come from.
+    pub kind: FieldKind,
     /// Number of records that have it.
     pub records: u64,
     /// Number of distinct values; `None` if there are too many to count.
     pub distinct: Option<u64>,
-    /// The most frequent values with their numbers of records; long values are cut.
-    pub values: Vec<(Vec<u8>, u64)>,
+    /// The most frequent values.
+    pub values: Vec<FieldValue>,
+    /// The range of the values, if all are numbers.
+    pub numbers: Option<NumberRange>,
 }
 
-#[derive(Default)]
-struct FieldTally {
+/// Where the values of a field come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FieldKind {
+    /// Computed of each record: the level.
+    Derived,
+    /// A label of the stream.
+    Label,
+    /// A key of the line.
+    Key,
+}
+
+/// A value of a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldValue {
+    /// Its bytes, up to a limit.
+    pub value: Vec<u8>,
+    /// Number of records that have it.
+    pub records: u64,
+    /// Whether more bytes follow, so that no record has this value.
+    pub is_cut: bool,
+}
+
+/// The range of numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NumberRange {
+    /// The least.
+    pub min: f64,
+    /// The mean.
+    pub avg: f64,
+    /// The greatest.
+    pub max: f64,
+}
+
+/// The sum and the bounds of numbers.
+struct NumberTally {
+    min: f64,
+    max: f64,
+    sum: f64,
+}
+
+/// Counts the values of one field.
+pub(crate) struct FieldTally {
     records: u64,
-    values: HashMap<Vec<u8>, u64>,
+    /// By their bytes and whether they are cut.
+    values: HashMap<Vec<u8>, [u64; 2]>,
     overflowed: bool,
+    /// `None` once a value was no number.
+    numbers: Option<NumberTally>,
+}
+
+impl Default for FieldTally {
+    fn default() -> Self {
+        let numbers = Some(NumberTally { min: f64::INFINITY, max: f64::NEG_INFINITY, sum: 0.0 });
+        Self { records: 0, values: HashMap::new(), overflowed: false, numbers }
+    }
 }
 
 impl FieldTally {
     /// Counts a value. A new one is counted only within `bytes_left`, which it reduces.
-    fn add(&mut self, value: &[u8], bytes_left: &mut usize) {
+    pub(crate) fn add(&mut self, value: &[u8], bytes_left: &mut usize) {
         self.records += 1;
-        let value = value.get(..VALUE_BYTES_MAX).unwrap_or(value);
-        let rest = bytes_left.checked_sub(value.len() + VALUE_COST_BYTES);
-        if let Some(count) = self.values.get_mut(value) {
-            *count += 1;
+        let kept = cut(value);
+        let is_cut = kept.len() < value.len();
+        if let Some(numbers) = &mut self.numbers {
+            match parse_number(kept).filter(|_| !is_cut) {
+                Some(number) => numbers.add(number),
+                None => self.numbers = None,
+            }
+        }
+        let rest = bytes_left.checked_sub(kept.len() + VALUE_COST_BYTES);
+        let counts = if let Some(counts) = self.values.get_mut(kept) {
+            counts
         } else if let Some(rest) = rest
             && self.values.len() < COUNTED_MAX
         {
             *bytes_left = rest;
-            self.values.insert(value.to_vec(), 1);
+            self.values.entry(kept.to_vec()).or_default()
         } else {
             self.overflowed = true;
-        }
+            return;
+        };
+        let [whole, cut] = counts;
+        *(if is_cut { cut } else { whole }) += 1;
     }
 
-    fn finish(self, name: String, is_label: bool) -> FieldValues {
-        let distinct = (!self.overflowed).then_some(self.values.len() as u64);
-        let mut values: Vec<(Vec<u8>, u64)> = self.values.into_iter().collect();
-        values.sort_unstable_by(|(a, a_count), (b, b_count)| b_count.cmp(a_count).then_with(|| a.cmp(b)));
+    /// The field of this name.
+    pub(crate) fn finish(self, name: String, kind: FieldKind) -> FieldValues {
+        let numbers = self.numbers.filter(|_| self.records > 0).map(|numbers| numbers.range(self.records));
+        let counted = self.values.into_iter().flat_map(|(value, [whole, cut])| {
+            let cut = FieldValue { value: value.clone(), records: cut, is_cut: true };
+            [FieldValue { value, records: whole, is_cut: false }, cut]
+        });
+        let mut values: Vec<FieldValue> = counted.filter(|value| value.records > 0).collect();
+        let distinct = (!self.overflowed).then_some(values.len() as u64);
+        values.sort_unstable_by(|a, b| b.records.cmp(&a.records).then_with(|| a.value.cmp(&b.value)));
         values.truncate(VALUES_MAX);
-        FieldValues { name, is_label, records: self.records, distinct, values }
+        FieldValues { name, kind, records: self.records, distinct, values, numbers }
+    }
+}
+
+impl NumberTally {
+    fn add(&mut self, number: f64) {
+        self.min = self.min.min(number);
+        self.max = self.max.max(number);
+        self.sum += number;
+    }
+
+    fn range(&self, count: u64) -> NumberRange {
+        // The sum may overflow; the mean is in between.
+        let avg = (self.sum / count as f64).clamp(self.min, self.max);
+        NumberRange { min: self.min, avg, max: self.max }
+    }
+}
+
+/// The start of a value, of whole characters if it is text.
+fn cut(value: &[u8]) -> &[u8] {
+    let Some(head) = value.get(..VALUE_BYTES_MAX).filter(|head| head.len() < value.len()) else { return value };
+    let whole = head.utf8_chunks().next().map_or(0, |chunk| chunk.valid().len());
+    // A character that is cut has at most three bytes before the limit.
+    if head.len() - whole < 4 { head.get(..whole).unwrap_or(head) } else { head }
+}
+
+/// The fields of one record, each name once. Its buffers are reused.
+#[derive(Default)]
+struct RecordFields {
+    /// Names and the starts of values.
+    bytes: Vec<u8>,
+    entries: Vec<(Range<usize>, Range<usize>)>,
+}
+
+impl RecordFields {
+    /// Reads the fields of a line.
+    fn read(&mut self, line: &[u8]) {
+        self.bytes.clear();
+        self.entries.clear();
+        fields::visit_named(line, RECORD_FIELDS_MAX, &mut |name, value| {
+            if name.len() > NAME_BYTES_MAX {
+                return;
+            }
+            let start = self.bytes.len();
+            self.bytes.extend_from_slice(name.as_bytes());
+            let middle = self.bytes.len();
+            // One byte more, by which a cut value is recognised.
+            self.bytes.extend_from_slice(value.get(..=VALUE_BYTES_MAX).unwrap_or(&value));
+            self.entries.push((start..middle, middle..self.bytes.len()));
+        });
+        // Of equal names the last comes first.
+        let Self { bytes, entries } = self;
+        let name = |range: &Range<usize>| bytes.get(range.clone()).unwrap_or_default();
+        entries.sort_unstable_by(|(a, _), (b, _)| name(a).cmp(name(b)).then(b.start.cmp(&a.start)));
+        entries.dedup_by(|(later, _), (first, _)| name(later) == name(first));
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        let part = |range: &Range<usize>| self.bytes.get(range.clone()).unwrap_or_default();
+        self.entries.iter().map(move |(name, value)| (str::from_utf8(part(name)).unwrap_or_default(), part(value)))
     }
 }
 
@@ -107,7 +242,8 @@ pub(crate) fn newest_records_request(engine: &Engine, request: Request) -> Reque
 
 /// Collects the fields of records.
 pub(crate) struct FieldCollector {
-    tallies: BTreeMap<(bool, String), FieldTally>,
+    tallies: BTreeMap<(FieldKind, String), FieldTally>,
+    record: RecordFields,
     bytes_left: usize,
     records_max: u64,
     /// Reserves the maximum from the start, whether it is free or not.
@@ -119,6 +255,7 @@ impl FieldCollector {
         let bytes = (engine.config.result_bytes_max / COUNTED_MEMORY_DIVISOR).min(COUNTED_BYTES_MAX);
         Self {
             tallies: BTreeMap::new(),
+            record: RecordFields::default(),
             bytes_left: usize::try_from(bytes).unwrap_or(usize::MAX),
             records_max: engine.config.fields_records_max,
             _reservation: engine.result_budget.account().force_reserve(bytes),
@@ -126,19 +263,23 @@ impl FieldCollector {
     }
 
     pub(crate) fn add(&mut self, record: RecordRef<'_>) {
-        for (name, value) in record.labels.iter() {
-            self.add_value(true, name, value.as_bytes());
+        if let Some(level) = Level::of(record.labels, record.text) {
+            self.add_value(FieldKind::Derived, LEVEL_NAME, level.name().as_bytes());
         }
-        fields::visit(record.text, RECORD_FIELDS_MAX, &mut |name, value| {
-            // A label of the same name hides the field, as in an expression.
-            if record.labels.get(name).is_none() {
-                self.add_value(false, name, &value);
-            }
-        });
+        for (name, value) in record.labels.iter() {
+            self.add_value(FieldKind::Label, name, value.as_bytes());
+        }
+        let mut fields = std::mem::take(&mut self.record);
+        fields.read(record.text);
+        // A label of the same name hides the field, as in an expression.
+        for (name, value) in fields.iter().filter(|(name, _)| record.labels.get(name).is_none()) {
+            self.add_value(FieldKind::Key, name, value);
+        }
+        self.record = fields;
     }
 
-    fn add_value(&mut self, is_label: bool, name: &str, value: &[u8]) {
-        if let Some(tally) = tally_for(&mut self.tallies, is_label, name, &mut self.bytes_left) {
+    fn add_value(&mut self, kind: FieldKind, name: &str, value: &[u8]) {
+        if let Some(tally) = tally_for(&mut self.tallies, kind, name, &mut self.bytes_left) {
             tally.add(value, &mut self.bytes_left);
         }
     }
@@ -146,11 +287,8 @@ impl FieldCollector {
     /// The fields of `matched` records.
     pub(crate) fn finish(self, matched: u64) -> Fields {
         let tallies = self.tallies.into_iter();
-        let mut fields: Vec<FieldValues> =
-            tallies.map(|((is_label, name), tally)| tally.finish(name, is_label)).collect();
-        fields.sort_by(|a, b| {
-            b.is_label.cmp(&a.is_label).then(b.records.cmp(&a.records)).then_with(|| a.name.cmp(&b.name))
-        });
+        let mut fields: Vec<FieldValues> = tallies.map(|((kind, name), tally)| tally.finish(name, kind)).collect();
+        fields.sort_by(|a, b| a.kind.cmp(&b.kind).then(b.records.cmp(&a.records)).then_with(|| a.name.cmp(&b.name)));
         fields.truncate(FIELDS_MAX);
         Fields { records: matched, is_sampled: matched >= self.records_max, fields }
     }
@@ -167,15 +305,15 @@ impl<P: Send + 'static> RecordSink for (FieldCollector, P) {
 /// The tally of a field. `None` if its name is too long, or if a new tally would exceed the number of fields or
 /// `bytes_left`.
 fn tally_for<'a>(
-    tallies: &'a mut BTreeMap<(bool, String), FieldTally>,
-    is_label: bool,
+    tallies: &'a mut BTreeMap<(FieldKind, String), FieldTally>,
+    kind: FieldKind,
     name: &str,
     bytes_left: &mut usize,
 ) -> Option<&'a mut FieldTally> {
     if name.len() > NAME_BYTES_MAX {
         return None;
     }
-    let key = (is_label, name.to_owned());
+    let key = (kind, name.to_owned());
     if !tallies.contains_key(&key) {
         let left = bytes_left.checked_sub(name.len() + FIELD_COST_BYTES)?;
         if tallies.len() >= FIELDS_MAX * 5 {

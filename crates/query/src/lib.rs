@@ -26,6 +26,8 @@ mod count;
 mod dispatch;
 mod engine;
 mod fields;
+mod group_sample;
+mod grouping;
 mod local_tail;
 mod match_buffer;
 mod metrics;
@@ -40,6 +42,7 @@ mod scatter;
 mod search;
 mod snapshot;
 mod stats;
+mod streams;
 mod tail;
 mod tail_event;
 mod tail_stream;
@@ -51,7 +54,9 @@ pub use bucksaw_scan::Level;
 pub use bucksaw_scan::{MEMORY_BYTES_MAX as AUTOMATA_BYTES_MAX, limit_memory as limit_automata};
 pub use count::{Bucket, Bucketing, Histogram};
 pub use engine::{Config, Engine};
-pub use fields::{FieldValues, Fields};
+pub use fields::{FieldKind, FieldValue, FieldValues, Fields, NumberRange};
+pub use group_sample::GroupBy;
+pub use grouping::Grouping;
 pub use match_buffer::{OwnedRecord, RecordRef, RecordRun};
 pub use metrics::Metrics;
 pub use pool::ScanPool;
@@ -63,6 +68,7 @@ pub use scatter::{
     GossipPeers, QueryPeer, QueryPeers, QueryServer, RepairHints, ReplyTimeouts, Scatter, re_replicated_stores,
 };
 pub use stats::{MissingNode, MissingReason, NodeStats, QueryStats, TrashStats};
+pub use streams::{StreamSize, Streams};
 pub use tail_event::{TailEvent, TailRecords};
 pub use tail_stream::TailStream;
 

@@ -115,6 +115,11 @@ pub enum RequestError {
     /// The expression, formatted as text, exceeds the limit, so it cannot be sent to other nodes.
     #[error("the expression is too long to be sent to other nodes: at most {INPUT_BYTES_MAX} bytes when written out")]
     ExpressionTooLong,
+    /// The call reads no lines, and the expression has terms on them.
+    #[error(
+        "the expression has terms on the text of records, which this call does not read: use labels, such as app=shop"
+    )]
+    NotAboutLabels,
     /// A scan thread panicked.
     #[error("internal error: see the log of the node")]
     Internal,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bucksaw_env::{Clock, Env, Fs as _, sim};
 use bucksaw_ingest::{self as ingest, Durability, FrameRecords, Queue, Source};
 use bucksaw_record::{Expr, Id, Labels, Millis, Producer};
-use bucksaw_scan::Plan;
+use bucksaw_scan::{Plan, fields};
 use bucksaw_segment::stored::SearchableBlock;
 use bucksaw_segment::{Codec, RowMeta};
 use bucksaw_store::{
@@ -40,11 +40,59 @@ pub(crate) struct TestEngine {
 
 /// The histogram of a request, after a comparison with the one by level.
 fn histogram(node: &TestEngine, request: &Request, buckets: usize) -> Histogram {
-    let plain = node.histogram(request, Bucketing { buckets, by_level: false }).0;
-    let by_level = node.histogram(request, Bucketing { buckets, by_level: true }).0;
+    let plain = node.histogram(request, Bucketing { buckets, grouping: Grouping::None }).0;
+    let by_level = node.histogram(request, Bucketing { buckets, grouping: Grouping::Level }).0;
     let counts = |histogram: &Histogram| histogram.buckets.iter().map(|bucket| bucket.count).collect::<Vec<_>>();
     assert_eq!(counts(&plain), counts(&by_level));
     plain
+}
+
+/// Groupings of every kind, for lines such as `a=x level=info status=200` of the streams `app=s0` and `app=s1`.
+pub(crate) fn groupings() -> Vec<Grouping> {
+    let field = |name: &str, values: &[&str]| Grouping::Field {
+        name: name.to_owned(),
+        values: values.iter().map(|value| (*value).to_owned()).collect(),
+    };
+    let stream = |text| Labels::parse(text).unwrap();
+    vec![
+        Grouping::None,
+        Grouping::Level,
+        field("a", &["x", "", "b"]),
+        field("status", &["404", "200"]),
+        field("app", &["s1", "other"]),
+        Grouping::Streams(vec![stream("app=none"), stream("app=s1")]),
+    ]
+}
+
+/// The counts of each group in `buckets`, by one record at a time.
+pub(crate) fn naive_groups<'a>(
+    grouping: &Grouping,
+    buckets: &[Bucket],
+    records: impl Iterator<Item = (Id, &'a Labels, &'a [u8])>,
+) -> Vec<Vec<u64>> {
+    let mut counts: Vec<Vec<u64>> = buckets.iter().map(|_| vec![0; grouping.values().len()]).collect();
+    for (id, labels, line) in records {
+        let bucket = buckets.iter().position(|bucket| bucket.from <= id.time() && id.time() < bucket.to).unwrap();
+        let value = match grouping {
+            Grouping::None => None,
+            Grouping::Level => Level::of(labels, line).map(|level| level.name().to_owned()),
+            Grouping::Streams(_) => Some(labels.to_string()),
+            Grouping::Field { name, .. } => match labels.get(name) {
+                Some(value) => Some(value.to_owned()),
+                None => fields::lookup(line, name).map(|value| String::from_utf8_lossy(&value).into_owned()),
+            },
+        };
+        let group = grouping.values().iter().position(|known| Some(&**known) == value.as_deref());
+        if let Some(count) = group.and_then(|group| counts[bucket].get_mut(group)) {
+            *count += 1;
+        }
+    }
+    counts
+}
+
+/// The values of a field with their numbers of records.
+pub(crate) fn counted(field: &FieldValues) -> Vec<(&str, u64)> {
+    field.values.iter().map(|value| (str::from_utf8(&value.value).unwrap(), value.records)).collect()
 }
 
 impl TestEngine {
@@ -170,6 +218,10 @@ impl TestEngine {
 
     pub(crate) fn fields(&self, request: Request) -> (Fields, QueryStats) {
         self.tasks.run(self.answers().fields(request, ())).unwrap()
+    }
+
+    pub(crate) fn streams(&self, request: Request) -> (Streams, QueryStats) {
+        self.tasks.run(self.answers().streams(request, ())).unwrap()
     }
 
     /// The records around one.
@@ -440,7 +492,7 @@ fn a_cancelled_search_ends_as_cancelled() {
     let mut search = node.engine.search(request_all_time(""), cancel.clone()).unwrap();
     cancel.cancel();
     assert!(next_batch(&mut search).is_empty() && search.is_cancelled());
-    let bucketing = Bucketing { buckets: 1, by_level: false };
+    let bucketing = Bucketing { buckets: 1, grouping: Grouping::None };
     let counted = node.engine.histogram(request_all_time(""), cancel, bucketing, &mut |_, _| {});
     assert!(matches!(counted, Err(RequestError::Cancelled)));
 }
@@ -563,9 +615,9 @@ fn fields_have_their_most_frequent_values() {
     let (fields, _) = node.fields(request_all_time(""));
     let field = |name: &str| fields.fields.iter().find(|field| field.name == name).unwrap();
     assert_eq!((fields.records, fields.is_sampled), (30, false));
-    assert_eq!(field("level").values, [(b"info".to_vec(), 20), (b"error".to_vec(), 10)]);
+    assert_eq!(counted(field("level")), [("info", 20), ("error", 10)]);
     assert_eq!((field("id").distinct, field("id").values.len()), (Some(30), 20));
-    assert_eq!((field("app").is_label, field("msg").is_label), (true, false));
+    assert_eq!((field("app").kind, field("msg").kind), (FieldKind::Label, FieldKind::Key));
 }
 
 #[test]
@@ -790,7 +842,7 @@ fn records_accepted_later_are_not_before_the_record_in_its_context() {
 fn fields_of_many_names_and_values_stay_within_the_memory() {
     let mut node = TestEngine::with_memory(1 << 20, 64);
     for at in 0..400 {
-        let many: String = (0..50).map(|of| format!("{at:0>200}x{of}={} ", "v".repeat(200))).collect();
+        let many: String = (0..50).map(|of| format!("n{at:0>199}x{of}={} ", "v".repeat(200))).collect();
         node.put(&format!("level=info {}=1 {many}", "n".repeat(300)));
     }
     let mut collector = crate::fields::FieldCollector::new(&node.engine);
@@ -798,7 +850,7 @@ fn fields_of_many_names_and_values_stay_within_the_memory() {
     assert_eq!(reserved, (1 << 20) / 8);
     let (fields, _) = node.fields(request_all_time(""));
     let bytes =
-        |field: &FieldValues| field.name.len() + field.values.iter().map(|(value, _)| value.len()).sum::<usize>();
+        |field: &FieldValues| field.name.len() + field.values.iter().map(|value| value.value.len()).sum::<usize>();
     let taken: usize = fields.fields.iter().map(bytes).sum();
     assert!((50_000..=reserved as usize).contains(&taken), "{taken}");
     let level = fields.fields.iter().find(|field| field.name == "level").unwrap();
@@ -895,6 +947,27 @@ proptest! {
         for bucket in &histogram.buckets {
             let inside = want.iter().filter(|(id, _)| bucket.from <= id.time() && id.time() < bucket.to).count();
             prop_assert_eq!(bucket.count, inside as u64);
+        }
+        for labels in ["", "app=s1", "app!=s0", "-(app=s0 OR app=s1)", "other=x"] {
+            let expr = Expr::parse(labels.as_bytes()).unwrap();
+            let plan = Plan::compile(&expr).unwrap();
+            let mut want = BTreeMap::<String, u64>::new();
+            for (id, (labels, _)) in &node.accepted {
+                if request.contains(*id) && plan.matches(labels, b"") {
+                    *want.entry(labels.to_string()).or_default() += 1;
+                }
+            }
+            let (streams, stats) = node.streams(Request { expr, ..request.clone() });
+            let counted = streams.streams.iter().map(|stream| (stream.labels.to_string(), stream.records));
+            prop_assert_eq!(counted.collect::<BTreeMap<_, _>>(), want, "{}", labels);
+            prop_assert!(streams.streams.is_sorted_by(|a, b| a.records >= b.records));
+            prop_assert_eq!((streams.is_approximate, streams.is_cut, stats.is_partial()), (false, false, false));
+        }
+        for grouping in groupings() {
+            let grouped = node.histogram(&request, Bucketing { buckets: 13, grouping: grouping.clone() }).0;
+            let records = want.iter().map(|(id, line)| (*id, &node.accepted[id].0, line.as_slice()));
+            let groups: Vec<Vec<u64>> = grouped.buckets.iter().map(|bucket| bucket.groups.clone()).collect();
+            prop_assert_eq!(groups, naive_groups(&grouping, &grouped.buckets, records), "{:?}", grouping);
         }
         let mut search = node.engine.search(request.clone(), Cancel::default()).unwrap();
         let mut released = Vec::new();

@@ -119,13 +119,15 @@ pub(crate) fn visit_frames(
     }
 }
 
-fn damage_name(error: &ReadError, file: String) -> String {
+/// The name of a damaged part of a file.
+pub(crate) fn damage_name(error: &ReadError, file: String) -> String {
     match error {
         ReadError::Damaged { damage, .. } => format!("{file} at byte {}", damage.offset),
         _ => file,
     }
 }
 
-fn file_name(path: &std::path::Path) -> String {
+/// The name of a file, without its directory.
+pub(crate) fn file_name(path: &std::path::Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bucksaw_ingest::{FetchThreshold, Queue};
 use bucksaw_record::{Id, Labels, Millis};
 use bucksaw_segment::stored::SearchableBlock;
-use bucksaw_segment::{Block, ReadError, RecordSummary};
+use bucksaw_segment::{Block, ReadError, RecordSummary, Rows};
 
 use crate::error::StoreError;
 use crate::foreground::Foreground;
@@ -168,6 +168,10 @@ impl BlockSource for StoredSegment {
         let footer = self.footer();
         let streams = footer.blocks.get(index).map(|entry| entry.streams.as_slice()).unwrap_or_default();
         streams.iter().filter_map(|stream| footer.streams.get(*stream as usize)).collect()
+    }
+
+    fn rows(&self, index: usize) -> Result<Vec<Arc<Rows>>, ReadError> {
+        Self::rows(self, index)
     }
 
     /// The packed block, and twice its text for what is decoded.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use bucksaw_ingest::{FetchThreshold, Queue, QueueBacklog, SegmentView};
 use bucksaw_record::{Id, Labels, Millis};
 use bucksaw_segment::stored::SearchableBlock;
-use bucksaw_segment::{Block, ReadError, RecordSummary};
+use bucksaw_segment::{Block, ReadError, RecordSummary, Rows};
 
 use crate::clock_guard::Suspension;
 use crate::error::StoreError;
@@ -168,6 +168,12 @@ pub trait BlockSource: Debug + Send + Sync {
 
     /// The labels of the streams in a block.
     fn streams(&self, index: usize) -> Vec<&Labels>;
+
+    /// The rows of each stream in a block, in the order of [`Self::streams`], without the text.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    fn rows(&self, index: usize) -> Result<Vec<Arc<Rows>>, ReadError>;
 
     /// Memory, in bytes, that the scan of a block takes.
     fn scan_bytes(&self, index: usize) -> u64;

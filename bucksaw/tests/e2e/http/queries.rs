@@ -239,17 +239,17 @@ fn answers_continue_after_a_record() {
     }
 }
 
-/// The sums of a histogram: total and by level.
+/// The sums of a histogram: total and by group.
 fn sums(histogram: &Value) -> (u64, Vec<(String, u64)>) {
-    let mut levels = std::collections::BTreeMap::<String, u64>::new();
+    let mut groups = std::collections::BTreeMap::<String, u64>::new();
     let mut all = 0;
     for bucket in histogram["buckets"].as_array().unwrap() {
         all += bucket["count"].as_u64().unwrap();
-        for (level, count) in bucket["levels"].as_object().into_iter().flatten() {
-            *levels.entry(level.clone()).or_default() += count.as_u64().unwrap();
+        for (group, count) in bucket["groups"].as_object().into_iter().flatten() {
+            *groups.entry(group.clone()).or_default() += count.as_u64().unwrap();
         }
     }
-    (all, levels.into_iter().collect())
+    (all, groups.into_iter().collect())
 }
 
 #[test]
@@ -268,10 +268,37 @@ fn histograms_count_levels() {
             (level("debug", 1), level("error", 600), level("info", 300), level("warn", 300));
         assert_eq!(sums(&asked("")), (1_501, Vec::new()), "{what}");
         let all = vec![debug.clone(), error.clone(), info, warn];
-        assert_eq!(sums(&asked("by=level&buckets=7")), (1_501, all), "{what}");
-        assert_eq!(sums(&asked("by=level&q=%22ERROR%22i")), (601, vec![debug, error]), "{what}");
-        assert_eq!(sums(&asked("by=level&q=plain")), (300, Vec::new()), "{what}");
-        assert_eq!(sums(&asked("by=level&q=level%3Dwarn")), (300, vec![level("warn", 300)]), "{what}");
+        assert_eq!(sums(&asked("by=@level&buckets=7")), (1_501, all), "{what}");
+        assert_eq!(sums(&asked("by=@level&q=%22ERROR%22i")), (601, vec![debug, error]), "{what}");
+        assert_eq!(sums(&asked("by=@level&q=plain")), (300, Vec::new()), "{what}");
+        assert_eq!(sums(&asked("by=@level&q=level%3Dwarn")), (300, vec![level("warn", 300)]), "{what}");
+    };
+    check("in the queue");
+    node.wait_stored();
+    check("in the store");
+}
+
+#[test]
+fn histograms_count_values_and_streams() {
+    let node = TestServer::start(&["--segment-max-age", "200ms"]);
+    let text = "status=200 a\n{\"status\":404}\nstatus=500 c\nstatus=200 d\nplain\n".repeat(100);
+    node.post("/api/v1/ingest?label=app=shop&label=host=a", &[], text.as_bytes()).expect(200);
+    node.post("/api/v1/ingest?label=app=cart", &[], b"status=200 of the cart\n").expect(200);
+    let check = |what: &str| {
+        let asked = |parameters: &str| node.get(&format!("/api/v1/histogram?{parameters}")).expect(200).json();
+        let check = |parameters: &str, values: &Value, want: &[(&str, u64)]| {
+            let answer = asked(parameters);
+            assert_eq!(&answer["group_values"], values, "{parameters} {what}");
+            let want: Vec<_> = want.iter().map(|(value, count)| ((*value).to_owned(), *count)).collect();
+            assert_eq!(sums(&answer), (501, want), "{parameters} {what}");
+        };
+        check("by=status&value=404&value=200", &json!(["404", "200"]), &[("200", 201), ("404", 100)]);
+        check("by=status", &json!(["200", "404", "500"]), &[("200", 201), ("404", 100), ("500", 100)]);
+        check("by=app&value=cart", &json!(["cart"]), &[("cart", 1)]);
+        let (shop, cart) = ("app=shop,host=a", "app=cart");
+        check("by=@stream", &json!([shop, cart]), &[(cart, 1), (shop, 500)]);
+        check("by=@stream&value=host%3Da,app%3Dshop", &json!([shop]), &[(shop, 500)]);
+        check("by=nothing", &json!([]), &[]);
     };
     check("in the queue");
     node.wait_stored();
@@ -282,7 +309,7 @@ fn histograms_count_levels() {
 fn histograms_are_streamed() {
     let (node, _) = node();
     let headers = [("Accept", "application/x-ndjson")];
-    let answer = node.call("GET", "/api/v1/histogram?by=level&buckets=4", &headers, b"").expect(200);
+    let answer = node.call("GET", "/api/v1/histogram?by=@level&buckets=4", &headers, b"").expect(200);
     assert_eq!(answer.header("content-type"), Some("application/x-ndjson"));
     let objects = answer.objects();
     let (last, before) = objects.split_last().unwrap();
@@ -291,6 +318,7 @@ fn histograms_are_streamed() {
     for object in before {
         assert!(object["progress"].as_f64().unwrap() < 1.0 && object["stats"].is_null(), "{object}");
         assert_eq!(object["buckets"].as_array().unwrap().len(), 4, "{object}");
+        assert_eq!(object["group_values"], last["group_values"], "{object}");
     }
     // Errors are reported before an answer begins.
     let refused = node.call("GET", "/api/v1/histogram?q=%2F%28%2F", &headers, b"").expect(400).json();

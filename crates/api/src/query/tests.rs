@@ -112,6 +112,25 @@ impl DrawnFilter {
         }
     }
 
+    /// Whether the labels of a stream pass, if its records had no text; `None` if the filter is about text.
+    fn passes_labels(&self, app: &str) -> Option<bool> {
+        Some(match self {
+            Self::All => true,
+            Self::App(wanted) => app == *wanted,
+            Self::Word(_) => return None,
+            Self::Level(_) | Self::Below(_) => false,
+            Self::Not(filter) => !filter.passes_labels(app)?,
+            Self::And(left, right) => {
+                let (left, right) = (left.passes_labels(app)?, right.passes_labels(app)?);
+                left && right
+            }
+            Self::Or(left, right) => {
+                let (left, right) = (left.passes_labels(app)?, right.passes_labels(app)?);
+                left || right
+            }
+        })
+    }
+
     fn spell(&self) -> String {
         match self {
             Self::All => "\"\"".to_owned(),
@@ -179,6 +198,7 @@ fn batches() -> impl Strategy<Value = Vec<(&'static str, Vec<OracleRecord>)>> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Form {
     Ndjson,
+    Json,
     Text,
     RawMessages,
     JsonMessages,
@@ -202,7 +222,7 @@ struct DrawnQuery {
 
 fn query() -> impl Strategy<Value = DrawnQuery> {
     let moment = || prop::option::of(prop_oneof![record_ms(), Just(NOW_MS), Just(0)]);
-    let form = prop::sample::select(vec![Form::Ndjson, Form::Text, Form::RawMessages, Form::JsonMessages]);
+    let form = prop::sample::select(vec![Form::Ndjson, Form::Json, Form::Text, Form::RawMessages, Form::JsonMessages]);
     let window = (moment(), moment(), prop::option::of(0_u64..12), any::<Option<bool>>());
     let rest = (
         prop::option::weighted(0.3, 0_usize..40),
@@ -230,6 +250,7 @@ impl DrawnQuery {
     async fn send(&self, app: &App, path: &str, parameters: &str) -> Answer {
         let accept = match self.form {
             Form::Ndjson => "*/*",
+            Form::Json => "application/json",
             Form::Text => "text/plain",
             Form::RawMessages | Form::JsonMessages => "application/x-bucksaw-stream",
         };
@@ -269,6 +290,10 @@ impl DrawnQuery {
                 let mut objects: Vec<Value> = text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
                 let stats = objects.pop().unwrap()["stats"].clone();
                 (objects.iter().map(line).collect(), stats)
+            }
+            Form::Json => {
+                let document = answer.json();
+                (document["records"].as_array().unwrap().iter().map(line).collect(), document["stats"].clone())
             }
             Form::Text => {
                 assert!(text().is_empty() || text().ends_with('\n'));
@@ -396,6 +421,7 @@ async fn check(app: &App, all: &[OracleRecord], query: &DrawnQuery, is_damaged: 
     prop_assert_eq!(got, apps, "{:?}", query);
 
     check_histogram(app, &matching, query).await?;
+    check_streams(app, all, query).await?;
     if let Some(record) = after {
         let stream: Vec<&OracleRecord> = all.iter().filter(|other| other.app == record.app).collect();
         let at = stream.iter().position(|other| other.id == record.id).unwrap();
@@ -412,16 +438,94 @@ async fn check(app: &App, all: &[OracleRecord], query: &DrawnQuery, is_damaged: 
     Ok(())
 }
 
+/// Checks the lists of streams and of labels.
+async fn check_streams(app: &App, all: &[OracleRecord], query: &DrawnQuery) -> Result<(), TestCaseError> {
+    let (from, to) = query.range();
+    let streams = query.send(app, "streams", &query.window()).await;
+    let labels = query.send(app, "labels", &query.window()).await;
+    if query.filter.passes_labels("a").is_none() {
+        for answer in [streams, labels] {
+            prop_assert_eq!(answer.status, StatusCode::BAD_REQUEST);
+            prop_assert!(answer.json()["error"].as_str().unwrap().contains("use labels, such as app=shop"));
+        }
+        return Ok(());
+    }
+    let mut want = BTreeMap::<&str, u64>::new();
+    let in_range = |record: &&OracleRecord| (from..to).contains(&record.ms);
+    let passing = all.iter().filter(in_range).filter(|record| query.filter.passes_labels(record.app) == Some(true));
+    passing.for_each(|record| *want.entry(record.app).or_default() += 1);
+    let streams = streams.json();
+    prop_assert_eq!((&streams["distinct"], &streams["approximate"]), (&json!(want.len()), &Value::Null));
+    let mut found = BTreeMap::new();
+    for stream in streams["streams"].as_array().unwrap() {
+        let app = stream["labels"]["app"].as_str().unwrap();
+        prop_assert_eq!(&stream["text"], &json!(format!("app={app}")));
+        prop_assert!(stream["bytes"].as_u64() > stream["records"].as_u64());
+        found.insert(app, stream["records"].as_u64().unwrap());
+    }
+    prop_assert_eq!(&found, &want, "{:?}", query);
+    let values: Vec<Value> = want.keys().map(|app| json!({ "value": app, "streams": 1 })).collect();
+    let label = json!([{ "name": "app", "values": values, "distinct": values.len() }]);
+    let label = if values.is_empty() { json!([]) } else { label };
+    prop_assert_eq!(&labels.json()["labels"], &label, "{:?}", query);
+    Ok(())
+}
+
 async fn check_histogram(app: &App, matching: &[&OracleRecord], query: &DrawnQuery) -> Result<(), TestCaseError> {
     let (from, _) = query.range();
     // By default a histogram ends now.
     let to = query.to.unwrap_or(NOW_MS + 1);
     let buckets = query.buckets.map_or(String::new(), |buckets| format!("&buckets={buckets}"));
-    let answer = query.send(app, "histogram", &format!("{}{buckets}&by=level", query.window())).await;
-    if from >= to {
-        return Ok(());
+    for grouping in GROUPINGS {
+        let answer = query.send(app, "histogram", &format!("{}{buckets}{}", query.window(), grouping.0)).await;
+        if from < to {
+            check_groups(&answer.json(), (from, to), matching, query, grouping)?;
+        }
     }
-    let answer = answer.json();
+    Ok(())
+}
+
+/// The parameters of a grouping, the groups in their order (`None` if the node chooses), and the value of a record.
+type DrawnGrouping = (&'static str, Option<&'static [&'static str]>, fn(&OracleRecord) -> Option<String>);
+
+const GROUPINGS: [DrawnGrouping; 8] = [
+    ("", None, |_| None),
+    ("&by=@level", Some(&["trace", "debug", "info", "warn", "error", "fatal"]), |record| level(record, None)),
+    ("&by=@level&value=error&value=none", Some(&["error", "none"]), |record| level(record, Some("none"))),
+    ("&by=word&value=elm&value=oak&value=elm", Some(&["elm", "oak"]), |record| Some(record.word.to_owned())),
+    ("&by=app&value=b", Some(&["b"]), |record| Some(record.app.to_owned())),
+    ("&by=@stream&value=app%3Da", Some(&["app=a"]), |record| Some(format!("app={}", record.app))),
+    ("&by=word", None, |record| Some(record.word.to_owned())),
+    ("&by=@stream", None, |record| Some(format!("app={}", record.app))),
+];
+
+fn level(record: &OracleRecord, none: Option<&str>) -> Option<String> {
+    record.level.or(none).map(str::to_owned)
+}
+
+fn check_groups(
+    answer: &Value,
+    (from, to): (u64, u64),
+    matching: &[&OracleRecord],
+    query: &DrawnQuery,
+    (parameters, values, value_of): DrawnGrouping,
+) -> Result<(), TestCaseError> {
+    let mut counted = BTreeMap::<String, u64>::new();
+    let in_range = |record: &&&OracleRecord| (from..to).contains(&record.ms);
+    matching
+        .iter()
+        .filter(in_range)
+        .filter_map(|record| value_of(record))
+        .for_each(|value| *counted.entry(value).or_default() += 1);
+    let mut frequent: Vec<(&String, &u64)> = counted.iter().collect();
+    frequent.sort_by_key(|(value, count)| (std::cmp::Reverse(**count), *value));
+    let values = match values {
+        Some(values) => json!(values),
+        None if parameters.is_empty() => Value::Null,
+        // The sample of the choice has all records.
+        None => frequent.iter().map(|(value, _)| json!(value)).collect(),
+    };
+    prop_assert_eq!(&answer["group_values"], &values, "{} {:?}", parameters, query);
     let buckets = answer["buckets"].as_array().unwrap();
     prop_assert!((1..=query.buckets.unwrap_or(60)).contains(&(buckets.len() as u64)), "{query:?}");
     let at = |time: &Value| time::parse_timestamp(time.as_str().unwrap(), Millis(0), &time::TimeZone::UTC).unwrap().0;
@@ -431,10 +535,15 @@ async fn check_histogram(app: &App, matching: &[&OracleRecord], query: &DrawnQue
         prop_assert!(low < high && (number == 0 || buckets[number - 1]["to"] == bucket["from"]));
         let inside = || matching.iter().filter(|record| (low..high).contains(&record.ms));
         prop_assert_eq!(&bucket["count"], &json!(inside().count()), "{:?}", query);
-        for level in ["error", "info", "warn"] {
-            let count = inside().filter(|record| record.level == Some(level)).count() as u64;
-            prop_assert_eq!(bucket["levels"][level].as_u64().unwrap_or_default(), count, "{:?}", query);
+        let mut groups = serde_json::Map::new();
+        for value in values.as_array().into_iter().flatten().filter_map(Value::as_str) {
+            let count = inside().filter(|record| value_of(record).as_deref() == Some(value)).count();
+            if count > 0 {
+                groups.insert(value.to_owned(), count.into());
+            }
         }
+        let groups = if values.is_null() { Value::Null } else { groups.into() };
+        prop_assert_eq!(&bucket["groups"], &groups, "{} {:?}", parameters, query);
     }
     Ok(())
 }
@@ -463,7 +572,8 @@ fn hostile_value() -> impl Strategy<Value = Vec<u8>> {
             "asc",
             "desc",
             "raw",
-            "level",
+            "@level",
+            "@stream",
             "/(a{1000}){1000}/",
             "/[/",
             "\"",
@@ -477,8 +587,10 @@ fn hostile_value() -> impl Strategy<Value = Vec<u8>> {
 
 /// A query string of known, unknown and malformed parameters.
 fn hostile_parameters() -> impl Strategy<Value = String> {
-    let names =
-        ["q", "from", "to", "limit", "order", "after", "format", "buckets", "by", "id", "before", "rate", "node"];
+    let names = [
+        "q", "from", "to", "limit", "order", "after", "format", "buckets", "by", "value", "id", "before", "rate",
+        "node",
+    ];
     let pair = prop_oneof![
         8 => (prop::sample::select(names.to_vec()), hostile_value()).prop_map(|(name, value)| format!("{name}={}", encode(value))),
         1 => hostile_value().prop_map(|name| format!("{}=1", encode(name))),
@@ -530,7 +642,7 @@ proptest! {
     fn hostile_parameters_get_an_answer_or_a_clear_error(
         requests in prop::collection::vec(
             (
-                prop::sample::select(vec!["query", "count", "histogram", "fields", "context", "tail", "forget"]),
+                prop::sample::select(vec!["query", "count", "histogram", "fields", "context", "labels", "streams", "tail", "forget"]),
                 hostile_parameters(),
                 prop::option::of(hostile_parameters()),
             ),
@@ -563,15 +675,32 @@ proptest! {
         })?;
     }
 
+    /// The error of a group that cannot exist says which can.
+    #[test]
+    fn the_error_of_a_wrong_group_says_what_is_right(
+        (parameters, want) in prop::sample::select(vec![
+            ("by=@level&value=eror", "value: `eror` is no level; the levels are trace, debug, info, warn, error, fatal, none"),
+            ("by=@stream&value=app", "value: label `app` has no `=`: write labels as k=v,k2=v2"),
+            ("value=x", "value needs by: the name of the field that has the value"),
+        ]),
+    ) {
+        runtime().block_on(async {
+            let answer = get(&app(&sim::Fs::new(), 0), &format!("histogram?{parameters}")).await;
+            check_error(&answer, parameters)?;
+            prop_assert_eq!(answer.json(), json!({ "error": want }));
+            Ok::<(), TestCaseError>(())
+        })?;
+    }
+
     /// The error of one wrong parameter names it.
     #[test]
     fn the_error_of_a_wrong_parameter_names_it(
         (path, name, value) in prop::sample::select(vec![
             ("query", "limit", "x"), ("query", "limit", "1.5"), ("query", "order", "up"), ("query", "format", "xml"),
             ("query", "from", "soon"), ("count", "to", "soon"), ("query", "after", "x"), ("query", "q", "(a"),
-            ("histogram", "buckets", "0"), ("histogram", "buckets", "10001"), ("histogram", "by", "app"),
+            ("histogram", "buckets", "0"), ("histogram", "buckets", "10001"), ("histogram", "value", "app"),
             ("context", "id", "x"), ("context", "before", "x"), ("tail", "rate", "x"), ("tail", "q", "(a"),
-            ("count", "limit", "1"), ("fields", "buckets", "5"), ("context", "q", "a"),
+            ("count", "limit", "1"), ("fields", "buckets", "5"), ("streams", "limit", "10001"), ("labels", "limit", "x"), ("context", "q", "a"),
         ]),
         suffix in "[a-z]{0,8}",
     ) {

@@ -175,6 +175,10 @@ impl BlockSource for MemoryBlock {
         self.slices.iter().map(|slice| &slice.labels).collect()
     }
 
+    fn rows(&self, _: usize) -> Result<Vec<Arc<Rows>>, ReadError> {
+        Ok(self.slices.iter().map(|slice| Arc::clone(&slice.rows)).collect())
+    }
+
     fn scan_bytes(&self, _: usize) -> u64 {
         self.text.len() as u64
     }

@@ -48,9 +48,9 @@ impl Scatter {
         bucketing: Bucketing,
         on_progress: &mut (dyn FnMut(&Histogram, f64) + Send),
     ) -> Result<(Histogram, QueryStats), RequestError> {
+        let grid = BucketGrid::new(request, &bucketing);
         let scatter_request = ScatterRequest::new(request).with_bucketing(bucketing);
         let (replies, coverage) = self.send_request(COUNT, &scatter_request, request)?;
-        let grid = BucketGrid::new(request, bucketing);
         let node = |reply| NodeCount { reply, buckets_done: 0, fraction_done: 0.0 };
         let ahead_bytes_max = self.engine().config.result_bytes_max / AHEAD_MEMORY_DIVISOR;
         let mut count = ScatterCount {
@@ -108,7 +108,7 @@ impl ScatterCount {
             }
             ReplyMessage::Cells(content) => {
                 let cells = cells::decode(&content, self.grid.cells()).map_err(invalid_reply)?;
-                let first = node.buckets_done * self.grid.levels();
+                let first = node.buckets_done * self.grid.bucket_cells();
                 if cells.iter().any(|((cell, _), _)| *cell < first) {
                     return Err(invalid_reply(MalformedMessage("counted ids for a bucket already completed")));
                 }
@@ -119,7 +119,9 @@ impl ScatterCount {
                 node.reply = None;
                 self.coverage.accept_status(number, status)
             }
-            ReplyMessage::Batch(_) => Err(invalid_reply(MalformedMessage("unexpected message: records"))),
+            ReplyMessage::Batch(_) | ReplyMessage::Streams(_) => {
+                Err(invalid_reply(MalformedMessage("unexpected message: records or streams")))
+            }
         });
         if let Err(reason) = accepted {
             node.reply = None;

@@ -14,6 +14,8 @@ pub(crate) enum MessageKind {
     Cells = 4,
     /// The end of the reply; JSON.
     End = 5,
+    /// Streams with their numbers; JSON.
+    Streams = 128,
 }
 
 impl bucksaw_rpc::StreamMessageKind for MessageKind {
@@ -22,7 +24,7 @@ impl bucksaw_rpc::StreamMessageKind for MessageKind {
     }
 
     fn from_byte(byte: u8) -> Option<Self> {
-        let all = [Self::Head, Self::Progress, Self::Batch, Self::Cells, Self::End];
+        let all = [Self::Head, Self::Progress, Self::Batch, Self::Cells, Self::End, Self::Streams];
         all.into_iter().find(|kind| *kind as u8 == byte)
     }
 }

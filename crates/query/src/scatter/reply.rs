@@ -51,6 +51,7 @@ pub(crate) enum ReplyMessage {
     Progress(ReplyStatus),
     Batch(Bytes),
     Cells(Bytes),
+    Streams(Bytes),
     End(ReplyStatus),
 }
 
@@ -127,6 +128,7 @@ impl ReplyReader {
                     MessageKind::Progress => ReplyMessage::Progress(status(&content)?),
                     MessageKind::Batch => ReplyMessage::Batch(content),
                     MessageKind::Cells => ReplyMessage::Cells(content),
+                    MessageKind::Streams => ReplyMessage::Streams(content),
                     MessageKind::End => ReplyMessage::End(status(&content)?),
                 });
             }

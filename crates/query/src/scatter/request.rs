@@ -8,15 +8,22 @@ use bucksaw_record::{Expr, Id, Labels};
 use serde::{Deserialize, Serialize};
 
 use crate::count::Bucketing;
+use crate::grouping::Grouping;
 use crate::request::{Order, Request};
 use crate::stats::{QueryStats, TrashStats};
 use bucksaw_rpc::{DecodeError, MalformedMessage, decode_versioned};
 
 /// The version of requests. A node supports its own and the one before.
-pub(crate) const VERSION: u32 = 1;
+///
+/// Version 2 added the groupings by field and by stream. A node that knows only version 1 would ignore them and count
+/// everything in cells of other buckets, so it must refuse; all else is still sent as version 1.
+pub(crate) const VERSION: u32 = 2;
 
 /// The oldest supported version.
 const VERSION_MIN: u32 = 1;
+
+/// The version of statuses. A reader only needs to know that there is one.
+const STATUS_VERSION: u32 = 1;
 
 /// Maximum bytes of a request.
 pub(crate) const REQUEST_BYTES_MAX: usize = 1 << 20;
@@ -64,6 +71,17 @@ pub(crate) struct ScatterRequest {
     buckets: u64,
     #[serde(default)]
     by_level: bool,
+    /// The grouping of a count, if it is not by level. Since version 2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    grouping: Option<ScatterGrouping>,
+}
+
+/// A [`Grouping`] as sent to other nodes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ScatterGrouping {
+    Field { name: String, values: Vec<String> },
+    Streams(Vec<BTreeMap<String, String>>),
 }
 
 /// Why this node cannot answer a request.
@@ -77,18 +95,18 @@ pub(crate) enum DecodeRequestError {
 
 impl ScatterRequest {
     pub(crate) fn new(request: &Request) -> Self {
-        let pairs = |labels: &Labels| labels.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         Self {
-            version: VERSION,
+            version: VERSION_MIN,
             q: request.expr.to_string(),
             from: request.from.to_string(),
             to: request.to.to_string(),
             descending: request.order == Order::Descending,
             limit: request.limit,
-            stream: request.stream.as_ref().map(pairs),
+            stream: request.stream.as_ref().map(label_pairs),
             batch_bytes: 0,
             buckets: 0,
             by_level: false,
+            grouping: None,
         }
     }
 
@@ -97,7 +115,14 @@ impl ScatterRequest {
     }
 
     pub(crate) fn with_bucketing(self, bucketing: Bucketing) -> Self {
-        Self { buckets: bucketing.buckets as u64, by_level: bucketing.by_level, ..self }
+        let by_level = bucketing.grouping == Grouping::Level;
+        let grouping = match bucketing.grouping {
+            Grouping::None | Grouping::Level => None,
+            Grouping::Field { name, values } => Some(ScatterGrouping::Field { name, values }),
+            Grouping::Streams(streams) => Some(ScatterGrouping::Streams(streams.iter().map(label_pairs).collect())),
+        };
+        let version = if grouping.is_some() { VERSION } else { self.version };
+        Self { version, buckets: bucketing.buckets as u64, by_level, grouping, ..self }
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -125,14 +150,33 @@ impl ScatterRequest {
         })
     }
 
-    pub(crate) fn bucketing(&self) -> Bucketing {
-        Bucketing { buckets: usize::try_from(self.buckets).unwrap_or(usize::MAX), by_level: self.by_level }
+    pub(crate) fn bucketing(&self) -> Result<Bucketing, DecodeRequestError> {
+        let labels = |pairs: &BTreeMap<String, String>| Labels::new(pairs.clone());
+        let grouping = match &self.grouping {
+            None if self.by_level => Grouping::Level,
+            None => Grouping::None,
+            Some(ScatterGrouping::Field { name, values }) => {
+                Grouping::Field { name: name.clone(), values: values.clone() }
+            }
+            Some(ScatterGrouping::Streams(streams)) => {
+                let streams: Result<Vec<Labels>, _> = streams.iter().map(labels).collect();
+                Grouping::Streams(streams.map_err(|error| DecodeRequestError::Invalid(error.to_string()))?)
+            }
+        };
+        if grouping.len() > Grouping::VALUES_MAX {
+            return Err(DecodeRequestError::Invalid(format!("more than {} groups", Grouping::VALUES_MAX)));
+        }
+        Ok(Bucketing { buckets: usize::try_from(self.buckets).unwrap_or(usize::MAX), grouping })
     }
 
     /// From 4 KiB to 256 KiB.
     pub(crate) fn batch_bytes(&self) -> usize {
         usize::try_from(self.batch_bytes).unwrap_or(usize::MAX).clamp(4 << 10, 256 << 10)
     }
+}
+
+fn label_pairs(labels: &Labels) -> BTreeMap<String, String> {
+    labels.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 /// The status of a reply: in its head, at intervals, and at its end.
@@ -179,6 +223,9 @@ pub(crate) struct ReplyStatus {
     /// Bytes of the queue that a tail has skipped so far.
     #[serde(default)]
     pub(crate) bytes_lost: u64,
+    /// Whether the node has more streams than it sent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) streams_cut: bool,
 }
 
 impl ReplyStatus {
@@ -189,7 +236,7 @@ impl ReplyStatus {
         }
         let timed_out_ms = stats.timed_out.map_or(0, |limit| limit.as_millis().try_into().unwrap_or(u64::MAX).max(1));
         Self {
-            version: VERSION,
+            version: STATUS_VERSION,
             timed_out_ms,
             trashed_segments: stats.trashed.segments,
             trashed_records: stats.trashed.records,
@@ -281,11 +328,16 @@ mod tests {
                 limit: Some(7),
                 ..Request::new(expr, Millis(5), Millis::MAX)
             };
-            let bucketing = Bucketing { buckets: 12, by_level: true };
-            let sent = ScatterRequest::new(&request).with_bucketing(bucketing).with_batch_bytes(9_000);
-            let decoded = ScatterRequest::decode(&sent.encode()).unwrap();
-            assert_eq!((&decoded, decoded.bucketing(), decoded.batch_bytes()), (&sent, bucketing, 9_000));
-            assert_eq!(format!("{:?}", decoded.request().unwrap()), format!("{request:?}"));
+            let field = Grouping::Field { name: "user.id".to_owned(), values: vec!["a b".to_owned(), String::new()] };
+            let streams = Grouping::Streams(vec![Labels::default(), Labels::parse("app=\"a,b\"").unwrap()]);
+            for (grouping, version) in [(Grouping::None, 1), (Grouping::Level, 1), (field, 2), (streams, 2)] {
+                let bucketing = Bucketing { buckets: 12, grouping };
+                let sent = ScatterRequest::new(&request).with_bucketing(bucketing.clone()).with_batch_bytes(9_000);
+                let decoded = ScatterRequest::decode(&sent.encode()).unwrap();
+                assert_eq!((&decoded, decoded.batch_bytes(), decoded.version), (&sent, 9_000, version));
+                assert_eq!(decoded.bucketing().unwrap(), bucketing);
+                assert_eq!(format!("{:?}", decoded.request().unwrap()), format!("{request:?}"));
+            }
         }
     }
 
@@ -296,9 +348,15 @@ mod tests {
             br#"{"version":1,"from":"00000000000000000000000000","to":"00000000000000000000000000","new":[1]}"#,
         );
         assert!(minimal.unwrap().request().is_ok());
-        assert!(matches!(decode(r#"{"version":2}"#), Err(DecodeRequestError::Version(2))));
-        let message = decode(r#"{"version":2,"q":[],"from":7}"#).unwrap_err().to_string();
-        assert_eq!(message, "supports query protocol version 1, the request has version 2");
+        assert!(matches!(decode(r#"{"version":3}"#), Err(DecodeRequestError::Version(3))));
+        let message = decode(r#"{"version":3,"q":[],"from":7}"#).unwrap_err().to_string();
+        assert_eq!(message, "supports query protocol version 2, the request has version 3");
+        let unknown = decode(r#"{"version":2,"grouping":{"colour":{"name":"x"}}}"#);
+        assert!(matches!(unknown, Err(DecodeRequestError::Invalid(_))), "it is refused, not ignored");
+        let many: Vec<String> = (0..=Grouping::VALUES_MAX).map(|number| number.to_string()).collect();
+        let bucketing = Bucketing { buckets: 1, grouping: Grouping::Field { name: "n".to_owned(), values: many } };
+        let request = Request::new(Expr::All, Millis(0), Millis(1));
+        assert!(ScatterRequest::new(&request).with_bucketing(bucketing).bucketing().is_err());
         assert!(matches!(decode("{}"), Err(DecodeRequestError::Version(0))));
         assert!(matches!(decode("["), Err(DecodeRequestError::Invalid(_))));
         assert!(decode(r#"{"version":1,"q":"("}"#).unwrap().request().is_err());

@@ -123,7 +123,9 @@ impl ScatterSearch {
                 self.close_node(node);
                 self.coverage.accept_status(node, status)
             }
-            ReplyMessage::Cells(_) => Err(invalid_reply(MalformedMessage("unexpected message: counted ids"))),
+            ReplyMessage::Cells(_) | ReplyMessage::Streams(_) => {
+                Err(invalid_reply(MalformedMessage("unexpected message: counted ids or streams")))
+            }
         });
         if let Err(reason) = accepted {
             self.coverage.mark_missing(node, reason);

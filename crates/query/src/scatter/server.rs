@@ -20,6 +20,7 @@ use super::cells;
 use super::message::MessageKind;
 use super::peers::{QueryPeer, QueryPeers};
 use super::request::{DecodeRequestError, REQUEST_BYTES_MAX, ReplyStatus, ScatterRequest};
+use super::streams;
 use crate::count::CountStream;
 use crate::engine::Engine;
 use crate::local_tail::LocalTail;
@@ -32,6 +33,8 @@ use crate::tail_event::{TailEvent, TailRecords};
 pub(crate) const SEARCH: &str = "query/search";
 /// The call for counts.
 pub(crate) const COUNT: &str = "query/count";
+/// The call for streams.
+pub(crate) const STREAMS: &str = "query/streams";
 /// The call for new records.
 pub(crate) const TAIL: &str = "query/tail";
 
@@ -82,7 +85,7 @@ impl QueryServer {
 
     /// Serves the calls of other nodes.
     pub fn register(self: &Arc<Self>, router: &bucksaw_cluster::Router) {
-        for name in [SEARCH, COUNT, TAIL] {
+        for name in [SEARCH, COUNT, STREAMS, TAIL] {
             let server = Arc::clone(self);
             router.add(name, move |body| server.serve(name, body));
         }
@@ -109,7 +112,7 @@ impl QueryServer {
             .with_node(own.node, duplicate_ids)
     }
 
-    /// Serves a call: `query/search`, `query/count` or `query/tail`. A task of its own writes the reply.
+    /// Serves a call: `query/search`, `query/count`, `query/streams` or `query/tail`. A task of its own writes the reply.
     ///
     /// The error is `Unsupported` if this node does not understand the request; else it gives the reason.
     pub fn serve(self: &Arc<Self>, name: &str, body: Body) -> BoxFuture<io::Result<Body>> {
@@ -120,6 +123,7 @@ impl QueryServer {
             match name.as_str() {
                 SEARCH => server.search(request, decoded.batch_bytes()).await,
                 COUNT => server.count(request, decoded).await,
+                STREAMS => server.streams(request).await,
                 TAIL => server.tail(request).await,
                 _ => Err(io::ErrorKind::Unsupported.into()),
             }
@@ -156,11 +160,27 @@ impl QueryServer {
     async fn count(&self, request: Request, decoded: ScatterRequest) -> io::Result<Body> {
         let permit = self.acquire(&self.request_permits).await?;
         let cancel = Cancel::default();
-        let (bucketing, stop) = (decoded.bucketing(), cancel.clone());
+        let (bucketing, stop) = (decoded.bucketing().map_err(decode_failure)?, cancel.clone());
         let count = self.run_blocking(move |engine| CountStream::start(engine, request, stop, bucketing, true)).await?;
         let head = self.head_status(count.stats());
         Ok(self.spawn_reply(permit, cancel, head, move |reply| async move {
             let status = reply.write_count(count).await?;
+            Ok((reply, status))
+        }))
+    }
+
+    async fn streams(&self, request: Request) -> io::Result<Body> {
+        let permit = self.acquire(&self.request_permits).await?;
+        let (cancel, engine) = (Cancel::default(), Arc::clone(&self.engine));
+        let (head, stop) = (self.head_status(&QueryStats::default()), cancel.clone());
+        Ok(self.spawn_reply(permit, cancel, head, move |reply| async move {
+            // The queue is listed when the work starts, within the time limit of a head.
+            let listed = reply.run_with_progress(move || engine.stream_tallies(&request, &stop), || None).await?;
+            let Ok((tallies, stats)) = listed else { return Err(reply.abort()) };
+            let status = ReplyStatus { streams_cut: tallies.is_cut, ..ReplyStatus::from_stats(&stats) };
+            for message in streams::encode(tallies.into_tallies()) {
+                reply.send(message).await?;
+            }
             Ok((reply, status))
         }))
     }

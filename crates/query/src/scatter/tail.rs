@@ -165,7 +165,9 @@ impl ScatterTail {
                 Err(error) => invalid_reply(error),
             },
             Ok(ReplyMessage::End(_)) => MissingReason::Truncated,
-            Ok(ReplyMessage::Cells(_)) => invalid_reply(MalformedMessage("unexpected message: counted ids")),
+            Ok(ReplyMessage::Cells(_) | ReplyMessage::Streams(_)) => {
+                invalid_reply(MalformedMessage("unexpected message: counted ids or streams"))
+            }
             Err(reason) => reason,
         };
         node.reply = None;

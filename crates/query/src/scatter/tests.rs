@@ -20,12 +20,14 @@ use super::*;
 use crate::answers::Answers;
 use crate::count::{Bucketing, Histogram};
 use crate::engine::Config;
+use crate::group_sample::GroupBy;
+use crate::grouping::Grouping;
 use crate::match_buffer::OwnedRecord;
 use crate::pool::ScanPool;
 use crate::request::{Cancel, Order, Request, RequestError};
 use crate::stats::QueryStats;
 use crate::tail_event::TailEvent;
-use crate::tests::TestEngine;
+use crate::tests::{TestEngine, counted, groupings, naive_groups};
 use bucksaw_rpc::stream_message;
 
 mod golden;
@@ -388,10 +390,7 @@ async fn each_node_gives_the_answer_of_all() {
         assert_eq!((count, stats.matched, stats.is_partial()), (60, 60, false));
         let (fields, _) = answers(scatter).fields(request(""), ()).await.unwrap();
         let level = fields.fields.iter().find(|field| field.name == "level").unwrap();
-        assert_eq!(
-            (fields.records, fields.is_sampled, level.values.clone()),
-            (60, false, vec![(b"info".to_vec(), 60)])
-        );
+        assert_eq!((fields.records, fields.is_sampled, counted(level)), (60, false, vec![("info", 60)]));
         let (records, stats) = context_records(scatter, id(30), 3, 2).await.unwrap();
         assert_eq!(records.iter().map(|record| record.id).collect::<Vec<_>>(), (27..33).map(id).collect::<Vec<_>>());
         assert_eq!((stats.matched, stats.nodes.answered), (6, 3));
@@ -588,14 +587,88 @@ async fn under_replicated_records_are_reported() {
 #[tokio::test(start_paused = true)]
 async fn histograms_release_the_memory_of_ids() {
     let cluster = three_nodes();
-    let bucketing = Bucketing { buckets: 6, by_level: true };
+    let bucketing = Bucketing { buckets: 6, grouping: Grouping::Level };
     let request = Request::new(Expr::All, Millis(START), Millis(START + 60));
     let (histogram, stats) = histogram(&cluster.scatters[1], &request, bucketing).await;
     assert_eq!(histogram.buckets.iter().map(|bucket| bucket.count).collect::<Vec<_>>(), [10; 6]);
-    let levels = histogram.buckets.iter().map(|bucket| bucket.levels.unwrap().iter().sum::<u64>());
+    let levels = histogram.buckets.iter().map(|bucket| bucket.groups.iter().sum::<u64>());
     assert_eq!(levels.collect::<Vec<_>>(), [10; 6]);
     assert_eq!((stats.matched, stats.nodes.answered), (60, 3));
     assert!(cluster.nodes.iter().all(|node| node.engine.result_budget.reserved_bytes() == 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn streams_of_all_nodes_are_added_up() {
+    let mut cluster = EngineCluster::new(3);
+    for number in 0..60 {
+        let nodes = [number as usize % 3, (number as usize + 1) % 3];
+        cluster.put(&nodes, id(number), if number < 40 { "app=web" } else { "app=shop,host=a" }, "line");
+    }
+    cluster.nodes.iter().for_each(TestEngine::move_to_store);
+    for number in 60..65 {
+        cluster.put(&[2], id(number), "app=queued", "line");
+    }
+    let list = async |expr: &str| {
+        let (streams, stats) = answers(&cluster.scatters[0]).streams(request(expr), ()).await.unwrap();
+        assert!(streams.is_approximate, "replicas are not told apart");
+        let sizes = streams.streams.into_iter().map(|stream| (stream.labels.to_string(), stream.records));
+        (sizes.collect::<Vec<_>>(), stats)
+    };
+    let of = |labels: &str, records| (labels.to_owned(), records);
+    let (all, stats) = list("").await;
+    assert_eq!(all, [of("app=web", 40), of("app=shop,host=a", 20), of("app=queued", 5)]);
+    assert_eq!((stats.nodes.answered, stats.is_partial()), (3, false));
+    assert_eq!(list("host=a").await.0, [of("app=shop,host=a", 20)]);
+    let text = answers(&cluster.scatters[0]).streams(request("line"), ()).await;
+    assert!(matches!(text, Err(RequestError::NotAboutLabels)));
+    let reason = async |fault| {
+        cluster.set_fault(2, Some(fault));
+        let (found, stats) = list("").await;
+        assert!(stats.is_partial() && found.iter().all(|(labels, _)| labels != "app=queued"));
+        stats.nodes.missing[0].reason.label()
+    };
+    assert_eq!(reason(PeerFault::OtherVersion).await, "version_mismatch");
+    assert_eq!(reason(PeerFault::Dies(10)).await, "truncated");
+    assert_eq!(reason(PeerFault::Hangs).await, "start_timeout");
+    assert_eq!(reason(PeerFault::SendsInvalidReply).await, "invalid_reply");
+    assert!(cluster.nodes.iter().all(|node| node.engine.result_budget.reserved_bytes() == 0));
+}
+
+/// A node of the commit before knows version 1 of requests.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_knows_no_grouping_refuses_instead_of_counting_wrongly() {
+    let cluster = three_nodes();
+    let field = Grouping::Field { name: "level".to_owned(), values: vec!["info".to_owned()] };
+    let version = |grouping| {
+        let bucketing = Bucketing { buckets: 4, grouping };
+        let sent = ScatterRequest::new(&request("")).with_bucketing(bucketing).encode();
+        serde_json::from_slice::<serde_json::Value>(&sent).unwrap()["version"].as_u64().unwrap()
+    };
+    assert_eq!([Grouping::None, Grouping::Level, field.clone()].map(version), [1, 1, 2]);
+    cluster.set_fault(1, Some(PeerFault::OtherVersion));
+    let bucketing = Bucketing { buckets: 4, grouping: field };
+    let (_, stats) = histogram(&cluster.scatters[0], &request(""), bucketing).await;
+    assert_eq!((stats.nodes.answered, stats.nodes.missing[0].reason.label()), (2, "version_mismatch"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn groups_are_chosen_from_the_newest_records_of_all_nodes() {
+    let mut cluster = EngineCluster::new(2);
+    for number in 0..30 {
+        let line = format!("status={} long={}", [200, 200, 404][number as usize % 3], "x".repeat(300));
+        cluster.put(&[number as usize % 2], id(number), if number < 20 { "app=web" } else { "app=shop" }, &line);
+    }
+    let choose = async |by| answers(&cluster.scatters[0]).choose_groups(request(""), by, ()).await.unwrap();
+    let field = |name: &str, values: &[&str]| Grouping::Field {
+        name: name.to_owned(),
+        values: values.iter().map(|value| (*value).to_owned()).collect(),
+    };
+    let by = |name: &str| GroupBy::Field(name.to_owned());
+    assert_eq!(choose(by("status")).await, field("status", &["200", "404"]));
+    assert_eq!(choose(by("app")).await, field("app", &["web", "shop"]));
+    assert_eq!(choose(by("long")).await, field("long", &[]), "no record has a value that is cut");
+    let labels = |text| Labels::parse(text).unwrap();
+    assert_eq!(choose(GroupBy::Stream).await, Grouping::Streams(vec![labels("app=web"), labels("app=shop")]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -680,11 +753,11 @@ async fn requests_of_another_version_are_rejected() {
     let server = &cluster.scatters[0].server;
     let body = |text: &'static str| Body::whole(text.as_bytes());
     let kind = async |text| server.serve("query/search", body(text)).await.unwrap_err().kind();
-    assert_eq!(kind(r#"{"version":2,"q":""}"#).await, io::ErrorKind::Unsupported);
+    assert_eq!(kind(r#"{"version":3,"q":""}"#).await, io::ErrorKind::Unsupported);
     assert_eq!(kind("nonsense").await, io::ErrorKind::Other);
-    let error = server.serve("query/search", body(r#"{"version":2,"q":{}}"#)).await.unwrap_err();
+    let error = server.serve("query/search", body(r#"{"version":3,"q":{}}"#)).await.unwrap_err();
     let reason = reply::call_failure(&error).to_string();
-    let message = "has another version of the program: supports query protocol version 1, the request has version 2";
+    let message = "has another version of the program: supports query protocol version 2, the request has version 3";
     assert_eq!(reason, message);
     let encoded = ScatterRequest::new(&request("")).encode();
     let error = server.serve("query/dance", Body::whole(encoded)).await.unwrap_err();
@@ -742,10 +815,13 @@ proptest! {
             let newest = Request { order: Order::Descending, limit: Some(limit), ..request.clone() };
             assert_eq!(got(&newest).await, want.iter().rev().take(limit as usize).cloned().collect::<Vec<_>>());
             assert_eq!(answers(scatter).count(request.clone(), ()).await.unwrap().0, want.len() as u64);
-            for by_level in [false, true] {
-                let bucketing = Bucketing { buckets: 13, by_level };
-                let (own, _) = single.histogram(&request, bucketing);
+            for grouping in groupings() {
+                let bucketing = Bucketing { buckets: 13, grouping: grouping.clone() };
+                let (own, _) = single.histogram(&request, bucketing.clone());
                 assert_eq!(histogram(scatter, &request, bucketing).await.0, own);
+                let records = want.iter().map(|(id, line)| (*id, &all[id].0, line.as_slice()));
+                let groups: Vec<Vec<u64>> = own.buckets.iter().map(|bucket| bucket.groups.clone()).collect();
+                assert_eq!(groups, naive_groups(&grouping, &own.buckets, records));
             }
             let (fields, _) = answers(scatter).fields(request.clone(), ()).await.unwrap();
             let (own, _) = single.fields(request.clone());

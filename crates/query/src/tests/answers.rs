@@ -52,15 +52,40 @@ fn a_count_and_a_histogram_agree() {
     assert_eq!((count, stats.matched, stats.segments_read > 1), (4, 4, true));
     let (from, to) = (all[0].time(), Millis(all[0].time().0 + 28_000));
     let request = Request::new(Expr::All, from, to);
-    let (histogram, stats) = node.histogram(&request, Bucketing { buckets: 4, by_level: true });
+    let (histogram, stats) = node.histogram(&request, Bucketing { buckets: 4, grouping: Grouping::Level });
     // The clock advances by three seconds for the move to the store.
     let counts: Vec<_> = histogram.buckets.iter().map(|bucket| bucket.count).collect();
     assert_eq!((counts, stats.matched), (vec![7, 4, 7, 2], 20));
-    let levels = |level: Level| histogram.buckets.iter().map(|bucket| bucket.levels.unwrap()[level as usize]).sum();
+    let levels = |level: Level| histogram.buckets.iter().map(|bucket| bucket.groups[level as usize]).sum();
     let sums: (u64, u64) = (levels(Level::Error), levels(Level::Info));
     assert_eq!(sums, (4, 16));
     assert_eq!(histogram.buckets[0].from, from);
     assert_eq!(histogram.buckets[3].to, to);
+}
+
+#[test]
+fn a_field_counts_once_per_record_and_cut_values_are_marked() {
+    let mut node = TestEngine::new();
+    node.put(r#"{"a":1,"a":2.5,"b":{"c":"x"},"b.c":"y","n":"7"}"#);
+    node.put(r#"{"a":-1,"b":{"c":"y"},"n":"x"}"#);
+    let long = |end: &str| format!("long={}{end}", "\u{e4}".repeat(127));
+    for end in ["\u{e4}", "x\u{e4}", "x", "x"] {
+        node.put(&long(end));
+    }
+    let (fields, _) = node.fields(request_all_time(""));
+    let field = |name: &str| fields.fields.iter().find(|field| field.name == name).unwrap();
+    // The last of a name counts, as in a filter.
+    assert_eq!((field("a").records, counted(field("a"))), (2, vec![("-1", 1), ("2.5", 1)]));
+    assert_eq!(field("a").numbers, Some(NumberRange { min: -1.0, avg: 0.75, max: 2.5 }));
+    assert_eq!(counted(field("b.c")), [("y", 2)]);
+    assert_eq!(field("n").numbers, None);
+    let values: Vec<_> =
+        field("long").values.iter().map(|value| (value.value.len(), value.records, value.is_cut)).collect();
+    assert_eq!(values, [(255, 2, false), (255, 1, true), (256, 1, false)]);
+    assert_eq!((field("long").distinct, field("long").numbers), (Some(3), None));
+    assert!(
+        fields.fields.iter().all(|field| field.values.iter().map(|value| value.records).sum::<u64>() <= field.records)
+    );
 }
 
 #[test]
@@ -70,11 +95,58 @@ fn fields_have_their_most_frequent_values() {
     node.put("line app=hidden");
     let (fields, stats) = node.fields(request_all_time("line"));
     assert_eq!((fields.records, fields.is_sampled, stats.matched), (21, false, 21));
-    let names: Vec<_> = fields.fields.iter().map(|field| (field.name.as_str(), field.is_label)).collect();
-    assert_eq!(names, [("app", true), ("level", false)]);
-    let level = &fields.fields[1];
-    assert_eq!((level.records, level.distinct), (20, Some(2)));
-    assert_eq!(level.values, [(b"info".to_vec(), 16), (b"error".to_vec(), 4)]);
+    let names: Vec<_> = fields.fields.iter().map(|field| (field.name.as_str(), field.kind)).collect();
+    assert_eq!(names, [("@level", FieldKind::Derived), ("app", FieldKind::Label), ("level", FieldKind::Key)]);
+    for level in [&fields.fields[0], &fields.fields[2]] {
+        assert_eq!((level.records, level.distinct, level.numbers), (20, Some(2), None));
+        assert_eq!(counted(level), [("info", 16), ("error", 4)]);
+    }
+}
+
+#[test]
+fn streams_are_listed_without_reading_lines() {
+    let (mut node, all) = node();
+    let first = node.clock.unix_ms();
+    (0..30).for_each(|number| {
+        let id = Id::new(Millis(first), Producer::new(2), number);
+        node.put_as(id, if number < 25 { "app=shop,host=a" } else { "" }, b"0123456789");
+    });
+    let sizes = |node: &TestEngine, request: Request| {
+        let (streams, stats) = node.streams(request);
+        let sizes = streams.streams.iter().map(|stream| (stream.labels.to_string(), stream.records, stream.bytes));
+        assert!(!streams.is_approximate && !stats.is_partial());
+        (sizes.collect::<Vec<_>>(), stats.bytes_scanned)
+    };
+    let of = |labels: &str, records, bytes| (labels.to_owned(), records, bytes);
+    let want = vec![of("app=shop,host=a", 25, 275), of("app=web", 20, 374), of("", 5, 55)];
+    assert_eq!(sizes(&node, request_all_time("")), (want, 0));
+    node.move_to_store();
+    let counts = |request| sizes(&node, request).0.into_iter().map(|(labels, records, _)| (labels, records)).collect();
+    let check = |expr: &str, want: &[(&str, u64)]| {
+        let counts: Vec<(String, u64)> = counts(request_all_time(expr));
+        assert_eq!(counts.iter().map(|(labels, records)| (&**labels, *records)).collect::<Vec<_>>(), want, "{expr}");
+    };
+    check("", &[("app=shop,host=a", 25), ("app=web", 20), ("", 5)]);
+    check("app=web", &[("app=web", 20)]);
+    check("-app=web host=~/./", &[("app=shop,host=a", 25)]);
+    let half = Request { from: all[5], to: all[8], ..request_all_time("") };
+    assert_eq!(sizes(&node, half).0.iter().map(|stream| (&*stream.0, stream.1)).collect::<Vec<_>>(), [("app=web", 3)]);
+    for text in ["line", "/l/", "app=web -line"] {
+        let refused = node.tasks.run(node.answers().streams(request_all_time(text), ()));
+        assert!(matches!(refused, Err(RequestError::NotAboutLabels)), "{text}");
+    }
+}
+
+#[test]
+fn many_streams_are_cut_to_the_memory_of_queries() {
+    let mut node = TestEngine::with_memory(64 << 10, 1_000);
+    for number in 0..1_000 {
+        let id = Id::new(Millis(node.clock.unix_ms()), Producer::new(2), number);
+        node.put_as(id, &format!("host=h{number}"), b"x");
+    }
+    let (streams, _) = node.streams(request_all_time(""));
+    assert!(streams.is_cut && (20..200).contains(&streams.streams.len()), "{}", streams.streams.len());
+    node.assert_memory_is_released();
 }
 
 #[test]

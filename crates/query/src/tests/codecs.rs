@@ -201,6 +201,12 @@ fn check(case: &Case) -> Result<usize, TestCaseError> {
     let matches = |row: &&Row| request.contains(row.id) && plan.matches(&row.labels, &row.text);
     let want: Vec<Row> = oracle.values().filter(matches).cloned().collect();
     prop_assert_eq!(node.count(&request), want.len() as u64);
+    for grouping in groupings() {
+        let grouped = node.histogram(&request, Bucketing { buckets: 7, grouping: grouping.clone() }).0.buckets;
+        let records = want.iter().map(|row| (row.id, &row.labels, row.text.as_slice()));
+        let groups: Vec<Vec<u64>> = grouped.iter().map(|bucket| bucket.groups.clone()).collect();
+        prop_assert_eq!(groups, naive_groups(&grouping, &grouped, records), "{:?}", grouping);
+    }
     for order in [Order::Ascending, Order::Descending] {
         let mut ordered = want.clone();
         if order == Order::Descending {

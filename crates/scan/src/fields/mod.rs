@@ -45,6 +45,49 @@ pub fn visit(record: &[u8], limit: usize, take: &mut dyn FnMut(&str, Cow<'_, [u8
     named.take(limit).for_each(|(name, value)| take(name, value));
 }
 
+/// As [`visit`], without names of logfmt pairs that are no [plain names](is_plain_name).
+///
+/// Free text has many tokens with an equals sign: queries of URLs, calls in traces, the ends of base64. All are fields for a
+/// filter, but a list of fields that shows them hides the others.
+pub fn visit_named(record: &[u8], limit: usize, take: &mut dyn FnMut(&str, Cow<'_, [u8]>)) {
+    if is_json(record) {
+        return json::visit(record, limit, take);
+    }
+    let named = logfmt::pairs(record).filter_map(|(key, value)| {
+        str::from_utf8(key).ok().filter(|key| is_plain_name(key) && !is_base64_end(key, &value)).map(|key| (key, value))
+    });
+    named.take(limit).for_each(|(name, value)| take(name, value));
+}
+
+/// Whether text is a name as programs give it: parts of letters, digits, `_`, `-` and `@`, joined by single `.`, `:` or `/`, the first of
+/// which starts with a letter, `_` or `@`.
+///
+/// ```
+/// use bucksaw_scan::fields::is_plain_name;
+/// assert!(["user.id", "@timestamp", "app.kubernetes.io/name", "größe"].into_iter().all(is_plain_name));
+/// assert!(!["/search?q", "call(arg", "https://a/b", "5:10", "-x", ""].into_iter().any(is_plain_name));
+/// ```
+#[must_use]
+pub fn is_plain_name(name: &str) -> bool {
+    let is_part =
+        |part: &str| !part.is_empty() && part.chars().all(|char| char.is_alphanumeric() || "_-@".contains(char));
+    name.starts_with(|first: char| first.is_alphabetic() || first == '_' || first == '@')
+        && name.split(['.', ':', '/']).all(is_part)
+}
+
+/// Whether a pair is the end of a text in base64, `…3Fh=` or `…3Fh==`, and no field.
+fn is_base64_end(key: &str, value: &[u8]) -> bool {
+    let has = |is: fn(&u8) -> bool| key.bytes().any(|byte| is(&byte));
+    matches!(value, b"" | b"=")
+        && key.len() >= BASE64_BYTES_MIN
+        && has(u8::is_ascii_uppercase)
+        && has(u8::is_ascii_lowercase)
+        && has(u8::is_ascii_digit)
+}
+
+/// Longer words of capitals, small letters and digits without a value are no names.
+const BASE64_BYTES_MIN: usize = 16;
+
 fn is_json(record: &[u8]) -> bool {
     record.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{')
 }

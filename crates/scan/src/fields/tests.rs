@@ -14,6 +14,31 @@ fn listed(record: &[u8], limit: usize) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
+fn pieces_of_text_are_not_listed() {
+    let named = |record: &[u8]| {
+        let mut names = Vec::new();
+        visit_named(record, 50, &mut |name, value| {
+            assert_eq!(lookup(record, name).as_deref(), Some(&*value), "what is listed can be filtered by");
+            names.push(name.to_owned());
+        });
+        names.join(" ")
+    };
+    let check = |record: &str, want: &str| assert_eq!(named(record.as_bytes()), want, "{record}");
+    check(
+        "level=info user.id=7 @t=1 _x=2 trace-id=9 gr\u{f6}\u{df}e=3",
+        "level user.id @t _x trace-id gr\u{f6}\u{df}e",
+    );
+    check("app.kubernetes.io/name=shop environment:os.name=Linux", "app.kubernetes.io/name environment:os.name");
+    check("GET /search?q=1&page=2 https://a.example/x?y=1 status=200", "status");
+    check("session opened (uid=0) f(x=1) a[0]=1 {error_code=0} -modules=system", "");
+    check("5=five 20171223-22:15|Step=1 !=x >=1 a..b=1 a%20b=2 p=ok", "p");
+    check("data dGhlIHF1aWNrIGJyb3duIGZveDE= SGFjS2VkDQoxMjM0NTY== error= empty=", "error empty");
+    // Programs that write JSON mean every name.
+    check(r#"{"/search?q":1,"a b":2}"#, "/search?q a b");
+    assert_eq!(named(b"a\xff=1 b=2"), "b");
+}
+
+#[test]
 fn json() {
     let check = |record: &[u8], name: &str, want: &str| {
         assert_eq!(text(lookup(record, name)), want, "{name} in {}", record.escape_ascii());

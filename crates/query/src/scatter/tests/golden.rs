@@ -12,6 +12,7 @@ use super::super::cells;
 use super::super::message::MessageKind;
 use super::super::request::{ReplyStatus, ScatterRequest};
 use crate::count::Bucketing;
+use crate::grouping::Grouping;
 use crate::match_buffer::{OwnedRecord, RecordRef};
 use crate::request::{Order, Request};
 use crate::stats::QueryStats;
@@ -33,7 +34,8 @@ fn sample_request() -> ScatterRequest {
         limit: Some(7),
         ..Request::new(expr, Millis(5), Millis(1_763_680_200_000))
     };
-    ScatterRequest::new(&request).with_bucketing(Bucketing { buckets: 12, by_level: true }).with_batch_bytes(9_000)
+    let bucketing = Bucketing { buckets: 12, grouping: Grouping::Level };
+    ScatterRequest::new(&request).with_bucketing(bucketing).with_batch_bytes(9_000)
 }
 
 fn sample_status() -> ReplyStatus {
@@ -156,7 +158,7 @@ proptest! {
     #[test]
     fn fields_of_later_versions_are_ignored(
         seed: u64,
-        added in prop::collection::vec((0_usize..4, 128_u8.., prop::collection::vec(any::<u8>(), 0..50)), 0..6),
+        added in prop::collection::vec((0_usize..4, 129_u8.., prop::collection::vec(any::<u8>(), 0..50)), 0..6),
     ) {
         prop_assert_eq!(ScatterRequest::decode(&with_unknown_fields(&sample_request().encode(), seed).unwrap()).unwrap(), sample_request());
         let grown = with_unknown_fields(&sample_status().encode(), seed).unwrap();
