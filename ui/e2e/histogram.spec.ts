@@ -9,7 +9,11 @@ async function levels(page: Page): Promise<Record<string, number>> {
     .locator("[data-level]")
     .evaluateAll((list) =>
       list.map(
-        (item) => [item.getAttribute("data-level") ?? "", Number(item.textContent?.replace(/[^\d]/g, ""))] as const,
+        (item) =>
+          [
+            item.getAttribute("data-level") ?? "",
+            Number(/[\d,]+$/.exec(item.textContent ?? "")?.[0].replaceAll(",", "")),
+          ] as const,
       ),
     );
   return Object.fromEntries(shown);

@@ -38,7 +38,7 @@ export function App() {
     <Tooltip.Provider delay={500}>
       <div className={styles.page}>
         <a className={styles.skip} href={view === "nodes" ? "#nodes" : "#found"}>
-          Skip to the {view === "nodes" ? "nodes" : "records"}
+          Skip to the {{ start: "streams", explore: "records", nodes: "nodes" }[view]}
         </a>
         <Header onHelp={() => setHelp(true)} />
         {view === "nodes" ? (

@@ -286,7 +286,9 @@ export function Explore() {
       </search>
       {starting ? (
         <Suspense fallback={<Loading />}>
-          <Start range={range} zone={zone} onSearch={(q) => go({ view: "explore", q, record: "" })} />
+          <div id="found" tabIndex={-1} className={styles.start}>
+            <Start range={range} zone={zone} onSearch={(q) => go({ view: "explore", q, record: "" })} />
+          </div>
         </Suspense>
       ) : (
         <>
