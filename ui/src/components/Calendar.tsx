@@ -40,8 +40,16 @@ export default function Calendar({ selected, today, onSelect }: Props) {
         hidden: styles.hidden ?? "",
       }}
       components={{ Chevron }}
+      labels={{ labelDayButton }}
     />
   );
+}
+
+const day = new Intl.DateTimeFormat("en-GB", { dateStyle: "full" });
+
+/** The name of a day, which has the number that is shown. */
+function labelDayButton(date: Date, { selected, today }: { selected?: boolean; today?: boolean }): string {
+  return `${day.format(date)}${today === true ? ", today" : ""}${selected === true ? ", selected" : ""}`;
 }
 
 function Chevron({ orientation }: { orientation?: string }) {

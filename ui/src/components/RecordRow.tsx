@@ -13,6 +13,9 @@ import styles from "./RecordList.module.css";
 const LINE_CHARS = 1_000;
 const WRAPPED_CHARS = 5_000;
 
+/** Characters of a record in which a match is looked for, to show it in the list. */
+const SEARCHED_CHARS = 64_000;
+
 /** Colours of chips. */
 const CHIPS = 10;
 
@@ -41,7 +44,8 @@ export const RecordRow = memo(function RecordRow(props: Props) {
   const { row, index, count, top, columns, widths, wrap, zone, find, room, isAt, isOpen, around, measure } = props;
   if (row.notice === true) return <NoticeRow {...props} />;
   const most = wrap ? WRAPPED_CHARS : LINE_CHARS;
-  const text = wrap ? row.text : row.text.replaceAll("\n", "⏎");
+  const head = row.text.length > SEARCHED_CHARS ? row.text.slice(0, SEARCHED_CHARS) : row.text;
+  const text = wrap ? head : head.replaceAll("\n", "⏎");
   const { message, rest, cutBefore } = rowText(text, find, wrap ? WRAPPED_CHARS : room);
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: the keys are those of the list, which keeps the focus
@@ -86,7 +90,7 @@ export const RecordRow = memo(function RecordRow(props: Props) {
             <LogText text={rest} find={find} most={most - message.length} />
           </span>
         )}
-        {message.length + rest.length > most || row.part === true ? (
+        {message.length + rest.length > most || row.text.length > SEARCHED_CHARS || row.part === true ? (
           <span className={styles.more}>{remaining(row)}</span>
         ) : undefined}
       </span>

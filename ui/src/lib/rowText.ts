@@ -51,10 +51,13 @@ export function messageFirst(text: string): { message: string; rest: string } | 
 export function rowText(text: string, find: Highlighter, room: number): RowText {
   const summary = messageFirst(text);
   const inSummary = summary === undefined ? [] : find(`${summary.message}\n${summary.rest}`);
-  // A match across keys and punctuation is in the text as received only.
-  if (summary === undefined || (inSummary.length === 0 && find(text).length > 0)) {
-    const start = startFor(text, find(text)[0]?.[0], find(text)[0]?.[1], room);
-    return { message: text.slice(start), rest: "", cutBefore: start > 0 };
+  if (summary === undefined || inSummary.length === 0) {
+    const [hit] = find(text);
+    // A match across keys and punctuation is in the text as received only.
+    if (summary === undefined || hit !== undefined) {
+      const start = startFor(text, hit?.[0], hit?.[1], room);
+      return { message: start === 0 ? text : text.slice(start), rest: "", cutBefore: start > 0 };
+    }
   }
   const { message, rest } = summary;
   const [begin = -1, end = -1] = inSummary[0] ?? [];
