@@ -131,6 +131,7 @@ test("typing is calm: nothing moves, and rows stay while a value is half typed",
   await page.keyboard.type(" (a OR");
   await expect(page.locator(".problem")).toBeVisible();
   await expect(rows(page).first()).toBeVisible();
+  await expect(page.getByTestId("total")).toHaveAttribute("title", "of the search before");
   expect(await topOf(page, "scroller")).toBe(list);
   expect(await topOf(page, "histogram")).toBe(chart);
   // Once it is settled, an empty answer is shown as one.

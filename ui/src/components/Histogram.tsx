@@ -30,7 +30,7 @@ interface Props {
 
 /** The number of matches over time, broken down by a field. */
 export function Histogram({ state, loaded, by, fields, zone, busy, onZoom, onTerm, onBy, onShift }: Props) {
-  const { buckets, total, counted, progress, groups, grouped } = state;
+  const { buckets, total, counted, progress, groups, grouped, stale } = state;
   const { folded, logarithmic } = usePreferences();
   const [at, setAt] = useState<At | undefined>();
   const parts = useMemo(() => partsOf(state.by, groups, grouped), [state.by, groups, grouped]);
@@ -39,9 +39,9 @@ export function Histogram({ state, loaded, by, fields, zone, busy, onZoom, onTer
     count: buckets.reduce((sum, bucket) => sum + part(bucket, one, parts), 0),
   }));
   const anyGroup = totals.some(({ group, count }) => group !== undefined && count > 0);
-  const counting = total === undefined && progress < 1;
+  const counting = total === undefined && progress < 1 && !stale;
   // Loaded records are matches, whether they are counted yet or not.
-  const known = total ?? Math.max(counted, loaded);
+  const known = total ?? (stale ? counted : Math.max(counted, loaded));
   return (
     <section className={styles.frame} aria-label="Matches over time">
       {busy || (progress > 0 && progress < 1) ? (
@@ -58,7 +58,12 @@ export function Histogram({ state, loaded, by, fields, zone, busy, onZoom, onTer
           aria-expanded={!folded}
           onClick={() => prefer({ folded: !folded })}
         />
-        <p className={styles.total} data-testid="total" data-exact={total !== undefined}>
+        <p
+          className={cx(styles.total, stale && styles.before)}
+          title={stale ? "of the search before" : undefined}
+          data-testid="total"
+          data-exact={total !== undefined}
+        >
           {counting && known === 0 ? (
             <small>counting…</small>
           ) : (

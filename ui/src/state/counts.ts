@@ -9,6 +9,8 @@ export interface CountsState {
   total: number | undefined;
   /** The matches counted so far. */
   counted: number;
+  /** Whether the counts are those of the search before, because counting has stopped. */
+  stale: boolean;
   /** The field of the groups; empty if the counts are not broken down. */
   by: string;
   /** The groups of the breakdown in order. */
@@ -25,6 +27,7 @@ const NOTHING: CountsState = {
   buckets: [],
   total: undefined,
   counted: 0,
+  stale: false,
   by: "",
   groups: [],
   progress: 0,
@@ -54,7 +57,8 @@ export class Counts {
   /** Starts counting. `quietly` keeps the shown counts until the new ones are complete, for repeated counts. */
   start({ q, range, buckets, by }: Counting, quietly: boolean, done: () => void) {
     this.#cancel();
-    if (!quietly) this.store.change({ total: undefined, counted: 0, progress: 0, grouped: false, failure: undefined });
+    const begin = { total: undefined, counted: 0, progress: 0, grouped: false, stale: false, failure: undefined };
+    if (!quietly) this.store.change(begin);
     const failed = (failure: Failure) => {
       this.store.change({ failure, progress: 1 });
       done();
@@ -80,6 +84,7 @@ export class Counts {
         by,
         groups: quietly && by === byBefore ? groups : [],
         progress: 0.5,
+        stale: false,
         stats: message.stats,
         failure: undefined,
       });
@@ -111,7 +116,7 @@ export class Counts {
   stop() {
     this.#cancel();
     const { total, counted } = this.store.value;
-    this.store.change({ total: undefined, counted: total ?? counted, progress: 0 });
+    this.store.change({ total: undefined, counted: total ?? counted, progress: 0, stale: true });
   }
 }
 
