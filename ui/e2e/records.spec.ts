@@ -148,11 +148,11 @@ async function everyTermFinds(node: Node) {
     .split("\n")
     .map((line) => JSON.parse(line) as Line)
     .filter(({ labels, line }) => labels !== undefined && line !== undefined);
-  const step = Math.max(1, Math.floor(lines.length / 150));
+  const step = Math.max(1, Math.floor(lines.length / 80));
   const wanted: { term: string; least: number }[] = [];
   for (const { labels, line = "" } of lines.filter((_, at) => at % step === 0)) {
     for (const [name, value] of Object.entries(labels)) wanted.push({ term: fieldTerm(name, "=", value), least: 1 });
-    for (const { name, value } of fieldsOf(line).slice(0, 40)) {
+    for (const { name, value } of fieldsOf(line).slice(0, 30)) {
       const term = recordTerm({ labels, text: line }, name, value);
       if (term !== undefined) wanted.push({ term, least: 1 });
     }

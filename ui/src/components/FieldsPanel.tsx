@@ -3,7 +3,6 @@ import type { FieldCount, FieldFacts } from "../lib/complete.ts";
 import { type FieldGroup, groupFields, isOdd } from "../lib/fieldGroups.ts";
 import { count, plural, share, short } from "../lib/numbers.ts";
 import { existsTerm, valueTerm } from "../lib/terms.ts";
-import { LEVEL_FIELD } from "../lib/url.ts";
 import type { FieldsAnswer } from "../state/useSearch.ts";
 import { ColumnButton, controls, IconButton } from "./controls.tsx";
 import { cx } from "./cx.ts";
@@ -66,7 +65,7 @@ export function FieldsPanel({ answer, problem, columns, onTerm, onColumn, onClos
         />
       </div>
       <div className={styles.list}>
-        {derived.map((field) => one(field, field.name === LEVEL_FIELD ? "level" : field.name))}
+        {derived.map((field) => one(field))}
         {labels.length === 0 ? undefined : (
           <section>
             <h3 className={styles.kind}>Labels</h3>

@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { Button } from "../components/controls.tsx";
+import { cx } from "../components/cx.ts";
 import { Lost } from "../components/Empty.tsx";
 import { Notice } from "../components/Notice.tsx";
 import { bytes, compact, plural } from "../lib/numbers.ts";
@@ -45,7 +46,7 @@ export default function NodesPage() {
   );
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what can be scrolled must be reachable by keys
-    <main id="nodes" className={styles.page} tabIndex={0}>
+    <main id="nodes" className={cx(styles.page, nodes.length > CARDS_MAX && styles.dense)} tabIndex={0}>
       <h1 className={styles.title}>{plural(nodes.length, "node")}</h1>
       {cluster.error === null ? undefined : (
         <Notice kind="bad">
