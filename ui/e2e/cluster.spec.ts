@@ -95,6 +95,7 @@ test("live mode names nodes that are lost and that return", async ({ page, three
 });
 
 test("a cluster that lost a node looks right in both themes and widths", async ({ page, three }) => {
+  test.setTimeout(120_000);
   const [first, , third] = three;
   await theme(page, "light");
   await page.goto(`${first.url}/nodes`);

@@ -77,7 +77,7 @@ export function Histogram({ state, loaded, by, fields, zone, busy, onZoom, onTer
             </>
           )}
         </p>
-        {anyGroup
+        {anyGroup || (grouped && state.by !== "")
           ? totals
               .filter(({ count }) => count > 0)
               .map((one) => <Group key={one.group ?? ""} by={state.by} one={one} grouped={grouped} onTerm={onTerm} />)
