@@ -95,6 +95,7 @@ test("live mode names nodes that are lost and that return", async ({ page, three
 });
 
 test("a cluster that lost a node looks right in both themes and widths", async ({ page, three }) => {
+  test.setTimeout(120_000);
   const [first, , third] = three;
   await theme(page, "light");
   await page.goto(`${first.url}/nodes`);
@@ -129,5 +130,35 @@ test("a cluster that lost a node looks right in both themes and widths", async (
   await expect(page.getByText("no other store has space")).toBeVisible();
   await lookAllWays(page, "cluster-restoring");
   // Requests of the page while the nodes stop may fail.
+  await page.unrouteAll({ behavior: "ignoreErrors" });
+});
+
+test("thirty nodes are on one screen, by the names of their hosts", async ({ page, three }) => {
+  const [first] = three;
+  await page.route("**/api/v1/cluster*", async (route) => {
+    const status = await (await route.fetch()).json();
+    const own = status.nodes.find((node: { id: string }) => node.id === status.queried_node);
+    status.nodes = Array.from({ length: 30 }, (_, at) => ({
+      ...own,
+      id: at === 0 ? own.id : `01ARZ3NDEKTSV4RRFFQ69G${String(at).padStart(4, "0")}`,
+      addresses: { ...own.addresses, http: `web-${at}.internal:7650` },
+      ...(at === 17 ? { state: "disk full" } : {}),
+    }));
+    await route.fulfill({ json: status });
+  });
+  await page.goto(`${first.url}/nodes`);
+  const table = page.getByRole("table");
+  const lines = table.locator("tr[data-node]");
+  await expect(lines).toHaveCount(30);
+  // The one with a problem comes first, and says it.
+  await expect(lines.first()).toContainText("web-17.internal");
+  await expect(page.getByText("It accepts nothing: its disk is full.")).toBeVisible();
+  const last = await lines.last().boundingBox();
+  expect((last?.y ?? 0) + (last?.height ?? 0)).toBeLessThanOrEqual(900);
+  await lines.nth(4).getByRole("button").click();
+  await expect(articles(page)).toHaveCount(1);
+  await expect(articles(page)).toContainText("Disk free");
+  await lines.nth(4).getByRole("button").click();
+  await lookAllWays(page, "nodes-30");
   await page.unrouteAll({ behavior: "ignoreErrors" });
 });

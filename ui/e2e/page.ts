@@ -4,7 +4,7 @@ import type { Locator, Page } from "@playwright/test";
 import { expect, type Node } from "./node.ts";
 
 /** Opens the page and waits until the answer and the counts are complete. */
-export async function open(page: Page, node: Node, address = "/") {
+export async function open(page: Page, node: Node, address = "/?q=") {
   await page.goto(node.url + address);
   await settled(page);
 }
@@ -35,6 +35,17 @@ export async function total(page: Page): Promise<number> {
 export async function counted(node: Node, q: string, from = "1h"): Promise<number> {
   const url = `${node.url}/api/v1/count?${new URLSearchParams({ q, from })}`;
   return ((await (await fetch(url)).json()) as { count: number }).count;
+}
+
+/** Fails unless an element is within the visible part of the list. */
+export async function inView(page: Page, element: Locator) {
+  await expect(element).toBeVisible();
+  await expect(async () => {
+    const [row, list] = [await element.boundingBox(), await page.getByTestId("scroller").boundingBox()];
+    if (row === null || list === null) throw new Error("not rendered");
+    expect(row.y).toBeGreaterThanOrEqual(list.y);
+    expect(row.y + row.height).toBeLessThanOrEqual(list.y + list.height);
+  }).toPass({ timeout: 5_000 });
 }
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");

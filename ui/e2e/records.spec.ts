@@ -1,4 +1,8 @@
-import { corpus, expect, test } from "./node.ts";
+import type { FieldFacts } from "../src/lib/complete.ts";
+import { fieldTerm } from "../src/lib/expression.ts";
+import { fieldsOf } from "../src/lib/fields.ts";
+import { existsTerm, recordTerm, valueTerm } from "../src/lib/terms.ts";
+import { corpus, expect, Node, shopLogs, test } from "./node.ts";
 import { box, counted, open, panel, rows, search, settled, total } from "./page.ts";
 
 test("a record opens with its fields, which become filters and columns", async ({ page, shop }) => {
@@ -39,21 +43,6 @@ test("selected text is searched for, or excluded", async ({ page, shop }) => {
   await settled(page);
   expect(await total(page)).toBeLessThan(all);
   await expect(panel(page)).toHaveCount(0);
-});
-
-test("context shows the stream and can be extended", async ({ page, shop }) => {
-  await open(page, shop, "/?q=%22job+144+failed%22");
-  await rows(page).first().click();
-  await page.keyboard.press("x");
-  const context = panel(page).getByRole("region", { name: "Context" });
-  await expect(context.locator("[aria-current=true]")).toContainText("job 144 failed");
-  await expect(context).toContainText("job 136 done");
-  await expect(context).toContainText("job 152 done");
-  await expect(context).not.toContainText("request served");
-  await context.getByRole("button", { name: "Earlier" }).click();
-  await expect(context).toContainText("job 96 done");
-  await context.getByRole("button", { name: /job 143 done/ }).click();
-  await expect(panel(page).locator("pre")).toContainText("job 143 done");
 });
 
 test("order, wrapping, and the clipboard", async ({ page, shop, context }) => {
@@ -126,12 +115,103 @@ test("real logs are shown, searched and counted", async ({ page, node }) => {
   for (const { name, text } of files) await node.send(text, `file=${name}`);
   await open(page, node);
   expect(await total(page)).toBe(await counted(node, ""));
-  for (const q of ["error", "/fail(ed|ure)/i", "level=error OR ERROR", "-INFO"]) {
+  for (const q of ["error", "/fail(ed|ure)/i", "@level>=error", "@level=none", "-INFO"]) {
     await search(page, q);
     expect(await total(page), q).toBe(await counted(node, q));
   }
   await rows(page).first().click();
   await expect(panel(page).locator("pre")).not.toBeEmpty();
+});
+
+interface Line {
+  labels: Record<string, string>;
+  line?: string;
+}
+
+/** Counts the records of expressions, some at a time. */
+async function countAll(node: Node, terms: readonly string[]): Promise<number[]> {
+  const found: number[] = [];
+  for (let at = 0; at < terms.length; at += 8) {
+    found.push(...(await Promise.all(terms.slice(at, at + 8).map((q) => counted(node, q)))));
+  }
+  return found;
+}
+
+/** Every term that the page offers for a node's records finds at least what it stands for. */
+async function everyTermFinds(node: Node) {
+  // Of records: some of each stream.
+  const { fields, records } = await (await fetch(`${node.url}/api/v1/fields?from=1h`)).json();
+  expect(records).toBeGreaterThan(0);
+  const text = await (await fetch(`${node.url}/api/v1/query?from=1h`)).text();
+  const lines = text
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line) as Line)
+    .filter(({ labels, line }) => labels !== undefined && line !== undefined);
+  const step = Math.max(1, Math.floor(lines.length / 80));
+  const wanted: { term: string; least: number }[] = [];
+  for (const { labels, line = "" } of lines.filter((_, at) => at % step === 0)) {
+    for (const [name, value] of Object.entries(labels)) wanted.push({ term: fieldTerm(name, "=", value), least: 1 });
+    for (const { name, value } of fieldsOf(line).slice(0, 30)) {
+      const term = recordTerm({ labels, text: line }, name, value);
+      if (term !== undefined) wanted.push({ term, least: 1 });
+    }
+  }
+  // Of the list of fields.
+  for (const field of fields as FieldFacts[]) {
+    const exists = existsTerm(field, fields);
+    if (exists !== undefined) wanted.push({ term: exists, least: field.records });
+    for (const value of field.values.slice(0, 10)) {
+      const term = valueTerm(field, value, fields);
+      if (term !== undefined) wanted.push({ term, least: value.count });
+    }
+  }
+  // Of the legend.
+  const levels = await (await fetch(`${node.url}/api/v1/histogram?from=1h&by=@level&buckets=1`)).json();
+  const groups = Object.entries(levels.buckets[0].groups) as [string, number][];
+  const unique = new Map<string, number>();
+  for (const { term, least } of wanted) unique.set(term, Math.max(least, unique.get(term) ?? 0));
+  const terms = [...unique.keys()];
+  const found = await countAll(node, terms);
+  const failed = terms.filter((term, at) => (found[at] ?? 0) < (unique.get(term) ?? 0));
+  console.log(`${terms.length} terms of ${lines.length} records`);
+  expect(failed).toEqual([]);
+  for (const [level, count] of groups) expect(await counted(node, `@level=${level}`), level).toBe(count);
+}
+
+test("every value of generated logs finds its records", async ({ node }) => {
+  test.setTimeout(120_000);
+  await node.send(shopLogs(500), "app=shop,host=web-1");
+  const odd = [
+    '{"level":"error","app":"inner","@level":"x","":1,"a.b":1,"a":{"b":2,"":3},"t":["x",{"y":null}]}',
+    '{"msg":"tab\\there \\"quoted\\" \\\\ back","path":"\\/api","emoji":"\\ud83d\\ude00","half":"a\\ud800b"}',
+    '{"n":1.0,"big":9007199254740993,"e":1e5,"neg":-0,"t":true,"nil":null,"empty":"","space":" ","star":"*"}',
+    `{"long":"${"long value ".repeat(300)}"}`,
+    'a=1 b="two words" c="say \\"hi\\"" d= AND=x e=(x) f=/re/ g="-x" é=ü',
+    `q=${"x".repeat(3_000)}`,
+    "GET /a?b=c&d=e 200 https://x.org/?y=z",
+    "\u001b[31mred=\u001b[0m1 k=v\u001b[0m",
+  ];
+  await node.send(odd.join("\n"), "app=odd,level=info,star=*");
+  await everyTermFinds(node);
+});
+
+test("every value of real logs finds its records", async ({ node }) => {
+  const files = corpus();
+  test.skip(files.length === 0, "BUCKSAW_CORPUS names no directory of logs");
+  test.setTimeout(900_000);
+  for (const { name, text } of files) {
+    const one = await new Node().start();
+    try {
+      await one.send(text, `file=${name}`);
+      await everyTermFinds(one);
+    } finally {
+      await one.end();
+    }
+  }
+  // All of them together, too.
+  for (const { name, text } of files) await node.send(text, `file=${name}`);
+  await everyTermFinds(node);
 });
 
 test("more records are fetched on scrolling, not before", async ({ page, node }) => {

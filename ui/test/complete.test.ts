@@ -29,9 +29,9 @@ function offered(input: string): [labels: string, chosen: string | undefined] {
 
 describe("completions", () => {
   it.each([
-    ["|", "level=error timeout,app=web,app,level,odd name", "level=error timeout"],
-    ["le|", "level,level=error timeout", "level="],
-    ["a lev|", "level", "a level="],
+    ["|", "level=error timeout,app=web,@level,app,level,odd name", "level=error timeout"],
+    ["le|", "level,@level,level=error timeout", "level="],
+    ["a lev|", "level,@level", "a level="],
     ["odd|", "odd name", '"odd name"='],
     ["level=|", "error", "level=error "],
     ["app=t|", "two words", 'app="two words" '],
@@ -43,7 +43,10 @@ describe("completions", () => {
     ["status>=4|", "", undefined],
     ["/regex|/", "", undefined],
     ["a |", "", undefined],
-    ["lev| b", "level,level=error timeout", "level= b"],
+    ["lev| b", "level,@level,level=error timeout", "level= b"],
+    ["@|", "@level", "@level="],
+    ["@level=|", "fatal,error,warn,info,debug,trace,none", "@level=fatal "],
+    ["@level>=wa|", "warn", "@level>=warn "],
   ])("%s", (input, labels, chosen) => expect(offered(input)).toEqual([labels, chosen]));
 });
 

@@ -8,6 +8,7 @@ import {
   problems,
   reReplicatedDamage,
 } from "../src/nodes/health.ts";
+import { nodeNames } from "../src/nodes/names.ts";
 import { type ClusterFacts, isEmpty, type NodeFacts, queriedNode } from "../src/state/cluster.ts";
 
 const node = (id: string, more: Partial<NodeFacts> = {}): NodeFacts => ({
@@ -153,4 +154,13 @@ it("a cluster is empty when no node has a record", () => {
   expect(isEmpty(cluster([node("n"), node("m")]))).toBe(true);
   expect(isEmpty(cluster([node("n"), down]))).toBe(false);
   expect(isEmpty(cluster([node("n", { queue: { segments: 1, pending_bytes: 0 } })]))).toBe(false);
+});
+
+it("nodes have the names of their hosts, with the port where it is needed", () => {
+  const at = (id: string, http: string, more: Partial<NodeFacts> = {}) => node(id, { addresses: { http }, ...more });
+  const names = (nodes: NodeFacts[]) => [...nodeNames(nodes).values()];
+  expect(names([at("a", "10.0.0.1:7650"), at("b", "10.0.0.2:7650")])).toEqual(["10.0.0.1", "10.0.0.2"]);
+  expect(names([at("a", "127.0.0.1:1"), at("b", "127.0.0.1:2")])).toEqual(["127.0.0.1:1", "127.0.0.1:2"]);
+  expect(names([at("a", "0.0.0.0:1", { addresses: { http: "0.0.0.0:1", cluster: "web-1:7659" } })])).toEqual(["web-1"]);
+  expect(names([at("a", "h:1", { name: "one" }), node("z", { addresses: {} })])).toEqual(["one", "z"]);
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { absolute, durationMs, momentMs, normalizeMoment, rangeName, shifted } from "../src/lib/ranges.ts";
+import { absolute, durationMs, momentMs, needsZone, normalizeMoment, rangeName, shifted } from "../src/lib/ranges.ts";
 
 const NOW = Date.parse("2026-11-20T23:10:00Z");
 
@@ -14,18 +14,43 @@ describe("times as typed", () => {
     ["1763680200123", 1_763_680_200_123],
     ["2026-11-20T23:00:00Z", NOW - 600_000],
     ["2026-11-20T23:00:00.5+00:00", NOW - 599_500],
-    ["yesterday", undefined],
+    ["15m ago", NOW - 900_000],
+    ["now-15m", NOW - 900_000],
+    ["now - 1h", NOW - 3_600_000],
+    ["1.5h", NOW - 5_400_000],
+    ["today", Date.parse("2026-11-20T00:00:00Z")],
+    ["Yesterday", Date.parse("2026-11-19T00:00:00Z")],
+    ["10:30", Date.parse("2026-11-20T10:30:00Z")],
+    ["25:00", undefined],
+    ["now-", undefined],
+    ["soon", undefined],
     ["15", undefined],
     ["1x", undefined],
     ["2026-13-40T00:00:00Z", undefined],
   ])("%s", (text, want) => expect(momentMs(text, NOW)).toBe(want));
 
   it("lose no digits on their way to the node", () => {
-    expect(normalizeMoment("2026-11-20T23:00:00.123456Z", false, NOW)).toBe("2026-11-20T23:00:00.123456Z");
-    expect(normalizeMoment("2026-11-20 23:00", true, NOW)).toBe("2026-11-20T23:00:00.000Z");
-    expect(normalizeMoment("2026-11-20", true, NOW)).toBe("2026-11-20T00:00:00.000Z");
-    expect(normalizeMoment("1h", false, NOW)).toBe("1h");
-    expect(normalizeMoment("soon", false, NOW)).toBeUndefined();
+    expect(normalizeMoment("2026-11-20T23:00:00.123456Z", "UTC", NOW)).toBe("2026-11-20T23:00:00.123456Z");
+    expect(normalizeMoment("2026-11-20 23:00", "UTC", NOW)).toBe("2026-11-20T23:00:00.000Z");
+    expect(normalizeMoment("2026-11-20", "UTC", NOW)).toBe("2026-11-20T00:00:00.000Z");
+    expect(normalizeMoment("1h", "UTC", NOW)).toBe("1h");
+    expect(normalizeMoment("soon", "UTC", NOW)).toBeUndefined();
+  });
+
+  it("are those of a zone, and days keep their meaning", () => {
+    const zone = "Asia/Kolkata";
+    // It is already the next day there.
+    expect(momentMs("today", NOW, zone)).toBe(Date.parse("2026-11-20T18:30:00Z"));
+    expect(normalizeMoment("2026-11-20 23:10", zone, NOW)).toBe("2026-11-20T17:40:00.000Z");
+    expect(normalizeMoment("2026-11-20", zone, NOW)).toBe("2026-11-19T18:30:00.000Z");
+    expect(normalizeMoment("Today", zone, NOW)).toBe("today");
+    expect(normalizeMoment("now-15m", zone, NOW)).toBe("15m");
+    expect([needsZone("today"), needsZone("10:30"), needsZone("15m"), needsZone("2026-11-20T00:00:00Z")]).toEqual([
+      true,
+      true,
+      false,
+      false,
+    ]);
   });
 
   it("are durations or not", () => {
@@ -39,6 +64,8 @@ describe("ranges", () => {
   it("have names", () => {
     expect(rangeName({ from: "1h", to: "" }, show)).toBe("Last hour");
     expect(rangeName({ from: "25m", to: "" }, show)).toBe("Last 25m");
+    expect(rangeName({ from: "yesterday", to: "today" }, show)).toBe("Yesterday");
+    expect(rangeName({ from: "today", to: "10:30" }, show)).toBe("today – 10:30");
     expect(rangeName({ from: "2h", to: "1h" }, show)).toBe("2h ago – 1h ago");
     expect(rangeName({ from: "2026-11-20T22:00:00Z", to: "" }, show)).toBe("22:00 – now");
   });

@@ -4,8 +4,7 @@ import { pieces } from "../src/lib/display.ts";
 import { fieldsOf } from "../src/lib/fields.ts";
 import { highlighter, mayBlowUp } from "../src/lib/highlight.ts";
 import { levelOf } from "../src/lib/level.ts";
-import { levelTerm } from "../src/lib/levelTerm.ts";
-import { bytes, compact, plural, share } from "../src/lib/numbers.ts";
+import { bytes, compact, short as measured, plural, share } from "../src/lib/numbers.ts";
 import { clock, duration, full, short, tick } from "../src/lib/times.ts";
 
 /** Pieces as `[style]text`, names of characters in braces, matches in stars. */
@@ -69,8 +68,15 @@ describe("marking matches", () => {
     ["ab bc", "abc", ["abc"]],
     ["/x*/", "aaa", []],
     ["level=", "level=", []],
+    ["@level=error", "level=error", []],
     ["", "x", []],
   ])("%s in %s", (expression, text, want) => expect(marked(expression, text)).toEqual(want));
+
+  it("finds regexes behind the first characters, unless they are bound to a line", () => {
+    const text = `${"x".repeat(5_000)} needle`;
+    expect(marked("/need?le/", text)).toEqual(["needle"]);
+    expect(marked("/^x/", text)).toEqual(["x"]);
+  });
 
   it("never takes long", () => {
     for (const regex of ["(a+)+$", "(a|a)*b", "(a*)*", "(x+x+)+y", "((a{2,})b)*"])
@@ -126,41 +132,33 @@ describe("levels", () => {
   it("are those of labels first", () => {
     expect(levelOf({ app: "web", Severity: "Warning" }, "ERROR")).toBe("warn");
   });
-
-  it("can be asked for", () => {
-    const field = (name: string, records: number, values: string[]) => ({
-      name,
-      kind: "field" as const,
-      records,
-      distinct: values.length,
-      values: values.map((value) => ({ value, count: 1 })),
-    });
-    expect(levelTerm("error", [field("level", 10, ["error", "info"])], 10)).toBe("level=error");
-    expect(levelTerm("error", [field("lvl", 5, ["ERR", "error"])], 10)).toBe(
-      "(lvl=ERR OR lvl=error OR /\\b(ERROR|ERR|SEVERE)\\b/)",
-    );
-    expect(levelTerm("warn", [], 10)).toBe("/\\b(WARN|WARNING|WRN)\\b/");
-  });
 });
 
 describe("times", () => {
   const time = "2026-11-20T23:10:00.123456Z";
   it("keep their digits", () => {
-    expect(full(time, true)).toBe("2026-11-20 23:10:00.123456 UTC");
-    expect(full("2026-11-20T23:10:00.120000Z", true)).toBe("2026-11-20 23:10:00.120 UTC");
-    expect(clock(time, true)).toBe("23:10:00.123");
+    expect(full(time, "UTC")).toBe("2026-11-20 23:10:00.123456 UTC");
+    expect(full("2026-11-20T23:10:00.120000Z", "UTC")).toBe("2026-11-20 23:10:00.120 UTC");
+    expect(clock(time, "UTC")).toBe("23:10:00.123");
+  });
+  it("are those of any zone", () => {
+    expect(full(time, "Europe/Berlin")).toBe("2026-11-21 00:10:00.123456 +01:00");
+    expect(full(time, "America/St_Johns")).toBe("2026-11-20 19:40:00.123456 -03:30");
+    // The clock is set back at 01:00 UTC.
+    expect(clock("2026-10-25T00:30:00Z", "Europe/Berlin")).toBe("02:30:00.000");
+    expect(clock("2026-10-25T01:30:00Z", "Europe/Berlin")).toBe("02:30:00.000");
   });
   it("are short where that says it all", () => {
     const today = Date.parse("2026-11-20T12:00:00Z");
-    expect(short("2026-11-20T23:10:00Z", true, today)).toBe("23:10");
-    expect(short("2026-11-19T23:10:05Z", true, today)).toBe("2026-11-19 23:10:05");
+    expect(short("2026-11-20T23:10:00Z", "UTC", today)).toBe("23:10");
+    expect(short("2026-11-19T23:10:05Z", "UTC", today)).toBe("2026-11-19 23:10:05");
   });
   it("name places on an axis", () => {
     const at = Date.parse("2026-11-20T23:10:05Z");
-    expect(tick(at, [at, at + 86_400_000], true)).toBe("11-20");
-    expect(tick(at, [at, at + 600_000], true)).toBe("23:10");
-    expect(tick(at, [at, at + 5_000], true)).toBe("23:10:05");
-    expect(tick(Date.parse("2026-11-20T00:00:00Z"), [0, 3_600_000], true)).toBe("11-20");
+    expect(tick(at, [at, at + 86_400_000], "UTC")).toBe("11-20");
+    expect(tick(at, [at, at + 600_000], "UTC")).toBe("23:10");
+    expect(tick(at, [at, at + 5_000], "UTC")).toBe("23:10:05");
+    expect(tick(Date.parse("2026-11-20T00:00:00Z"), [0, 3_600_000], "UTC")).toBe("11-20");
   });
   it("are durations", () => {
     expect([0.004, 5, 65, 7_300, 200_000].map(duration)).toEqual(["4 ms", "5 s", "1 min", "2 h 1 min", "2 d 7 h"]);
@@ -177,6 +175,9 @@ it("numbers are short or exact", () => {
     "13%",
     "100%",
   ]);
+  // A part is never more than the whole.
+  expect(share(9, 8)).toBe("100%");
+  expect([1_234.5, 12.345678, 0, 0.00001, 2].map(measured)).toEqual(["1,235", "12.35", "0", "1.00e-5", "2"]);
   expect(plural(1, "match", "matches")).toBe("1 match");
   expect(plural(1_234, "record")).toBe("1,234 records");
 });

@@ -12,6 +12,8 @@ describe("the address", () => {
     { range: { from: "15m", to: "" } },
     { range: { from: "2026-11-20T22:00:00.123456Z", to: "2026-11-20T23:00:00Z" }, order: "asc" },
     { columns: ["level", "odd name"], wrap: true, tail: true },
+    { sort: { name: "status", descending: true }, by: "status", refresh: 10 },
+    { sort: { name: "-", descending: false }, by: "" },
     { view: "nodes" },
     { record: "01ARZ3NDEKTSV4RRFFQ69G5FAV" },
   ];
@@ -22,8 +24,10 @@ describe("the address", () => {
   });
 
   it("of the plain page is short, and nonsense is passed over", () => {
-    expect(writeState(DEFAULT_STATE)).toBe("/");
-    expect(readState("/", "?order=up&record=<script>&wrap=yes&column=&column=a&column=a")).toEqual({
+    expect(writeState(DEFAULT_STATE)).toBe("/?q=");
+    expect(readState("/", "")).toEqual({ ...DEFAULT_STATE, view: "start" });
+    expect(writeState({ ...DEFAULT_STATE, view: "start", wrap: true })).toBe("/");
+    expect(readState("/", "?order=up&record=<script>&wrap=yes&column=&column=a&column=a&refresh=1&sort=x")).toEqual({
       ...DEFAULT_STATE,
       columns: ["a"],
     });

@@ -1,6 +1,6 @@
 import { Tooltip } from "@base-ui/react/tooltip";
-import { lazy, type MouseEvent, Suspense, useEffect, useState } from "react";
-import { writeState } from "../lib/url.ts";
+import { lazy, type MouseEvent, Suspense, useEffect, useRef, useState } from "react";
+import { type PageState, writeState } from "../lib/url.ts";
 import { go, pageState, usePage } from "../state/page.ts";
 import { prefer, usePreferences } from "../state/preferences.ts";
 import { Announcer } from "./Announcer.tsx";
@@ -18,11 +18,16 @@ const THEME_ICONS = { system: "contrast", dark: "moon", light: "sun" } as const;
 export function App() {
   const { view } = usePage();
   const [help, setHelp] = useState(false);
+  const before = useRef<"start" | "explore">("explore");
   useEffect(
     () =>
       onKeys({
         "?": () => setHelp(true),
-        n: () => go({ view: pageState().view === "nodes" ? "explore" : "nodes" }),
+        n: () => {
+          const { view } = pageState();
+          if (view !== "nodes") before.current = view;
+          go({ view: view === "nodes" ? before.current : "nodes" });
+        },
       }),
     [],
   );
@@ -33,7 +38,7 @@ export function App() {
     <Tooltip.Provider delay={500}>
       <div className={styles.page}>
         <a className={styles.skip} href={view === "nodes" ? "#nodes" : "#found"}>
-          Skip to the {view === "nodes" ? "nodes" : "records"}
+          Skip to the {{ start: "streams", explore: "records", nodes: "nodes" }[view]}
         </a>
         <Header onHelp={() => setHelp(true)} />
         {view === "nodes" ? (
@@ -56,17 +61,19 @@ export function App() {
 
 function Header({ onHelp }: { onHelp: () => void }) {
   const state = usePage();
-  const { theme, utc } = usePreferences();
-  const link = (view: "explore" | "nodes", name: string) => (
-    <a
-      href={writeState({ ...state, view })}
-      aria-current={state.view === view ? "page" : undefined}
-      onClick={(event: MouseEvent) => {
-        if (event.metaKey || event.ctrlKey || event.shiftKey) return;
-        event.preventDefault();
-        go({ view });
-      }}
-    >
+  const { theme, zone } = usePreferences();
+  const utc = zone === "UTC";
+  const [other, setOther] = useState("");
+  const to = (change: Partial<PageState>) => ({
+    href: writeState({ ...state, ...change }),
+    onClick: (event: MouseEvent) => {
+      if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+      event.preventDefault();
+      go(change);
+    },
+  });
+  const link = (view: "start" | "explore" | "nodes", name: string, change: Partial<PageState> = {}) => (
+    <a {...to({ view, ...change })} aria-current={state.view === view ? "page" : undefined}>
       {name}
     </a>
   );
@@ -77,17 +84,21 @@ function Header({ onHelp }: { onHelp: () => void }) {
         <span>Bucksaw</span>
       </div>
       <nav className={styles.nav} aria-label="Views">
+        {link("start", "Streams", { q: "", record: "", tail: false })}
         {link("explore", "Explore")}
         {link("nodes", "Nodes")}
       </nav>
       <IconButton
         icon="clock"
-        name={utc ? "Times are UTC: show local times" : "Times are local: show UTC"}
+        name={utc ? "Times are UTC: show local times" : `Times are ${zone === "" ? "local" : `of ${zone}`}: show UTC`}
         on={utc}
         aria-pressed={utc}
-        onClick={() => prefer({ utc: !utc })}
+        onClick={() => {
+          setOther(utc ? "" : zone);
+          prefer({ zone: utc ? other : "UTC" });
+        }}
       >
-        {utc ? "UTC" : "Local"}
+        {utc ? "UTC" : zone === "" ? "Local" : (zone.split("/").at(-1) ?? zone).replaceAll("_", " ")}
       </IconButton>
       <IconButton
         icon={THEME_ICONS[theme]}

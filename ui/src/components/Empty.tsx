@@ -1,10 +1,10 @@
 import { useQuery } from "@tanstack/react-query";
-import { useEffect } from "react";
+import { useEffect, useRef } from "react";
 import type { Range } from "../lib/ranges.ts";
-import { type ClusterFacts, clusterQuery, isEmpty, queriedNode } from "../state/cluster.ts";
-import { Button, IconButton } from "./controls.tsx";
-import { copy } from "./copy.ts";
+import { type ClusterFacts, clusterQuery, isEmpty } from "../state/cluster.ts";
+import { Button } from "./controls.tsx";
 import styles from "./Empty.module.css";
+import { SendLogs } from "./SendLogs.tsx";
 
 /** A placeholder for records that are being loaded; the style sheet delays it. */
 export function Loading() {
@@ -28,10 +28,23 @@ interface NoMatchProps {
   onFirst: () => void;
 }
 
+/** Calls `onFirst` when an empty node has got its first record. */
+export function useOnFirst(empty: boolean, onFirst: () => void) {
+  const before = useRef(empty);
+  const latest = useRef(onFirst);
+  latest.current = onFirst;
+  useEffect(() => {
+    if (before.current && !empty) latest.current();
+    before.current = empty;
+  }, [empty]);
+}
+
 /** Shown when no record matches: instructions for an empty node, else suggestions for the search. */
 export function NoMatch({ q, range, onQuery, onRange, onFirst }: NoMatchProps) {
   const { data } = useQuery({ ...clusterQuery, refetchInterval: 1_500 });
-  if (data !== undefined && isEmpty(data)) return <FirstVisit cluster={data} onFirst={onFirst} />;
+  const empty = data !== undefined && isEmpty(data);
+  useOnFirst(empty, onFirst);
+  if (empty) return <FirstVisit cluster={data} />;
   const wider = ["1d", "7d", "30d"].filter((from) => range.to !== "" || from !== range.from);
   return (
     <div className={styles.state} role="status">
@@ -54,40 +67,8 @@ export function NoMatch({ q, range, onQuery, onRange, onFirst }: NoMatchProps) {
   );
 }
 
-/** The host and port of a listener as seen from this browser. */
-function reachable(address: string | undefined): { host: string; port: string } | undefined {
-  const found = /^(.*):(\d+)$/.exec(address ?? "");
-  if (found?.[1] === undefined || found[2] === undefined) return undefined;
-  // A listener on a wildcard address is reached under the page's host name.
-  const host = /^(0\.0\.0\.0|\[::\])$/.test(found[1]) ? location.hostname : found[1];
-  return { host, port: found[2] };
-}
-
-function FirstVisit({ cluster, onFirst }: { cluster: ClusterFacts; onFirst: () => void }) {
-  // This component is removed when the first record is seen.
-  useEffect(() => onFirst, [onFirst]);
-  const addresses = queriedNode(cluster)?.addresses ?? {};
-  const fast = reachable(addresses.fast);
-  const commands: [title: string, command: string][] = [
-    ["With curl", `echo 'hello from curl' | curl --data-binary @- '${location.origin}/api/v1/ingest?label=app=hello'`],
-  ];
-  if (fast !== undefined) {
-    const to = `${fast.host}:${fast.port}`;
-    commands.unshift([
-      "With netcat: one record per line",
-      `echo 'hello from netcat' | nc -q1 ${fast.host} ${fast.port}`,
-    ]);
-    commands.push(
-      [
-        "With Bucksaw: acknowledged, labelled, and retried after a lost connection",
-        `echo 'hello from bucksaw' | bucksaw forward --to ${to} --label app=hello`,
-      ],
-      [
-        "Sample logs, 50 lines per second",
-        `bucksaw generate --rate 50 | bucksaw forward --to ${to} --label app=sample`,
-      ],
-    );
-  }
+/** Shown for a node without records. */
+export function FirstVisit({ cluster }: { cluster: ClusterFacts }) {
   return (
     <div className={styles.state}>
       <h2>Send the first line</h2>
@@ -95,18 +76,7 @@ function FirstVisit({ cluster, onFirst }: { cluster: ClusterFacts; onFirst: () =
         This node is ready and has no records yet. Run one of these commands in a terminal; the records appear here at
         once.
       </p>
-      <div className={styles.commands}>
-        {commands.map(([title, command]) => (
-          <section key={title} className={styles.command}>
-            <h3>{title}</h3>
-            <div className={styles.code}>
-              {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what can be scrolled must be reachable by keys */}
-              <pre tabIndex={0}>{command}</pre>
-              <IconButton small icon="copy" name={`Copy: ${title}`} onClick={() => copy(command, "the command")} />
-            </div>
-          </section>
-        ))}
-      </div>
+      <SendLogs cluster={cluster} />
       <p className={styles.waiting} role="status">
         <span className={styles.pulse} /> Waiting for the first record…
       </p>

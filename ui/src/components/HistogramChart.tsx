@@ -5,24 +5,36 @@ import { compact, plural } from "../lib/numbers.ts";
 import { tick } from "../lib/times.ts";
 import { bars } from "../state/session.ts";
 import type { Bucket } from "../worker/messages.ts";
-import { described, PARTS, part } from "./barParts.ts";
+import { described, type Part, part } from "./barParts.ts";
 import styles from "./Histogram.module.css";
 import { usePalette } from "./palette.ts";
 
 const HEIGHT = 104;
-const COLOURS = ["bar-fatal", "bar-error", "bar-warn", "bar-info", "bar-debug", "bar-trace", "bar-none"] as const;
 const LINES = ["fg-soft", "line"] as const;
 
-/** Cumulative heights of the parts, the worst level at the bottom; drawn from the highest to the lowest. */
-function stacked(buckets: readonly Bucket[]): uPlot.AlignedData {
+/** The height of a count on the axis. */
+function scaled(value: number, logarithmic: boolean): number {
+  return logarithmic ? Math.log10(1 + value) : value;
+}
+
+/** Cumulative heights of the parts, the first at the bottom; drawn from the highest to the lowest. */
+function stacked(buckets: readonly Bucket[], parts: readonly Part[], logarithmic: boolean): uPlot.AlignedData {
   const sums = buckets.map(() => 0);
-  const heights = PARTS.map((name) =>
+  const heights = parts.map((one) =>
     buckets.map((bucket, at) => {
-      sums[at] = (sums[at] ?? 0) + part(bucket, name);
-      return sums[at] ?? 0;
+      sums[at] = (sums[at] ?? 0) + part(bucket, one, parts);
+      return scaled(sums[at] ?? 0, logarithmic);
     }),
   );
   return [buckets.map((bucket) => Date.parse(bucket.from)), ...heights.reverse()];
+}
+
+/** The ticks of the axis: nothing, half and all, or powers of ten. */
+function ticksUpTo(max: number, logarithmic: boolean): number[] {
+  if (!logarithmic) return [0, max / 2, max].map((split) => (max > 4 ? Math.round(split) : split));
+  const step = Math.max(1, Math.ceil(max / 3));
+  const powers = Array.from({ length: Math.floor(max / step) + 1 }, (_, at) => at * step);
+  return powers.map((power) => (power === 0 ? 0 : Math.log10(1 + 10 ** power)));
 }
 
 /** The bar under the pointer or the keyboard cursor. */
@@ -33,19 +45,22 @@ export interface At {
 
 interface ChartProps {
   buckets: readonly Bucket[];
-  utc: boolean;
+  parts: readonly Part[];
+  logarithmic: boolean;
+  zone: string;
   at: number | undefined;
   onAt: (at: At | undefined) => void;
   onZoom: (fromMs: number, toMs: number) => void;
 }
 
 /** The bars, with zoom by dragging, clicks, and arrow keys. */
-export function HistogramChart({ buckets, utc, at, onAt, onZoom }: ChartProps) {
+export function HistogramChart({ buckets, parts, logarithmic, zone, at, onAt, onZoom }: ChartProps) {
   const frame = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | undefined>(undefined);
-  const latest = useRef({ buckets, onAt, onZoom });
-  latest.current = { buckets, onAt, onZoom };
-  const bar = usePalette(COLOURS);
+  const latest = useRef({ buckets, parts, onAt, onZoom });
+  latest.current = { buckets, parts, onAt, onZoom };
+  const colours = parts.map(({ colour }) => colour).join(" ");
+  const bar = usePalette(colours.split(" "));
   const line = usePalette(LINES);
   const ready = line["fg-soft"] !== undefined;
 
@@ -68,11 +83,11 @@ export function HistogramChart({ buckets, utc, at, onAt, onZoom }: ChartProps) {
         ms: 1,
         padding: [8, 16, 0, 0],
         legend: { show: false },
-        tzDate: (ms) => (utc ? uPlot.tzDate(new Date(ms), "Etc/UTC") : new Date(ms)),
+        tzDate: (ms) => uPlot.tzDate(new Date(ms), zone === "UTC" ? "Etc/UTC" : zone),
         cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: false, dist: 5 } },
         scales: {
           x: { time: true, range: () => edges() },
-          y: { range: (_, __, max) => [0, Math.max(max ?? 1, 1)] },
+          y: { range: (_, __, max) => [0, Math.max(max ?? 0, scaled(1, logarithmic))] },
         },
         axes: [
           {
@@ -81,25 +96,32 @@ export function HistogramChart({ buckets, utc, at, onAt, onZoom }: ChartProps) {
             gap: 2,
             space: 70,
             grid: { show: false },
-            values: (_, at) => at.map((ms) => tick(ms, at, utc)),
+            values: (_, at) => at.map((ms) => tick(ms, at, zone)),
           },
           {
             ...axis,
             size: 40,
             gap: 4,
             grid: { stroke: line.line ?? "", width: 1 },
-            values: (_, splits) => splits.map((split) => (Number.isInteger(split) ? compact(split) : "")),
-            splits: (_, __, ___, max) => [0, max / 2, max].map((split) => (max > 4 ? Math.round(split) : split)),
+            values: (_, splits) =>
+              splits.map((split) => {
+                const value = logarithmic ? Math.round(10 ** split - 1) : split;
+                return Number.isInteger(value) ? compact(value) : "";
+              }),
+            splits: (_, __, ___, max) => ticksUpTo(max, logarithmic),
           },
         ],
         series: [
           {},
-          ...[...COLOURS].reverse().map((name) => ({
-            fill: bar[name],
-            width: 0,
-            points: { show: false },
-            ...(paths === undefined ? {} : { paths }),
-          })),
+          ...colours
+            .split(" ")
+            .reverse()
+            .map((name) => ({
+              fill: bar[name] ?? "transparent",
+              width: 0,
+              points: { show: false },
+              ...(paths === undefined ? {} : { paths }),
+            })),
         ],
         hooks: {
           setCursor: [
@@ -120,7 +142,7 @@ export function HistogramChart({ buckets, utc, at, onAt, onZoom }: ChartProps) {
           ],
         },
       },
-      stacked(latest.current.buckets),
+      stacked(latest.current.buckets, latest.current.parts, logarithmic),
       element,
     );
     const click = (event: MouseEvent) => {
@@ -144,11 +166,11 @@ export function HistogramChart({ buckets, utc, at, onAt, onZoom }: ChartProps) {
       chart.destroy();
       plot.current = undefined;
     };
-  }, [utc, ready, bar, line]);
+  }, [zone, ready, bar, line, colours, logarithmic]);
 
   useEffect(() => {
-    plot.current?.setData(stacked(buckets));
-  }, [buckets]);
+    plot.current?.setData(stacked(buckets, parts, logarithmic));
+  }, [buckets, parts, logarithmic]);
 
   const move = (index: number) => {
     const bucket = buckets[index];
@@ -185,7 +207,7 @@ export function HistogramChart({ buckets, utc, at, onAt, onZoom }: ChartProps) {
       aria-valuemin={0}
       aria-valuemax={Math.max(buckets.length - 1, 0)}
       aria-valuenow={at ?? 0}
-      aria-valuetext={bucket === undefined ? plural(buckets.length, "bar") : described(bucket, utc)}
+      aria-valuetext={bucket === undefined ? plural(buckets.length, "bar") : described(bucket, parts, zone)}
       onKeyDown={onKeyDown}
     />
   );

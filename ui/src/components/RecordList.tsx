@@ -1,14 +1,29 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type KeyboardEvent, type ReactNode, useEffect, useRef } from "react";
+import { type KeyboardEvent, type ReactNode, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import type { Highlighter } from "../lib/highlight.ts";
+import type { Sort } from "../lib/url.ts";
+import { usePreferences } from "../state/preferences.ts";
 import type { Row } from "../worker/messages.ts";
+import { ColumnHead } from "./ColumnHead.tsx";
 import { cx } from "./cx.ts";
-import { Icon } from "./Icon.tsx";
 import styles from "./RecordList.module.css";
 import { RecordRow } from "./RecordRow.tsx";
 
 /** The height of an unwrapped row, as in tokens.css. */
 const ROW_PX = 22;
+
+/** The height of the head of columns. */
+const HEAD_PX = 26;
+
+/** The width of a column until the user changes it, of what is before the columns, and the least width of the text. */
+const COLUMN_PX = 150;
+const BEFORE_PX = 150;
+const TEXT_PX = 360;
+const GAP_PX = 8;
+
+/** The width of a letter, and of a chip. */
+const LETTER_PX = 7.6;
+const CHIP_PX = 90;
 
 /** More rows than are rendered at the same time. */
 const PLACES = 512;
@@ -16,23 +31,41 @@ const PLACES = 512;
 /** More records are fetched when fewer than these, or than half of all, are left below. */
 const AHEAD = 1_500;
 
+/** More records are fetched when fewer rows than these are left above. */
+const AHEAD_BEFORE = 20;
+
+/** A row to scroll to; a new object scrolls again. */
+export interface Reveal {
+  index: number;
+  align: "center" | "auto";
+}
+
 interface Props {
   count: number;
   rowAt: (index: number) => Row | undefined;
   columns: readonly string[];
+  sort: Sort | undefined;
+  sortable: boolean;
   wrap: boolean;
-  utc: boolean;
+  zone: string;
   stale: boolean;
   find: Highlighter;
   /** The row of the keyboard cursor. */
   at: number;
   open: string;
+  /** The id of the record whose context is shown. */
+  middle: string;
+  reveal: Reveal | undefined;
+  /** The number of rows that were added before the first one since the answer began. */
+  prepended: number;
   foot: ReactNode;
   onAt: (index: number) => void;
   onOpen: (row: Row, index: number) => void;
-  /** Whether more records can be fetched now. */
+  /** Whether more records can be fetched now, after the last and before the first. */
   more: boolean;
+  moreBefore: boolean;
   onNearEnd: () => void;
+  onNearStart: () => void;
   /** Called when the list is scrolled from its start, and back. */
   onAway: (away: boolean) => void;
   onRemoveColumn: (name: string) => void;
@@ -40,26 +73,57 @@ interface Props {
 
 /** The list of records; only visible rows are rendered. */
 export function RecordList(props: Props) {
-  const { count, rowAt, columns, wrap, utc, stale, find, at, open, foot } = props;
+  const { count, rowAt, columns, sort, sortable, wrap, zone, stale, find, at, open, middle, reveal, foot } = props;
+  const { widths: known } = usePreferences();
+  const widths = useMemo(() => columns.map((name) => known[name] ?? COLUMN_PX), [columns, known]);
   const scroller = useRef<HTMLDivElement>(null);
+  const [width, setWidth] = useState(1_000);
+  const headed = columns.length > 0;
   const list = useVirtualizer({
     count,
     getScrollElement: () => scroller.current,
     estimateSize: () => ROW_PX,
     overscan: 8,
+    // The head of the columns is above the first row.
+    scrollPaddingEnd: headed ? HEAD_PX : 0,
     getItemKey: (index) => rowAt(index)?.id ?? index,
   });
   const items = list.getVirtualItems();
-  const last = items.at(-1)?.index ?? 0;
-  const { more, onNearEnd, onAway } = props;
+  const [first, last] = [items[0]?.index ?? 0, items.at(-1)?.index ?? 0];
+  const { more, moreBefore, onNearEnd, onNearStart, onAway, prepended } = props;
   const nearEnd = count > 0 && last >= count - Math.min(AHEAD, count / 2);
   useEffect(() => {
     if (nearEnd && more) onNearEnd();
   }, [nearEnd, more, onNearEnd]);
+  const nearStart = count > 0 && first < AHEAD_BEFORE;
+  useEffect(() => {
+    if (nearStart && moreBefore) onNearStart();
+  }, [nearStart, moreBefore, onNearStart]);
+
+  useEffect(() => {
+    const element = scroller.current;
+    if (element === null) return;
+    const resized = new ResizeObserver(() => setWidth(element.clientWidth));
+    resized.observe(element);
+    return () => resized.disconnect();
+  }, []);
 
   // The heights or positions of rows have changed.
   // biome-ignore lint/correctness/useExhaustiveDependencies: measured again because of what is shown
   useEffect(() => list.measure(), [wrap, columns]);
+
+  // Rows before the first one do not move those that are read.
+  const before = useRef(prepended);
+  useLayoutEffect(() => {
+    const added = prepended - before.current;
+    before.current = prepended;
+    if (added > 0 && scroller.current !== null) scroller.current.scrollTop += added * ROW_PX;
+  }, [prepended]);
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: each reveal scrolls once
+  useLayoutEffect(() => {
+    if (reveal !== undefined && reveal.index < count) list.scrollToIndex(reveal.index, { align: reveal.align });
+  }, [reveal]);
 
   const move = (index: number) => {
     const to = Math.max(0, Math.min(index, count - 1));
@@ -92,37 +156,32 @@ export function RecordList(props: Props) {
     event.stopPropagation();
   };
   const total = list.getTotalSize();
+  const columnsPx = widths.reduce((sum, width) => sum + width + GAP_PX, 0);
+  // What does not fit is scrolled, and not squeezed.
+  const minWidth = headed ? BEFORE_PX + columnsPx + TEXT_PX : undefined;
+  const textPx = Math.max(TEXT_PX / 2, Math.max(width, minWidth ?? 0) - BEFORE_PX - columnsPx - CHIP_PX);
+  const room = Math.floor(textPx / LETTER_PX);
   return (
     <div className={styles.frame}>
-      {columns.length === 0 ? undefined : (
-        <div className={styles.head}>
-          <span className={styles.time}>time</span>
-          {columns.map((name) => (
-            <span key={name} className={styles.column}>
-              {name}
-              <button
-                type="button"
-                className={styles.remove}
-                aria-label={`Remove the column ${name}`}
-                onClick={() => props.onRemoveColumn(name)}
-              >
-                <Icon name="close" />
-              </button>
-            </span>
-          ))}
-          <span className={styles.text}>record</span>
-        </div>
-      )}
       <div
         ref={scroller}
         className={cx(styles.scroller, stale && styles.stale)}
         data-testid="scroller"
         onScroll={(event) => onAway(event.currentTarget.scrollTop > 2 * ROW_PX)}
       >
+        {headed ? (
+          <ColumnHead
+            columns={columns}
+            widths={widths}
+            sort={sort}
+            sortable={sortable}
+            onRemove={props.onRemoveColumn}
+          />
+        ) : undefined}
         <div
           id="records"
           className={styles.inner}
-          style={{ height: total }}
+          style={{ height: total, minWidth }}
           role="listbox"
           aria-label="Records"
           aria-busy={stale}
@@ -142,11 +201,14 @@ export function RecordList(props: Props) {
                 count={count}
                 top={start}
                 columns={columns}
+                widths={widths}
                 wrap={wrap}
-                utc={utc}
+                zone={zone}
                 find={find}
+                room={room}
                 isAt={index === at}
                 isOpen={row.id === open}
+                around={row.id === middle ? "middle" : row.context === true ? "context" : undefined}
                 measure={wrap ? list.measureElement : undefined}
                 onOpen={props.onOpen}
               />

@@ -16,30 +16,49 @@ interface Props {
   fields: readonly FieldFacts[];
   history: readonly string[];
   problem: string | undefined;
+  /** What the node says about a valid expression. */
+  hints: readonly string[];
   /** `settled` after Enter, or when a completion was chosen. */
   onChange: (q: string, settled: boolean) => void;
   /** Called at each key press, before the pause. */
   onTyping: () => void;
+  /** Called when the box is left, and after a pause. */
+  onSettled: () => void;
 }
+
+/** Milliseconds without a key press after which a typed search is settled. */
+const SETTLE_MS = 1_500;
 
 /**
  * The box for filter expressions. It is a plain text area in front of the coloured text, so that every keyboard, language and
  * screen reader works. A code editor would be a third of the page's size for one line.
  */
-export function SearchBox({ q, fields, history, problem, onChange, onTyping }: Props) {
+export function SearchBox({ q, fields, history, problem, hints, onChange, onTyping, onSettled }: Props) {
   const [draft, setDraft] = useState(q);
   const [caret, setCaret] = useState(q.length);
   const [open, setOpen] = useState(false);
   const [active, setActive] = useState(-1);
   const input = useRef<HTMLTextAreaElement>(null);
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  const pending = useRef<(() => void) | undefined>(undefined);
+  const settling = useRef<ReturnType<typeof setTimeout>>(undefined);
   const typed = useRef(q);
   const changedAt = useRef(Number.NEGATIVE_INFINITY);
   const id = useId();
 
+  useEffect(
+    () => () => {
+      clearTimeout(timer.current);
+      clearTimeout(settling.current);
+    },
+    [],
+  );
+
   // A change from outside, such as a click or the back button, replaces the typed text.
   useEffect(() => {
     if (q === typed.current) return;
+    clearTimeout(timer.current);
+    pending.current = undefined;
     typed.current = q;
     setDraft(q);
   }, [q]);
@@ -58,11 +77,17 @@ export function SearchBox({ q, fields, history, problem, onChange, onTyping }: P
     setDraft(text);
     onTyping();
     const tell = () => {
+      pending.current = undefined;
       typed.current = text;
       onChange(text, settled);
     };
+    clearTimeout(settling.current);
+    if (!settled) settling.current = setTimeout(onSettled, SETTLE_MS);
     if (settled || paused) tell();
-    else timer.current = setTimeout(tell, PAUSE_MS);
+    else {
+      pending.current = tell;
+      timer.current = setTimeout(tell, PAUSE_MS);
+    }
   };
 
   const settle = (text: string) => {
@@ -76,7 +101,7 @@ export function SearchBox({ q, fields, history, problem, onChange, onTyping }: P
     const rest = draft.slice(completion.end).replace(completion.insert.endsWith(" ") ? /^ / : /^$/, "");
     const text = before + rest;
     setActive(-1);
-    setOpen(completion.kind === "label" || completion.kind === "field");
+    setOpen(completion.kind === "label" || completion.kind === "field" || completion.kind === "derived");
     setCaret(before.length);
     if (completion.kind === "history") settle(text);
     else change(text, false);
@@ -116,68 +141,81 @@ export function SearchBox({ q, fields, history, problem, onChange, onTyping }: P
 
   const column = problem === undefined ? undefined : errorColumn(problem);
   return (
-    <div className={cx(styles.box, problem !== undefined && styles.bad)}>
-      <span className={styles.icon}>
-        <Icon name="search" />
-      </span>
-      <div className={styles.colours} aria-hidden="true">
-        <Coloured expression={draft} errorColumn={column} />
+    <div className={styles.whole}>
+      <div className={cx(styles.box, problem !== undefined && styles.bad)}>
+        <span className={styles.icon}>
+          <Icon name="search" />
+        </span>
+        <div className={styles.colours} aria-hidden="true">
+          <Coloured expression={draft} errorColumn={column} />
+        </div>
+        <textarea
+          ref={input}
+          id="search"
+          className={styles.input}
+          aria-label="Filter expression"
+          aria-haspopup="listbox"
+          aria-controls={`${id}list`}
+          aria-autocomplete="list"
+          aria-activedescendant={shown && active >= 0 ? `${id}${active}` : undefined}
+          aria-invalid={problem !== undefined}
+          aria-describedby={problem === undefined ? undefined : `${id}problem`}
+          rows={1}
+          spellCheck={false}
+          autoCapitalize="off"
+          autoCorrect="off"
+          autoComplete="off"
+          placeholder='Search: timeout, "connection refused", @level>=warn, status>=500'
+          value={draft}
+          onChange={(event) => {
+            const text = event.target.value.replace(/[\r\n]+/g, " ");
+            setOpen(true);
+            setActive(-1);
+            setCaret(event.target.selectionStart);
+            change(text, false);
+          }}
+          onSelect={(event) => setCaret(event.currentTarget.selectionStart)}
+          onFocus={() => setActive(-1)}
+          onMouseDown={() => setOpen(true)}
+          onBlur={() => {
+            setOpen(false);
+            clearTimeout(timer.current);
+            clearTimeout(settling.current);
+            pending.current?.();
+            onSettled();
+          }}
+          onKeyDown={onKeyDown}
+        />
+        {draft === "" ? undefined : (
+          <IconButton small icon="close" name="Clear the filter" className={styles.clear} onClick={() => settle("")} />
+        )}
+        <div className={styles.list} id={`${id}list`} role="listbox" aria-label="Completions" hidden={!shown}>
+          {found.map((completion, at) => (
+            // biome-ignore lint/a11y/useKeyWithClickEvents: the keys are those of the box, which keeps the focus
+            // biome-ignore lint/a11y/useFocusableInteractive: as above
+            <div
+              key={`${completion.kind} ${completion.label}`}
+              id={`${id}${at}`}
+              className={styles.option}
+              role="option"
+              aria-selected={at === active}
+              onMouseDown={(event) => event.preventDefault()}
+              onClick={() => choose(completion)}
+            >
+              <span className={styles.what}>{completion.label}</span>
+              <span className={styles.kind}>{completion.kind}</span>
+              <span className={styles.detail}>{completion.detail}</span>
+            </div>
+          ))}
+        </div>
       </div>
-      <textarea
-        ref={input}
-        id="search"
-        className={styles.input}
-        aria-label="Filter expression"
-        aria-haspopup="listbox"
-        aria-controls={`${id}list`}
-        aria-autocomplete="list"
-        aria-activedescendant={shown && active >= 0 ? `${id}${active}` : undefined}
-        aria-invalid={problem !== undefined}
-        aria-describedby={problem === undefined ? undefined : `${id}problem`}
-        rows={1}
-        spellCheck={false}
-        autoCapitalize="off"
-        autoCorrect="off"
-        autoComplete="off"
-        placeholder='Search: timeout, "connection refused", level=error, /time(d)? ?out/i'
-        value={draft}
-        onChange={(event) => {
-          const text = event.target.value.replace(/[\r\n]+/g, " ");
-          setOpen(true);
-          setActive(-1);
-          setCaret(event.target.selectionStart);
-          change(text, false);
-        }}
-        onSelect={(event) => setCaret(event.currentTarget.selectionStart)}
-        onFocus={() => setActive(-1)}
-        onMouseDown={() => setOpen(true)}
-        onBlur={() => setOpen(false)}
-        onKeyDown={onKeyDown}
-      />
-      {draft === "" ? undefined : (
-        <IconButton small icon="close" name="Clear the filter" className={styles.clear} onClick={() => settle("")} />
-      )}
-      <div className={styles.list} id={`${id}list`} role="listbox" aria-label="Completions" hidden={!shown}>
-        {found.map((completion, at) => (
-          // biome-ignore lint/a11y/useKeyWithClickEvents: the keys are those of the box, which keeps the focus
-          // biome-ignore lint/a11y/useFocusableInteractive: as above
-          <div
-            key={`${completion.kind} ${completion.label}`}
-            id={`${id}${at}`}
-            className={styles.option}
-            role="option"
-            aria-selected={at === active}
-            onMouseDown={(event) => event.preventDefault()}
-            onClick={() => choose(completion)}
-          >
-            <span className={styles.what}>{completion.label}</span>
-            <span className={styles.kind}>{completion.kind}</span>
-            <span className={styles.detail}>{completion.detail}</span>
-          </div>
-        ))}
-      </div>
-      {problem === undefined ? undefined : (
-        <p className={cx(styles.problem, "problem")} id={`${id}problem`} role="alert">
+      {/* Its line has a place of its own: neither an error nor a hint moves what is below. */}
+      {problem === undefined ? (
+        <p className={styles.hint} role="status" data-testid="hints" title={hints.join("\n")}>
+          {hints.join(" · ")}
+        </p>
+      ) : (
+        <p className={cx(styles.problem, "problem")} id={`${id}problem`} role="alert" title={problem}>
           {problem.replace(/^q: /, "")}
         </p>
       )}

@@ -1,5 +1,7 @@
 import { useEffect, useState } from "react";
 import { quoteText } from "../lib/expression.ts";
+import { textTerm } from "../lib/terms.ts";
+import type { Row } from "../worker/messages.ts";
 import { Button } from "./controls.tsx";
 import { copy } from "./copy.ts";
 import styles from "./SelectionTools.module.css";
@@ -9,6 +11,8 @@ const CHARS_MAX = 500;
 
 interface Selected {
   text: string;
+  /** The id of the record in the list; empty elsewhere. */
+  record: string;
   left: number;
   top: number;
 }
@@ -19,15 +23,26 @@ function selected(): Selected | undefined {
   const range = selection.getRangeAt(0);
   const around = range.commonAncestorContainer;
   const element = around instanceof Element ? around : around.parentElement;
-  if (element?.closest("[role=option], [data-selectable]") == null) return undefined;
+  if (element === null || element.closest("[role=option], [data-selectable]") === null) return undefined;
   const text = selection.toString();
   if (text.trim() === "" || text.includes("\n") || text.length > CHARS_MAX) return undefined;
   const { left, bottom } = range.getBoundingClientRect();
-  return { text, left: Math.max(8, Math.min(left, innerWidth - 240)), top: Math.min(bottom + 6, innerHeight - 48) };
+  const record = element.closest<HTMLElement>("[data-record]")?.dataset.record ?? "";
+  return {
+    text,
+    record,
+    left: Math.max(8, Math.min(left, innerWidth - 240)),
+    top: Math.min(bottom + 6, innerHeight - 48),
+  };
+}
+
+interface Props {
+  rowOf: (id: string) => Row | undefined;
+  onTerm: (term: string, without: boolean) => void;
 }
 
 /** Actions for text selected in a record. */
-export function SelectionTools({ onTerm }: { onTerm: (term: string, without: boolean) => void }) {
+export function SelectionTools({ rowOf, onTerm }: Props) {
   const [found, setFound] = useState<Selected | undefined>();
   useEffect(() => {
     // The selection is final when the button or key is released.
@@ -45,10 +60,13 @@ export function SelectionTools({ onTerm }: { onTerm: (term: string, without: boo
     };
   }, []);
   if (found === undefined) return undefined;
+  // What is shown of a record may be written differently in it.
+  const row = found.record === "" ? undefined : rowOf(found.record);
+  const term = row === undefined ? quoteText(found.text) : textTerm(row.text, found.text);
   const use = (without: boolean) => {
     getSelection()?.removeAllRanges();
     setFound(undefined);
-    onTerm(quoteText(found.text), without);
+    if (term !== undefined) onTerm(term, without);
   };
   return (
     <div
@@ -57,10 +75,10 @@ export function SelectionTools({ onTerm }: { onTerm: (term: string, without: boo
       aria-label="Selected text"
       style={{ left: found.left, top: found.top }}
     >
-      <Button small icon="plus" onClick={() => use(false)}>
+      <Button small icon="plus" disabled={term === undefined} onClick={() => use(false)}>
         Only with
       </Button>
-      <Button small icon="minus" onClick={() => use(true)}>
+      <Button small icon="minus" disabled={term === undefined} onClick={() => use(true)}>
         Without
       </Button>
       <Button small icon="copy" onClick={() => copy(found.text, "the text")}>

@@ -1,5 +1,6 @@
 import { bytes, compact, count, plural } from "../lib/numbers.ts";
 import { duration } from "../lib/times.ts";
+import type { Sort } from "../lib/url.ts";
 import { type AnswerState, ROWS_MAX } from "../state/answer.ts";
 import type { CountsState } from "../state/counts.ts";
 import { answer, tail } from "../state/session.ts";
@@ -14,17 +15,26 @@ interface StatusLineProps {
   found: AnswerState;
   counted: CountsState;
   followed: TailState;
+  sort: Sort | undefined;
 }
 
 /** The status line: what the answer covers. */
-export function StatusLine({ following, found, counted, followed }: StatusLineProps) {
+export function StatusLine({ following, found, counted, followed, sort }: StatusLineProps) {
   if (following) {
-    const state = { off: "", connecting: "Connecting…", live: "Live", lost: "Connection lost" }[followed.status];
+    const state = {
+      off: "",
+      connecting: "Connecting…",
+      live: "Live",
+      lost: "Connection lost",
+      refused: "Not followed",
+    }[followed.status];
     const { away } = followed;
     const without = away.length === 1 ? ` without ${away[0]}` : ` without ${plural(away.length, "node")}`;
     return (
       <p className={styles.status} data-testid="status">
-        <b className={followed.status === "lost" ? styles.live : undefined}>{followed.paused ? "Paused" : state}</b>
+        <b className={followed.status === "lost" || followed.status === "refused" ? styles.live : undefined}>
+          {followed.paused ? "Paused" : state}
+        </b>
         {away.length > 0 && followed.status === "live" ? (
           <span className={styles.without} title={away.join(", ")}>
             {without}
@@ -40,7 +50,10 @@ export function StatusLine({ following, found, counted, followed }: StatusLinePr
   return (
     <p className={styles.status} role="status" data-testid="status" data-status={found.status}>
       {busy ? "Searching… " : ""}
-      {plural(found.count, "record")} loaded
+      {found.emptied
+        ? "No record matches: those of the search before are shown"
+        : `${plural(found.count, "record")} loaded`}
+      {sort === undefined ? "" : `, sorted by ${sort.name}: only these`}
       {stats === undefined
         ? ""
         : ` · searched ${bytes(stats.bytes_scanned)}, skipped ${bytes(stats.bytes_skipped)} in ${duration(stats.seconds)}`}
@@ -58,6 +71,11 @@ export function TailNotices({ followed }: { followed: TailState }) {
   const { paused, waiting, skipped, skippedBytes, gaps, status, message } = followed;
   return (
     <>
+      {status === "refused" ? (
+        <Notice kind="bad">
+          <p>This expression cannot be followed ({message}). What is shown came before.</p>
+        </Notice>
+      ) : undefined}
       {status === "lost" ? (
         <Notice kind="bad">
           <p>The connection to the node is lost ({message}). Reconnecting…</p>
@@ -107,10 +125,11 @@ interface FootProps {
   found: AnswerState;
   followed: TailState;
   rows: number;
+  sort: Sort | undefined;
 }
 
 /** The text after the last record. */
-export function ListFoot({ following, found, followed, rows }: FootProps) {
+export function ListFoot({ following, found, followed, rows, sort }: FootProps) {
   if (following) {
     if (rows === 0 && followed.status === "live")
       return <p>No record of the last hour matches. Waiting for the next…</p>;
@@ -127,9 +146,12 @@ export function ListFoot({ following, found, followed, rows }: FootProps) {
   if (found.status === "loading" && rows > 0) return <p>Loading more…</p>;
   if (found.more) {
     return (
-      <Button small onClick={() => answer.more()}>
-        Load more
-      </Button>
+      <>
+        {sort === undefined ? undefined : <p>Only these records are sorted; more of them match.</p>}
+        <Button small onClick={() => answer.more()}>
+          Load more
+        </Button>
+      </>
     );
   }
   return rows > 0 && found.status === "ready" ? <p>No more records.</p> : undefined;

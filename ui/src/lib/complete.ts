@@ -1,23 +1,39 @@
-import { fieldTerm, tokenize } from "./expression.ts";
+import { fieldTerm, type Operator, tokenize } from "./expression.ts";
+import { LEVELS } from "./level.ts";
+import { equals } from "./terms.ts";
+import { LEVEL_FIELD } from "./url.ts";
 
 /** A field or label of the current answer. */
 export interface FieldFacts {
   name: string;
-  kind: "label" | "field";
+  kind: "label" | "field" | "derived";
   records: number;
   distinct: number | null;
-  values: { value: string; count: number }[];
+  values: FieldCount[];
+  /** If all sampled values are numbers. */
+  numbers?: { min: number; avg: number; max: number };
+}
+
+/** A value of a field and the records that have it. */
+export interface FieldCount {
+  value: string;
+  count: number;
+  /** Whether only the start of a long value is known. */
+  cut?: boolean;
 }
 
 /** A completion that replaces `start..end` in the box. */
 export interface Completion {
   label: string;
-  kind: "label" | "field" | "value" | "keyword" | "history" | "saved";
+  kind: "label" | "field" | "derived" | "value" | "keyword" | "history" | "saved";
   detail: string;
   insert: string;
   start: number;
   end: number;
 }
+
+const EQUALITY: readonly Operator[] = ["=", "!="];
+const LEVEL_OPERATORS: readonly Operator[] = ["=", "!=", ">=", "<=", ">", "<"];
 
 /** Maximum completions shown. */
 const SHOWN_MAX = 12;
@@ -43,13 +59,31 @@ export function learned(known: readonly FieldFacts[], fresh: readonly FieldFacts
   return [...now, ...before.values()].slice(0, FIELDS_KEPT);
 }
 
+/** The level is known before the first answer. */
+const LEVEL: FieldFacts = {
+  name: LEVEL_FIELD,
+  kind: "derived",
+  records: 0,
+  distinct: LEVELS.length + 1,
+  values: [...LEVELS, "none"].map((value) => ({ value, count: 0 })),
+};
+
+/** The fields, with all levels whether the answer has them or not. */
+function withLevel(fields: readonly FieldFacts[]): FieldFacts[] {
+  const known = fields.find(({ name }) => name === LEVEL_FIELD);
+  const counts = new Map(known?.values.map(({ value, count }) => [value, count]));
+  const values = LEVEL.values.map(({ value }) => ({ value, count: counts.get(value) ?? 0 }));
+  return [{ ...LEVEL, values }, ...fields.filter(({ name }) => name !== LEVEL_FIELD)];
+}
+
 /** Completions at the caret, most likely first. */
 export function complete(
   expression: string,
   caret: number,
-  fields: readonly FieldFacts[],
+  known: readonly FieldFacts[],
   history: readonly string[],
 ): Completion[] {
+  const fields = withLevel(known);
   if (expression.trim() === "") {
     const past = history.map((query) => whole(query, "history", expression.length));
     return [...past.slice(0, 6), ...names("", caret, caret, fields)].slice(0, SHOWN_MAX);
@@ -57,16 +91,19 @@ export function complete(
   const token = tokenize(expression).find((token) => token.start < caret && caret <= token.end);
   if (token === undefined) return [];
   const test = token.field;
-  if (test !== undefined && caret >= test.valueAt && (test.operator === "=" || test.operator === "!=")) {
+  const operators = test?.name === LEVEL_FIELD ? LEVEL_OPERATORS : EQUALITY;
+  if (test !== undefined && caret >= test.valueAt && operators.includes(test.operator)) {
     const typed = expression.slice(test.valueAt, caret).replace(/^"/, "").toLowerCase();
     const values = fields.find((field) => field.name === test.name)?.values ?? [];
-    const fitting = values.filter(({ value }) => value.toLowerCase().includes(typed) && value.toLowerCase() !== typed);
-    const operator = test.operator;
+    const fitting = values.filter(
+      ({ value, cut }) => cut !== true && value.toLowerCase().includes(typed) && value.toLowerCase() !== typed,
+    );
+    const before = expression.slice(token.start, test.operatorAt);
     return fitting.slice(0, SHOWN_MAX).map(({ value, count }) => ({
       label: value,
       kind: "value",
-      detail: `${count}`,
-      insert: `${fieldTerm(test.name, operator, value)} `,
+      detail: count === 0 ? "" : `${count}`,
+      insert: `${before}${test.operator}${equals("x", value).slice(2)} `,
       start: token.start,
       end: token.end,
     }));

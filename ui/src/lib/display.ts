@@ -12,6 +12,8 @@ export interface Piece {
   style: string;
   /** Whether it is part of a match. */
   hit: boolean;
+  /** Its offset in the text. */
+  at: number;
 }
 
 /** The bounds of a match. */
@@ -38,7 +40,7 @@ export function pieces(text: string, hits: readonly Hit[] = []): Piece[] {
     if (match[2] === "m" && match[1] !== undefined && /^[\d;:]*$/.test(match[1])) sgr = apply(sgr, match[1]);
     else {
       const hit = hits.some(([start, end]) => start <= match.index && match.index < end);
-      out.push({ text: nameOf(match[0]), kind: "mark", style: "", hit });
+      out.push({ text: nameOf(match[0]), kind: "mark", style: "", hit, at: match.index });
     }
   }
   plain(text.length);
@@ -50,12 +52,12 @@ function cut(text: string, from: number, to: number, style: string, hits: readon
   for (const [start, end] of hits) {
     if (end <= at) continue;
     if (start >= to) break;
-    if (start > at) out.push({ text: text.slice(at, start), kind: "text", style, hit: false });
+    if (start > at) out.push({ text: text.slice(at, start), kind: "text", style, hit: false, at });
     const begin = Math.max(at, start);
     at = Math.min(to, end);
-    out.push({ text: text.slice(begin, at), kind: "text", style, hit: true });
+    out.push({ text: text.slice(begin, at), kind: "text", style, hit: true, at: begin });
   }
-  if (at < to) out.push({ text: text.slice(at, to), kind: "text", style, hit: false });
+  if (at < to) out.push({ text: text.slice(at, to), kind: "text", style, hit: false, at });
 }
 
 /** The name shown for an invisible character. */

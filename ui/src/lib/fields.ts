@@ -18,6 +18,60 @@ export function fieldsOf(text: string): FieldValue[] {
   return /^\s*\{/.test(text) ? jsonFields(text) : logfmtFields(text);
 }
 
+/** A value of a JSON record, with its members. */
+export interface TreeNode {
+  key: string;
+  /** The name in filters: the keys from the top, joined by dots. */
+  name: string;
+  kind: "text" | "number" | "boolean" | "null" | "object" | "array";
+  /** The value of a field; of an object or array, the number of its members. */
+  value: string;
+  members: readonly TreeNode[];
+}
+
+/** Maximum values of a tree. */
+const NODES_MAX = 2_000;
+
+/** The values of a record as a tree: JSON by its nesting, logfmt as one level. */
+export function treeOf(text: string): TreeNode[] {
+  if (text.length > TEXT_MAX) return [];
+  if (!/^\s*\{/.test(text)) {
+    return logfmtFields(text).map(({ name, value }) => ({ key: name, name, kind: kindOf(value), value, members: [] }));
+  }
+  try {
+    const budget = { left: NODES_MAX };
+    return membersOf("", JSON.parse(text, exactNumber), 0, budget);
+  } catch {
+    return [];
+  }
+}
+
+function kindOf(value: string): TreeNode["kind"] {
+  if (/^-?\d+(\.\d+)?([eE][+-]?\d+)?$/.test(value)) return "number";
+  return value === "true" || value === "false" ? "boolean" : "text";
+}
+
+function membersOf(prefix: string, value: object, depth: number, budget: { left: number }): TreeNode[] {
+  const members: TreeNode[] = [];
+  for (const [key, inner] of Object.entries(value) as [string, unknown][]) {
+    if (budget.left <= 0) break;
+    budget.left -= 1;
+    const name = prefix === "" ? key : `${prefix}.${key}`;
+    if (inner instanceof Exact) members.push({ key, name, kind: "number", value: inner.source, members: [] });
+    else if (typeof inner === "object" && inner !== null && depth < 128) {
+      const nested = membersOf(name, inner, depth + 1, budget);
+      const isArray = Array.isArray(inner);
+      const size = Object.keys(inner).length;
+      members.push({ key, name, kind: isArray ? "array" : "object", value: String(size), members: nested });
+    } else {
+      const kind =
+        inner === null ? "null" : typeof inner === "string" ? "text" : (typeof inner as "number" | "boolean");
+      members.push({ key, name, kind, value: typeof inner === "string" ? inner : JSON.stringify(inner), members: [] });
+    }
+  }
+  return members;
+}
+
 function jsonFields(text: string): FieldValue[] {
   const fields = new Map<string, string>();
   try {

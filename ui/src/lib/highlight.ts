@@ -1,8 +1,9 @@
 import type { Hit } from "./display.ts";
 import { tokenize, wanted } from "./expression.ts";
 
-/** Characters of a text that regexes search. */
+/** Characters of a text that a regex searches at a time, and by how many two such parts overlap. */
 const REGEX_LOOK = 2_000;
+const REGEX_OVERLAP = 200;
 
 /** Milliseconds after which a regex is disabled if one text took longer, so that it cannot block the page. */
 const REGEX_MS = 10;
@@ -20,7 +21,9 @@ export function highlighter(expression: string, now: () => number = () => perfor
   if (tokenize(expression).every((token) => token.kind !== "error")) {
     for (const token of wanted(expression)) {
       const source = token.kind === "regex" ? token.regex : undefined;
-      const value = token.field?.operator === "=" ? token.field.value : undefined;
+      // A derived field is not a text of the record.
+      const derived = token.field?.name.startsWith("@level") === true;
+      const value = token.field?.operator === "=" && !derived ? token.field.value : undefined;
       const text = token.kind === "text" ? token.text : value;
       if (text !== undefined && text !== "") texts.push({ text, anyCase: token.anyCase === true });
       const regex = source === undefined ? undefined : browserRegex(source, token.anyCase === true);
@@ -31,15 +34,22 @@ export function highlighter(expression: string, now: () => number = () => perfor
   return (text) => {
     const hits: Hit[] = [];
     for (const { text: needle, anyCase } of texts) find(text, needle, anyCase, hits);
-    const head = text.slice(0, REGEX_LOOK);
     for (const known of regexes) {
       if (known.off) continue;
       const started = now();
-      for (const match of head.matchAll(known.regex)) {
-        if (match[0] !== "") hits.push([match.index, match.index + match[0].length]);
-        if (hits.length >= HITS_MAX) break;
+      // The bounds of a line are not those of a part.
+      const parts = /[$^]/.test(known.regex.source) ? 1 : Math.ceil(text.length / (REGEX_LOOK - REGEX_OVERLAP));
+      for (let part = 0; part < Math.max(parts, 1) && hits.length < HITS_MAX; part += 1) {
+        const from = part * (REGEX_LOOK - REGEX_OVERLAP);
+        for (const match of text.slice(from, from + REGEX_LOOK).matchAll(known.regex)) {
+          if (match[0] !== "") hits.push([from + match.index, from + match.index + match[0].length]);
+          if (hits.length >= HITS_MAX) break;
+        }
+        const spent = now() - started;
+        // One part took too long, or all of them together.
+        if (part === 0) known.off = spent > REGEX_MS;
+        if (spent > REGEX_MS) break;
       }
-      known.off = now() - started > REGEX_MS;
     }
     return joined(hits);
   };

@@ -1,5 +1,5 @@
 /**
- * The level of a record, by the rules of the node's histogram (`by=level` in docs/http.md), so that records have the colours
+ * The level of a record, by the rules of the node's histogram (`by=@level` in docs/http.md), so that records have the colours
  * of their bars. Both are tested with `crates/record/src/level/cases.txt`.
  */
 export const LEVELS = ["fatal", "error", "warn", "info", "debug", "trace"] as const;

@@ -33,11 +33,20 @@ export function compact(number: number): string {
     .replace(" B", "");
 }
 
-/** `12.5%`; `0%` and `100%` only if exact. */
+/** `12.5%`; `0%` and `100%` only if exact. A part is at most the whole. */
 export function share(part: number, whole: number): string {
   if (whole === 0 || part === 0) return "0%";
-  const percent = (100 * part) / whole;
+  const percent = Math.min(100, (100 * part) / whole);
   if (percent < 0.1) return "<0.1%";
   if (part < whole && percent > 99.9) return ">99.9%";
   return percent < 10 ? `${percent.toFixed(1).replace(/\.0$/, "")}%` : `${Math.round(percent)}%`;
+}
+
+/** A measured number with at most four digits that tell: `0.001234`, `12.3`, `1,234,567`. */
+export function short(number: number): string {
+  if (!Number.isFinite(number)) return "–";
+  const size = Math.abs(number);
+  if (size >= 1e15 || (size > 0 && size < 1e-4)) return number.toExponential(2);
+  if (size >= 1_000) return grouped.format(Math.round(number));
+  return String(Number(number.toPrecision(4)));
 }

@@ -1,5 +1,7 @@
+import { momentOf, wallClock } from "./zones.ts";
+
 /**
- * Time ranges in the syntax of the node: RFC 3339, Unix seconds, or an age such as `15m`. By default `from` is an hour ago and
+ * Time ranges in the syntax of the node: RFC 3339, Unix seconds, an age such as `15m`, a day such as `today`, or a time of today. By default `from` is an hour ago and
  * `to` is now.
  */
 export interface Range {
@@ -8,12 +10,14 @@ export interface Range {
   to: string;
 }
 
-export const QUICK: readonly { from: string; name: string }[] = [
+export const QUICK: readonly { from: string; to?: string; name: string }[] = [
   { from: "5m", name: "Last 5 minutes" },
   { from: "15m", name: "Last 15 minutes" },
   { from: "1h", name: "Last hour" },
   { from: "3h", name: "Last 3 hours" },
   { from: "12h", name: "Last 12 hours" },
+  { from: "today", name: "Today" },
+  { from: "yesterday", to: "today", name: "Yesterday" },
   { from: "1d", name: "Last day" },
   { from: "3d", name: "Last 3 days" },
   { from: "7d", name: "Last 7 days" },
@@ -24,49 +28,78 @@ export const DEFAULT_RANGE: Range = { from: "1h", to: "" };
 
 const UNITS: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
 
-/** The milliseconds of a duration such as `1h30m`; `undefined` if it is invalid. */
+/** The milliseconds of a duration such as `1h30m` or `1.5h`; `undefined` if it is invalid. */
 export function durationMs(text: string): number | undefined {
-  if (!/^(\d+(ms|[smhdw]))+$/.test(text)) return undefined;
+  if (!/^(\d+(\.\d+)?(ms|[smhdw]))+$/.test(text)) return undefined;
   let sum = 0;
-  for (const [, count, unit] of text.matchAll(/(\d+)(ms|[smhdw])/g)) sum += Number(count) * (UNITS[unit ?? ""] ?? 0);
+  for (const [, count, unit] of text.matchAll(/([\d.]+)(ms|[smhdw])/g)) sum += Number(count) * (UNITS[unit ?? ""] ?? 0);
   return sum;
 }
 
-/** A typed time in Unix milliseconds; `undefined` if it is invalid. */
-export function momentMs(text: string, nowMs: number): number | undefined {
-  const typed = text.trim();
-  if (typed === "" || typed === "now") return nowMs;
-  const ago = durationMs(typed);
-  if (ago !== undefined) return nowMs - ago;
-  if (/^\d{9,10}(\.\d+)?$/.test(typed)) return Number(typed) * 1_000;
-  if (/^\d{12,13}$/.test(typed)) return Number(typed);
-  if (!/^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})?)?$/.test(typed)) return undefined;
-  const at = Date.parse(typed.replace(" ", "T"));
-  return Number.isNaN(at) ? undefined : at;
+/** The duration of `15m`, `15m ago` and `now-15m`. */
+function ageOf(typed: string): string | undefined {
+  const age = /^now\s*-\s*(\S+)$/.exec(typed)?.[1] ?? /^(\S+)\s+ago$/.exec(typed)?.[1] ?? typed;
+  return durationMs(age) === undefined ? undefined : age;
 }
 
-/** A typed time in the syntax of the node. A time without a zone is local, or UTC if the page shows UTC. */
-export function normalizeMoment(text: string, utc: boolean, nowMs: number): string | undefined {
+/** Whether a time moves with the clock: an age, a day, or a time of today. */
+export function isRelative(text: string): boolean {
+  const typed = text.trim().toLowerCase();
+  return ageOf(typed) !== undefined || /^(today|yesterday|\d{1,2}:\d{2}(:\d{2})?)$/.test(typed);
+}
+
+/** Whether the node needs a zone to read a time. */
+export function needsZone(text: string): boolean {
+  return isRelative(text) && ageOf(text.trim().toLowerCase()) === undefined;
+}
+
+/** A typed time in Unix milliseconds; `undefined` if it is invalid. A time without a zone is one of `zone`. */
+export function momentMs(text: string, nowMs: number, zone = "UTC"): number | undefined {
   const typed = text.trim();
-  if (typed === "" || typed === "now") return "";
-  if (durationMs(typed) !== undefined || /^\d+(\.\d+)?$/.test(typed)) {
-    return momentMs(typed, nowMs) === undefined ? undefined : typed;
+  const low = typed.toLowerCase();
+  if (typed === "" || low === "now") return nowMs;
+  const age = ageOf(low);
+  if (age !== undefined) return nowMs - (durationMs(age) ?? 0);
+  const midnight = Math.floor(wallClock(nowMs, zone).getTime() / 86_400_000) * 86_400_000;
+  if (low === "today") return momentOf(midnight, zone);
+  if (low === "yesterday") return momentOf(midnight - 86_400_000, zone);
+  if (/^\d{1,2}:\d{2}(:\d{2})?$/.test(low)) {
+    const [hours = 0, minutes = 0, seconds = 0] = low.split(":").map(Number);
+    if (hours > 23 || minutes > 59 || seconds > 59) return undefined;
+    return momentOf(midnight + ((hours * 60 + minutes) * 60 + seconds) * 1_000, zone);
   }
-  const zoned = /(Z|[+-]\d{2}:\d{2})$/.test(typed);
-  const full = /^\d{4}-\d{2}-\d{2}$/.test(typed) ? `${typed}T00:00:00` : typed.replace(" ", "T");
-  const at = momentMs(zoned ? typed : `${full}${utc ? "Z" : ""}`, nowMs);
+  if (/^\d{9,10}(\.\d+)?$/.test(typed)) return Number(typed) * 1_000;
+  if (/^\d{12,13}$/.test(typed)) return Number(typed);
+  const date = /^(\d{4}-\d{2}-\d{2})([T ](\d{2}:\d{2}(:\d{2}(\.\d+)?)?)(Z|[+-]\d{2}:\d{2})?)?$/.exec(typed);
+  if (date === null) return undefined;
+  const wall = Date.parse(`${date[1]}T${date[3] ?? "00:00"}${date[6] ?? "Z"}`);
+  if (Number.isNaN(wall)) return undefined;
+  return date[6] === undefined ? momentOf(wall, zone) : wall;
+}
+
+/** A typed time in the syntax of the node. Days and times without a date keep their meaning tomorrow. */
+export function normalizeMoment(text: string, zone: string, nowMs: number): string | undefined {
+  const typed = text.trim();
+  const low = typed.toLowerCase();
+  if (typed === "" || low === "now") return "";
+  const age = ageOf(low);
+  if (age !== undefined) return age;
+  const at = momentMs(typed, nowMs, zone);
   if (at === undefined) return undefined;
+  if (isRelative(low)) return low;
+  if (/^\d+(\.\d+)?$/.test(typed)) return typed;
   // Keep a complete typed time: milliseconds would lose digits.
-  return zoned ? typed.replace(" ", "T") : new Date(at).toISOString();
+  return /(Z|[+-]\d{2}:\d{2})$/.test(typed) ? typed.replace(" ", "T") : new Date(at).toISOString();
 }
 
 /** The label of a range on its button. */
 export function rangeName(range: Range, show: (iso: string) => string): string {
-  const quick = range.to === "" ? QUICK.find(({ from }) => from === range.from) : undefined;
+  const quick = QUICK.find(({ from, to = "" }) => from === range.from && to === range.to);
   if (quick !== undefined) return quick.name;
   const side = (text: string) => {
     if (text === "") return "now";
-    return durationMs(text) === undefined ? show(text) : `${text} ago`;
+    if (needsZone(text)) return text;
+    return isRelative(text) ? `${text} ago` : show(text);
   };
   if (range.to === "" && durationMs(range.from) !== undefined) return `Last ${range.from}`;
   return `${side(range.from)} – ${side(range.to)}`;

@@ -1,3 +1,5 @@
+import { offsetName, wallClock } from "./zones.ts";
+
 /**
  * Formats times. The node returns RFC 3339 in UTC with microseconds; digits below a second are copied from that text, so that
  * none is lost in a number.
@@ -8,8 +10,6 @@ export function unixMs(time: string): number {
   return Date.parse(time);
 }
 
-const two = (number: number) => String(number).padStart(2, "0");
-
 interface Parts {
   date: string;
   clock: string;
@@ -17,52 +17,44 @@ interface Parts {
   fraction: string;
 }
 
-/** The parts of a time, in UTC or local time. */
-export function parts(time: string, utc: boolean): Parts {
+/** The parts of a time in a zone. */
+export function parts(time: string, zone: string): Parts {
   const digits = /\.(\d+)/.exec(time)?.[1] ?? "";
   const fraction = `.${digits.slice(0, 3).padEnd(3, "0")}${digits.slice(3).replace(/0+$/, "")}`;
-  if (utc) return { date: time.slice(0, 10), clock: time.slice(11, 19), fraction };
-  const at = new Date(unixMs(time));
-  const date = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
-  return { date, clock: `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`, fraction };
+  const ms = unixMs(time);
+  const wall = zone === "UTC" || Number.isNaN(ms) ? time : wallClock(ms, zone).toISOString();
+  return { date: wall.slice(0, 10), clock: wall.slice(11, 19), fraction };
 }
 
 /** `23:10:00.123` */
-export function clock(time: string, utc: boolean): string {
-  const { clock, fraction } = parts(time, utc);
+export function clock(time: string, zone: string): string {
+  const { clock, fraction } = parts(time, zone);
   return `${clock}${fraction.slice(0, 4)}`;
 }
 
 /** `2026-11-20 23:10:00.123456` and the zone. */
-export function full(time: string, utc: boolean): string {
-  const { date, clock, fraction } = parts(time, utc);
-  return `${date} ${clock}${fraction} ${utc ? "UTC" : zone(time)}`;
+export function full(time: string, zone: string): string {
+  const { date, clock, fraction } = parts(time, zone);
+  return `${date} ${clock}${fraction} ${offsetName(unixMs(time), zone)}`;
 }
 
 /** `2026-11-20 23:10:00`, or shorter if equivalent. */
-export function short(time: string, utc: boolean, todayMs: number): string {
+export function short(time: string, zone: string, todayMs: number): string {
   const at = unixMs(time);
   if (Number.isNaN(at)) return time;
-  const { date, clock, fraction } = parts(new Date(at).toISOString(), utc);
+  const { date, clock, fraction } = parts(new Date(at).toISOString(), zone);
   const seconds = fraction === ".000" ? (clock.endsWith(":00") ? clock.slice(0, 5) : clock) : clock + fraction;
-  const today = parts(new Date(todayMs).toISOString(), utc).date;
+  const today = parts(new Date(todayMs).toISOString(), zone).date;
   return date === today ? seconds : `${date} ${seconds}`;
 }
 
 /** The label of an axis tick: as precise as the distance of ticks, with the date at midnight. */
-export function tick(ms: number, places: readonly number[], utc: boolean): string {
+export function tick(ms: number, places: readonly number[], zone: string): string {
   const apart = (places[1] ?? ms) - (places[0] ?? ms);
-  const { date, clock, fraction } = parts(new Date(ms).toISOString(), utc);
+  const { date, clock, fraction } = parts(new Date(ms).toISOString(), zone);
   if (apart >= 86_400_000 || clock === "00:00:00") return date.slice(5);
   if (apart > 0 && apart < 1_000) return `${clock.slice(3)}${fraction}`;
   return apart > 0 && apart < 60_000 ? clock : clock.slice(0, 5);
-}
-
-function zone(time: string): string {
-  const minutes = -new Date(unixMs(time)).getTimezoneOffset();
-  if (minutes === 0) return "UTC";
-  const size = Math.abs(minutes);
-  return `${minutes < 0 ? "-" : "+"}${two(Math.floor(size / 60))}:${two(size % 60)}`;
 }
 
 /** `3 d 4 h`, `5 min`, `12 s`. */

@@ -9,26 +9,27 @@ import { repairProgress } from "./replication.ts";
 
 interface Props {
   node: NodeFacts;
+  name: string;
   /** Whether this page comes from the node. */
   queried: boolean;
   /** Whether it is the only node. */
   alone: boolean;
   /** Metrics of the queried node over the last hour. */
   past: History | undefined;
-  utc: boolean;
+  zone: string;
 }
 
 /** A node with its state, problems and figures. */
-export function NodeCard({ node, queried, alone, past, utc }: Props) {
+export function NodeCard({ node, name, queried, alone, past, zone }: Props) {
   const state = nodeState(node);
-  const found = problems(node, (time) => short(time, utc, Date.now()));
+  const found = problems(node, (time) => short(time, zone, Date.now()));
   const facts =
-    node.queue.segments === undefined ? gossipedFacts(node, utc) : factsOf(node, queried ? past : null, utc);
+    node.queue.segments === undefined ? gossipedFacts(node, zone) : factsOf(node, queried ? past : null, zone);
   const page = queried ? undefined : pageOf(node);
   return (
-    <article className={styles.node} aria-label={`Node ${node.id}`}>
+    <article className={styles.node} aria-label={`Node ${name}`}>
       <header className={styles.head}>
-        <h2>{node.id}</h2>
+        <h2>{name}</h2>
         <span className={cx(styles.tag, state === "ready" ? styles.good : state !== "left" && styles.bad)}>
           {state}
         </span>
@@ -38,7 +39,7 @@ export function NodeCard({ node, queried, alone, past, utc }: Props) {
           </span>
         ))}
         {queried && !alone ? <span className={styles.tag}>this page's node</span> : undefined}
-        <span className={styles.since}>{stateText(node, utc)}</span>
+        <span className={styles.since}>{stateText(node, zone)}</span>
       </header>
       {found.length === 0 ? undefined : (
         <div className={cx(styles.missing, styles.first)} role="alert">
@@ -58,10 +59,13 @@ export function NodeCard({ node, queried, alone, past, utc }: Props) {
           </div>
         ))}
       </dl>
-      <RepairProgress node={node} utc={utc} />
+      <RepairProgress node={node} zone={zone} />
       <Damage node={node} />
       <p className={styles.addresses}>
         {page === undefined ? undefined : <a href={page}>Its page</a>}
+        <span>
+          id <code>{node.id}</code>
+        </span>
         {Object.entries(node.addresses).map(([name, address]) => (
           <span key={name}>
             {name} <code>{address}</code>
@@ -73,17 +77,17 @@ export function NodeCard({ node, queried, alone, past, utc }: Props) {
 }
 
 /** Since when it runs, or is gone. */
-function stateText(node: NodeFacts, utc: boolean): string {
+function stateText(node: NodeFacts, zone: string): string {
   if (node.version !== undefined && node.uptime_seconds !== undefined) {
     return `version ${node.version}, up for ${duration(node.uptime_seconds)}`;
   }
-  return node.since === undefined ? "" : `${node.membership} since ${short(node.since, utc, Date.now())}`;
+  return node.since === undefined ? "" : `${node.membership} since ${short(node.since, zone, Date.now())}`;
 }
 
 type Fact = [name: string, value: string, note: string];
 
 /** Figures that a node reports. The queried node has a history too, from which its load follows. */
-function factsOf(node: NodeFacts, past: History | undefined | null, utc: boolean): Fact[] {
+function factsOf(node: NodeFacts, past: History | undefined | null, zone: string): Fact[] {
   const { queue, store } = node;
   const latest = (name: string, of: typeof rate) => (past == null ? undefined : lastOf(of(past, name)));
   const segments = `${plural(queue.pending_segments ?? 0, "segment")}, the oldest`;
@@ -111,7 +115,7 @@ function factsOf(node: NodeFacts, past: History | undefined | null, utc: boolean
   if (past === null) {
     const { bytes_per_second: speed = 0, connections = 0 } = node.load ?? {};
     const ingest: Fact = ["Ingest", `${bytes(speed)}/s`, plural(connections, "connection")];
-    return [ingest, backlog, stored, onDisk, free, span(node, utc)];
+    return [ingest, backlog, stored, onDisk, free, span(node, zone)];
   }
   const running = latest("bucksaw_query_in_flight", gauge);
   const scanned = latest("bucksaw_query_scanned_bytes_total", rate) ?? 0;
@@ -126,31 +130,31 @@ function factsOf(node: NodeFacts, past: History | undefined | null, utc: boolean
     onDisk,
     free,
     ["Compaction backlog", unmerged === undefined ? "–" : bytes(unmerged), "text that waits to be merged or encoded"],
-    span(node, utc),
+    span(node, zone),
   ];
 }
 
 /** The last gossiped figures of a node that does not answer. */
-function gossipedFacts(node: NodeFacts, utc: boolean): Fact[] {
+function gossipedFacts(node: NodeFacts, zone: string): Fact[] {
   return [
     ["Backlog", bytes(node.queue.pending_bytes), "as last gossiped"],
     ["On disk", bytes(node.store.stored_bytes), "as last gossiped"],
     ["Disk free", bytes(node.disk_free_bytes), "as last gossiped"],
-    span(node, utc),
+    span(node, zone),
   ];
 }
 
-function span({ store }: NodeFacts, utc: boolean): Fact {
+function span({ store }: NodeFacts, zone: string): Fact {
   return [
     "Span",
-    store.oldest === null ? "–" : full(store.oldest, utc).slice(0, 16),
-    store.newest === null ? "no records stored" : `to ${full(store.newest, utc).slice(0, 16)}`,
+    store.oldest === null ? "–" : full(store.oldest, zone).slice(0, 16),
+    store.newest === null ? "no records stored" : `to ${full(store.newest, zone).slice(0, 16)}`,
   ];
 }
 
 /** Progress of comparing its records with those of other stores. */
-function RepairProgress({ node, utc }: { node: NodeFacts; utc: boolean }) {
-  const text = repairProgress(node, (time) => short(time, utc, Date.now()));
+function RepairProgress({ node, zone }: { node: NodeFacts; zone: string }) {
+  const text = repairProgress(node, (time) => short(time, zone, Date.now()));
   if (text === undefined) return undefined;
   const done = node.repair?.progress;
   return (

@@ -13,11 +13,11 @@ interface Props {
   name: string;
   line: Line;
   show: (value: number) => string;
-  utc: boolean;
+  zone: string;
 }
 
 /** A line over the last hour, with the current value or that under the pointer. */
-export function SmallChart({ name, line, show, utc }: Props) {
+export function SmallChart({ name, line, show, zone }: Props) {
   const frame = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | undefined>(undefined);
   const [at, setAt] = useState<number | undefined>();
@@ -36,7 +36,7 @@ export function SmallChart({ name, line, show, utc }: Props) {
         height: HEIGHT,
         padding: [6, 0, 0, 0],
         legend: { show: false },
-        tzDate: (seconds) => (utc ? uPlot.tzDate(new Date(seconds * 1_000), "Etc/UTC") : new Date(seconds * 1_000)),
+        tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1_000), zone === "UTC" ? "Etc/UTC" : zone),
         cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
         scales: { y: { range: (_, __, max) => [0, Math.max(max ?? 0, Number.MIN_VALUE) * 1.1 || 1] } },
         axes: [
@@ -51,7 +51,7 @@ export function SmallChart({ name, line, show, utc }: Props) {
                 tick(
                   seconds * 1_000,
                   at.map((other) => other * 1_000),
-                  utc,
+                  zone,
                 ),
               ),
           },
@@ -88,7 +88,7 @@ export function SmallChart({ name, line, show, utc }: Props) {
       chart.destroy();
       plot.current = undefined;
     };
-  }, [ready, palette, utc]);
+  }, [ready, palette, zone]);
   useEffect(() => {
     plot.current?.setData(line);
   }, [line]);
@@ -100,7 +100,7 @@ export function SmallChart({ name, line, show, utc }: Props) {
         {name}
         <span>
           {value === undefined ? "–" : show(value)}
-          {when === undefined ? "" : ` at ${short(new Date(when * 1_000).toISOString(), utc, Date.now())}`}
+          {when === undefined ? "" : ` at ${short(new Date(when * 1_000).toISOString(), zone, Date.now())}`}
         </span>
       </h3>
       <div ref={frame} className={styles.plot} role="img" aria-label={`${name} over the last hour`} />

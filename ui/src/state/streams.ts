@@ -1,5 +1,7 @@
-import type { Failure, Order, WorkerMessage } from "../worker/messages.ts";
+import { needsZone } from "../lib/ranges.ts";
+import type { Failure, Order, Row, WorkerMessage } from "../worker/messages.ts";
 import workerUrl from "../worker/stream.worker.ts?worker&url";
+import { shownZone } from "./zone.ts";
 
 /** Callbacks of a reader of an answer. */
 export type OnMessage = (message: WorkerMessage) => void;
@@ -51,24 +53,43 @@ export function readStream(url: string, onMessage: OnMessage): () => void {
   };
 }
 
-/** The URL of a request. */
-export function callUrl(call: string, parameters: Record<string, string | number | undefined>): string {
+export type Parameters = Record<string, string | number | readonly string[] | undefined>;
+
+/** The URL of a request. A list is a parameter that is repeated. */
+export function callUrl(call: string, parameters: Parameters): string {
   const params = new URLSearchParams();
   for (const [name, value] of Object.entries(parameters)) {
-    if (value !== undefined && value !== "") params.set(name, String(value));
+    // An empty value of a list is a value, such as the name of the stream without labels.
+    if (Array.isArray(value)) for (const one of value) params.append(name, one);
+    else if (value !== undefined && value !== "") params.set(name, String(value));
   }
+  // The node reads `today` and `10:30` in the zone that the page shows.
+  const { from, to } = parameters;
+  if ([from, to].some((time) => typeof time === "string" && needsZone(time))) params.set("tz", shownZone());
   // Absolute, because a worker has another base URL.
   return `${location.origin}/api/v1/${call}?${params}`;
 }
 
 /** Fetches a short answer completely. */
-export async function call<T>(
-  name: string,
-  parameters: Record<string, string | number | undefined>,
-  signal: AbortSignal,
-) {
+export async function call<T>(name: string, parameters: Parameters, signal: AbortSignal) {
   const response = await fetch(callUrl(name, parameters), { signal, cache: "no-store" });
   const answer = (await response.json()) as T & { error?: string };
   if (!response.ok) throw new Error(answer.error ?? `the node answered with status ${response.status}`);
   return answer as T;
+}
+
+/** Reads the records of an answer completely; for a few of them. */
+export function readRows(url: string, signal: AbortSignal): Promise<Row[]> {
+  return new Promise((resolve, reject) => {
+    const rows: Row[] = [];
+    const cancel = readStream(url, (message) => {
+      if (message.kind === "rows") rows.push(...message.rows);
+      if (message.kind === "end") resolve(rows);
+      if (message.kind === "failed") reject(new Error(message.failure.message));
+    });
+    signal.addEventListener("abort", () => {
+      cancel();
+      reject(signal.reason);
+    });
+  });
 }

@@ -19,7 +19,8 @@ const BEFORE = 200;
 const RETRY_MS = [500, 1_000, 2_000, 5_000];
 
 export interface TailState {
-  status: "off" | "connecting" | "live" | "lost";
+  /** `refused`: the expression is wrong, and the rows are those of the previous one. */
+  status: "off" | "connecting" | "live" | "lost" | "refused";
   paused: boolean;
   rows: Ring<Row>;
   /** The number of notices in `rows`. */
@@ -72,12 +73,12 @@ export class Tail {
   #tries = 0;
   #noticesMade = 0;
 
+  /** Follows an expression. The shown rows stay until the node has accepted it. */
   start(q: string) {
     this.stop();
-    this.#waiting.clear();
-    this.#perSecond = [];
-    this.store.change({ ...OFF, status: "connecting", rows: new Ring<Row>(TAIL_ROWS_MAX) });
-    this.#connect(q);
+    this.#tries = 0;
+    this.store.change({ status: "connecting", message: "" });
+    this.#connect(q, true);
     const second = setInterval(this.#measure, 1_000);
     this.#timers.add(second);
   }
@@ -106,12 +107,21 @@ export class Tail {
     this.store.change({ paused: false, waiting: 0, version: version + 1, notices, skipped });
   }
 
-  #connect(q: string) {
+  /** Forgets the previous expression. */
+  #clear() {
+    this.#waiting.clear();
+    this.#perSecond = [];
+    const { version } = this.store.value;
+    this.store.change({ ...OFF, status: "connecting", rows: new Ring<Row>(TAIL_ROWS_MAX), version: version + 1 });
+  }
+
+  /** `anew` if this is another expression than that of the shown rows. */
+  #connect(q: string, anew: boolean) {
     // New records wait until the earlier ones are loaded, so that all are in order.
     let early: Row[] | undefined = [];
     const known = new Set<string>();
     const { rows } = this.store.value;
-    for (let at = 0; at < rows.length; at += 1) known.add(rows.at(at)?.id ?? "");
+    if (!anew) for (let at = 0; at < rows.length; at += 1) known.add(rows.at(at)?.id ?? "");
     const settle = (before: Row[]) => {
       if (early === undefined) return;
       const fresh = [...before.reverse(), ...early].filter((row) => !known.has(row.id) && known.add(row.id));
@@ -123,6 +133,7 @@ export class Tail {
       if (message.kind === "open") {
         opened = true;
         this.#tries = 0;
+        if (anew) this.#clear();
         // A new stream includes all live nodes.
         this.store.change({ status: "live", message: "", away: [] });
         const before: Row[] = [];
@@ -151,7 +162,7 @@ export class Tail {
         if (early === undefined) this.#take([line]);
         else early.push(line);
       } else if (message.kind === "failed" && message.failure.kind === "refused") {
-        this.store.change({ status: "lost", message: message.failure.message });
+        this.store.change({ status: "refused", message: message.failure.message, rate: 0 });
       } else if (message.kind === "failed" || message.kind === "end") {
         const reason = message.kind === "failed" ? message.failure.message : "the node ended the stream";
         // A failed retry is not another loss.
@@ -160,7 +171,7 @@ export class Tail {
         this.#tries += 1;
         const timer = setTimeout(() => {
           this.#timers.delete(timer);
-          this.#connect(q);
+          this.#connect(q, anew && !opened);
         }, wait);
         this.#timers.add(timer);
       }

@@ -1,10 +1,13 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
-import { useEffect } from "react";
+import { useEffect, useRef } from "react";
 import type { FieldFacts } from "../lib/complete.ts";
-import { usePage } from "./page.ts";
-import { answer, count, search, settled, stopCounting, tail } from "./session.ts";
+import { idMs } from "../lib/ids.ts";
+import { momentMs } from "../lib/ranges.ts";
+import { pageState, usePage } from "./page.ts";
+import { answer, context, count, refresh, search, settled, stopCounting, tail } from "./session.ts";
 import { useStore } from "./store.ts";
 import { call } from "./streams.ts";
+import { shownZone } from "./zone.ts";
 
 /** Milliseconds between two counts in live mode; at least five times the duration of the last one. */
 const COUNT_EVERY_MS = 2_000;
@@ -12,14 +15,28 @@ const COUNT_EVERY_MS = 2_000;
 /** Counts between two requests for fields, which cost more; the first match requests them at once. */
 const COUNTS_PER_FIELDS = 8;
 
+/** The open record, as the start of the list, if it is in the range. */
+function anchor(): string | undefined {
+  const { record, range } = pageState();
+  if (record === "") return undefined;
+  const [now, zone, at] = [Date.now(), shownZone(), idMs(record)];
+  const [from, to] = [momentMs(range.from, now, zone) ?? 0, momentMs(range.to, now, zone) ?? now];
+  return at >= Math.floor(from) && at <= to ? record : undefined;
+}
+
 /** Runs the search of the page's state, again when it changes. `onStart` is called at each start. */
 export function useSearch(onStart: () => void) {
-  const { q, range, order, tail: following } = usePage();
+  const { q, range, order, tail: tailing, by, refresh: every, view } = usePage();
+  const starting = view === "start";
+  const following = tailing && !starting;
   // biome-ignore lint/correctness/useExhaustiveDependencies: the state is read when it is used; these trigger
   useEffect(() => {
     onStart();
+    // The context of the open record moves with it.
+    if (starting || context.store.value.record?.id !== pageState().record) context.close();
+    if (starting) return;
     if (!following) {
-      search();
+      search(anchor());
       return;
     }
     answer.stop();
@@ -36,12 +53,37 @@ export function useSearch(onStart: () => void) {
       clearTimeout(timer);
       tail.stop();
     };
-  }, [q, range.from, range.to, order, following]);
+  }, [q, range.from, range.to, order, following, starting]);
+
+  // Another breakdown of the same matches.
+  const first = useRef(true);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: this triggers
+  useEffect(() => {
+    if (first.current) first.current = false;
+    else if (!starting) count(false);
+  }, [by]);
+
+  useEffect(() => {
+    if (every === 0 || following || starting) return;
+    const timer = setInterval(() => {
+      // Nobody looks at a hidden page; an open record or context must not move.
+      if (!document.hidden && pageState().record === "" && context.store.value.record === undefined) refresh();
+    }, every * 1_000);
+    const look = () => {
+      if (!document.hidden) refresh();
+    };
+    document.addEventListener("visibilitychange", look);
+    return () => {
+      clearInterval(timer);
+      document.removeEventListener("visibilitychange", look);
+    };
+  }, [every, following, starting]);
 
   useEffect(
     () => () => {
       answer.stop();
       stopCounting();
+      context.close();
     },
     [],
   );

@@ -17,6 +17,8 @@ export interface Row {
   part?: true;
   /** Whether it is a notice between records, not a record. */
   notice?: true;
+  /** Whether it is shown as context of another record, not as a match. */
+  context?: true;
 }
 
 export interface Stats {
@@ -34,6 +36,8 @@ export interface Stats {
   /** Segments in the trash that overlap the range, and their records; missing in answers of older nodes. */
   trashed_segments?: number;
   trashed_records?: number;
+  /** Where the expression probably does not mean what was meant. */
+  hints?: string[];
 }
 
 /** A node that did not answer completely. */
@@ -48,7 +52,8 @@ export interface Bucket {
   from: string;
   to: string;
   count: number;
-  levels?: Partial<Record<Level, number>>;
+  /** The records of each group of a breakdown. */
+  groups?: Record<string, number>;
 }
 
 /** A message to the worker: read an answer, or cancel it. */
@@ -64,7 +69,15 @@ export interface Failure {
 /** A message from the worker. */
 export type WorkerMessage =
   | { kind: "rows"; stream: number; rows: Row[] }
-  | { kind: "buckets"; stream: number; buckets: Bucket[]; progress: number; stats: Stats | undefined }
+  | {
+      kind: "buckets";
+      stream: number;
+      buckets: Bucket[];
+      /** The groups of a breakdown in order; what none of them counts is the rest. */
+      groups: readonly string[] | undefined;
+      progress: number;
+      stats: Stats | undefined;
+    }
   | { kind: "skipped"; stream: number; records: number; bytes: number }
   | { kind: "node"; stream: number; address: string; lost: string | undefined }
   | { kind: "open"; stream: number }

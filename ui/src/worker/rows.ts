@@ -5,7 +5,13 @@ import type { Bucket, Row, Stats } from "./messages.ts";
 export type ParsedLine =
   | { kind: "row"; row: Row }
   | { kind: "stats"; stats: Stats }
-  | { kind: "buckets"; buckets: Bucket[]; progress: number; stats: Stats | undefined }
+  | {
+      kind: "buckets";
+      buckets: Bucket[];
+      groups: readonly string[] | undefined;
+      progress: number;
+      stats: Stats | undefined;
+    }
   | { kind: "skipped"; records: number; bytes: number }
   /** A node joined or left the tail, with the reason. */
   | { kind: "node"; address: string; lost: string | undefined }
@@ -20,6 +26,7 @@ interface Line {
   cut?: boolean;
   stats?: Stats;
   buckets?: Bucket[];
+  group_values?: string[];
   progress?: number;
   skipped_records?: number;
   skipped_bytes?: number;
@@ -41,7 +48,8 @@ export function readLine(line: string): ParsedLine {
     };
   }
   if (parsed.buckets !== undefined) {
-    return { kind: "buckets", buckets: parsed.buckets, progress: parsed.progress ?? 1, stats: parsed.stats };
+    const { buckets, group_values: groups, progress = 1, stats } = parsed;
+    return { kind: "buckets", buckets, groups, progress, stats };
   }
   if (parsed.stats !== undefined) return { kind: "stats", stats: parsed.stats };
   if (parsed.skipped_records !== undefined || parsed.skipped_bytes !== undefined) {
