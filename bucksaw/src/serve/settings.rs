@@ -159,6 +159,7 @@ pub(super) fn api(args: &ServeArgs, plan: &MemoryPlan, shares: DescriptorShares)
         queries_max: plan.queries,
         answers_max: plan.answers,
         tails_max: plan.tails,
+        compressed_max: plan.compressed,
         ..default
     }
 }

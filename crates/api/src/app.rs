@@ -86,7 +86,7 @@ impl App {
             query_permits: Arc::new(Semaphore::new(config.queries_max)),
             answer_permits: Arc::new(Semaphore::new(config.answers_max)),
             tail_permits: Arc::new(Semaphore::new(config.tails_max)),
-            compression_permits: Arc::new(Semaphore::new(config.answers_max)),
+            compression_permits: Arc::new(Semaphore::new(config.compressed_max)),
             history: Arc::default(),
             config: Arc::new(config),
             info: Arc::new(info),

@@ -5,8 +5,8 @@
 //! tail would keep an encoder.
 //!
 //! An encoder takes up to 600 kB, and a compressed answer up to a megabyte, with the frame that is being compressed and the
-//! output. Their number is limited to that of answers; while all are in use, an answer is
-//! sent as it is. A slow reader costs no more than that: a frame is compressed when the connection takes it.
+//! output. Their number is limited by the memory plan; while all are in use, an
+//! answer is sent as it is. A slow reader costs no more than that: a frame is compressed when the connection takes it.
 //!
 //! `tower-http` and `async-compression` do not serve: the former has no setting for the window of zstd, by default some
 //! megabytes per answer, and neither passes on trailers.

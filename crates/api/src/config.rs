@@ -33,10 +33,12 @@ pub struct Config {
     /// Queries being processed; others wait, and get 429 after a while. A query that waits for its reader does not
     /// count.
     pub queries_max: usize,
-    /// Answers being read. Each has a thread, some hundred kilobytes of frames, and up to a megabyte if it is compressed.
+    /// Answers being read. Each has a thread, some hundred kilobytes of frames.
     pub answers_max: usize,
     /// Tails.
     pub tails_max: usize,
+    /// Answers that are compressed. Each takes up to a megabyte more; further ones are sent as they are.
+    pub compressed_max: usize,
 }
 
 impl Default for Config {
@@ -56,6 +58,7 @@ impl Default for Config {
             queries_max: 16,
             answers_max: 64,
             tails_max: 256,
+            compressed_max: 16,
         }
     }
 }

@@ -4,6 +4,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bucksaw_ingest::IngestError;
 use bucksaw_query::RequestError;
+use bucksaw_record::expr::SyntaxError;
 use bucksaw_sources::http::{BodyError, BodyErrorReason};
 use serde_json::json;
 
@@ -21,6 +22,8 @@ pub(crate) struct ApiError {
     retry_after_s: Option<u32>,
     /// Records of the same body that were accepted before the error.
     accepted: Option<u64>,
+    /// The position of an error in an expression.
+    column: Option<usize>,
 }
 
 impl ApiError {
@@ -31,11 +34,16 @@ impl ApiError {
         if chars.next().is_some() {
             message.push('…');
         }
-        Self { status, message, retry_after_s: None, accepted: None }
+        Self { status, message, retry_after_s: None, accepted: None, column: None }
     }
 
     pub(crate) fn bad_request(message: impl AsRef<str>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, message)
+    }
+
+    /// The answer of a check, which has the column apart.
+    pub(crate) fn invalid_expression(error: &SyntaxError) -> Self {
+        Self { column: Some(error.column), ..Self::bad_request(&error.message) }
     }
 
     pub(crate) fn too_many_requests(message: impl AsRef<str>) -> Self {
@@ -104,6 +112,9 @@ impl IntoResponse for ApiError {
         let mut body = json!({ "error": self.message });
         if let Some(accepted) = self.accepted {
             body["accepted"] = accepted.into();
+        }
+        if let Some(column) = self.column {
+            body["column"] = column.into();
         }
         let mut response = (self.status, axum::Json(body)).into_response();
         if let Some(wait) = self.retry_after_s {

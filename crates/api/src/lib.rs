@@ -15,6 +15,7 @@ mod error;
 mod fixtures;
 mod groups;
 mod guard;
+mod hints;
 mod history;
 mod ingest;
 mod metrics;

@@ -5,6 +5,7 @@ use axum::extract::FromRequest;
 use axum::http::{self, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bucksaw_query::{Order, Request};
+use bucksaw_record::time::TimeZone;
 use bucksaw_record::{Expr, Id, Millis, time};
 use percent_encoding::percent_decode;
 
@@ -66,17 +67,23 @@ impl Params {
         Expr::parse(self.bytes("q").unwrap_or_default()).map_err(|error| ApiError::bad_request(format!("q: {error}")))
     }
 
-    fn moment(&self, name: &str, now: Millis) -> Result<Option<Millis>, ApiError> {
-        let moment =
-            self.non_empty(name)?.map(|text| time::parse_timestamp(text, now, &time::TimeZone::UTC)).transpose();
+    /// The zone of times that state none; UTC by default.
+    fn zone(&self) -> Result<TimeZone, ApiError> {
+        let zone = self.non_empty("tz")?.map(time::parse_zone).transpose();
+        Ok(zone.map_err(|error| ApiError::bad_request(format!("tz: {error}")))?.unwrap_or(TimeZone::UTC))
+    }
+
+    fn moment(&self, name: &str, now: Millis, zone: &TimeZone) -> Result<Option<Millis>, ApiError> {
+        let moment = self.non_empty(name)?.map(|text| time::parse_timestamp(text, now, zone)).transpose();
         moment.map_err(|error| ApiError::bad_request(format!("{name}: {error}")))
     }
 
     /// A request of the last hour by default. The default of `to` includes records whose time is ahead of this node's
     /// clock, so that every accepted record is found.
     pub(crate) fn request(&self, now: Millis, order: Order) -> Result<Request, ApiError> {
-        let from = self.moment("from", now)?.unwrap_or(now.saturating_sub(3_600_000));
-        let to = self.moment("to", now)?.unwrap_or(now.saturating_add(Millis::AHEAD_MS_MAX + 1));
+        let zone = self.zone()?;
+        let from = self.moment("from", now, &zone)?.unwrap_or(now.saturating_sub(3_600_000));
+        let to = self.moment("to", now, &zone)?.unwrap_or(now.saturating_add(Millis::AHEAD_MS_MAX + 1));
         if from > to {
             return Err(ApiError::bad_request("from is later than to"));
         }

@@ -1,6 +1,5 @@
 //! Handlers of queries: records, count, histogram, fields, context.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
@@ -8,8 +7,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse as _, Response};
 use bucksaw_env::Clock;
-use bucksaw_query::{AnswerRecords, Bucketing, Fields, Histogram, Order, QueryStats, RequestError};
-use bucksaw_record::Id;
+use bucksaw_query::{AnswerRecords, Bucketing, Fields, Histogram, Order, QueryStats, Request, RequestError};
+use bucksaw_record::{Expr, Id, Millis};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
@@ -17,6 +16,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::groups::{RequestedGrouping, ShownGroups};
+use crate::hints::Hints;
 use crate::params::Params;
 use crate::permits::{QueryPermit, acquire_answer_permit, acquire_query_permit};
 use crate::render::{self, ObjectWriter};
@@ -31,7 +31,7 @@ const BUCKETS_MAX: usize = 10_000;
 /// Limit of context records on either side.
 const SIDE_RECORDS_MAX: u64 = 1_000;
 
-const QUERY_PARAMS: [&str; 7] = ["q", "from", "to", "limit", "order", "after", "format"];
+const QUERY_PARAMS: [&str; 8] = ["q", "from", "to", "tz", "limit", "order", "after", "format"];
 
 pub(crate) async fn query(State(app): State<App>, headers: HeaderMap, params: Params) -> Result<Response, ApiError> {
     params.reject_unknown(&QUERY_PARAMS)?;
@@ -40,7 +40,8 @@ pub(crate) async fn query(State(app): State<App>, headers: HeaderMap, params: Pa
         StreamFormat::Events => StreamFormat::Ndjson,
         format => format,
     };
-    stream_records(&app, format, async { app.answers.search(request) }).await
+    let hints = Hints::of(&request);
+    stream_records(&app, format, hints, async { app.answers.search(request) }).await
 }
 
 /// One document, sent at the pace of its reader. A document without an end is incomplete.
@@ -49,18 +50,19 @@ pub(crate) async fn context(State(app): State<App>, params: Params) -> Result<Re
     let id = params.id("id")?.ok_or_else(|| ApiError::bad_request("parameter `id` is missing: the id of a record"))?;
     let side = |name| Ok::<u64, ApiError>(params.number(name)?.unwrap_or(10).min(SIDE_RECORDS_MAX));
     let (before, after) = (side("before")?, side("after")?);
-    stream_records(&app, StreamFormat::Json, app.answers.context(id, before, after)).await
+    stream_records(&app, StreamFormat::Json, Hints::default(), app.answers.context(id, before, after)).await
 }
 
 /// Runs a query for records and streams its answer.
 async fn stream_records(
     app: &App,
     format: StreamFormat,
+    hints: Hints,
     query: impl Future<Output = Result<AnswerRecords, RequestError>>,
 ) -> Result<Response, ApiError> {
     let answer_permit = acquire_answer_permit(app)?;
     let permit = QueryPermit::acquire(app).await?;
-    let (clock, started) = (Arc::clone(&app.env.clock), app.env.clock.uptime());
+    let (app, started) = (app.clone(), app.env.clock.uptime());
     let records = query.await?;
     let (sender, response) = open_stream(format);
     let mut objects = ObjectWriter::LINES;
@@ -72,9 +74,10 @@ async fn stream_records(
     let sink = StreamSink::new(sender.clone(), permit, objects);
     tokio::spawn(async move {
         let _answer_permit = answer_permit;
-        if let Some((_, stats)) = records.write_to(sink).await {
+        if let Some((sink, stats)) = records.write_to(sink).await {
+            let hints = hints.for_answer(&app, stats.matched, sink).await;
             // Sending fails only when the client is gone.
-            let _ = sender.finish(&render::stats(&stats, seconds_since(&*clock, started))).await;
+            let _ = sender.finish(&render::stats(&stats, seconds_since(&*app.env.clock, started), &hints)).await;
         }
     });
     Ok(response)
@@ -87,19 +90,35 @@ fn seconds_since(clock: &dyn Clock, started: Duration) -> f64 {
 /// Runs a query that has one result, with its rendered statistics.
 pub(crate) async fn run_query<T, Q: Future<Output = Result<(T, QueryStats), RequestError>>>(
     app: &App,
+    hints: Hints,
     query: impl FnOnce(OwnedSemaphorePermit) -> Q,
 ) -> Result<(T, Value), ApiError> {
     let permit = acquire_query_permit(app).await?;
     let started = app.env.clock.uptime();
     let (result, stats) = query(permit).await?;
-    Ok((result, render::stats(&stats, seconds_since(&*app.env.clock, started))))
+    let hints = hints.for_result(app, stats.matched).await?;
+    Ok((result, render::stats(&stats, seconds_since(&*app.env.clock, started), &hints)))
 }
 
 pub(crate) async fn count(State(app): State<App>, params: Params) -> Result<Json<Value>, ApiError> {
-    params.reject_unknown(&["q", "from", "to"])?;
+    params.reject_unknown(&["q", "from", "to", "tz"])?;
     let request = params.request(app.now(), Order::Ascending)?;
-    let (count, stats) = run_query(&app, |permit| app.answers.count(request, permit)).await?;
+    let hints = Hints::of(&request);
+    let (count, stats) = run_query(&app, hints, |permit| app.answers.count(request, permit)).await?;
     Ok(Json(json!({ "count": count, "stats": stats })))
+}
+
+/// Checks a filter expression. The error has the column.
+pub(crate) async fn check(State(app): State<App>, params: Params) -> Result<Json<Value>, ApiError> {
+    params.reject_unknown(&["q"])?;
+    let text = params.bytes("q").unwrap_or_default();
+    let expr = Expr::parse(text).map_err(|error| ApiError::invalid_expression(&error))?;
+    let request = Request::new(expr, Millis(0), Millis::MAX);
+    match app.answers.check(&request) {
+        Ok(()) => Ok(Json(json!({ "ok": true, "hints": Hints::of(&request).of_text() }))),
+        Err(RequestError::Expression(error)) => Err(ApiError::invalid_expression(&error.in_expression(text))),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// One object; with `Accept: application/x-ndjson` a line per intermediate state, and last the complete histogram with
@@ -109,7 +128,7 @@ pub(crate) async fn histogram(
     headers: HeaderMap,
     params: Params,
 ) -> Result<Response, ApiError> {
-    params.reject_unknown(&["q", "from", "to", "buckets", "by", "value"])?;
+    params.reject_unknown(&["q", "from", "to", "tz", "buckets", "by", "value"])?;
     let now = app.now();
     let mut request = params.request(now, Order::Ascending)?;
     // By default a histogram ends now, so that its buckets do not reach into the future.
@@ -117,13 +136,13 @@ pub(crate) async fn histogram(
         request.to = Id::first_at(now.saturating_add(1));
     }
     let buckets = buckets(&params)?;
-    let requested = RequestedGrouping::of(&params)?;
+    let (requested, hints) = (RequestedGrouping::of(&params)?, Hints::of(&request));
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if !accept.contains("application/x-ndjson") {
         let groups = requested.resolve(&app, &request).await?;
         let bucketing = Bucketing { buckets, grouping: groups.grouping().clone() };
         let run = |permit| app.answers.histogram(request, bucketing, permit, |_, _| {});
-        let (histogram, stats) = run_query(&app, run).await?;
+        let (histogram, stats) = run_query(&app, hints, run).await?;
         return send_document(&app, histogram_document(histogram, &groups, &stats));
     }
     let answer_permit = acquire_answer_permit(&app)?;
@@ -145,7 +164,8 @@ pub(crate) async fn histogram(
         };
         // The request was checked, so it fails only when the work was cancelled.
         if let Ok((histogram, stats)) = counted {
-            let stats = render::stats(&stats, seconds_since(&*app.env.clock, started));
+            let hints = hints.for_result(&app, stats.matched).await.unwrap_or_default();
+            let stats = render::stats(&stats, seconds_since(&*app.env.clock, started), &hints);
             // Sending fails only when the client is gone.
             let _ = sender.send_document(histogram_document(histogram, &groups, &stats)).await;
         }
@@ -187,9 +207,10 @@ fn histogram_document(
 }
 
 pub(crate) async fn fields(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
-    params.reject_unknown(&["q", "from", "to"])?;
+    params.reject_unknown(&["q", "from", "to", "tz"])?;
     let request = params.request(app.now(), Order::Descending)?;
-    let (fields, stats) = run_query(&app, |permit| app.answers.fields(request, permit)).await?;
+    let hints = Hints::of(&request);
+    let (fields, stats) = run_query(&app, hints, |permit| app.answers.fields(request, permit)).await?;
     let Fields { records, is_sampled: sampled, fields } = fields;
     let end = format!("],\"records\":{records},\"sampled\":{sampled},\"stats\":{stats}}}\n").into_bytes();
     let fields = fields.into_iter().map(|field| render::field(&field));

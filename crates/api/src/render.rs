@@ -248,8 +248,9 @@ pub(crate) fn format_time(at: Option<Millis>) -> Option<String> {
     at.map(|at| time::format_rfc3339(at, 0))
 }
 
-pub(crate) fn stats(stats: &QueryStats, seconds: f64) -> Value {
-    json!({
+/// Statistics, with the hints if there are any.
+pub(crate) fn stats(stats: &QueryStats, seconds: f64, hints: &[String]) -> Value {
+    let mut object = json!({
         "matched": stats.matched,
         "segments_read": stats.segments_read,
         "segments_skipped": stats.segments_skipped,
@@ -265,7 +266,11 @@ pub(crate) fn stats(stats: &QueryStats, seconds: f64) -> Value {
         "timed_out": stats.timed_out.is_some(),
         "partial": stats.is_partial(),
         "partial_reasons": stats.partial_reasons(),
-    })
+    });
+    if !hints.is_empty() {
+        object["hints"] = hints.into();
+    }
+    object
 }
 
 fn missing(missing: &MissingNode) -> Value {

@@ -123,6 +123,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/api/v1/ingest", post(ingest::ingest))
         .route("/api/v1/query", get(query::query).post(query::query))
         .route("/api/v1/tail", get(tail::tail))
+        .route("/api/v1/check", get(query::check).post(query::check))
         .route("/api/v1/count", get(query::count).post(query::count))
         .route("/api/v1/histogram", get(query::histogram).post(query::histogram))
         .route("/api/v1/fields", get(query::fields).post(query::fields))

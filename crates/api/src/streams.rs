@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::error::ApiError;
+use crate::hints::Hints;
 use crate::params::Params;
 use crate::query::{run_query, send_document};
 use crate::render;
@@ -62,9 +63,9 @@ fn limit(params: &Params, default: u64, max: u64) -> Result<usize, ApiError> {
 }
 
 async fn list(app: &App, params: &Params) -> Result<(Streams, Value), ApiError> {
-    params.reject_unknown(&["q", "from", "to", "limit"])?;
+    params.reject_unknown(&["q", "from", "to", "tz", "limit"])?;
     let request = params.request(app.now(), Order::Ascending)?;
-    run_query(app, |permit| app.answers.streams(request, permit)).await
+    run_query(app, Hints::default(), |permit| app.answers.streams(request, permit)).await
 }
 
 fn stream_object(stream: &StreamSize) -> Value {

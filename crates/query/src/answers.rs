@@ -20,6 +20,7 @@ use crate::scatter::Scatter;
 use crate::stats::QueryStats;
 use crate::streams::{Streams, is_about_labels};
 use crate::tail_stream::TailStream;
+use crate::unknown_fields::{FieldFinder, UnknownField, sample_request};
 
 /// Buckets of a count over several nodes. A node forgets the ids of a bucket when all nodes are past it.
 const CLUSTER_COUNT_BUCKETS: usize = 64;
@@ -183,6 +184,22 @@ impl Answers {
         let sink = (FieldCollector::new(&self.engine), permit);
         let ((collector, _), stats) = self.collect(request, &self.limited_cancel(), sink).await?;
         Ok((collector.finish(stats.matched), stats))
+    }
+
+    /// The fields of the request's expression that none of the newest records of its time has. For an answer without
+    /// records: it examines up to a thousand.
+    ///
+    /// # Errors
+    /// [`RequestError`].
+    pub async fn unknown_fields(
+        &self,
+        request: &Request,
+        permit: impl Send + 'static,
+    ) -> Result<Vec<UnknownField>, RequestError> {
+        let Some(sample) = sample_request(request) else { return Ok(Vec::new()) };
+        let finder = FieldFinder::new(&request.expr, permit);
+        let (finder, _) = self.collect(sample, &self.limited_cancel(), finder).await?;
+        Ok(finder.finish())
     }
 
     /// The streams with records in the time range, and their numbers of records, without reading a line. The expression

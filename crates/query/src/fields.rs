@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::{ControlFlow, Range};
 
-use bucksaw_record::expr::parse_number;
 use bucksaw_scan::{Level, fields};
 
 use crate::engine::Engine;
@@ -140,7 +139,7 @@ impl FieldTally {
         let kept = cut(value);
         let is_cut = kept.len() < value.len();
         if let Some(numbers) = &mut self.numbers {
-            match parse_number(kept).filter(|_| !is_cut) {
+            match number(kept).filter(|_| !is_cut) {
                 Some(number) => numbers.add(number),
                 None => self.numbers = None,
             }
@@ -188,6 +187,13 @@ impl NumberTally {
         let avg = (self.sum / count as f64).clamp(self.min, self.max);
         NumberRange { min: self.min, avg, max: self.max }
     }
+}
+
+/// The value of a finite decimal number.
+fn number(value: &[u8]) -> Option<f64> {
+    let is_part = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+' | b'-');
+    let text = str::from_utf8(value).ok().filter(|text| text.bytes().all(|byte| is_part(&byte)))?;
+    text.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
 /// The start of a value, of whole characters if it is text.

@@ -48,9 +48,10 @@ mod tail_event;
 mod tail_stream;
 mod text_scan;
 mod unit;
+mod unknown_fields;
 
 pub use answers::{AnswerRecords, Answers};
-pub use bucksaw_scan::Level;
+pub use bucksaw_scan::{CompileError, Level};
 pub use bucksaw_scan::{MEMORY_BYTES_MAX as AUTOMATA_BYTES_MAX, limit_memory as limit_automata};
 pub use count::{Bucket, Bucketing, Histogram};
 pub use engine::{Config, Engine};
@@ -71,6 +72,7 @@ pub use stats::{MissingNode, MissingReason, NodeStats, QueryStats, TrashStats};
 pub use streams::{StreamSize, Streams};
 pub use tail_event::{TailEvent, TailRecords};
 pub use tail_stream::TailStream;
+pub use unknown_fields::UnknownField;
 
 #[cfg(test)]
 mod tests;

@@ -105,6 +105,8 @@ pub(super) struct MemoryPlan {
     pub(super) queries: usize,
     pub(super) answers: usize,
     pub(super) tails: usize,
+    /// Answers that are compressed at once; further ones are sent as they are.
+    pub(super) compressed: usize,
     /// Requests and tails of other nodes.
     pub(super) served: usize,
     pub(super) served_tails: usize,
@@ -152,6 +154,7 @@ impl MemoryPlan {
             queries: number(32 * MB, 16),
             answers: number(32 * MB, 64),
             tails: number(if limit < GB { 64 * MB } else { 32 * MB }, 256),
+            compressed: number(256 * MB, 16),
             served: number(8 * MB, 256),
             served_tails: number(16 * MB, 512),
             ingests: number(8 * MB, 32),
@@ -280,6 +283,9 @@ mod tests {
     /// A served request of another node: a batch and its part in the buffers of the connection.
     const SERVED: u64 = 384 * KB;
 
+    /// The encoder of a compressed answer, with its output.
+    const ENCODER_BYTES: u64 = MB;
+
     /// Part of the limit that the kernel takes for the node, such as for connections.
     const KERNEL_PART: u64 = 20;
 
@@ -314,6 +320,7 @@ mod tests {
             + plan.block * ENCODE_FACTOR * ENCODERS
             + plan.answers as u64 * (ANSWER_BYTES + more)
             + plan.tails as u64 * (TAIL_BYTES + more)
+            + plan.compressed as u64 * ENCODER_BYTES
             + (plan.served + plan.served_tails) as u64 * SERVED
     }
 
@@ -372,6 +379,7 @@ mod tests {
             assert_eq!((plan.merge_blocks, plan.repair), (store.merge_bytes_max, store.repair.range_bytes));
             assert_eq!(plan.block, store.block_bytes);
             assert_eq!((plan.queries, plan.answers, plan.tails), (api.queries_max, api.answers_max, api.tails_max));
+            assert_eq!(plan.compressed, api.compressed_max);
             assert_eq!((plan.served, plan.served_tails), (query.served_max, query.served_tails_max));
             assert_eq!((plan.ingests, plan.http_connections), (api.ingests_max, api.connections_max));
             assert_eq!((plan.line_connections, plan.blocking_threads), (sources.connections_max, 128));

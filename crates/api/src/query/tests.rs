@@ -588,7 +588,7 @@ fn hostile_value() -> impl Strategy<Value = Vec<u8>> {
 /// A query string of known, unknown and malformed parameters.
 fn hostile_parameters() -> impl Strategy<Value = String> {
     let names = [
-        "q", "from", "to", "limit", "order", "after", "format", "buckets", "by", "value", "id", "before", "rate",
+        "q", "from", "to", "limit", "order", "after", "format", "tz", "buckets", "by", "value", "id", "before", "rate",
         "node",
     ];
     let pair = prop_oneof![
@@ -606,7 +606,8 @@ fn check_error(answer: &Answer, context: &str) -> Result<(), TestCaseError> {
     let error = body["error"].as_str().unwrap_or_default();
     let is_sentence =
         !error.is_empty() && error.chars().count() <= 500 && !error.contains(['\n', '\r']) && !error.contains("panic");
-    prop_assert!(is_sentence && body.as_object().unwrap().len() == 1, "{body}: {context}");
+    let keys = 1 + usize::from(context.starts_with("check?") && body["column"].is_u64());
+    prop_assert!(is_sentence && body.as_object().unwrap().len() == keys, "{body}: {context}");
     Ok(())
 }
 
@@ -642,7 +643,7 @@ proptest! {
     fn hostile_parameters_get_an_answer_or_a_clear_error(
         requests in prop::collection::vec(
             (
-                prop::sample::select(vec!["query", "count", "histogram", "fields", "context", "labels", "streams", "tail", "forget"]),
+                prop::sample::select(vec!["query", "count", "histogram", "fields", "context", "labels", "streams", "tail", "forget", "check"]),
                 hostile_parameters(),
                 prop::option::of(hostile_parameters()),
             ),
@@ -671,6 +672,71 @@ proptest! {
                     check_error(&answer, &format!("{path}?{target} {form:?}"))?;
                 }
             }
+            Ok::<(), TestCaseError>(())
+        })?;
+    }
+
+    /// Hints never change an answer; one of an unknown field names the nearest that exists.
+    #[test]
+    fn an_empty_answer_hints_at_fields_that_no_record_has(path in prop::sample::select(vec!["query", "count", "histogram", "fields"])) {
+        runtime().block_on(async {
+            let app = app(&sim::Fs::new(), 0);
+            let records = (0..3).map(|number| OracleRecord {
+                id: String::new(), ms: NOW_MS - 1_000, app: "a", number, word: "oak", level: Some("info"),
+            });
+            ingest(&app, &[("a", records.collect())]).await;
+            let hints = async |q: &str| {
+                let answer = get(&app, &format!("{path}?q={}", encode(q))).await;
+                let last = str::from_utf8(&answer.body).unwrap().lines().last().unwrap().to_owned();
+                serde_json::from_str::<Value>(&last).unwrap()["stats"]["hints"].clone()
+            };
+            let near = "none of the newest 3 records of this time range has a field `wrod`; there is `word`";
+            prop_assert_eq!(hints("wrod=oak").await, json!([near]));
+            let none = "none of the newest 3 records of this time range has a field `colour`";
+            prop_assert_eq!(hints("app=a colour=red").await, json!([none]));
+            for known in ["word=elm", "app=b", "absent", "word=oak"] {
+                prop_assert_eq!(hints(known).await, Value::Null, "{}", known);
+            }
+            prop_assert_eq!(hints("-wrod=oak").await, Value::Null, "it has records");
+            Ok::<(), TestCaseError>(())
+        })?;
+    }
+
+    #[test]
+    fn a_check_names_the_column(_unused in Just(())) {
+        runtime().block_on(async {
+            let app = app(&sim::Fs::new(), 0);
+            let check = async |q: &str| {
+                let answer = get(&app, &format!("check?q={}", encode(q))).await;
+                (answer.status.as_u16(), answer.json())
+            };
+            for good in ["", "level=error /x+/", "a -b"] {
+                prop_assert_eq!(check(good).await, (200, json!({ "ok": true, "hints": [] })), "{}", good);
+            }
+            for (bad, column) in [("level= error", 7), ("a /(/", 3), ("(a", 3)] {
+                let (status, answer) = check(bad).await;
+                prop_assert_eq!(status, 400);
+                let error = answer["error"].as_str().unwrap();
+                prop_assert!(answer["column"].as_u64().unwrap() >= column && !error.is_empty(), "{} {}", bad, answer);
+            }
+            Ok::<(), TestCaseError>(())
+        })?;
+    }
+
+    /// A time without a zone is in that of `tz`.
+    #[test]
+    fn times_are_in_the_given_zone(zone in prop::sample::select(vec![("", 0_i64), ("UTC", 0), ("+02:00", 2), ("-05:00", -5), ("Asia/Kolkata", 5)])) {
+        runtime().block_on(async {
+            let app = app(&sim::Fs::new(), 0);
+            let (name, hours) = zone;
+            let target = format!("histogram?buckets=1&tz={}&from=2023-11-01&to=2023-11-02", encode(name));
+            let from = get(&app, &target).await.json()["buckets"][0]["from"].as_str().unwrap().to_owned();
+            let got = time::parse_timestamp(&from, Millis(0), &time::TimeZone::UTC).unwrap().0 as i64;
+            let minutes = if name == "Asia/Kolkata" { 30 } else { 0 };
+            prop_assert_eq!(got, 1_698_796_800_000 - (hours * 60 + minutes) * 60_000);
+            let answer = get(&app, "count?tz=Mars/Phobos").await;
+            check_error(&answer, "tz")?;
+            prop_assert!(answer.json()["error"].as_str().unwrap().starts_with("tz: expected a time zone such as"));
             Ok::<(), TestCaseError>(())
         })?;
     }

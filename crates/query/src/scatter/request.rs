@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use bucksaw_record::expr::{Field, Limit, Test};
 use bucksaw_record::{Expr, Id, Labels};
 use serde::{Deserialize, Serialize};
 
@@ -15,8 +16,9 @@ use bucksaw_rpc::{DecodeError, MalformedMessage, decode_versioned};
 
 /// The version of requests. A node supports its own and the one before.
 ///
-/// Version 2 added the groupings by field and by stream. A node that knows only version 1 would ignore them and count
-/// everything in cells of other buckets, so it must refuse; all else is still sent as version 1.
+/// Version 2 added the groupings by field and by stream, and new forms of expressions. A node that knows only version 1 would
+/// ignore the former and count in cells of other buckets, and read the latter as something else, so it must refuse; all
+/// else is still sent as version 1.
 pub(crate) const VERSION: u32 = 2;
 
 /// The oldest supported version.
@@ -96,7 +98,7 @@ pub(crate) enum DecodeRequestError {
 impl ScatterRequest {
     pub(crate) fn new(request: &Request) -> Self {
         Self {
-            version: VERSION_MIN,
+            version: if is_of_version_1(&request.expr) { 1 } else { 2 },
             q: request.expr.to_string(),
             from: request.from.to_string(),
             to: request.to.to_string(),
@@ -172,6 +174,28 @@ impl ScatterRequest {
     /// From 4 KiB to 256 KiB.
     pub(crate) fn batch_bytes(&self) -> usize {
         usize::try_from(self.batch_bytes).unwrap_or(usize::MAX).clamp(4 << 10, 256 << 10)
+    }
+}
+
+/// Whether a node that knows only version 1 finds the same records by this expression, or refuses it.
+fn is_of_version_1(expr: &Expr) -> bool {
+    match expr {
+        Expr::All | Expr::Literal(_) | Expr::Regex(_) => true,
+        Expr::Field(Field { name, test }) => {
+            // It takes a name of other letters, without quotes, for text.
+            name.is_ascii()
+                && match test {
+                    Test::Equal(_) | Test::NotEqual(_) | Test::Match(_) | Test::NotMatch(_) => true,
+                    Test::Less(limit) | Test::LessEqual(limit) | Test::Greater(limit) | Test::GreaterEqual(limit) => {
+                        // It compares as doubles, which have 15 digits.
+                        matches!(limit, Limit::Number(number) if number.to_string().len() <= 15)
+                    }
+                    Test::Exists | Test::NotExists => false,
+                }
+        }
+        Expr::Level(_) => false,
+        Expr::And(members) | Expr::Or(members) => members.iter().all(is_of_version_1),
+        Expr::Not(inner) => is_of_version_1(inner),
     }
 }
 
@@ -360,6 +384,23 @@ mod tests {
         assert!(matches!(decode("{}"), Err(DecodeRequestError::Version(0))));
         assert!(matches!(decode("["), Err(DecodeRequestError::Invalid(_))));
         assert!(decode(r#"{"version":1,"q":"("}"#).unwrap().request().is_err());
+    }
+
+    #[test]
+    fn expressions_that_an_older_node_reads_otherwise_have_the_next_version() {
+        let version = |expr: &str| {
+            let expr = Expr::parse(expr.as_bytes()).unwrap();
+            ScatterRequest::new(&Request::new(expr, Millis(0), Millis(1))).version
+        };
+        for old in ["", "a -b", "/x/i", "a=b c!=\"*\"", "n>=1.5 OR m<-200", "\"@level\"=error", "p=~/x/ q!~/y/i"] {
+            assert_eq!(version(old), 1, "{old}");
+        }
+        for new in
+            ["@level=error", "a -(b OR @level>info)", "a=*", "a!=*", "dur>10ms", "size<1MB", "n>9007199254740993"]
+        {
+            assert_eq!(version(new), 2, "{new}");
+        }
+        assert_eq!(version("gr\u{f6}\u{df}e=1"), 2);
     }
 
     #[test]

@@ -1,0 +1,59 @@
+//! Hints: what an expression that is valid probably should have been.
+//!
+//! A hint never changes an answer. It is one sentence in `stats.hints`.
+
+use bucksaw_query::{Request, UnknownField};
+
+use crate::app::App;
+use crate::error::ApiError;
+use crate::permits::acquire_query_permit;
+
+/// The hints of one answer.
+#[derive(Debug, Default)]
+pub(crate) struct Hints(Option<Request>);
+
+impl Hints {
+    /// The hints for a request.
+    pub(crate) fn of(request: &Request) -> Self {
+        Self(Some(request.clone()))
+    }
+
+    /// The hints that follow from the text of the expression alone.
+    pub(crate) fn of_text(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The hints for a result with this number of records.
+    pub(crate) async fn for_result(self, app: &App, matched: u64) -> Result<Vec<String>, ApiError> {
+        if matched > 0 || self.0.is_none() {
+            return Ok(self.of_text());
+        }
+        let permit = acquire_query_permit(app).await?;
+        Ok(self.for_answer(app, matched, permit).await)
+    }
+
+    /// As [`Self::for_result`], with a permit that is held until the work ends.
+    pub(crate) async fn for_answer(self, app: &App, matched: u64, permit: impl Send + 'static) -> Vec<String> {
+        let mut hints = self.of_text();
+        if matched == 0
+            && let Some(request) = &self.0
+        {
+            // An answer without a hint is still right.
+            let unknown = app.answers.unknown_fields(request, permit).await.unwrap_or_default();
+            hints.extend(unknown.into_iter().map(unknown_field));
+        }
+        hints
+    }
+}
+
+fn unknown_field(field: UnknownField) -> String {
+    let UnknownField { name, nearest, records_examined } = field;
+    let examined = match records_examined {
+        1 => "the only record of this time range has no".to_owned(),
+        _ => format!("none of the newest {records_examined} records of this time range has a"),
+    };
+    match nearest {
+        Some(nearest) => format!("{examined} field `{name}`; there is `{nearest}`"),
+        None => format!("{examined} field `{name}`"),
+    }
+}
