@@ -72,6 +72,7 @@ export function FieldTree(props: Props) {
 
 function Leaf({
   record,
+  known,
   node,
   depth,
   columns,
@@ -79,7 +80,7 @@ function Leaf({
   most,
   onTerm,
   onColumn,
-}: Props & { node: TreeNode; depth: number }) {
+}: Props & { known: ReadonlyMap<string, string>; node: TreeNode; depth: number }) {
   const { key, name, kind, value } = node;
   // Of equal names only the last value is compared.
   const term = known.get(name) === value ? recordTerm(record, name, value) : textTerm(record.text, value);
