@@ -10,7 +10,6 @@ use bucksaw_segment::{Chunk, Rows};
 use super::*;
 
 mod blocks;
-mod corpus;
 mod errors;
 mod lines;
 mod oracle;

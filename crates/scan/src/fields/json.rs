@@ -20,12 +20,12 @@ pub(super) fn lookup<'a>(record: &'a [u8], name: &str) -> Option<Cow<'a, [u8]>> 
 }
 
 /// See [`super::visit`].
-pub(super) fn visit<'a>(record: &'a [u8], take: &mut dyn FnMut(&str, Cow<'a, [u8]>)) {
-    let mut walk = FieldVisitor { name: String::new(), take };
+pub(super) fn visit(record: &[u8], limit: usize, take: &mut dyn FnMut(&str, Cow<'_, [u8]>)) {
+    let mut walk = FieldVisitor { name: String::new(), left: limit, take };
     let _ = walk.visit_members(&mut Reader { rest: record }, 0);
 }
 
-/// Reads the next value and keeps the last one at `path`, which is not empty; an object or array only if there is no other.
+/// Reads the next value and keeps the last one at `path`, which is not empty.
 fn find<'a>(reader: &mut Reader<'a>, path: &[u8], depth: usize, found: &mut Option<&'a [u8]>) -> Option<()> {
     let mut members = reader.enter()?;
     while let Some(key) = reader.next_member(&mut members)? {
@@ -38,12 +38,7 @@ fn find<'a>(reader: &mut Reader<'a>, path: &[u8], depth: usize, found: &mut Opti
             }
         };
         match path.strip_prefix(key) {
-            Some([]) => {
-                let value = reader.skip_value()?;
-                if found.is_none_or(is_container) || !is_container(value) {
-                    *found = Some(value);
-                }
-            }
+            Some([]) => *found = Some(reader.skip_value()?),
             Some([b'.', rest @ ..]) if reader.is_container() && depth < DEPTH_MAX => {
                 find(reader, rest, depth + 1, found)?;
             }
@@ -55,18 +50,22 @@ fn find<'a>(reader: &mut Reader<'a>, path: &[u8], depth: usize, found: &mut Opti
     Some(())
 }
 
-struct FieldVisitor<'w, 'a> {
+struct FieldVisitor<'w> {
     /// Of the value that comes next.
     name: String,
-    take: &'w mut dyn FnMut(&str, Cow<'a, [u8]>),
+    left: usize,
+    take: &'w mut dyn FnMut(&str, Cow<'_, [u8]>),
 }
 
-impl<'a> FieldVisitor<'_, 'a> {
+impl FieldVisitor<'_> {
     /// Visits the members of the next object or array. `None` ends the traversal.
-    fn visit_members(&mut self, reader: &mut Reader<'a>, depth: usize) -> Option<()> {
+    fn visit_members(&mut self, reader: &mut Reader<'_>, depth: usize) -> Option<()> {
         let mut members = reader.enter()?;
         let length = self.name.len();
         while let Some(key) = reader.next_member(&mut members)? {
+            if self.left == 0 {
+                return None;
+            }
             let dot = if depth == 0 { "" } else { "." };
             match key {
                 MemberKey::Name(name) => match str::from_utf8(&name) {
@@ -83,6 +82,7 @@ impl<'a> FieldVisitor<'_, 'a> {
             } else {
                 let text = reader.skip_value()?;
                 (self.take)(&self.name, decoded_value(text));
+                self.left -= 1;
             }
             self.name.truncate(length);
         }
@@ -146,7 +146,7 @@ impl<'a> Reader<'a> {
     }
 
     fn is_container(&self) -> bool {
-        is_container(self.rest)
+        matches!(self.rest, [b'{' | b'[', ..])
     }
 
     /// Enters the next object or array.
@@ -200,11 +200,6 @@ impl<'a> Reader<'a> {
         self.rest = behind;
         Some(text)
     }
-}
-
-/// Whether a text is that of an object or array.
-fn is_container(text: &[u8]) -> bool {
-    matches!(text, [b'{' | b'[', ..])
 }
 
 fn is_word(byte: u8) -> bool {
