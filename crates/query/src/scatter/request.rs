@@ -12,11 +12,12 @@ use crate::request::{Order, Request};
 use crate::stats::{QueryStats, TrashStats};
 use bucksaw_rpc::{DecodeError, MalformedMessage, decode_versioned};
 
-/// The version of requests. A node supports its own and the one before.
-pub(crate) const VERSION: u32 = 1;
+/// The version of replies, and of requests that every node understands.
+const VERSION: u32 = 1;
 
-/// The oldest supported version.
-const VERSION_MIN: u32 = 1;
+/// The latest version of requests. It is that of the grammar: a request has the earliest version that has the forms of its
+/// expression, so that a node that would misread a form refuses the request.
+const REQUEST_VERSION_MAX: u32 = bucksaw_record::expr::GRAMMAR_VERSION;
 
 /// Maximum bytes of a request.
 pub(crate) const REQUEST_BYTES_MAX: usize = 1 << 20;
@@ -69,7 +70,7 @@ pub(crate) struct ScatterRequest {
 /// Why this node cannot answer a request.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DecodeRequestError {
-    #[error("supports query protocol version {VERSION}, the request has version {0}")]
+    #[error("supports query protocol versions up to {REQUEST_VERSION_MAX}, the request has version {0}")]
     Version(u32),
     #[error("invalid request: {0}")]
     Invalid(String),
@@ -79,7 +80,7 @@ impl ScatterRequest {
     pub(crate) fn new(request: &Request) -> Self {
         let pairs = |labels: &Labels| labels.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         Self {
-            version: VERSION,
+            version: request.expr.grammar_version().max(VERSION),
             q: request.expr.to_string(),
             from: request.from.to_string(),
             to: request.to.to_string(),
@@ -106,7 +107,7 @@ impl ScatterRequest {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeRequestError> {
-        decode_versioned(bytes, "version", &(VERSION_MIN..=VERSION)).map_err(|error| match error {
+        decode_versioned(bytes, "version", &(VERSION..=REQUEST_VERSION_MAX)).map_err(|error| match error {
             DecodeError::Version(version) => DecodeRequestError::Version(version.unwrap_or_default()),
             DecodeError::Invalid(error) => DecodeRequestError::Invalid(error.to_string()),
         })
@@ -273,7 +274,8 @@ mod tests {
 
     #[test]
     fn requests_round_trip() {
-        for expr in ["", "error -debug", r#"a OR ("b c" x=~/y\/z/i)"#, r#""\xff""#, "n>=1.5"] {
+        for expr in ["", "error -debug", r#"a OR ("b c" x=~/y\/z/i)"#, r#""\xff""#, "n>=1.5", "@level>=warn a=* d>1.5h"]
+        {
             let expr = Expr::parse(expr.as_bytes()).unwrap();
             let request = Request {
                 stream: Some(Labels::parse("app=web,path=\"/a,b\"").unwrap()),
@@ -296,12 +298,21 @@ mod tests {
             br#"{"version":1,"from":"00000000000000000000000000","to":"00000000000000000000000000","new":[1]}"#,
         );
         assert!(minimal.unwrap().request().is_ok());
-        assert!(matches!(decode(r#"{"version":2}"#), Err(DecodeRequestError::Version(2))));
-        let message = decode(r#"{"version":2,"q":[],"from":7}"#).unwrap_err().to_string();
-        assert_eq!(message, "supports query protocol version 1, the request has version 2");
+        assert!(matches!(decode(r#"{"version":3}"#), Err(DecodeRequestError::Version(3))));
+        let message = decode(r#"{"version":3,"q":[],"from":7}"#).unwrap_err().to_string();
+        assert_eq!(message, "supports query protocol versions up to 2, the request has version 3");
         assert!(matches!(decode("{}"), Err(DecodeRequestError::Version(0))));
         assert!(matches!(decode("["), Err(DecodeRequestError::Invalid(_))));
         assert!(decode(r#"{"version":1,"q":"("}"#).unwrap().request().is_err());
+    }
+
+    #[test]
+    fn a_request_has_the_version_of_its_expression() {
+        let version = |text: &str| {
+            let expr = Expr::parse(text.as_bytes()).unwrap();
+            ScatterRequest::new(&Request::new(expr, Millis(0), Millis::MAX)).version
+        };
+        assert_eq!((version("level=error n>5"), version("@level=error"), version("n=*")), (1, 2, 2));
     }
 
     #[test]

@@ -680,11 +680,12 @@ async fn requests_of_another_version_are_rejected() {
     let server = &cluster.scatters[0].server;
     let body = |text: &'static str| Body::whole(text.as_bytes());
     let kind = async |text| server.serve("query/search", body(text)).await.unwrap_err().kind();
-    assert_eq!(kind(r#"{"version":2,"q":""}"#).await, io::ErrorKind::Unsupported);
+    assert_eq!(kind(r#"{"version":3,"q":""}"#).await, io::ErrorKind::Unsupported);
     assert_eq!(kind("nonsense").await, io::ErrorKind::Other);
-    let error = server.serve("query/search", body(r#"{"version":2,"q":{}}"#)).await.unwrap_err();
+    let error = server.serve("query/search", body(r#"{"version":3,"q":{}}"#)).await.unwrap_err();
     let reason = reply::call_failure(&error).to_string();
-    let message = "has another version of the program: supports query protocol version 1, the request has version 2";
+    let message =
+        "has another version of the program: supports query protocol versions up to 2, the request has version 3";
     assert_eq!(reason, message);
     let encoded = ScatterRequest::new(&request("")).encode();
     let error = server.serve("query/dance", Body::whole(encoded)).await.unwrap_err();
