@@ -127,7 +127,7 @@ test("the theme is the system's until the user chooses one", async ({ page, shop
 test("the image of the documents can be rendered", async ({ page, shop, browser }) => {
   await page.setViewportSize({ width: 1280, height: 760 });
   await theme(page, "light");
-  await open(page, shop, "/?q=app%3Dshop+-%22%2Fhealthz%22&column=path&column=status");
+  await open(page, shop, "/?q=app%3Dshop+-%22%2Fhealthz%22&column=status");
   await expect(page.locator("[data-level=error]")).toBeVisible();
   await rows(page).filter({ hasText: "503" }).first().click();
   await expect(panel(page).getByRole("row", { name: /^trace/ })).toBeAttached();

@@ -46,6 +46,18 @@ describe("the table of cases that the node is tested with", () => {
   });
 });
 
+describe("existence and levels", () => {
+  it("tells a star from a quoted star", () => {
+    const existence = (expression: string) => tokenize(expression)[0]?.field?.isExistence ?? false;
+    expect(["a=*", "a!=*", 'a="*"', "a=**"].map(existence)).toEqual([true, true, false, false]);
+  });
+
+  it("tells the level from a field of its name", () => {
+    const isLevel = (expression: string) => tokenize(expression)[0]?.field?.isLevel ?? false;
+    expect(["@level=error", "@level=", '"@level"=error', "@levels=x"].map(isLevel)).toEqual([true, true, false, false]);
+  });
+});
+
 describe("tokens", () => {
   it.each([
     ["", ""],

@@ -42,6 +42,8 @@ describe("times as typed", () => {
     // It is already the next day there.
     expect(momentMs("today", NOW, zone)).toBe(Date.parse("2026-11-20T18:30:00Z"));
     expect(normalizeMoment("2026-11-20 23:10", zone, NOW)).toBe("2026-11-20T17:40:00.000Z");
+    // Half an hour before the clock is set forward.
+    expect(normalizeMoment("2026-03-29 01:30", "Europe/Berlin", NOW)).toBe("2026-03-29T00:30:00.000Z");
     expect(normalizeMoment("2026-11-20", zone, NOW)).toBe("2026-11-19T18:30:00.000Z");
     expect(normalizeMoment("Today", zone, NOW)).toBe("today");
     expect(normalizeMoment("now-15m", zone, NOW)).toBe("15m");

@@ -146,6 +146,7 @@ describe("the rows of the list", () => {
     const rows = [row("9"), row("7"), row("5"), row("3"), row("1")];
     const block = [row("6"), row("5"), row("4"), row("3"), row("2")];
     expect(ids(withContext(rows, block, "5", true))).toBe("97654321");
+    expect(ids(withContext(rows, [row("7"), row("6"), row("5")], "5", true))).toBe("976531");
     // A record that does not match has the place where it would be.
     expect(ids(withContext(rows, [row("6")], "6", true))).toBe("976531");
     expect(ids(withContext(rows.toReversed(), [row("6")], "6", false))).toBe("135679");

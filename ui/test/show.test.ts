@@ -104,7 +104,7 @@ describe("fields", () => {
     ['{"a":1,"b":{"c":[true,null]},"d":"x\\ny"}', ["a=1", "b.c.0=true", "b.c.1=null", "d=x\ny"]],
     ['{"broken":', []],
     ['at=info a="x \\"y\\" z" b= no c=1', ["at=info", 'a=x "y" z', "b=", "c=1"]],
-    ["GET /a?b=c 200", []],
+    ["GET /a?b=c 200", ["/a?b=c"]],
     ["plain text", []],
   ])("%s", (text, want) => {
     const found = fieldsOf(text).map(({ name, value }) => `${name}=${value}`);

@@ -3,30 +3,31 @@
 //! A hint never changes an answer. It is one sentence in `stats.hints`.
 
 use bucksaw_query::{Request, UnknownField};
+use bucksaw_record::expr;
 
 use crate::app::App;
 use crate::error::ApiError;
+use crate::params::Params;
 use crate::permits::acquire_query_permit;
 
 /// The hints of one answer.
 #[derive(Debug, Default)]
-pub(crate) struct Hints(Option<Request>);
+pub(crate) struct Hints {
+    /// Those that follow from the text of the expression.
+    of_text: Vec<String>,
+    request: Option<Request>,
+}
 
 impl Hints {
-    /// The hints for a request.
-    pub(crate) fn of(request: &Request) -> Self {
-        Self(Some(request.clone()))
-    }
-
-    /// The hints that follow from the text of the expression alone.
-    pub(crate) fn of_text(&self) -> Vec<String> {
-        Vec::new()
+    /// The hints for a request with this filter as typed.
+    pub(crate) fn of(request: &Request, params: &Params) -> Self {
+        Self { of_text: text_hints(params.bytes("q").unwrap_or_default()), request: Some(request.clone()) }
     }
 
     /// The hints for a result with this number of records.
     pub(crate) async fn for_result(self, app: &App, matched: u64) -> Result<Vec<String>, ApiError> {
-        if matched > 0 || self.0.is_none() {
-            return Ok(self.of_text());
+        if matched > 0 || self.request.is_none() {
+            return Ok(self.of_text);
         }
         let permit = acquire_query_permit(app).await?;
         Ok(self.for_answer(app, matched, permit).await)
@@ -34,9 +35,9 @@ impl Hints {
 
     /// As [`Self::for_result`], with a permit that is held until the work ends.
     pub(crate) async fn for_answer(self, app: &App, matched: u64, permit: impl Send + 'static) -> Vec<String> {
-        let mut hints = self.of_text();
+        let mut hints = self.of_text;
         if matched == 0
-            && let Some(request) = &self.0
+            && let Some(request) = &self.request
         {
             // An answer without a hint is still right.
             let unknown = app.answers.unknown_fields(request, permit).await.unwrap_or_default();
@@ -44,6 +45,11 @@ impl Hints {
         }
         hints
     }
+}
+
+/// The hints that follow from the text of an expression alone.
+pub(crate) fn text_hints(q: &[u8]) -> Vec<String> {
+    expr::hints(q).iter().map(ToString::to_string).collect()
 }
 
 fn unknown_field(field: UnknownField) -> String {

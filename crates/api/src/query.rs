@@ -16,7 +16,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::groups::{RequestedGrouping, ShownGroups};
-use crate::hints::Hints;
+use crate::hints::{Hints, text_hints};
 use crate::params::Params;
 use crate::permits::{QueryPermit, acquire_answer_permit, acquire_query_permit};
 use crate::render::{self, ObjectWriter};
@@ -40,7 +40,7 @@ pub(crate) async fn query(State(app): State<App>, headers: HeaderMap, params: Pa
         StreamFormat::Events => StreamFormat::Ndjson,
         format => format,
     };
-    let hints = Hints::of(&request);
+    let hints = Hints::of(&request, &params);
     stream_records(&app, format, hints, async { app.answers.search(request) }).await
 }
 
@@ -103,7 +103,7 @@ pub(crate) async fn run_query<T, Q: Future<Output = Result<(T, QueryStats), Requ
 pub(crate) async fn count(State(app): State<App>, params: Params) -> Result<Json<Value>, ApiError> {
     params.reject_unknown(&["q", "from", "to", "tz"])?;
     let request = params.request(app.now(), Order::Ascending)?;
-    let hints = Hints::of(&request);
+    let hints = Hints::of(&request, &params);
     let (count, stats) = run_query(&app, hints, |permit| app.answers.count(request, permit)).await?;
     Ok(Json(json!({ "count": count, "stats": stats })))
 }
@@ -115,7 +115,7 @@ pub(crate) async fn check(State(app): State<App>, params: Params) -> Result<Json
     let expr = Expr::parse(text).map_err(|error| ApiError::invalid_expression(&error))?;
     let request = Request::new(expr, Millis(0), Millis::MAX);
     match app.answers.check(&request) {
-        Ok(()) => Ok(Json(json!({ "ok": true, "hints": Hints::of(&request).of_text() }))),
+        Ok(()) => Ok(Json(json!({ "ok": true, "hints": text_hints(text) }))),
         Err(RequestError::Expression(error)) => Err(ApiError::invalid_expression(&error.in_expression(text))),
         Err(error) => Err(error.into()),
     }
@@ -136,7 +136,7 @@ pub(crate) async fn histogram(
         request.to = Id::first_at(now.saturating_add(1));
     }
     let buckets = buckets(&params)?;
-    let (requested, hints) = (RequestedGrouping::of(&params)?, Hints::of(&request));
+    let (requested, hints) = (RequestedGrouping::of(&params)?, Hints::of(&request, &params));
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if !accept.contains("application/x-ndjson") {
         let groups = requested.resolve(&app, &request).await?;
@@ -209,7 +209,7 @@ fn histogram_document(
 pub(crate) async fn fields(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
     params.reject_unknown(&["q", "from", "to", "tz"])?;
     let request = params.request(app.now(), Order::Descending)?;
-    let hints = Hints::of(&request);
+    let hints = Hints::of(&request, &params);
     let (fields, stats) = run_query(&app, hints, |permit| app.answers.fields(request, permit)).await?;
     let Fields { records, is_sampled: sampled, fields } = fields;
     let end = format!("],\"records\":{records},\"sampled\":{sampled},\"stats\":{stats}}}\n").into_bytes();

@@ -5,7 +5,7 @@
 //! code.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ops::{ControlFlow, Range};
+use std::ops::ControlFlow;
 
 use bucksaw_scan::{Level, fields};
 
@@ -204,43 +204,6 @@ fn cut(value: &[u8]) -> &[u8] {
     if head.len() - whole < 4 { head.get(..whole).unwrap_or(head) } else { head }
 }
 
-/// The fields of one record, each name once. Its buffers are reused.
-#[derive(Default)]
-struct RecordFields {
-    /// Names and the starts of values.
-    bytes: Vec<u8>,
-    entries: Vec<(Range<usize>, Range<usize>)>,
-}
-
-impl RecordFields {
-    /// Reads the fields of a line.
-    fn read(&mut self, line: &[u8]) {
-        self.bytes.clear();
-        self.entries.clear();
-        fields::visit_named(line, RECORD_FIELDS_MAX, &mut |name, value| {
-            if name.len() > NAME_BYTES_MAX {
-                return;
-            }
-            let start = self.bytes.len();
-            self.bytes.extend_from_slice(name.as_bytes());
-            let middle = self.bytes.len();
-            // One byte more, by which a cut value is recognised.
-            self.bytes.extend_from_slice(value.get(..=VALUE_BYTES_MAX).unwrap_or(&value));
-            self.entries.push((start..middle, middle..self.bytes.len()));
-        });
-        // Of equal names the last comes first.
-        let Self { bytes, entries } = self;
-        let name = |range: &Range<usize>| bytes.get(range.clone()).unwrap_or_default();
-        entries.sort_unstable_by(|(a, _), (b, _)| name(a).cmp(name(b)).then(b.start.cmp(&a.start)));
-        entries.dedup_by(|(later, _), (first, _)| name(later) == name(first));
-    }
-
-    fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        let part = |range: &Range<usize>| self.bytes.get(range.clone()).unwrap_or_default();
-        self.entries.iter().map(move |(name, value)| (str::from_utf8(part(name)).unwrap_or_default(), part(value)))
-    }
-}
-
 /// The request for the records that fields are collected from.
 pub(crate) fn newest_records_request(engine: &Engine, request: Request) -> Request {
     Request { order: Order::Descending, limit: Some(engine.config.fields_records_max), ..request }
@@ -249,7 +212,6 @@ pub(crate) fn newest_records_request(engine: &Engine, request: Request) -> Reque
 /// Collects the fields of records.
 pub(crate) struct FieldCollector {
     tallies: BTreeMap<(FieldKind, String), FieldTally>,
-    record: RecordFields,
     bytes_left: usize,
     records_max: u64,
     /// Reserves the maximum from the start, whether it is free or not.
@@ -261,7 +223,6 @@ impl FieldCollector {
         let bytes = (engine.config.result_bytes_max / COUNTED_MEMORY_DIVISOR).min(COUNTED_BYTES_MAX);
         Self {
             tallies: BTreeMap::new(),
-            record: RecordFields::default(),
             bytes_left: usize::try_from(bytes).unwrap_or(usize::MAX),
             records_max: engine.config.fields_records_max,
             _reservation: engine.result_budget.account().force_reserve(bytes),
@@ -275,13 +236,12 @@ impl FieldCollector {
         for (name, value) in record.labels.iter() {
             self.add_value(FieldKind::Label, name, value.as_bytes());
         }
-        let mut fields = std::mem::take(&mut self.record);
-        fields.read(record.text);
-        // A label of the same name hides the field, as in an expression.
-        for (name, value) in fields.iter().filter(|(name, _)| record.labels.get(name).is_none()) {
-            self.add_value(FieldKind::Key, name, value);
-        }
-        self.record = fields;
+        fields::visit_named(record.text, RECORD_FIELDS_MAX, &mut |name, value| {
+            // A label of the same name hides the field, as in an expression.
+            if record.labels.get(name).is_none() {
+                self.add_value(FieldKind::Key, name, &value);
+            }
+        });
     }
 
     fn add_value(&mut self, kind: FieldKind, name: &str, value: &[u8]) {

@@ -10,6 +10,7 @@ use bucksaw_segment::{Chunk, Rows};
 use super::*;
 
 mod blocks;
+mod corpus;
 mod errors;
 mod lines;
 mod oracle;

@@ -1,8 +1,8 @@
-import { useState } from "react";
-import type { TreeNode } from "../lib/fields.ts";
+import { useMemo, useState } from "react";
+import { fieldsOf, type TreeNode } from "../lib/fields.ts";
 import type { Highlighter } from "../lib/highlight.ts";
 import { plural } from "../lib/numbers.ts";
-import { recordTerm } from "../lib/terms.ts";
+import { recordTerm, textTerm } from "../lib/terms.ts";
 import type { Row } from "../worker/messages.ts";
 import { ColumnButton, IconButton } from "./controls.tsx";
 import { cx } from "./cx.ts";
@@ -38,6 +38,10 @@ export function FieldTree(props: Props) {
     }
   };
   visit(props.nodes, 0);
+  const known = useMemo(
+    () => new Map(fieldsOf(props.record.text).map(({ name, value }) => [name, value])),
+    [props.record.text],
+  );
   return (
     <table className={styles.fields}>
       <tbody>
@@ -58,7 +62,7 @@ export function FieldTree(props: Props) {
               </th>
             </tr>
           ) : (
-            <Leaf key={key} {...props} node={node} depth={depth} />
+            <Leaf key={key} {...props} known={known} node={node} depth={depth} />
           ),
         )}
       </tbody>
@@ -68,6 +72,7 @@ export function FieldTree(props: Props) {
 
 function Leaf({
   record,
+  known,
   node,
   depth,
   columns,
@@ -75,9 +80,10 @@ function Leaf({
   most,
   onTerm,
   onColumn,
-}: Props & { node: TreeNode; depth: number }) {
+}: Props & { known: ReadonlyMap<string, string>; node: TreeNode; depth: number }) {
   const { key, name, kind, value } = node;
-  const term = recordTerm(record, name, value);
+  // Of equal names only the last value is compared.
+  const term = known.get(name) === value ? recordTerm(record, name, value) : textTerm(record.text, value);
   const why = term === undefined ? " is not possible: its text has no bytes to search for" : "";
   return (
     <tr>

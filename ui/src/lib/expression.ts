@@ -4,6 +4,8 @@
  * crates/record/src/expr/cases.json is a table of cases that the tests of the node read too.
  */
 
+import { levelNamed } from "./level.ts";
+
 export type TokenKind = "open" | "close" | "and" | "or" | "not" | "text" | "regex" | "field" | "error";
 
 /** A token of an expression, from `start` up to `end`. */
@@ -29,14 +31,28 @@ export interface FieldTest {
   /** The offsets of the operator and the value. */
   operatorAt: number;
   valueAt: number;
+  /** Whether the value is a bare star: the test is that the field exists, or does not. */
+  isExistence?: boolean;
+  /** Whether the test is of the level that is derived from a record, and not of a field. */
+  isLevel?: boolean;
 }
 
 const OPERATORS = ["!=", "!~", "=~", ">=", "<=", "=", ">", "<"] as const;
 export type Operator = (typeof OPERATORS)[number];
 
 const SPACE = /[ \t\n\r\f\v]/;
-const NAME = /^[A-Za-z_@][A-Za-z0-9_.@-]*/;
-const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/;
+const NAME = /^[\p{Alphabetic}_@][\p{Alphabetic}\p{N}_.@-]*/u;
+const LEVEL_NAME = "@level";
+/** A number, a duration or a size. An exponent has 15 significant digits at most. */
+const LIMIT = new RegExp(
+  [
+    /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?0*\d{1,15})?$/,
+    /^[+-]?(\d+(\.\d+)?(ns|[u\u00b5\u03bcm]?s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|weeks?)(?=\d|$))+$/,
+    /^[+-]?\d+(\.\d+)?([bB]|[kKMgGtTpP]|[kKmMgGtTpP][iI]?[bB])$/,
+  ]
+    .map(({ source }) => source)
+    .join("|"),
+);
 
 /** The tokens of an expression in order, separated by white space. */
 export function tokenize(input: string): Token[] {
@@ -70,7 +86,10 @@ function word(input: string, start: number): Token {
   const text = input.slice(start, start + bare);
   const name = NAME.exec(text)?.[0] ?? "";
   const operator = name === "" ? undefined : operatorAt(text, name.length);
-  if (operator !== undefined) return field(input, start, name, start + name.length, operator);
+  if (operator !== undefined) {
+    const level = name === LEVEL_NAME ? levelTest : field;
+    return level(input, start, name, start + name.length, operator);
+  }
   const end = start + bare;
   if (text === "AND") return { kind: "and", start, end };
   if (text === "OR") return { kind: "or", start, end };
@@ -105,8 +124,8 @@ function field(input: string, start: number, name: string, operatorAt: number, o
     if (token.kind === "error") return { ...token, field: test("") };
     return { ...token, kind: "field", field: test(token.regex ?? "") };
   }
-  const wantsNumber = /^[<>]/.test(operator);
-  if (input.charAt(valueAt) === '"' && !wantsNumber) {
+  const wantsLimit = /^[<>]/.test(operator);
+  if (input.charAt(valueAt) === '"' && !wantsLimit) {
     const quoted = readQuoted(input, valueAt);
     if (quoted === undefined) {
       return { kind: "error", start, end: input.length, field: test(input.slice(valueAt + 1)) };
@@ -122,13 +141,26 @@ function field(input: string, start: number, name: string, operatorAt: number, o
   }
   const length = bareLength(input, valueAt);
   const value = input.slice(valueAt, valueAt + length);
-  if (length === 0 || (wantsNumber && !isNumber(value))) return unfinished(input, start, valueAt, test(value));
-  return { kind: "field", start, end: valueAt + length, anyCase: false, field: test(value) };
+  if (length === 0 || (wantsLimit && !LIMIT.test(value))) return unfinished(input, start, valueAt, test(value));
+  const tested = value === "*" ? { ...test(value), isExistence: true } : test(value);
+  return { kind: "field", start, end: valueAt + length, anyCase: false, field: tested };
 }
 
-/** A decimal number that is finite in 64 bits. */
-function isNumber(text: string): boolean {
-  return NUMBER.test(text) && Number.isFinite(Number(text));
+/** A test of the level. */
+function levelTest(input: string, start: number, name: string, operatorAt: number, operator: Operator): Token {
+  const valueAt = operatorAt + operator.length;
+  const quoted = input.charAt(valueAt) === '"' ? readQuoted(input, valueAt) : undefined;
+  const end = quoted?.end ?? valueAt + bareLength(input, valueAt);
+  const value = quoted?.text ?? input.slice(valueAt, end);
+  const isExistence = quoted === undefined && value === "*";
+  const test: FieldTest = { name, operator, value, operatorAt, valueAt, isExistence, isLevel: true };
+  const isEquality = operator === "=" || operator === "!=";
+  const isKnown = levelNamed(value) !== undefined || (isEquality && (isExistence || value.toLowerCase() === "none"));
+  const isUnclosed = input.charAt(valueAt) === '"' && quoted === undefined;
+  if (isUnclosed) return { kind: "error", start, end: input.length, field: test };
+  if (!isKnown || operator === "=~" || operator === "!~") return { kind: "error", start, end, field: test };
+  if (quoted === undefined) return { kind: "field", start, end, anyCase: false, field: test };
+  return ended(input, end, (end) => ({ kind: "field", start, end, anyCase: false, field: test }), start);
 }
 
 function unfinished(input: string, start: number, valueAt: number, test: FieldTest): Token {
@@ -207,21 +239,32 @@ export function quoteText(text: string): string {
   return bare && !isField && isPlain(text) ? text : quote(text);
 }
 
-/** A term that compares a field with a value by `=` or `!=`. */
+/**
+ * A term that compares a field with a value by `=` or `!=`, spelt as the node spells it. The name `@level` is that of the
+ * derived level.
+ */
 export function fieldTerm(name: string, operator: "=" | "!=", value: string): string {
-  const bareName = NAME.exec(name)?.[0] === name;
-  const bareValue = value !== "" && !/[\s()]/.test(value) && !value.startsWith('"') && isPlain(value);
+  const bareName = /^[A-Za-z_@][A-Za-z0-9_.@-]*$/.test(name);
+  const bareValue = /^[A-Za-z0-9_.:/@-]+$/.test(value);
   return `${bareName ? name : quote(name)}${operator}${bareValue ? value : quote(value)}`;
 }
 
 function isPlain(text: string): boolean {
-  return !/[\u0000-\u001f\u007f]/.test(text);
+  return !/[\u0000-\u001f\u007f-\u009f]/.test(text);
 }
 
 function quote(text: string): string {
-  const escaped = text.replace(/["\\\u0000-\u001f\u007f]/g, (char) => {
-    const known: Record<string, string> = { '"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t" };
-    return known[char] ?? `\\x${char.charCodeAt(0).toString(16).padStart(2, "0")}`;
+  const escaped = text.replace(/["\\\u0000-\u001f\u007f-\u009f]/g, (char) => {
+    const known: Record<string, string> = {
+      '"': '\\"',
+      "\\": "\\\\",
+      "\n": "\\n",
+      "\r": "\\r",
+      "\t": "\\t",
+      "\0": "\\0",
+    };
+    const hex = (byte: number) => `\\x${byte.toString(16).toUpperCase().padStart(2, "0")}`;
+    return known[char] ?? [...new TextEncoder().encode(char)].map(hex).join("");
   });
   return `"${escaped}"`;
 }

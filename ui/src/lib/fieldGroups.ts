@@ -14,7 +14,7 @@ export interface FieldGroup {
 /** Characters of a longer name, which is rather a piece of text with `=` in it. */
 const NAME_MAX = 60;
 
-/** Of so many records, a name in fewer than one of two hundred is rare. */
+/** From this number of records on, a name in fewer than one of two hundred is rare. */
 const RECORDS_MIN = 500;
 const RARE = 1 / 200;
 

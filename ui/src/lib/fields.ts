@@ -1,11 +1,7 @@
-/**
- * The fields of a record for display, by the rules of docs/expressions.md, so that each can be used in a filter. The node's
- * parser decides; this one is an approximation.
- */
-export interface FieldValue {
-  name: string;
-  value: string;
-}
+/** The fields of a record for display, read as the node reads them, so that each can be used in a filter. */
+import { type FieldValue, readFields } from "./readFields.ts";
+
+export type { FieldValue };
 
 /** Maximum fields shown of one record. */
 const FIELDS_MAX = 500;
@@ -15,7 +11,7 @@ const TEXT_MAX = 1 << 20;
 
 export function fieldsOf(text: string): FieldValue[] {
   if (text.length > TEXT_MAX) return [];
-  return /^\s*\{/.test(text) ? jsonFields(text) : logfmtFields(text);
+  return readFields(text, FIELDS_MAX);
 }
 
 /** A value of a JSON record, with its members. */
@@ -35,15 +31,14 @@ const NODES_MAX = 2_000;
 /** The values of a record as a tree: JSON by its nesting, logfmt as one level. */
 export function treeOf(text: string): TreeNode[] {
   if (text.length > TEXT_MAX) return [];
-  if (!/^\s*\{/.test(text)) {
-    return logfmtFields(text).map(({ name, value }) => ({ key: name, name, kind: kindOf(value), value, members: [] }));
+  if (/^\s*\{/.test(text)) {
+    try {
+      return membersOf("", JSON.parse(text, exactNumber), 0, { left: NODES_MAX });
+    } catch {
+      // The record was cut, or is not quite JSON: it has the fields up to there.
+    }
   }
-  try {
-    const budget = { left: NODES_MAX };
-    return membersOf("", JSON.parse(text, exactNumber), 0, budget);
-  } catch {
-    return [];
-  }
+  return fieldsOf(text).map(({ name, value }) => ({ key: name, name, kind: kindOf(value), value, members: [] }));
 }
 
 function kindOf(value: string): TreeNode["kind"] {
@@ -72,48 +67,13 @@ function membersOf(prefix: string, value: object, depth: number, budget: { left:
   return members;
 }
 
-function jsonFields(text: string): FieldValue[] {
-  const fields = new Map<string, string>();
-  try {
-    collect("", JSON.parse(text, exactNumber), fields, 0);
-  } catch {
-    return [];
-  }
-  return [...fields].map(([name, value]) => ({ name, value }));
-}
-
 /** A number whose text would change as a JavaScript number: `9007199254740993`, `1.0`. */
-class Exact {
+export class Exact {
   constructor(readonly source: string) {}
 }
 
-function exactNumber(_key: string, value: unknown, context?: { source?: string }): unknown {
+/** Keeps the text of numbers when `JSON.parse` reads them. */
+export function exactNumber(_key: string, value: unknown, context?: { source?: string }): unknown {
   const source = context?.source;
   return typeof value === "number" && source !== undefined && String(value) !== source ? new Exact(source) : value;
-}
-
-function collect(name: string, value: unknown, fields: Map<string, string>, depth: number) {
-  if (fields.size >= FIELDS_MAX) return;
-  if (value instanceof Exact) fields.set(name, value.source);
-  else if (typeof value === "object" && value !== null && depth < 128) {
-    for (const [key, inner] of Object.entries(value)) {
-      collect(name === "" ? key : `${name}.${key}`, inner, fields, depth + 1);
-    }
-  } else if (name !== "") fields.set(name, typeof value === "string" ? value : JSON.stringify(value));
-}
-
-function logfmtFields(text: string): FieldValue[] {
-  const fields = new Map<string, string>();
-  const pairs =
-    /(?:^|[ \t\n\f\r])([A-Za-z_@][A-Za-z0-9_.@-]*)=(?:"((?:[^"\\]|\\.)*)"|([^ \t\n\f\r"]*))(?=[ \t\n\f\r]|$)/g;
-  for (const [, name, quoted, bare] of text.matchAll(pairs)) {
-    if (fields.size >= FIELDS_MAX) break;
-    if (name !== undefined) fields.set(name, quoted === undefined ? (bare ?? "") : unquoted(quoted));
-  }
-  return [...fields].map(([name, value]) => ({ name, value }));
-}
-
-function unquoted(quoted: string): string {
-  const known: Record<string, string> = { n: "\n", r: "\r", t: "\t" };
-  return quoted.replace(/\\(.)/gs, (_, char: string) => known[char] ?? char);
 }

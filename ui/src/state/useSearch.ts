@@ -66,7 +66,7 @@ export function useSearch(onStart: () => void) {
   useEffect(() => {
     if (every === 0 || following || starting) return;
     const timer = setInterval(() => {
-      // Nobody looks at a hidden page; an open record or context must not move.
+      // A hidden page has no reader; an open record or context must not move.
       if (!document.hidden && pageState().record === "" && context.store.value.record === undefined) refresh();
     }, every * 1_000);
     const look = () => {

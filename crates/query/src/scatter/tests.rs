@@ -757,7 +757,8 @@ async fn requests_of_another_version_are_rejected() {
     assert_eq!(kind("nonsense").await, io::ErrorKind::Other);
     let error = server.serve("query/search", body(r#"{"version":3,"q":{}}"#)).await.unwrap_err();
     let reason = reply::call_failure(&error).to_string();
-    let message = "has another version of the program: supports query protocol version 2, the request has version 3";
+    let message =
+        "has another version of the program: supports query protocol versions up to 2, the request has version 3";
     assert_eq!(reason, message);
     let encoded = ScatterRequest::new(&request("")).encode();
     let error = server.serve("query/dance", Body::whole(encoded)).await.unwrap_err();

@@ -59,6 +59,9 @@ fn a_count_and_a_histogram_agree() {
     let levels = |level: Level| histogram.buckets.iter().map(|bucket| bucket.groups[level as usize]).sum();
     let sums: (u64, u64) = (levels(Level::Error), levels(Level::Info));
     assert_eq!(sums, (4, 16));
+    let count = |expr: &str| node.count_with_stats(&request_all_time(expr)).0;
+    let counts = ["@level=error", "@level>=info", "@level=none", "line @level!=error"].map(count);
+    assert_eq!(counts, [4, 20, 0, 16]);
     assert_eq!(histogram.buckets[0].from, from);
     assert_eq!(histogram.buckets[3].to, to);
 }

@@ -323,7 +323,11 @@ impl<'a> Lexer<'a> {
     /// Takes an optional `i` after a closing quote, where the token must end.
     fn quote_suffix(&mut self) -> Result<bool, SyntaxError> {
         self.suffix().map_err(|at| {
-            let advice = "inside quotes a `\"` is written `\\\"`";
+            let advice = match self.input_from(at) {
+                // A selector of labels of another language.
+                [b'}' | b',', ..] => "labels and fields are written without braces and commas: `app=x level=y`",
+                _ => "inside quotes a `\"` is written `\\\"`",
+            };
             self.expected_with_advice("a space or `i` after the closing quote", at, advice)
         })
     }
@@ -407,6 +411,12 @@ fn operator(text: &[u8]) -> Option<(usize, Operator)> {
         .iter()
         .find(|(spelling, _)| text.starts_with(spelling))
         .map(|(spelling, operator)| (spelling.len(), *operator))
+}
+
+/// The operator of a field at the start of `text`, with its length.
+pub(super) fn operator_length(text: &[u8]) -> Option<(&'static str, usize)> {
+    let (spelling, _) = OPERATORS.iter().find(|(spelling, _)| text.starts_with(spelling))?;
+    Some((str::from_utf8(spelling).ok()?, spelling.len()))
 }
 
 /// The bytes up to the next space or parenthesis.

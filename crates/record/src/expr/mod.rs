@@ -51,7 +51,9 @@
 mod case_fold;
 mod display;
 mod error;
+mod hints;
 mod lexer;
+mod names;
 mod number;
 mod parser;
 mod quantity;
@@ -59,13 +61,17 @@ mod regex_column;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod version;
 
 pub use error::{SyntaxError, escape_input};
+pub use hints::{Hint, hints};
+pub use names::nearest_name;
 pub use number::Number;
 pub use parser::{DEPTH_MAX, INPUT_BYTES_MAX, TERMS_MAX};
 pub use quantity::{Limit, Quantity};
 pub use regex_column::regex_column;
 pub use tree::{Expr, Field, LevelTest, Literal, Pattern, Test};
+pub use version::GRAMMAR_VERSION;
 
 #[cfg(doc)]
 use crate::Level;

@@ -152,6 +152,11 @@ impl Number {
         Some(own.compare(&written))
     }
 
+    /// The power of ten above the first digit.
+    pub(super) fn places(&self) -> i64 {
+        self.point
+    }
+
     /// The number of significant digits.
     pub(super) fn digit_count(&self) -> usize {
         self.digits.len()

@@ -273,6 +273,11 @@ fn errors_name_the_column_and_the_expected_token() {
     check(b"\"a\":1", &format!("column 4: expected a space or `i` after the closing quote, found `:1`; {advice}"));
     check(b"x=\"a\"ii", &format!("column 6: expected a space or `i` after the closing quote, found `ii`; {advice}"));
 
+    let advice = "labels and fields are written without braces and commas: `app=x level=y`";
+    let ends = "expected a space or `i` after the closing quote";
+    check(br#"{app="x", level="y"}"#, &format!("column 20: {ends}, found `}}`; {advice}"));
+    check(br#"app="x", level=y"#, &format!("column 8: {ends}, found `,`; {advice}"));
+
     let close = "expected `/` to close the regex in column";
     let advice = r"a regex writes a slash as `\/`, text with a slash in front goes in quotes:";
     check(b"/api", &format!("column 5: {close} 1, found the end of the expression; {advice} \"/api\""));

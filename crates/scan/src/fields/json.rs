@@ -20,12 +20,12 @@ pub(super) fn lookup<'a>(record: &'a [u8], name: &str) -> Option<Cow<'a, [u8]>> 
 }
 
 /// See [`super::visit`].
-pub(super) fn visit(record: &[u8], limit: usize, take: &mut dyn FnMut(&str, Cow<'_, [u8]>)) {
-    let mut walk = FieldVisitor { name: String::new(), left: limit, take };
+pub(super) fn visit<'a>(record: &'a [u8], take: &mut dyn FnMut(&str, Cow<'a, [u8]>)) {
+    let mut walk = FieldVisitor { name: String::new(), take };
     let _ = walk.visit_members(&mut Reader { rest: record }, 0);
 }
 
-/// Reads the next value and keeps the last one at `path`, which is not empty.
+/// Reads the next value and keeps the last one at `path`, which is not empty; an object or array only if there is no other.
 fn find<'a>(reader: &mut Reader<'a>, path: &[u8], depth: usize, found: &mut Option<&'a [u8]>) -> Option<()> {
     let mut members = reader.enter()?;
     while let Some(key) = reader.next_member(&mut members)? {
@@ -38,7 +38,12 @@ fn find<'a>(reader: &mut Reader<'a>, path: &[u8], depth: usize, found: &mut Opti
             }
         };
         match path.strip_prefix(key) {
-            Some([]) => *found = Some(reader.skip_value()?),
+            Some([]) => {
+                let value = reader.skip_value()?;
+                if found.is_none_or(is_container) || !is_container(value) {
+                    *found = Some(value);
+                }
+            }
             Some([b'.', rest @ ..]) if reader.is_container() && depth < DEPTH_MAX => {
                 find(reader, rest, depth + 1, found)?;
             }
@@ -50,22 +55,18 @@ fn find<'a>(reader: &mut Reader<'a>, path: &[u8], depth: usize, found: &mut Opti
     Some(())
 }
 
-struct FieldVisitor<'w> {
+struct FieldVisitor<'w, 'a> {
     /// Of the value that comes next.
     name: String,
-    left: usize,
-    take: &'w mut dyn FnMut(&str, Cow<'_, [u8]>),
+    take: &'w mut dyn FnMut(&str, Cow<'a, [u8]>),
 }
 
-impl FieldVisitor<'_> {
+impl<'a> FieldVisitor<'_, 'a> {
     /// Visits the members of the next object or array. `None` ends the traversal.
-    fn visit_members(&mut self, reader: &mut Reader<'_>, depth: usize) -> Option<()> {
+    fn visit_members(&mut self, reader: &mut Reader<'a>, depth: usize) -> Option<()> {
         let mut members = reader.enter()?;
         let length = self.name.len();
         while let Some(key) = reader.next_member(&mut members)? {
-            if self.left == 0 {
-                return None;
-            }
             let dot = if depth == 0 { "" } else { "." };
             match key {
                 MemberKey::Name(name) => match str::from_utf8(&name) {
@@ -82,7 +83,6 @@ impl FieldVisitor<'_> {
             } else {
                 let text = reader.skip_value()?;
                 (self.take)(&self.name, decoded_value(text));
-                self.left -= 1;
             }
             self.name.truncate(length);
         }
@@ -146,7 +146,7 @@ impl<'a> Reader<'a> {
     }
 
     fn is_container(&self) -> bool {
-        matches!(self.rest, [b'{' | b'[', ..])
+        is_container(self.rest)
     }
 
     /// Enters the next object or array.
@@ -200,6 +200,11 @@ impl<'a> Reader<'a> {
         self.rest = behind;
         Some(text)
     }
+}
+
+/// Whether a text is that of an object or array.
+fn is_container(text: &[u8]) -> bool {
+    matches!(text, [b'{' | b'[', ..])
 }
 
 fn is_word(byte: u8) -> bool {

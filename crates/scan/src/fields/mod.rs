@@ -8,7 +8,7 @@
 //!   `null` is its text; that of an object or array is its text without space between the parts.
 //! - **logfmt.** `key=value` and `key="a \"quoted\" value"`, where a token starts: at the start or behind ASCII space.
 //!   So text that contains such pairs has fields too.
-//! - The last value of a name counts.
+//! - The last value of a name counts; an object or array counts only if no other value has the name.
 //! - A truncated or invalid record has the fields up to that point, without a truncated value.
 //! - Objects and arrays more than 128 levels deep are not entered; they are values as a whole.
 //!
@@ -25,6 +25,7 @@ mod quoted;
 mod tests;
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 /// The value of the field `name` of `record`; `None` if the record has no such field.
 #[must_use]
@@ -35,14 +36,11 @@ pub fn lookup<'a>(record: &'a [u8], name: &str) -> Option<Cow<'a, [u8]>> {
     logfmt::pairs(record).filter(|(key, _)| *key == name.as_bytes()).last().map(|(_, value)| value)
 }
 
-/// Calls `take` with the name and value of up to `limit` fields of `record`, in their order. Objects and arrays are visited by their
-/// members only. Names that are not UTF-8 are left out.
+/// Calls `take` with the name and value of up to `limit` fields of `record`, each name once, in the order of their first
+/// values. The value is that of [`lookup`]. Objects and arrays are visited by their members only. Names that are not UTF-8
+/// are left out.
 pub fn visit(record: &[u8], limit: usize, take: &mut dyn FnMut(&str, Cow<'_, [u8]>)) {
-    if is_json(record) {
-        return json::visit(record, limit, take);
-    }
-    let named = logfmt::pairs(record).filter_map(|(key, value)| Some((str::from_utf8(key).ok()?, value)));
-    named.take(limit).for_each(|(name, value)| take(name, value));
+    visit_pairs(record, limit, |_, _| true, take);
 }
 
 /// As [`visit`], without names of logfmt pairs that are no [plain names](is_plain_name).
@@ -50,13 +48,53 @@ pub fn visit(record: &[u8], limit: usize, take: &mut dyn FnMut(&str, Cow<'_, [u8
 /// Free text has many tokens with an equals sign: queries of URLs, calls in traces, the ends of base64. All are fields for a
 /// filter, but a list of fields that shows them hides the others.
 pub fn visit_named(record: &[u8], limit: usize, take: &mut dyn FnMut(&str, Cow<'_, [u8]>)) {
+    visit_pairs(record, limit, |name, value| is_plain_name(name) && !is_base64_end(name, value), take);
+}
+
+/// As [`visit`], with the logfmt pairs that `is_wanted` accepts.
+fn visit_pairs(
+    record: &[u8],
+    limit: usize,
+    is_wanted: fn(&str, &[u8]) -> bool,
+    take: &mut dyn FnMut(&str, Cow<'_, [u8]>),
+) {
+    let mut fields = DistinctFields { list: Vec::new(), places: HashMap::new(), limit };
     if is_json(record) {
-        return json::visit(record, limit, take);
+        json::visit(record, &mut |name, value| fields.put(name, value));
+    } else {
+        for (name, value) in logfmt::pairs(record) {
+            if let Ok(name) = str::from_utf8(name)
+                && is_wanted(name, &value)
+            {
+                fields.put(name, value);
+            }
+        }
     }
-    let named = logfmt::pairs(record).filter_map(|(key, value)| {
-        str::from_utf8(key).ok().filter(|key| is_plain_name(key) && !is_base64_end(key, &value)).map(|key| (key, value))
-    });
-    named.take(limit).for_each(|(name, value)| take(name, value));
+    fields.list.into_iter().for_each(|(name, value)| take(&name, value));
+}
+
+/// Fields by name, in the order of their first values.
+struct DistinctFields<'a> {
+    list: Vec<(String, Cow<'a, [u8]>)>,
+    places: HashMap<String, usize>,
+    limit: usize,
+}
+
+impl<'a> DistinctFields<'a> {
+    fn put(&mut self, name: &str, value: Cow<'a, [u8]>) {
+        match self.places.get(name) {
+            Some(place) => {
+                if let Some((_, last)) = self.list.get_mut(*place) {
+                    *last = value;
+                }
+            }
+            None if self.list.len() < self.limit => {
+                self.places.insert(name.to_owned(), self.list.len());
+                self.list.push((name.to_owned(), value));
+            }
+            None => {}
+        }
+    }
 }
 
 /// Whether text is a name as programs give it: parts of letters, digits, `_`, `-` and `@`, joined by single `.`, `:` or `/`, the first of

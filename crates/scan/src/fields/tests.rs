@@ -1,7 +1,11 @@
+use bucksaw_record::expr::{self, Test};
+use bucksaw_record::{Expr, Labels};
 use proptest::prelude::*;
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::*;
+use crate::Plan;
 
 fn text(value: Option<Cow<'_, [u8]>>) -> String {
     value.map_or("none".to_owned(), |value| value.escape_ascii().to_string())
@@ -75,6 +79,10 @@ fn json() {
     check(br#"{"a":1,"a":2}"#, "a", "2");
     check(br#"{"a.b":1,"a":{"b":2}}"#, "a.b", "2");
     check(br#"{"a":{"b":1},"a":{}}"#, "a.b", "1");
+    // Objects and arrays are not listed, so another value of the name comes before them.
+    check(br#"{"a.b":1,"a":{"b":{"c":2}}}"#, "a.b", "1");
+    check(br#"{"a":{"b":{"c":2}},"a.b":1}"#, "a.b", "1");
+    check(br#"{"a":[1],"a":[2]}"#, "a", "[2]");
     // A truncated or invalid record has the fields up to that point.
     check(br#"{"a":1,"b":2"#, "a", "1");
     check(br#"{"a":1,"b":2"#, "b", "none");
@@ -135,8 +143,10 @@ fn lists() {
     check(br#"{"a":{"b":[1,{"c":"x"}],"d":null},"e":{},"f.g":2}"#, 2, "a.b.0=1 a.b.1.c=x");
     check(br#"{"a":{"b":1,"c":"#, 9, "a.b=1");
     check(b"{\"\xff\":1,\"b\":2}", 9, "b=2");
-    check(br#"x a=1 b="2 3" a=4 c"#, 9, "a=1 b=2 3 a=4");
-    check(br#"x a=1 b="2 3" a=4 c"#, 1, "a=1");
+    check(br#"x a=1 b="2 3" a=4 c"#, 9, "a=4 b=2 3");
+    check(br#"x a=1 b="2 3" a=4 c"#, 1, "a=4");
+    check(br#"{"a":1,"b":2,"a":3,"c":4}"#, 2, "a=3 b=2");
+    check(br#"{"a.b":1,"a":{"b":{"c":2}}}"#, 9, "a.b=1 a.b.c=2");
     check(b"a=1", 0, "");
     check(br#"{"a":1}"#, 0, "");
     check(b"", 9, "");
@@ -191,16 +201,55 @@ fn flatten(prefix: &str, value: &Value, out: &mut Vec<(String, String, bool)>) {
     }
 }
 
+/// A case of `cases.json`, which the tests of the page read too.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FieldsCase {
+    record: String,
+    /// Name and value of each field.
+    fields: Vec<(String, String)>,
+    /// The terms that compare the fields with their values.
+    terms: Vec<String>,
+}
+
+#[test]
+fn fields_and_their_terms_agree_with_the_table_of_cases() {
+    let cases: Vec<FieldsCase> = serde_json::from_str(include_str!("cases.json")).unwrap();
+    assert!(cases.len() > 40);
+    for FieldsCase { record, fields, terms } in cases {
+        let got = listed(record.as_bytes(), usize::MAX);
+        let got: Vec<_> = got.into_iter().map(|(name, value)| (name, String::from_utf8(value).unwrap())).collect();
+        assert_eq!(got, fields, "{record}");
+        let equal = |(name, value): &(String, String)| {
+            let test = Test::Equal(value.clone().into_bytes());
+            Expr::Field(expr::Field { name: name.clone(), test })
+        };
+        let spelt: Vec<String> = fields.iter().map(|field| equal(field).to_string()).collect();
+        assert_eq!(spelt, terms, "{record}");
+        for term in spelt {
+            let (_, plan) = Plan::parse(term.as_bytes()).unwrap();
+            assert!(plan.matches(&Labels::default(), record.as_bytes()), "{term} in {record}");
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn json_reads_as_others_read_it(value in any_json(), pretty in any::<bool>()) {
         let text = if pretty { serde_json::to_string_pretty(&value).unwrap() } else { value.to_string() };
         let mut want = Vec::new();
         flatten("", &value, &mut want);
-        let leaves: Vec<_> = want.iter().filter(|(_, _, branch)| !branch).map(|(name, text, _)| (name.clone(), text.clone().into_bytes())).collect();
+        let mut leaves: Vec<(String, Vec<u8>)> = Vec::new();
+        for (name, text, _) in want.iter().filter(|(_, _, branch)| !branch) {
+            match leaves.iter_mut().find(|(other, _)| other == name) {
+                Some((_, last)) => *last = text.clone().into_bytes(),
+                None => leaves.push((name.clone(), text.clone().into_bytes())),
+            }
+        }
         prop_assert_eq!(listed(text.as_bytes(), usize::MAX), leaves);
         for (name, _, _) in &want {
-            let last = want.iter().rfind(|(other, _, _)| other == name).unwrap();
+            let last_of = |branch| want.iter().rfind(|(other, _, is)| other == name && *is == branch);
+            let last = last_of(false).or_else(|| last_of(true)).unwrap();
             let got = lookup(text.as_bytes(), name).map(|value| String::from_utf8(value.into_owned()).unwrap());
             prop_assert_eq!(got.as_ref(), Some(&last.1), "{}", name);
         }
@@ -209,8 +258,9 @@ proptest! {
     #[test]
     fn cut_json_has_the_fields_before_the_cut(value in any_json(), cut in 1_usize..200) {
         let text = value.to_string();
-        let whole = listed(text.as_bytes(), usize::MAX);
-        let cut = listed(&text.as_bytes()[..cut.min(text.len())], usize::MAX);
+        let names = |list: Vec<(String, Vec<u8>)>| list.into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        let whole = names(listed(text.as_bytes(), usize::MAX));
+        let cut = names(listed(&text.as_bytes()[..cut.min(text.len())], usize::MAX));
         prop_assert_eq!(&whole[..cut.len()], &cut[..]);
     }
 
@@ -218,13 +268,9 @@ proptest! {
     fn any_bytes_can_be_read(record in "[{}\\[\\]\":,a=1\\\\ u]{0,40}", name in "[a.1]{0,4}") {
         let _ = lookup(record.as_bytes(), &name);
         let list = listed(record.as_bytes(), usize::MAX);
-        for (at, (name, value)) in list.iter().enumerate() {
-            if list.iter().skip(at + 1).any(|(other, _)| other == name) {
-                continue;
-            }
-            // Bracketed values may share a name with what is listed, so that only its presence is sure.
-            let got = lookup(record.as_bytes(), name);
-            prop_assert!(got.is_some(), "{name}={value:?}");
+        for (name, value) in &list {
+            let found = lookup(record.as_bytes(), name).map(Cow::into_owned);
+            prop_assert_eq!(found.as_ref(), Some(value), "{}", name);
         }
     }
 }
