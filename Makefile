@@ -56,6 +56,7 @@ test-ui: setup $(NPM_DONE) chromium # the page: lints, types, unit tests, and br
 test-corpus: setup $(NPM_DONE) chromium ## tests on real logs: BUCKSAW_CORPUS=<directory>
 	@test -d "$(BUCKSAW_CORPUS)" || { echo "missing a directory of logs: make test-corpus BUCKSAW_CORPUS=<directory>"; exit 1; }
 	$(CARGO) test --workspace --test e2e same_as_grep
+	$(CARGO) test -p bucksaw-scan --lib corpus
 	$(CARGO) build -p bucksaw
 	cd ui && npm run --silent e2e -- --grep "real logs"
 

@@ -179,7 +179,7 @@ impl fmt::Display for Number {
                 let (whole, fraction) = digits.split_at(usize::try_from(point).unwrap_or(0));
                 write!(f, "{sign}{whole}.{fraction}")
             }
-            point if point <= 0 && point >= -ZEROS_MAX => write!(f, "{sign}0.{}{digits}", zeros(-point)),
+            point if (-ZEROS_MAX..=0).contains(&point) => write!(f, "{sign}0.{}{digits}", zeros(-point)),
             point => {
                 let rest = digits.get(1..).unwrap_or_default();
                 let fraction = if rest.is_empty() { String::new() } else { format!(".{rest}") };

@@ -36,10 +36,9 @@ pub fn parse_duration(text: &str) -> Result<Duration, InvalidTime> {
     let text = text.trim_ascii();
     let nanos = if text == "0" { Some(0) } else { duration_nanos(text.as_bytes()) };
     let nanos = nanos.ok_or_else(|| InvalidTime::Duration(text.to_owned()))?;
-    if nanos / u128::from(NANOS_PER_MILLI) > u128::from(u64::MAX) {
-        return Err(InvalidTime::TooLong(text.to_owned()));
-    }
-    Ok(Duration::from_nanos_u128(nanos))
+    let too_long = || InvalidTime::TooLong(text.to_owned());
+    let millis = u64::try_from(nanos / u128::from(NANOS_PER_MILLI)).map_err(|_| too_long())?;
+    Ok(Duration::from_millis(millis) + Duration::from_nanos((nanos % u128::from(NANOS_PER_MILLI)) as u64))
 }
 
 /// The nanoseconds of a duration as in [`parse_duration`], without the `0` that has no unit; `None` for other text.
