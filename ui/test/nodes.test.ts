@@ -162,5 +162,6 @@ it("nodes have the names of their hosts, with the port where it is needed", () =
   expect(names([at("a", "10.0.0.1:7650"), at("b", "10.0.0.2:7650")])).toEqual(["10.0.0.1", "10.0.0.2"]);
   expect(names([at("a", "127.0.0.1:1"), at("b", "127.0.0.1:2")])).toEqual(["127.0.0.1:1", "127.0.0.1:2"]);
   expect(names([at("a", "0.0.0.0:1", { addresses: { http: "0.0.0.0:1", cluster: "web-1:7659" } })])).toEqual(["web-1"]);
-  expect(names([at("a", "h:1", { name: "one" }), node("z", { addresses: {} })])).toEqual(["one", "z"]);
+  expect(names([at("a", "h:1", { host: "one" }), node("z", { addresses: {} })])).toEqual(["one", "z"]);
+  expect(names([at("a", "h:1", { host: "one" }), at("b", "h:2", { host: "one" })])).toEqual(["one:1", "one:2"]);
 });

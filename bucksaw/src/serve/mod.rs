@@ -95,6 +95,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     runtimes.node.spawn(monitor.run(node.tasks.clone()));
     let info = NodeInfo {
         id: node.id.to_string(),
+        host: sysinfo::System::host_name().unwrap_or_default(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         roles: args.roles.iter().map(|role| role.name().to_owned()).collect(),
         addresses: addresses.clone(),

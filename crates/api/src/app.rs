@@ -25,6 +25,8 @@ use crate::metrics::Metrics;
 pub struct NodeInfo {
     /// Its id.
     pub id: String,
+    /// The name of its machine; empty if unknown.
+    pub host: String,
     /// The program's version.
     pub version: String,
     /// `ingest`, `store`.

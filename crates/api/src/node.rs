@@ -198,6 +198,7 @@ fn node_status_blocking(app: &App) -> Value {
     let info = &app.info;
     let mut status = json!({
         "id": info.id,
+        "host": info.host,
         "version": info.version,
         "addresses": info.addresses,
         "roles": info.roles,

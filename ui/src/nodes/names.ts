@@ -7,23 +7,21 @@ function addressOf({ addresses }: NodeFacts): string | undefined {
   return [addresses.http, addresses.cluster].find((address) => address !== undefined && !WILDCARD.test(address));
 }
 
-/** The names of nodes by id: their own, or their hosts, with the port where one host has several nodes. */
+/** The names of nodes by id: their hosts, with the port where one host has several nodes. */
 export function nodeNames(nodes: readonly NodeFacts[]): ReadonlyMap<string, string> {
-  const host = (node: NodeFacts) => addressOf(node)?.replace(/:\d+$/, "");
+  const hostOf = (node: NodeFacts) => (node.host ? node.host : addressOf(node)?.replace(/:\d+$/, ""));
   const taken = new Map<string, number>();
   for (const node of nodes) {
-    const name = node.name ?? host(node) ?? "";
-    taken.set(name, (taken.get(name) ?? 0) + 1);
+    const host = hostOf(node) ?? "";
+    taken.set(host, (taken.get(host) ?? 0) + 1);
   }
   return new Map(
     nodes.map((node) => {
-      const name = node.name ?? host(node);
-      if (name === undefined) return [node.id, node.id];
-      if ((taken.get(name) ?? 0) < 2) return [node.id, name];
-      return [
-        node.id,
-        node.name === undefined ? (addressOf(node) ?? node.id) : `${name} ${addressOf(node) ?? node.id}`,
-      ];
+      const host = hostOf(node);
+      if (host === undefined) return [node.id, node.id];
+      if ((taken.get(host) ?? 0) < 2) return [node.id, host];
+      const port = addressOf(node)?.match(/:\d+$/)?.[0];
+      return [node.id, port === undefined ? `${host} ${node.id}` : host + port];
     }),
   );
 }

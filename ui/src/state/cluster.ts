@@ -3,8 +3,8 @@ import { call } from "./streams.ts";
 /** A node as `/api/v1/cluster` describes it. Of a node that does not answer there are only gossiped facts. */
 export interface NodeFacts {
   id: string;
-  /** The name that its operator gave it. */
-  name?: string;
+  /** The name of its machine; empty if unknown. */
+  host?: string;
   version?: string;
   addresses: Record<string, string>;
   roles: string[];

@@ -18,6 +18,7 @@ fn a_single_node_is_its_cluster() {
     assert_eq!((&status["roles"], &status["state"]), (&json!(["ingest", "store"]), &json!("ready")));
     assert_eq!((&status["damaged"], status["id"].as_str().unwrap().len()), (&json!([]), 26));
     assert!(status["disk_free_bytes"].as_u64().unwrap() > 0 && status["uptime_seconds"].is_u64(), "{status}");
+    assert!(!status["host"].as_str().unwrap().is_empty(), "{status}");
     assert_eq!((&status["queue"]["segments"], &status["store"]["records"]), (&json!(0), &json!(0)));
     let text = b"a line\n".repeat(1_000);
     node.post("/api/v1/ingest", &[], &text).expect(200);
