@@ -69,7 +69,6 @@ impl Cluster {
 
     /// All known members, including this node, by id. Down members stay until they return, leave, are forgotten, or
     /// [`Config::remember_for`] is over. Members that left stay for the same time, so that they are not taken for new.
-    #[must_use]
     pub fn members(&self) -> Arc<Vec<Member>> {
         self.context.members.borrow().clone()
     }
@@ -81,20 +80,17 @@ impl Cluster {
     }
 
     /// Nodes of another major version that sent packets in the last minutes; they are not members.
-    #[must_use]
     pub fn incompatible_peers(&self) -> Vec<IncompatiblePeer> {
         self.context.incompatible_peers.borrow().clone()
     }
 
     /// Whether unknown nodes may exist: the data directory is new, a seed of [`Config::join`] was never reached, nor a node
     /// that knows all members.
-    #[must_use]
     pub fn is_bootstrapping(&self) -> bool {
         *self.context.bootstrapping.borrow()
     }
 
     /// Whether this node has joined. Before, it must accept no records, because no other node knows it.
-    #[must_use]
     pub fn join_state(&self) -> JoinState {
         *self.context.join_state.borrow()
     }
@@ -114,13 +110,11 @@ impl Cluster {
     }
 
     /// This node's id.
-    #[must_use]
     pub fn node_id(&self) -> Id {
         self.context.facts.borrow().node
     }
 
     /// The facts of this node.
-    #[must_use]
     pub fn facts(&self) -> Facts {
         self.context.facts.borrow().clone()
     }
@@ -135,7 +129,6 @@ impl Cluster {
     }
 
     /// The router of this node, to add handlers. The handlers are dropped when the node's tasks end.
-    #[must_use]
     pub fn router(&self) -> Router {
         self.router.router()
     }

@@ -68,7 +68,6 @@ impl BackedUpFile {
     }
 
     /// The damage, as a predicate for the name of the file.
-    #[must_use]
     pub fn damage(&self) -> Option<&'static str> {
         match (&self.file, &self.backup) {
             (Some(file), BackupState::Valid(content)) if file != content => {

@@ -21,7 +21,6 @@ pub enum Durability {
 
 impl Durability {
     /// The name in commands, URLs and metrics.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Fast => "fast",
@@ -78,7 +77,6 @@ impl Source {
     pub(crate) const ALL: [Self; 3] = [Self::Tcp, Self::Forward, Self::Http];
 
     /// The label in metrics.
-    #[must_use]
     pub fn label(self) -> [(&'static str, &'static str); 1] {
         let name = match self {
             Self::Tcp => "tcp",
@@ -112,7 +110,6 @@ pub struct FrameRecords<'a> {
 
 impl FrameRecords<'_> {
     /// Bytes of text, with the LFs.
-    #[must_use]
     pub fn text_bytes(&self) -> usize {
         self.text.iter().map(|part| part.len()).sum()
     }
@@ -146,7 +143,6 @@ pub enum IngestError {
 
 impl IngestError {
     /// Whether the same records may be accepted later.
-    #[must_use]
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::DiskFull | Self::QueueFull | Self::SyncBacklog)
     }

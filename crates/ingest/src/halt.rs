@@ -39,19 +39,16 @@ impl Queue {
     }
 
     /// Why nothing is accepted; `None` while records are accepted.
-    #[must_use]
     pub fn halt_reason(&self) -> Option<HaltReason> {
         self.refusal_reason().or_else(|| self.is_stalled().then_some(HaltReason::Stalled))
     }
 
     /// Whether every append is refused.
-    #[must_use]
     pub fn is_halted(&self) -> bool {
         self.halt_state.is_halted.load(Ordering::Relaxed)
     }
 
     /// Whether nothing is accepted because the disk is full.
-    #[must_use]
     pub fn is_full(&self) -> bool {
         self.halt_state.is_full.load(Ordering::Relaxed)
     }

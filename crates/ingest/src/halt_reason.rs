@@ -40,7 +40,6 @@ impl HaltReason {
     }
 
     /// The name in metrics.
-    #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             Self::DiskFull => "disk_full",

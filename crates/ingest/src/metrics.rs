@@ -130,19 +130,16 @@ impl Metrics {
     }
 
     /// Bytes of record text accepted so far.
-    #[must_use]
     pub fn accepted_bytes(&self) -> u64 {
         Source::ALL.iter().map(|source| self.accepted_bytes.get_or_create(&source.label()).get()).sum()
     }
 
     /// Bytes of record text that a store has committed so far, including what was accepted before the start.
-    #[must_use]
     pub fn consumed_bytes(&self) -> u64 {
         self.consumed_bytes.get()
     }
 
     /// Appends refused so far.
-    #[must_use]
     pub fn refused(&self) -> u64 {
         self.refused_appends.get()
     }

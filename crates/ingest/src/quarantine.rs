@@ -18,7 +18,6 @@ use crate::segment_file::FileTarget;
 
 impl Queue {
     /// Files from which records are missing: quarantined ones, and damaged ones that are still read.
-    #[must_use]
     pub fn damaged_files(&self) -> Vec<DamagedQueueFile> {
         let mut all = lock(&self.damaged_files).clone();
         for segment in self.readable_segments() {
@@ -31,7 +30,6 @@ impl Queue {
     }
 
     /// The names of [`Self::damaged_files`].
-    #[must_use]
     pub fn damaged_file_names(&self) -> Vec<String> {
         self.damaged_files().into_iter().map(|file| file.name).collect()
     }

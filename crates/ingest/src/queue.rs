@@ -348,7 +348,6 @@ impl Queue {
     }
 
     /// The number of appends, by which readers detect new records.
-    #[must_use]
     pub fn appends(&self) -> u64 {
         self.appends.load(Ordering::Acquire)
     }
@@ -364,25 +363,21 @@ impl Queue {
     }
 
     /// Free bytes of the disk at the last check.
-    #[must_use]
     pub fn free_bytes(&self) -> u64 {
         u64::try_from(self.metrics.free_bytes.get()).unwrap_or_default()
     }
 
     /// The metrics of the queue, to which sources add.
-    #[must_use]
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
     /// Free bytes of the disk below which nothing is accepted.
-    #[must_use]
     pub fn free_bytes_min(&self) -> u64 {
         self.config.free_bytes_min
     }
 
     /// Segments whose records stores do not have yet, oldest first.
-    #[must_use]
     pub fn uncommitted_segments(&self) -> Vec<SegmentView> {
         let segments = self.readable_segments();
         let wanted = segments.iter().filter(|segment| segment.state() != SegmentState::Committed);
@@ -390,13 +385,11 @@ impl Queue {
     }
 
     /// All segments, oldest first. Includes committed ones, for queries that read the stores at another moment.
-    #[must_use]
     pub fn readable_segments(&self) -> Vec<Arc<QueueSegment>> {
         lock(&self.segments).values().cloned().collect()
     }
 
     /// The segments that wait for a store.
-    #[must_use]
     pub fn backlog(&self) -> QueueBacklog {
         self.backlog_of(&self.readable_segments())
     }

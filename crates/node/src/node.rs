@@ -84,7 +84,6 @@ pub enum NodeOpenError {
 
 impl Node {
     /// Answers queries at this node, for the whole cluster.
-    #[must_use]
     pub fn answers(&self) -> Answers {
         Answers::new(Arc::clone(&self.engine), Arc::clone(&self.tasks)).with_scatter(Arc::clone(&self.scatter))
     }

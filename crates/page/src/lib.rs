@@ -33,7 +33,6 @@ pub fn find(path: &str) -> Option<&'static PageFile> {
 
 impl PageFile {
     /// The media type, by the file name extension.
-    #[must_use]
     pub fn content_type(&self) -> &'static str {
         match self.path.rsplit('.').next().unwrap_or_default() {
             "html" => "text/html; charset=utf-8",
@@ -45,7 +44,6 @@ impl PageFile {
     }
 
     /// Whether its path changes with its bytes, so that it may be cached for ever.
-    #[must_use]
     pub fn is_hashed(&self) -> bool {
         self.path.starts_with("assets/")
     }

@@ -76,7 +76,6 @@ impl MessageReader {
     }
 
     /// Whether all bytes belonged to messages that were returned.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }

@@ -69,13 +69,11 @@ impl Bitmap {
 
     /// Whether the bit of a row is set.
     #[inline]
-    #[must_use]
     pub fn contains(&self, row: usize) -> bool {
         self.words.get(row / 64).is_some_and(|word| word >> (row % 64) & 1 == 1)
     }
 
     /// The number of bits that are set.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
@@ -105,7 +103,6 @@ impl Bitmap {
 
 impl RowSet {
     /// An evenly spread sample of `wanted` of these rows; `None` if the set has fewer than eight times as many.
-    #[must_use]
     pub fn sample(&self, len: usize, wanted: usize) -> Option<Self> {
         let count = self.count(len);
         let step = count / wanted;
@@ -140,7 +137,6 @@ impl RowSet {
 
     /// Whether the set contains a row.
     #[inline]
-    #[must_use]
     pub fn contains(&self, row: usize) -> bool {
         match self {
             Self::None => false,
@@ -160,7 +156,6 @@ impl RowSet {
     }
 
     /// The last `limit` rows of a range that are in the set, in rising order.
-    #[must_use]
     pub fn last_in(&self, range: Range<usize>, limit: usize) -> Vec<usize> {
         let mut last: Vec<usize> = range.rev().filter(|row| self.contains(*row)).take(limit).collect();
         last.reverse();
@@ -168,7 +163,6 @@ impl RowSet {
     }
 
     /// The number of rows in the set, of `len` in total.
-    #[must_use]
     pub fn count(&self, len: usize) -> usize {
         match self {
             Self::None => 0,

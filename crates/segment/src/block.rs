@@ -90,13 +90,11 @@ impl PackedColumn {
 
 impl BlockBuilder {
     /// Bytes of text so far.
-    #[must_use]
     pub fn text_bytes(&self) -> u64 {
         self.text_bytes
     }
 
     /// Whether the block has no records.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }

@@ -22,7 +22,6 @@ pub enum Codec {
 
 impl Codec {
     /// The byte in the block's entry. The level is not stored: decompression does not need it.
-    #[must_use]
     pub fn byte(self) -> u8 {
         match self {
             Self::Plain => 0,

@@ -84,7 +84,6 @@ impl FrameHeader {
     pub const BODY_BYTES_MAX: usize = 32 << 20;
 
     /// Encodes the header, with the checksum over it and the parts of the body.
-    #[must_use]
     pub fn encode(&self, seed: u32, body: &[&[u8]]) -> [u8; Self::LEN] {
         debug_assert_eq!(body.iter().map(|part| part.len()).sum::<usize>(), self.body_len as usize);
         let mut out = Vec::with_capacity(Self::LEN);
@@ -170,13 +169,11 @@ impl FrameHeader {
     }
 
     /// Bytes of text.
-    #[must_use]
     pub fn text_len(&self) -> u32 {
         self.body_len.saturating_sub(self.row_meta_len)
     }
 
     /// Bytes of the whole frame.
-    #[must_use]
     pub fn frame_len(&self) -> u64 {
         Self::LEN as u64 + u64::from(self.body_len)
     }
@@ -209,13 +206,11 @@ impl<'a> Frame<'a> {
     }
 
     /// The row metadata as bytes.
-    #[must_use]
     pub fn row_meta(&self) -> &'a [u8] {
         self.body.get(..self.header.row_meta_len as usize).unwrap_or_default()
     }
 
     /// The text, or the encoded labels of a stream frame.
-    #[must_use]
     pub fn text(&self) -> &'a [u8] {
         self.body.get(self.header.row_meta_len as usize..).unwrap_or_default()
     }

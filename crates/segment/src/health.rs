@@ -38,7 +38,6 @@ impl RecordLoss {
     }
 
     /// Whether it is certain that no record is lost.
-    #[must_use]
     pub fn is_none(self) -> bool {
         self == Self::default()
     }
@@ -77,7 +76,6 @@ pub struct Health {
 
 impl Health {
     /// Whether nothing is damaged.
-    #[must_use]
     pub fn is_intact(&self) -> bool {
         self.harmless.is_empty() && self.harmful.is_empty()
     }

@@ -38,7 +38,6 @@ impl Default for RecordSummary {
 
 impl RecordSummary {
     /// The latest time or arrival of a record, by which retention decides.
-    #[must_use]
     pub fn newest(&self) -> Millis {
         self.high.time().max(self.accepted)
     }
@@ -84,19 +83,16 @@ impl RecordSummary {
     }
 
     /// Whether there are no records.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.records == 0
     }
 
     /// Whether it may include a record of `low..=high`.
-    #[must_use]
     pub fn overlaps(&self, low: Id, high: Id) -> bool {
         self.low <= high && low <= self.high
     }
 
     /// Whether both may include the same record. `false` is always right.
-    #[must_use]
     pub fn may_intersect(&self, other: &Self) -> bool {
         if !self.overlaps(other.low, other.high) {
             return false;
@@ -110,7 +106,6 @@ impl RecordSummary {
     }
 
     /// Number of producers with sequence ranges.
-    #[must_use]
     pub fn producer_count(&self) -> usize {
         self.producers.as_ref().map_or(0, Vec::len)
     }
@@ -121,7 +116,6 @@ impl RecordSummary {
     }
 
     /// Whether it may include a record of this producer.
-    #[must_use]
     pub fn may_contain_producer(&self, producer: Producer) -> bool {
         self.producers.as_ref().is_none_or(|ranges| producer_position(ranges, producer).is_ok())
     }

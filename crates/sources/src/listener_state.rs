@@ -51,7 +51,6 @@ impl ConnectionSlots {
     }
 
     /// The number of open connections.
-    #[must_use]
     pub fn in_use(&self) -> usize {
         self.capacity.saturating_sub(self.free.available_permits())
     }

@@ -86,7 +86,6 @@ impl AddressSelector {
     }
 
     /// Whether a redirect target comes next, which needs no backoff.
-    #[must_use]
     pub fn has_redirect_target(&self, now: Duration) -> bool {
         self.redirects_followed < REDIRECTS_MAX
             && self.redirect_targets.iter().any(|target| !self.is_ejected(target, now))
@@ -98,7 +97,6 @@ impl AddressSelector {
     }
 
     /// The addresses of a suggestion that may be tried; none for [`SUGGESTION_INTERVAL_MIN`] after a move.
-    #[must_use]
     pub fn eligible_targets(&self, addresses: &[String], now: Duration) -> Vec<String> {
         if self.moved_at.is_some_and(|at| now.saturating_sub(at) < SUGGESTION_INTERVAL_MIN) {
             return Vec::new();

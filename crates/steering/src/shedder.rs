@@ -74,19 +74,16 @@ impl LoadShedder {
     }
 
     /// The number of open TCP connections.
-    #[must_use]
     pub fn connections(&self) -> u64 {
         self.connections.load(Ordering::Relaxed)
     }
 
     /// The number of open connections whose clients understand redirects.
-    #[must_use]
     pub fn redirectable_connections(&self) -> u64 {
         self.redirectable.load(Ordering::Relaxed)
     }
 
     /// The current policy.
-    #[must_use]
     pub fn policy(&self) -> Arc<RedirectPolicy> {
         Arc::clone(&self.policy.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -119,7 +116,6 @@ impl LoadShedder {
     }
 
     /// Whether clients that do not understand redirects are refused.
-    #[must_use]
     pub fn refuses_unredirectable(&self, port: ListenerKind) -> bool {
         let policy = self.policy();
         policy.is_disconnecting() && policy.less_loaded(port).next().is_some()
@@ -152,7 +148,6 @@ impl LoadShedder {
     }
 
     /// Less loaded nodes for the header of one HTTP reply; mostly none at a low level.
-    #[must_use]
     pub fn http_reply_targets(&self, entropy: &dyn Entropy) -> Vec<String> {
         let (policy, port) = (self.policy(), ListenerKind::Http);
         if policy.load.level >= HTTP_REDIRECT_LEVEL_MIN {

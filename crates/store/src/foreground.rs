@@ -42,7 +42,6 @@ impl Foreground {
     }
 
     /// Whether a client waits for work, or did a moment ago.
-    #[must_use]
     pub fn is_busy(&self) -> bool {
         let running = self.running.load(Ordering::Acquire) > 0;
         running || nanos(self.clock.uptime()) < self.lingers_until.load(Ordering::Acquire)

@@ -74,7 +74,6 @@ impl Replication {
 
 impl SegmentStore {
     /// Whether a segment is stored.
-    #[must_use]
     pub fn has(&self, id: Id) -> bool {
         self.segments().iter().any(|segment| segment.id() == id)
     }

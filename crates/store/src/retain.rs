@@ -43,7 +43,6 @@ impl SegmentStore {
 
     /// See [`Store::answers_since`](crate::Store::answers_since). Blocks without a record and an arrival since then may not be
     /// removed yet.
-    #[must_use]
     pub fn answers_since(&self) -> Option<Millis> {
         self.age_limit().filter(|_| lock(&self.clock_guard).would_trust(self.now(), self.env.clock.uptime()))
     }

@@ -75,19 +75,16 @@ pub(crate) struct SegmentDraft {
 
 impl SegmentStore {
     /// A snapshot of the segments, by lowest id.
-    #[must_use]
     pub fn segments(&self) -> Arc<Vec<Arc<StoredSegment>>> {
         Arc::clone(&lock(&self.segments))
     }
 
     /// Files whose footer cannot be read. Answers over their time are partial unless they are re-replicated.
-    #[must_use]
     pub fn quarantined_files(&self) -> Vec<DamagedSegment> {
         lock(&self.quarantined_files).clone()
     }
 
     /// Quarantined files and segments with damaged blocks, also those that are re-replicated.
-    #[must_use]
     pub fn damaged_segments(&self) -> Vec<DamagedSegment> {
         let mut damage = self.quarantined_files();
         damage.extend(self.segments().iter().filter_map(|segment| segment.damage()));
@@ -95,7 +92,6 @@ impl SegmentStore {
     }
 
     /// Bytes of all segment files.
-    #[must_use]
     pub fn file_bytes(&self) -> u64 {
         self.segments().iter().map(|segment| segment.file_bytes()).sum()
     }

@@ -26,7 +26,6 @@ use crate::stored_segment::StoredSegment;
 
 impl SegmentStore {
     /// The segments in the trash, oldest first, as of the last run of retention.
-    #[must_use]
     pub fn trashed(&self) -> Arc<Vec<TrashedSegment>> {
         Arc::clone(&lock(&self.trashed))
     }

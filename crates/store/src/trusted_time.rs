@@ -25,7 +25,6 @@ struct ClockFile {
 
 impl SegmentStore {
     /// Whether retention by age was suspended when the clock was last checked.
-    #[must_use]
     pub fn suspension(&self) -> Option<Suspension> {
         *lock(&self.suspension)
     }

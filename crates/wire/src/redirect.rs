@@ -47,13 +47,11 @@ impl Redirect {
     }
 
     /// Why the client is redirected.
-    #[must_use]
     pub fn reason(&self) -> RedirectReason {
         self.reason
     }
 
     /// The addresses; the first is to be tried first.
-    #[must_use]
     pub fn addresses(&self) -> &[String] {
         &self.addresses
     }

@@ -80,13 +80,11 @@ impl ColumnBlock {
     }
 
     /// The number of lines.
-    #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
     /// Memory in bytes, with everything that was unpacked so far.
-    #[must_use]
     pub fn memory(&self) -> usize {
         self.memory.load(Ordering::Relaxed)
     }

@@ -32,13 +32,11 @@ impl IdempotentBatch {
     }
 
     /// The time of the batch; known when its first section has ids.
-    #[must_use]
     pub fn base_time(&self) -> Option<Millis> {
         self.base_time
     }
 
     /// Whether a retry gets the same ids only from this node, because the time is not that of the key.
-    #[must_use]
     pub fn depends_on_remembered_key(&self) -> bool {
         self.base_time.is_some() && self.base_time != self.key_time
     }

@@ -35,13 +35,11 @@ impl FrameReader {
     }
 
     /// The offset of the next frame.
-    #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
     /// The streams declared so far, by number; empty labels if the stream frame is damaged.
-    #[must_use]
     pub fn streams(&self) -> Vec<Labels> {
         self.streams.iter().map(|labels| labels.clone().unwrap_or_default()).collect()
     }

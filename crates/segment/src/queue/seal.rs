@@ -52,7 +52,6 @@ impl Seal {
     }
 
     /// Encodes the seal of segment `id`.
-    #[must_use]
     pub fn encode(&self, id: Id) -> Vec<u8> {
         let mut labels = Vec::new();
         let mut streams = self.streams.len() as u32;

@@ -69,19 +69,16 @@ pub(crate) struct ColumnEntry {
 
 impl BlockEntry {
     /// Bytes of the block in the file.
-    #[must_use]
     pub fn packed_bytes(&self) -> u64 {
         self.columns_bytes() + u64::from(self.filter_len)
     }
 
     /// Bytes that [`Reader::rows`](super::Reader::rows) reads.
-    #[must_use]
     pub fn rows_bytes(&self) -> u64 {
         u64::from(self.rows.packed_len)
     }
 
     /// The codec of the text, without its level.
-    #[must_use]
     pub fn text_codec(&self) -> Option<Codec> {
         Codec::from_byte(self.text.codec)
     }
@@ -109,7 +106,6 @@ impl ColumnEntry {
 
 impl Footer {
     /// The summary of the whole segment.
-    #[must_use]
     pub fn summary(&self) -> RecordSummary {
         let mut summary = RecordSummary::default();
         self.blocks.iter().for_each(|block| summary.merge(&block.summary));
@@ -117,7 +113,6 @@ impl Footer {
     }
 
     /// Approximate bytes of memory.
-    #[must_use]
     pub fn memory(&self) -> usize {
         let streams = allocation_size(self.streams.capacity() * size_of::<Labels>());
         let labels = self.streams.iter().map(labels_memory);

@@ -50,37 +50,31 @@ impl Reader {
     }
 
     /// Damage found so far that lost nothing, because the file repeats the content. The disk is likely to fail.
-    #[must_use]
     pub fn rebuilt_damage(&self) -> Vec<Damage> {
         self.rebuilt.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
     /// The id of the segment.
-    #[must_use]
     pub fn id(&self) -> Id {
         self.id
     }
 
     /// The path of the file when it was opened.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// The content of the segment.
-    #[must_use]
     pub fn footer(&self) -> &Footer {
         &self.footer
     }
 
     /// Bytes of the file.
-    #[must_use]
     pub fn file_bytes(&self) -> u64 {
         self.file_bytes
     }
 
     /// Approximate bytes of memory.
-    #[must_use]
     pub fn memory(&self) -> usize {
         size_of::<Self>() + FILE_MEMORY + self.path.capacity() + self.footer.memory()
     }
@@ -296,7 +290,6 @@ pub enum SearchableBlock {
 
 impl SearchableBlock {
     /// Approximate bytes of memory; grows with the columns that a search decodes.
-    #[must_use]
     pub fn memory(&self) -> usize {
         match self {
             Self::Text(block) => block.memory(),

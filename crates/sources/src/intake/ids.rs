@@ -50,7 +50,6 @@ impl IdAssignment {
     }
 
     /// The batch of keyed ids.
-    #[must_use]
     pub fn batch(&self) -> Option<&IdempotentBatch> {
         match self {
             Self::Arrival(_) | Self::Consecutive(_) => None,

@@ -24,19 +24,16 @@ impl RecordBuffer {
     }
 
     /// The number of records.
-    #[must_use]
     pub fn count(&self) -> u32 {
         self.count
     }
 
     /// Bytes of text, the LFs included.
-    #[must_use]
     pub fn text_bytes(&self) -> usize {
         self.text.len()
     }
 
     /// Bytes of memory that the buffer holds.
-    #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.text.capacity() + self.times.capacity() * size_of::<Option<RecordTime>>() + self.flags.len() * 8
     }

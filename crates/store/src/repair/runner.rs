@@ -74,7 +74,6 @@ impl Repair {
     }
 
     /// The current status.
-    #[must_use]
     pub fn status(&self) -> RepairStatus {
         let store = &self.store;
         let left = lock(&self.state).remaining_ranges();
@@ -89,14 +88,12 @@ impl Repair {
     }
 
     /// When the last completed pass began, as in [`RepairStatus::last_pass_started_at`].
-    #[must_use]
     pub fn last_pass_started_at(&self) -> Option<Millis> {
         lock(&self.state).last_pass_started_at
     }
 
     /// The fingerprints of lost stores that are re-replicated as far as this store's records go: a pass that began after
     /// their loss has completed without under-replicated records. In the order of their ids.
-    #[must_use]
     pub fn re_replicated_fingerprints(&self) -> Vec<u64> {
         lock(&self.state).monitor.re_replicated_fingerprints()
     }

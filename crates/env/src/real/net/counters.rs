@@ -8,7 +8,6 @@ pub struct Counter(AtomicU64);
 
 impl Counter {
     /// The current value.
-    #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

@@ -111,7 +111,6 @@ impl Net {
     }
 
     /// The counters of the configuration.
-    #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.context.config.counters
     }
