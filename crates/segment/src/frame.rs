@@ -310,8 +310,8 @@ mod tests {
 
     #[test]
     fn contents_must_fit_the_header() {
-        let check = |count, sides: &RowMeta, text: &[u8], good: bool| {
-            let (header, body) = frame(count, sides, text);
+        let check = |count, row_meta: &RowMeta, text: &[u8], good: bool| {
+            let (header, body) = frame(count, row_meta, text);
             assert_eq!(Frame::open(9, &header, &body).and_then(|frame| frame.rows()).is_ok(), good, "{count} {text:?}");
         };
         let lengths = |lengths: &[u32]| RowMeta { lengths: Some(lengths.to_vec()), ..RowMeta::default() };
@@ -326,11 +326,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn row_meta_round_trips((count, mut sides) in any_row_meta()) {
-            sides.lengths = None;
-            let (header, body) = frame(count, &sides, "x\n".repeat(count as usize).as_bytes());
+        fn row_meta_round_trips((count, mut row_meta) in any_row_meta()) {
+            row_meta.lengths = None;
+            let (header, body) = frame(count, &row_meta, "x\n".repeat(count as usize).as_bytes());
             let rows = Frame::open(9, &header, &body).unwrap().rows().unwrap();
-            prop_assert_eq!(rows, sides.into_rows(Id::new(Millis(50), Producer::new(1), 7), count, Millis(51)).unwrap());
+            prop_assert_eq!(rows, row_meta.into_rows(Id::new(Millis(50), Producer::new(1), 7), count, Millis(51)).unwrap());
         }
 
         #[test]

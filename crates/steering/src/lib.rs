@@ -44,7 +44,7 @@
 //! A sender tries redirect targets once and in order, then its configured addresses. It ejects an address that failed or
 //! refused for 5 s, doubling up to 60 s.
 //!
-//! # What keeps it calm
+//! # Stability
 //!
 //! No oscillation:
 //! - A level rises after 3 s and falls after 15 s, and is held down to three quarters of its bounds.
@@ -84,7 +84,7 @@ pub use level::LoadSample;
 pub use metrics::Metrics;
 pub use policy::{IngestPeer, ListenerKind, NodeLoad, RedirectDecision, RedirectKind, RedirectPolicy};
 pub use rebalancer::BUSY_FRACTION;
-pub use shedder::{ConnectionGuard, LoadShedder};
+pub use shedder::LoadShedder;
 
 #[cfg(test)]
 mod tests;

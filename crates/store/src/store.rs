@@ -25,7 +25,7 @@ use crate::error::StoreError;
 use crate::foreground::Foreground;
 use crate::stored_segment::{DamagedSegment, StoredSegment};
 
-/// Keeps the records that queues hand over, and finds them again.
+/// Keeps records fetched from queues, and searches them.
 pub trait Store: Debug + Send + Sync {
     /// The backlog at which a queue's segments are worth a batch.
     fn fetch_threshold(&self) -> FetchThreshold;

@@ -89,17 +89,17 @@ fn some_records_become_a_segment_of_their_own() {
         let mut ids = IdSet::default();
         chosen.keys().for_each(|id| ids.add(*id, 1));
         let extract = store.extract(window, &Arc::new(ids)).unwrap().unwrap();
-        let mut met = BTreeMap::new();
+        let mut found = BTreeMap::new();
         for block in 0..extract.stored.footer().blocks.len() {
             for chunk in extract.stored.block(block).unwrap().chunks() {
                 for (row, record) in (0..).zip(chunk.records()) {
                     let text = String::from_utf8_lossy(record).into_owned();
-                    assert!(met.insert(chunk.rows.id(row).unwrap(), text).is_none(), "each is there once");
+                    assert!(found.insert(chunk.rows.id(row).unwrap(), text).is_none(), "each is there once");
                 }
             }
         }
         let want: BTreeMap<Id, String> = chosen.into_iter().filter(|(id, _)| window.contains(*id)).collect();
-        assert_eq!(met, want);
+        assert_eq!(found, want);
         assert!(extract.stored.footer().sources.is_empty(), "it does not have all that they had");
         assert!(!store.has(extract.stored.id()), "it is not shown");
         assert_eq!(machine.store_file_names().len(), names.len() + 1);
@@ -242,11 +242,11 @@ fn a_segment_with_re_replicated_blocks_expires_as_others() {
         let left = usize::from(!is_good);
         assert_eq!((is_trashed, count(".damaged"), count(".blocks.proof")), (is_good, left, left));
         // What is known of it goes with the file, and what a crash left of it goes at the next start.
-        let aside = segment.reader().path().with_extension("damaged");
-        machine.fs.create(&aside.with_extension("blocks.tmp")).unwrap();
+        let quarantined = segment.reader().path().with_extension("damaged");
+        machine.fs.create(&quarantined.with_extension("blocks.tmp")).unwrap();
         assert_eq!((tight().damaged_segments().len(), count(".blocks.proof"), count(".tmp")), (left, left, 0));
         if !is_good {
-            machine.fs.remove(&aside).unwrap();
+            machine.fs.remove(&quarantined).unwrap();
             assert_eq!((tight().damaged_segments().len(), count(".blocks.proof")), (0, 0));
         }
     }
