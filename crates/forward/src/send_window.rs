@@ -5,10 +5,10 @@
 #![allow(clippy::disallowed_methods, reason = "the agent is not simulated: real sockets, in real time")]
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use bucksaw_env::Clock;
+use bucksaw_env::{Clock, lock};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
@@ -69,7 +69,7 @@ impl SendWindow {
     }
 
     fn state(&self) -> MutexGuard<'_, WindowState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Waits until the window is below its limit. One batch may then exceed it, so that any batch can be sent.

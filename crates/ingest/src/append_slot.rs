@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 
+use bucksaw_env::lock;
 use bucksaw_record::Labels;
 use bucksaw_segment::{FrameHeader, FrameKind, RowMeta, Rows};
 use tokio::sync::Notify;
 
 use crate::append::{Durability, FrameRecords};
-use crate::lock::lock;
 use crate::segment::{AckCallback, QueueSegment};
 use crate::stall::RunningSince;
 

@@ -9,12 +9,11 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bucksaw_env::Env;
+use bucksaw_env::{Env, lock};
 use tracing::{error, warn};
 
 use crate::halt_reason::HaltReason;
 use crate::halt_state::WriteFailure;
-use crate::lock::lock;
 use crate::queue::Queue;
 use crate::queue_file::remove_file;
 use crate::stall::STALL_MAX;
@@ -160,8 +159,12 @@ impl Queue {
             }
             return;
         };
-        let limiter = if *halt == HaltReason::DiskFull { &state.full_log } else { &state.other_log };
-        if let Some(suppressed) = limiter.check(self.env.clock.uptime()) {
+        // Separate limits, because a disk may be full and have room again many times a minute.
+        let suppressed = match halt {
+            HaltReason::DiskFull => self.log_limits.check(),
+            _ => self.log_limits.check(),
+        };
+        if let Some(suppressed) = suppressed {
             let free_bytes_min = self.config.free_bytes_min;
             error!(%halt, free_bytes, free_bytes_min, suppressed, dir = %self.dir.display(), "ingest is halted");
             state.is_halt_logged.store(true, Ordering::Relaxed);

@@ -6,11 +6,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use bucksaw_env::lock;
 use bucksaw_segment::queue::Seal;
 use tracing::warn;
 
 use crate::append::IngestError;
-use crate::lock::lock;
 use crate::queue::Queue;
 use crate::queue_file::{DamagedQueueFile, parse_name, seal_span};
 use crate::segment::{QueueSegment, SegmentState};

@@ -5,13 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use bucksaw_env::File;
+use bucksaw_env::{File, lock};
 use bucksaw_record::{Id, Labels, Millis};
 use bucksaw_segment::queue::{FramePosition, FrameReader, HEADER_LEN, SegmentScan};
 use bucksaw_segment::{Damage, ReadError, RecordSummary, Rows};
 
 use crate::append::IngestError;
-use crate::lock::lock;
 use crate::segment_file::SegmentFile;
 
 /// The state of a segment.

@@ -3,7 +3,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bucksaw_env::{Body, BoxFuture, Clock as _, Env, Fs as _, IncomingCall, Net, sim};
+use bucksaw_env::{Body, BoxFuture, Clock as _, Env, Fs as _, IncomingCall, Net, lock, sim};
 use bucksaw_fixtures::{GoldenFiles, with_unknown_fields};
 use bucksaw_ingest::lease::{self, LeaseServer};
 use bucksaw_ingest::{self as ingest, Durability, FrameRecords, Queue, Source};
@@ -13,7 +13,6 @@ use bucksaw_segment::{Chunk, Codec, RowMeta};
 use prometheus_client::registry::Registry;
 
 use super::*;
-use crate::lock::lock;
 
 mod disk;
 mod index_memory;
@@ -159,9 +158,9 @@ impl StoreTestMachine {
         let at = now.saturating_sub(late_ms);
         let first = Id::new(now, Producer::new(42), self.sequence);
         let id = Id::new(at, Producer::new(42), self.sequence);
-        let mut sides = Vec::new();
+        let mut row_meta = Vec::new();
         let times = (late_ms > 0).then(|| vec![(at, 0)]);
-        let flags = RowMeta { times, ..RowMeta::default() }.encode(first.time(), &mut sides);
+        let flags = RowMeta { times, ..RowMeta::default() }.encode(first.time(), &mut row_meta);
         let text = format!("{line}\n");
         let app = if self.sequence.is_multiple_of(3) { "app=a" } else { "app=b" };
         let records = FrameRecords {
@@ -171,7 +170,7 @@ impl StoreTestMachine {
             count: 1,
             accepted: now,
             layout_bits: flags,
-            row_meta: &sides,
+            row_meta: &row_meta,
             text: &[text.as_bytes()],
         };
         self.sent.insert(id, line.to_owned());
@@ -554,9 +553,9 @@ fn damage_is_reported_kept_and_not_merged() {
     assert_eq!(machine.lines().len(), 7);
     assert_eq!(machine.store.segments()[2].damaged_block_count(), 1);
     let machine = StoreTestMachine::start(machine.fs.clone(), config());
-    let aside = machine.store.quarantined_files();
-    assert_eq!(aside.len(), 1);
-    assert!(aside[0].low <= aside[0].high && aside[0].name.ends_with(".damaged"));
+    let quarantined = machine.store.quarantined_files();
+    assert_eq!(quarantined.len(), 1);
+    assert!(quarantined[0].low <= quarantined[0].high && quarantined[0].name.ends_with(".damaged"));
     assert_eq!(machine.lines().len(), 6);
     while machine.store.compact(&|| false).unwrap() > 0 {}
     assert_eq!(machine.lines().len(), 6);

@@ -19,10 +19,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bucksaw_env::Clock;
+use bucksaw_env::{Clock, lock};
 
 use crate::foreground::Foreground;
-use crate::lock::lock;
 use crate::metrics::Metrics;
 
 /// Interval of polling whether queries still run.
@@ -149,7 +148,7 @@ mod tests {
     fn throttle_test() -> ThrottleTest {
         let clock = Arc::new(sim::Clock::at_unix_ms(0));
         let shared = Arc::clone(&clock) as Arc<dyn Clock>;
-        let (foreground, metrics) = (Foreground::new(Arc::clone(&shared)), Metrics::default());
+        let (foreground, metrics) = (Foreground::new(Arc::clone(&shared)), Metrics::new(&mut prometheus_client::registry::Registry::default()));
         let throttle = BackgroundThrottle::new(&foreground, &shared, &metrics, 20);
         ThrottleTest { clock, foreground, metrics, throttle }
     }

@@ -5,11 +5,12 @@
 
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use super::Clock;
+use crate::lock;
 use crate::{BoxFuture, Clock as _};
 
 /// Tasks polled by a test, and the clock of their timers.
@@ -117,10 +118,6 @@ impl Future for InlineSleep {
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         if self.clock.uptime() >= self.at { Poll::Ready(()) } else { Poll::Pending }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The network of a node without peers: calls are refused, and nothing arrives.

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use bucksaw_env::lock;
 use bucksaw_record::{Id, Millis, Producer};
 
 use super::batch::IdempotentBatch;
@@ -10,7 +11,6 @@ use super::entry::KeyEntry;
 use super::remembered::RememberError;
 use super::table::{KEY_AGE_MAX_MS, KeyTable};
 use crate::append::IngestError;
-use crate::lock::lock;
 use crate::queue::Queue;
 
 impl Queue {

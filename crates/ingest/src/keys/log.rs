@@ -22,14 +22,13 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use bucksaw_env::{Env, File, Shortage};
+use bucksaw_env::{Env, File, Shortage, lock};
 use bucksaw_record::{Id, Millis, Producer};
 use tracing::warn;
 
 use super::entry::{ENTRY_LEN, KeyEntry, MAGIC};
 use super::scan::scan_key_file;
 use super::table::KeyTable;
-use crate::lock::lock;
 use crate::queue_file::parse_name;
 
 /// Minimum number of entries at which a file is replaced; it may have twice as many as are remembered.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use bucksaw_env::File;
+use bucksaw_env::{File, lock};
 use bucksaw_record::{Id, Labels};
 
 use super::footer::{BlockEntry, ColumnEntry, Footer, FooterLocation};
@@ -51,7 +51,7 @@ impl Reader {
 
     /// Damage found so far that lost nothing, because the file repeats the content. The disk is likely to fail.
     pub fn rebuilt_damage(&self) -> Vec<Damage> {
-        self.rebuilt.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        lock(&self.rebuilt).values().cloned().collect()
     }
 
     /// The id of the segment.
@@ -265,7 +265,7 @@ impl Reader {
         if got < length || !recovery::rebuild_page(&mut block, &record, entry.crc, self.id) {
             return Ok(None);
         }
-        let mut rebuilt = self.rebuilt.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rebuilt = lock(&self.rebuilt);
         rebuilt.entry(damage.offset).or_insert_with(|| damage.clone());
         Ok(Some(block))
     }

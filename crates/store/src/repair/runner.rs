@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bucksaw_env::{lock, log_limited};
 use bucksaw_record::{Id, Millis};
 use futures_util::future::join_all;
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
 use super::config::MEMBERS_KNOWN_AFTER;
 use super::held_ids::request_held_ids;
@@ -17,7 +18,6 @@ use super::state::{RangeOutcome, RepairState, RepairTask};
 use super::status::{RepairBlocker, RepairStatus};
 use super::time_range::{TimeRange, newest_range};
 use crate::error::StoreError;
-use crate::lock::lock;
 use crate::peers::{Peer, PeerStore};
 use crate::replicate::Replicator;
 use crate::replication::Replication;
@@ -195,9 +195,7 @@ impl Repair {
             let asked = own.clone().encode();
             if asked.len() > IDS_BYTES_MAX {
                 let Some(half) = range.newer_half() else {
-                    if let Some(suppressed) = store.may_log(|errors| &errors.repair_range) {
-                        warn!(at = %range.from, suppressed, "too many records in one millisecond to compare with other stores");
-                    }
+                    log_limited!(store.log_limits, warn, at = %range.from, "too many records in one millisecond to compare with other stores");
                     return Err(DeferredRange { range, blocked_by: None });
                 };
                 range = half;
@@ -321,9 +319,7 @@ impl Repair {
             Some(Ok(None)) => return Ok(()),
             Some(Err(StoreError::Stopped)) | None => return Err(RepairBlocker::Unreadable),
             Some(Err(error)) => {
-                if let Some(suppressed) = self.store.may_log(|errors| &errors.repair) {
-                    warn!(%error, suppressed, "cannot read under-replicated records: will retry");
-                }
+                log_limited!(self.store.log_limits, warn, %error, "cannot read under-replicated records: will retry");
                 return Err(RepairBlocker::Unreadable);
             }
         };

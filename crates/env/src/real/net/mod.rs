@@ -52,7 +52,7 @@ use tokio::time::Instant;
 
 pub use bind::BindError;
 pub use context::Config;
-pub use counters::{Counter, Counters};
+pub use counters::Counters;
 pub use secret::{Secret, SecretTooShort};
 pub use socket::PEER_TIMEOUT;
 
@@ -144,9 +144,9 @@ impl crate::Net for Net {
         let counters = &self.context.config.counters;
         let sent = if datagram.len() > DATAGRAM_BYTES_MAX { None } else { self.context.send(to, &datagram).ok() };
         match sent {
-            Some(bytes) => counters.bytes_out.add(bytes as u64),
-            None => counters.unsent_datagrams.add(1),
-        }
+            Some(bytes) => counters.sent_bytes.inc_by(bytes as u64),
+            None => counters.unsent_datagrams.inc(),
+        };
     }
 
     fn receive(&self) -> BoxFuture<(SocketAddr, Vec<u8>)> {
