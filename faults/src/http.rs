@@ -334,7 +334,6 @@ fn read_headers(source: &mut impl BufRead) -> io::Result<Vec<(String, String)>> 
 }
 
 /// Compresses a body with gzip.
-#[must_use]
 pub fn gzip(text: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     // Writing to memory does not fail.

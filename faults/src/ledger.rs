@@ -105,7 +105,6 @@ fn list_numbers(numbers: &[u64]) -> String {
 
 impl Ledger {
     /// A ledger without lines for a writer of this name.
-    #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), state: Mutex::default() }
     }

@@ -43,7 +43,6 @@ pub struct Metrics {
 
 impl Metrics {
     /// Registers the metrics.
-    #[must_use]
     pub fn new(registry: &mut Registry) -> Self {
         let api = registry.sub_registry_with_prefix("api");
         let metrics = Self {

@@ -66,7 +66,7 @@ impl Cluster {
     }
 
     /// All known members, including this node, by id. Down members stay until they return, leave, are forgotten, or
-    /// [`Config::remember_for`] is over. Members that left stay for the same time, so that they are not taken for new.
+    /// [`Config::remember_for`] is over. Members that left stay for the same time, so that a node that left is not reported as new.
     pub fn members(&self) -> Arc<Vec<Member>> {
         self.context.members.borrow().clone()
     }

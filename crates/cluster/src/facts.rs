@@ -143,7 +143,6 @@ pub struct DataSummary {
 
 impl Facts {
     /// Facts of a node without roles.
-    #[must_use]
     pub fn new(node: Id) -> Self {
         Self {
             node,

@@ -30,7 +30,6 @@ metrics! {
 
 impl Metrics {
     /// Registers the cluster's metrics.
-    #[must_use]
     pub fn new(registry: &mut Registry) -> Self {
         let metrics = Self::register(registry.sub_registry_with_prefix("cluster"));
         for state in MemberState::ALL {

@@ -70,7 +70,6 @@ impl fmt::Display for ClusterVersion {
 
 impl Format {
     /// A format that is read and written.
-    #[must_use]
     pub const fn new(version: u32) -> Self {
         Self { reads: version, writes: version }
     }

@@ -105,7 +105,6 @@ fn header_line(bytes: &[u8], previous: u32) -> String {
 }
 
 /// The path of the backup of a file.
-#[must_use]
 pub fn backup_path(path: &Path) -> PathBuf {
     path.with_extension("backup")
 }

@@ -56,7 +56,6 @@ pub struct Env {
 
 impl Env {
     /// The environment of this process: the operating system.
-    #[must_use]
     pub fn real() -> Self {
         Self {
             fs: Arc::new(real::Fs),

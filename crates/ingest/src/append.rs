@@ -11,11 +11,11 @@ use bucksaw_record::{Id, Labels, Millis, Producer};
 /// name, and survives any damage to the contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Durability {
-    /// When they are written: they survive the process, not a power cut.
+    /// Acknowledged when written; survives a crash of the process, not a power cut.
     Fast = 1,
-    /// When they are synced, many at once: they survive a power cut.
+    /// Acknowledged when synced, many at once; survives a power cut.
     Durable = 2,
-    /// When stores have committed them, with the replication factor.
+    /// Acknowledged when as many stores as the replication factor hold them.
     Bulk = 3,
 }
 

@@ -51,7 +51,6 @@ metrics! {
 
 impl Metrics {
     /// Registers the queue's metrics.
-    #[must_use]
     pub fn new(registry: &mut Registry) -> Self {
         let metrics = Self::register(registry.sub_registry_with_prefix("ingest"));
         let free_help = "Free bytes on the file system of the data directory";

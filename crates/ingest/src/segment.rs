@@ -155,7 +155,7 @@ impl QueueSegment {
 
     /// A view of what is readable now.
     pub fn view(&self) -> SegmentView {
-        // The end first: contents may also describe frames that are published after it, which does no harm.
+        // Reads the end first. Frames published later may appear in the contents; readers ignore them.
         let end = self.end();
         let contents = self.contents();
         SegmentView {
@@ -234,7 +234,6 @@ pub struct SegmentView {
 
 impl SegmentView {
     /// A view of a scanned file that came from another node.
-    #[must_use]
     pub fn from_scan(id: Id, file: Arc<dyn File>, path: PathBuf, found: SegmentScan) -> Self {
         Self {
             id,

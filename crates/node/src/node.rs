@@ -44,7 +44,7 @@ pub struct Node {
     pub shedder: Arc<LoadShedder>,
     /// The store tier. A node without the role may have records from an earlier run.
     pub store: Arc<dyn Store>,
-    /// What the store tier has of this node.
+    /// The parts of the node that the store uses.
     pub store_context: StoreContext,
     /// Exchanges replicas with other stores; `None` if the store replicates by itself.
     pub replication: Option<Replication>,

@@ -26,7 +26,6 @@ pub struct PageFile {
 static FILES: &[PageFile] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
 
 /// The file at a path without a leading slash.
-#[must_use]
 pub fn find(path: &str) -> Option<&'static PageFile> {
     FILES.iter().find(|file| file.path == path)
 }

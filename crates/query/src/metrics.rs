@@ -32,7 +32,6 @@ metrics! {
 
 impl Metrics {
     /// Registers the metrics of queries.
-    #[must_use]
     pub fn new(registry: &mut Registry) -> Self {
         Self::register(registry.sub_registry_with_prefix("query"))
     }

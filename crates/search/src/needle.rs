@@ -29,7 +29,6 @@ pub struct Needle {
 
 impl Needle {
     /// A needle; with `any_case`, ASCII letters match in either case. A needle with an LF occurs in no single line.
-    #[must_use]
     pub fn new(text: &[u8], any_case: bool) -> Self {
         let any_case = any_case && text.iter().any(u8::is_ascii_alphabetic);
         let text = if any_case { text.to_ascii_lowercase() } else { text.to_vec() };

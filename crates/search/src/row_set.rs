@@ -26,13 +26,11 @@ pub struct Bitmap {
 
 impl Bitmap {
     /// A bitmap of `len` rows with no bit set.
-    #[must_use]
     pub fn new(len: usize) -> Self {
         Self { words: vec![0; len.div_ceil(64)], len }
     }
 
     /// A bitmap of `len` rows with all bits set.
-    #[must_use]
     pub fn full(len: usize) -> Self {
         let mut bits = Self { words: vec![u64::MAX; len.div_ceil(64)], len };
         bits.clear_unused_bits();
@@ -126,7 +124,6 @@ impl RowSet {
     }
 
     /// The rows whose bit is set, as `None` or `All` where possible.
-    #[must_use]
     pub fn from_bitmap(bits: Bitmap) -> Self {
         match bits.count() {
             0 => Self::None,

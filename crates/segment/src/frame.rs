@@ -4,12 +4,12 @@
 //! `count` records, each followed by an LF that is not part of it.
 //!
 //! The checksum is seeded with the id of the file (with 0 on the wire). So a log line that contains the bytes of a frame is not
-//! taken for one when a reader searches for the next intact frame behind damage.
+//! mistaken for a frame when a reader searches for the next intact frame behind damage.
 
 use bucksaw_record::{Id, Labels, Millis};
 use memchr::memchr_iter;
 
-use crate::varint::Reader;
+use crate::varint::ByteReader;
 use crate::{RowMeta, Rows};
 
 const RESERVED_LEN: usize = 6;
@@ -74,6 +74,15 @@ impl FrameError {
 }
 
 impl FrameHeader {
+    /// The header and the body of the frame that declares a stream under this number.
+    pub fn stream(number: u32, labels: &Labels, accepted: Millis) -> (Self, Vec<u8>) {
+        let mut body = Vec::new();
+        labels.encode(&mut body);
+        let (first_id, kind) = (Id::MIN, FrameKind::Stream);
+        let (body_len, row_meta_len, count, layout_bits) = (body.len() as u32, 0, 0, 0);
+        (Self { body_len, row_meta_len, first_id, count, stream: number, accepted, kind, layout_bits }, body)
+    }
+
     /// The first bytes of every frame.
     pub(crate) const MARKER: [u8; 4] = *b"BSWF";
 
@@ -128,14 +137,14 @@ impl FrameHeader {
     /// # Errors
     /// [`FrameError::Marker`] or [`FrameError::Header`].
     pub fn parse(bytes: &[u8; Self::LEN]) -> Result<Self, FrameError> {
-        let mut reader = Reader(bytes);
+        let mut reader = ByteReader(bytes);
         if reader.bytes(4) != Some(&Self::MARKER) {
             return Err(FrameError::Marker);
         }
         Self::parse_fields(&mut reader).filter(Self::is_valid).ok_or(FrameError::Header)
     }
 
-    fn parse_fields(reader: &mut Reader<'_>) -> Option<Self> {
+    fn parse_fields(reader: &mut ByteReader<'_>) -> Option<Self> {
         reader.u32()?;
         let header = Self {
             body_len: reader.u32()?,

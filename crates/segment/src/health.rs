@@ -32,7 +32,6 @@ impl RecordLoss {
     pub const UNKNOWN: Self = Self { records: 0, is_lower_bound: true };
 
     /// An exact number of records is lost.
-    #[must_use]
     pub fn exact(records: u64) -> Self {
         Self { records, is_lower_bound: false }
     }
@@ -130,7 +129,6 @@ pub enum RepairOutcome {
 }
 
 /// The id of the segment with the saved records of a damaged one: always the same, so that a repeated repair makes one file.
-#[must_use]
 pub fn saved_id(damaged: Id) -> Id {
     let mixed = (damaged.producer().bits() ^ u64::from(damaged.sequence())).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     Id::new(damaged.time(), Producer::random(mixed.rotate_right(16)), damaged.sequence())

@@ -39,7 +39,6 @@ pub struct ConnectionSlots {
 
 impl ConnectionSlots {
     /// A limit of `capacity` connections.
-    #[must_use]
     pub fn new(capacity: usize) -> Self {
         let capacity = capacity.min(Semaphore::MAX_PERMITS);
         Self { free: Arc::new(Semaphore::new(capacity)), capacity, limit: Arc::new(AtomicUsize::new(capacity)) }

@@ -30,7 +30,6 @@ metrics! {
 
 impl Metrics {
     /// Registers the metrics.
-    #[must_use]
     pub fn new(registry: &mut Registry) -> Self {
         let metrics = Self::register(registry.sub_registry_with_prefix("sources"));
         for durability in [Durability::Fast, Durability::Durable, Durability::Bulk] {

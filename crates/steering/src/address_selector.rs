@@ -43,7 +43,6 @@ pub struct AddressSelector {
 
 impl AddressSelector {
     /// Selects from these addresses, in their order.
-    #[must_use]
     pub fn new(configured: Vec<String>) -> Self {
         Self {
             configured,
@@ -56,7 +55,6 @@ impl AddressSelector {
     }
 
     /// Selects from these addresses in random order, so that many senders with one list spread over its nodes.
-    #[must_use]
     pub fn shuffled(mut configured: Vec<String>, entropy: &dyn Entropy) -> Self {
         for at in (1..configured.len()).rev() {
             let other = usize::try_from(entropy.next_u64() % (at as u64 + 1)).unwrap_or(0);

@@ -34,7 +34,6 @@ pub struct LoadShedder {
 
 impl LoadShedder {
     /// A load shedder that accepts all clients until it has a policy.
-    #[must_use]
     pub fn new(metrics: Metrics) -> Self {
         Self {
             policy: Mutex::default(),
@@ -139,7 +138,7 @@ impl LoadShedder {
         self.spend_budget(&policy, port, None, entropy).map(|decision| decision.targets).unwrap_or_default()
     }
 
-    /// The redirect of a client of a node that stops: the least loaded nodes, whatever their level.
+    /// The redirect of a client of a node that stops: the least loaded nodes, regardless of their level.
     #[must_use]
     pub fn failover(&self, port: ListenerKind, entropy: &dyn Entropy) -> Option<RedirectDecision> {
         let policy = self.policy();

@@ -29,7 +29,6 @@ pub struct ForegroundGuard(Arc<Foreground>);
 
 impl Foreground {
     /// Nothing is marked.
-    #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Arc<Self> {
         Arc::new(Self { clock, running: AtomicUsize::new(0), lingers_until: AtomicU64::new(0) })
     }

@@ -65,7 +65,6 @@ metrics! {
 
 impl Metrics {
     /// Registers the store's metrics.
-    #[must_use]
     pub fn new(registry: &mut Registry) -> Self {
         let metrics = Self::register(registry.sub_registry_with_prefix("store"));
         for reason in RepairBlocker::NAMES {

@@ -56,7 +56,6 @@ pub struct Puller {
 impl Puller {
     /// A puller for the store of `context`. `queue` is the local queue, if the node has one. The caller alternates
     /// [`Self::wait`] and [`Self::store_batch`].
-    #[must_use]
     pub fn new(context: StoreContext, queue: Option<Arc<Queue>>) -> Self {
         let log_limits = LogLimits::new(Arc::clone(&context.env.clock));
         Self { replicator: Replicator::new(context.clone()), context, queue, log_limits }

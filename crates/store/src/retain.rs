@@ -44,8 +44,8 @@ impl SegmentStore {
         Some(self.now().saturating_sub(to_millis(self.config.retention_age?)))
     }
 
-    /// See [`Store::answers_since`](crate::Store::answers_since). Blocks without a record and an arrival since then may not be
-    /// removed yet.
+    /// See [`Store::answers_since`](crate::Store::answers_since). Blocks that contain only older records may
+    /// still exist.
     pub fn answers_since(&self) -> Option<Millis> {
         self.age_limit().filter(|_| lock(&self.clock_guard).would_trust(self.now(), self.env.clock.uptime()))
     }

@@ -63,7 +63,7 @@ pub trait Store: Debug + Send + Sync {
     /// Sizes, times and damage, for facts and status.
     fn status(&self) -> StoreStatus;
 
-    /// On how many stores each batch must be before the queues commit it; 1 for a store that replicates by itself.
+    /// The number of stores that must hold a batch before the queues commit it; 1 for a store that replicates by itself.
     fn replication_factor(&self) -> usize {
         1
     }

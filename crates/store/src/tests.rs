@@ -326,7 +326,7 @@ fn large_blocks_are_carried_over_unchanged() {
 }
 
 #[test]
-fn what_was_packed_quickly_is_packed_anew_once() {
+fn blocks_encoded_quickly_are_encoded_again_once() {
     let mut machine = StoreTestMachine::start(sim::Fs::new(), config());
     let put = |machine: &mut StoreTestMachine| {
         (0..8).for_each(|at| machine.put(Durability::Fast, &format!("{at} {}", "z".repeat(120)), 0));
@@ -626,8 +626,7 @@ fn a_failed_sync_of_the_store_commits_nothing() {
     assert_eq!(machine.lines(), machine.sent);
 }
 
-/// What must hold after the power came back: all that was acknowledged as durable or bulk is there, nothing is there that
-/// was never sent, and the machine goes on working.
+/// Checks after a power cut: every acknowledged durable or bulk record exists, no unsent record exists, and the store works.
 fn check_after(cut: sim::Fs, before: &StoreTestMachine, kept: &BTreeMap<Id, String>, story: &str) {
     let mut machine = StoreTestMachine::start(cut, config());
     let found = machine.lines();
@@ -648,7 +647,7 @@ fn check_after(cut: sim::Fs, before: &StoreTestMachine, kept: &BTreeMap<Id, Stri
     assert!(found.iter().all(|(id, line)| after.get(id) == Some(line)), "{story}: after recovery");
 }
 
-/// Only these are promised to outlive the power.
+/// Only these survive a power cut.
 fn durable_records(machine: &StoreTestMachine) -> BTreeMap<Id, String> {
     let acknowledged = machine.acknowledged.lock().unwrap();
     let safe = acknowledged.iter().filter(|(id, line)| {

@@ -18,7 +18,6 @@ pub struct Fs(SharedDisk);
 
 impl Fs {
     /// An empty disk without faults.
-    #[must_use]
     pub fn new() -> Self {
         Self(SharedDisk::new(Disk::new()))
     }

@@ -40,7 +40,6 @@ impl std::fmt::Debug for InlineTasks {
 
 impl InlineTasks {
     /// Tasks with timers of this clock.
-    #[must_use]
     pub fn new(clock: Arc<Clock>) -> Self {
         Self { clock, spawned: Mutex::default(), timers: Mutex::default() }
     }

@@ -81,7 +81,6 @@ pub struct World {
 
 impl World {
     /// A world without hosts.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { executor: Executor::new(seed) }
     }

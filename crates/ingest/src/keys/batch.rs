@@ -18,7 +18,6 @@ pub struct IdempotentBatch {
 
 impl IdempotentBatch {
     /// A batch with this key. `context` is what its records depend on beside the body: the stream and the content type.
-    #[must_use]
     pub fn new(key: &[u8], context: &[u8]) -> Self {
         let hash = XxHash3_64::oneshot(key);
         Self {

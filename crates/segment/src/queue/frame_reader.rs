@@ -28,7 +28,6 @@ pub struct FrameReader {
 impl FrameReader {
     /// Reads from `from` (the end of the header or of a frame) to `to` (the end of a frame). `streams` are those declared
     /// before `from`.
-    #[must_use]
     pub fn new(file: Arc<dyn File>, path: PathBuf, id: Id, from: u64, to: u64, streams: Vec<Labels>) -> Self {
         let (window, streams) = (Vec::new(), streams.into_iter().map(Some).collect());
         Self { file, path, seed: super::checksum_seed(id), offset: from, end: to, window, window_at: from, streams }

@@ -358,7 +358,7 @@ fn read_trailer(file: &dyn File, path: &Path, file_bytes: u64) -> Result<FooterL
     let mut trailer = [0; TRAILER_LEN];
     file.read_exact_at(trailer_at, &mut trailer).map_err(ReadError::io(path))?;
     let decode = || {
-        let mut reader = varint::Reader(&trailer);
+        let mut reader = varint::ByteReader(&trailer);
         let location = FooterLocation::decode(&mut reader)?;
         let is_intact = reader.u32()? == crc32c::crc32c(trailer.get(..20)?) && reader.bytes(8)? == END_MAGIC;
         (is_intact && location.ends_at(trailer_at)).then_some(location)

@@ -18,7 +18,6 @@ pub struct RecordBuffer {
 
 impl RecordBuffer {
     /// An empty buffer without memory that grows ahead to at most `capacity_max` bytes of text.
-    #[must_use]
     pub fn new(capacity_max: usize) -> Self {
         Self { text: Vec::new(), count: 0, flags: Flags::empty(), times: Vec::new(), capacity_max }
     }

@@ -83,7 +83,6 @@ impl IdSet {
     }
 
     /// Encodes the set.
-    #[must_use]
     pub fn encode(mut self) -> Vec<u8> {
         let mut out = Vec::new();
         for (producer, sequences) in &mut self.0 {
@@ -96,7 +95,6 @@ impl IdSet {
     }
 
     /// Decodes a set; `None` if the bytes are invalid.
-    #[must_use]
     pub fn decode(mut bytes: &[u8]) -> Option<Self> {
         let mut ids = BTreeMap::new();
         let mut before = None;

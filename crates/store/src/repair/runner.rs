@@ -59,7 +59,6 @@ struct DeferredRange {
 
 impl Repair {
     /// Repair for a store. One task calls [`Self::run_step`] in a loop.
-    #[must_use]
     pub fn new(replication: Replication) -> Self {
         let Replication { context, store } = replication;
         let (now, chance) = (store.env.clock.uptime(), store.env.entropy.next_u64());
@@ -206,7 +205,7 @@ impl Repair {
             if lock(&self.state).common_retention(store.retention_bounds(), live) != retention
                 && scans < SCAN_ATTEMPTS_MAX
             {
-                // Another store retains less than was known. What it has removed is not under-replicated.
+                // The peer's retention is shorter than this node assumed. What it has removed is not under-replicated.
                 continue;
             }
             let under_replicated = under_replicated(

@@ -26,7 +26,6 @@ crate::metrics! {
 
 impl Counters {
     /// Creates the counters and registers them.
-    #[must_use]
     pub fn new(registry: &mut Registry) -> Self {
         Self::register(registry.sub_registry_with_prefix("net"))
     }

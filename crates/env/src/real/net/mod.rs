@@ -5,7 +5,7 @@
 //!
 //! - A truncated body is never delivered as whole: it has a stated length or is chunked, and a missing end breaks the connection.
 //! - A call is sent once. A pooled connection that turns out dead carries no call; one that dies later fails its call.
-//! - With a secret, a peer that does not prove it gets and gives nothing.
+//! - Without proof of the secret, a peer can neither send nor receive data.
 //! - A peer that acknowledges or reads nothing for [`PEER_TIMEOUT`] is disconnected.
 //!
 //! All holders of the secret are trusted alike, and the source address of a datagram is not authenticated.
