@@ -2,7 +2,7 @@
 //!
 //! Batches are numbered from 0 over the life of the process. Intake adds at the end and waits while the window is full. A
 //! session sends from any number on and removes acknowledged batches from the front.
-#![allow(clippy::disallowed_methods, reason = "the agent is not simulated: real sockets, in real time")]
+#![expect(clippy::disallowed_methods, reason = "the agent is not simulated: real sockets, in real time")]
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -1,5 +1,5 @@
 //! A connection with the framed protocol: receives batches, sends acknowledgements.
-#![allow(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
+#![expect(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 use std::net::SocketAddr;
 use std::pin::pin;

@@ -1,5 +1,5 @@
 //! Accepts connections, and ends them in order.
-#![allow(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
+#![expect(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 use std::net::SocketAddr;
 use std::sync::Arc;

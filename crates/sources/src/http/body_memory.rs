@@ -7,7 +7,7 @@
 //! kept as overflow: a waiting request may get it in place of a larger reservation, until it holds little again.
 //!
 //! Invariant: memory is granted in the order of the requests for it, and so is the overflow memory.
-#![allow(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
+#![expect(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
