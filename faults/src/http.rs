@@ -29,14 +29,12 @@ pub struct Response {
 
 impl Response {
     /// The value of a header, or else of a trailer.
-    #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut pairs = self.headers.iter().chain(&self.trailers);
         pairs.find(|(have, _)| have == name).map(|(_, value)| value.as_str())
     }
 
     /// The body as text, with invalid UTF-8 replaced.
-    #[must_use]
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
@@ -45,7 +43,6 @@ impl Response {
     ///
     /// # Panics
     /// If it is not JSON.
-    #[must_use]
     pub fn json(&self) -> Value {
         self.parse(&self.body)
     }
@@ -54,7 +51,6 @@ impl Response {
     ///
     /// # Panics
     /// If a line is not JSON.
-    #[must_use]
     pub fn objects(&self) -> Vec<Value> {
         self.body.split_inclusive(|byte| *byte == b'\n').map(|line| self.parse(line)).collect()
     }
@@ -285,7 +281,6 @@ impl ResponseBody {
     }
 
     /// The connection, for example to shut it down from another thread.
-    #[must_use]
     pub fn socket(&self) -> &TcpStream {
         self.source.get_ref()
     }
@@ -339,7 +334,6 @@ fn read_headers(source: &mut impl BufRead) -> io::Result<Vec<(String, String)>> 
 }
 
 /// Compresses a body with gzip.
-#[must_use]
 pub fn gzip(text: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     // Writing to memory does not fail.

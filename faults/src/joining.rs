@@ -15,7 +15,7 @@ use crate::load::Forwarder;
 use crate::monitor::{ClusterMonitor, NodeCounters};
 use crate::proxy::Proxy;
 
-/// Nodes of each role; one more of each joins.
+/// Nodes of each role at the start. Later one more node of each role joins.
 const NODES: usize = 3;
 const FORWARDERS: usize = 8;
 

@@ -73,13 +73,11 @@ pub struct LedgerComparison {
 
 impl LedgerComparison {
     /// Whether no line is duplicated or unexpected, which also holds for partial answers.
-    #[must_use]
     pub fn is_clean(&self) -> bool {
         self.duplicated.is_empty() && self.unexpected == 0
     }
 
     /// A description of the problems, if there are any.
-    #[must_use]
     pub fn describe_failure(&self, partial: bool) -> Option<String> {
         let mut problems = Vec::new();
         if !partial && !self.lost.is_empty() {
@@ -107,13 +105,11 @@ fn list_numbers(numbers: &[u64]) -> String {
 
 impl Ledger {
     /// A ledger without lines for a writer of this name.
-    #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), state: Mutex::default() }
     }
 
     /// The name of the writer, which each line contains.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -132,7 +128,6 @@ impl Ledger {
     }
 
     /// The text of these lines.
-    #[must_use]
     pub fn text(&self, numbers: Range<u64>) -> Vec<u8> {
         let mut text = String::new();
         for number in numbers {
@@ -169,32 +164,27 @@ impl Ledger {
     }
 
     /// The number of lines that were or will be sent.
-    #[must_use]
     pub fn sent(&self) -> u64 {
         self.state().lines.len() as u64
     }
 
     /// The number of lines that were acknowledged or found.
-    #[must_use]
     pub fn acknowledged(&self) -> u64 {
         self.state().lines.iter().filter(|line| line.state == LineState::Acknowledged).count() as u64
     }
 
     /// The lines to find among those that are not settled.
-    #[must_use]
     pub fn recent(&self) -> ExpectedLines {
         let state = self.state();
         ExpectedLines { since: state.since, lines: state.lines.clone() }
     }
 
     /// The lines to find among all.
-    #[must_use]
     pub fn everything(&self) -> ExpectedLines {
         ExpectedLines { since: ComparisonStart::default(), lines: self.state().lines.clone() }
     }
 
     /// Compares the lines found with the lines sent and with those that must be found.
-    #[must_use]
     pub fn compare(&self, text: &[u8], expected: &ExpectedLines) -> LedgerComparison {
         let mut verdict =
             LedgerComparison { found: vec![false; self.state().lines.len()], ..LedgerComparison::default() };

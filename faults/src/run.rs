@@ -63,7 +63,6 @@ pub struct RunOptions {
 
 impl RunOptions {
     /// The default run of this program.
-    #[must_use]
     pub fn new(bucksaw: PathBuf) -> Self {
         Self {
             bucksaw,

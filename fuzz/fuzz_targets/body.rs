@@ -20,9 +20,9 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Builder::new_current_thread
 
 const ENCODINGS: [Encoding; 4] = [Encoding::Identity, Encoding::Gzip, Encoding::Zstd, Encoding::Snappy];
 
-struct Chunks(Vec<u8>, usize);
+struct FuzzedBody(Vec<u8>, usize);
 
-impl BodyChunks for Chunks {
+impl BodyChunks for FuzzedBody {
     async fn next_chunk(&mut self) -> Option<Result<bytes::Bytes, String>> {
         let rest = self.0.split_off(self.0.len().min(self.1));
         let chunk = std::mem::replace(&mut self.0, rest);
@@ -47,7 +47,7 @@ fn ingest(format: BodyFormat, encoding: Encoding, body: Vec<u8>, chunk_bytes: us
         workers_max: 1,
     };
     let intake = Intake { queue: Arc::new(queue), env };
-    let bodies = BodyIntake::new(intake, limits, BodyMetrics::new(&mut Registry::default()));
+    let bodies = BodyIntake::new(intake, limits, BodyMetrics::register(&mut Registry::default()));
     let request = IngestRequest {
         format,
         encoding,
@@ -56,7 +56,7 @@ fn ingest(format: BodyFormat, encoding: Encoding, body: Vec<u8>, chunk_bytes: us
         key: None,
         bytes_min: body.len() as u64,
     };
-    RUNTIME.block_on(bodies.ingest(request, Chunks(body, chunk_bytes)))
+    RUNTIME.block_on(bodies.ingest(request, FuzzedBody(body, chunk_bytes)))
 }
 
 fn compress(encoding: Encoding, text: &[u8]) -> Vec<u8> {

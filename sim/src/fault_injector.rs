@@ -162,7 +162,7 @@ impl<'a> SimFaultInjector<'a> {
 
     /// Injects or ends one fault.
     pub(crate) fn inject(&mut self, cluster: &mut SimCluster) {
-        // Several faults of one machine combine.
+        // In 70 % of the cases another machine is selected; otherwise the faults of the previous one coincide.
         if self.rng.percent(70) {
             self.last_machine = self.rng.below(cluster.machines.len());
         }

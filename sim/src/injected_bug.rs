@@ -23,19 +23,16 @@ macro_rules! injected_bugs {
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
             /// The name of the bug.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$name => $words),* }
             }
 
             /// What the bug does, and which mistake it stands for.
-            #[must_use]
             pub const fn description(self) -> &'static str {
                 match self { $(Self::$name => $description),* }
             }
 
             /// One of the seeds from 0 up to this number finds the bug.
-            #[must_use]
             pub const fn seeds_max(self) -> u64 {
                 match self { $(Self::$name => $seeds_max),* }
             }

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use bucksaw_env::lock;
 
 use bucksaw_ingest::Durability;
 use bucksaw_record::Id;
@@ -164,7 +166,7 @@ struct KeyedPosition {
 
 impl RecordLedger {
     pub(crate) fn lock(&self) -> MutexGuard<'_, LedgerEntries> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Called before a record is sent for the first time.

@@ -34,7 +34,7 @@ struct Args {
     trace: Option<String>,
     /// Five nodes without faults, to measure the speed.
     #[arg(long)]
-    calm: bool,
+    healthy: bool,
     /// A single, frequent fault: kill or power.
     #[arg(long)]
     only: Option<String>,
@@ -69,7 +69,7 @@ fn run_seeds(args: &Args, bug: Option<InjectedBug>) -> ExitCode {
     let (started, mut time, mut failed) = (Instant::now(), Duration::ZERO, Vec::new());
     let mut sums = SeedTotals::default();
     for seed in args.from..args.from + args.seeds {
-        let scenario = if args.calm { Scenario::healthy() } else { Scenario::random(seed) };
+        let scenario = if args.healthy { Scenario::healthy() } else { Scenario::random(seed) };
         let scenario = match args.only.as_deref().map(|name| scenario.clone().with_single_fault(name)) {
             None => scenario,
             Some(Ok(only)) => only,

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use bucksaw_env::{File, Fs as _, sim};
+use bucksaw_env::{File, Fs as _, lock, sim};
 use bucksaw_ingest::SegmentView;
 use bucksaw_node::Node;
 use bucksaw_record::Id;
@@ -114,7 +114,7 @@ impl RecordCache {
     }
 
     fn lock(&self) -> MutexGuard<'_, CachedRecords> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

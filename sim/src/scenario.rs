@@ -61,7 +61,6 @@ const BOTH: Roles = Roles { ingest: true, store: true };
 
 impl Scenario {
     /// The scenario of a seed.
-    #[must_use]
     pub fn random(seed: u64) -> Self {
         let rng = SeededRng::new(seed ^ 0x5ce2_a710);
         let mut roles: Vec<Roles> = match rng.below(3) {
@@ -136,7 +135,6 @@ impl Scenario {
     }
 
     /// Five nodes with both roles, two replicas and no faults, to measure the speed of the simulation.
-    #[must_use]
     pub fn healthy() -> Self {
         Self {
             roles: vec![BOTH; 5],

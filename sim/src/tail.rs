@@ -3,7 +3,9 @@
 //! A tail shows each record at most once. It shows all records accepted while the cluster is healthy.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use bucksaw_env::lock;
 
 use bucksaw_query::{Answers, RecordRef, TailEvent};
 use bucksaw_record::{Expr, Id};
@@ -75,5 +77,5 @@ async fn read_tail(answers: &Answers, seen: &Mutex<SeenRecords>) {
 }
 
 fn lock_records(seen: &Mutex<SeenRecords>) -> MutexGuard<'_, SeenRecords> {
-    seen.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(seen)
 }

@@ -32,7 +32,7 @@ pub(super) async fn network(
     args: &ServeArgs,
     env: &Env,
     connections_max: usize,
-    counters: Arc<Counters>,
+    counters: Counters,
 ) -> anyhow::Result<(Arc<dyn Net>, Option<SocketAddr>)> {
     let at = match &args.listen_cluster {
         Some(ListenAddress(Some(at))) => at.clone(),

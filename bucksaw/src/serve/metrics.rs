@@ -1,11 +1,8 @@
 //! All metrics of a node, in one registry. A test generates `docs/metrics.md` from it.
 
-use std::sync::Arc;
-
 use bucksaw_env::real::Counters;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
-use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
@@ -18,7 +15,7 @@ pub(super) struct Metrics {
     pub(super) sources: bucksaw_sources::Metrics,
     pub(super) api: bucksaw_api::Metrics,
     pub(super) memory_limit_bytes: Gauge,
-    pub(super) net: Arc<Counters>,
+    pub(super) net: Counters,
 }
 
 /// Measures the memory in use at each scrape.
@@ -34,47 +31,6 @@ impl Collector for MemoryUsedCollector {
     }
 }
 
-/// Reads the counters of the network at each scrape.
-#[derive(Debug)]
-struct NetCollector(Arc<Counters>);
-
-impl Collector for NetCollector {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
-        let counters = &self.0;
-        let open = ConstGauge::new(i64::try_from(counters.connections.get()).unwrap_or(i64::MAX));
-        let help = "Open connections from other nodes";
-        open.encode(encoder.encode_descriptor("net_connections", help, None, open.metric_type())?)?;
-        for (name, help, value) in [
-            (
-                "net_received_bytes",
-                "Bytes received from other nodes, in connections and datagrams",
-                counters.bytes_in.get(),
-            ),
-            ("net_sent_bytes", "Bytes sent to other nodes, in connections and datagrams", counters.bytes_out.get()),
-            ("net_accepted_connections", "Connections accepted from other nodes", counters.accepted.get()),
-            (
-                "net_refused_connections",
-                "Connections refused: another secret or version, not a node, too slow, or too many",
-                counters.refused.get(),
-            ),
-            (
-                "net_rejected_datagrams",
-                "Datagrams rejected: another secret or version, or not from a node",
-                counters.bad_datagrams.get(),
-            ),
-            (
-                "net_unsent_datagrams",
-                "Datagrams not sent: too long, no route, or no buffer space",
-                counters.unsent_datagrams.get(),
-            ),
-        ] {
-            let counter = ConstCounter::new(value);
-            counter.encode(encoder.encode_descriptor(name, help, None, counter.metric_type())?)?;
-        }
-        Ok(())
-    }
-}
-
 impl Metrics {
     /// Registers the metrics of all crates.
     pub(super) fn new() -> (Self, Registry) {
@@ -84,14 +40,12 @@ impl Metrics {
         let help = "Memory limit of the node in bytes; all memory budgets derive from it";
         registry.register("memory_limit_bytes", help, memory_limit_bytes.clone());
         registry.register_collector(Box::new(MemoryUsedCollector));
-        let net = Arc::<Counters>::default();
-        registry.register_collector(Box::new(NetCollector(Arc::clone(&net))));
         let metrics = Self {
             node: bucksaw_node::Metrics::new(&mut registry),
             sources: bucksaw_sources::Metrics::new(&mut registry),
             api: bucksaw_api::Metrics::new(&mut registry),
             memory_limit_bytes,
-            net,
+            net: Counters::new(&mut registry),
         };
         (metrics, registry)
     }

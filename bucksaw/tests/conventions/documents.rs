@@ -24,7 +24,8 @@ fn architecture_names_files_and_types_that_exist() {
             if is_type_name(span) {
                 name = Some(span);
             } else if span.contains('/') && [".rs", ".ts"].iter().any(|end| span.ends_with(end)) {
-                let Ok(source) = std::fs::read_to_string(repository().join(span)) else {
+                let paths = [repository().join(span), repository().join("crates").join(span)];
+                let Some(source) = paths.iter().find_map(|path| std::fs::read_to_string(path).ok()) else {
                     errors.push(format!("ARCHITECTURE.md:{number}: {span} does not exist"));
                     continue;
                 };

@@ -1,7 +1,8 @@
 //! The modules inside a crate form no cycle: a file does not name items of a file that, directly or not, names its own.
 //!
 //! Counted are `use` lines and paths in the code. Re-exports (`pub use`) lead to the file that defines the item, and are no
-//! use themselves; a private import is one. Modules under `#[cfg(test)]` are not counted.
+//! use themselves; a private import is one. Modules under `#[cfg(test)]` are not counted. Method calls between `impl` blocks of one
+//! type in several files are not seen, because they name no file.
 
 use std::collections::{BTreeMap, BTreeSet};
 

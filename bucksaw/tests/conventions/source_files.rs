@@ -19,7 +19,7 @@ pub(crate) fn crate_directories() -> Vec<PathBuf> {
     directories
 }
 
-/// All files below `directory` whose extension is one of `extensions`, sorted.
+/// All files below `directory` whose extension, or whole name, is one of `extensions`, sorted. Without lists of packages.
 pub(crate) fn files(directory: &Path, extensions: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut pending = vec![directory.to_owned()];
@@ -31,7 +31,9 @@ pub(crate) fn files(directory: &Path, extensions: &[&str]) -> Vec<PathBuf> {
                 if !SKIPPED_DIRECTORIES.contains(&name.as_str()) {
                     pending.push(path);
                 }
-            } else if path.extension().is_some_and(|have| extensions.iter().any(|want| have == *want)) {
+            } else if name != "package-lock.json"
+                && extensions.iter().any(|want| name == *want || path.extension().is_some_and(|have| have == *want))
+            {
                 found.push(path);
             }
         }

@@ -4,18 +4,15 @@ use std::collections::BTreeMap;
 
 use syn::visit::{self, Visit};
 
-use crate::source_files::{crate_directories, files, short};
+use crate::source_files::{crate_directories, files, repository, short};
 
 /// Names that several crates define by convention, with the reason.
-const CONVENTIONAL: [(&str, &str); 13] = [
+const CONVENTIONAL: [(&str, &str); 10] = [
     ("Cli", "the root of a program's command line"),
     ("Config", "the settings of a crate or of a part of one"),
     ("Metrics", "the metrics of a crate"),
     ("Reader", "reads the format of its module"),
     ("Writer", "writes the format of its module"),
-    ("Header", "the header of its module's format"),
-    ("Footer", "the footer of its module's format"),
-    ("Trailer", "the trailer of its module's format"),
     ("Clock", "an environment trait and its two implementations"),
     ("Entropy", "an environment trait and its two implementations"),
     ("Fs", "an environment trait and its two implementations"),
@@ -45,7 +42,7 @@ impl<'ast> Visit<'ast> for TypeNames {
 /// The files that define each type name of the workspace, tests included.
 fn definitions() -> BTreeMap<String, Vec<String>> {
     let mut definitions: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for directory in crate_directories() {
+    for directory in crate_directories().into_iter().chain([repository().join("fuzz")]) {
         for path in files(&directory, &["rs"]) {
             let source = std::fs::read_to_string(&path).unwrap();
             let file = syn::parse_file(&source).unwrap_or_else(|error| panic!("{}: {error}", short(&path)));

@@ -20,7 +20,7 @@ impl NestedCgroups {
         let old = Path::new("/sys/fs/cgroup/memory");
         let (root, file) =
             if old.is_dir() { (old, "memory.limit_in_bytes") } else { (Path::new("/sys/fs/cgroup"), "memory.max") };
-        let outer = root.join(format!("bucksaw-door-{}-{name}", std::process::id()));
+        let outer = root.join(format!("bucksaw-memory-{}-{name}", std::process::id()));
         let groups = Self { inner: outer.join("inner"), outer };
         let made = fs::create_dir(&groups.outer)
             .and_then(|()| fs::write(groups.outer.join(file), bytes.to_string()))

@@ -1,4 +1,5 @@
 //! Starts the program without the caller's environment.
+#![expect(clippy::disallowed_methods, reason = "starts the program itself")]
 
 use std::ffi::OsStr;
 use std::io::Write;

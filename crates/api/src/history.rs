@@ -1,7 +1,6 @@
 //! Samples of some metrics over the last hour, for the charts of the page.
 //!
 //! They take about 70 kB of memory and are lost when the node stops. Names and values are those of the metrics.
-#![allow(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};

@@ -43,11 +43,10 @@ pub struct Metrics {
 
 impl Metrics {
     /// Registers the metrics.
-    #[must_use]
     pub fn new(registry: &mut Registry) -> Self {
         let api = registry.sub_registry_with_prefix("api");
         let metrics = Self {
-            bodies: BodyMetrics::new(api),
+            bodies: BodyMetrics::register(api),
             connections: Gauge::default(),
             requests_refused: Family::default(),
             connections_refused: Family::default(),

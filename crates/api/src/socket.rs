@@ -1,5 +1,4 @@
 //! TCP options of client connections.
-#![allow(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 use std::net::SocketAddr;
 
@@ -26,6 +25,8 @@ fn disable_pacing(_: &TcpStream) {}
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
+    #![expect(clippy::disallowed_methods, reason = "connects two real sockets")]
+
     use rustix::net::sockopt::tcp_congestion;
 
     use super::*;

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use bucksaw_env::{BoxFuture, Env, LogRateLimiter, Net, Tasks};
+use bucksaw_env::{BoxFuture, Env, LogLimits, Net, Tasks, log_limited};
 use bucksaw_record::{Id, Millis};
 use foca::Timer;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -129,7 +129,7 @@ pub(crate) struct Actor {
     unsaved: [bool; 2],
     saved: Option<Duration>,
     saving: bool,
-    save_errors: LogRateLimiter,
+    log_limits: LogLimits,
     /// Leave messages that are acknowledged after they are persisted, because no other node may have received them.
     leave_replies: Vec<oneshot::Sender<Vec<Entry>>>,
     has_left: bool,
@@ -252,9 +252,7 @@ impl Actor {
                 self.saving = false;
                 if let Err(error) = result {
                     self.unsaved[0] = true;
-                    if let Some(suppressed) = self.save_errors.check(self.now().uptime) {
-                        tracing::warn!(%error, suppressed, "cannot write members.json; retrying");
-                    }
+                    log_limited!(self.log_limits, warn, %error, "cannot write members.json; retrying");
                 }
             }
             ActorCommand::Forget { node, reply } => {

@@ -6,8 +6,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_env::{Body, BoxFuture, Env, Net, Tasks, with_timeout};
+use bucksaw_env::{Body, BoxFuture, Env, Net, Tasks};
 use bucksaw_record::Id;
+use bucksaw_rpc::call_message;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -20,9 +21,6 @@ use crate::{ClusterVersion, Config, Facts, Handler, IncompatiblePeer, JoinState,
 
 /// Capacity of the command channel of the actor.
 const COMMANDS: usize = 64;
-
-/// Maximum reply of [`Cluster::call_json`], in bytes.
-pub const JSON_BYTES_MAX: usize = 4 << 20;
 
 /// The membership of a node, and its view of the cluster.
 pub struct Cluster {
@@ -68,8 +66,7 @@ impl Cluster {
     }
 
     /// All known members, including this node, by id. Down members stay until they return, leave, are forgotten, or
-    /// [`Config::remember_for`] is over. Members that left stay for the same time, so that they are not taken for new.
-    #[must_use]
+    /// [`Config::remember_for`] is over. Members that left stay for the same time, so that a node that left is not reported as new.
     pub fn members(&self) -> Arc<Vec<Member>> {
         self.context.members.borrow().clone()
     }
@@ -81,20 +78,17 @@ impl Cluster {
     }
 
     /// Nodes of another major version that sent packets in the last minutes; they are not members.
-    #[must_use]
     pub fn incompatible_peers(&self) -> Vec<IncompatiblePeer> {
         self.context.incompatible_peers.borrow().clone()
     }
 
     /// Whether unknown nodes may exist: the data directory is new, a seed of [`Config::join`] was never reached, nor a node
     /// that knows all members.
-    #[must_use]
     pub fn is_bootstrapping(&self) -> bool {
         *self.context.bootstrapping.borrow()
     }
 
     /// Whether this node has joined. Before, it must accept no records, because no other node knows it.
-    #[must_use]
     pub fn join_state(&self) -> JoinState {
         *self.context.join_state.borrow()
     }
@@ -114,13 +108,11 @@ impl Cluster {
     }
 
     /// This node's id.
-    #[must_use]
     pub fn node_id(&self) -> Id {
         self.context.facts.borrow().node
     }
 
     /// The facts of this node.
-    #[must_use]
     pub fn facts(&self) -> Facts {
         self.context.facts.borrow().clone()
     }
@@ -135,12 +127,11 @@ impl Cluster {
     }
 
     /// The router of this node, to add handlers. The handlers are dropped when the node's tasks end.
-    #[must_use]
     pub fn router(&self) -> Router {
         self.router.router()
     }
 
-    /// Calls a member, or this node; see [`Net::call`]. The caller sets a timeout ([`with_timeout`]).
+    /// Calls a member, or this node; see [`Net::call`]. The caller sets a timeout ([`bucksaw_env::with_timeout`]).
     ///
     /// # Errors
     /// Those of [`Net::call`].
@@ -148,7 +139,7 @@ impl Cluster {
         self.context.net.call(member.facts.address, name, body).await
     }
 
-    /// Calls a member with a JSON message and reads its JSON reply, of at most [`JSON_BYTES_MAX`] bytes, within `time`.
+    /// Calls a member with a JSON message and reads its JSON reply, of at most [`bucksaw_rpc::MESSAGE_BYTES_MAX`] bytes, within `time`.
     ///
     /// # Errors
     /// `TimedOut`; `InvalidData` for an invalid reply; otherwise those of [`Net::call`].
@@ -159,10 +150,7 @@ impl Cluster {
         request: &Q,
         time: Duration,
     ) -> io::Result<A> {
-        let body = Body::whole(serde_json::to_vec(request)?);
-        let reply = async { self.call(member, name, body).await?.read_all(JSON_BYTES_MAX).await };
-        let bytes = with_timeout(&self.context.tasks, time, reply).await.ok_or(io::ErrorKind::TimedOut)??;
-        serde_json::from_slice(&bytes).map_err(io::Error::from)
+        call_message(&self.context.tasks, &*self.context.net, member.facts.address, name, request, time).await
     }
 
     /// Leaves the cluster, and waits a few seconds at most for an acknowledgement. Called once, after everything else has

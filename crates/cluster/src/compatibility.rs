@@ -7,14 +7,12 @@ use crate::Facts;
 
 impl Facts {
     /// Whether another node may fetch segments from this one's queue.
-    #[must_use]
     pub fn can_serve_queue_to(&self, other: &Self) -> bool {
         self.protocol_version().is_compatible(other.protocol_version())
             && self.formats.queue.writes <= other.formats.queue.reads
     }
 
     /// Whether this node may replicate stored segments to another.
-    #[must_use]
     pub fn can_replicate_to(&self, other: &Self) -> bool {
         self.protocol_version().is_compatible(other.protocol_version())
             && self.formats.stored.writes <= other.formats.stored.reads

@@ -34,7 +34,6 @@ pub struct Config {
 impl Config {
     /// Settings for a local network: a crashed node is [`crate::MemberState::Down`] usually after three seconds, and rarely
     /// after more than five.
-    #[must_use]
     pub fn new(data_dir: PathBuf) -> Self {
         Self {
             data_dir,

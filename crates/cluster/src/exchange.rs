@@ -24,16 +24,11 @@ pub(crate) const EXCHANGE_CALL: &str = "cluster/exchange";
 /// Maximum size of a digest: all members, each of maximum size.
 const BYTES_MAX: usize = 2 << 20;
 
-#[derive(Serialize)]
-struct DigestOut<'a> {
+/// Written with entries, and read with their JSON, so that an invalid entry does not spoil the others.
+#[derive(Serialize, Deserialize)]
+struct Digest<M> {
     protocol: u32,
-    members: &'a [Entry],
-}
-
-#[derive(Deserialize)]
-struct DigestIn<'a> {
-    #[serde(borrow)]
-    members: Vec<&'a RawValue>,
+    members: M,
 }
 
 /// Why a digest was not read.
@@ -58,7 +53,7 @@ impl From<ExchangeError> for io::Error {
 
 /// Encodes a digest.
 pub(crate) fn write(entries: &[Entry]) -> io::Result<Body> {
-    Ok(Body::whole(serde_json::to_vec(&DigestOut { protocol: PROTOCOL, members: entries })?))
+    Ok(Body::whole(serde_json::to_vec(&Digest { protocol: PROTOCOL, members: entries })?))
 }
 
 /// Decodes a digest, whose first entry is its sender. Invalid entries are skipped.
@@ -67,7 +62,7 @@ pub(crate) async fn read(body: Body) -> Result<Vec<Entry>, ExchangeError> {
 }
 
 fn parse(bytes: &[u8]) -> Result<Vec<Entry>, ExchangeError> {
-    let digest: DigestIn<'_> =
+    let digest: Digest<Vec<&RawValue>> =
         decode_versioned(bytes, "protocol", &(PROTOCOL..=PROTOCOL)).map_err(|error| match error {
             DecodeError::Version(Some(protocol)) => {
                 ExchangeError::Version(IncompatiblePeer { address: sender_address(bytes), protocol })

@@ -143,7 +143,6 @@ pub struct DataSummary {
 
 impl Facts {
     /// Facts of a node without roles.
-    #[must_use]
     pub fn new(node: Id) -> Self {
         Self {
             node,
@@ -168,7 +167,6 @@ impl Facts {
     }
 
     /// The protocol version of the node.
-    #[must_use]
     pub fn protocol_version(&self) -> ClusterVersion {
         ClusterVersion { major: self.protocol, minor: self.protocol_minor }
     }
@@ -180,7 +178,6 @@ impl Facts {
 
     /// A hash of node, incarnation and version, which changes with every change of the facts: 48 bits, the same on every machine
     /// and in every version.
-    #[must_use]
     pub fn fingerprint(&self) -> u64 {
         let (node, incarnation) = (self.node.bits().to_le_bytes(), self.incarnation.bits().to_le_bytes());
         Producer::from_key(&[&node[..], &incarnation, &self.version.to_le_bytes()].concat()).bits()

@@ -72,7 +72,7 @@ mod table;
 mod timers;
 mod version;
 
-pub use cluster::{Cluster, JSON_BYTES_MAX};
+pub use cluster::Cluster;
 pub use config::Config;
 pub use facts::{ADDRESS_BYTES_MAX, Clients, DataSummary, Facts, Load, RE_REPLICATED_MAX, Roles};
 pub use incompatible::IncompatiblePeer;

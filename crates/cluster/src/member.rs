@@ -41,7 +41,6 @@ pub enum MemberState {
 
 impl Member {
     /// Whether it is alive or suspect.
-    #[must_use]
     pub fn is_live(&self) -> bool {
         matches!(self.state, MemberState::Alive | MemberState::Suspect)
     }
@@ -52,7 +51,6 @@ impl MemberState {
     pub const ALL: [Self; 4] = [Self::Alive, Self::Suspect, Self::Down, Self::Left];
 
     /// The name in status and metrics.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Alive => "alive",

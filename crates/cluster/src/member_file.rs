@@ -45,25 +45,15 @@ pub(crate) struct PersistedMembers {
     pub(crate) members: Vec<Entry>,
 }
 
-#[derive(Serialize)]
-struct MemberFileOut<'a> {
+/// Written with entries, and read with their JSON, so that an invalid entry does not spoil the others.
+#[derive(Serialize, Deserialize)]
+struct MemberFileContent<M> {
     format: u32,
     #[serde(with = "json_text::id")]
     incarnation: Id,
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_false")]
     bootstrapping: bool,
-    members: &'a [Entry],
-}
-
-#[derive(Deserialize)]
-struct MemberFileIn<'a> {
-    format: u32,
-    #[serde(with = "json_text::id")]
-    incarnation: Id,
-    #[serde(default)]
-    bootstrapping: bool,
-    #[serde(borrow)]
-    members: Vec<&'a RawValue>,
+    members: M,
 }
 
 impl MemberFile {
@@ -117,7 +107,7 @@ impl MemberFile {
     /// # Errors
     /// Those of the disk; the previous file remains.
     pub(crate) fn write(&self, members: &PersistedMembers) -> io::Result<()> {
-        let written = MemberFileOut {
+        let written = MemberFileContent {
             format: FORMAT,
             incarnation: members.incarnation,
             bootstrapping: members.is_bootstrapping,
@@ -131,7 +121,8 @@ impl MemberFile {
 
 /// Decodes a file. Invalid members, which a newer version may write, are skipped.
 fn parse(bytes: &[u8]) -> Option<PersistedMembers> {
-    let MemberFileIn { format, incarnation, bootstrapping, members } = serde_json::from_slice(bytes).ok()?;
+    let content: MemberFileContent<Vec<&RawValue>> = serde_json::from_slice(bytes).ok()?;
+    let MemberFileContent { format, incarnation, bootstrapping, members } = content;
     let members = members.into_iter().take(MEMBERS_MAX);
     let members = members.filter_map(|member| serde_json::from_str::<Entry>(member.get()).ok());
     let members = members.filter(Entry::is_valid).collect();

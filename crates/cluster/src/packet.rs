@@ -106,7 +106,6 @@ pub(crate) fn facts(entry: &Entry) -> Option<Vec<u8>> {
 }
 
 /// Whether a datagram is valid; public for fuzzing.
-#[must_use]
 pub fn is_packet(datagram: &[u8]) -> bool {
     Packet::parse(datagram).is_ok()
 }

@@ -41,7 +41,6 @@ impl WeakRouter {
 
 impl Router {
     /// An empty router.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }

@@ -57,7 +57,6 @@ impl ClusterVersion {
     pub const OWN: Self = Self { major: PROTOCOL, minor: 0 };
 
     /// Whether two versions are compatible: the same major version, and minor versions at most one apart.
-    #[must_use]
     pub const fn is_compatible(self, other: Self) -> bool {
         self.major == other.major && self.minor.abs_diff(other.minor) <= 1
     }
@@ -71,7 +70,6 @@ impl fmt::Display for ClusterVersion {
 
 impl Format {
     /// A format that is read and written.
-    #[must_use]
     pub const fn new(version: u32) -> Self {
         Self { reads: version, writes: version }
     }

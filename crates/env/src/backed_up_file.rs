@@ -68,7 +68,6 @@ impl BackedUpFile {
     }
 
     /// The damage, as a predicate for the name of the file.
-    #[must_use]
     pub fn damage(&self) -> Option<&'static str> {
         match (&self.file, &self.backup) {
             (Some(file), BackupState::Valid(content)) if file != content => {
@@ -106,7 +105,6 @@ fn header_line(bytes: &[u8], previous: u32) -> String {
 }
 
 /// The path of the backup of a file.
-#[must_use]
 pub fn backup_path(path: &Path) -> PathBuf {
     path.with_extension("backup")
 }

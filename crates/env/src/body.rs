@@ -43,13 +43,11 @@ pub struct BodyClosed;
 
 impl Body {
     /// An empty body.
-    #[must_use]
     pub fn empty() -> Self {
         Self(BodySource::Done)
     }
 
     /// A body of one piece.
-    #[must_use]
     pub fn whole(bytes: impl Into<Bytes>) -> Self {
         Self(BodySource::Whole(Some(bytes.into())))
     }

@@ -3,7 +3,7 @@
 //! [`real`] implements them on the operating system. [`sim`] implements them under one seed: a file system that distinguishes
 //! written from durable bytes and can lose power, a clock that tests advance, and worlds of hosts under virtual time with
 //! injected faults ([`sim::World`]). Code above this crate receives [`Env`], [`Tasks`] and [`Net`] in its constructors and never
-//! calls the operating system itself, so that it can be tested under crashes and simulated; `clippy.toml` bans the ways around.
+//! calls the operating system itself, so that it can be tested under crashes and simulated; `clippy.toml` bans direct calls.
 //!
 //! ```
 //! use bucksaw_env::{Clock, sim};
@@ -15,9 +15,12 @@
 pub mod backed_up_file;
 mod body;
 mod clock;
+mod count_guard;
 mod entropy;
 mod fs;
+mod lock;
 mod log_rate_limiter;
+mod metrics;
 mod net;
 pub mod real;
 mod replace;
@@ -29,9 +32,12 @@ use std::sync::Arc;
 
 pub use body::{Body, BodyClosed, BodyWriter};
 pub use clock::Clock;
+pub use count_guard::{CountGuard, GaugeGuard};
 pub use entropy::Entropy;
 pub use fs::{File, FileLock, Fs, Space};
-pub use log_rate_limiter::LogRateLimiter;
+pub use lock::lock;
+pub use log_rate_limiter::{LogLimits, LogRateLimiter};
+pub use metrics::set_gauge;
 pub use net::{DATAGRAM_BYTES_MAX, IncomingCall, Net, Reply};
 pub use replace::replace;
 pub use shortage::Shortage;
@@ -50,7 +56,6 @@ pub struct Env {
 
 impl Env {
     /// The environment of this process: the operating system.
-    #[must_use]
     pub fn real() -> Self {
         Self {
             fs: Arc::new(real::Fs),

@@ -1,7 +1,11 @@
 //! Limits the log lines of recurring errors.
 
-use std::sync::{Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::panic::Location;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+use crate::{Clock, lock};
 
 /// Permits the first log line of an error, then one per interval. One value limits one kind of error at one place in the code.
 ///
@@ -42,7 +46,7 @@ impl LogRateLimiter {
     /// logged, else `None`.
     #[must_use]
     pub fn check(&self, now: Duration) -> Option<u64> {
-        let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut window = lock(&self.window);
         if window.last.is_some_and(|last| now.saturating_sub(last) < self.interval) {
             window.suppressed += 1;
             return None;
@@ -58,9 +62,50 @@ impl Default for LogRateLimiter {
     }
 }
 
+/// A [`LogRateLimiter`] for each place in the code that logs a recurring error. See [`log_limited!`](crate::log_limited).
+#[derive(Debug)]
+pub struct LogLimits {
+    clock: Arc<dyn Clock>,
+    limiters: Mutex<BTreeMap<&'static Location<'static>, LogRateLimiter>>,
+}
+
+impl LogLimits {
+    /// Limits by the uptime of `clock`.
+    #[must_use]
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, limiters: Mutex::default() }
+    }
+
+    /// [`LogRateLimiter::check`] for the place of this call.
+    #[must_use]
+    #[track_caller]
+    pub fn check(&self) -> Option<u64> {
+        lock(&self.limiters).entry(Location::caller()).or_default().check(self.clock.uptime())
+    }
+}
+
+/// Logs an event at most once a minute, with the number of `suppressed` ones: `log_limited!(limits, warn, …)` is `warn!(…)`.
+#[macro_export]
+macro_rules! log_limited {
+    ($limits:expr, $level:ident, $($event:tt)+) => {
+        if let Some(suppressed) = $limits.check() {
+            tracing::$level!(suppressed, $($event)+);
+        }
+    };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sim;
+
+    #[test]
+    fn each_place_in_the_code_has_a_limit_of_its_own() {
+        let limits = LogLimits::new(Arc::new(sim::Clock::at_unix_ms(0)));
+        let check_twice = || [limits.check(), limits.check()];
+        assert_eq!(check_twice(), [Some(0), Some(0)]);
+        assert_eq!(check_twice(), [None, None]);
+    }
 
     #[test]
     fn one_line_is_permitted_per_interval_with_the_count_of_suppressed_lines() {

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 #[doc(hidden)]
 pub use net::fuzz_input;
-pub use net::{BindError, Config as NetConfig, Counter, Counters, Net, PEER_TIMEOUT, Secret, SecretTooShort};
+pub use net::{BindError, Config as NetConfig, Counters, Net, PEER_TIMEOUT, Secret, SecretTooShort};
 pub use offline::OfflineNet;
 pub use tasks::Tasks;
 

@@ -22,7 +22,6 @@ impl Shortage {
     /// assert_eq!(Shortage::from_error(&Error::from(ErrorKind::StorageFull)), Some(Shortage::Space));
     /// assert_eq!(Shortage::from_error(&Error::from(ErrorKind::NotFound)), None);
     /// ```
-    #[must_use]
     pub fn from_error(error: &io::Error) -> Option<Self> {
         match (error.kind(), error.raw_os_error().map(Errno::from_raw_os_error)) {
             (ErrorKind::StorageFull | ErrorKind::QuotaExceeded, _) => Some(Self::Space),
@@ -32,7 +31,6 @@ impl Shortage {
     }
 
     /// Whether the disk is full.
-    #[must_use]
     pub fn is_disk_full(error: &io::Error) -> bool {
         Self::from_error(error) == Some(Self::Space)
     }

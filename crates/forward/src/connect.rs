@@ -1,5 +1,5 @@
 //! Connects to a node and exchanges the hello.
-#![allow(clippy::disallowed_methods, reason = "the agent is not simulated: real sockets, in real time")]
+#![expect(clippy::disallowed_methods, reason = "the agent is not simulated: real sockets, in real time")]
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! Keeps a connection to some node until the send window is drained.
-#![allow(clippy::disallowed_methods, reason = "the agent is not simulated: real sockets, in real time")]
+#![expect(clippy::disallowed_methods, reason = "the agent is not simulated: real sockets, in real time")]
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;

@@ -1,5 +1,5 @@
 //! Reads the input into the send window.
-#![allow(clippy::disallowed_methods, reason = "the agent is not simulated: real sockets, in real time")]
+#![expect(clippy::disallowed_methods, reason = "the agent is not simulated: real sockets, in real time")]
 
 use std::io;
 use std::pin::Pin;

@@ -9,9 +9,9 @@
 //! that are sent, until it is acknowledged. After a reconnect the whole window is sent again in order, with the same bytes and
 //! ids, so batches that had arrived are no duplicates and the others are not lost.
 //!
-//! A loaded node names other nodes, as a suggestion, with a refusal, or when it closes the connection. The agent moves to one of
-//! them after an orderly end of the connection, and returns to its configured list if none accepts it
-//! ([`bucksaw_steering::AddressSelector`], `session`).
+//! An overloaded node names less loaded nodes in three cases: as a suggestion, with a refusal, and before it closes the
+//! connection. The agent ends the connection in order and moves to one of them. If none accepts it, it returns to its configured
+//! list ([`bucksaw_steering::AddressSelector`], `session`).
 //!
 //! The agent stores nothing on disk. Its input is not read while no node accepts records.
 //!

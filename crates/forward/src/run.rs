@@ -1,5 +1,5 @@
 //! Runs intake and connections side by side until the input has ended or the agent gives up.
-#![allow(clippy::disallowed_methods, reason = "the agent is not simulated: real sockets, in real time")]
+#![expect(clippy::disallowed_methods, reason = "the agent is not simulated: real sockets, in real time")]
 
 use std::pin::pin;
 use std::time::Duration;

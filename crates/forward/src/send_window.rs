@@ -2,13 +2,13 @@
 //!
 //! Batches are numbered from 0 over the life of the process. Intake adds at the end and waits while the window is full. A
 //! session sends from any number on and removes acknowledged batches from the front.
-#![allow(clippy::disallowed_methods, reason = "the agent is not simulated: real sockets, in real time")]
+#![expect(clippy::disallowed_methods, reason = "the agent is not simulated: real sockets, in real time")]
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use bucksaw_env::Clock;
+use bucksaw_env::{Clock, lock};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
@@ -69,7 +69,7 @@ impl SendWindow {
     }
 
     fn state(&self) -> MutexGuard<'_, WindowState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Waits until the window is below its limit. One batch may then exceed it, so that any batch can be sent.

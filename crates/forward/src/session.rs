@@ -5,7 +5,7 @@
 //!
 //! To move, the agent sends nothing after the last whole batch, closes its side, and receives the missing acknowledgements
 //! until a timeout. Unacknowledged batches are sent again on the next connection, with the same bytes and ids.
-#![allow(clippy::disallowed_methods, reason = "the agent is not simulated: real sockets, in real time")]
+#![expect(clippy::disallowed_methods, reason = "the agent is not simulated: real sockets, in real time")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -23,7 +23,6 @@ pub struct Generator {
 impl Generator {
     /// A generator that starts at `start`, in milliseconds since 1970. Incidents and the uptime of hosts count from
     /// then.
-    #[must_use]
     pub fn new(config: Config, start: u64) -> Self {
         let filler = TemplateFiller::new(config.seed, start);
         let kinds = match config.format {

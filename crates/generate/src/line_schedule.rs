@@ -31,7 +31,6 @@ impl LineSchedule {
     /// A schedule in lines per second, with a precision of nine decimals.
     ///
     /// A rate that is negative or not a number counts as 0.
-    #[must_use]
     pub fn new(lines_per_second: f64) -> Self {
         // The cast saturates: NaN and negative rates become 0, an infinite rate the largest number.
         Self { rate: (lines_per_second * 1e9).round() as u128, lines_emitted: 0 }

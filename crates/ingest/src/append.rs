@@ -11,17 +11,16 @@ use bucksaw_record::{Id, Labels, Millis, Producer};
 /// name, and survives any damage to the contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Durability {
-    /// When they are written: they survive the process, not a power cut.
+    /// Acknowledged when written; survives a crash of the process, not a power cut.
     Fast = 1,
-    /// When they are synced, many at once: they survive a power cut.
+    /// Acknowledged when synced, many at once; survives a power cut.
     Durable = 2,
-    /// When stores have committed them, with the replication factor.
+    /// Acknowledged when as many stores as the replication factor hold them.
     Bulk = 3,
 }
 
 impl Durability {
     /// The name in commands, URLs and metrics.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Fast => "fast",
@@ -78,7 +77,6 @@ impl Source {
     pub(crate) const ALL: [Self; 3] = [Self::Tcp, Self::Forward, Self::Http];
 
     /// The label in metrics.
-    #[must_use]
     pub fn label(self) -> [(&'static str, &'static str); 1] {
         let name = match self {
             Self::Tcp => "tcp",
@@ -112,7 +110,6 @@ pub struct FrameRecords<'a> {
 
 impl FrameRecords<'_> {
     /// Bytes of text, with the LFs.
-    #[must_use]
     pub fn text_bytes(&self) -> usize {
         self.text.iter().map(|part| part.len()).sum()
     }
@@ -146,7 +143,6 @@ pub enum IngestError {
 
 impl IngestError {
     /// Whether the same records may be accepted later.
-    #[must_use]
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::DiskFull | Self::QueueFull | Self::SyncBacklog)
     }

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 
+use bucksaw_env::lock;
 use bucksaw_record::Labels;
 use bucksaw_segment::{FrameHeader, FrameKind, RowMeta, Rows};
 use tokio::sync::Notify;
 
 use crate::append::{Durability, FrameRecords};
-use crate::lock::lock;
 use crate::segment::{AckCallback, QueueSegment};
 use crate::stall::RunningSince;
 
@@ -213,18 +213,7 @@ fn frame_rows(frame: &FrameHeader, body: &[&[u8]]) -> Rows {
 
 /// The frame that declares a stream and its number in a file.
 pub(crate) fn stream_frame(number: u32, labels: &Labels, seed: u32) -> Vec<u8> {
-    let mut body = Vec::new();
-    labels.encode(&mut body);
-    let header = FrameHeader {
-        body_len: body.len() as u32,
-        row_meta_len: 0,
-        first_id: bucksaw_record::Id::MIN,
-        count: 0,
-        stream: number,
-        accepted: bucksaw_record::Millis(0),
-        kind: FrameKind::Stream,
-        layout_bits: 0,
-    };
+    let (header, body) = FrameHeader::stream(number, labels, bucksaw_record::Millis(0));
     [&header.encode(seed, &[&body])[..], &body].concat()
 }
 

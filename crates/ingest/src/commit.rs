@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use tracing::{error, warn};
+use bucksaw_env::log_limited;
 
 use crate::append::IngestError;
 use crate::append_slot::UnsyncedRecords;
@@ -45,9 +45,7 @@ impl Queue {
         let mut failed = Vec::new();
         for segment in segments {
             if let Err(error) = self.sync(&segment) {
-                if let Some(suppressed) = self.may_log(|logs| &logs.sync) {
-                    error!(segment = %segment.id(), %error, suppressed, "cannot sync a queue segment: its records are written again elsewhere");
-                }
+                log_limited!(self.log_limits, error, segment = %segment.id(), %error, "cannot sync a queue segment: its records are written again to another file");
                 if HaltReason::of(&error) == HaltReason::DiskFull {
                     self.record_write_failure(HaltReason::DiskFull);
                 }
@@ -71,13 +69,11 @@ impl Queue {
         true
     }
 
-    /// Makes the names of closed segments durable. A power cut could bring back the name `active`, under which damage counts as
-    /// an end that was not synced.
+    /// Makes the names of closed segments durable. Without this sync, a power cut can restore the name `active`, under which
+    /// damage counts as an end that was not synced.
     pub(crate) fn sync_dir(&self) {
-        if let Err(error) = self.env.fs.sync_dir(&self.dir)
-            && let Some(suppressed) = self.may_log(|logs| &logs.sync)
-        {
-            warn!(dir = %self.dir.display(), %error, suppressed, "cannot sync the queue's directory: the next segment does it");
+        if let Err(error) = self.env.fs.sync_dir(&self.dir) {
+            log_limited!(self.log_limits, warn, dir = %self.dir.display(), %error, "cannot sync the queue's directory: the next segment does it");
         }
     }
 

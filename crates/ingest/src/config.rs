@@ -31,8 +31,8 @@ pub struct Config {
     /// The maximum number of remembered idempotency keys, of about 80 bytes each. The oldest are forgotten first, and all after a
     /// day; a retry of a forgotten batch may be stored as new records.
     pub keys_max: usize,
-    /// The maximum number of remembered sections after the first of their batch, of all batches together, of about 96 bytes each.
-    /// A section has up to 1 MiB of text.
+    /// The maximum number of remembered sections over all batches. The first section of a batch does not count. Each takes about
+    /// 96 bytes and stands for up to 1 MiB of text.
     pub key_sections_max: usize,
 }
 

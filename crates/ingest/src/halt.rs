@@ -9,12 +9,11 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bucksaw_env::Env;
+use bucksaw_env::{Env, lock};
 use tracing::{error, warn};
 
 use crate::halt_reason::HaltReason;
 use crate::halt_state::WriteFailure;
-use crate::lock::lock;
 use crate::queue::Queue;
 use crate::queue_file::remove_file;
 use crate::stall::STALL_MAX;
@@ -39,19 +38,16 @@ impl Queue {
     }
 
     /// Why nothing is accepted; `None` while records are accepted.
-    #[must_use]
     pub fn halt_reason(&self) -> Option<HaltReason> {
         self.refusal_reason().or_else(|| self.is_stalled().then_some(HaltReason::Stalled))
     }
 
     /// Whether every append is refused.
-    #[must_use]
     pub fn is_halted(&self) -> bool {
         self.halt_state.is_halted.load(Ordering::Relaxed)
     }
 
     /// Whether nothing is accepted because the disk is full.
-    #[must_use]
     pub fn is_full(&self) -> bool {
         self.halt_state.is_full.load(Ordering::Relaxed)
     }
@@ -163,8 +159,12 @@ impl Queue {
             }
             return;
         };
-        let limiter = if *halt == HaltReason::DiskFull { &state.full_log } else { &state.other_log };
-        if let Some(suppressed) = limiter.check(self.env.clock.uptime()) {
+        // Separate limits, because a disk may be full and have room again many times a minute.
+        let suppressed = match halt {
+            HaltReason::DiskFull => self.log_limits.check(),
+            _ => self.log_limits.check(),
+        };
+        if let Some(suppressed) = suppressed {
             let free_bytes_min = self.config.free_bytes_min;
             error!(%halt, free_bytes, free_bytes_min, suppressed, dir = %self.dir.display(), "ingest is halted");
             state.is_halt_logged.store(true, Ordering::Relaxed);

@@ -1,6 +1,5 @@
 //! Why the queue accepts no records.
 
-use std::fmt;
 use std::io;
 
 use bucksaw_env::Shortage;
@@ -9,20 +8,30 @@ use crate::append::IngestError;
 use crate::stall::STALL_MAX;
 
 /// Why nothing is accepted. Each reason ends with its cause, without a restart.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HaltReason {
     /// The disk is full, or nearly.
+    #[error("the disk is full")]
     DiskFull,
     /// The process or the machine has no file descriptor left.
+    #[error("no file descriptor is left: raise the limit of open files")]
     Descriptors,
     /// A write or a sync failed with this error.
+    #[error("the queue's files cannot be written: {0}")]
     Failing(String),
     /// A write or a sync has not returned for [`Queue::STALL_MAX`](crate::Queue::STALL_MAX).
+    #[error("the disk has not answered for {} s", STALL_MAX.as_secs())]
     Stalled,
     /// Too many segments wait for stores.
+    #[error("the queue has too many pending segments")]
     QueueFull,
     /// The index of stored segments takes this number of bytes, which is its limit.
+    #[error(
+        "the index of stored segments takes all of the {:.1} MB that the memory limit allows: raise --memory-limit, or lower \
+         --retention-bytes or --retention-age",
+        megabytes(.0)
+    )]
     StoreIndexFull(u64),
 }
 
@@ -40,7 +49,6 @@ impl HaltReason {
     }
 
     /// The name in metrics.
-    #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             Self::DiskFull => "disk_full",
@@ -53,24 +61,9 @@ impl HaltReason {
     }
 }
 
-impl fmt::Display for HaltReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::DiskFull => f.write_str("the disk is full"),
-            Self::Descriptors => f.write_str("no file descriptor is left: raise the limit of open files"),
-            Self::Failing(error) => write!(f, "the queue's files cannot be written: {error}"),
-            Self::Stalled => write!(f, "the disk has not answered for {} s", STALL_MAX.as_secs()),
-            Self::QueueFull => f.write_str("the queue has too many pending segments"),
-            Self::StoreIndexFull(max) => {
-                let megabytes = *max as f64 / f64::from(1 << 20);
-                write!(
-                    f,
-                    "the index of stored segments takes all of the {megabytes:.1} MB that the memory limit allows: raise \
-                     --memory-limit, or lower --retention-bytes or --retention-age"
-                )
-            }
-        }
-    }
+/// A number of bytes in MB.
+fn megabytes(bytes: &u64) -> f64 {
+    *bytes as f64 / f64::from(1 << 20)
 }
 
 impl From<HaltReason> for IngestError {

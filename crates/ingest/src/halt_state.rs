@@ -4,8 +4,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
-use bucksaw_env::LogRateLimiter;
-
 use crate::halt_reason::HaltReason;
 
 /// The state of the disk. No lock is held over disk I/O.
@@ -22,9 +20,6 @@ pub(crate) struct HaltState {
     pub(crate) free_bytes: AtomicU64,
     /// The last failed write; `None` while writes succeed.
     pub(crate) write_failure: Mutex<Option<WriteFailure>>,
-    /// Separate limits, because a disk may be full and have room again many times a minute.
-    pub(crate) full_log: LogRateLimiter,
-    pub(crate) other_log: LogRateLimiter,
     /// Whether the last log line reported a halt.
     pub(crate) is_halt_logged: AtomicBool,
 }

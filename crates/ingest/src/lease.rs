@@ -131,7 +131,6 @@ pub struct LeaseServer {
 
 impl LeaseServer {
     /// Serves the segments of `queue`.
-    #[must_use]
     pub fn new(queue: Arc<Queue>, tasks: Arc<dyn Tasks>) -> Self {
         Self { queue, tasks }
     }
@@ -208,7 +207,7 @@ impl LeaseServer {
         let done = run_blocking(&self.tasks, move || {
             queue.commit(&request.stored);
             for id in &request.unreadable {
-                // It may have been damaged on its way, or there: what counts is what is found here.
+                // The copy may be damaged, so this node checks its own file.
                 if queue.inspect(*id).is_err() {
                     queue.record_unreadable(*id);
                 }

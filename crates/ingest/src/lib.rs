@@ -36,7 +36,6 @@ mod halt_state;
 mod index_memory;
 mod keys;
 pub mod lease;
-mod lock;
 mod metrics;
 mod move_file;
 pub mod offline_repair;

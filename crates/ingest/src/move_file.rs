@@ -3,9 +3,8 @@
 use std::io;
 use std::path::Path;
 
-use tracing::warn;
+use bucksaw_env::{lock, log_limited};
 
-use crate::lock::lock;
 use crate::queue::Queue;
 use crate::queue_file::remove_file;
 use crate::segment::QueueSegment;
@@ -23,10 +22,8 @@ impl Queue {
             let step = segment.contents().file.next_step();
             let Some((step, path)) = step else { return is_reached };
             let moved = self.execute(segment, &path, step);
-            if let Err(error) = &moved
-                && let Some(suppressed) = self.may_log(|logs| &logs.move_file)
-            {
-                warn!(path = %path.display(), target = ?step, %error, suppressed, "cannot rename or remove a queue segment");
+            if let Err(error) = &moved {
+                log_limited!(self.log_limits, warn, path = %path.display(), target = ?step, %error, "cannot rename or remove a queue segment");
             }
             if step == FileTarget::Quarantined {
                 self.record_quarantined(segment);

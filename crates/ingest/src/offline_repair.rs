@@ -118,7 +118,6 @@ pub fn check_keys(env: &Env, path: &Path) -> io::Result<Option<KeyFileReport>> {
 }
 
 /// Whether these bytes are the file `boot`, or a prefix of it that a crash left.
-#[must_use]
 pub fn is_valid_boot_file(bytes: &[u8]) -> bool {
     boot::is_valid_prefix(bytes)
 }
@@ -180,7 +179,7 @@ impl CheckedQueueFile {
         } else if found.seal.is_none()
             && (self.state == QueueFileState::Pending || matches!(found.tail, SegmentTail::Damaged(_)))
         {
-            let what = "the end is missing: a power cut took what was not synced";
+            let what = "the end is missing: a power cut removed unsynced bytes";
             self.note = Some(Damage { offset: found.end, what });
         }
         if !health.harmful.is_empty() {

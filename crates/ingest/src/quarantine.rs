@@ -6,11 +6,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use bucksaw_env::lock;
 use bucksaw_segment::queue::Seal;
 use tracing::warn;
 
 use crate::append::IngestError;
-use crate::lock::lock;
 use crate::queue::Queue;
 use crate::queue_file::{DamagedQueueFile, parse_name, seal_span};
 use crate::segment::{QueueSegment, SegmentState};
@@ -18,7 +18,6 @@ use crate::segment_file::FileTarget;
 
 impl Queue {
     /// Files from which records are missing: quarantined ones, and damaged ones that are still read.
-    #[must_use]
     pub fn damaged_files(&self) -> Vec<DamagedQueueFile> {
         let mut all = lock(&self.damaged_files).clone();
         for segment in self.readable_segments() {
@@ -31,7 +30,6 @@ impl Queue {
     }
 
     /// The names of [`Self::damaged_files`].
-    #[must_use]
     pub fn damaged_file_names(&self) -> Vec<String> {
         self.damaged_files().into_iter().map(|file| file.name).collect()
     }

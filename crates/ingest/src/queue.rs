@@ -6,12 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use bucksaw_env::{Env, LogRateLimiter};
+use bucksaw_env::{Env, LogLimits, lock, log_limited};
 use bucksaw_record::{Id, Millis};
 use bucksaw_segment::FrameHeader;
 use bucksaw_segment::queue::{HEADER_LEN, Seal};
 use tokio::sync::Notify;
-use tracing::warn;
 
 use crate::append::{Durability, FrameRecords, IngestError};
 use crate::append_slot::{ActiveSegment, AppendSlot, UnsyncedRecords, record_header};
@@ -21,7 +20,6 @@ use crate::halt_reason::HaltReason;
 use crate::halt_state::HaltState;
 use crate::index_memory::QueueIndexMemory;
 use crate::keys::IdempotencyKeys;
-use crate::lock::lock;
 use crate::metrics::Metrics;
 use crate::queue_file::DamagedQueueFile;
 use crate::segment::{AckCallback, QueueSegment, SegmentState, SegmentView};
@@ -52,7 +50,7 @@ pub struct Queue {
     /// Whether stores of other nodes fetch segments.
     pub(crate) has_remote_stores: AtomicBool,
     pub(crate) is_closed: AtomicBool,
-    pub(crate) log_limits: QueueLogLimits,
+    pub(crate) log_limits: LogLimits,
     is_boot_recorded: AtomicBool,
     appends: AtomicU64,
 }
@@ -61,18 +59,6 @@ impl std::fmt::Debug for Queue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Queue").field("dir", &self.dir).finish_non_exhaustive()
     }
-}
-
-/// Errors that recur with each attempt. Each is logged at most once a minute.
-#[derive(Debug, Default)]
-pub(crate) struct QueueLogLimits {
-    cut: LogRateLimiter,
-    seal: LogRateLimiter,
-    pub(crate) move_file: LogRateLimiter,
-    pub(crate) sync: LogRateLimiter,
-    pub(crate) read: LogRateLimiter,
-    pub(crate) quarantine: LogRateLimiter,
-    boot: LogRateLimiter,
 }
 
 /// Segments that wait for a store.
@@ -102,6 +88,7 @@ impl Queue {
         Self {
             idempotency_keys: IdempotencyKeys::new(env.clone(), dir.clone(), &config),
             fast_slots: (0..config.fast_slots.max(1)).map(|_| AppendSlot::new(Durability::Fast)).collect(),
+            log_limits: LogLimits::new(Arc::clone(&env.clock)),
             env,
             dir,
             config,
@@ -117,7 +104,6 @@ impl Queue {
             pending_notify: Notify::new(),
             has_remote_stores: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
-            log_limits: QueueLogLimits::default(),
             is_boot_recorded: AtomicBool::new(false),
             appends: AtomicU64::new(0),
         }
@@ -138,8 +124,8 @@ impl Queue {
         match &appended {
             Ok(()) => {
                 let label = records.source.label();
-                self.metrics.accepted_records.get_or_create(&label).inc_by(u64::from(records.count));
-                self.metrics.accepted_bytes.get_or_create(&label).inc_by(records.text_bytes() as u64);
+                self.metrics.records.get_or_create(&label).inc_by(u64::from(records.count));
+                self.metrics.bytes.get_or_create(&label).inc_by(records.text_bytes() as u64);
                 self.appends.fetch_add(1, Ordering::Release);
             }
             Err(_) => drop(self.metrics.refused_appends.inc()),
@@ -219,10 +205,8 @@ impl Queue {
                 // The file may have a part of the frame, which is truncated. If that fails, too, the file is closed: readers
                 // and stores stop at the published end.
                 let cut = active.segment.file.truncate(active.end);
-                if let Err(error) = &cut
-                    && let Some(suppressed) = self.may_log(|logs| &logs.cut)
-                {
-                    warn!(segment = %active.segment.id(), %error, suppressed, "cannot truncate a torn frame; the segment is closed");
+                if let Err(error) = &cut {
+                    log_limited!(self.log_limits, warn, segment = %active.segment.id(), %error, "cannot truncate a torn frame; the segment is closed");
                 }
                 // That place on the disk may be defective, so the next append goes to another file.
                 if cut.is_err() || matches!(HaltReason::of(&error), HaltReason::Failing(_)) {
@@ -272,9 +256,7 @@ impl Queue {
         let is_sealed = match self.write_seal(segment) {
             Ok(is_sealed) => is_sealed,
             Err(error) => {
-                if let Some(suppressed) = self.may_log(|logs| &logs.seal) {
-                    warn!(segment = %segment.id(), %error, suppressed, "cannot seal a queue segment: it keeps its name");
-                }
+                log_limited!(self.log_limits, warn, segment = %segment.id(), %error, "cannot seal a queue segment: it keeps its name");
                 // A partial seal reads as a torn tail.
                 let _ = segment.file.truncate(segment.end());
                 false
@@ -348,7 +330,6 @@ impl Queue {
     }
 
     /// The number of appends, by which readers detect new records.
-    #[must_use]
     pub fn appends(&self) -> u64 {
         self.appends.load(Ordering::Acquire)
     }
@@ -364,25 +345,21 @@ impl Queue {
     }
 
     /// Free bytes of the disk at the last check.
-    #[must_use]
     pub fn free_bytes(&self) -> u64 {
         u64::try_from(self.metrics.free_bytes.get()).unwrap_or_default()
     }
 
     /// The metrics of the queue, to which sources add.
-    #[must_use]
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
     /// Free bytes of the disk below which nothing is accepted.
-    #[must_use]
     pub fn free_bytes_min(&self) -> u64 {
         self.config.free_bytes_min
     }
 
     /// Segments whose records stores do not have yet, oldest first.
-    #[must_use]
     pub fn uncommitted_segments(&self) -> Vec<SegmentView> {
         let segments = self.readable_segments();
         let wanted = segments.iter().filter(|segment| segment.state() != SegmentState::Committed);
@@ -390,13 +367,11 @@ impl Queue {
     }
 
     /// All segments, oldest first. Includes committed ones, for queries that read the stores at another moment.
-    #[must_use]
     pub fn readable_segments(&self) -> Vec<Arc<QueueSegment>> {
         lock(&self.segments).values().cloned().collect()
     }
 
     /// The segments that wait for a store.
-    #[must_use]
     pub fn backlog(&self) -> QueueBacklog {
         self.backlog_of(&self.readable_segments())
     }
@@ -450,15 +425,10 @@ impl Queue {
         }
     }
 
-    /// If an error of this kind may be logged now, the number of suppressed ones.
-    pub(crate) fn may_log(&self, log: fn(&QueueLogLimits) -> &LogRateLimiter) -> Option<u64> {
-        log(&self.log_limits).check(self.env.clock.uptime())
-    }
-
     /// Records the boot id, unless that is done or was tried within the last minute. See [`crate::boot`].
     pub(crate) fn record_boot(&self) {
         let is_recorded = self.is_boot_recorded.load(Ordering::Relaxed);
-        if !is_recorded && !self.is_full() && self.may_log(|logs| &logs.boot).is_some() {
+        if !is_recorded && !self.is_full() && self.log_limits.check().is_some() {
             self.is_boot_recorded.store(boot::record_boot(&self.env, &self.dir), Ordering::Relaxed);
         }
     }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bucksaw_env::{Env, File};
+use bucksaw_env::{Env, File, lock};
 use bucksaw_record::Id;
 use bucksaw_segment::health::{DAMAGED_EXTENSION, SAVED_EXTENSION};
 use bucksaw_segment::queue::{HEADER_LEN, SegmentScan, SegmentTail, read_header, scan_frames, scan_segment};
@@ -13,7 +13,6 @@ use tracing::{error, info, warn};
 use crate::append::Durability;
 use crate::boot;
 use crate::config::Config;
-use crate::lock::lock;
 use crate::metrics::Metrics;
 use crate::queue::Queue;
 use crate::queue_file::{parse_name, seal_span, tail_damage};

@@ -5,8 +5,9 @@
 
 use std::time::Duration;
 
+use bucksaw_env::log_limited;
+
 use bucksaw_record::Id;
-use tracing::{error, warn};
 
 use crate::queue::Queue;
 use crate::segment::{Lease, QueueSegment, SegmentState, SegmentView};
@@ -96,18 +97,14 @@ impl Queue {
         if attempts < READ_ATTEMPTS_MAX {
             return self.inspect_or_log(id);
         }
-        if let Some(suppressed) = self.may_log(|logs| &logs.quarantine) {
-            error!(segment = %id, suppressed, "a queue segment cannot be read: it is quarantined");
-        }
+        log_limited!(self.log_limits, error, segment = %id, "a queue segment cannot be read: it is quarantined");
         self.quarantine(&segment);
     }
 
     /// [`Self::inspect`]; an error is logged.
     pub(crate) fn inspect_or_log(&self, id: Id) {
-        if let Err(error) = self.inspect(id)
-            && let Some(suppressed) = self.may_log(|logs| &logs.read)
-        {
-            warn!(segment = %id, %error, suppressed, "a queue segment cannot be read; retrying");
+        if let Err(error) = self.inspect(id) {
+            log_limited!(self.log_limits, warn, segment = %id, %error, "a queue segment cannot be read; retrying");
         }
     }
 }

@@ -5,13 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use bucksaw_env::File;
+use bucksaw_env::{File, lock};
 use bucksaw_record::{Id, Labels, Millis};
 use bucksaw_segment::queue::{FramePosition, FrameReader, HEADER_LEN, SegmentScan};
 use bucksaw_segment::{Damage, ReadError, RecordSummary, Rows};
 
 use crate::append::IngestError;
-use crate::lock::lock;
 use crate::segment_file::SegmentFile;
 
 /// The state of a segment.
@@ -134,19 +133,16 @@ impl QueueSegment {
     }
 
     /// The id; its time is that of the file's creation.
-    #[must_use]
     pub fn id(&self) -> Id {
         self.id
     }
 
     /// Its state.
-    #[must_use]
     pub fn state(&self) -> SegmentState {
         self.contents().state
     }
 
     /// The end of the last whole frame, in bytes.
-    #[must_use]
     pub fn end(&self) -> u64 {
         self.end.load(Ordering::Acquire)
     }
@@ -158,9 +154,8 @@ impl QueueSegment {
     }
 
     /// A view of what is readable now.
-    #[must_use]
     pub fn view(&self) -> SegmentView {
-        // The end first: contents may also describe frames that are published after it, which does no harm.
+        // Reads the end first. Frames published later may appear in the contents; readers ignore them.
         let end = self.end();
         let contents = self.contents();
         SegmentView {
@@ -239,7 +234,6 @@ pub struct SegmentView {
 
 impl SegmentView {
     /// A view of a scanned file that came from another node.
-    #[must_use]
     pub fn from_scan(id: Id, file: Arc<dyn File>, path: PathBuf, found: SegmentScan) -> Self {
         Self {
             id,
@@ -267,26 +261,22 @@ impl SegmentView {
     }
 
     /// The path of the file when the view was taken.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// The streams of the file.
-    #[must_use]
     pub fn streams(&self) -> &[Labels] {
         &self.streams
     }
 
     /// Reads the frames from offset `from`: [`HEADER_LEN`] for all, or the end of an earlier read.
-    #[must_use]
     pub fn frames(&self, from: u64) -> FrameReader {
         let (file, path) = (Arc::clone(&self.file), self.path.to_path_buf());
         FrameReader::new(file, path, self.id, from, self.end, self.streams.to_vec())
     }
 
     /// The positions of the intact frames, if there is damage between them.
-    #[must_use]
     pub fn salvaged_frames(&self) -> Option<&[FramePosition]> {
         self.salvaged_frames.as_deref().map(Vec::as_slice)
     }

@@ -7,11 +7,10 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use bucksaw_env::{Env, File, FileLock, Fs, Space, sim};
+use bucksaw_env::{Env, File, FileLock, Fs, Space, lock, sim};
 use bucksaw_record::{Id, Labels, Millis, Producer};
 use prometheus_client::registry::Registry;
 
-use crate::lock::lock;
 use crate::{
     Config, Durability, FrameRecords, HaltReason, IdempotentBatch, IngestError, Metrics, Queue, SegmentState, Source,
 };

@@ -1,6 +1,5 @@
 //! Settings, environment and metrics with which a node is opened.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -38,7 +37,6 @@ pub struct Config {
 
 impl Config {
     /// Default settings of a node with this data directory.
-    #[must_use]
     pub fn new(id: Id, roles: Roles, data_dir: PathBuf) -> Self {
         Self {
             id,
@@ -55,6 +53,7 @@ impl Config {
 }
 
 /// The environment of a node, real or simulated.
+#[derive(Debug)]
 pub struct Environment {
     /// Files, time and random numbers.
     pub env: Env,
@@ -64,12 +63,6 @@ pub struct Environment {
     pub net: Arc<dyn Net>,
     /// The threads that scan.
     pub pool: ScanPool,
-}
-
-impl fmt::Debug for Environment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Environment").field("pool", &self.pool).finish_non_exhaustive()
-    }
 }
 
 /// Metrics of everything that a node opens.

@@ -44,7 +44,7 @@ pub struct Node {
     pub shedder: Arc<LoadShedder>,
     /// The store tier. A node without the role may have records from an earlier run.
     pub store: Arc<dyn Store>,
-    /// What the store tier has of this node.
+    /// The parts of the node that the store uses.
     pub store_context: StoreContext,
     /// Exchanges replicas with other stores; `None` if the store replicates by itself.
     pub replication: Option<Replication>,
@@ -84,7 +84,6 @@ pub enum NodeOpenError {
 
 impl Node {
     /// Answers queries at this node, for the whole cluster.
-    #[must_use]
     pub fn answers(&self) -> Answers {
         Answers::new(Arc::clone(&self.engine), Arc::clone(&self.tasks)).with_scatter(Arc::clone(&self.scatter))
     }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_cluster::MemberState;
-use bucksaw_env::{BoxFuture, LogRateLimiter, run_blocking, with_timeout};
+use bucksaw_env::{BoxFuture, LogLimits, log_limited, run_blocking, with_timeout};
 use bucksaw_record::Id;
 use bucksaw_store::repair::Repair;
 use bucksaw_store::{Peers as _, Puller, StoreError};
 use tokio::sync::watch;
-use tracing::{error, warn};
+use tracing::warn;
 
 use crate::calls;
 use crate::facts::{self, FactsPublisher};
@@ -200,7 +200,7 @@ async fn pull(puller: Arc<Puller>, mut stopping: StopReceiver) {
 }
 
 async fn maintain(node: Node, mut stopping: StopReceiver) {
-    let (context, errors) = (&node.store_context, LogRateLimiter::new());
+    let (context, log_limits) = (&node.store_context, LogLimits::new(Arc::clone(&node.env.clock)));
     while !is_stopping(&stopping) {
         let (store, queue) = (Arc::clone(&node.store), Arc::clone(&node.queue));
         if run_blocking(&node.tasks, move || store.retain(&queue)).await.is_none() {
@@ -215,9 +215,7 @@ async fn maintain(node: Node, mut stopping: StopReceiver) {
             // The node stops, or retention has work.
             Err(StoreError::Stopped) => pause(&node, TICK, &mut stopping).await,
             Err(error) => {
-                if let Some(suppressed) = errors.check(node.env.clock.uptime()) {
-                    error!(%error, suppressed, "cannot merge segments; retrying");
-                }
+                log_limited!(log_limits, error, %error, "cannot merge segments; retrying");
                 pause(&node, RETRY_PAUSE, &mut stopping).await;
             }
         }

@@ -26,14 +26,12 @@ pub struct PageFile {
 static FILES: &[PageFile] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
 
 /// The file at a path without a leading slash.
-#[must_use]
 pub fn find(path: &str) -> Option<&'static PageFile> {
     FILES.iter().find(|file| file.path == path)
 }
 
 impl PageFile {
     /// The media type, by the file name extension.
-    #[must_use]
     pub fn content_type(&self) -> &'static str {
         match self.path.rsplit('.').next().unwrap_or_default() {
             "html" => "text/html; charset=utf-8",
@@ -45,7 +43,6 @@ impl PageFile {
     }
 
     /// Whether its path changes with its bytes, so that it may be cached for ever.
-    #[must_use]
     pub fn is_hashed(&self) -> bool {
         self.path.starts_with("assets/")
     }

@@ -78,7 +78,6 @@ impl std::fmt::Debug for Engine {
 
 impl Engine {
     /// An engine over a queue and a store.
-    #[must_use]
     pub fn new(
         queue: Arc<Queue>,
         store: Arc<dyn Store>,
@@ -112,38 +111,32 @@ impl Engine {
     }
 
     /// The queue.
-    #[must_use]
     pub fn queue(&self) -> &Arc<Queue> {
         &self.queue
     }
 
     /// The store.
-    #[must_use]
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
     /// Quarantined files whose records are not re-replicated, relative to the data directory.
-    #[must_use]
     pub fn damaged_files(&self) -> Vec<PathBuf> {
         let queue = self.queue.damaged_file_names().into_iter().map(|name| PathBuf::from("queue").join(name));
         queue.chain(paths(self.store.status().quarantined_files, false)).collect()
     }
 
     /// Quarantined files whose records are re-replicated: answers are complete without them.
-    #[must_use]
     pub fn re_replicated_files(&self) -> Vec<PathBuf> {
         paths(self.store.status().quarantined_files, true).collect()
     }
 
     /// Segments with damaged blocks whose records are re-replicated: answers are complete without these blocks.
-    #[must_use]
     pub fn segments_with_re_replicated_blocks(&self) -> Vec<PathBuf> {
         paths(self.store.status().damaged_segments, true).collect()
     }
 
     /// Number of segments with damaged blocks whose records are not re-replicated.
-    #[must_use]
     pub fn segments_with_damaged_blocks(&self) -> usize {
         paths(self.store.status().damaged_segments, false).count()
     }

@@ -352,7 +352,6 @@ pub struct RecordRun<'a> {
 
 impl RecordRun<'_> {
     /// The lines without a copy. They keep the whole buffer in memory, up to some hundred kilobytes.
-    #[must_use]
     pub fn share_lines(&self) -> Bytes {
         self.buffer.slice_ref(self.lines)
     }
@@ -377,7 +376,6 @@ pub struct RecordRef<'a> {
 
 impl RecordRef<'_> {
     /// A copy.
-    #[must_use]
     pub fn to_owned_record(self) -> OwnedRecord {
         let Self { id, nanos, flags, labels, text, is_stored } = self;
         OwnedRecord { id, nanos, flags, labels: labels.clone(), text: text.to_vec(), is_stored }
@@ -403,7 +401,6 @@ pub struct OwnedRecord {
 
 impl OwnedRecord {
     /// The record by reference.
-    #[must_use]
     pub fn as_ref(&self) -> RecordRef<'_> {
         let Self { id, nanos, flags, labels, text, is_stored } = self;
         RecordRef { id: *id, nanos: *nanos, flags: *flags, labels, text, is_stored: *is_stored }

@@ -1,73 +1,39 @@
 //! Metrics of queries.
 
+use bucksaw_env::metrics;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::{Metric, Registry};
+use prometheus_client::registry::Registry;
 
 use crate::block_cache::BlockCache;
 use crate::stats::QueryStats;
 
-/// Counters and gauges of queries.
-#[derive(Clone, Debug)]
-pub struct Metrics {
-    pub(crate) in_flight: Gauge,
-    pub(crate) result_bytes: Gauge,
-    cache_bytes: Gauge,
-    cache_hits: Counter,
-    cache_misses: Counter,
-    queries: Counter,
-    cancelled: Counter,
-    partial: Counter,
-    seconds: Histogram,
-    matched: Counter,
-    scanned_bytes: Counter,
-    skipped_bytes: Counter,
-    pub(crate) nodes_missing: Counter,
-    pub(crate) tails: Gauge,
-    pub(crate) tail_skipped_bytes: Counter,
-}
-
-/// Creates and registers a metric.
-fn registered<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
-    let metric = M::default();
-    registry.register(name, help, metric.clone());
-    metric
+metrics! {
+    /// Counters and gauges of queries.
+    pub struct Metrics {
+        pub(crate) in_flight: Gauge = "Queries being answered";
+        pub(crate) result_bytes: Gauge = "Memory held by matches that clients have not read yet, all queries together";
+        cache_bytes: Gauge = "Memory used by the block cache";
+        cache_hits: Counter = "Blocks found in the block cache";
+        cache_misses: Counter = "Blocks not in the block cache, read from disk";
+        answers: Counter = "Queries answered, whole or in part";
+        cancelled: Counter = "Queries cancelled because the client disconnected";
+        partial: Counter = "Partial answers: records may be missing";
+        seconds: Histogram = (Histogram::new(exponential_buckets(0.001, 2.0, 16))) "Query duration, from request to end of answer";
+        matched_records: Counter = "Records that matched";
+        scanned_bytes: Counter = "Bytes of text that were searched";
+        skipped_bytes: Counter = "Bytes of text skipped without searching";
+        pub(crate) nodes_missing: Counter = "Nodes that did not answer, or not to the end, when all were asked";
+        pub(crate) tails: Gauge = "Clients that follow new records";
+        pub(crate) tail_skipped_bytes: Counter = "Bytes skipped by tails that lagged too far behind";
+    }
 }
 
 impl Metrics {
     /// Registers the metrics of queries.
-    #[must_use]
     pub fn new(registry: &mut Registry) -> Self {
-        let query = registry.sub_registry_with_prefix("query");
-        let result_help = "Memory held by matches that clients have not read yet, all queries together";
-        let missing_help = "Nodes that did not answer, or not to the end, when all were asked";
-        let seconds = Histogram::new(exponential_buckets(0.001, 2.0, 16));
-        Self {
-            in_flight: registered(query, "in_flight", "Queries being answered"),
-            result_bytes: registered(query, "result_bytes", result_help),
-            cache_bytes: registered(query, "cache_bytes", "Memory used by the block cache"),
-            cache_hits: registered(query, "cache_hits", "Blocks found in the block cache"),
-            cache_misses: registered(query, "cache_misses", "Blocks not in the block cache, read from disk"),
-            queries: registered(query, "answers", "Queries answered, whole or in part"),
-            cancelled: registered(query, "cancelled", "Queries cancelled because the client disconnected"),
-            partial: registered(query, "partial", "Partial answers: records may be missing"),
-            seconds: {
-                let help = "Query duration, from request to end of answer";
-                query.register("seconds", help, seconds.clone());
-                seconds
-            },
-            matched: registered(query, "matched_records", "Records that matched"),
-            scanned_bytes: registered(query, "scanned_bytes", "Bytes of text that were searched"),
-            skipped_bytes: registered(query, "skipped_bytes", "Bytes of text skipped without searching"),
-            nodes_missing: registered(query, "nodes_missing", missing_help),
-            tails: registered(query, "tails", "Clients that follow new records"),
-            tail_skipped_bytes: registered(
-                query,
-                "tail_skipped_bytes",
-                "Bytes skipped by tails that lagged too far behind",
-            ),
-        }
+        Self::register(registry.sub_registry_with_prefix("query"))
     }
 
     /// A block cache that is counted here.
@@ -79,13 +45,13 @@ impl Metrics {
         if cancelled {
             self.cancelled.inc();
         } else {
-            self.queries.inc();
+            self.answers.inc();
         }
         if stats.is_partial() {
             self.partial.inc();
         }
         self.seconds.observe(seconds);
-        self.matched.inc_by(stats.matched);
+        self.matched_records.inc_by(stats.matched);
         self.scanned_bytes.inc_by(stats.bytes_scanned);
         self.skipped_bytes.inc_by(stats.bytes_skipped);
     }

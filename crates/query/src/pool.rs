@@ -127,13 +127,11 @@ impl ScanPool {
     }
 
     /// A pool without threads, which runs each job in the calling thread, for deterministic simulation.
-    #[must_use]
     pub fn inline() -> Self {
         Self { shared: Arc::default(), threads: Vec::new() }
     }
 
     /// Number of jobs that run at the same time.
-    #[must_use]
     pub fn threads(&self) -> usize {
         self.threads.len().max(1)
     }

@@ -99,7 +99,6 @@ pub enum MissingReason {
 
 impl MissingReason {
     /// A stable name for the API.
-    #[must_use]
     pub const fn label(&self) -> &'static str {
         match self {
             Self::Down => "down",
@@ -153,13 +152,11 @@ impl TrashStats {
 
 impl QueryStats {
     /// Whether records may be missing from the answer.
-    #[must_use]
     pub fn is_partial(&self) -> bool {
         !self.damaged.is_empty() || self.timed_out.is_some() || self.nodes.is_incomplete
     }
 
     /// Why records may be missing, one sentence each.
-    #[must_use]
     pub fn partial_reasons(&self) -> Vec<String> {
         let missing = self.nodes.missing.iter().filter(|_| self.nodes.is_incomplete).map(ToString::to_string);
         let damaged = self.damaged.iter().map(|name| format!("{name} is damaged and was left out"));

@@ -139,7 +139,7 @@ impl TestEngine {
             tasks: Arc::clone(&tasks) as _,
             net: Arc::new(sim::NoNetwork),
             timeouts: PeerTimeouts::default(),
-            metrics: store::Metrics::default(),
+            metrics: store::Metrics::new(&mut prometheus_client::registry::Registry::default()),
             is_short_of_descriptors: Arc::default(),
         };
         let puller = Puller::new(context, Some(Arc::clone(&queue)));

@@ -13,13 +13,11 @@ impl Flags {
     pub const UNTERMINATED: u8 = 2;
 
     /// No flags.
-    #[must_use]
     pub const fn empty() -> Self {
         Self(Vec::new())
     }
 
     /// Whether no row has flags.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -34,7 +32,6 @@ impl Flags {
     }
 
     /// The flags of a row, 0 for none.
-    #[must_use]
     pub fn get(&self, row: u32) -> u8 {
         let at = self.0.binary_search_by_key(&row, |(row, _)| *row).ok();
         at.and_then(|at| self.0.get(at)).map_or(0, |(_, bits)| *bits)
@@ -52,7 +49,6 @@ impl Flags {
     }
 
     /// The number of rows with flags.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }

@@ -31,13 +31,11 @@ impl Producer {
     const KEYED_BIT: u64 = 1 << 47;
 
     /// The producer with the low 48 bits of `bits`.
-    #[must_use]
     pub const fn new(bits: u64) -> Self {
         Self(bits & Self::MASK)
     }
 
     /// A producer from a random number, for one connection or one segment. Its top bit is 0.
-    #[must_use]
     pub const fn random(random: u64) -> Self {
         Self(random & Self::MASK & !Self::KEYED_BIT)
     }
@@ -45,7 +43,6 @@ impl Producer {
     /// The producer derived from a key, for a section of an idempotent batch. Its top bit is 1, so it never equals a
     /// random one. FNV-1a, finished by the mixer of splitmix64: the result is the same on every machine and in every
     /// version.
-    #[must_use]
     pub fn from_key(key: &[u8]) -> Self {
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         for byte in key {
@@ -57,20 +54,17 @@ impl Producer {
     }
 
     /// Whether this is from [`Self::from_key`].
-    #[must_use]
     pub const fn is_keyed(self) -> bool {
         self.0 & Self::KEYED_BIT != 0
     }
 
     /// The sequence number of the first record in the section after the one with this producer: 31 bits. See
     /// [`Id::is_followed_by`].
-    #[must_use]
     pub const fn next_section_sequence(self) -> u32 {
         self.0 as u32 & (u32::MAX >> 1)
     }
 
     /// The 48 bits.
-    #[must_use]
     pub const fn bits(self) -> u64 {
         self.0
     }
@@ -88,51 +82,43 @@ impl Id {
     pub const MAX: Self = Self(u128::MAX);
 
     /// An id from its parts. Times after [`Millis::MAX`] are clamped to it.
-    #[must_use]
     pub const fn new(at: Millis, producer: Producer, sequence: u32) -> Self {
         let ms = if at.0 > Millis::MAX.0 { Millis::MAX.0 } else { at.0 };
         Self(((ms as u128) << 80) | ((producer.0 as u128) << 32) | sequence as u128)
     }
 
     /// The lowest id with this time.
-    #[must_use]
     pub const fn first_at(at: Millis) -> Self {
         Self::new(at, Producer(0), 0)
     }
 
     /// The id with these bits.
-    #[must_use]
     pub const fn from_bits(bits: u128) -> Self {
         Self(bits)
     }
 
     /// The bits.
-    #[must_use]
     pub const fn bits(self) -> u128 {
         self.0
     }
 
     /// The time of the record.
-    #[must_use]
     pub const fn time(self) -> Millis {
         Millis((self.0 >> 80) as u64)
     }
 
     /// The producer of the record.
-    #[must_use]
     pub const fn producer(self) -> Producer {
         Producer::new((self.0 >> 32) as u64)
     }
 
     /// The sequence number of the record within its producer.
-    #[must_use]
     pub const fn sequence(self) -> u32 {
         self.0 as u32
     }
 
     /// Whether the record `next` directly follows this one in its source: it has the next sequence number, or is the
     /// first record of the next section of an idempotent batch.
-    #[must_use]
     pub fn is_followed_by(self, next: Self) -> bool {
         let (producer, next_producer) = (self.producer(), next.producer());
         let is_next_section =

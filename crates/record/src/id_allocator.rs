@@ -20,7 +20,6 @@ impl IdAllocator {
     pub const CLOCK_BACKSTEP_MS_MAX: u64 = 3_600_000;
 
     /// An allocator that starts at sequence number 0.
-    #[must_use]
     pub fn new(producer: Producer) -> Self {
         Self { producer, next_sequence: 0, last_time: Millis(0) }
     }

@@ -17,7 +17,6 @@ const UUID_LEN: usize = 36;
 /// assert_eq!(key_time(b"01ARYZ6S410000000000000000"), Some(Millis(1_469_918_176_385)));
 /// assert_eq!(key_time(b"batch 17"), None);
 /// ```
-#[must_use]
 pub fn key_time(key: &[u8]) -> Option<Millis> {
     let quoted = key.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
     let text = str::from_utf8(quoted.unwrap_or(key)).ok()?;

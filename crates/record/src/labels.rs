@@ -108,7 +108,6 @@ impl Labels {
     }
 
     /// The value of a label.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(label, _)| **label == *name).map(|(_, value)| &**value)
     }
@@ -119,7 +118,6 @@ impl Labels {
     }
 
     /// Whether there are no labels.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

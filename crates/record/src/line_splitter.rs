@@ -47,20 +47,17 @@ pub struct SplitRemainder {
 
 impl LineSplitter {
     /// A splitter for records of at most `record_bytes_max` bytes (at least 1), without LF.
-    #[must_use]
     pub fn new(record_bytes_max: usize) -> Self {
         Self { carry: Vec::new(), record_bytes_max: record_bytes_max.max(1) }
     }
 
     /// Bytes of the unfinished line.
-    #[must_use]
     pub fn carry_bytes(&self) -> usize {
         self.carry.len()
     }
 
     /// Splits the carry followed by `chunk`, which has less than 4 GiB. Changes no state: the caller stores the records
     /// and then calls [`Self::advance`].
-    #[must_use]
     pub fn split<'a>(&'a self, chunk: &'a [u8]) -> SplitLines<'a> {
         let mut lines = SplitLines { parts: Vec::with_capacity(2), count: 0, flags: Flags::empty(), remainder_at: 0 };
         let mut run_at = 0_usize;
@@ -132,13 +129,11 @@ impl<'a> SplitLines<'a> {
     }
 
     /// The argument of [`LineSplitter::advance`], without the borrow of the chunk.
-    #[must_use]
     pub fn remainder(&self) -> SplitRemainder {
         SplitRemainder { at: self.remainder_at, consumed_carry: self.count > 0 }
     }
 
     /// Bytes of text, including LFs.
-    #[must_use]
     pub fn text_bytes(&self) -> usize {
         self.parts.iter().map(|part| part.len()).sum()
     }

@@ -22,7 +22,6 @@ impl Millis {
     /// assert_eq!(Millis(10_000_500).clamp_future(now), (Millis(10_000_500), false));
     /// assert_eq!(Millis(90_000_000).clamp_future(now), (now, true));
     /// ```
-    #[must_use]
     pub fn clamp_future(self, arrival: Self) -> (Self, bool) {
         if self.0 > arrival.0.saturating_add(Self::AHEAD_MS_MAX) { (arrival, true) } else { (self, false) }
     }

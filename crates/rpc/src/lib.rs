@@ -4,7 +4,7 @@
 //!
 //! | form | functions | used by |
 //! | --- | --- | --- |
-//! | one JSON message | [`message_body`], [`read_message`] | most calls |
+//! | one JSON message | [`call_message`], [`message_body`], [`read_message`] | most calls |
 //! | a JSON message, then bytes | [`encode_head`], [`read_head`] | segments, id sets |
 //! | typed messages with checksums | [`stream_message`], [`MessageReader`] | replies to queries |
 //!
@@ -14,10 +14,12 @@
 //!
 //! Every reader has a limit, and allocates no more than has arrived.
 
+mod call;
 mod head;
 mod stream;
 mod version;
 
+pub use call::call_message;
 pub use head::{BodyRemainder, MESSAGE_BYTES_MAX, encode_head, message_body, read_head, read_message};
 pub use stream::{
     ByteCursor, MalformedMessage, MessageReader, STREAM_MESSAGE_BYTES_MAX, StreamMessageKind, stream_header,

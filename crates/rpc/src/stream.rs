@@ -38,7 +38,6 @@ pub trait StreamMessageKind: Copy {
 pub struct MalformedMessage(pub &'static str);
 
 /// The header of a content that consists of these parts.
-#[must_use]
 pub fn stream_header(kind: impl StreamMessageKind, parts: &[&[u8]]) -> [u8; HEADER_LEN] {
     let length: usize = parts.iter().map(|part| part.len()).sum();
     let mut header = [0; HEADER_LEN];
@@ -54,7 +53,6 @@ pub fn stream_header(kind: impl StreamMessageKind, parts: &[&[u8]]) -> [u8; HEAD
 }
 
 /// A whole message.
-#[must_use]
 pub fn stream_message(kind: impl StreamMessageKind, content: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(HEADER_LEN + content.len());
     out.extend_from_slice(&stream_header(kind, &[content]));
@@ -76,7 +74,6 @@ impl MessageReader {
     }
 
     /// Whether all bytes belonged to messages that were returned.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }

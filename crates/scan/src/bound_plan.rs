@@ -107,7 +107,6 @@ impl BoundPlan {
     }
 
     /// Whether both plans consist of the same terms, so that they find the same records.
-    #[must_use]
     pub fn is_equivalent(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::All, Self::All) | (Self::Nothing, Self::Nothing) => true,
@@ -117,7 +116,6 @@ impl BoundPlan {
     }
 
     /// Whether a row of a block with this filter may match; `false` is certain.
-    #[must_use]
     pub fn may_match(&self, filter: impl SkipFilter) -> bool {
         match self {
             Self::Nothing => false,
@@ -160,7 +158,6 @@ impl BoundPlan {
     }
 
     /// Whether one record, without an LF behind it, matches. Agrees with [`Self::find`].
-    #[must_use]
     pub fn matches(&self, record: &[u8]) -> bool {
         match self {
             Self::Nothing => false,

@@ -118,7 +118,6 @@ impl Automaton {
     }
 
     /// Memory in bytes.
-    #[must_use]
     pub fn memory(&self) -> usize {
         size_of::<Self>()
             + self.next.len() * 2
@@ -134,14 +133,12 @@ impl Automaton {
 
     /// The number of states, [`DEAD`] and [`MATCHED`] included.
     #[inline]
-    #[must_use]
     pub fn state_count(&self) -> usize {
         self.accepts.len()
     }
 
     /// The state after one more byte.
     #[inline]
-    #[must_use]
     pub fn step(&self, state: u16, byte: u8) -> u16 {
         let class = self.classes[byte as usize];
         // A state has an entry for each class.
@@ -150,7 +147,6 @@ impl Automaton {
 
     /// The state after a text.
     #[inline]
-    #[must_use]
     pub fn run(&self, mut state: u16, text: &[u8]) -> u16 {
         let mut rest = text;
         while !rest.is_empty() && state > MATCHED {
@@ -174,14 +170,12 @@ impl Automaton {
 
     /// Whether a row that ends in the state is accepted.
     #[inline]
-    #[must_use]
     pub fn accepts(&self, state: u16) -> bool {
         self.accepts.get(state as usize).copied().unwrap_or(false)
     }
 
     /// Whether none of these bytes changes the state.
     #[inline]
-    #[must_use]
     pub fn stays_on(&self, state: u16, bytes: &[u64; 4]) -> bool {
         self.self_loops
             .get(state as usize)
@@ -189,7 +183,6 @@ impl Automaton {
     }
 
     /// The state after any one of these bytes, if it is the same for all.
-    #[must_use]
     pub fn common_step(&self, state: u16, bytes: &[u8]) -> Option<u16> {
         let (first, others) = bytes.split_first()?;
         let to = self.step(state, *first);

@@ -29,7 +29,6 @@ pub struct Needle {
 
 impl Needle {
     /// A needle; with `any_case`, ASCII letters match in either case. A needle with an LF occurs in no single line.
-    #[must_use]
     pub fn new(text: &[u8], any_case: bool) -> Self {
         let any_case = any_case && text.iter().any(u8::is_ascii_alphabetic);
         let text = if any_case { text.to_ascii_lowercase() } else { text.to_vec() };
@@ -50,45 +49,38 @@ impl Needle {
 
     /// Whether an occurrence may contain the byte.
     #[inline]
-    #[must_use]
     pub fn contains_byte(&self, byte: u8) -> bool {
         self.bytes.get(byte as usize / 64).is_some_and(|word| word >> (byte % 64) & 1 == 1)
     }
 
     /// The text; in lower case if the needle is case-insensitive.
-    #[must_use]
     pub fn text(&self) -> &[u8] {
         &self.text
     }
 
     /// Whether ASCII letters match in either case.
     #[inline]
-    #[must_use]
     pub fn any_case(&self) -> bool {
         self.any_case
     }
 
     /// Whether occurrences of the core cannot overlap, so that a search that continues behind each one finds all.
-    #[must_use]
     pub fn has_non_overlapping_core(&self) -> bool {
         self.has_non_overlapping_core
     }
 
     /// The range of the core in the text; the whole text if no part of it cannot overlap itself.
-    #[must_use]
     pub fn core(&self) -> Range<usize> {
         self.core.clone()
     }
 
     /// The offset of the first occurrence at or after `from`.
     #[inline]
-    #[must_use]
     pub fn find(&self, text: &[u8], from: usize) -> Option<usize> {
         self.find_with(&self.finder, text, from)
     }
 
     /// The offset of the first occurrence of the core at or after `from`.
-    #[must_use]
     pub fn find_core(&self, text: &[u8], from: usize) -> Option<usize> {
         self.find_with(&self.core_finder, text, from)
     }

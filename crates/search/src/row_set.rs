@@ -26,13 +26,11 @@ pub struct Bitmap {
 
 impl Bitmap {
     /// A bitmap of `len` rows with no bit set.
-    #[must_use]
     pub fn new(len: usize) -> Self {
         Self { words: vec![0; len.div_ceil(64)], len }
     }
 
     /// A bitmap of `len` rows with all bits set.
-    #[must_use]
     pub fn full(len: usize) -> Self {
         let mut bits = Self { words: vec![u64::MAX; len.div_ceil(64)], len };
         bits.clear_unused_bits();
@@ -69,13 +67,11 @@ impl Bitmap {
 
     /// Whether the bit of a row is set.
     #[inline]
-    #[must_use]
     pub fn contains(&self, row: usize) -> bool {
         self.words.get(row / 64).is_some_and(|word| word >> (row % 64) & 1 == 1)
     }
 
     /// The number of bits that are set.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
@@ -105,7 +101,6 @@ impl Bitmap {
 
 impl RowSet {
     /// An evenly spread sample of `wanted` of these rows; `None` if the set has fewer than eight times as many.
-    #[must_use]
     pub fn sample(&self, len: usize, wanted: usize) -> Option<Self> {
         let count = self.count(len);
         let step = count / wanted;
@@ -129,7 +124,6 @@ impl RowSet {
     }
 
     /// The rows whose bit is set, as `None` or `All` where possible.
-    #[must_use]
     pub fn from_bitmap(bits: Bitmap) -> Self {
         match bits.count() {
             0 => Self::None,
@@ -140,7 +134,6 @@ impl RowSet {
 
     /// Whether the set contains a row.
     #[inline]
-    #[must_use]
     pub fn contains(&self, row: usize) -> bool {
         match self {
             Self::None => false,
@@ -160,7 +153,6 @@ impl RowSet {
     }
 
     /// The last `limit` rows of a range that are in the set, in rising order.
-    #[must_use]
     pub fn last_in(&self, range: Range<usize>, limit: usize) -> Vec<usize> {
         let mut last: Vec<usize> = range.rev().filter(|row| self.contains(*row)).take(limit).collect();
         last.reverse();
@@ -168,7 +160,6 @@ impl RowSet {
     }
 
     /// The number of rows in the set, of `len` in total.
-    #[must_use]
     pub fn count(&self, len: usize) -> usize {
         match self {
             Self::None => 0,

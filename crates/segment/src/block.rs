@@ -18,7 +18,7 @@ use bucksaw_search::SearchBlock;
 
 use crate::frame::is_text_of_rows;
 use crate::row_meta::{decode_flags, encode_flags};
-use crate::varint::{Reader, put_delta, put_varint};
+use crate::varint::{ByteReader, put_delta, put_varint};
 use crate::{Chunk, Codec, RecordSummary, Rows};
 
 /// Level for the rows column, which is small and compresses well at any level.
@@ -90,13 +90,11 @@ impl PackedColumn {
 
 impl BlockBuilder {
     /// Bytes of text so far.
-    #[must_use]
     pub fn text_bytes(&self) -> u64 {
         self.text_bytes
     }
 
     /// Whether the block has no records.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }
@@ -249,13 +247,11 @@ impl Block {
     }
 
     /// The text and the slices of all streams, in the order of [`Self::chunks`].
-    #[must_use]
     pub fn into_parts(self) -> (Vec<u8>, Vec<StreamSlice>) {
         (self.text, self.slices)
     }
 
     /// Combines the slices of all streams with their text; `None` if they do not match.
-    #[must_use]
     pub fn from_parts(text: Vec<u8>, slices: Vec<StreamSlice>) -> Option<Self> {
         let fits = slices.iter().all(|StreamSlice { rows, range, .. }| {
             let part = text.get(range.clone());
@@ -329,7 +325,7 @@ fn slices_memory(slices: &[StreamSlice]) -> usize {
 
 /// Decodes the rows column; `None` if it is damaged.
 pub(crate) fn decode_slices(rows: &[u8]) -> Option<Vec<StreamSlice>> {
-    let mut reader = Reader(rows);
+    let mut reader = ByteReader(rows);
     let mut slices = Vec::new();
     let mut at = 0_usize;
     for _ in 0..reader.varint()? {
@@ -344,7 +340,7 @@ pub(crate) fn decode_slices(rows: &[u8]) -> Option<Vec<StreamSlice>> {
     reader.is_empty().then_some(slices)
 }
 
-fn decode_chunk(reader: &mut Reader<'_>) -> Option<(Labels, Rows, usize)> {
+fn decode_chunk(reader: &mut ByteReader<'_>) -> Option<(Labels, Rows, usize)> {
     let labels_len = usize::try_from(reader.varint()?).ok()?;
     let labels = Labels::decode(reader.bytes(labels_len)?).ok()?;
     let count = reader.varint_u32()?;

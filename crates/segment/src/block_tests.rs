@@ -11,7 +11,7 @@ fn any_pushes() -> impl Strategy<Value = Vec<BlockPush>> {
     prop::collection::vec((0_u8..3, 0_u64..4, 0_u64..3, lines, any::<bool>(), 0_u32..3, 0_u8..3), 1..12)
 }
 
-/// Pushes the steps and returns what was pushed, by stream: id, nanoseconds, marks, bytes.
+/// Pushes the steps and returns what was pushed, by stream: id, nanoseconds, flags, bytes.
 fn push(builder: &mut BlockBuilder, steps: &[BlockPush]) -> Vec<(Labels, Id, u32, u8, Vec<u8>)> {
     let mut want = Vec::new();
     let mut ms = 1_000;

@@ -22,7 +22,6 @@ pub enum Codec {
 
 impl Codec {
     /// The byte in the block's entry. The level is not stored: decompression does not need it.
-    #[must_use]
     pub fn byte(self) -> u8 {
         match self {
             Self::Plain => 0,
@@ -33,7 +32,6 @@ impl Codec {
     }
 
     /// The codec with this byte; `None` if unknown.
-    #[must_use]
     pub fn from_byte(byte: u8) -> Option<Self> {
         match byte {
             0 => Some(Self::Plain),
@@ -45,7 +43,6 @@ impl Codec {
     }
 
     /// Compresses `raw`, or returns it as `Plain` if that is not smaller.
-    #[must_use]
     pub fn pack(self, raw: &[u8]) -> (Self, Cow<'_, [u8]>) {
         let packed = match self {
             Self::Plain => None,
@@ -69,7 +66,6 @@ impl Codec {
     }
 
     /// Decompresses to exactly `raw_len` bytes, which the caller has bounded; `None` if the bytes are damaged.
-    #[must_use]
     pub fn unpack(self, packed: &[u8], raw_len: usize) -> Option<Vec<u8>> {
         let raw = match self {
             Self::Plain => packed.to_vec(),

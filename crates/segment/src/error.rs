@@ -53,7 +53,6 @@ impl ReadError {
     }
 
     /// An error for damage at an offset of a file.
-    #[must_use]
     pub fn damaged(path: &Path, offset: u64, what: &'static str) -> Self {
         Self::Damaged { path: path.to_owned(), damage: Damage { offset, what } }
     }

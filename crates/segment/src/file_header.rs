@@ -6,7 +6,7 @@ use bucksaw_env::File;
 use bucksaw_record::Id;
 
 use crate::ReadError;
-use crate::varint::Reader;
+use crate::varint::ByteReader;
 
 /// Bytes of the header.
 pub(crate) const HEADER_LEN: usize = 32;
@@ -36,7 +36,7 @@ impl FileKind {
     pub(crate) fn read_header(&self, file: &dyn File, path: &Path) -> Result<Id, ReadError> {
         let mut bytes = [0; HEADER_LEN];
         let length = file.read_at(0, &mut bytes).map_err(ReadError::io(path))?;
-        let mut reader = Reader(bytes.get(..length).unwrap_or_default());
+        let mut reader = ByteReader(bytes.get(..length).unwrap_or_default());
         let fields = (reader.bytes(8), reader.u32(), reader.u32(), reader.u128().map(Id::from_bits));
         let (Some(magic), Some(version), Some(crc), Some(id)) = fields else {
             return Err(ReadError::damaged(path, 0, "the file ends within its header"));

@@ -4,12 +4,12 @@
 //! `count` records, each followed by an LF that is not part of it.
 //!
 //! The checksum is seeded with the id of the file (with 0 on the wire). So a log line that contains the bytes of a frame is not
-//! taken for one when a reader searches for the next intact frame behind damage.
+//! mistaken for a frame when a reader searches for the next intact frame behind damage.
 
 use bucksaw_record::{Id, Labels, Millis};
 use memchr::memchr_iter;
 
-use crate::varint::Reader;
+use crate::varint::ByteReader;
 use crate::{RowMeta, Rows};
 
 const RESERVED_LEN: usize = 6;
@@ -74,6 +74,15 @@ impl FrameError {
 }
 
 impl FrameHeader {
+    /// The header and the body of the frame that declares a stream under this number.
+    pub fn stream(number: u32, labels: &Labels, accepted: Millis) -> (Self, Vec<u8>) {
+        let mut body = Vec::new();
+        labels.encode(&mut body);
+        let (first_id, kind) = (Id::MIN, FrameKind::Stream);
+        let (body_len, row_meta_len, count, layout_bits) = (body.len() as u32, 0, 0, 0);
+        (Self { body_len, row_meta_len, first_id, count, stream: number, accepted, kind, layout_bits }, body)
+    }
+
     /// The first bytes of every frame.
     pub(crate) const MARKER: [u8; 4] = *b"BSWF";
 
@@ -84,7 +93,6 @@ impl FrameHeader {
     pub const BODY_BYTES_MAX: usize = 32 << 20;
 
     /// Encodes the header, with the checksum over it and the parts of the body.
-    #[must_use]
     pub fn encode(&self, seed: u32, body: &[&[u8]]) -> [u8; Self::LEN] {
         debug_assert_eq!(body.iter().map(|part| part.len()).sum::<usize>(), self.body_len as usize);
         let mut out = Vec::with_capacity(Self::LEN);
@@ -129,14 +137,14 @@ impl FrameHeader {
     /// # Errors
     /// [`FrameError::Marker`] or [`FrameError::Header`].
     pub fn parse(bytes: &[u8; Self::LEN]) -> Result<Self, FrameError> {
-        let mut reader = Reader(bytes);
+        let mut reader = ByteReader(bytes);
         if reader.bytes(4) != Some(&Self::MARKER) {
             return Err(FrameError::Marker);
         }
         Self::parse_fields(&mut reader).filter(Self::is_valid).ok_or(FrameError::Header)
     }
 
-    fn parse_fields(reader: &mut Reader<'_>) -> Option<Self> {
+    fn parse_fields(reader: &mut ByteReader<'_>) -> Option<Self> {
         reader.u32()?;
         let header = Self {
             body_len: reader.u32()?,
@@ -170,13 +178,11 @@ impl FrameHeader {
     }
 
     /// Bytes of text.
-    #[must_use]
     pub fn text_len(&self) -> u32 {
         self.body_len.saturating_sub(self.row_meta_len)
     }
 
     /// Bytes of the whole frame.
-    #[must_use]
     pub fn frame_len(&self) -> u64 {
         Self::LEN as u64 + u64::from(self.body_len)
     }
@@ -209,13 +215,11 @@ impl<'a> Frame<'a> {
     }
 
     /// The row metadata as bytes.
-    #[must_use]
     pub fn row_meta(&self) -> &'a [u8] {
         self.body.get(..self.header.row_meta_len as usize).unwrap_or_default()
     }
 
     /// The text, or the encoded labels of a stream frame.
-    #[must_use]
     pub fn text(&self) -> &'a [u8] {
         self.body.get(self.header.row_meta_len as usize..).unwrap_or_default()
     }
@@ -315,8 +319,8 @@ mod tests {
 
     #[test]
     fn contents_must_fit_the_header() {
-        let check = |count, sides: &RowMeta, text: &[u8], good: bool| {
-            let (header, body) = frame(count, sides, text);
+        let check = |count, row_meta: &RowMeta, text: &[u8], good: bool| {
+            let (header, body) = frame(count, row_meta, text);
             assert_eq!(Frame::open(9, &header, &body).and_then(|frame| frame.rows()).is_ok(), good, "{count} {text:?}");
         };
         let lengths = |lengths: &[u32]| RowMeta { lengths: Some(lengths.to_vec()), ..RowMeta::default() };
@@ -331,11 +335,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn row_meta_round_trips((count, mut sides) in any_row_meta()) {
-            sides.lengths = None;
-            let (header, body) = frame(count, &sides, "x\n".repeat(count as usize).as_bytes());
+        fn row_meta_round_trips((count, mut row_meta) in any_row_meta()) {
+            row_meta.lengths = None;
+            let (header, body) = frame(count, &row_meta, "x\n".repeat(count as usize).as_bytes());
             let rows = Frame::open(9, &header, &body).unwrap().rows().unwrap();
-            prop_assert_eq!(rows, sides.into_rows(Id::new(Millis(50), Producer::new(1), 7), count, Millis(51)).unwrap());
+            prop_assert_eq!(rows, row_meta.into_rows(Id::new(Millis(50), Producer::new(1), 7), count, Millis(51)).unwrap());
         }
 
         #[test]

@@ -32,13 +32,11 @@ impl RecordLoss {
     pub const UNKNOWN: Self = Self { records: 0, is_lower_bound: true };
 
     /// An exact number of records is lost.
-    #[must_use]
     pub fn exact(records: u64) -> Self {
         Self { records, is_lower_bound: false }
     }
 
     /// Whether it is certain that no record is lost.
-    #[must_use]
     pub fn is_none(self) -> bool {
         self == Self::default()
     }
@@ -77,7 +75,6 @@ pub struct Health {
 
 impl Health {
     /// Whether nothing is damaged.
-    #[must_use]
     pub fn is_intact(&self) -> bool {
         self.harmless.is_empty() && self.harmful.is_empty()
     }
@@ -132,7 +129,6 @@ pub enum RepairOutcome {
 }
 
 /// The id of the segment with the saved records of a damaged one: always the same, so that a repeated repair makes one file.
-#[must_use]
 pub fn saved_id(damaged: Id) -> Id {
     let mixed = (damaged.producer().bits() ^ u64::from(damaged.sequence())).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     Id::new(damaged.time(), Producer::random(mixed.rotate_right(16)), damaged.sequence())

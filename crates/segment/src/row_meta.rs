@@ -10,7 +10,7 @@
 
 use bucksaw_record::{Flags, Id, Millis};
 
-use crate::varint::{Reader, put_delta, put_varint};
+use crate::varint::{ByteReader, put_delta, put_varint};
 use crate::{IdRun, Rows};
 
 const TIMES_BIT: u8 = 1;
@@ -33,7 +33,6 @@ pub struct RowMeta {
 
 impl RowMeta {
     /// Metadata that has flags only.
-    #[must_use]
     pub fn with_flags(flags: Flags) -> Self {
         Self { flags, ..Self::default() }
     }
@@ -64,12 +63,11 @@ impl RowMeta {
     }
 
     /// Decodes the columns of `count` rows; `None` if the bytes are damaged.
-    #[must_use]
     pub fn decode(layout_bits: u8, bytes: &[u8], base: Millis, count: u32) -> Option<Self> {
         if layout_bits & !(TIMES_BIT | LENGTHS_BIT | FLAGS_BIT) != 0 {
             return None;
         }
-        let mut reader = Reader(bytes);
+        let mut reader = ByteReader(bytes);
         let mut row_meta = Self::default();
         if layout_bits & TIMES_BIT != 0 {
             let mut times = Vec::with_capacity(reader.len().min(count as usize));
@@ -95,7 +93,6 @@ impl RowMeta {
     }
 
     /// The rows from the first id on; `None` if the sequence numbers would overflow.
-    #[must_use]
     pub fn into_rows(self, first: Id, count: u32, accepted: Millis) -> Option<Rows> {
         first.checked_add(count.checked_sub(1)?)?;
         let mut rows = Rows { flags: self.flags, lengths: self.lengths, accepted, ..Rows::default() };
@@ -125,7 +122,7 @@ pub(crate) fn encode_flags(flags: &Flags, out: &mut Vec<u8>) {
     }
 }
 
-pub(crate) fn decode_flags(reader: &mut Reader<'_>, count: u32) -> Option<Flags> {
+pub(crate) fn decode_flags(reader: &mut ByteReader<'_>, count: u32) -> Option<Flags> {
     let mut flags = Flags::empty();
     let mut row = 0_u32;
     let marked = reader.varint_u32()?;

@@ -17,13 +17,11 @@ pub struct IdRun {
 
 impl IdRun {
     /// The id of the last row.
-    #[must_use]
     pub fn last(&self) -> Id {
         Id::from_bits(self.first_id.bits() + u128::from(self.count.saturating_sub(1)))
     }
 
     /// Number of rows with ids below `limit`.
-    #[must_use]
     pub fn count_below(&self, limit: Id) -> u32 {
         // Ids of a run are consecutive, so a difference is a number of rows.
         let distance = limit.bits().saturating_sub(self.first_id.bits());
@@ -52,14 +50,12 @@ pub struct Rows {
 
 impl Rows {
     /// Approximate bytes of memory.
-    #[must_use]
     pub fn memory(&self) -> usize {
         let lengths = self.lengths.as_ref().map_or(0, Vec::len);
         size_of::<Self>() + self.runs.len() * size_of::<IdRun>() + self.nanos.len() * 8 + lengths * 4
     }
 
     /// The id of a row; `None` beyond the last.
-    #[must_use]
     pub fn id(&self, row: u32) -> Option<Id> {
         let after = self.runs.partition_point(|run| run.row <= row);
         let run = self.runs.get(after.checked_sub(1)?)?;
@@ -68,7 +64,6 @@ impl Rows {
     }
 
     /// The nanoseconds below the millisecond of a row.
-    #[must_use]
     pub fn nanos(&self, row: u32) -> u32 {
         if self.nanos.is_empty() {
             return 0;
@@ -105,7 +100,6 @@ impl Rows {
     }
 
     /// The nanoseconds of the rows in a range that have them.
-    #[must_use]
     pub fn nanos_in(&self, rows: Range<u32>) -> &[(u32, u32)] {
         let at = |row| self.nanos.partition_point(|(stated, _)| *stated < row);
         self.nanos.get(at(rows.start)..at(rows.end)).unwrap_or_default()
@@ -141,7 +135,6 @@ impl Rows {
     }
 
     /// The lowest and the highest id; `None` without rows.
-    #[must_use]
     pub fn id_range(&self) -> Option<(Id, Id)> {
         let low = self.runs.iter().map(|run| run.first_id).min()?;
         let high = self.runs.iter().map(IdRun::last).max()?;
@@ -149,7 +142,6 @@ impl Rows {
     }
 
     /// Whether the ids rise from row to row.
-    #[must_use]
     pub fn is_sorted(&self) -> bool {
         self.runs.windows(2).all(|pair| matches!(pair, [a, b] if a.last() < b.first_id))
     }

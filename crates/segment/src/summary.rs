@@ -3,7 +3,7 @@
 use bucksaw_record::{Id, Millis, Producer};
 
 use crate::Rows;
-use crate::varint::{Reader, put_varint};
+use crate::varint::{ByteReader, put_varint};
 
 /// Maximum number of producers with sequence ranges; above it, any record may be included.
 const PRODUCERS_MAX: usize = 256;
@@ -38,7 +38,6 @@ impl Default for RecordSummary {
 
 impl RecordSummary {
     /// The latest time or arrival of a record, by which retention decides.
-    #[must_use]
     pub fn newest(&self) -> Millis {
         self.high.time().max(self.accepted)
     }
@@ -84,19 +83,16 @@ impl RecordSummary {
     }
 
     /// Whether there are no records.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.records == 0
     }
 
     /// Whether it may include a record of `low..=high`.
-    #[must_use]
     pub fn overlaps(&self, low: Id, high: Id) -> bool {
         self.low <= high && low <= self.high
     }
 
     /// Whether both may include the same record. `false` is always right.
-    #[must_use]
     pub fn may_intersect(&self, other: &Self) -> bool {
         if !self.overlaps(other.low, other.high) {
             return false;
@@ -110,7 +106,6 @@ impl RecordSummary {
     }
 
     /// Number of producers with sequence ranges.
-    #[must_use]
     pub fn producer_count(&self) -> usize {
         self.producers.as_ref().map_or(0, Vec::len)
     }
@@ -121,7 +116,6 @@ impl RecordSummary {
     }
 
     /// Whether it may include a record of this producer.
-    #[must_use]
     pub fn may_contain_producer(&self, producer: Producer) -> bool {
         self.producers.as_ref().is_none_or(|ranges| producer_position(ranges, producer).is_ok())
     }
@@ -145,7 +139,7 @@ impl RecordSummary {
         }
     }
 
-    pub(crate) fn decode(reader: &mut Reader<'_>) -> Option<Self> {
+    pub(crate) fn decode(reader: &mut ByteReader<'_>) -> Option<Self> {
         let mut summary = Self {
             low: Id::from_bits(reader.u128()?),
             high: Id::from_bits(reader.u128()?),
@@ -211,10 +205,10 @@ mod tests {
         one.merge(&summary(7, 3, 2, 11));
         let mut out = Vec::new();
         one.encode(&mut out);
-        let mut reader = Reader(&out);
+        let mut reader = ByteReader(&out);
         assert_eq!(RecordSummary::decode(&mut reader), Some(one));
         assert!(reader.is_empty());
-        assert_eq!(RecordSummary::decode(&mut Reader(&out[..out.len() - 1])), None);
+        assert_eq!(RecordSummary::decode(&mut ByteReader(&out[..out.len() - 1])), None);
     }
 
     #[test]
@@ -223,7 +217,7 @@ mod tests {
         (0..PRODUCERS_MAX as u64).for_each(|producer| full.merge(&summary(producer, 0, 1, 9)));
         let mut out = Vec::new();
         full.encode(&mut out);
-        assert_eq!(RecordSummary::decode(&mut Reader(&out)), Some(full));
+        assert_eq!(RecordSummary::decode(&mut ByteReader(&out)), Some(full));
         let mut head = Vec::new();
         RecordSummary::default().encode(&mut head);
         // Without its last byte, which says that no producer follows.
@@ -232,7 +226,7 @@ mod tests {
             let mut bytes = head.clone();
             put_varint(&mut bytes, stated + 1);
             bytes.extend_from_slice(&[1; 64]);
-            assert_eq!(RecordSummary::decode(&mut Reader(&bytes)), None, "{stated}");
+            assert_eq!(RecordSummary::decode(&mut ByteReader(&bytes)), None, "{stated}");
         }
     }
 }

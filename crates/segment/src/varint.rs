@@ -17,9 +17,9 @@ pub(crate) fn put_delta(out: &mut Vec<u8>, from: u64, to: u64) {
 
 /// Reads such integers. Every method returns `None` at the end of the bytes or for values out of bounds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reader<'a>(pub &'a [u8]);
+pub(crate) struct ByteReader<'a>(pub &'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> ByteReader<'a> {
     pub(crate) fn varint(&mut self) -> Option<u64> {
         let mut value = 0_u64;
         for shift in (0..64).step_by(7) {
@@ -96,7 +96,7 @@ mod tests {
             let mut out = Vec::new();
             put_varint(&mut out, value);
             put_delta(&mut out, from, to);
-            let mut reader = Reader(&out);
+            let mut reader = ByteReader(&out);
             prop_assert_eq!(reader.varint(), Some(value));
             prop_assert_eq!(reader.delta(from), Some(to));
             prop_assert!(reader.is_empty());
@@ -104,7 +104,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..24)) {
-            let mut reader = Reader(&bytes);
+            let mut reader = ByteReader(&bytes);
             while reader.varint().is_some() {}
         }
     }

@@ -6,7 +6,9 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use bucksaw_env::lock;
 
 use bucksaw_ingest::IngestError;
 use bucksaw_wire::ServerMessage;
@@ -41,7 +43,7 @@ struct AckState {
 
 impl AckTracker {
     fn state(&self) -> MutexGuard<'_, AckState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Records the next batch and returns its number.

@@ -1,18 +1,20 @@
 //! One connection, from its first byte to its end.
-#![allow(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
+#![expect(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+
+use bucksaw_env::log_limited;
 
 use bucksaw_record::Labels;
 use bucksaw_wire::MAGIC;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tracing::{debug, warn};
+use tracing::debug;
 
-use crate::listener_state::{CarriedBytesGuard, ListenerConnection, ListenerState};
+use crate::listener_state::{CarriedBytesGuard, ListenerState};
 use crate::protocol::{LABELS_LINE_MAX, Protocol};
 use crate::socket_reader::{CHUNK_BYTES, SocketRead, SocketReader};
 use crate::{framed, http_refusal, lines};
@@ -34,7 +36,7 @@ pub(crate) async fn run(
     shared: Arc<ListenerState>,
     stop: watch::Receiver<bool>,
 ) {
-    let _opened = ListenerConnection::new(&shared);
+    let _open = shared.count_connection();
     if let Err(error) = set_socket_options(&socket) {
         debug!(%peer, %error, "cannot set the options of a connection");
     }
@@ -42,9 +44,7 @@ pub(crate) async fn run(
     let (protocol, mut first) = detect_protocol(&mut feed, &shared).await;
     if protocol == Protocol::Http {
         shared.metrics.http_refused.inc();
-        if let Some(suppressed) = shared.may_log(|errors| &errors.http) {
-            warn!(%peer, suppressed, "HTTP request on a lines port refused");
-        }
+        log_limited!(shared.log_limits, warn, %peer, "HTTP request on a lines port refused");
         drop(feed);
         http_refusal::refuse(&mut socket, shared.config.http_address.as_deref()).await;
         close_gracefully(&mut socket).await;
@@ -76,9 +76,7 @@ pub(crate) async fn run(
             labels
         }
         Protocol::LinesWithInvalidLabels(reason) => {
-            if let Some(suppressed) = shared.may_log(|errors| &errors.labels) {
-                warn!(%peer, %reason, suppressed, "a first line `#labels …` does not set labels; it is kept as a record");
-            }
+            log_limited!(shared.log_limits, warn, %peer, %reason, "a first line `#labels …` does not set labels; it is kept as a record");
             Labels::default()
         }
         Protocol::Http | Protocol::Lines | Protocol::Undecided => Labels::default(),

@@ -1,11 +1,13 @@
 //! A connection with the framed protocol: receives batches, sends acknowledgements.
-#![allow(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
+#![expect(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+use bucksaw_env::log_limited;
 
 use bucksaw_ingest::{Durability, IngestError, Source};
 use bucksaw_segment::Frame;
@@ -14,7 +16,7 @@ use bucksaw_wire::{
 };
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tracing::{debug, warn};
+use tracing::debug;
 
 use crate::acks::{AckTracker, write_all};
 use crate::intake::RecordStream;
@@ -234,7 +236,5 @@ impl FramedConnection<'_, '_> {
 /// Counts a protocol error, and logs it at a limited rate.
 fn record_protocol_error(shared: &ListenerState, peer: SocketAddr, reason: &str) {
     shared.metrics.protocol_errors.inc();
-    if let Some(suppressed) = shared.may_log(|errors| &errors.protocol) {
-        warn!(%peer, reason, suppressed, "protocol error from a framed client");
-    }
+    log_limited!(shared.log_limits, warn, %peer, reason, "protocol error from a framed client");
 }

@@ -7,12 +7,13 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bucksaw_env::{CountGuard, log_limited};
+
 use bucksaw_ingest::{Durability, IngestError, Source};
 use bucksaw_record::{Flags, Labels, LineSplitter, SplitLines};
-use tracing::error;
 
 use crate::intake::{FrameMeta, IdAssignment, PrepareError, RecordStream, Records};
-use crate::listener_state::{BlockedGuard, CarriedBytesGuard, ListenerState};
+use crate::listener_state::{CarriedBytesGuard, ListenerState};
 use crate::socket_reader::{CHUNK_BYTES, SocketRead, SocketReader};
 
 /// Reads of a busy connection before it yields to others.
@@ -66,7 +67,7 @@ struct RefusedInput {
     input: LineInput<'static>,
     refused: RefusedAppend,
     /// Created with the refusal, so that other connections stop reading at once.
-    _blocked: BlockedGuard,
+    _blocked: CountGuard,
 }
 
 /// Reads lines until the stream ends or the node stops. `first` has already arrived.
@@ -172,7 +173,7 @@ impl LineConnection {
             LineInput::Chunk(chunk) => LineInput::Chunk(Cow::Owned(chunk.into_owned())),
             LineInput::UnfinishedLine(flag) => LineInput::UnfinishedLine(flag),
         };
-        Err(RefusedInput { input, refused, _blocked: BlockedGuard::new(&self.shared) })
+        Err(RefusedInput { input, refused, _blocked: self.shared.count_blocked() })
     }
 
     fn append(
@@ -234,9 +235,7 @@ impl LineConnection {
         };
         let bytes = (self.splitter.carry_bytes() + chunk) as u64;
         self.shared.metrics.dropped_bytes.inc_by(bytes);
-        if let Some(suppressed) = self.shared.may_log(|errors| &errors.dropped_lines) {
-            let reason = &held.refused.refusal;
-            error!(bytes, %reason, suppressed, "connection closed, last lines dropped: the queue refuses them");
-        }
+        let reason = &held.refused.refusal;
+        log_limited!(self.shared.log_limits, error, bytes, %reason, "connection closed, last lines dropped: the queue refuses them");
     }
 }

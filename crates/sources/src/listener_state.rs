@@ -1,11 +1,11 @@
 //! The state that the connections of one listener share, with the sums that limit their memory.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use bucksaw_env::LogRateLimiter;
+use bucksaw_env::{CountGuard, GaugeGuard, LogLimits};
 use bucksaw_ingest::Durability;
-use bucksaw_steering::{ConnectionGuard, ListenerKind, LoadShedder};
+use bucksaw_steering::{ListenerKind, LoadShedder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -39,7 +39,6 @@ pub struct ConnectionSlots {
 
 impl ConnectionSlots {
     /// A limit of `capacity` connections.
-    #[must_use]
     pub fn new(capacity: usize) -> Self {
         let capacity = capacity.min(Semaphore::MAX_PERMITS);
         Self { free: Arc::new(Semaphore::new(capacity)), capacity, limit: Arc::new(AtomicUsize::new(capacity)) }
@@ -51,7 +50,6 @@ impl ConnectionSlots {
     }
 
     /// The number of open connections.
-    #[must_use]
     pub fn in_use(&self) -> usize {
         self.capacity.saturating_sub(self.free.available_permits())
     }
@@ -60,17 +58,6 @@ impl ConnectionSlots {
         let slot = Arc::clone(&self.free).try_acquire_owned().ok()?;
         (self.in_use() <= self.limit.load(Ordering::Relaxed)).then_some(slot)
     }
-}
-
-/// Limits the log lines about errors of connections.
-#[derive(Debug, Default)]
-pub(crate) struct ListenerLogLimiters {
-    pub(crate) accept: LogRateLimiter,
-    pub(crate) connection_limit: LogRateLimiter,
-    pub(crate) http: LogRateLimiter,
-    pub(crate) labels: LogRateLimiter,
-    pub(crate) protocol: LogRateLimiter,
-    pub(crate) dropped_lines: LogRateLimiter,
 }
 
 /// A carried line shorter than this is not cut for lack of memory, in bytes.
@@ -90,12 +77,12 @@ pub(crate) struct ListenerState {
     /// Bytes of the unfinished lines of all connections.
     partial_bytes: AtomicUsize,
     /// Connections with records that the queue refused.
-    blocked_connections: AtomicUsize,
+    blocked_connections: Arc<AtomicU64>,
     /// Whether a connection gave up after the stop. The queue will not accept records of other connections either.
     has_given_up: AtomicBool,
     /// Memory for unfinished frames, in bytes.
     pub(crate) frame_bytes: Semaphore,
-    pub(crate) log_limiters: ListenerLogLimiters,
+    pub(crate) log_limits: LogLimits,
 }
 
 impl ListenerState {
@@ -104,9 +91,10 @@ impl ListenerState {
         let frame_bytes = Semaphore::new(config.partial_bytes_max.clamp(1, Semaphore::MAX_PERMITS));
         let by = ByDurability { durability: durability.name() };
         let connections = metrics.connections.get_or_create(&by).clone();
-        let opened = metrics.opened.get_or_create(&by).clone();
-        let refused = metrics.refused.get_or_create(&by).clone();
+        let opened = metrics.connections_opened.get_or_create(&by).clone();
+        let refused = metrics.connections_refused.get_or_create(&by).clone();
         Self {
+            log_limits: LogLimits::new(Arc::clone(&intake.env.clock)),
             intake,
             shedder,
             config,
@@ -117,10 +105,9 @@ impl ListenerState {
             opened,
             refused,
             partial_bytes: AtomicUsize::default(),
-            blocked_connections: AtomicUsize::default(),
+            blocked_connections: Arc::default(),
             has_given_up: AtomicBool::new(false),
             frame_bytes,
-            log_limiters: ListenerLogLimiters::default(),
         }
     }
 
@@ -132,9 +119,15 @@ impl ListenerState {
         }
     }
 
-    /// The number of suppressed log lines about an error, if one may be logged now.
-    pub(crate) fn may_log(&self, error: fn(&ListenerLogLimiters) -> &LogRateLimiter) -> Option<u64> {
-        error(&self.log_limiters).check(self.intake.env.clock.uptime())
+    /// Counts a connection while it is open.
+    pub(crate) fn count_connection(&self) -> (GaugeGuard, CountGuard) {
+        self.opened.inc();
+        (GaugeGuard::new(&self.connections), self.shedder.count_connection())
+    }
+
+    /// Counts a connection while it has records that the queue refused.
+    pub(crate) fn count_blocked(&self) -> CountGuard {
+        CountGuard::new(&self.blocked_connections)
     }
 
     /// Whether connections should not be read from, because the queue would refuse the records. Checked before each read without
@@ -161,26 +154,6 @@ impl ListenerState {
     }
 }
 
-/// Counts a connection while it is open.
-pub(crate) struct ListenerConnection<'a> {
-    shared: &'a ListenerState,
-    _connected: ConnectionGuard<'a>,
-}
-
-impl<'a> ListenerConnection<'a> {
-    pub(crate) fn new(shared: &'a ListenerState) -> Self {
-        shared.connections.inc();
-        shared.opened.inc();
-        Self { shared, _connected: shared.shedder.count_connection() }
-    }
-}
-
-impl Drop for ListenerConnection<'_> {
-    fn drop(&mut self) {
-        self.shared.connections.dec();
-    }
-}
-
 /// The unfinished bytes of one connection, as a part of the sum.
 pub(crate) struct CarriedBytesGuard {
     shared: Arc<ListenerState>,
@@ -203,22 +176,6 @@ impl CarriedBytesGuard {
 impl Drop for CarriedBytesGuard {
     fn drop(&mut self) {
         self.set(0);
-    }
-}
-
-/// Marks that a connection has records that the queue refused.
-pub(crate) struct BlockedGuard(Arc<ListenerState>);
-
-impl BlockedGuard {
-    pub(crate) fn new(shared: &Arc<ListenerState>) -> Self {
-        shared.blocked_connections.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(shared))
-    }
-}
-
-impl Drop for BlockedGuard {
-    fn drop(&mut self) {
-        self.0.blocked_connections.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The buffer never exceeds the length in the message's header. A large message first reserves its part of the memory that all
 //! connections share, so the rest of a message must arrive within a timeout.
-#![allow(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
+#![expect(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 use std::time::Duration;
 

@@ -4,7 +4,7 @@
 //! its last whole batch and receives the missing acknowledgements. If it does not close within
 //! [`Config::close_timeout`](crate::Config::close_timeout), it receives the acknowledgements of the batches that were read, then
 //! the connection ends. It sends the other batches again to another node.
-#![allow(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
+#![expect(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

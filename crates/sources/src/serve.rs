@@ -1,9 +1,11 @@
 //! Accepts connections, and ends them in order.
-#![allow(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
+#![expect(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+
+use bucksaw_env::log_limited;
 
 use bucksaw_ingest::Durability;
 use tokio::net::{TcpListener, TcpStream};
@@ -75,19 +77,12 @@ async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>, shared: &Listene
                 Some(slot) => return (socket, peer, slot),
                 None => {
                     shared.refused.inc();
-                    if let Some(suppressed) = shared.may_log(|errors| &errors.connection_limit) {
-                        warn!(
-                            durability = %shared.durability, suppressed,
-                            "all connections are in use; new ones are closed: raise the limit of open files, or use fewer"
-                        );
-                    }
+                    log_limited!(shared.log_limits, warn, durability = %shared.durability, "all connections are in use; new ones are closed: raise the limit of open files, or use fewer");
                 }
             },
             Err(error) => {
                 shared.metrics.accept_failed.inc();
-                if let Some(suppressed) = shared.may_log(|errors| &errors.accept) {
-                    error!(%error, suppressed, "cannot accept a connection: is the limit of open files too low?");
-                }
+                log_limited!(shared.log_limits, error, %error, "cannot accept a connection: is the limit of open files too low?");
                 tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             }
         }

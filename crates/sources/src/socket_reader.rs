@@ -1,5 +1,5 @@
 //! Reads a socket into a buffer of the thread, so that an idle connection holds none.
-#![allow(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
+#![expect(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 use std::cell::RefCell;
 use std::io::{self, ErrorKind};

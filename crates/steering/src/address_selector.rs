@@ -43,7 +43,6 @@ pub struct AddressSelector {
 
 impl AddressSelector {
     /// Selects from these addresses, in their order.
-    #[must_use]
     pub fn new(configured: Vec<String>) -> Self {
         Self {
             configured,
@@ -56,7 +55,6 @@ impl AddressSelector {
     }
 
     /// Selects from these addresses in random order, so that many senders with one list spread over its nodes.
-    #[must_use]
     pub fn shuffled(mut configured: Vec<String>, entropy: &dyn Entropy) -> Self {
         for at in (1..configured.len()).rev() {
             let other = usize::try_from(entropy.next_u64() % (at as u64 + 1)).unwrap_or(0);
@@ -86,7 +84,6 @@ impl AddressSelector {
     }
 
     /// Whether a redirect target comes next, which needs no backoff.
-    #[must_use]
     pub fn has_redirect_target(&self, now: Duration) -> bool {
         self.redirects_followed < REDIRECTS_MAX
             && self.redirect_targets.iter().any(|target| !self.is_ejected(target, now))
@@ -98,7 +95,6 @@ impl AddressSelector {
     }
 
     /// The addresses of a suggestion that may be tried; none for [`SUGGESTION_INTERVAL_MIN`] after a move.
-    #[must_use]
     pub fn eligible_targets(&self, addresses: &[String], now: Duration) -> Vec<String> {
         if self.moved_at.is_some_and(|at| now.saturating_sub(at) < SUGGESTION_INTERVAL_MIN) {
             return Vec::new();

@@ -24,7 +24,6 @@ pub struct ClientRate {
 
 impl ClientRate {
     /// A client that connects now and has sent nothing. `now` is the uptime.
-    #[must_use]
     pub fn new(now: Duration) -> Self {
         Self { sampled_at: now, bytes: 0, bytes_per_second: 0, suggested_at: None }
     }

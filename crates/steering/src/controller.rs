@@ -42,9 +42,8 @@ pub struct LoadController {
 }
 
 impl LoadController {
-    /// A controller of a node that is never busy below this ingest rate, whatever the rates of other nodes. Below a
+    /// A controller of a node that is never busy below this ingest rate, regardless of the rates of other nodes. Below a
     /// [`BUSY_FRACTION`](crate::BUSY_FRACTION)th of it no clients are redirected.
-    #[must_use]
     pub fn new(busy_bytes_per_second: u64) -> Self {
         Self {
             busy_bytes_per_second,

@@ -51,7 +51,7 @@ pub(crate) struct IngestRates {
     pub(crate) own: u64,
     /// The mean of all ingest nodes, this one included.
     pub(crate) mean: u64,
-    /// The busy rate: a node below it is not busy, whatever the mean.
+    /// The busy rate: a node below it is not busy, regardless of the mean.
     pub(crate) busy: u64,
 }
 

@@ -28,7 +28,7 @@
 //!
 //! *Rebalancing* moves connected clients between nodes of any level. It begins when a node has exceeded another one's smoothed
 //! load by half of the mean rate for 5 s, and ends at a quarter. Every 10 s the node may redirect clients whose rates sum up to
-//! half of what it has above the mean: the redirect budget. A node whose level is 1 or higher has a budget even without such a
+//! half of its excess over the mean rate: the redirect budget. A node whose level is 1 or higher has a budget even without such a
 //! difference.
 //!
 //! | level | new framed clients | connected framed clients | lines over TCP | HTTP |
@@ -44,14 +44,14 @@
 //! A sender tries redirect targets once and in order, then its configured addresses. It ejects an address that failed or
 //! refused for 5 s, doubling up to 60 s.
 //!
-//! # What keeps it calm
+//! # Stability
 //!
 //! No oscillation:
 //! - A level rises after 3 s and falls after 15 s, and is held down to three quarters of its bounds.
 //! - A client moves only if its rate is at most five eighths of the difference between the two nodes. After the move, the
 //!   difference is at most a quarter of that in the other direction, which is too little to move it back.
 //! - A budget is half of the excess, and the next one follows 10 s later, when the effect is visible.
-//! - A client gets one suggestion per minute ([`SUGGESTION_INTERVAL_MIN`]), and a sender that moved ignores suggestions as long.
+//! - A client gets one suggestion per minute ([`SUGGESTION_INTERVAL_MIN`]), and a sender that moved ignores suggestions for a minute.
 //!
 //! No herd:
 //! - A redirect costs at least the mean client rate of the budget. A client that exceeds the rest of the budget moves with the
@@ -84,7 +84,7 @@ pub use level::LoadSample;
 pub use metrics::Metrics;
 pub use policy::{IngestPeer, ListenerKind, NodeLoad, RedirectDecision, RedirectKind, RedirectPolicy};
 pub use rebalancer::BUSY_FRACTION;
-pub use shedder::{ConnectionGuard, LoadShedder};
+pub use shedder::LoadShedder;
 
 #[cfg(test)]
 mod tests;

@@ -32,7 +32,6 @@ pub enum RedirectKind {
 
 impl RedirectKind {
     /// The name in metrics.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Suggested => "suggested",
@@ -94,7 +93,6 @@ pub struct RedirectPolicy {
 
 impl RedirectPolicy {
     /// Whether the node refuses new clients for which it has targets.
-    #[must_use]
     pub fn is_refusing(&self) -> bool {
         self.load.level >= 2 && self.may_refuse
     }

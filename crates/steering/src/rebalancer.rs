@@ -2,7 +2,7 @@
 //!
 //! The trigger is the lead over the least loaded node, not over the mean: if an eleventh node joins ten, each of the ten
 //! exceeds the mean by only a tenth. The amount is half of the excess over the mean: if many nodes offer to one, it receives
-//! half of what it lacks.
+//! half of the difference.
 
 use crate::level::IngestRates;
 

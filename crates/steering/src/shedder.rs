@@ -2,10 +2,10 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bucksaw_env::Entropy;
+use bucksaw_env::{CountGuard, Entropy, lock};
 
 use crate::client_rate::ClientRate;
 use crate::metrics::Metrics;
@@ -25,38 +25,20 @@ const HTTP_REDIRECT_LEVEL_MIN: u8 = 2;
 /// Decides about the clients of a node; shared by its listeners, which never wait for it. See the [crate](crate).
 pub struct LoadShedder {
     policy: Mutex<Arc<RedirectPolicy>>,
-    connections: AtomicU64,
-    redirectable: AtomicU64,
+    connections: Arc<AtomicU64>,
+    redirectable: Arc<AtomicU64>,
     framed_budget: TokenBucket,
     http_budget: TokenBucket,
     metrics: Metrics,
 }
 
-/// Counts a client while it is connected.
-#[derive(Debug)]
-pub struct ConnectionGuard<'a>(&'a AtomicU64);
-
-impl<'a> ConnectionGuard<'a> {
-    fn new(count: &'a AtomicU64) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count)
-    }
-}
-
-impl Drop for ConnectionGuard<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 impl LoadShedder {
     /// A load shedder that accepts all clients until it has a policy.
-    #[must_use]
     pub fn new(metrics: Metrics) -> Self {
         Self {
             policy: Mutex::default(),
-            connections: AtomicU64::new(0),
-            redirectable: AtomicU64::new(0),
+            connections: Arc::default(),
+            redirectable: Arc::default(),
             framed_budget: TokenBucket::default(),
             http_budget: TokenBucket::default(),
             metrics,
@@ -64,38 +46,35 @@ impl LoadShedder {
     }
 
     /// Counts a TCP connection.
-    pub fn count_connection(&self) -> ConnectionGuard<'_> {
-        ConnectionGuard::new(&self.connections)
+    pub fn count_connection(&self) -> CountGuard {
+        CountGuard::new(&self.connections)
     }
 
     /// Counts a connection whose client understands redirects, in addition to [`Self::count_connection`].
-    pub fn count_redirectable(&self) -> ConnectionGuard<'_> {
-        ConnectionGuard::new(&self.redirectable)
+    pub fn count_redirectable(&self) -> CountGuard {
+        CountGuard::new(&self.redirectable)
     }
 
     /// The number of open TCP connections.
-    #[must_use]
     pub fn connections(&self) -> u64 {
         self.connections.load(Ordering::Relaxed)
     }
 
     /// The number of open connections whose clients understand redirects.
-    #[must_use]
     pub fn redirectable_connections(&self) -> u64 {
         self.redirectable.load(Ordering::Relaxed)
     }
 
     /// The current policy.
-    #[must_use]
     pub fn policy(&self) -> Arc<RedirectPolicy> {
-        Arc::clone(&self.policy.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&lock(&self.policy))
     }
 
     /// Replaces the policy.
     pub fn set_policy(&self, policy: RedirectPolicy) {
         self.metrics.load_level.set(i64::from(policy.load.level));
         self.metrics.refusing.set(i64::from(policy.is_refusing()));
-        *self.policy.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy);
+        *lock(&self.policy) = Arc::new(policy);
     }
 
     /// Replaces the redirect budgets: framed clients with this total rate may be redirected until the next call, and HTTP
@@ -119,7 +98,6 @@ impl LoadShedder {
     }
 
     /// Whether clients that do not understand redirects are refused.
-    #[must_use]
     pub fn refuses_unredirectable(&self, port: ListenerKind) -> bool {
         let policy = self.policy();
         policy.is_disconnecting() && policy.less_loaded(port).next().is_some()
@@ -152,7 +130,6 @@ impl LoadShedder {
     }
 
     /// Less loaded nodes for the header of one HTTP reply; mostly none at a low level.
-    #[must_use]
     pub fn http_reply_targets(&self, entropy: &dyn Entropy) -> Vec<String> {
         let (policy, port) = (self.policy(), ListenerKind::Http);
         if policy.load.level >= HTTP_REDIRECT_LEVEL_MIN {
@@ -161,7 +138,7 @@ impl LoadShedder {
         self.spend_budget(&policy, port, None, entropy).map(|decision| decision.targets).unwrap_or_default()
     }
 
-    /// The redirect of a client of a node that stops: the least loaded nodes, whatever their level.
+    /// The redirect of a client of a node that stops: the least loaded nodes, regardless of their level.
     #[must_use]
     pub fn failover(&self, port: ListenerKind, entropy: &dyn Entropy) -> Option<RedirectDecision> {
         let policy = self.policy();

@@ -1,8 +1,8 @@
 //! The redirect budget: a token bucket that is refilled by replacement.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
-use bucksaw_env::Entropy;
+use bucksaw_env::{Entropy, lock};
 
 /// The total rate of clients that may still be redirected, in bytes per second.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ struct TokenBucketState {
 
 impl TokenBucket {
     fn lock(&self) -> MutexGuard<'_, TokenBucketState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Replaces the contents.

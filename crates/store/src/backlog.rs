@@ -4,9 +4,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bucksaw_env::set_gauge;
 use prometheus_client::metrics::gauge::Gauge;
-
-use crate::metrics::set;
 
 /// The backlog of one store.
 #[derive(Debug)]
@@ -43,7 +42,7 @@ impl CompactionBacklog {
     }
 
     fn update_gauge(&self) {
-        set(&self.gauge, self.bytes());
+        set_gauge(&self.gauge, self.bytes());
     }
 }
 

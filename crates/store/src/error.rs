@@ -54,7 +54,6 @@ impl StoreError {
     }
 
     /// Whether the disk is full.
-    #[must_use]
     pub fn is_disk_full(&self) -> bool {
         matches!(self, Self::Io { source, .. } if Shortage::is_disk_full(source))
     }

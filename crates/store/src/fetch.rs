@@ -8,7 +8,7 @@ use bucksaw_env::with_timeout;
 use bucksaw_ingest::SegmentView;
 use bucksaw_ingest::lease::{ACK, AckRequest, FETCH, FetchReply, FetchRequest, FetchedSegment, QueueBacklogStatus};
 use bucksaw_record::Id;
-use bucksaw_rpc::{BodyRemainder, message_body, read_head, read_message};
+use bucksaw_rpc::{BodyRemainder, call_message, message_body, read_head};
 use bucksaw_segment::queue::scan_segment;
 use tracing::debug;
 
@@ -28,8 +28,10 @@ const ACK_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Whose queue segments come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum QueueLocation {
+pub enum QueueLocation {
+    /// This node.
     Local,
+    /// Another node.
     Remote(Peer),
 }
 
@@ -104,16 +106,13 @@ async fn fetch_segment(
 pub(crate) async fn ack(context: &StoreContext, peer: Peer, request: AckRequest) -> bool {
     let StoreContext { tasks, net, .. } = context;
     for _ in 0..ACK_ATTEMPTS_MAX {
-        let call = async {
-            read_message::<serde_json::Value>(net.call(peer.address, ACK, message_body(&request)?).await?).await
-        };
-        match with_timeout(tasks, ACK_TIMEOUT, call).await {
-            Some(Ok(_)) => return true,
-            Some(Err(error)) => {
+        match call_message::<serde_json::Value>(tasks, &**net, peer.address, ACK, &request, ACK_TIMEOUT).await {
+            Ok(_) => return true,
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {}
+            Err(error) => {
                 debug!(node = %peer.node, %error, "a queue did not receive an acknowledgement");
                 tasks.sleep(ACK_RETRY_DELAY).await;
             }
-            None => {}
         }
     }
     false

@@ -29,7 +29,6 @@ pub struct ForegroundGuard(Arc<Foreground>);
 
 impl Foreground {
     /// Nothing is marked.
-    #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Arc<Self> {
         Arc::new(Self { clock, running: AtomicUsize::new(0), lingers_until: AtomicU64::new(0) })
     }
@@ -42,7 +41,6 @@ impl Foreground {
     }
 
     /// Whether a client waits for work, or did a moment ago.
-    #[must_use]
     pub fn is_busy(&self) -> bool {
         let running = self.running.load(Ordering::Acquire) > 0;
         running || nanos(self.clock.uptime()) < self.lingers_until.load(Ordering::Acquire)

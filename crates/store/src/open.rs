@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bucksaw_env::{Env, Shortage};
+use bucksaw_env::{Env, LogLimits, Shortage, lock, set_gauge};
 use bucksaw_ingest::Queue;
 use bucksaw_record::{Id, Millis};
 use bucksaw_segment::health::{DAMAGED_EXTENSION, SAVED_EXTENSION};
@@ -19,11 +19,10 @@ use crate::config::Config;
 use crate::foreground::Foreground;
 use crate::gather_batch_size::GatherBatchSize;
 use crate::index_memory::{StoreIndexMemory, open_bytes_max};
-use crate::lock::lock;
-use crate::metrics::{Metrics, set};
+use crate::metrics::Metrics;
 use crate::name;
 use crate::repair::damage_file::{BLOCKS_PROOF_SUFFIX, DRAFT_SUFFIXES, FILE_PROOF_SUFFIX};
-use crate::segment_store::{SegmentStore, StoreLogLimits};
+use crate::segment_store::SegmentStore;
 use crate::stored_segment::{DamagedSegment, StoredSegment};
 use crate::throttle::BackgroundThrottle;
 
@@ -42,6 +41,7 @@ impl SegmentStore {
             backlog: CompactionBacklog::new(config.backlog_bytes_max, metrics.backlog_bytes.clone()),
             gather_batch_size: GatherBatchSize::new(config.gather_bytes_max()),
             foreground,
+            log_limits: LogLimits::new(Arc::clone(&env.clock)),
             env,
             dir: dir.to_owned(),
             config,
@@ -56,9 +56,8 @@ impl SegmentStore {
             stored_bytes_at_open: 0,
             index_memory: StoreIndexMemory::default(),
             trashed: Mutex::default(),
-            log_limits: StoreLogLimits::default(),
         };
-        set(&store.metrics.replication_factor, store.config.replication_factor as u64);
+        set_gauge(&store.metrics.replication_factor, store.config.replication_factor as u64);
         store.env.fs.create_dir_all(dir).map_err(OpenError::io(dir))?;
         match store.env.fs.create_dir_all(&store.trash_dir()) {
             // Retention creates it later, or removes expired segments at once.

@@ -18,17 +18,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_env::{LogRateLimiter, run_blocking, with_timeout};
+use bucksaw_env::{LogLimits, log_limited, run_blocking, set_gauge};
 use bucksaw_ingest::lease::{AckRequest, QueueBacklogStatus, WAIT, WaitRequest};
 use bucksaw_ingest::{Queue, QueueBacklog, SegmentView};
 use bucksaw_record::Id;
-use bucksaw_rpc::{message_body, read_message};
+use bucksaw_rpc::call_message;
 use futures_util::future::{join_all, select_all};
-use tracing::{debug, warn};
+use tracing::debug;
 
 use crate::error::StoreError;
 use crate::fetch::{FetchError, FetchedBatch, QueueLocation, ack, fetch_from};
-use crate::metrics::set;
 use crate::peers::{Peer, to_millis};
 use crate::replicate::Replicator;
 use crate::store::{StoreBatch, StoredBatch};
@@ -51,37 +50,25 @@ pub struct Puller {
     /// The local queue, if the node has one.
     queue: Option<Arc<Queue>>,
     replicator: Replicator,
-    log_limits: PullLogLimits,
+    log_limits: LogLimits,
 }
-
-#[derive(Debug, Default)]
-struct PullLogLimits {
-    take: LogRateLimiter,
-    store: LogRateLimiter,
-    copies: LogRateLimiter,
-    ack: LogRateLimiter,
-}
-
-/// A queue that is due.
-#[derive(Clone, Copy, Debug)]
-pub struct DueQueue(QueueLocation);
 
 impl Puller {
     /// A puller for the store of `context`. `queue` is the local queue, if the node has one. The caller alternates
     /// [`Self::wait`] and [`Self::store_batch`].
-    #[must_use]
     pub fn new(context: StoreContext, queue: Option<Arc<Queue>>) -> Self {
-        Self { replicator: Replicator::new(context.clone()), context, queue, log_limits: PullLogLimits::default() }
+        let log_limits = LogLimits::new(Arc::clone(&context.env.clock));
+        Self { replicator: Replicator::new(context.clone()), context, queue, log_limits }
     }
 
     /// Waits until a queue is due. `None` after five seconds, while stores are missing, and while the store is full.
-    pub async fn wait(&self) -> Option<DueQueue> {
+    pub async fn wait(&self) -> Option<QueueLocation> {
         if self.missing_stores() > 0 || self.context.store.is_full() {
             self.context.tasks.sleep(RETRY_DELAY).await;
             return None;
         }
         self.update_backlog();
-        self.first_due().await.map(DueQueue)
+        self.first_due().await
     }
 
     fn update_backlog(&self) {
@@ -90,10 +77,10 @@ impl Puller {
     }
 
     /// Stores a batch from the due queue and from others. Returns its bytes of text, or 0 if it failed or found nothing.
-    pub async fn store_batch(&self, due: DueQueue) -> u64 {
+    pub async fn store_batch(&self, due: QueueLocation) -> u64 {
         let clock = &self.context.env.clock;
         let begun = clock.uptime();
-        let batches = self.fetch_all(due.0).await;
+        let batches = self.fetch_all(due).await;
         if batches.is_empty() {
             // Another store has fetched the segments.
             self.context.tasks.sleep(RETRY_DELAY / 20).await;
@@ -125,7 +112,7 @@ impl Puller {
 
     fn missing_stores(&self) -> usize {
         let missing = self.context.store.replication_factor().saturating_sub(self.context.peers.stores().len() + 1);
-        set(&self.context.metrics.missing_stores, missing as u64);
+        set_gauge(&self.context.metrics.missing_stores, missing as u64);
         missing
     }
 
@@ -173,18 +160,11 @@ impl Puller {
                         age_ms: to_millis(due.age_min),
                         wait_ms: to_millis(WAIT_MAX),
                     };
-                    let call = async {
-                        read_message::<QueueBacklogStatus>(net.call(peer.address, WAIT, message_body(&wait)?).await?)
-                            .await
-                    };
-                    match with_timeout(&tasks, WAIT_MAX + answer, call).await {
-                        Some(Ok(waits)) => waits.due,
-                        Some(Err(error)) => {
-                            debug!(node = %peer.node, %error, "cannot wait for a queue");
-                            false
-                        }
-                        None => false,
-                    }
+                    let reply = call_message(&tasks, &*net, peer.address, WAIT, &wait, WAIT_MAX + answer).await;
+                    reply.map(|backlog: QueueBacklogStatus| backlog.due).unwrap_or_else(|error| {
+                        debug!(node = %peer.node, %error, "cannot wait for a queue");
+                        false
+                    })
                 }
             };
             is_due.then_some(origin)
@@ -215,11 +195,6 @@ impl Puller {
         batches
     }
 
-    /// The number of suppressed log lines, if one may be logged now.
-    fn may_log(&self, error: &LogRateLimiter) -> Option<u64> {
-        error.check(self.context.env.clock.uptime())
-    }
-
     /// Fetches from a queue; `None` if that failed or there is nothing.
     async fn fetch(&self, origin: QueueLocation, text_bytes: u64) -> Option<FetchedBatch> {
         let batch = match (origin, &self.queue) {
@@ -231,9 +206,7 @@ impl Puller {
             (QueueLocation::Remote(peer), _) => match fetch_from(&self.context, peer, text_bytes).await {
                 Ok(batch) => batch,
                 Err((error, ids)) => {
-                    if let Some(suppressed) = self.may_log(&self.log_limits.take) {
-                        warn!(node = %peer.node, %error, suppressed, "cannot fetch segments from a queue: will retry");
-                    }
+                    log_limited!(self.log_limits, warn, node = %peer.node, %error, "cannot fetch segments from a queue: will retry");
                     let unreadable = match error {
                         FetchError::Damaged(id) => vec![id],
                         FetchError::Io(_) => Vec::new(),
@@ -265,9 +238,7 @@ impl Puller {
         let stored = match packed {
             Ok(stored) => self.replicate(stored).await,
             Err(error) => {
-                if let Some(suppressed) = self.may_log(&self.log_limits.store) {
-                    warn!(%error, suppressed, "cannot store a fetched batch: will retry");
-                }
+                log_limited!(self.log_limits, warn, %error, "cannot store a fetched batch: will retry");
                 match error {
                     StoreError::Input { segment, .. } => Err(Some(segment)),
                     _ => Err(None),
@@ -285,9 +256,7 @@ impl Puller {
         if kept + 1 >= copies {
             return Ok(text_bytes);
         }
-        if let Some(suppressed) = self.may_log(&self.log_limits.copies) {
-            warn!(segment = %stored.id(), kept, wanted = copies, suppressed, "too few replicas: the records stay in the queues");
-        }
+        log_limited!(self.log_limits, warn, segment = %stored.id(), kept, wanted = copies, "too few replicas: the records stay in the queues");
         if kept == 0 {
             // No other store has it, and its records will be stored again.
             let store = Arc::clone(&self.context.store);
@@ -326,10 +295,8 @@ impl Puller {
     /// Acknowledges segments to another node's queue. If that fails, the lease expires and the segments are fetched again.
     async fn ack(&self, peer: Peer, stored: Vec<Id>, returned: Vec<Id>, unreadable: Vec<Id>) {
         let request = AckRequest { holder: self.context.node, stored, returned, unreadable };
-        if !ack(&self.context, peer, request).await
-            && let Some(suppressed) = self.may_log(&self.log_limits.ack)
-        {
-            warn!(node = %peer.node, suppressed, "cannot acknowledge segments to a queue: they may be stored twice, duplicates are dropped");
+        if !ack(&self.context, peer, request).await {
+            log_limited!(self.log_limits, warn, node = %peer.node, "cannot acknowledge segments to a queue: they may be stored twice, duplicates are dropped");
         }
     }
 }

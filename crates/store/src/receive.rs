@@ -7,7 +7,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bucksaw_env::Body;
+use bucksaw_env::{Body, lock};
 use bucksaw_record::Id;
 use bucksaw_rpc::{BodyRemainder, message_body, read_head};
 use bucksaw_segment::stored::Reader;
@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 use tracing::debug;
 
 use crate::error::StoreError;
-use crate::lock::lock;
 use crate::name;
 use crate::replication::Replication;
 use crate::segment_store::SegmentStore;
@@ -74,7 +73,6 @@ impl Replication {
 
 impl SegmentStore {
     /// Whether a segment is stored.
-    #[must_use]
     pub fn has(&self, id: Id) -> bool {
         self.segments().iter().any(|segment| segment.id() == id)
     }

@@ -6,11 +6,11 @@
 use std::io;
 use std::sync::Arc;
 
-use bucksaw_env::{Body, BodyWriter, Entropy, LogRateLimiter, Tasks, run_blocking, with_timeout};
+use bucksaw_env::{Body, BodyWriter, Entropy, LogLimits, Tasks, log_limited, run_blocking, with_timeout};
 use bucksaw_record::Id;
 use bucksaw_rpc::{encode_head, read_message};
 use futures_util::future::join_all;
-use tracing::{debug, warn};
+use tracing::debug;
 
 use crate::peers::{Peer, PeerTimeouts};
 use crate::receive::{PUT, PutRequest};
@@ -26,12 +26,12 @@ const AVERAGE_WEIGHT: f64 = 0.1;
 #[derive(Debug)]
 pub(crate) struct Replicator {
     context: StoreContext,
-    log_limit: LogRateLimiter,
+    log_limits: LogLimits,
 }
 
 impl Replicator {
     pub(crate) fn new(context: StoreContext) -> Self {
-        Self { context, log_limit: LogRateLimiter::new() }
+        Self { log_limits: LogLimits::new(Arc::clone(&context.env.clock)), context }
     }
 
     /// Sends a segment to `copies` of `others`. Returns how many have stored it: fewer if the rest failed.
@@ -58,9 +58,7 @@ impl Replicator {
             }
             Err(error) => {
                 self.context.metrics.replicate_failed.inc();
-                if let Some(suppressed) = self.log_limit.check(self.context.env.clock.uptime()) {
-                    warn!(segment = %stored.id(), store = %peer.node, %error, suppressed, "cannot replicate a segment");
-                }
+                log_limited!(self.log_limits, warn, segment = %stored.id(), store = %peer.node, %error, "cannot replicate a segment");
                 false
             }
         }

@@ -8,11 +8,10 @@
 
 use std::sync::Arc;
 
+use bucksaw_env::{lock, log_limited};
 use bucksaw_ingest::Queue;
 use bucksaw_record::Millis;
-use tracing::{info, warn};
 
-use crate::lock::lock;
 use crate::peers::to_millis;
 use crate::segment_store::SegmentStore;
 use crate::stored_segment::StoredSegment;
@@ -25,10 +24,14 @@ impl SegmentStore {
         let expired = self.expired(is_trusted);
         let moved = expired.iter().filter(|segment| self.expire(segment, queue));
         let (segments, bytes) = moved.fold((0_u64, 0), |(count, sum), segment| (count + 1, sum + segment.file_bytes()));
-        if segments > 0
-            && let Some(suppressed) = self.may_log(|errors| &errors.expired)
-        {
-            info!(segments, bytes, suppressed, "segments are past their retention: moved to the trash");
+        if segments > 0 {
+            log_limited!(
+                self.log_limits,
+                info,
+                segments,
+                bytes,
+                "segments are past their retention: moved to the trash"
+            );
         }
         // An open file occupies disk space even if it is removed.
         drop(expired);
@@ -41,9 +44,8 @@ impl SegmentStore {
         Some(self.now().saturating_sub(to_millis(self.config.retention_age?)))
     }
 
-    /// See [`Store::answers_since`](crate::Store::answers_since). Blocks without a record and an arrival since then may not be
-    /// removed yet.
-    #[must_use]
+    /// See [`Store::answers_since`](crate::Store::answers_since). Blocks that contain only older records may
+    /// still exist.
     pub fn answers_since(&self) -> Option<Millis> {
         self.age_limit().filter(|_| lock(&self.clock_guard).would_trust(self.now(), self.env.clock.uptime()))
     }
@@ -104,9 +106,7 @@ impl SegmentStore {
                 self.metrics.expired_bytes.inc_by(segment.file_bytes());
             }
             Err(error) => {
-                if let Some(suppressed) = self.may_log(|errors| &errors.trash) {
-                    warn!(path = %path.display(), %error, suppressed, "cannot move an expired segment to the trash");
-                }
+                log_limited!(self.log_limits, warn, path = %path.display(), %error, "cannot move an expired segment to the trash");
             }
         }
         moved.is_ok()

@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use bucksaw_env::{Env, LogRateLimiter};
+use bucksaw_env::{Env, LogLimits, lock, log_limited, set_gauge};
 use bucksaw_record::{Id, Millis};
 use bucksaw_segment::stored::{Reader, SegmentOrigin, Writer};
-use tracing::warn;
 
 use crate::backlog::CompactionBacklog;
 use crate::clock_guard::{ClockGuard, Suspension};
@@ -16,8 +15,7 @@ use crate::error::StoreError;
 use crate::foreground::Foreground;
 use crate::gather_batch_size::GatherBatchSize;
 use crate::index_memory::StoreIndexMemory;
-use crate::lock::lock;
-use crate::metrics::{Metrics, set};
+use crate::metrics::Metrics;
 use crate::name;
 use crate::store::{Store, TrashedSegment};
 use crate::stored_segment::{DamagedSegment, StoredSegment};
@@ -52,19 +50,7 @@ pub struct SegmentStore {
     /// Replaced as a whole, like `segments`.
     pub(crate) trashed: Mutex<Arc<Vec<TrashedSegment>>>,
     pub(crate) gather_batch_size: GatherBatchSize,
-    pub(crate) log_limits: StoreLogLimits,
-}
-
-/// Recurring errors. Each is logged at most once a minute.
-#[derive(Debug, Default)]
-pub(crate) struct StoreLogLimits {
-    pub(crate) trash: LogRateLimiter,
-    pub(crate) expired: LogRateLimiter,
-    pub(crate) emptied: LogRateLimiter,
-    pub(crate) clock: LogRateLimiter,
-    pub(crate) repair: LogRateLimiter,
-    pub(crate) repair_range: LogRateLimiter,
-    pub(crate) index: LogRateLimiter,
+    pub(crate) log_limits: LogLimits,
 }
 
 /// A segment file that is being written. Dropping it removes the file.
@@ -75,19 +61,16 @@ pub(crate) struct SegmentDraft {
 
 impl SegmentStore {
     /// A snapshot of the segments, by lowest id.
-    #[must_use]
     pub fn segments(&self) -> Arc<Vec<Arc<StoredSegment>>> {
         Arc::clone(&lock(&self.segments))
     }
 
     /// Files whose footer cannot be read. Answers over their time are partial unless they are re-replicated.
-    #[must_use]
     pub fn quarantined_files(&self) -> Vec<DamagedSegment> {
         lock(&self.quarantined_files).clone()
     }
 
     /// Quarantined files and segments with damaged blocks, also those that are re-replicated.
-    #[must_use]
     pub fn damaged_segments(&self) -> Vec<DamagedSegment> {
         let mut damage = self.quarantined_files();
         damage.extend(self.segments().iter().filter_map(|segment| segment.damage()));
@@ -95,14 +78,8 @@ impl SegmentStore {
     }
 
     /// Bytes of all segment files.
-    #[must_use]
     pub fn file_bytes(&self) -> u64 {
         self.segments().iter().map(|segment| segment.file_bytes()).sum()
-    }
-
-    /// The number of suppressed log lines, if one may be logged now.
-    pub(crate) fn may_log(&self, error: fn(&StoreLogLimits) -> &LogRateLimiter) -> Option<u64> {
-        error(&self.log_limits).check(self.env.clock.uptime())
     }
 
     pub(crate) fn now(&self) -> Millis {
@@ -156,12 +133,13 @@ impl SegmentStore {
         let became_high = self.index_memory.update(&list, self.config.index_bytes_max);
         *segments = Arc::new(list);
         drop(segments);
-        if became_high && let Some(suppressed) = self.may_log(|errors| &errors.index) {
+        if became_high {
             let (bytes, bytes_max) = (self.index_memory.bytes(), self.config.index_bytes_max);
-            warn!(
+            log_limited!(
+                self.log_limits,
+                warn,
                 bytes,
                 bytes_max,
-                suppressed,
                 "the index of stored segments takes more than three quarters of its memory: when that is used up, nothing is \
                  accepted; raise --memory-limit, or lower --retention-bytes or --retention-age"
             );
@@ -171,14 +149,14 @@ impl SegmentStore {
 
     pub(crate) fn update_metrics(&self) {
         let (metrics, status) = (&self.metrics, self.status());
-        set(&metrics.segments, status.segments as u64);
-        set(&metrics.stored_bytes, status.stored_bytes);
-        set(&metrics.text_bytes, status.text_bytes);
-        set(&metrics.index_bytes, status.index_bytes);
-        set(&metrics.rebuilt, status.rebuilt_segments as u64);
+        set_gauge(&metrics.segments, status.segments as u64);
+        set_gauge(&metrics.stored_bytes, status.stored_bytes);
+        set_gauge(&metrics.text_bytes, status.text_bytes);
+        set_gauge(&metrics.index_bytes, status.index_bytes);
+        set_gauge(&metrics.rebuilt, status.rebuilt_segments as u64);
         let damage = status.quarantined_files.iter().chain(&status.damaged_segments);
         let (re_replicated, damaged): (Vec<_>, Vec<_>) = damage.partition(|damage| damage.is_re_replicated());
-        set(&metrics.damaged, damaged.len() as u64);
-        set(&metrics.damaged_re_replicated, re_replicated.len() as u64);
+        set_gauge(&metrics.damaged, damaged.len() as u64);
+        set_gauge(&metrics.damaged_re_replicated, re_replicated.len() as u64);
     }
 }

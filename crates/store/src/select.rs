@@ -1,4 +1,4 @@
-//! The segment store as a [`Store`]: which blocks a search reads, and what it reports of itself.
+//! The segment store as a [`Store`]: which blocks a search reads, and its status.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -25,7 +25,7 @@ use crate::error::StoreError;
 use crate::foreground::Foreground;
 use crate::stored_segment::{DamagedSegment, StoredSegment};
 
-/// Keeps the records that queues hand over, and finds them again.
+/// Keeps records fetched from queues, and searches them.
 pub trait Store: Debug + Send + Sync {
     /// The backlog at which a queue's segments are worth a batch.
     fn fetch_threshold(&self) -> FetchThreshold;
@@ -63,7 +63,7 @@ pub trait Store: Debug + Send + Sync {
     /// Sizes, times and damage, for facts and status.
     fn status(&self) -> StoreStatus;
 
-    /// On how many stores each batch must be before the queues commit it; 1 for a store that replicates by itself.
+    /// The number of stores that must hold a batch before the queues commit it; 1 for a store that replicates by itself.
     fn replication_factor(&self) -> usize {
         1
     }

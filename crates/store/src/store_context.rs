@@ -1,4 +1,4 @@
-//! What a node gives its store tier: its identity, its environment and its peers.
+//! The parts of a node that its store uses: its identity, its environment and its peers.
 
 use std::io;
 use std::path::PathBuf;

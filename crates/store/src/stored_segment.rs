@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use bucksaw_env::lock;
 use bucksaw_record::{Id, Millis};
 use bucksaw_segment::stored::{BlockEntry, Footer, Reader};
 use bucksaw_segment::{Block, Codec, ReadError, RecordSummary, Rows};
 use tracing::{error, info, warn};
 
-use crate::lock::lock;
 use crate::name;
 use crate::repair::damage_state::DamageState;
 use crate::repair::proof::Proof;
@@ -48,7 +48,6 @@ impl DamagedSegment {
     }
 
     /// Whether other stores have all lost records, so that answers are complete without them.
-    #[must_use]
     pub fn is_re_replicated(&self) -> bool {
         self.proof.is_proven()
     }
@@ -67,31 +66,26 @@ impl StoredSegment {
     }
 
     /// Approximate bytes of memory of the index of the segment: mostly its block entries and labels.
-    #[must_use]
     pub fn index_bytes(&self) -> u64 {
         self.index_bytes
     }
 
     /// The id of the segment.
-    #[must_use]
     pub fn id(&self) -> Id {
         self.reader.id()
     }
 
     /// The ids, records and bytes in it.
-    #[must_use]
     pub fn reach(&self) -> &RecordSummary {
         &self.reach
     }
 
     /// The newest of its sources; `None` if it has none.
-    #[must_use]
     pub fn newest_source(&self) -> Option<Id> {
         self.newest_source
     }
 
     /// Its footer: blocks, streams, sources.
-    #[must_use]
     pub fn footer(&self) -> &Footer {
         self.reader.footer()
     }
@@ -105,7 +99,6 @@ impl StoredSegment {
     }
 
     /// Bytes of its file.
-    #[must_use]
     pub fn file_bytes(&self) -> u64 {
         self.reader.file_bytes()
     }
@@ -115,7 +108,6 @@ impl StoredSegment {
     }
 
     /// The file itself.
-    #[must_use]
     pub fn reader(&self) -> &Reader {
         &self.reader
     }
@@ -149,13 +141,11 @@ impl StoredSegment {
     }
 
     /// Damaged blocks whose records are re-replicated. Answers skip them.
-    #[must_use]
     pub fn re_replicated_blocks(&self) -> BTreeSet<usize> {
         lock(&self.damaged_blocks).re_replicated.clone()
     }
 
     /// The damaged blocks that are not re-replicated, or all if all of them are. `None` without damaged blocks.
-    #[must_use]
     pub fn damage(&self) -> Option<DamagedSegment> {
         let state = lock(&self.damaged_blocks);
         let (blocks, proof) = match state.blocks.is_empty() {
@@ -223,7 +213,6 @@ impl StoredSegment {
     }
 
     /// Whether damage was found and rebuilt.
-    #[must_use]
     pub fn has_rebuilt_damage(&self) -> bool {
         self.rebuilt_logged.load(Ordering::Relaxed) > 0
     }
@@ -237,7 +226,6 @@ impl StoredSegment {
     }
 
     /// Number of blocks found damaged.
-    #[must_use]
     pub fn damaged_block_count(&self) -> usize {
         lock(&self.damaged_blocks).len()
     }

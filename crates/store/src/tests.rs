@@ -3,7 +3,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bucksaw_env::{Body, BoxFuture, Clock as _, Env, Fs as _, IncomingCall, Net, sim};
+use bucksaw_env::{Body, BoxFuture, Clock as _, Env, Fs as _, IncomingCall, Net, lock, sim};
 use bucksaw_fixtures::{GoldenFiles, with_unknown_fields};
 use bucksaw_ingest::lease::{self, LeaseServer};
 use bucksaw_ingest::{self as ingest, Durability, FrameRecords, Queue, Source};
@@ -13,7 +13,6 @@ use bucksaw_segment::{Chunk, Codec, RowMeta};
 use prometheus_client::registry::Registry;
 
 use super::*;
-use crate::lock::lock;
 
 mod disk;
 mod index_memory;
@@ -159,9 +158,9 @@ impl StoreTestMachine {
         let at = now.saturating_sub(late_ms);
         let first = Id::new(now, Producer::new(42), self.sequence);
         let id = Id::new(at, Producer::new(42), self.sequence);
-        let mut sides = Vec::new();
+        let mut row_meta = Vec::new();
         let times = (late_ms > 0).then(|| vec![(at, 0)]);
-        let flags = RowMeta { times, ..RowMeta::default() }.encode(first.time(), &mut sides);
+        let flags = RowMeta { times, ..RowMeta::default() }.encode(first.time(), &mut row_meta);
         let text = format!("{line}\n");
         let app = if self.sequence.is_multiple_of(3) { "app=a" } else { "app=b" };
         let records = FrameRecords {
@@ -171,7 +170,7 @@ impl StoreTestMachine {
             count: 1,
             accepted: now,
             layout_bits: flags,
-            row_meta: &sides,
+            row_meta: &row_meta,
             text: &[text.as_bytes()],
         };
         self.sent.insert(id, line.to_owned());
@@ -327,7 +326,7 @@ fn large_blocks_are_carried_over_unchanged() {
 }
 
 #[test]
-fn what_was_packed_quickly_is_packed_anew_once() {
+fn blocks_encoded_quickly_are_encoded_again_once() {
     let mut machine = StoreTestMachine::start(sim::Fs::new(), config());
     let put = |machine: &mut StoreTestMachine| {
         (0..8).for_each(|at| machine.put(Durability::Fast, &format!("{at} {}", "z".repeat(120)), 0));
@@ -554,9 +553,9 @@ fn damage_is_reported_kept_and_not_merged() {
     assert_eq!(machine.lines().len(), 7);
     assert_eq!(machine.store.segments()[2].damaged_block_count(), 1);
     let machine = StoreTestMachine::start(machine.fs.clone(), config());
-    let aside = machine.store.quarantined_files();
-    assert_eq!(aside.len(), 1);
-    assert!(aside[0].low <= aside[0].high && aside[0].name.ends_with(".damaged"));
+    let quarantined = machine.store.quarantined_files();
+    assert_eq!(quarantined.len(), 1);
+    assert!(quarantined[0].low <= quarantined[0].high && quarantined[0].name.ends_with(".damaged"));
     assert_eq!(machine.lines().len(), 6);
     while machine.store.compact(&|| false).unwrap() > 0 {}
     assert_eq!(machine.lines().len(), 6);
@@ -627,8 +626,7 @@ fn a_failed_sync_of_the_store_commits_nothing() {
     assert_eq!(machine.lines(), machine.sent);
 }
 
-/// What must hold after the power came back: all that was acknowledged as durable or bulk is there, nothing is there that
-/// was never sent, and the machine goes on working.
+/// Checks after a power cut: every acknowledged durable or bulk record exists, no unsent record exists, and the store works.
 fn check_after(cut: sim::Fs, before: &StoreTestMachine, kept: &BTreeMap<Id, String>, story: &str) {
     let mut machine = StoreTestMachine::start(cut, config());
     let found = machine.lines();
@@ -649,7 +647,7 @@ fn check_after(cut: sim::Fs, before: &StoreTestMachine, kept: &BTreeMap<Id, Stri
     assert!(found.iter().all(|(id, line)| after.get(id) == Some(line)), "{story}: after recovery");
 }
 
-/// Only these are promised to outlive the power.
+/// Only these survive a power cut.
 fn durable_records(machine: &StoreTestMachine) -> BTreeMap<Id, String> {
     let acknowledged = machine.acknowledged.lock().unwrap();
     let safe = acknowledged.iter().filter(|(id, line)| {

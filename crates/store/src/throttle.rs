@@ -19,10 +19,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bucksaw_env::Clock;
+use bucksaw_env::{Clock, lock};
 
 use crate::foreground::Foreground;
-use crate::lock::lock;
 use crate::metrics::Metrics;
 
 /// Interval of polling whether queries still run.
@@ -31,13 +30,13 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Maximum credit, and so the longest pause: a client may begin to wait for a batch meanwhile.
 pub(crate) const CREDIT_MAX: Duration = Duration::from_secs(1);
 
-/// Throttles one kind of background work, which one thread at a time does.
+/// Throttles one kind of background work. Only one thread at a time does that kind of work.
 #[derive(Debug)]
 pub(crate) struct BackgroundThrottle {
     foreground: Arc<Foreground>,
     clock: Arc<dyn Clock>,
     metrics: Metrics,
-    /// Pause per unit of work.
+    /// Pause credit per second of work, as a factor.
     credit_per_work: u32,
     /// Earned and not spent. The lock is held briefly.
     credit: Mutex<Duration>,
@@ -149,7 +148,8 @@ mod tests {
     fn throttle_test() -> ThrottleTest {
         let clock = Arc::new(sim::Clock::at_unix_ms(0));
         let shared = Arc::clone(&clock) as Arc<dyn Clock>;
-        let (foreground, metrics) = (Foreground::new(Arc::clone(&shared)), Metrics::default());
+        let (foreground, metrics) =
+            (Foreground::new(Arc::clone(&shared)), Metrics::new(&mut prometheus_client::registry::Registry::default()));
         let throttle = BackgroundThrottle::new(&foreground, &shared, &metrics, 20);
         ThrottleTest { clock, foreground, metrics, throttle }
     }

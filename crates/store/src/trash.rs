@@ -11,13 +11,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bucksaw_env::Shortage;
+use bucksaw_env::{Shortage, lock, log_limited, set_gauge};
 use bucksaw_record::Id;
 use bucksaw_segment::stored::Reader;
 use tracing::{debug, info, warn};
 
-use crate::lock::lock;
-use crate::metrics::set;
 use crate::name;
 use crate::peers::to_millis;
 use crate::segment_store::SegmentStore;
@@ -26,7 +24,6 @@ use crate::stored_segment::StoredSegment;
 
 impl SegmentStore {
     /// The segments in the trash, oldest first, as of the last run of retention.
-    #[must_use]
     pub fn trashed(&self) -> Arc<Vec<TrashedSegment>> {
         Arc::clone(&lock(&self.trashed))
     }
@@ -62,8 +59,8 @@ impl SegmentStore {
 
     fn set_trashed(&self, mut all: Vec<TrashedSegment>) {
         all.sort_by(|one, other| (one.since, &one.name).cmp(&(other.since, &other.name)));
-        set(&self.metrics.trash_bytes, all.iter().map(|file| file.bytes).sum());
-        set(&self.metrics.trash_segments, all.len() as u64);
+        set_gauge(&self.metrics.trash_bytes, all.iter().map(|file| file.bytes).sum());
+        set_gauge(&self.metrics.trash_segments, all.len() as u64);
         *lock(&self.trashed) = Arc::new(all);
     }
 
@@ -121,18 +118,14 @@ impl SegmentStore {
             match self.env.fs.remove(&self.trash_dir().join(&file.name)) {
                 Ok(()) => (removed, bytes) = (removed + 1, bytes + file.bytes),
                 Err(error) => {
-                    if let Some(suppressed) = self.may_log(|errors| &errors.trash) {
-                        warn!(segment = file.name, %error, suppressed, "cannot remove a segment from the trash");
-                    }
+                    log_limited!(self.log_limits, warn, segment = file.name, %error, "cannot remove a segment from the trash");
                     left.push(file.clone());
                 }
             }
         }
         self.set_trashed(left);
-        if removed > 0
-            && let Some(suppressed) = self.may_log(|errors| &errors.emptied)
-        {
-            info!(segments = removed, bytes, suppressed, "removed segments from the trash");
+        if removed > 0 {
+            log_limited!(self.log_limits, info, segments = removed, bytes, "removed segments from the trash");
         }
     }
 

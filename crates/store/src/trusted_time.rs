@@ -4,12 +4,12 @@ use std::io;
 use std::path::PathBuf;
 
 use bucksaw_env::backed_up_file::{self, BackedUpFile, BackupState};
+use bucksaw_env::{lock, log_limited};
 use bucksaw_record::Millis;
 use serde::{Deserialize, Serialize};
 use tracing::{error, info, warn};
 
 use crate::clock_guard::{ClockGuard, Suspension};
-use crate::lock::lock;
 use crate::segment_store::SegmentStore;
 
 /// How far the trusted time rises between two writes, in milliseconds.
@@ -25,7 +25,6 @@ struct ClockFile {
 
 impl SegmentStore {
     /// Whether retention by age was suspended when the clock was last checked.
-    #[must_use]
     pub fn suspension(&self) -> Option<Suspension> {
         *lock(&self.suspension)
     }
@@ -97,9 +96,7 @@ impl SegmentStore {
         match self.write_clock(trusted) {
             Ok(()) => *lock(&self.clock_persisted) = trusted,
             Err(error) => {
-                if let Some(suppressed) = self.may_log(|errors| &errors.clock) {
-                    warn!(%error, suppressed, "cannot write the last trusted time; retrying");
-                }
+                log_limited!(self.log_limits, warn, %error, "cannot write the last trusted time; retrying");
             }
         }
     }

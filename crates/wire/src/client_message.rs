@@ -91,7 +91,6 @@ pub struct Batch<'a> {
 
 impl Batch<'_> {
     /// Encodes the frame.
-    #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let body_len = self.row_meta.len() + self.text.len();
         debug_assert!(body_len <= FrameHeader::BODY_BYTES_MAX);

@@ -11,7 +11,6 @@ pub enum DecodeProgress<T> {
 
 impl<T> DecodeProgress<T> {
     /// The number of missing bytes; 0 if the message is complete.
-    #[must_use]
     pub fn missing_bytes(&self) -> usize {
         match self {
             Self::Incomplete(missing) => *missing,

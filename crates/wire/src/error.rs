@@ -48,7 +48,6 @@ pub enum WireError {
 
 impl WireError {
     /// The code of the refusal that a node sends for this error.
-    #[must_use]
     pub fn code(&self) -> RefusalCode {
         match self {
             Self::Version(_) => RefusalCode::VERSION,

@@ -29,7 +29,6 @@ impl Hello {
     pub const FIXED_LEN: usize = 16;
 
     /// Encodes the message.
-    #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut labels = Vec::new();
         self.labels.encode(&mut labels);

@@ -37,7 +37,6 @@ impl HelloReply {
     const FIXED_LEN: usize = 20;
 
     /// Encodes the message.
-    #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let (version, max, code, text) = match self {
             Self::Welcome { version, frame_bytes_max } => (*version, *frame_bytes_max, 0, ""),

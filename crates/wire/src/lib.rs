@@ -1,7 +1,7 @@
 //! The framed protocol between Bucksaw's own clients and an ingest port: batches in one direction, acknowledgements in the
 //! other.
 //!
-//! The ports also accept plain lines. The first bytes tell the two apart: the first byte of [`MAGIC`] cannot start a UTF-8
+//! The ports also accept plain lines. The first bytes distinguish the two: the first byte of [`MAGIC`] cannot start a UTF-8
 //! character, so no text starts with it.
 //!
 //! ```text

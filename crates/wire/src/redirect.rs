@@ -39,7 +39,6 @@ impl Redirect {
     const _FIT: () = assert!(Self::COUNT_MAX * (Self::ADDRESS_BYTES_MAX + 1) <= TEXT_BYTES_MAX);
 
     /// A redirect to the valid ones of these addresses, up to the limit; `None` if none is valid.
-    #[must_use]
     pub fn new(reason: RedirectReason, addresses: impl IntoIterator<Item = String>) -> Option<Self> {
         let addresses: Vec<String> =
             addresses.into_iter().filter(|address| is_host_port(address.as_bytes())).take(Self::COUNT_MAX).collect();
@@ -47,13 +46,11 @@ impl Redirect {
     }
 
     /// Why the client is redirected.
-    #[must_use]
     pub fn reason(&self) -> RedirectReason {
         self.reason
     }
 
     /// The addresses; the first is to be tried first.
-    #[must_use]
     pub fn addresses(&self) -> &[String] {
         &self.addresses
     }

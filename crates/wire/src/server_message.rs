@@ -37,7 +37,6 @@ impl ServerMessage {
     const FIXED_LEN: usize = 16;
 
     /// Encodes the message.
-    #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let (kind, reason, acked, text) = match self {
             Self::Acked(acked) => (ACKED, 0, *acked, String::new()),

@@ -68,13 +68,11 @@ impl DamageReport {
     }
 
     /// The number of damaged directories.
-    #[must_use]
     pub fn rounds(&self) -> usize {
         self.rows.values().map(|row| row.fates.iter().sum::<usize>()).sum()
     }
 
     /// The number of directories with missing records, all reported.
-    #[must_use]
     pub fn losses_reported(&self) -> usize {
         self.rows.values().map(|row| row.fates[DamageOutcome::LossReported as usize]).sum()
     }

@@ -26,8 +26,8 @@ fn node_with_data() -> TestServer {
     assert_eq!(store_files(&node, "seg").len(), BATCHES);
     assert!(node.terminate().success());
     // Stored records stay readable in the queue for ten seconds, where they would be found.
-    let handed_over = fs::read_dir(node.dir().join("queue")).unwrap();
-    handed_over.for_each(|file| fs::remove_file(file.unwrap().path()).unwrap());
+    let queue_files = fs::read_dir(node.dir().join("queue")).unwrap();
+    queue_files.for_each(|file| fs::remove_file(file.unwrap().path()).unwrap());
     node
 }
 
@@ -115,22 +115,22 @@ fn a_file_without_an_intact_footer_is_quarantined() {
         fs::write(&files[1], &damaged).unwrap();
         let at = damaged.len();
         let damaged = fs::read(&files[1]).unwrap();
-        let aside = files[1].with_extension("damaged");
+        let quarantined = files[1].with_extension("damaged");
         for run in 0..3 {
             node.restart();
-            assert_eq!(store_files(&node, "damaged"), std::slice::from_ref(&aside), "byte {at}, run {run}");
+            assert_eq!(store_files(&node, "damaged"), std::slice::from_ref(&quarantined), "byte {at}, run {run}");
             assert_whole(&node, 0);
-            assert_partial(&node, 1, &name(&aside));
+            assert_partial(&node, 1, &name(&quarantined));
             assert_whole(&node, 2);
             assert_eq!(node.metric("bucksaw_store_damaged"), 1.0);
-            assert_eq!(node.status()["damaged"], serde_json::json!([format!("store/{}", name(&aside))]));
+            assert_eq!(node.status()["damaged"], serde_json::json!([format!("store/{}", name(&quarantined))]));
             if run == 1 {
                 node.kill();
             } else {
                 assert!(node.terminate().success());
             }
             assert_verify_finds_one(&node);
-            assert_eq!(fs::read(&aside).unwrap(), damaged, "byte {at}, run {run}");
+            assert_eq!(fs::read(&quarantined).unwrap(), damaged, "byte {at}, run {run}");
         }
         let logged =
             node.log().lines().filter(|line| line.contains("a segment cannot be read: it is quarantined")).count();
@@ -189,17 +189,17 @@ fn a_damaged_block_outlives_merging_and_retention() {
     let mut node = TestServer::start_in(node.dir(), &["--retention-bytes", "30K", "--trash-age", "1s"]);
     // Damaged segments are not moved to the trash.
     assert_eq!(counted(&node), (11, true));
-    let aside = file.with_extension("damaged");
+    let quarantined = file.with_extension("damaged");
     let mut line = 12;
     wait_until("retention removes the damaged segment and keeps the file", || {
         bulk(&node, line..line + 10);
         line += 10;
-        fs::read(&aside).is_ok_and(|bytes| bytes == damaged)
+        fs::read(&quarantined).is_ok_and(|bytes| bytes == damaged)
     });
     assert!(!file.exists());
     assert!(node.terminate().success());
     node.restart();
-    assert_eq!(fs::read(&aside).unwrap(), damaged);
+    assert_eq!(fs::read(&quarantined).unwrap(), damaged);
 }
 
 /// The number of found lines, and whether the answer is partial.

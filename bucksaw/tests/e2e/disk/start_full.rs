@@ -68,7 +68,7 @@ fn a_node_reads_and_recovers_on_tmpfs() {
 }
 
 #[test]
-fn it_reads_and_comes_right_on_ext4() {
+fn a_node_on_full_ext4_answers_and_recovers() {
     reads_and_recovers(MountedDisk::mount_ext4(64));
 }
 

@@ -114,7 +114,7 @@ fn a_batch_that_breaks_the_protocol_is_refused_with_a_reason() {
         ("a wrong checksum", torn, "checksum"),
         ("a length beyond all bounds", corrupted(good.clone(), 8, &[0xff; 4]), "out of bounds"),
         ("a length beyond this node's", corrupted(good.clone(), 8, &(30_u32 << 20).to_le_bytes()), "bytes"),
-        ("sides longer than the body", corrupted(good.clone(), 12, &9_u32.to_le_bytes()), "out of bounds"),
+        ("row metadata longer than the body", corrupted(good.clone(), 12, &9_u32.to_le_bytes()), "out of bounds"),
         ("no records", corrupted(good.clone(), 32, &[0; 4]), "out of bounds"),
         ("more records than bytes", corrupted(good.clone(), 32, &[0xff; 4]), "out of bounds"),
         ("more records than lines", with(|header| header.count = 3), "does not match its header"),

@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use bucksaw_env::LogRateLimiter;
+use bucksaw_env::LogLimits;
 use bucksaw_record::Id;
 
 use super::local_facts::incarnation_after;
@@ -65,6 +65,7 @@ impl Actor {
         let mut timers = Timers::new();
         timers.add(started.uptime, ActorTimer::Tick);
         let mut actor = Self {
+            log_limits: LogLimits::new(Arc::clone(&context.env.clock)),
             context,
             table,
             gossip,
@@ -86,7 +87,6 @@ impl Actor {
             unsaved: [true, false],
             saved: None,
             saving: false,
-            save_errors: LogRateLimiter::new(),
             leave_replies: Vec::new(),
             has_left: false,
         };

@@ -36,7 +36,7 @@ impl Actor {
         self.version_skews = skews;
         let peers = self.incompatible_peers.list();
         let count = self.version_skews.len() + peers.len();
-        self.context.metrics.version_skewed.set(i64::try_from(count).unwrap_or(i64::MAX));
+        self.context.metrics.version_skewed_nodes.set(i64::try_from(count).unwrap_or(i64::MAX));
         self.context.incompatible_peers.send_if_modified(|shown| std::mem::replace(shown, peers.clone()) != peers);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use bucksaw_cluster::{ClusterVersion, IncompatiblePeer, JSON_BYTES_MAX, MemberState};
+use bucksaw_cluster::{ClusterVersion, IncompatiblePeer, MemberState};
 use bucksaw_env::sim::NetworkConditions;
 use bucksaw_env::{Body, BoxFuture};
 
@@ -93,7 +93,7 @@ fn calls_are_answered_by_name_and_within_bounds() {
         Ok(Body::whole((2 * number).to_string()))
     });
     router.add("refuse", |_: Body| async { Err(io::Error::other("not today")) });
-    router.add("flood", |_: Body| async { Ok(Body::whole(vec![b' '; JSON_BYTES_MAX + 1])) });
+    router.add("flood", |_: Body| async { Ok(Body::whole(vec![b' '; bucksaw_rpc::MESSAGE_BYTES_MAX + 1])) });
     let tasks = cluster.nodes[1].node.tasks();
     router.add("sleep", move |_: Body| -> BoxFuture<io::Result<Body>> {
         let sleep = tasks.sleep(seconds(60));

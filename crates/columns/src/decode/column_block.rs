@@ -44,7 +44,6 @@ struct PackedFrame {
 impl ColumnBlock {
     /// Reads the tree of a block of `rows` lines and `text_len` bytes of text; columns are unpacked on first use. `None` if the
     /// block is damaged.
-    #[must_use]
     pub fn open(packed: Vec<u8>, rows: usize, text_len: usize) -> Option<Self> {
         let bytes_max = text_len.checked_mul(UNPACKED_RATIO_MAX)?.checked_add(UNPACKED_BYTES_MIN)?;
         let mut reader = MetaReader { bytes: &packed, at: 0 };
@@ -80,13 +79,11 @@ impl ColumnBlock {
     }
 
     /// The number of lines.
-    #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
     /// Memory in bytes, with everything that was unpacked so far.
-    #[must_use]
     pub fn memory(&self) -> usize {
         self.memory.load(Ordering::Relaxed)
     }

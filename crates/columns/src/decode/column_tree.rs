@@ -124,7 +124,7 @@ impl ColumnTree {
         // A column takes about four bytes or more.
         let mut tree = Self { nodes: Vec::with_capacity(bytes.len() / 4), ..Self::default() };
         tree.parts.reserve(bytes.len() / 2);
-        let mut reader = Reader { meta: MetaReader { bytes, at: 0 }, tree, frames, budget };
+        let mut reader = ColumnTreeReader { meta: MetaReader { bytes, at: 0 }, tree, frames, budget };
         let root = reader.tables(rows, 0)?;
         reader.tree.nodes.push(ColumnNode { rows, kind: root });
         (reader.meta.at == bytes.len()).then_some(reader.tree)
@@ -164,7 +164,7 @@ impl ColumnTree {
     }
 }
 
-struct Reader<'m> {
+struct ColumnTreeReader<'m> {
     meta: MetaReader<'m>,
     tree: ColumnTree,
     frames: &'m [usize],
@@ -172,7 +172,7 @@ struct Reader<'m> {
     budget: usize,
 }
 
-impl Reader<'_> {
+impl ColumnTreeReader<'_> {
     fn payload(&mut self) -> Option<Payload> {
         let meta = &mut self.meta;
         let payload = Payload { frame: meta.size()? as u32, offset: meta.size()? as u32, len: meta.size()? as u32 };

@@ -346,7 +346,6 @@ impl ColumnBlock {
     }
 
     /// All lines, an LF after each; `None` if the block is damaged.
-    #[must_use]
     pub fn text(&self) -> Option<Vec<u8>> {
         let mut out = Vec::with_capacity(self.text_len);
         self.visit_lines(0..self.rows(), &mut |line| {

@@ -90,13 +90,13 @@ impl DependencyFinder {
 }
 
 fn find_copies(columns: &mut [EncodedColumn]) {
-    let marks: Vec<Option<u64>> = columns.iter().map(column_fingerprint).collect();
+    let fingerprints: Vec<Option<u64>> = columns.iter().map(column_fingerprint).collect();
     for at in 1..columns.len() {
-        let Some(mark) = marks[at] else { continue };
+        let Some(fingerprint) = fingerprints[at] else { continue };
         let (before, rest) = columns.split_at_mut(at);
         let Some(column) = rest.first_mut() else { continue };
-        let is_copy = |(other, its): (&EncodedColumn, &Option<u64>)| *its == Some(mark) && other == column;
-        if let Some(original) = before.iter().zip(&marks).position(is_copy) {
+        let is_copy = |(other, its): (&EncodedColumn, &Option<u64>)| *its == Some(fingerprint) && other == column;
+        if let Some(original) = before.iter().zip(&fingerprints).position(is_copy) {
             *column = EncodedColumn::Copy { column: original };
         }
     }
@@ -108,11 +108,11 @@ fn column_fingerprint(column: &EncodedColumn) -> Option<u64> {
         EncodedColumn::Raw(bytes) => Some(hash(bytes)),
         EncodedColumn::Integers(numbers) => Some(hash(&numbers.planes) ^ numbers.base),
         EncodedColumn::Fixed { numbers, nibbles, .. } => {
-            Some(numbers.iter().fold(hash(nibbles), |mark, numbers| mark.rotate_left(1) ^ hash(&numbers.planes)))
+            Some(numbers.iter().fold(hash(nibbles), |fingerprint, numbers| fingerprint.rotate_left(1) ^ hash(&numbers.planes)))
         }
         EncodedColumn::Tables(split) => {
             let columns = split.tables.iter().flat_map(|table| &table.columns).filter_map(column_fingerprint);
-            Some(columns.fold(hash(&split.outliers), |all, mark| all.rotate_left(1) ^ mark))
+            Some(columns.fold(hash(&split.outliers), |all, fingerprint| all.rotate_left(1) ^ fingerprint))
         }
         EncodedColumn::Dictionary { .. }
         | EncodedColumn::Mapped { .. }

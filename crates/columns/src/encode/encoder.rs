@@ -4,7 +4,7 @@ use crate::decode::column_block::ColumnBlock;
 use crate::encode::layout_groups::{VALUE_BYTES_MAX, count_sampled_layouts};
 use crate::encode::tokeniser::Granularity;
 use crate::encode::tree_encoder::{TableThresholds, TreeEncoder};
-use crate::encode::tree_writer::Writer;
+use crate::encode::tree_writer::TreeWriter;
 use crate::encode::values::Values;
 use crate::encode::verify::has_text;
 use crate::encode::work_budget::WorkBudget;
@@ -78,7 +78,6 @@ impl Default for Encoder {
 
 impl Encoder {
     /// Creates an encoder.
-    #[must_use]
     pub fn new() -> Self {
         Self { tree_encoder: LazyCell::new(|| TreeEncoder::new(TableThresholds::default())) }
     }
@@ -166,7 +165,7 @@ impl Encoder {
         self.tree_encoder.boundaries.compute(&some);
         let work = WorkBudget::for_sample(some.len(), text.len());
         let Some(split) = self.tree_encoder.encode_lines(lines.values(&some), work) else { return false };
-        let columns = || Writer::new(sample.level).and_then(|writer| writer.write(split));
+        let columns = || TreeWriter::new(sample.level).and_then(|writer| writer.write(split));
         !sample.is_dense
             || columns()
                 .is_ok_and(|columns| columns.len() * 100 < sample.expected_bytes(some.len()) * TRIAL_PERCENT_MAX)
@@ -175,7 +174,7 @@ impl Encoder {
     /// The columns, if they stay within the work budget and the text round-trips.
     fn encode_columns(&mut self, text: &[u8], lines: &LineOffsets, work: WorkBudget, level: i32) -> Option<Vec<u8>> {
         let split = self.tree_encoder.encode_lines(lines.values(text), work)?;
-        let columns = Writer::new(level).and_then(|writer| writer.write(split)).ok()?;
+        let columns = TreeWriter::new(level).and_then(|writer| writer.write(split)).ok()?;
         let block = ColumnBlock::open(columns.clone(), lines.count(), text.len());
         let same = block.is_some_and(|block| has_text(&block, text, lines.starts()));
         debug_assert!(same, "a text does not come back from its columns");

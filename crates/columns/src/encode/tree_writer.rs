@@ -22,7 +22,7 @@ struct FrameBuffer {
     frame: u32,
 }
 
-pub(crate) struct Writer {
+pub(crate) struct TreeWriter {
     compressor: zstd::bulk::Compressor<'static>,
     streams: [FrameBuffer; 2],
     frames: Vec<Vec<u8>>,
@@ -38,7 +38,7 @@ pub(crate) fn write_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-impl Writer {
+impl TreeWriter {
     pub(crate) fn new(level: i32) -> std::io::Result<Self> {
         let mut writer = Self {
             compressor: zstd::bulk::Compressor::new(level)?,

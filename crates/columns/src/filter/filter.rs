@@ -33,7 +33,6 @@ pub struct Filter<'a>(Option<(&'a [u8; BYTE_SET], &'a [u8])>);
 
 impl<'a> Filter<'a> {
     /// Reads a filter.
-    #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         let known = bytes.split_first().filter(|(kind, _)| **kind == FILTER_VERSION);
         let parts = known.and_then(|(_, rest)| rest.split_first_chunk());
@@ -41,13 +40,11 @@ impl<'a> Filter<'a> {
     }
 
     /// Whether a line may contain the byte.
-    #[must_use]
     pub fn may_contain_byte(self, byte: u8) -> bool {
         self.0.is_none_or(|(set, _)| set.get(byte as usize / 8).is_some_and(|bits| bits >> (byte % 8) & 1 == 1))
     }
 
     /// Whether a line may contain the text; with `any_case`, ASCII letters in either case.
-    #[must_use]
     pub fn may_contain(self, text: &[u8], any_case: bool) -> bool {
         let Some((_, bits)) = self.0 else { return true };
         let mut is_possible = text.iter().all(|byte| {

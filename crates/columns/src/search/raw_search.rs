@@ -18,6 +18,8 @@ pub(crate) fn find_anchored(text: &[u8], rows: usize, predicate: &TextPredicate<
     let at_start = matches!(predicate.anchor, MatchAnchor::Start | MatchAnchor::Whole);
     let at_end = matches!(predicate.anchor, MatchAnchor::End | MatchAnchor::Whole);
     let lf = |is: bool| if is { b"\n".as_slice() } else { b"" };
+    // Prepared per column, because the delimiters depend on the predicate's anchor, and `FINDER_TEXT_BYTES_MIN` bounds the share of
+    // its cost. A cache per predicate would live through the plan of a query, above this crate.
     let delimited = [lf(at_start), predicate.text, lf(at_end)].concat();
     let finder = memmem::Finder::new(&delimited);
     let found =

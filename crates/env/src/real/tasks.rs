@@ -15,7 +15,6 @@ pub struct Tasks {
 
 impl Tasks {
     /// Runs everything on `runtime`.
-    #[must_use]
     pub fn new(runtime: Handle) -> Self {
         Self { low_priority: runtime.clone(), runtime }
     }

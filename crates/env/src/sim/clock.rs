@@ -34,7 +34,6 @@ impl ElapsedNanos {
 
 impl Clock {
     /// A clock with the wall time `unix_ms`, in milliseconds since 1970, and uptime zero.
-    #[must_use]
     pub fn at_unix_ms(unix_ms: u64) -> Self {
         Self::driven_by(ElapsedNanos::default(), unix_ms)
     }

@@ -15,7 +15,6 @@ pub struct Entropy(AtomicU64);
 
 impl Entropy {
     /// The sequence of `seed` from its start.
-    #[must_use]
     pub const fn seeded(seed: u64) -> Self {
         Self(AtomicU64::new(seed))
     }

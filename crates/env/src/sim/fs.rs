@@ -18,7 +18,6 @@ pub struct Fs(SharedDisk);
 
 impl Fs {
     /// An empty disk without faults.
-    #[must_use]
     pub fn new() -> Self {
         Self(SharedDisk::new(Disk::new()))
     }
@@ -45,7 +44,6 @@ impl Fs {
     }
 
     /// The number of syncs of files and directories, failed ones included, until the power is cut.
-    #[must_use]
     pub fn sync_count(&self) -> u64 {
         self.0.disk().faults.syncs
     }
@@ -58,7 +56,6 @@ impl Fs {
     }
 
     /// Whether the power is cut.
-    #[must_use]
     pub fn is_halted(&self) -> bool {
         self.0.disk().faults.halted
     }
@@ -83,7 +80,6 @@ impl Fs {
     }
 
     /// The paths of all files, sorted.
-    #[must_use]
     pub fn paths(&self) -> Vec<PathBuf> {
         self.0.disk().paths()
     }
@@ -153,7 +149,6 @@ impl Fs {
     }
 
     /// Whether a file whose path contains this text has durable bytes and unsynced changes, so that a power cut can tear it.
-    #[must_use]
     pub fn is_half_synced(&self, path_contains: &str) -> bool {
         self.0.disk().is_half_synced(path_contains)
     }
@@ -165,13 +160,11 @@ impl Fs {
     }
 
     /// The number of open handles.
-    #[must_use]
     pub fn handles(&self) -> usize {
         self.0.disk().handles
     }
 
     /// The live bytes of a file, if it exists.
-    #[must_use]
     pub fn live_bytes(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
         let disk = self.0.disk();
         let node = disk.find(path.as_ref()).and_then(|id| disk.inode(id)).ok()?;

@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use rustix::io::Errno;
 
 use super::disk::Disk;
 use super::names::InodeNumber;
+use crate::lock;
 use crate::{File, FileLock};
 
 /// A disk shared by several handles.
@@ -21,7 +22,7 @@ impl SharedDisk {
 
     /// Locks the disk. Operations do not panic halfway, so a poisoned lock is ignored.
     pub(super) fn disk(&self) -> MutexGuard<'_, Disk> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -5,11 +5,12 @@
 
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use super::Clock;
+use crate::lock;
 use crate::{BoxFuture, Clock as _};
 
 /// Tasks polled by a test, and the clock of their timers.
@@ -39,7 +40,6 @@ impl std::fmt::Debug for InlineTasks {
 
 impl InlineTasks {
     /// Tasks with timers of this clock.
-    #[must_use]
     pub fn new(clock: Arc<Clock>) -> Self {
         Self { clock, spawned: Mutex::default(), timers: Mutex::default() }
     }
@@ -117,10 +117,6 @@ impl Future for InlineSleep {
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         if self.clock.uptime() >= self.at { Poll::Ready(()) } else { Poll::Pending }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The network of a node without peers: calls are refused, and nothing arrives.

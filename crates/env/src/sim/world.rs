@@ -81,7 +81,6 @@ pub struct World {
 
 impl World {
     /// A world without hosts.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { executor: Executor::new(seed) }
     }
@@ -102,13 +101,11 @@ impl World {
     }
 
     /// The network between the hosts.
-    #[must_use]
     pub fn network(&self) -> Network {
         Network { executor: Arc::clone(&self.executor) }
     }
 
     /// Tasks that belong to no host, so that no fault ends them: for clients and checks.
-    #[must_use]
     pub fn tasks(&self) -> Arc<dyn crate::Tasks> {
         Arc::new(tasks::Tasks { executor: Arc::clone(&self.executor), owner: None })
     }
@@ -119,7 +116,6 @@ impl World {
     }
 
     /// The simulated time since the start.
-    #[must_use]
     pub fn now(&self) -> Duration {
         self.executor.state().now
     }
@@ -172,13 +168,11 @@ impl World {
     }
 
     /// Reports the time and the running host, also to code inside the world, such as a logger.
-    #[must_use]
     pub fn observer(&self) -> Observer {
         Observer(Arc::downgrade(&self.executor))
     }
 
     /// The run hash: equal if all events of two runs were equal.
-    #[must_use]
     pub fn fingerprint(&self) -> u64 {
         self.executor.state().trace.value()
     }
@@ -190,7 +184,6 @@ pub struct Observer(Weak<Executor>);
 
 impl Observer {
     /// The simulated time, and the name of the host whose code runs, if it belongs to one.
-    #[must_use]
     pub fn time_and_running_host(&self) -> Option<(Duration, Option<String>)> {
         let executor = self.0.upgrade()?;
         let state = executor.state();

@@ -85,16 +85,16 @@ async fn call(from: &real::Net, to: &real::Net, name: &str, body: Body) -> io::R
 /// Waits until `count` connections are counted as refused, which happens after they are closed.
 async fn refused(net: &real::Net, count: u64) {
     let until = async {
-        while net.counters().refused.get() < count {
+        while net.counters().refused_connections.get() < count {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
     with_test_timeout(until).await;
-    assert_eq!(net.counters().refused.get(), count);
+    assert_eq!(net.counters().refused_connections.get(), count);
 }
 
 /// Waits until at most `count` connections are open.
-async fn open_at_most(net: &real::Net, count: u64) {
+async fn open_at_most(net: &real::Net, count: i64) {
     let until = async {
         while net.counters().connections.get() > count {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -126,9 +126,12 @@ async fn calls_are_answered_and_share_connections() {
         }
         assert_eq!(call(&near, &far, "c", Body::empty()).await.unwrap(), b"c ");
         // One on an idle machine; a busy one may detect too late that a connection can be reused.
-        let accepted = far.counters().accepted.get();
+        let accepted = far.counters().accepted_connections.get();
         assert!((1..25).contains(&accepted), "{accepted} connections for 51 calls");
-        assert!(far.counters().bytes_in.get() > 50 && near.counters().bytes_out.get() >= far.counters().bytes_in.get());
+        assert!(
+            far.counters().received_bytes.get() > 50
+                && near.counters().sent_bytes.get() >= far.counters().received_bytes.get()
+        );
         // A node can call itself.
         assert_eq!(call(&far, &far, "c", Body::whole("d")).await.unwrap(), b"c d");
     }
@@ -568,7 +571,7 @@ async fn concurrent_calls_are_answered() {
         with_test_timeout(call).await.unwrap();
     }
     // The number of pooled connections is bounded.
-    open_at_most(&far, NetConfig::default().idle_connections_max as u64).await;
+    open_at_most(&far, NetConfig::default().idle_connections_max as i64).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -614,7 +617,7 @@ async fn only_datagrams_with_the_secret_are_received() {
         assert_eq!(with_test_timeout(far.receive()).await, (near.address(), b"hello".to_vec()));
         assert_eq!(with_test_timeout(far.receive()).await, (near.address(), vec![7; bucksaw_env::DATAGRAM_BYTES_MAX]));
         assert_eq!(with_test_timeout(far.receive()).await, (near.address(), Vec::new()));
-        assert_eq!(far.counters().bad_datagrams.get(), bad);
+        assert_eq!(far.counters().rejected_datagrams.get(), bad);
         assert_eq!(near.counters().unsent_datagrams.get(), 1);
     }
 }

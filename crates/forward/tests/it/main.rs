@@ -1,4 +1,4 @@
-//! The agent by its public door: real sockets, to real listeners, mostly.
+//! The agent by its public interface: real sockets, to real listeners, mostly.
 #![cfg(test)]
 
 mod faulty_nodes;

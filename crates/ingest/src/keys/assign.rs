@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use bucksaw_env::lock;
 use bucksaw_record::{Id, Millis, Producer};
 
 use super::batch::IdempotentBatch;
@@ -10,7 +11,6 @@ use super::entry::KeyEntry;
 use super::remembered::RememberError;
 use super::table::{KEY_AGE_MAX_MS, KeyTable};
 use crate::append::IngestError;
-use crate::lock::lock;
 use crate::queue::Queue;
 
 impl Queue {
@@ -59,13 +59,11 @@ impl Queue {
     }
 
     /// The number of entries written to the key file. [`Self::sync_keys`] makes at least these durable.
-    #[must_use]
     pub fn keys_written(&self) -> u64 {
         self.idempotency_keys.progress.written.load(Ordering::Acquire)
     }
 
     /// How many of them are durable.
-    #[must_use]
     pub fn keys_synced(&self) -> u64 {
         self.idempotency_keys.progress.synced.load(Ordering::Acquire)
     }
@@ -93,7 +91,6 @@ impl Queue {
 
     /// The number of entries that could not be read at the start: a retry of such a batch may be stored as new records. 0 once
     /// keys of that age are forgotten anyway.
-    #[must_use]
     pub fn damaged_keys(&self) -> u64 {
         let keys = &self.idempotency_keys;
         let age = self.env.clock.uptime().saturating_sub(keys.opened_at);

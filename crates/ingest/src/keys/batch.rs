@@ -18,7 +18,6 @@ pub struct IdempotentBatch {
 
 impl IdempotentBatch {
     /// A batch with this key. `context` is what its records depend on beside the body: the stream and the content type.
-    #[must_use]
     pub fn new(key: &[u8], context: &[u8]) -> Self {
         let hash = XxHash3_64::oneshot(key);
         Self {
@@ -32,13 +31,11 @@ impl IdempotentBatch {
     }
 
     /// The time of the batch; known when its first section has ids.
-    #[must_use]
     pub fn base_time(&self) -> Option<Millis> {
         self.base_time
     }
 
     /// Whether a retry gets the same ids only from this node, because the time is not that of the key.
-    #[must_use]
     pub fn depends_on_remembered_key(&self) -> bool {
         self.base_time.is_some() && self.base_time != self.key_time
     }

@@ -22,14 +22,13 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use bucksaw_env::{Env, File, Shortage};
+use bucksaw_env::{Env, File, Shortage, lock};
 use bucksaw_record::{Id, Millis, Producer};
 use tracing::warn;
 
 use super::entry::{ENTRY_LEN, KeyEntry, MAGIC};
 use super::scan::scan_key_file;
 use super::table::KeyTable;
-use crate::lock::lock;
 use crate::queue_file::parse_name;
 
 /// Minimum number of entries at which a file is replaced; it may have twice as many as are remembered.
@@ -162,7 +161,8 @@ impl KeyLog {
         self.retired_files.extend(self.file.take().map(|open| open.path));
     }
 
-    /// Opens a file with all remembered keys, and removes the earlier ones.
+    /// Opens a file with all remembered keys, and removes the earlier ones. The lock of the log is held over this disk I/O: an
+    /// entry that another thread wrote meanwhile would be in a retired file, which is removed, and not in the new one.
     fn start_file(&mut self, table: &Mutex<KeyTable>) -> io::Result<()> {
         let id = Id::new(Millis(self.env.clock.unix_ms()), Producer::random(self.env.entropy.next_u64()), 0);
         let path = self.dir.join(format!("{id}.keys"));

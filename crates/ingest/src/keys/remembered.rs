@@ -4,13 +4,12 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bucksaw_env::Env;
+use bucksaw_env::{Env, lock};
 
 use super::entry::KeyEntry;
 use super::log::{KeyLog, KeyLogProgress};
 use super::table::{KeyTable, SectionStatus};
 use crate::config::Config;
-use crate::lock::lock;
 
 #[derive(Debug)]
 pub(crate) struct IdempotencyKeys {

@@ -2,7 +2,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_env::{Clock as _, Env, Fs as _, sim};
+use bucksaw_env::{Clock as _, Env, Fs as _, lock, sim};
 use bucksaw_fixtures::GoldenFiles;
 use bucksaw_record::{Id, Millis, Producer};
 use prometheus_client::registry::Registry;
@@ -12,7 +12,6 @@ use super::IdempotentBatch;
 use super::entry::KeyEntry;
 use super::scan::scan_key_file;
 use super::table::{KEY_AGE_MAX_MS, KEY_TIME_AGE_MAX_MS, KeyTable, SectionStatus};
-use crate::lock::lock;
 use crate::{Config, IngestError, KeyFileReport, Metrics, Queue};
 
 const DIR: &str = "/q";

@@ -146,8 +146,8 @@ impl WholeCluster {
 
     fn append(&self, id: Id) {
         let text = format!("record {} {}\n", self.sent, "x".repeat(self.sent as usize * 37 % 400));
-        let mut sides = Vec::new();
-        let flags = RowMeta::default().encode(id.time(), &mut sides);
+        let mut row_meta = Vec::new();
+        let flags = RowMeta::default().encode(id.time(), &mut row_meta);
         let records = FrameRecords {
             source: Source::Tcp,
             labels: &Labels::parse("app=web").unwrap(),
@@ -155,7 +155,7 @@ impl WholeCluster {
             count: 1,
             accepted: id.time(),
             layout_bits: flags,
-            row_meta: &sides,
+            row_meta: &row_meta,
             text: &[text.as_bytes()],
         };
         self.node(INGEST).queue.append(Durability::Fast, &records, |_| {}).unwrap();

@@ -83,7 +83,6 @@ const UNREPORTED_MS: u64 = 60_000;
 
 impl GossipPeers {
     /// The nodes of a cluster with this replication factor.
-    #[must_use]
     pub fn new(cluster: Arc<Cluster>, clock: Arc<dyn Clock>, replication_factor: usize) -> Self {
         let started_at = clock.uptime();
         Self { cluster, clock, replication_factor, started_at, has_join_targets: false }

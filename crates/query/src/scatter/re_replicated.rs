@@ -37,7 +37,6 @@ impl StoreState<'_> {
 }
 
 /// The lost stores of a cluster whose records are all on as many other stores as the replication factor.
-#[must_use]
 pub fn re_replicated_stores(members: &[Member], replication_factor: usize) -> BTreeSet<Id> {
     // A node that left with an empty store is none.
     let is_store = |member: &&Member| {

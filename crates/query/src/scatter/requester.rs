@@ -33,7 +33,6 @@ pub struct Scatter {
 
 impl Scatter {
     /// Queries this node and its peers.
-    #[must_use]
     pub fn new(
         server: Arc<QueryServer>,
         timeouts: ReplyTimeouts,
@@ -45,7 +44,6 @@ impl Scatter {
     }
 
     /// Whether this is the only node, so that its engine answers for the cluster.
-    #[must_use]
     pub fn is_single_node(&self) -> bool {
         self.peers.remote_peers().is_empty()
             && !self.peers.is_joining()
@@ -53,7 +51,6 @@ impl Scatter {
     }
 
     /// The engine of this node.
-    #[must_use]
     pub fn engine(&self) -> &Arc<Engine> {
         self.server.engine()
     }

@@ -16,7 +16,6 @@ pub(super) fn column(input: &[u8], offset: usize) -> usize {
 }
 
 /// Input for a message: valid UTF-8 of up to `chars_max` characters, without control characters.
-#[must_use]
 pub fn escape_input(bytes: &[u8], chars_max: usize) -> String {
     // A character has at most four bytes. Truncating first avoids decoding a long input.
     let head = bytes.get(..4 * (chars_max + 1)).unwrap_or(bytes);

@@ -54,7 +54,6 @@ impl Level {
     pub const ALL: [Self; 6] = [Self::Trace, Self::Debug, Self::Info, Self::Warn, Self::Error, Self::Fatal];
 
     /// Its name: `trace`, `debug`, `info`, `warn`, `error` or `fatal`.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Trace => "trace",
@@ -67,20 +66,17 @@ impl Level {
     }
 
     /// The level of a record, if [it has one](self).
-    #[must_use]
     pub fn of(labels: &Labels, text: &[u8]) -> Option<Self> {
         Self::of_labels(labels).or_else(|| Self::of_text(text))
     }
 
     /// The level that the labels of a stream give to all its records.
-    #[must_use]
     pub fn of_labels(labels: &Labels) -> Option<Self> {
         let mut named = labels.iter().filter(|(name, _)| is_key(name.as_bytes()));
         named.find_map(|(_, value)| Self::from_name(value.as_bytes()))
     }
 
     /// The level written in a text.
-    #[must_use]
     pub fn of_text(text: &[u8]) -> Option<Self> {
         let head = text.get(..PREFIX_BYTES_MAX).unwrap_or(text);
         let (mut found, mut at) = (None, 0);

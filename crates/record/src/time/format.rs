@@ -7,7 +7,6 @@ use crate::Millis;
 ///
 /// `nanos` are the nanoseconds below the millisecond, at most 999_999; larger values are clamped. Nanoseconds below a
 /// microsecond are dropped. Years above 9999 have more digits.
-#[must_use]
 pub fn format_rfc3339(at: Millis, nanos: u32) -> String {
     let mut out = Vec::with_capacity(RFC3339_LEN);
     write_rfc3339(&mut out, at, nanos);

@@ -28,20 +28,17 @@ pub struct FrameReader {
 impl FrameReader {
     /// Reads from `from` (the end of the header or of a frame) to `to` (the end of a frame). `streams` are those declared
     /// before `from`.
-    #[must_use]
     pub fn new(file: Arc<dyn File>, path: PathBuf, id: Id, from: u64, to: u64, streams: Vec<Labels>) -> Self {
         let (window, streams) = (Vec::new(), streams.into_iter().map(Some).collect());
         Self { file, path, seed: super::checksum_seed(id), offset: from, end: to, window, window_at: from, streams }
     }
 
     /// The offset of the next frame.
-    #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
     /// The streams declared so far, by number; empty labels if the stream frame is damaged.
-    #[must_use]
     pub fn streams(&self) -> Vec<Labels> {
         self.streams.iter().map(|labels| labels.clone().unwrap_or_default()).collect()
     }

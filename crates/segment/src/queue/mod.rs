@@ -34,13 +34,11 @@ pub const VERSION: u32 = 1;
 const KIND: FileKind = FileKind { magic: *b"BSWQUEUE", version: VERSION, mismatch: "not a queue segment" };
 
 /// The header of a queue segment.
-#[must_use]
 pub fn encode_header(id: Id) -> [u8; HEADER_LEN] {
     KIND.encode_header(id)
 }
 
 /// The seed of the checksums of a file's frames.
-#[must_use]
 pub fn checksum_seed(id: Id) -> u32 {
     file_header::checksum_seed(id)
 }

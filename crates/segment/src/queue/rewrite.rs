@@ -8,7 +8,7 @@ use bucksaw_env::File;
 use bucksaw_record::{Id, Labels};
 
 use super::{FrameReader, HEADER_LEN, Seal, SegmentScan, checksum_seed, encode_header};
-use crate::{FrameHeader, FrameKind, ReadError};
+use crate::{FrameHeader, ReadError};
 
 /// Bytes per write.
 const WRITE_BYTES: usize = 1 << 20;
@@ -65,18 +65,7 @@ struct SegmentOutput<'a> {
 
 impl SegmentOutput<'_> {
     fn write_stream_frame(&mut self, stream: u32, labels: &Labels, before: &FrameHeader) -> Result<(), ReadError> {
-        let mut body = Vec::new();
-        labels.encode(&mut body);
-        let header = FrameHeader {
-            body_len: body.len() as u32,
-            row_meta_len: 0,
-            first_id: Id::MIN,
-            count: 0,
-            stream,
-            accepted: before.accepted,
-            kind: FrameKind::Stream,
-            layout_bits: 0,
-        };
+        let (header, body) = FrameHeader::stream(stream, labels, before.accepted);
         self.write_frame(&header, &[&body])
     }
 
@@ -107,6 +96,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::FrameKind;
     use crate::queue::scan_segment;
 
     const ID: Id = Id::from_bits(99);

@@ -8,7 +8,7 @@ use std::path::Path;
 use bucksaw_env::File;
 use bucksaw_record::{Id, Labels};
 
-use crate::varint::Reader;
+use crate::varint::ByteReader;
 use crate::{ReadError, RecordSummary};
 
 const MARKER: [u8; 4] = *b"BSWS";
@@ -45,14 +45,12 @@ impl Seal {
     pub const LEN_MAX: usize = 32 << 20;
 
     /// The seal of a file whose frames end at `offset`.
-    #[must_use]
     pub fn new(offset: u64, summary: &RecordSummary, streams: &[Labels]) -> Self {
         let RecordSummary { low, high, records, text_bytes, .. } = *summary;
         Self { offset, records, text_bytes, low, high, streams: streams.to_vec() }
     }
 
     /// Encodes the seal of segment `id`.
-    #[must_use]
     pub fn encode(&self, id: Id) -> Vec<u8> {
         let mut labels = Vec::new();
         let mut streams = self.streams.len() as u32;
@@ -92,7 +90,7 @@ impl Seal {
         let Some(tail_at) = size.checked_sub(TAIL_LEN as u64) else { return Ok(None) };
         let mut tail = [0; TAIL_LEN];
         file.read_exact_at(tail_at, &mut tail).map_err(ReadError::io(path))?;
-        let mut reader = Reader(&tail);
+        let mut reader = ByteReader(&tail);
         let (length, magic) = (reader.u32().unwrap_or_default(), reader.bytes(MAGIC.len()));
         let fits = (FIXED_LEN..=Self::LEN_MAX).contains(&(length as usize));
         let Some(at) = size.checked_sub(u64::from(length)).filter(|_| fits && magic == Some(&MAGIC)) else {
@@ -104,14 +102,13 @@ impl Seal {
     }
 
     /// Decodes a seal; `None` if the bytes are not an intact seal of segment `id`.
-    #[must_use]
     pub fn decode(bytes: &[u8], id: Id) -> Option<Self> {
         let (head, rest) = bytes.split_first_chunk::<8>()?;
         let crc = crc32c::crc32c_append(super::checksum_seed(id), rest);
         if head.get(..4)? != MARKER || head.get(4..)? != crc.to_le_bytes() {
             return None;
         }
-        let mut reader = Reader(rest.get(..rest.len().checked_sub(TAIL_LEN)?)?);
+        let mut reader = ByteReader(rest.get(..rest.len().checked_sub(TAIL_LEN)?)?);
         if reader.u32()? as usize != bytes.len() {
             return None;
         }

@@ -65,7 +65,6 @@ pub struct SegmentScan {
 
 impl SegmentScan {
     /// Number of records that the seal states and that were not found; `None` without a seal.
-    #[must_use]
     pub fn missing_records(&self) -> Option<u64> {
         self.seal.as_ref().map(|seal| seal.records.saturating_sub(self.summary.records))
     }

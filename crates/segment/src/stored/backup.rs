@@ -11,7 +11,7 @@ use bucksaw_record::Id;
 use super::footer::{Footer, FooterLocation};
 use super::{HEADER_LEN, VERSION};
 use crate::ReadError;
-use crate::varint::Reader;
+use crate::varint::ByteReader;
 
 const MAGIC: [u8; 8] = *b"BSWFOOT2";
 
@@ -106,7 +106,7 @@ impl BackupTrailer {
 
     fn decode(bytes: &[u8], at: u64) -> Option<Self> {
         let (fields, crc) = bytes.split_last_chunk::<4>()?;
-        let mut reader = Reader(fields);
+        let mut reader = ByteReader(fields);
         let location = FooterLocation::decode(&mut reader)?;
         let (version, id) = (reader.u32()?, Id::from_bits(reader.u128()?));
         let is_intact = crc32c::crc32c(fields).to_le_bytes() == *crc && location.ends_at(at) && version <= VERSION;

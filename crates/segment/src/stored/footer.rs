@@ -6,7 +6,7 @@ use std::path::Path;
 use bucksaw_env::File;
 use bucksaw_record::{Id, Labels};
 
-use crate::varint::{Reader, put_varint};
+use crate::varint::{ByteReader, put_varint};
 use crate::{Codec, ReadError, RecordSummary, zstd_context};
 
 /// Minimum bytes of an id, of a block and of a block's stream in a footer. They bound the memory that a count can cause.
@@ -69,19 +69,16 @@ pub(crate) struct ColumnEntry {
 
 impl BlockEntry {
     /// Bytes of the block in the file.
-    #[must_use]
     pub fn packed_bytes(&self) -> u64 {
         self.columns_bytes() + u64::from(self.filter_len)
     }
 
     /// Bytes that [`Reader::rows`](super::Reader::rows) reads.
-    #[must_use]
     pub fn rows_bytes(&self) -> u64 {
         u64::from(self.rows.packed_len)
     }
 
     /// The codec of the text, without its level.
-    #[must_use]
     pub fn text_codec(&self) -> Option<Codec> {
         Codec::from_byte(self.text.codec)
     }
@@ -99,7 +96,7 @@ impl ColumnEntry {
         put_varint(out, u64::from(self.raw_len));
     }
 
-    fn decode(reader: &mut Reader<'_>) -> Option<Self> {
+    fn decode(reader: &mut ByteReader<'_>) -> Option<Self> {
         let codec = reader.u8().filter(|byte| Codec::from_byte(*byte).is_some())?;
         let entry = Self { codec, packed_len: reader.varint_u32()?, raw_len: reader.varint_u32()? };
         let bounded = |length: u32| length as usize <= super::COLUMN_BYTES_MAX;
@@ -109,7 +106,6 @@ impl ColumnEntry {
 
 impl Footer {
     /// The summary of the whole segment.
-    #[must_use]
     pub fn summary(&self) -> RecordSummary {
         let mut summary = RecordSummary::default();
         self.blocks.iter().for_each(|block| summary.merge(&block.summary));
@@ -117,7 +113,6 @@ impl Footer {
     }
 
     /// Approximate bytes of memory.
-    #[must_use]
     pub fn memory(&self) -> usize {
         let streams = allocation_size(self.streams.capacity() * size_of::<Labels>());
         let labels = self.streams.iter().map(labels_memory);
@@ -164,7 +159,7 @@ impl Footer {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut reader = Reader(bytes);
+        let mut reader = ByteReader(bytes);
         let mut footer = Self::default();
         for _ in 0..reader.varint()? {
             let length = usize::try_from(reader.varint()?).ok()?;
@@ -186,7 +181,7 @@ impl Footer {
         reader.is_empty().then_some(footer)
     }
 
-    fn decode_merge(reader: &mut Reader<'_>) -> Option<Option<MergeInfo>> {
+    fn decode_merge(reader: &mut ByteReader<'_>) -> Option<Option<MergeInfo>> {
         if reader.u8()? == 0 {
             return Some(None);
         }
@@ -200,7 +195,7 @@ impl Footer {
         Some(Some(merge))
     }
 
-    fn decode_block(reader: &mut Reader<'_>, streams_known: usize) -> Option<BlockEntry> {
+    fn decode_block(reader: &mut ByteReader<'_>, streams_known: usize) -> Option<BlockEntry> {
         let offset = reader.varint()?;
         let rows = ColumnEntry::decode(reader)?;
         let text = ColumnEntry::decode(reader)?;
@@ -233,7 +228,7 @@ impl FooterLocation {
         }
     }
 
-    pub(super) fn decode(reader: &mut Reader<'_>) -> Option<Self> {
+    pub(super) fn decode(reader: &mut ByteReader<'_>) -> Option<Self> {
         Some(Self { offset: reader.u64()?, packed_len: reader.u32()?, raw_len: reader.u32()?, crc: reader.u32()? })
     }
 
@@ -257,7 +252,7 @@ impl FooterLocation {
 }
 
 /// An empty list with capacity for `count` values, but no more than the remaining bytes can contain.
-fn bounded_vec<T>(reader: &Reader<'_>, count: u64, bytes_min: usize) -> Vec<T> {
+fn bounded_vec<T>(reader: &ByteReader<'_>, count: u64, bytes_min: usize) -> Vec<T> {
     Vec::with_capacity(usize::try_from(count).unwrap_or(usize::MAX).min(reader.len() / bytes_min))
 }
 

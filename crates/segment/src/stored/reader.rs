@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use bucksaw_env::File;
+use bucksaw_env::{File, lock};
 use bucksaw_record::{Id, Labels};
 
 use super::footer::{BlockEntry, ColumnEntry, Footer, FooterLocation};
@@ -50,37 +50,31 @@ impl Reader {
     }
 
     /// Damage found so far that lost nothing, because the file repeats the content. The disk is likely to fail.
-    #[must_use]
     pub fn rebuilt_damage(&self) -> Vec<Damage> {
-        self.rebuilt.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        lock(&self.rebuilt).values().cloned().collect()
     }
 
     /// The id of the segment.
-    #[must_use]
     pub fn id(&self) -> Id {
         self.id
     }
 
     /// The path of the file when it was opened.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// The content of the segment.
-    #[must_use]
     pub fn footer(&self) -> &Footer {
         &self.footer
     }
 
     /// Bytes of the file.
-    #[must_use]
     pub fn file_bytes(&self) -> u64 {
         self.file_bytes
     }
 
     /// Approximate bytes of memory.
-    #[must_use]
     pub fn memory(&self) -> usize {
         size_of::<Self>() + FILE_MEMORY + self.path.capacity() + self.footer.memory()
     }
@@ -271,7 +265,7 @@ impl Reader {
         if got < length || !recovery::rebuild_page(&mut block, &record, entry.crc, self.id) {
             return Ok(None);
         }
-        let mut rebuilt = self.rebuilt.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rebuilt = lock(&self.rebuilt);
         rebuilt.entry(damage.offset).or_insert_with(|| damage.clone());
         Ok(Some(block))
     }
@@ -296,7 +290,6 @@ pub enum SearchableBlock {
 
 impl SearchableBlock {
     /// Approximate bytes of memory; grows with the columns that a search decodes.
-    #[must_use]
     pub fn memory(&self) -> usize {
         match self {
             Self::Text(block) => block.memory(),
@@ -365,7 +358,7 @@ fn read_trailer(file: &dyn File, path: &Path, file_bytes: u64) -> Result<FooterL
     let mut trailer = [0; TRAILER_LEN];
     file.read_exact_at(trailer_at, &mut trailer).map_err(ReadError::io(path))?;
     let decode = || {
-        let mut reader = varint::Reader(&trailer);
+        let mut reader = varint::ByteReader(&trailer);
         let location = FooterLocation::decode(&mut reader)?;
         let is_intact = reader.u32()? == crc32c::crc32c(trailer.get(..20)?) && reader.bytes(8)? == END_MAGIC;
         (is_intact && location.ends_at(trailer_at)).then_some(location)

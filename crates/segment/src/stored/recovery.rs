@@ -13,7 +13,7 @@ use bucksaw_record::Id;
 use super::footer::{BlockEntry, ColumnEntry};
 use super::{COLUMN_BYTES_MAX, FILTER_BYTES_MAX, HEADER_LEN};
 use crate::file_header::checksum_seed;
-use crate::varint::Reader;
+use crate::varint::ByteReader;
 use crate::{Codec, Damage, ReadError, RecordSummary};
 
 const MARKER: [u8; 4] = *b"BSWR";
@@ -70,7 +70,7 @@ impl RecoveryHeader {
     /// Decodes the fixed part of a record of segment `id`; `None` if it is damaged.
     fn parse(head: &[u8; FIXED_LEN], id: Id) -> Option<Self> {
         let sealed = crc32c::crc32c_append(checksum_seed(id), head.get(8..FIXED_LEN - 4)?);
-        let mut reader = Reader(head);
+        let mut reader = ByteReader(head);
         if reader.bytes(4)? != MARKER {
             return None;
         }
@@ -174,14 +174,14 @@ pub(super) fn rebuild_page(block: &mut [u8], record: &[u8], crc: u32, id: Id) ->
 fn try_rebuild_page(block: &mut [u8], record: &[u8], crc: u32, id: Id) -> Option<()> {
     let head = RecoveryHeader::parse(record.first_chunk()?, id)?;
     let sealed = crc32c::crc32c_append(checksum_seed(id), record.get(8..)?);
-    let is_sound = Reader(record.get(4..)?).u32()? == sealed && head.length == record.len();
+    let is_sound = ByteReader(record.get(4..)?).u32()? == sealed && head.length == record.len();
     let of_block = head.entry.packed_bytes() as usize == block.len() && head.entry.crc == crc;
     if !is_sound || !of_block {
         return None;
     }
-    let mut reader = Reader(record.get(FIXED_LEN..)?);
+    let mut reader = ByteReader(record.get(FIXED_LEN..)?);
     let mut damaged = None;
-    let mut checksums = Reader(reader.bytes(head.pages.checked_mul(4)?)?);
+    let mut checksums = ByteReader(reader.bytes(head.pages.checked_mul(4)?)?);
     let mut parity = reader.bytes(reader.len())?.to_vec();
     for (number, page) in block.chunks(head.page_len).enumerate() {
         if checksums.u32()? == crc32c::crc32c(page) {

@@ -42,19 +42,16 @@ impl VerifiedSegment {
     }
 
     /// The result of the verification.
-    #[must_use]
     pub fn health(&self) -> &Health {
         &self.health
     }
 
     /// The id of the segment.
-    #[must_use]
     pub fn id(&self) -> Id {
         self.reader.id()
     }
 
     /// The summary of the readable records.
-    #[must_use]
     pub fn summary(&self) -> &RecordSummary {
         &self.summary
     }

@@ -91,7 +91,6 @@ impl Writer {
     }
 
     /// The summary of the blocks so far.
-    #[must_use]
     pub fn summary(&self) -> RecordSummary {
         self.footer.summary()
     }

@@ -26,13 +26,13 @@ fn frame(kind: FrameKind, stream: u32, sequence: u32, count: u32, row_meta: &Row
     let first = Id::new(Millis(BASE), Producer::new(7), sequence);
     let mut body = Vec::new();
     let flags = row_meta.encode(first.time(), &mut body);
-    let sides_len = body.len() as u32;
+    let row_meta_len = body.len() as u32;
     body.extend_from_slice(text);
     let accepted = Millis(BASE + 5);
     let body_len = body.len() as u32;
     let header = FrameHeader {
         body_len,
-        row_meta_len: sides_len,
+        row_meta_len,
         first_id: first,
         count,
         stream,
@@ -44,12 +44,12 @@ fn frame(kind: FrameKind, stream: u32, sequence: u32, count: u32, row_meta: &Row
 }
 
 fn row_meta() -> RowMeta {
-    let mut marks = Flags::empty();
-    marks.push(1, Flags::UNTERMINATED);
+    let mut flags = Flags::empty();
+    flags.push(1, Flags::UNTERMINATED);
     RowMeta {
         times: Some(vec![(Millis(BASE - 9), 250_000), (Millis(BASE + 1), 0)]),
         lengths: Some(vec![3, 0]),
-        flags: marks,
+        flags,
     }
 }
 
@@ -179,7 +179,7 @@ fn stored_segment_version_1() {
 }
 
 #[test]
-fn columns_of_a_shelf_segment_version_1() {
+fn columns_of_a_stored_segment_version_1() {
     let name = "stored-columns-1.seg";
     let reader = Reader::open(open(name, columns_bytes), &path(name)).unwrap();
     let SearchableBlock::Columns(columned) = reader.searchable_block(0).unwrap() else { panic!("no columns") };

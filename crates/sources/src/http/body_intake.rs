@@ -17,7 +17,6 @@ use super::request::{BodyFormat, IngestReply, IngestRequest};
 use crate::intake::{IdAssignment, Intake, RecordStream};
 
 /// Memory that one body may need, in bytes. A snappy body may need more, because it is decompressed as a whole.
-#[must_use]
 pub fn body_bytes_max(record_bytes_max: usize) -> usize {
     Decompressor::peak_bytes_max(record_bytes_max)
 }
@@ -33,7 +32,6 @@ pub struct BodyIntake {
 
 impl BodyIntake {
     /// Ingests into the queue of `intake`.
-    #[must_use]
     pub fn new(intake: Intake, limits: BodyLimits, metrics: BodyMetrics) -> Self {
         let overflow_bytes = body_bytes_max(limits.record_bytes_max);
         let memory = BodyMemory::new(limits.memory_bytes_max, overflow_bytes, limits.memory_wait_max, metrics);

@@ -7,12 +7,13 @@
 //! kept as overflow: a waiting request may get it in place of a larger reservation, until it holds little again.
 //!
 //! Invariant: memory is granted in the order of the requests for it, and so is the overflow memory.
-#![allow(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
+#![expect(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use bucksaw_env::{CountGuard, GaugeGuard, set_gauge};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 use tokio::time::{Instant, timeout};
 
@@ -37,7 +38,7 @@ struct BodyMemoryState {
     /// One permit, for the overflow memory.
     overflow: Arc<Semaphore>,
     overflow_bytes: usize,
-    waiters: AtomicUsize,
+    waiters: Arc<AtomicU64>,
     wait_max: Duration,
     metrics: BodyMetrics,
 }
@@ -58,7 +59,7 @@ impl BodyMemory {
             bytes_max,
             overflow: Arc::new(Semaphore::new(1)),
             overflow_bytes,
-            waiters: AtomicUsize::new(0),
+            waiters: Arc::default(),
             wait_max,
             metrics,
         }))
@@ -82,7 +83,7 @@ impl BodyMemory {
     fn update_gauge(&self) {
         let overflow = if self.0.overflow.available_permits() == 0 { self.0.overflow_bytes } else { 0 };
         let held = self.0.bytes_max - self.0.bytes.available_permits() + overflow;
-        self.0.metrics.body_bytes.set(i64::try_from(held).unwrap_or(i64::MAX));
+        set_gauge(&self.0.metrics.body_bytes, held as u64);
     }
 }
 
@@ -138,7 +139,7 @@ impl BodyReservation {
             return Err(BodyErrorReason::TooLarge(message));
         }
         let missing = u32::try_from(wanted - self.permit_bytes()).unwrap_or(u32::MAX);
-        let _waiting = WaiterGuard::new(&self.memory);
+        let _waiting = (CountGuard::new(&inner.waiters), GaugeGuard::new(&inner.metrics.bodies_waiting));
         let more = Arc::clone(&inner.bytes).acquire_many_owned(missing);
         let overflow = Arc::clone(&inner.overflow).acquire_owned();
         let since = Instant::now();
@@ -202,24 +203,6 @@ impl Drop for BodyReservation {
     }
 }
 
-/// Counts a request while it waits.
-struct WaiterGuard(BodyMemory);
-
-impl WaiterGuard {
-    fn new(budget: &BodyMemory) -> Self {
-        budget.0.waiters.fetch_add(1, Ordering::Relaxed);
-        budget.0.metrics.bodies_waiting.inc();
-        Self(budget.clone())
-    }
-}
-
-impl Drop for WaiterGuard {
-    fn drop(&mut self) {
-        self.0.0.waiters.fetch_sub(1, Ordering::Relaxed);
-        self.0.0.metrics.bodies_waiting.dec();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
@@ -236,7 +219,7 @@ mod tests {
 
     /// Six steps, of which two are overflow memory.
     fn budget() -> BodyMemory {
-        BodyMemory::new(6 * STEP, 2 * STEP, Duration::from_secs(10), BodyMetrics::new(&mut Registry::default()))
+        BodyMemory::new(6 * STEP, 2 * STEP, Duration::from_secs(10), BodyMetrics::register(&mut Registry::default()))
     }
 
     fn poll<T>(future: std::pin::Pin<&mut impl Future<Output = T>>) -> Option<T> {
@@ -299,7 +282,7 @@ mod tests {
     fn the_largest_body_fits_into_the_least_memory() {
         on_runtime(async {
             let budget =
-                BodyMemory::new(0, 8 * STEP, Duration::from_secs(10), BodyMetrics::new(&mut Registry::default()));
+                BodyMemory::new(0, 8 * STEP, Duration::from_secs(10), BodyMetrics::register(&mut Registry::default()));
             let (mut first, mut second) = (budget.empty_reservation(), budget.empty_reservation());
             assert!(second.try_grow(STEP));
             assert_eq!(first.grow(8 * STEP).await, Ok(()));

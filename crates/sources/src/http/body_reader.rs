@@ -6,7 +6,7 @@
 //!
 //! A slow client keeps its memory while no other request waits for memory. When one does, a long body appends its records
 //! and frees the memory; a short one, which is accepted as a whole or not at all, is refused.
-#![allow(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
+#![expect(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 use std::sync::Arc;
 use std::time::Duration;

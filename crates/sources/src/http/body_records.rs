@@ -38,8 +38,8 @@ const SYNC_RETRY_DELAY: Duration = Duration::from_millis(10);
 
 /// The records of one body.
 ///
-/// A body with an idempotency key is cut into sections at places that only its text decides, so that a retry is cut alike
-/// however its bytes arrive: after each [`BUFFER_BYTES`], and before each object beyond [`BUFFER_OBJECTS_MAX`].
+/// A body with an idempotency key is divided into sections by its text alone, so a retry has the same sections: after each
+/// [`BUFFER_BYTES`], and before each object beyond [`BUFFER_OBJECTS_MAX`].
 pub(super) struct BodyRecords {
     stream: RecordStream,
     format: BodyFormat,
@@ -128,7 +128,7 @@ impl BodyRecords {
         self.is_streamed = true;
     }
 
-    /// Whether the body is too long to be accepted as a whole or not at all, so that records may be appended at any time. A
+    /// Whether the body is too long to be accepted atomically, so that records may be appended at any time. A
     /// body with a key is cut by its text alone.
     pub(super) fn may_flush_early(&self) -> bool {
         !self.is_keyed() && (self.is_streamed || self.accepted() > 0)

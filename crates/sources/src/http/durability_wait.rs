@@ -1,6 +1,8 @@
 //! Waits until every part of a body has the requested durability.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use bucksaw_env::lock;
 
 use bucksaw_ingest::IngestError;
 use tokio::sync::Notify;
@@ -24,10 +26,10 @@ struct PendingParts {
 impl DurabilityWait {
     /// Adds a part. The callback takes its result.
     pub(super) fn add_part(&self) -> impl FnOnce(Result<(), IngestError>) + Send + 'static {
-        self.0.pending.lock().unwrap_or_else(PoisonError::into_inner).unfinished_parts += 1;
+        lock(&self.0.pending).unfinished_parts += 1;
         let inner = Arc::clone(&self.0);
         move |result| {
-            let mut state = inner.pending.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = lock(&inner.pending);
             state.unfinished_parts -= 1;
             if let Err(refusal) = result {
                 state.first_error.get_or_insert(refusal);
@@ -39,14 +41,14 @@ impl DurabilityWait {
 
     /// Removes a part that was refused, whose callback is never called.
     pub(super) fn cancel_part(&self) {
-        self.0.pending.lock().unwrap_or_else(PoisonError::into_inner).unfinished_parts -= 1;
+        lock(&self.0.pending).unfinished_parts -= 1;
     }
 
     /// Waits for all parts. Returns the first error.
     pub(super) async fn wait(&self) -> Result<(), IngestError> {
         loop {
             {
-                let state = self.0.pending.lock().unwrap_or_else(PoisonError::into_inner);
+                let state = lock(&self.0.pending);
                 if state.unfinished_parts == 0 {
                     return state.first_error.clone().map_or(Ok(()), Err);
                 }

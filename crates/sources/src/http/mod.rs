@@ -5,7 +5,7 @@
 //!             waits for BodyMemory          collects up to 1 MiB
 //! ```
 //! A body is processed while it arrives, so its length is not limited. Up to 1 MiB of records are appended at once: a body up
-//! to that size is accepted whole or not at all. If a longer one fails, the error has the number of records that were
+//! to that size is accepted atomically. If a longer one fails, the error has the number of records that were
 //! accepted before.
 //!
 //! This module knows no routes, headers or status codes. `api` maps a request to an [`IngestRequest`] and a

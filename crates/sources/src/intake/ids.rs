@@ -38,19 +38,16 @@ pub(super) struct AssignedIds {
 
 impl IdAssignment {
     /// Ids for the lines of a connection, from a producer of its own.
-    #[must_use]
     pub fn arrival(intake: &Intake) -> Self {
         Self::Arrival(IdAllocator::new(intake.new_producer()))
     }
 
     /// Ids for the records of a request that begins now.
-    #[must_use]
     pub fn consecutive(intake: &Intake) -> Self {
         Self::Consecutive(Id::new(intake.now(), intake.new_producer(), 0))
     }
 
     /// The batch of keyed ids.
-    #[must_use]
     pub fn batch(&self) -> Option<&IdempotentBatch> {
         match self {
             Self::Arrival(_) | Self::Consecutive(_) => None,

@@ -18,25 +18,21 @@ pub struct RecordBuffer {
 
 impl RecordBuffer {
     /// An empty buffer without memory that grows ahead to at most `capacity_max` bytes of text.
-    #[must_use]
     pub fn new(capacity_max: usize) -> Self {
         Self { text: Vec::new(), count: 0, flags: Flags::empty(), times: Vec::new(), capacity_max }
     }
 
     /// The number of records.
-    #[must_use]
     pub fn count(&self) -> u32 {
         self.count
     }
 
     /// Bytes of text, the LFs included.
-    #[must_use]
     pub fn text_bytes(&self) -> usize {
         self.text.len()
     }
 
     /// Bytes of memory that the buffer holds.
-    #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.text.capacity() + self.times.capacity() * size_of::<Option<RecordTime>>() + self.flags.len() * 8
     }

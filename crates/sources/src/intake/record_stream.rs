@@ -39,7 +39,6 @@ pub struct RecordStream {
 
 impl FrameMeta<'_> {
     /// The size of the encoded row metadata, in bytes.
-    #[must_use]
     pub fn row_meta_bytes(&self) -> usize {
         self.row_meta.len()
     }

@@ -17,13 +17,11 @@ pub struct Intake {
 
 impl Intake {
     /// The time by the node's clock.
-    #[must_use]
     pub fn now(&self) -> Millis {
         Millis(self.env.clock.unix_ms()).min(Millis::MAX)
     }
 
     /// A producer that no other source has.
-    #[must_use]
     pub fn new_producer(&self) -> Producer {
         Producer::random(self.env.entropy.next_u64())
     }

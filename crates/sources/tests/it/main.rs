@@ -1,4 +1,4 @@
-//! The listeners by their public door: real sockets, a real queue on a simulated disk.
+//! The listeners by their public interface: real sockets, a real queue on a simulated disk.
 #![cfg(test)]
 
 mod framed;

@@ -19,7 +19,7 @@ pub struct Config {
     /// re-replicates everything that the store has.
     pub lost_after: Duration,
     /// Age below which a record may still be in transit to other stores. It should exceed the usual time to send and sync a
-    /// segment; otherwise repair may create a replica too many, which is harmless.
+    /// segment; otherwise repair may create one extra replica, which is harmless.
     pub fresh_age_max: Duration,
     /// Pause before a deferred range is compared again.
     pub retry_delay: Duration,

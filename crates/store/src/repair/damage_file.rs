@@ -18,13 +18,12 @@
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use bucksaw_env::replace;
+use bucksaw_env::{lock, replace};
 use bucksaw_segment::health::{DAMAGED_EXTENSION, SAVED_EXTENSION};
 use tracing::{info, warn};
 
 use super::damage_state::DamageState;
 use super::proof::Proof;
-use crate::lock::lock;
 use crate::name;
 use crate::segment_store::SegmentStore;
 use crate::stored_segment::{DamagedSegment, StoredSegment};

@@ -25,19 +25,16 @@ pub struct IdSet(BTreeMap<Producer, RoaringBitmap>);
 
 impl IdSet {
     /// Number of records.
-    #[must_use]
     pub fn len(&self) -> u64 {
         self.0.values().map(RoaringBitmap::len).sum()
     }
 
     /// Whether the set is empty.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Whether the set contains a record.
-    #[must_use]
     pub fn contains(&self, id: Id) -> bool {
         self.0.get(&id.producer()).is_some_and(|sequences| sequences.contains(id.sequence()))
     }
@@ -86,7 +83,6 @@ impl IdSet {
     }
 
     /// Encodes the set.
-    #[must_use]
     pub fn encode(mut self) -> Vec<u8> {
         let mut out = Vec::new();
         for (producer, sequences) in &mut self.0 {
@@ -99,7 +95,6 @@ impl IdSet {
     }
 
     /// Decodes a set; `None` if the bytes are invalid.
-    #[must_use]
     pub fn decode(mut bytes: &[u8]) -> Option<Self> {
         let mut ids = BTreeMap::new();
         let mut before = None;

@@ -5,15 +5,15 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_env::{Body, run_blocking, with_timeout};
+use bucksaw_env::{Body, lock, run_blocking, with_timeout};
 use bucksaw_record::Id;
+use bucksaw_rpc::{call_message, message_body, read_message};
 use futures_util::future::join_all;
 use tracing::debug;
 
 use super::pass_status::{PASS_STATUS, PassStatusReply, PassStatusRequest};
 use super::runner::Repair;
 use super::time_range::TimeRange;
-use crate::lock::lock;
 use crate::peers::Peer;
 use crate::segment_store::SegmentStore;
 use crate::store_context::{StoreContext, timed_out};
@@ -22,9 +22,6 @@ use crate::stored_segment::DamagedSegment;
 /// Interval of requests to the other stores.
 const REQUEST_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Maximum size of a message.
-const BYTES_MAX: usize = 4 << 10;
-
 impl Repair {
     /// Answers [`super::PASS_STATUS`].
     ///
@@ -32,8 +29,8 @@ impl Repair {
     /// An invalid request, or a timeout.
     pub async fn answer_pass_status(&self, body: Body) -> io::Result<Body> {
         let StoreContext { tasks, timeouts, .. } = &self.context;
-        let bytes = with_timeout(tasks, timeouts.answer, body.read_all(BYTES_MAX)).await.ok_or_else(timed_out)??;
-        Ok(Body::whole(serde_json::to_vec(&self.own_pass_status(serde_json::from_slice(&bytes)?))?))
+        let request = with_timeout(tasks, timeouts.answer, read_message(body)).await.ok_or_else(timed_out)??;
+        message_body(&self.own_pass_status(request))
     }
 
     fn own_pass_status(&self, request: PassStatusRequest) -> PassStatusReply {
@@ -110,10 +107,8 @@ async fn request_pass_status(
     peer: Peer,
     request: PassStatusRequest,
 ) -> io::Result<PassStatusReply> {
-    let body = Body::whole(serde_json::to_vec(&request)?);
-    let reply = async { context.net.call(peer.address, PASS_STATUS, body).await?.read_all(BYTES_MAX).await };
-    let bytes = with_timeout(&context.tasks, context.timeouts.answer, reply).await.ok_or_else(timed_out)??;
-    Ok(serde_json::from_slice(&bytes)?)
+    let StoreContext { tasks, net, timeouts, .. } = context;
+    call_message(tasks, &**net, peer.address, PASS_STATUS, &request, timeouts.answer).await
 }
 
 impl SegmentStore {

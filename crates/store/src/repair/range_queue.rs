@@ -142,7 +142,7 @@ mod tests {
     }
 
     fn spans(queue: &RangeQueue) -> Vec<(u64, u64)> {
-        queue.iter().map(|leg| (leg.range.from.0, leg.range.to.0)).collect()
+        queue.iter().map(|entry| (entry.range.from.0, entry.range.to.0)).collect()
     }
 
     #[test]

@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bucksaw_env::{lock, log_limited};
 use bucksaw_record::{Id, Millis};
 use futures_util::future::join_all;
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
 use super::config::MEMBERS_KNOWN_AFTER;
 use super::held_ids::request_held_ids;
@@ -17,7 +18,6 @@ use super::state::{RangeOutcome, RepairState, RepairTask};
 use super::status::{RepairBlocker, RepairStatus};
 use super::time_range::{TimeRange, newest_range};
 use crate::error::StoreError;
-use crate::lock::lock;
 use crate::peers::{Peer, PeerStore};
 use crate::replicate::Replicator;
 use crate::replication::Replication;
@@ -59,7 +59,6 @@ struct DeferredRange {
 
 impl Repair {
     /// Repair for a store. One task calls [`Self::run_step`] in a loop.
-    #[must_use]
     pub fn new(replication: Replication) -> Self {
         let Replication { context, store } = replication;
         let (now, chance) = (store.env.clock.uptime(), store.env.entropy.next_u64());
@@ -74,7 +73,6 @@ impl Repair {
     }
 
     /// The current status.
-    #[must_use]
     pub fn status(&self) -> RepairStatus {
         let store = &self.store;
         let left = lock(&self.state).remaining_ranges();
@@ -89,14 +87,12 @@ impl Repair {
     }
 
     /// When the last completed pass began, as in [`RepairStatus::last_pass_started_at`].
-    #[must_use]
     pub fn last_pass_started_at(&self) -> Option<Millis> {
         lock(&self.state).last_pass_started_at
     }
 
     /// The fingerprints of lost stores that are re-replicated as far as this store's records go: a pass that began after
     /// their loss has completed without under-replicated records. In the order of their ids.
-    #[must_use]
     pub fn re_replicated_fingerprints(&self) -> Vec<u64> {
         lock(&self.state).monitor.re_replicated_fingerprints()
     }
@@ -198,9 +194,7 @@ impl Repair {
             let asked = own.clone().encode();
             if asked.len() > IDS_BYTES_MAX {
                 let Some(half) = range.newer_half() else {
-                    if let Some(suppressed) = store.may_log(|errors| &errors.repair_range) {
-                        warn!(at = %range.from, suppressed, "too many records in one millisecond to compare with other stores");
-                    }
+                    log_limited!(store.log_limits, warn, at = %range.from, "too many records in one millisecond to compare with other stores");
                     return Err(DeferredRange { range, blocked_by: None });
                 };
                 range = half;
@@ -211,7 +205,7 @@ impl Repair {
             if lock(&self.state).common_retention(store.retention_bounds(), live) != retention
                 && scans < SCAN_ATTEMPTS_MAX
             {
-                // Another store retains less than was known. What it has removed is not under-replicated.
+                // The peer's retention is shorter than this node assumed. What it has removed is not under-replicated.
                 continue;
             }
             let under_replicated = under_replicated(
@@ -324,9 +318,7 @@ impl Repair {
             Some(Ok(None)) => return Ok(()),
             Some(Err(StoreError::Stopped)) | None => return Err(RepairBlocker::Unreadable),
             Some(Err(error)) => {
-                if let Some(suppressed) = self.store.may_log(|errors| &errors.repair) {
-                    warn!(%error, suppressed, "cannot read under-replicated records: will retry");
-                }
+                log_limited!(self.store.log_limits, warn, %error, "cannot read under-replicated records: will retry");
                 return Err(RepairBlocker::Unreadable);
             }
         };

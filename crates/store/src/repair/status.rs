@@ -62,7 +62,6 @@ impl RepairBlocker {
     pub const NAMES: [&str; 6] = ["too_few_stores", "no_space", "unreachable", "awaited", "copy_failed", "unreadable"];
 
     /// The name in metrics and status.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::TooFewStores => "too_few_stores",
@@ -75,7 +74,6 @@ impl RepairBlocker {
     }
 
     /// The store concerned.
-    #[must_use]
     pub fn store(self) -> Option<Id> {
         match self {
             Self::Unreachable(store) | Self::Awaited(store) => Some(store),
@@ -86,7 +84,6 @@ impl RepairBlocker {
 
 impl RepairStatus {
     /// Estimated seconds until the end of the running pass; `None` without one, or without progress.
-    #[must_use]
     pub fn remaining_seconds(&self) -> Option<u64> {
         self.began?;
         self.remaining_bytes.checked_div(self.bytes_per_second)

@@ -1,4 +1,4 @@
-//! A disk that is full or nearly so: the queue becomes smaller all the same, retention frees room, and nothing else goes.
+//! On a nearly full disk the queue still drains and retention frees space; nothing else is removed.
 
 use super::*;
 
@@ -103,7 +103,7 @@ fn a_merge_is_given_up_for_retention_when_the_disk_fills_up() {
     machine.store.replace_segments(&[], &[thrown]);
     assert!(matches!(merge(), Err(StoreError::Stopped)));
     assert_eq!((asked.get(), machine.store_file_names().len()), (3, before.len() - 1), "nothing of it is left");
-    // The trash goes first, what has expired is next, and with nothing left to remove merges go on.
+    // The trash is emptied first, then expired segments are removed, then merges continue.
     assert!(matches!(merge(), Err(StoreError::Stopped)));
     machine.store.retain(&machine.queue);
     assert!(!matches!(merge(), Err(StoreError::Stopped)));
@@ -170,7 +170,7 @@ fn a_disk_that_fills_up_costs_the_trash_its_oldest_and_no_more_than_it_must() {
     assert_eq!(machine.lines().len(), 1, "what is on the store stays");
 }
 
-/// A store with segments in the trash and one on the store, whose directories take no names, so that the queue accepts nothing.
+/// A store with one segment and others in its trash. Its directories accept no new names, so the queue accepts nothing.
 fn full_though_the_figures_say_no(trashed: usize) -> StoreTestMachine {
     let mut machine = StoreTestMachine::start(sim::Fs::new(), config());
     for round in 0..=trashed {
@@ -313,7 +313,7 @@ fn what_is_in_the_trash_is_known_after_a_restart() {
         machine.put(Durability::Fast, &format!("round {round}"), 0);
         machine.gather_all();
     }
-    // Only the newest stays, and what is above the limit empties the trash: so this is what lies there meanwhile.
+    // Retention keeps the newest segment; the rest exceeds the limit, so the trash is emptied.
     for segment in machine.store.segments().iter().take(2) {
         machine.store.expire_to_trash(segment).unwrap();
         machine.store.replace_segments(&[], &[segment.id()]);
@@ -325,7 +325,7 @@ fn what_is_in_the_trash_is_known_after_a_restart() {
 }
 
 #[test]
-fn what_was_loaded_late_stays_as_long_as_what_came_with_it() {
+fn late_records_stay_as_long_as_those_that_arrived_with_them() {
     let age = Config { retention_age: Some(Duration::from_secs(100)), ..config() };
     let mut machine = StoreTestMachine::start(sim::Fs::new(), age);
     machine.store.retain(&machine.queue);

@@ -1,4 +1,4 @@
-//! The memory that is known of stored segments takes: summed up, bounded while the node runs, and checked at the start.
+//! Index memory: its sum, its limit, and the check at the start.
 
 use super::*;
 use bucksaw_segment::OpenError;

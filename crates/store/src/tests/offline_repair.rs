@@ -97,12 +97,12 @@ fn a_repair_keeps_what_can_be_read_and_tells_what_is_lost() {
         let machine = StoreTestMachine::start(fs.kill(), config());
         let after = machine.lines();
         assert!(is_within(&before, &after) && is_within(&after, &sent), "seed {seed}: {done:?}");
-        let aside = machine.store.quarantined_files().len() + machine.queue.damaged_files().len();
+        let quarantined = machine.store.quarantined_files().len() + machine.queue.damaged_files().len();
         let all_mended =
             done.iter().all(|(_, done)| matches!(done, RepairOutcome::Unchanged | RepairOutcome::Repaired(_)));
         // Where nothing tells how many records there were, none may be lost.
         assert!(after == sent || !all_mended, "seed {seed}: {done:?}");
-        assert_eq!(aside == 0, all_mended, "seed {seed}: what is lost is reported: {done:?}");
+        assert_eq!(quarantined == 0, all_mended, "seed {seed}: what is lost is reported: {done:?}");
         assert!(machine.read().values().all(|(_, times)| *times == 1), "seed {seed}: {done:?}");
         assert!(
             machine
@@ -152,8 +152,8 @@ fn a_power_cut_in_a_repair_loses_nothing() {
             disturbed.halt_at_sync(cut);
             let _ = repair(&disturbed);
             let found = disturbed.cut_power(how, seed * 1_000 + cut);
-            let (met, _) = open_disk(&found);
-            assert!(is_within(&before, &met) && is_within(&met, &sent), "seed {seed}, cut at {cut}, {how:?}");
+            let (readable, _) = open_disk(&found);
+            assert!(is_within(&before, &readable) && is_within(&readable, &sent), "seed {seed}, cut at {cut}, {how:?}");
             repair(&found).unwrap();
             assert_eq!(open_disk(&found).0, after, "seed {seed}, cut at {cut}, {how:?}");
             let names = |fs: &sim::Fs| -> Vec<_> {
@@ -165,7 +165,7 @@ fn a_power_cut_in_a_repair_loses_nothing() {
 }
 
 #[test]
-fn what_was_set_aside_and_lost_nothing_comes_back() {
+fn an_intact_quarantined_file_is_restored() {
     let (fs, sent) = filled_disk();
     let mut paths = fs.paths();
     paths.retain(|path| path.extension().is_some_and(|end| end == "seg" || end == "pending"));
@@ -175,9 +175,9 @@ fn what_was_set_aside_and_lost_nothing_comes_back() {
     }
     assert_eq!(open_disk(&fs), (BTreeMap::new(), paths.len()));
     let done = repair(&fs).unwrap();
-    let aside = done.iter().filter(|(name, _)| name.ends_with(".damaged"));
-    assert!(aside.clone().all(|(_, done)| matches!(done, RepairOutcome::Repaired(_))), "{done:?}");
-    assert_eq!((aside.count(), open_disk(&fs)), (paths.len(), (sent, 0)));
+    let quarantined = done.iter().filter(|(name, _)| name.ends_with(".damaged"));
+    assert!(quarantined.clone().all(|(_, done)| matches!(done, RepairOutcome::Repaired(_))), "{done:?}");
+    assert_eq!((quarantined.count(), open_disk(&fs)), (paths.len(), (sent, 0)));
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn a_copy_under_another_name_is_left_as_it_is() {
 }
 
 #[test]
-fn a_repair_overwrites_no_file_that_was_set_aside_before() {
+fn a_repair_overwrites_no_quarantined_file() {
     let (fs, _) = filled_disk();
     for (dir, end) in [("/d/store", "seg"), ("/d/queue", "pending")] {
         let name = fs.list(Path::new(dir)).unwrap().into_iter().find(|name| name.ends_with(end)).unwrap();
@@ -283,13 +283,13 @@ fn a_repair_overwrites_no_file_that_was_set_aside_before() {
         let size = fs.live_bytes(&path).unwrap().len() as u64;
         // The file is unreadable; the quarantined one may still be readable in part.
         fs.corrupt(&path, 0..size);
-        let aside = path.with_extension("damaged");
-        fs.create(&aside).unwrap().append(&[b"the only copy"]).unwrap();
+        let quarantined = path.with_extension("damaged");
+        fs.create(&quarantined).unwrap().append(&[b"the only copy"]).unwrap();
         let _ = repair(&fs);
-        assert_eq!(fs.live_bytes(&aside).unwrap(), b"the only copy", "{}", aside.display());
+        assert_eq!(fs.live_bytes(&quarantined).unwrap(), b"the only copy", "{}", quarantined.display());
         assert_eq!(fs.live_bytes(&path).unwrap().len() as u64, size);
         fs.remove(&path).unwrap();
-        fs.remove(&aside).unwrap();
+        fs.remove(&quarantined).unwrap();
     }
 }
 

@@ -36,7 +36,7 @@ fn all(machine: &StoreTestMachine) -> IdSet {
     ids
 }
 
-/// Later than anything is fresh.
+/// A time at which no record is fresh.
 fn later(machine: &StoreTestMachine) -> Millis {
     Millis(machine.clock.unix_ms() + 60_000)
 }
@@ -58,7 +58,7 @@ fn all_ids_are_found_by_row_metadata_alone() {
 }
 
 #[test]
-fn what_a_disk_does_not_give_back_for_a_moment_is_not_taken_for_missing() {
+fn records_that_a_disk_fails_to_read_once_are_not_missing() {
     for verify in [false, true] {
         let (machine, store) = filled();
         machine.fs.fail_reads_of("/store/", true);
@@ -89,17 +89,17 @@ fn some_records_become_a_segment_of_their_own() {
         let mut ids = IdSet::default();
         chosen.keys().for_each(|id| ids.add(*id, 1));
         let extract = store.extract(window, &Arc::new(ids)).unwrap().unwrap();
-        let mut met = BTreeMap::new();
+        let mut found = BTreeMap::new();
         for block in 0..extract.stored.footer().blocks.len() {
             for chunk in extract.stored.block(block).unwrap().chunks() {
                 for (row, record) in (0..).zip(chunk.records()) {
                     let text = String::from_utf8_lossy(record).into_owned();
-                    assert!(met.insert(chunk.rows.id(row).unwrap(), text).is_none(), "each is there once");
+                    assert!(found.insert(chunk.rows.id(row).unwrap(), text).is_none(), "each is there once");
                 }
             }
         }
         let want: BTreeMap<Id, String> = chosen.into_iter().filter(|(id, _)| window.contains(*id)).collect();
-        assert_eq!(met, want);
+        assert_eq!(found, want);
         assert!(extract.stored.footer().sources.is_empty(), "it does not have all that they had");
         assert!(!store.has(extract.stored.id()), "it is not shown");
         assert_eq!(machine.store_file_names().len(), names.len() + 1);
@@ -142,7 +142,7 @@ fn reopen(machine: &StoreTestMachine, config: Config) -> SegmentStore {
     SegmentStore::open(env, Path::new("/d/store"), config, Metrics::new(&mut Registry::default())).unwrap()
 }
 
-/// Spoils the text of a block, and has it read.
+/// Damages the text of a block and reads it.
 fn corrupt_block(machine: &StoreTestMachine, segment: &StoredSegment, block: usize) {
     let entry = &segment.footer().blocks[block];
     let text = entry.offset + entry.rows_bytes() + 3..entry.offset + entry.packed_bytes() + 1;
@@ -150,7 +150,7 @@ fn corrupt_block(machine: &StoreTestMachine, segment: &StoredSegment, block: usi
     assert!(segment.block(block).is_err());
 }
 
-/// Has other stores prove that they keep what is damaged.
+/// Lets the peers prove that they hold the damaged records.
 fn mark_re_replicated(store: &SegmentStore) {
     for broken in store.damaged_segments() {
         store.persist_damage(&DamagedSegment { proof: Proof::proven(), ..broken });
@@ -223,7 +223,7 @@ fn a_segment_with_re_replicated_blocks_expires_as_others() {
         let (machine, _) = filled();
         let count = |end| files_with_suffix(&machine, end).len();
         let store = reopen(&machine, config());
-        // That which goes first.
+        // The oldest segment expires first.
         let segment = store.segments().iter().min_by_key(|segment| segment.reach().high).map(Arc::clone).unwrap();
         corrupt_block(&machine, &segment, 0);
         match is_good {
@@ -241,12 +241,12 @@ fn a_segment_with_re_replicated_blocks_expires_as_others() {
         let is_trashed = store.trashed().iter().any(|file| file.name.ends_with(&name));
         let left = usize::from(!is_good);
         assert_eq!((is_trashed, count(".damaged"), count(".blocks.proof")), (is_good, left, left));
-        // What is known of it goes with the file, and what a crash left of it goes at the next start.
-        let aside = segment.reader().path().with_extension("damaged");
-        machine.fs.create(&aside.with_extension("blocks.tmp")).unwrap();
+        // The damage file is removed with the segment. A draft left by a crash is removed at the next start.
+        let quarantined = segment.reader().path().with_extension("damaged");
+        machine.fs.create(&quarantined.with_extension("blocks.tmp")).unwrap();
         assert_eq!((tight().damaged_segments().len(), count(".blocks.proof"), count(".tmp")), (left, left, 0));
         if !is_good {
-            machine.fs.remove(&aside).unwrap();
+            machine.fs.remove(&quarantined).unwrap();
             assert_eq!((tight().damaged_segments().len(), count(".blocks.proof")), (0, 0));
         }
     }

@@ -1,4 +1,4 @@
-//! What stores of each version say when they bring a segment, and what those of the next will.
+//! Messages of `store/put` of each version, and of the next one.
 
 use bucksaw_cluster::ClusterVersion;
 use bucksaw_fixtures::{GoldenFiles, with_unknown_fields};

@@ -2,9 +2,9 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
 use std::time::Duration;
 
+use prometheus_client::registry::Registry;
 use tokio::net::UdpSocket;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
@@ -53,7 +53,7 @@ pub struct Config {
     /// Maximum open connections from other nodes; further ones are refused.
     pub connections_max: usize,
     /// Counts bytes, connections and failures.
-    pub counters: Arc<Counters>,
+    pub counters: Counters,
 }
 
 impl Default for Config {
@@ -67,7 +67,7 @@ impl Default for Config {
             idle_max: Duration::from_secs(20),
             idle_connections_max: 8,
             connections_max: 512,
-            counters: Arc::default(),
+            counters: Counters::new(&mut Registry::default()),
         }
     }
 }
@@ -127,12 +127,12 @@ impl NetContext {
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             };
-            counters.bytes_in.add(bytes as u64);
+            counters.received_bytes.inc_by(bytes as u64);
             let from = SocketAddr::new(from.ip().to_canonical(), from.port());
             if let Some(content) = buffer.get(..bytes).and_then(|datagram| self.datagram_cipher.decrypt(datagram)) {
                 return (from, content);
             }
-            counters.bad_datagrams.add(1);
+            counters.rejected_datagrams.inc();
             if let Some(suppressed) = self.undecryptable_log.check(self.started.elapsed()) {
                 tracing::warn!(
                     %from,

@@ -1,42 +1,32 @@
 //! Counters of the network between nodes.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
 
-/// A number that is read without a lock.
-#[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
-
-impl Counter {
-    /// The current value.
-    #[must_use]
-    pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn add(&self, count: u64) {
-        self.0.fetch_add(count, Ordering::Relaxed);
-    }
-
-    pub(super) fn sub(&self, count: u64) {
-        self.0.fetch_sub(count, Ordering::Relaxed);
+crate::metrics! {
+    /// Counts since the start. They are not updated atomically together. Cheap to clone.
+    pub struct Counters {
+        /// Open connections from other nodes.
+        pub connections: Gauge = "Open connections from other nodes";
+        /// Bytes received, including encryption.
+        pub received_bytes: Counter = "Bytes received from other nodes, in connections and datagrams";
+        /// Bytes sent, including encryption.
+        pub sent_bytes: Counter = "Bytes sent to other nodes, in connections and datagrams";
+        /// Connections accepted.
+        pub accepted_connections: Counter = "Connections accepted from other nodes";
+        /// Connections refused.
+        pub refused_connections: Counter = "Connections refused: another secret or version, not a node, too slow, or too many";
+        /// Datagrams rejected.
+        pub rejected_datagrams: Counter = "Datagrams rejected: another secret or version, or not from a node";
+        /// Datagrams not sent.
+        pub unsent_datagrams: Counter = "Datagrams not sent: too long, no route, or no buffer space";
     }
 }
 
-/// Counts since the start. They are not updated atomically together.
-#[derive(Debug, Default)]
-pub struct Counters {
-    /// Connections refused: another secret or version, not a node, too slow, or too many.
-    pub refused: Counter,
-    /// Datagrams rejected: another secret or version, or not from a node.
-    pub bad_datagrams: Counter,
-    /// Datagrams not sent: too long, no route, or no buffer space.
-    pub unsent_datagrams: Counter,
-    /// Bytes received in datagrams and connections, including encryption.
-    pub bytes_in: Counter,
-    /// Bytes sent in datagrams and connections, including encryption.
-    pub bytes_out: Counter,
-    /// Connections accepted from other nodes.
-    pub accepted: Counter,
-    /// Accepted connections that are open.
-    pub connections: Counter,
+impl Counters {
+    /// Creates the counters and registers them.
+    pub fn new(registry: &mut Registry) -> Self {
+        Self::register(registry.sub_registry_with_prefix("net"))
+    }
 }

@@ -36,7 +36,7 @@ async fn open(context: Arc<NetContext>, to: SocketAddr) -> io::Result<Connection
     let config = &context.config;
     let stream = io_timeout(config.connect_timeout, "to be reached", TcpStream::connect(to)).await?;
     socket::prepare(&stream)?;
-    let stream = CountedStream::new(stream, Arc::clone(&config.counters));
+    let stream = CountedStream::new(stream, config.counters.clone());
     let handshake = initiate_handshake(stream, config.secret.as_ref());
     let stream = io_timeout(config.handshake_timeout, "to complete the handshake", handshake).await?;
     let (sender, connection) = http1::Builder::new()

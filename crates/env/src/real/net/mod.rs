@@ -5,7 +5,7 @@
 //!
 //! - A truncated body is never delivered as whole: it has a stated length or is chunked, and a missing end breaks the connection.
 //! - A call is sent once. A pooled connection that turns out dead carries no call; one that dies later fails its call.
-//! - With a secret, a peer that does not prove it gets and gives nothing.
+//! - Without proof of the secret, a peer can neither send nor receive data.
 //! - A peer that acknowledges or reads nothing for [`PEER_TIMEOUT`] is disconnected.
 //!
 //! All holders of the secret are trusted alike, and the source address of a datagram is not authenticated.
@@ -52,7 +52,7 @@ use tokio::time::Instant;
 
 pub use bind::BindError;
 pub use context::Config;
-pub use counters::{Counter, Counters};
+pub use counters::Counters;
 pub use secret::{Secret, SecretTooShort};
 pub use socket::PEER_TIMEOUT;
 
@@ -111,7 +111,6 @@ impl Net {
     }
 
     /// The counters of the configuration.
-    #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.context.config.counters
     }
@@ -145,9 +144,9 @@ impl crate::Net for Net {
         let counters = &self.context.config.counters;
         let sent = if datagram.len() > DATAGRAM_BYTES_MAX { None } else { self.context.send(to, &datagram).ok() };
         match sent {
-            Some(bytes) => counters.bytes_out.add(bytes as u64),
-            None => counters.unsent_datagrams.add(1),
-        }
+            Some(bytes) => counters.sent_bytes.inc_by(bytes as u64),
+            None => counters.unsent_datagrams.inc(),
+        };
     }
 
     fn receive(&self) -> BoxFuture<(SocketAddr, Vec<u8>)> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use hyper::client::conn::http1::SendRequest;
@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::hyper_body::OutgoingBody;
+use crate::lock;
 
 /// A connection to another node. Dropping it closes it at once.
 #[derive(Debug)]
@@ -75,6 +76,6 @@ impl ConnectionPool {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<SocketAddr, Vec<IdleConnection>>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.idle)
     }
 }

@@ -22,8 +22,8 @@ use super::hello::{self, HandshakeRefusal, PeerHello};
 use super::hyper_body::{IncomingBody, OutgoingBody};
 use super::noise::{self, Handshake, NoiseStream};
 use super::stream::{CountedStream, PeerStream};
-use super::{Counters, Secret, socket};
-use crate::{Body, IncomingCall, LogRateLimiter, Reply};
+use super::{Secret, socket};
+use crate::{Body, GaugeGuard, IncomingCall, LogRateLimiter, Reply};
 
 /// Maximum connections in their handshake; further ones wait in the kernel. Anyone can open them, so they are few.
 const HANDSHAKES_MAX: usize = 128;
@@ -79,7 +79,7 @@ async fn handle_connection(
     let config = &context.config;
     let accepted = async {
         socket::prepare(&stream)?;
-        let stream = CountedStream::new(stream, Arc::clone(&config.counters));
+        let stream = CountedStream::new(stream, config.counters.clone());
         accept_handshake(stream, config.secret.as_ref(), &slots).await
     };
     let accepted = timeout(config.handshake_timeout, accepted).await;
@@ -88,7 +88,8 @@ async fn handle_connection(
         Err(error) => return report_refused(&context, peer, &error),
     };
     drop(handshake);
-    let _open = OpenConnectionCount::new(&config.counters);
+    config.counters.accepted_connections.inc();
+    let _open = GaugeGuard::new(&config.counters.connections);
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(config.idle_max * 3 / 2)
@@ -103,28 +104,11 @@ async fn handle_connection(
 }
 
 fn report_refused(context: &NetContext, peer: SocketAddr, error: &AcceptError) {
-    context.config.counters.refused.add(1);
+    context.config.counters.refused_connections.inc();
     if let AcceptError::Io(error) = error {
         tracing::debug!(%peer, %error, "a connection failed during its handshake");
     } else if let Some(suppressed) = context.refused_log.check(context.started.elapsed()) {
         tracing::warn!(%peer, reason = %error, suppressed, "refused a connection to the cluster port");
-    }
-}
-
-/// Counts a connection while it is open.
-struct OpenConnectionCount<'a>(&'a Counters);
-
-impl<'a> OpenConnectionCount<'a> {
-    fn new(counters: &'a Counters) -> Self {
-        counters.accepted.add(1);
-        counters.connections.add(1);
-        Self(counters)
-    }
-}
-
-impl Drop for OpenConnectionCount<'_> {
-    fn drop(&mut self) {
-        self.0.connections.sub(1);
     }
 }
 

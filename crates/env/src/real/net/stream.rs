@@ -2,7 +2,6 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -21,11 +20,11 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for S {}
 #[derive(Debug)]
 pub(super) struct CountedStream {
     stream: TcpStream,
-    counters: Arc<Counters>,
+    counters: Counters,
 }
 
 impl CountedStream {
-    pub(super) fn new(stream: TcpStream, counters: Arc<Counters>) -> Self {
+    pub(super) fn new(stream: TcpStream, counters: Counters) -> Self {
         Self { stream, counters }
     }
 }
@@ -34,7 +33,7 @@ impl AsyncRead for CountedStream {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = into.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(context, into))?;
-        self.counters.bytes_in.add((into.filled().len() - before) as u64);
+        self.counters.received_bytes.inc_by((into.filled().len() - before) as u64);
         Poll::Ready(Ok(()))
     }
 }
@@ -42,7 +41,7 @@ impl AsyncRead for CountedStream {
 impl AsyncWrite for CountedStream {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = ready!(Pin::new(&mut self.stream).poll_write(context, bytes))?;
-        self.counters.bytes_out.add(written as u64);
+        self.counters.sent_bytes.inc_by(written as u64);
         Poll::Ready(Ok(written))
     }
 
@@ -52,7 +51,7 @@ impl AsyncWrite for CountedStream {
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = ready!(Pin::new(&mut self.stream).poll_write_vectored(context, parts))?;
-        self.counters.bytes_out.add(written as u64);
+        self.counters.sent_bytes.inc_by(written as u64);
         Poll::Ready(Ok(written))
     }
 

@@ -6,8 +6,10 @@
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
+
+use crate::lock;
 
 #[derive(Debug, Default)]
 pub(super) struct ChangeNotifier {
@@ -36,7 +38,7 @@ impl ChangeNotifier {
     }
 
     fn lock_wakers(&self) -> MutexGuard<'_, WakerTable> {
-        self.wakers.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.wakers)
     }
 }
 

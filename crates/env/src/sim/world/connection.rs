@@ -1,7 +1,7 @@
 //! Transports a call: connection, request, reply, and the faults of each.
 //!
-//! Each end of a connection detects its close separately: the bodies at an end are dropped when the close has arrived there,
-//! which takes as long as other packets and waits while the link is cut.
+//! Each end detects the close when the close packet arrives, and then drops its bodies. That takes the usual delay, and longer
+//! while the link is cut.
 //!
 //! ```text
 //!   caller                                                          callee

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use super::process_id::{Owner, ProcessId};
 use super::ready_queue::{ReadyQueue, TaskId};
 use super::run_hash::{RunHash, TraceEvent};
 use super::timers::{ScheduledAction, TimerAction, TimerKey, TimerQueue};
+use crate::lock;
 use crate::sim::Entropy;
 use crate::sim::clock::ElapsedNanos;
 use crate::{BoxFuture, Entropy as _};
@@ -98,7 +99,7 @@ impl Executor {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, WorldState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     pub(super) fn spawn(&self, owner: Owner, future: BoxFuture<()>) {

@@ -26,19 +26,16 @@ pub struct Host {
 
 impl Host {
     /// Its name.
-    #[must_use]
     pub fn name(&self) -> String {
         self.executor.state().host(self.index).name.clone()
     }
 
     /// Its address.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.executor.state().host(self.index).address
     }
 
     /// Its files, clock and random numbers.
-    #[must_use]
     pub fn env(&self) -> Env {
         let mut state = self.executor.state();
         let host = state.host(self.index);
@@ -47,13 +44,11 @@ impl Host {
     }
 
     /// Its tasks.
-    #[must_use]
     pub fn tasks(&self) -> Arc<dyn crate::Tasks> {
         Arc::new(Tasks { executor: Arc::clone(&self.executor), owner: Some(self.process()) })
     }
 
     /// Its access to the network.
-    #[must_use]
     pub fn net(&self) -> Arc<dyn crate::Net> {
         Arc::new(Net { executor: Arc::clone(&self.executor), process: self.process(), address: self.address() })
     }
@@ -65,7 +60,6 @@ impl Host {
     }
 
     /// Its disk, for inspection and faults. Each crash replaces it.
-    #[must_use]
     pub fn fs(&self) -> Fs {
         self.executor.state().host(self.index).disk.clone()
     }
@@ -111,7 +105,6 @@ impl Host {
     }
 
     /// Whether the process exists, also if it is paused.
-    #[must_use]
     pub fn is_up(&self) -> bool {
         self.executor.state().host(self.index).status == HostStatus::Up
     }
@@ -137,7 +130,6 @@ impl Host {
     }
 
     /// Whether it is paused.
-    #[must_use]
     pub fn is_paused(&self) -> bool {
         self.executor.state().host(self.index).is_paused
     }

@@ -21,7 +21,6 @@ pub struct Delay {
 
 impl Delay {
     /// A delay without late cases.
-    #[must_use]
     pub const fn uniform(min: Duration, max: Duration) -> Self {
         Self { min, max, tail_share: 0.0, tail_max: Duration::ZERO }
     }

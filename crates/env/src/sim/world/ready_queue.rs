@@ -3,8 +3,10 @@
 //! They are sorted by id, because the order of waking is not deterministic: a `tokio::sync::watch` wakes its readers in random
 //! order.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Wake, Waker};
+
+use crate::lock;
 
 /// Identifies a task; ascends in the order of spawning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,7 +37,7 @@ impl ReadyQueue {
     }
 
     fn tasks(&self) -> MutexGuard<'_, Vec<TaskId>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -58,7 +58,7 @@ fn state() -> RepairState {
     RepairState::new(Config::default(), 2, Duration::ZERO, 8)
 }
 
-/// Walks over the newest part of what is next, and says of which time that was and whether checksums were asked for.
+/// Completes the newest range of the next task; returns it and whether it was verified.
 fn run_task(state: &mut RepairState, at: u64, newest: u64) -> (TimeRange, bool) {
     let now = Duration::from_secs(at);
     let task = state.next_task(Vec::new(), now, Millis(at)).unwrap();
