@@ -158,7 +158,8 @@ impl PatternTree {
         }
     }
 
-    fn lines(&self, file: &Path) -> BTreeSet<u64> {
+    /// The numbers of the matching lines of a file, from 1.
+    pub(crate) fn lines(&self, file: &Path) -> BTreeSet<u64> {
         match self {
             Self::Term(term) => term.lines(file),
             Self::Not(inner) => {

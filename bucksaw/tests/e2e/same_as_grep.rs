@@ -1,4 +1,4 @@
-//! Texts sent by each source are returned byte for byte, and every count equals grep's.
+//! Texts sent by each source are returned byte for byte. Every count equals grep's, and so do the lines and their order.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -248,6 +248,7 @@ impl GrepComparison {
             let sample = *self.random.pick(&drawable);
             match number % 20 {
                 0..2 => self.by_letters(node, sample, &files),
+                at @ 3..6 => self.by_lines(node, sample, at == 3),
                 at => self.by_expression(node, sample, at == 2),
             }
         }
@@ -311,12 +312,45 @@ impl GrepComparison {
         self.compare(kind, &expr, have, want);
     }
 
+    /// The matching lines of one file over HTTP: all of them, or the last ones, newest first.
+    fn by_lines(&mut self, node: &TestServer, sample: &CorpusSample, newest_first: bool) {
+        let random = &mut self.random;
+        let tree = PatternTree::random(&sample.text, random);
+        let expr = format!("file={} {}", sample.name, tree.expression(random));
+        let lines: Vec<&[u8]> = sample.text.split_inclusive(|byte| *byte == b'\n').collect();
+        let mut want: Vec<&[u8]> =
+            tree.lines(&sample.path).into_iter().map(|number| lines[number as usize - 1]).collect();
+        let (mut target, mut kind) = (format!("/api/v1/query?q={}", encode(&expr)), "HTTP lines: all");
+        if newest_first {
+            let limit = 1 + random.below(20);
+            target += &format!("&order=desc&limit={limit}");
+            kind = "HTTP lines: newest first with limit";
+            want.reverse();
+            want.truncate(limit);
+        }
+        let answer = node.call("GET", &target, &[("Accept", "text/plain")], b"").expect(200);
+        let differences = self.count(kind.to_owned(), !want.is_empty());
+        if answer.body != want.concat() {
+            differences.push(format!(
+                "{expr} ({kind}): {} bytes and grep has {}",
+                answer.body.len(),
+                want.concat().len()
+            ));
+        }
+    }
+
     fn compare(&mut self, kind: String, pattern: &str, have: Option<u64>, want: u64) {
+        let differences = self.count(kind, want > 0);
+        if have != Some(want) {
+            differences.push(format!("{pattern}: {have:?} and grep has {want}"));
+        }
+    }
+
+    /// Counts a compared pattern; returns the list of differences.
+    fn count(&mut self, kind: String, matched: bool) -> &mut Vec<String> {
         let counts = self.kinds.entry(kind).or_default();
         counts.0 += 1;
-        counts.1 += u64::from(want > 0);
-        if have != Some(want) {
-            self.differences.push(format!("{pattern}: {have:?} and grep has {want}"));
-        }
+        counts.1 += u64::from(matched);
+        &mut self.differences
     }
 }
