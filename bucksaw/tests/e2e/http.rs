@@ -1,5 +1,6 @@
 //! Every call of the HTTP interface.
 
+mod compression;
 mod errors;
 mod follow;
 mod ingest;
@@ -7,4 +8,5 @@ mod operate;
 mod page;
 mod queries;
 mod retry;
+mod streams;
 mod web;
