@@ -3,6 +3,7 @@
 mod compression;
 mod errors;
 mod follow;
+mod hints;
 mod ingest;
 mod operate;
 mod page;
