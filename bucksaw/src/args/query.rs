@@ -83,7 +83,7 @@ pub(crate) struct QueryArgs {
 impl QueryArgs {
     /// How many records are shown before and after each match; `None` without the flags of a context. As in grep, a
     /// context of 0 separates the matches.
-    pub(crate) fn sides(&self) -> Option<(u64, u64)> {
+    pub(crate) fn context_sizes(&self) -> Option<(u64, u64)> {
         let is_given = [self.before_context, self.after_context, self.context_records].iter().any(Option::is_some);
         let side = |own: Option<u64>| own.or(self.context_records).unwrap_or(0);
         is_given.then(|| (side(self.before_context), side(self.after_context)))

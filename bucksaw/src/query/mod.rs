@@ -25,7 +25,7 @@ pub(crate) fn run(args: &QueryArgs) -> anyhow::Result<Exit> {
             return Ok(Exit::Failed);
         }
         // As in grep, each of these takes precedence over a context.
-        match (args.quiet, args.streams_with_matches, args.count, args.sides()) {
+        match (args.quiet, args.streams_with_matches, args.count, args.context_sizes()) {
             (true, ..) => search.quiet().await,
             (_, true, ..) => streams::run(&search).await,
             (_, _, true, _) => search.count().await,

@@ -117,7 +117,7 @@ fn a_busy_node_redirects_its_forwarders_and_no_record_is_lost_or_duplicated() {
     assert!(nodes.iter().all(|node| accepted(node) > 0.0));
     assert!(sent(&nodes[0], "suggested") > 0.0 && sent(&nodes[0], "disconnected") == 0.0);
     let table = String::from_utf8(nodes[0].cli(&["status"]).stdout).unwrap();
-    assert!(table.lines().any(|heads| heads.starts_with("ID") && heads.contains(" LOAD ")), "{table}");
+    assert!(table.lines().any(|heads| heads.starts_with("HOST ") && heads.contains(" LOAD ")), "{table}");
 
     // The first node stops and redirects its clients.
     let before = nodes[1..].iter().map(accepted).sum::<f64>();

@@ -63,18 +63,20 @@ pub(crate) async fn compress(State(permits): State<Arc<Semaphore>>, request: Req
     response.headers_mut().append(header::VARY, HeaderValue::from_static("accept-encoding"));
     let is_short = response.body().size_hint().exact().is_some_and(|bytes| bytes < ANSWER_BYTES_MIN);
     let Some(encoding) = encoding.filter(|_| !is_short && response.status() == StatusCode::OK) else { return response };
-    let (Ok(permit), Ok(encoder)) = (permits.try_acquire_owned(), Encoder::new(encoding)) else { return response };
+    let (Ok(permit), Ok(encoder)) = (permits.try_acquire_owned(), AnswerEncoder::new(encoding)) else {
+        return response;
+    };
     response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static(encoding));
     response.headers_mut().remove(header::CONTENT_LENGTH);
     response.map(|body| Body::new(CompressedBody::new(body, encoder, permit).boxed_unsync()))
 }
 
-enum Encoder {
+enum AnswerEncoder {
     Gzip(GzEncoder<Vec<u8>>),
     Zstd(zstd::stream::write::Encoder<'static, Vec<u8>>),
 }
 
-impl Encoder {
+impl AnswerEncoder {
     fn new(encoding: &str) -> io::Result<Self> {
         if encoding == "gzip" {
             return Ok(Self::Gzip(GzEncoder::new(Vec::new(), Compression::new(LEVEL))));
@@ -119,7 +121,7 @@ impl Encoder {
 struct CompressedBody {
     inner: Body,
     /// `None` after the end of the data.
-    encoder: Option<Encoder>,
+    encoder: Option<AnswerEncoder>,
     /// Not yet compressed.
     input: Bytes,
     /// Bytes compressed since output was last sent.
@@ -129,7 +131,7 @@ struct CompressedBody {
 }
 
 impl CompressedBody {
-    fn new(inner: Body, encoder: Encoder, permit: OwnedSemaphorePermit) -> Self {
+    fn new(inner: Body, encoder: AnswerEncoder, permit: OwnedSemaphorePermit) -> Self {
         let (encoder, input) = (Some(encoder), Bytes::new());
         Self { inner, encoder, input, unsent: 0, trailers: None, _permit: permit }
     }

@@ -17,7 +17,7 @@ use roaring::RoaringBitmap;
 
 use crate::dispatch::Dispatch;
 use crate::engine::Engine;
-use crate::grouping::Grouping;
+use crate::grouping::{GroupNumber, Grouping};
 use crate::match_buffer::RowIds;
 use crate::partial_result::poll_cancel;
 use crate::request::{Cancel, Request, RequestError};
@@ -80,9 +80,6 @@ pub(crate) struct BucketGrid {
     buckets: usize,
     bucket_cells: usize,
 }
-
-/// The number of a group in its bucket; 0 for none.
-pub(crate) type GroupNumber = usize;
 
 impl BucketGrid {
     pub(crate) fn new(request: &Request, bucketing: &Bucketing) -> Self {

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use bucksaw_record::Labels;
 use bucksaw_scan::{Level, fields};
 
-use crate::count::GroupNumber;
+/// The number of a group in its bucket; 0 for none.
+pub(crate) type GroupNumber = usize;
 
 /// What the records of a histogram are grouped by. A record is in at most one group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,10 +1,9 @@
 //! The compaction backlog: text in the queue, and text that is due to be merged.
 //!
-//! [`Puller`](crate::Puller) updates the first number at each batch, and compaction the second at each plan.
+//! [`Puller`](crate::Puller) updates the first number at each batch, and compaction the second while it merges.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bucksaw_env::set_gauge;
 use prometheus_client::metrics::gauge::Gauge;
 
 /// The backlog of one store.
@@ -23,14 +22,12 @@ impl CompactionBacklog {
 
     /// Sets the bytes of text in the queue that are not stored.
     pub(crate) fn set_queued(&self, bytes: u64) {
-        self.queued_bytes.store(bytes, Ordering::Relaxed);
-        self.update_gauge();
+        self.update(&self.queued_bytes, bytes);
     }
 
     /// Sets the bytes of stored text that are due to be merged.
     pub(crate) fn set_mergeable(&self, bytes: u64) {
-        self.mergeable_bytes.store(bytes, Ordering::Relaxed);
-        self.update_gauge();
+        self.update(&self.mergeable_bytes, bytes);
     }
 
     pub(crate) fn is_exceeded(&self) -> bool {
@@ -41,8 +38,11 @@ impl CompactionBacklog {
         self.queued_bytes.load(Ordering::Relaxed).saturating_add(self.mergeable_bytes.load(Ordering::Relaxed))
     }
 
-    fn update_gauge(&self) {
-        set_gauge(&self.gauge, self.bytes());
+    /// Changes the gauge by the difference: a sum of both numbers could be outdated when it is set, as other threads set the
+    /// other number.
+    fn update(&self, part: &AtomicU64, bytes: u64) {
+        let before = part.swap(bytes, Ordering::Relaxed);
+        self.gauge.inc_by((bytes as i64).wrapping_sub(before as i64));
     }
 }
 
@@ -62,5 +62,6 @@ mod tests {
         assert_eq!(gauge.get(), 101);
         backlog.set_queued(0);
         assert!(!backlog.is_exceeded());
+        assert_eq!(gauge.get(), 41);
     }
 }

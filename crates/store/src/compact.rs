@@ -27,10 +27,16 @@ struct CompactionOutput<'a> {
     store: &'a SegmentStore,
     full: Vec<SegmentDraft>,
     current: Option<SegmentDraft>,
+    /// The mergeable bytes when the merge began.
+    mergeable_bytes: u64,
 }
 
 impl MergeOutput for CompactionOutput<'_> {
     fn draft(&mut self) -> Result<&mut SegmentDraft, StoreError> {
+        // A long merge lowers the backlog while it runs.
+        let drafts = self.full.iter().chain(&self.current);
+        let merged_bytes = drafts.map(|draft| draft.writer.summary().text_bytes).sum();
+        self.store.backlog.set_mergeable(self.mergeable_bytes.saturating_sub(merged_bytes));
         let target = self.store.config.segment_bytes;
         self.full.extend(self.current.take_if(|draft| draft.writer.summary().text_bytes >= target));
         match &mut self.current {
@@ -47,18 +53,13 @@ impl SegmentStore {
     /// # Errors
     /// [`StoreError`]; nothing has changed.
     pub fn compact(&self, is_stopped: &dyn Fn() -> bool) -> Result<u64, StoreError> {
-        let segments = self.segments();
-        let intact =
-            segments.iter().filter(|segment| segment.damaged_block_count() == 0 && !segment.reach().is_empty());
-        let candidates: Vec<MergeCandidate> = intact.map(|segment| self.candidate(segment)).collect();
-        let MergePlan { chosen, mergeable_bytes } = plan(&candidates, self.merge_limits());
-        self.backlog.set_mergeable(mergeable_bytes);
-        let inputs: Vec<Arc<StoredSegment>> =
-            segments.iter().filter(|segment| chosen.contains(&segment.id())).cloned().collect();
+        let (inputs, mergeable_bytes) = self.plan_merge();
         if inputs.is_empty() {
             return Ok(0);
         }
-        let merged = self.merge(&inputs, is_stopped);
+        let merged = self.merge(&inputs, mergeable_bytes, is_stopped);
+        // What is still due, also after a failure.
+        self.plan_merge();
         match &merged {
             Ok(text_bytes) => {
                 self.metrics.compactions.inc();
@@ -75,7 +76,24 @@ impl SegmentStore {
         merged
     }
 
-    fn merge(&self, inputs: &[Arc<StoredSegment>], is_stopped: &dyn Fn() -> bool) -> Result<u64, StoreError> {
+    /// The inputs of the next merge, and the bytes of text that are due to be merged, which are the backlog from now on.
+    pub(crate) fn plan_merge(&self) -> (Vec<Arc<StoredSegment>>, u64) {
+        let segments = self.segments();
+        let intact =
+            segments.iter().filter(|segment| segment.damaged_block_count() == 0 && !segment.reach().is_empty());
+        let candidates: Vec<MergeCandidate> = intact.map(|segment| self.candidate(segment)).collect();
+        let MergePlan { chosen, mergeable_bytes } = plan(&candidates, self.merge_limits());
+        self.backlog.set_mergeable(mergeable_bytes);
+        let inputs = segments.iter().filter(|segment| chosen.contains(&segment.id())).cloned().collect();
+        (inputs, mergeable_bytes)
+    }
+
+    fn merge(
+        &self,
+        inputs: &[Arc<StoredSegment>],
+        mergeable_bytes: u64,
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<u64, StoreError> {
         let units: Vec<MergeUnit> = inputs.iter().flat_map(MergeUnit::blocks).collect();
         let is_backlogged = || self.is_backlogged();
         let throttle = &self.merge_throttle.begin(Some(&is_backlogged));
@@ -85,7 +103,7 @@ impl SegmentStore {
         let is_final = text_bytes >= block_bytes / 2;
         let codec = if is_final { self.config.codec_final } else { self.config.codec_quick };
         let merge = SegmentMerge { block_bytes, codec, recompress_codec, throttle, is_stopped };
-        let mut output = CompactionOutput { store: self, full: Vec::new(), current: None };
+        let mut output = CompactionOutput { store: self, full: Vec::new(), current: None, mergeable_bytes };
         merge.run(UnitReader::default(), units, &mut output)?;
         let sealed = self.seal_all(output.full.into_iter().chain(output.current).collect(), inputs)?;
         let stored = self.sync_and_open(&sealed)?;

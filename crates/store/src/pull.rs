@@ -63,11 +63,12 @@ impl Puller {
 
     /// Waits until a queue is due. `None` after five seconds, while stores are missing, and while the store is full.
     pub async fn wait(&self) -> Option<QueueLocation> {
+        // Other stores and retention take segments from the queue too.
+        self.update_backlog();
         if self.missing_stores() > 0 || self.context.store.is_full() {
             self.context.tasks.sleep(RETRY_DELAY).await;
             return None;
         }
-        self.update_backlog();
         self.first_due().await
     }
 

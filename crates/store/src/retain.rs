@@ -33,6 +33,10 @@ impl SegmentStore {
                 "segments are past their retention: moved to the trash"
             );
         }
+        if segments > 0 {
+            // Expired segments are no longer due to be merged.
+            self.plan_merge();
+        }
         // An open file occupies disk space even if it is removed.
         drop(expired);
         self.empty_trash(queue.is_full(), is_trusted);

@@ -51,17 +51,18 @@ fn invalid_queries_are_refused() {
         filter("a AND", "column 6: expected something to match after `AND`");
         filter("(a", "column 3: expected ");
         filter("level=", "column 7: expected a value after `level=`");
-        filter("status>=high", "column 9: expected a number after `status>=`");
+        filter("status>=high", "column 9: expected a number, a duration such as `10ms` or a size such as `1MB` after");
         filter("/(/", "the regex /(/ is wrong in its column 1: unclosed group");
         filter("path=~/[/", "the regex /[/ is wrong in its column 1");
         filter("/(a{1000}){1000}/", "is too large");
         filter("\"a", "column 3: expected `\"` to close the quote in column 1");
         check(&format!("{call}?Q=a"), 400, "unknown parameter `Q`: this call takes q");
     }
-    for call in ["query", "count", "histogram", "fields"] {
+    for call in ["query", "count", "histogram", "fields", "labels", "streams"] {
         check(&format!("{call}?from=soon"), 400, "from: expected a time such as");
         check(&format!("{call}?to=soon"), 400, "to: expected a time such as");
         check(&format!("{call}?from=5m&to=10m"), 400, "from is later than to");
+        check(&format!("{call}?tz=Mars"), 400, "tz: expected a time zone such as");
     }
     check("query?order=up", 400, "order is asc or desc, not `up`");
     check("query?limit=-1", 400, "parameter `limit` is not a whole number");
@@ -69,7 +70,16 @@ fn invalid_queries_are_refused() {
     check("count?limit=1", 400, "unknown parameter `limit`: this call takes q, from, to");
     check("histogram?buckets=0", 400, "buckets is from 1 to 10000");
     check("histogram?buckets=10001", 400, "buckets is from 1 to 10000");
-    check("histogram?by=app", 400, "by is level, not `app`");
+    check("histogram?value=app", 400, "value needs by");
+    check("histogram?by=@level&value=loud", 400, "value: `loud` is no level; the levels are trace, debug,");
+    check("histogram?by=@stream&value=app", 400, "value: label `app` has no `=`");
+    let many: String = (0..21).map(|number| format!("&value={number}")).collect();
+    check(&format!("histogram?by=a{many}"), 400, "value is given more than 20 times");
+    check("streams?limit=10001", 400, "limit is at most 10000");
+    for call in ["labels", "streams"] {
+        check(&format!("{call}?q=(app%3Da"), 400, "column 7: expected ");
+        check(&format!("{call}?Q=a"), 400, "unknown parameter `Q`: this call takes q");
+    }
     check("query?after=nonsense", 400, "after: invalid id");
     check("tail?rate=fast", 400, "parameter `rate` is not a whole number");
     check("context", 400, "parameter `id` is missing");

@@ -127,6 +127,53 @@ fn formats_of_answers() {
     assert_eq!(kind(&[("Accept", "application/x-ndjson")], ""), ("application/x-ndjson".to_owned(), false));
     assert_eq!(kind(&[("Accept", "text/plain")], ""), ("text/plain; charset=utf-8".to_owned(), true));
     assert_eq!(kind(&[], "format=raw"), ("text/plain; charset=utf-8".to_owned(), true));
+    assert_eq!(kind(&[("Accept", "application/json")], ""), ("application/json".to_owned(), false));
+}
+
+#[test]
+fn an_answer_can_be_one_document() {
+    let (node, lines) = node();
+    let document = |parameters: &str| {
+        let headers = [("Accept", "application/json")];
+        node.call("GET", &format!("/api/v1/query?{parameters}"), &headers, b"").expect(200).json()
+    };
+    for (parameters, want) in [("", &lines[..]), ("limit=2", &lines[..2]), ("q=nothing", &[])] {
+        let answer = document(parameters);
+        let records = answer["records"].as_array().unwrap();
+        let have: Vec<&str> = records.iter().map(|record| record["line"].as_str().unwrap()).collect();
+        assert_eq!(have, want, "{parameters}");
+        assert_eq!((&answer["stats"]["partial"], answer.as_object().unwrap().len()), (&json!(false), 2), "{answer}");
+        // The records are those of the lines.
+        let mut objects = node.get(&format!("/api/v1/query?{parameters}")).expect(200).objects();
+        objects.pop();
+        assert_eq!(records, &objects, "{parameters}");
+    }
+}
+
+#[test]
+fn times_without_a_zone_are_in_the_given_one() {
+    let node = TestServer::start(&[]);
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    // Noon of the day before yesterday.
+    let noon = (now / 86_400 - 2) * 86_400 + 43_200;
+    let headers = [("Content-Type", "application/x-ndjson")];
+    node.post("/api/v1/ingest", &headers, format!("{{\"ts\":{noon}}}\n").as_bytes()).expect(200);
+    let day = format_rfc3339(Millis(noon * 1_000), 0)[..10].to_owned();
+    let count = |zone: &str, from: &str, to: &str| {
+        let span = format!("from={}&to={}", encode(format!("{day} {from}")), encode(format!("{day} {to}")));
+        let target = format!("/api/v1/count?{span}&tz={}", encode(zone));
+        node.get(&target).expect(200).json()["count"].as_u64().unwrap()
+    };
+    let zones =
+        [("", "12"), ("UTC", "12"), ("+02:00", "14"), ("-05:00", "07"), ("Asia/Kolkata", "17"), ("Asia/Tokyo", "21")];
+    for (zone, hour) in zones {
+        assert_eq!(count(zone, &format!("{hour}:00"), &format!("{hour}:59")), 1, "{zone}");
+        assert_eq!(count(zone, "00:00", &format!("{hour}:00")), 0, "{zone}");
+    }
+    // A time with a zone keeps it.
+    let exact = encode(format!("{day}T12:00:00Z"));
+    let target = format!("/api/v1/count?from={exact}&to={}&tz=Asia/Tokyo", encode(format!("{day}T12:00:01Z")));
+    assert_eq!(node.get(&target).expect(200).json()["count"], 1);
 }
 
 #[test]
@@ -272,6 +319,9 @@ fn histograms_count_levels() {
         assert_eq!(sums(&asked("by=@level&q=%22ERROR%22i")), (601, vec![debug, error]), "{what}");
         assert_eq!(sums(&asked("by=@level&q=plain")), (300, Vec::new()), "{what}");
         assert_eq!(sums(&asked("by=@level&q=level%3Dwarn")), (300, vec![level("warn", 300)]), "{what}");
+        let some = asked("by=@level&value=none&value=error");
+        assert_eq!(some["group_values"], json!(["none", "error"]), "{what}");
+        assert_eq!(sums(&some), (1_501, vec![level("error", 600), level("none", 300)]), "{what}");
     };
     check("in the queue");
     node.wait_stored();

@@ -25,7 +25,7 @@ fn body(encoding: &str) -> (mpsc::UnboundedSender<Frame<Bytes>>, CompressedBody)
     let (sender, receiver) = mpsc::unbounded_channel();
     let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
     let inner = Body::new(ChannelBody(receiver));
-    (sender, CompressedBody::new(inner, Encoder::new(encoding).unwrap(), permit))
+    (sender, CompressedBody::new(inner, AnswerEncoder::new(encoding).unwrap(), permit))
 }
 
 /// Decompresses a stream, whether it has ended or not.

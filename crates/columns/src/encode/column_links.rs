@@ -107,9 +107,11 @@ fn column_fingerprint(column: &EncodedColumn) -> Option<u64> {
     match column {
         EncodedColumn::Raw(bytes) => Some(hash(bytes)),
         EncodedColumn::Integers(numbers) => Some(hash(&numbers.planes) ^ numbers.base),
-        EncodedColumn::Fixed { numbers, nibbles, .. } => {
-            Some(numbers.iter().fold(hash(nibbles), |fingerprint, numbers| fingerprint.rotate_left(1) ^ hash(&numbers.planes)))
-        }
+        EncodedColumn::Fixed { numbers, nibbles, .. } => Some(
+            numbers
+                .iter()
+                .fold(hash(nibbles), |fingerprint, numbers| fingerprint.rotate_left(1) ^ hash(&numbers.planes)),
+        ),
         EncodedColumn::Tables(split) => {
             let columns = split.tables.iter().flat_map(|table| &table.columns).filter_map(column_fingerprint);
             Some(columns.fold(hash(&split.outliers), |all, fingerprint| all.rotate_left(1) ^ fingerprint))

@@ -8,7 +8,7 @@ use super::batch::{BatchSlice, RecordBatch};
 use super::cells;
 use super::message::MessageKind;
 use super::request::{ReplyStatus, ScatterRequest};
-use super::streams;
+use super::sent_streams;
 
 /// Decodes bytes as each format that other nodes send. Must not panic.
 pub fn decode_all_formats(bytes: &[u8]) {
@@ -18,7 +18,7 @@ pub fn decode_all_formats(bytes: &[u8]) {
     let _ = ScatterRequest::decode(bytes).map(|request| request.request());
     let _ = ReplyStatus::decode(bytes);
     let _ = cells::decode(bytes, 1_000);
-    let _ = streams::decode(bytes);
+    let _ = sent_streams::decode(bytes);
     if let Ok(batch) = RecordBatch::decode(&bytes.to_vec().into()) {
         let batch = Arc::new(batch);
         let all = BatchSlice::new(&batch, 0, batch.len());

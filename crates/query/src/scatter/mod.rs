@@ -5,7 +5,8 @@
 //!           ◄── message streams, merged by id, equal ids dropped; the limit ends the work of all nodes ──
 //! ```
 //! `query/search` returns records in order; fields and context are computed from them. `query/count` returns bitmaps of
-//! ids, `query/tail` new records, `query/streams` streams with their numbers of records. A single node uses its [`Engine`](crate::Engine) directly.
+//! ids, `query/tail` new records, `query/streams` streams with their numbers of records. A single node uses its
+//! [`Engine`](crate::Engine) directly.
 //!
 //! Nodes that do not answer in time ([`ReplyTimeouts`]) are missing from the answer, and [`QueryStats`](crate::QueryStats)
 //! gives the reason and whether records may be missing. Hedged requests would not help: no two nodes hold the same records,
@@ -29,6 +30,7 @@ mod reply;
 mod request;
 mod requester;
 mod search;
+mod sent_streams;
 mod server;
 mod streams;
 mod tail;

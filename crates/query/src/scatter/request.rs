@@ -336,6 +336,7 @@ mod tests {
                 let bucketing = Bucketing { buckets: 12, grouping };
                 let sent = ScatterRequest::new(&request).with_bucketing(bucketing.clone()).with_batch_bytes(9_000);
                 let decoded = ScatterRequest::decode(&sent.encode()).unwrap();
+                let version = request.expr.grammar_version().max(version);
                 assert_eq!((&decoded, decoded.batch_bytes(), decoded.version), (&sent, 9_000, version));
                 assert_eq!(decoded.bucketing().unwrap(), bucketing);
                 assert_eq!(format!("{:?}", decoded.request().unwrap()), format!("{request:?}"));

@@ -20,7 +20,7 @@ use super::cells;
 use super::message::MessageKind;
 use super::peers::{QueryPeer, QueryPeers};
 use super::request::{DecodeRequestError, REQUEST_BYTES_MAX, ReplyStatus, ScatterRequest};
-use super::streams;
+use super::sent_streams;
 use crate::count::CountStream;
 use crate::engine::Engine;
 use crate::local_tail::LocalTail;
@@ -178,7 +178,7 @@ impl QueryServer {
             let listed = reply.run_with_progress(move || engine.stream_tallies(&request, &stop), || None).await?;
             let Ok((tallies, stats)) = listed else { return Err(reply.abort()) };
             let status = ReplyStatus { streams_cut: tallies.is_cut, ..ReplyStatus::from_stats(&stats) };
-            for message in streams::encode(tallies.into_tallies()) {
+            for message in sent_streams::encode(tallies.into_tallies()) {
                 reply.send(message).await?;
             }
             Ok((reply, status))

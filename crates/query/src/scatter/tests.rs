@@ -610,7 +610,7 @@ async fn streams_of_all_nodes_are_added_up() {
     }
     let list = async |expr: &str| {
         let (streams, stats) = answers(&cluster.scatters[0]).streams(request(expr), ()).await.unwrap();
-        assert!(streams.is_approximate, "replicas are not told apart");
+        assert!(streams.is_approximate, "replicas cannot be distinguished");
         let sizes = streams.streams.into_iter().map(|stream| (stream.labels.to_string(), stream.records));
         (sizes.collect::<Vec<_>>(), stats)
     };

@@ -30,27 +30,15 @@ fn frame(kind: FrameKind, stream: u32, sequence: u32, count: u32, row_meta: &Row
     body.extend_from_slice(text);
     let accepted = Millis(BASE + 5);
     let body_len = body.len() as u32;
-    let header = FrameHeader {
-        body_len,
-        row_meta_len,
-        first_id: first,
-        count,
-        stream,
-        accepted,
-        kind,
-        layout_bits: flags,
-    };
+    let header =
+        FrameHeader { body_len, row_meta_len, first_id: first, count, stream, accepted, kind, layout_bits: flags };
     [header.encode(checksum_seed(SEGMENT), &[&body]).to_vec(), body].concat()
 }
 
 fn row_meta() -> RowMeta {
     let mut flags = Flags::empty();
     flags.push(1, Flags::UNTERMINATED);
-    RowMeta {
-        times: Some(vec![(Millis(BASE - 9), 250_000), (Millis(BASE + 1), 0)]),
-        lengths: Some(vec![3, 0]),
-        flags,
-    }
+    RowMeta { times: Some(vec![(Millis(BASE - 9), 250_000), (Millis(BASE + 1), 0)]), lengths: Some(vec![3, 0]), flags }
 }
 
 fn queue_bytes() -> Vec<u8> {

@@ -60,7 +60,78 @@ fn queued_and_mergeable_bytes_make_the_backlog() {
     let before = machine.store.metrics.compactions.get();
     assert!(machine.store.compact(&|| false).unwrap() > 0);
     assert_eq!(machine.store.metrics.compactions.get(), before + 1);
-    assert!(backlog(&machine) > 0, "the inputs were due when the merge was planned");
-    while machine.store.compact(&|| false).unwrap() > 0 {}
-    assert_eq!(backlog(&machine), 0);
+    assert_eq!(backlog(&machine), 0, "nothing else is due");
+}
+
+/// A machine with five neighbours that are due to be merged, and the bytes of their text.
+fn with_mergeable() -> (StoreTestMachine, i64) {
+    let age = Config { retention_age: Some(Duration::from_secs(100)), ..config() };
+    let mut machine = StoreTestMachine::start(sim::Fs::new(), age);
+    let line = "x".repeat(59);
+    for _ in 0..5 {
+        (0..5).for_each(|_| machine.put(Durability::Fast, &line, 0));
+        machine.gather_all();
+    }
+    (machine, 5 * 5 * 60)
+}
+
+#[test]
+fn a_merge_lowers_the_backlog_and_one_that_stops_restores_it() {
+    let (machine, mergeable) = with_mergeable();
+    let backlog = || machine.store.metrics.backlog_bytes.get();
+    let seen = std::cell::RefCell::new(Vec::new());
+    let stopped = machine.store.compact(&|| {
+        seen.borrow_mut().push(backlog());
+        backlog() < mergeable
+    });
+    assert!(matches!(stopped, Err(StoreError::Stopped)), "{stopped:?}");
+    assert_eq!(backlog(), mergeable, "all of it is due again");
+    seen.borrow_mut().clear();
+    let merged = machine.store.compact(&|| {
+        seen.borrow_mut().push(backlog());
+        false
+    });
+    assert_eq!(merged.unwrap(), mergeable as u64);
+    let seen = seen.into_inner();
+    assert!(seen[0] == mergeable && seen.is_sorted_by(|before, after| before >= after), "{seen:?}");
+    assert!(seen.last().is_some_and(|last| *last < mergeable / 2), "{seen:?}");
+    assert_eq!(backlog(), 0, "without a further plan");
+}
+
+#[test]
+fn expired_segments_leave_the_backlog() {
+    let (machine, mergeable) = with_mergeable();
+    machine.store.plan_merge();
+    assert_eq!(machine.store.metrics.backlog_bytes.get(), mergeable);
+    machine.advance(Duration::from_secs(200));
+    machine.store.retain(&machine.queue);
+    assert!(machine.store.segments().is_empty());
+    assert_eq!(machine.store.metrics.backlog_bytes.get(), 0);
+}
+
+/// Another store.
+#[derive(Debug)]
+struct OtherStore;
+
+impl Peers for OtherStore {
+    fn stores(&self) -> Vec<Peer> {
+        RemoteQueue.queues()
+    }
+}
+
+#[test]
+fn what_other_stores_take_leaves_the_backlog_while_stores_are_missing() {
+    let two = Config { replication_factor: 2, ..config() };
+    let mut machine = StoreTestMachine::start(sim::Fs::new(), two);
+    machine.put(Durability::Fast, "a line", 0);
+    machine.advance(Duration::from_secs(5));
+    let complete = StoreContext { peers: Arc::new(OtherStore), ..machine.context.clone() };
+    let puller = Puller::new(complete, Some(Arc::clone(&machine.queue)));
+    assert!(machine.tasks.poll_once(puller.wait()).is_none());
+    assert_eq!(machine.store.metrics.backlog_bytes.get(), 7);
+    let taken: Vec<Id> = machine.queue.uncommitted_segments().iter().map(|segment| segment.id).collect();
+    machine.queue.commit(&taken);
+    machine.tasks.poll_once(machine.puller.wait());
+    assert_eq!(machine.store.metrics.missing_stores.get(), 1);
+    assert_eq!(machine.store.metrics.backlog_bytes.get(), 0);
 }
