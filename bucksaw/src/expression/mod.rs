@@ -21,7 +21,7 @@ const SHOWN_CHARS: usize = 50;
 #[derive(Clone, Debug)]
 pub(crate) struct RecordFilter {
     expr: Expr,
-    /// The canonical spelling, which is UTF-8.
+    /// What is sent: the typed text if no flag changes it, so that hints of the node refer to it; else the canonical spelling.
     pub(crate) spelling: String,
 }
 
@@ -46,7 +46,12 @@ impl RecordFilter {
         if args.invert_match {
             expr = expr.negate();
         }
-        let spelling = expr.to_string();
+        let is_changed =
+            args.fixed_strings || args.extended_regexp || args.word_regexp || args.ignore_case || args.invert_match;
+        let spelling = match typed.as_slice() {
+            [text] if !is_changed => text.to_str().map_or_else(|| expr.to_string(), str::to_owned),
+            _ => expr.to_string(),
+        };
         // Quoting may have made it longer than the node accepts.
         match Expr::parse(spelling.as_bytes()) {
             Ok(_) => Ok(Self { expr, spelling }),
@@ -125,7 +130,9 @@ mod tests {
             assert_eq!(build(&args(letters, &[expr])).unwrap(), want, "{letters}");
         };
         check("", b"", "");
-        check("", b"a AND b OR -c", "a b OR NOT c");
+        check("", b"a AND b OR -c", "a AND b OR -c");
+        check("", b"level = error", "level = error");
+        check("v", b"a AND b OR -c", "NOT (a b OR NOT c)");
         check("F", b"a AND b", "\"a AND b\"");
         check("F", b"", "\"\"");
         check("F", b"\xff\n", "\"\\xFF\\n\"");

@@ -116,3 +116,19 @@ fn an_error_is_exit_code_two() {
     drop(child.stdout.take());
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
+
+#[test]
+fn hints_are_about_the_text_as_typed() {
+    let node = node();
+    for (expr, hint) in [
+        ("status >= 500", "write `status>=500`"),
+        ("level = error", "write `level=error`"),
+        ("level:error", "write `level=error`"),
+        ("{app=\"x\"}", "write `app=\"x\"`"),
+        ("error | stats", "`|`"),
+    ] {
+        let output = node.cli(&["query", "-c", expr]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.starts_with("bucksaw: hint: ") && said.contains(hint), "{expr}: {said}");
+    }
+}
