@@ -248,8 +248,8 @@ impl GrepComparison {
             let sample = *self.random.pick(&drawable);
             match number % 20 {
                 0..2 => self.by_letters(node, sample, &files),
-                at @ 3..6 => self.by_lines(node, sample, at == 3),
-                at => self.by_expression(node, sample, at == 2),
+                at @ 2..5 => self.by_lines(node, sample, at == 2),
+                at => self.by_expression(node, sample, at == 5),
             }
         }
     }
