@@ -164,4 +164,5 @@ it("nodes have the names of their hosts, with the port where it is needed", () =
   expect(names([at("a", "0.0.0.0:1", { addresses: { http: "0.0.0.0:1", cluster: "web-1:7659" } })])).toEqual(["web-1"]);
   expect(names([at("a", "h:1", { host: "one" }), node("z", { addresses: {} })])).toEqual(["one", "z"]);
   expect(names([at("a", "h:1", { host: "one" }), at("b", "h:2", { host: "one" })])).toEqual(["one:1", "one:2"]);
+  expect(names([at("a", "x:1", { host: "one" }), at("b", "y:1", { host: "one" })])).toEqual(["one x:1", "one y:1"]);
 });

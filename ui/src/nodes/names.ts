@@ -7,21 +7,21 @@ function addressOf({ addresses }: NodeFacts): string | undefined {
   return [addresses.http, addresses.cluster].find((address) => address !== undefined && !WILDCARD.test(address));
 }
 
-/** The names of nodes by id: their hosts, with the port where one host has several nodes. */
+/** The names of nodes by id: the host; with its port, or else its address, where several nodes share the shorter name. */
 export function nodeNames(nodes: readonly NodeFacts[]): ReadonlyMap<string, string> {
-  const hostOf = (node: NodeFacts) => (node.host ? node.host : addressOf(node)?.replace(/:\d+$/, ""));
+  const forms = nodes.map((node) => {
+    const address = addressOf(node);
+    const host = node.host ? node.host : address?.replace(/:\d+$/, "");
+    if (host === undefined) return [node.id];
+    const port = address?.match(/:\d+$/)?.[0];
+    return [host, ...(port === undefined ? [] : [host + port]), `${host} ${address ?? node.id}`];
+  });
   const taken = new Map<string, number>();
-  for (const node of nodes) {
-    const host = hostOf(node) ?? "";
-    taken.set(host, (taken.get(host) ?? 0) + 1);
-  }
+  for (const name of forms.flat()) taken.set(name, (taken.get(name) ?? 0) + 1);
   return new Map(
-    nodes.map((node) => {
-      const host = hostOf(node);
-      if (host === undefined) return [node.id, node.id];
-      if ((taken.get(host) ?? 0) < 2) return [node.id, host];
-      const port = addressOf(node)?.match(/:\d+$/)?.[0];
-      return [node.id, port === undefined ? `${host} ${node.id}` : host + port];
-    }),
+    nodes.map((node, at) => [
+      node.id,
+      forms[at]?.find((name) => taken.get(name) === 1) ?? forms[at]?.at(-1) ?? node.id,
+    ]),
   );
 }
