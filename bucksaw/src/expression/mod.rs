@@ -50,6 +50,7 @@ impl RecordFilter {
             args.fixed_strings || args.extended_regexp || args.word_regexp || args.ignore_case || args.invert_match;
         let spelling = match typed.as_slice() {
             [text] if !is_changed => text.to_str().map_or_else(|| expr.to_string(), str::to_owned),
+            _ if args.fixed_strings => quoted(&expr),
             _ => expr.to_string(),
         };
         // Quoting may have made it longer than the node accepts.
@@ -81,6 +82,21 @@ fn member(args: &PatternArgs, text: &[u8]) -> Result<Expr, UsageError> {
     // The node compiles it too; here the error can point at what was typed.
     Plan::compile(&expr).map_err(|error| UsageError(with_caret(text, &error.in_expression(text))))?;
     Ok(expr)
+}
+
+/// The spelling of literals with all of them in quotes: a literal is meant as it is, and gets no hint.
+fn quoted(expr: &Expr) -> String {
+    match expr {
+        Expr::Literal(literal) if !literal.case_insensitive => {
+            let text = expr.to_string();
+            let is_quoted = text.starts_with('"');
+            if is_quoted { text } else { format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")) }
+        }
+        Expr::Or(members) => members.iter().map(quoted).collect::<Vec<_>>().join(" OR "),
+        Expr::Not(inner) if matches!(**inner, Expr::Or(_)) => format!("NOT ({})", quoted(inner)),
+        Expr::Not(inner) => format!("NOT {}", quoted(inner)),
+        other => other.to_string(),
+    }
 }
 
 /// The members of an `OR`, else the expression itself.
@@ -135,6 +151,9 @@ mod tests {
         check("v", b"a AND b OR -c", "NOT (a b OR NOT c)");
         check("F", b"a AND b", "\"a AND b\"");
         check("F", b"", "\"\"");
+        check("F", b"a:b", "\"a:b\"");
+        check("F", b"a\\b", "\"a\\\\b\"");
+        check("Fv", b"a", "NOT \"a\"");
         check("F", b"\xff\n", "\"\\xFF\\n\"");
         check("E", b"^/api", "/^\\/api/");
         check("i", b"a", "\"a\"i");
@@ -155,7 +174,8 @@ mod tests {
             assert_eq!(build(&args(letters, exprs)).unwrap(), want, "{letters}");
         };
         check("", &[b"a b", b"c OR d", b"-e"], "a b OR c OR d OR NOT e");
-        check("F", &[b"a OR b", b"c"], "\"a OR b\" OR c");
+        check("F", &[b"a OR b", b"c"], "\"a OR b\" OR \"c\"");
+        check("Fv", &[b"a", b"b"], "NOT (\"a\" OR \"b\")");
         check("v", &[b"a", b"b"], "NOT (a OR b)");
         check("", &[b"a", b""], "");
     }

@@ -131,4 +131,7 @@ fn hints_are_about_the_text_as_typed() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(said.starts_with("bucksaw: hint: ") && said.contains(hint), "{expr}: {said}");
     }
+    // A literal is meant as it is.
+    let output = node.cli(&["query", "-c", "-F", "level:error"]);
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }
