@@ -124,7 +124,7 @@ fn hints_are_about_the_text_as_typed() {
         ("status >= 500", "write `status>=500`"),
         ("level = error", "write `level=error`"),
         ("level:error", "write `level=error`"),
-        ("{app=\"x\"}", "write `app=\"x\"`"),
+        ("{app=\"x\"}", "write `app=x`"),
         ("error | stats", "`|`"),
     ] {
         let output = node.cli(&["query", "-c", expr]);
