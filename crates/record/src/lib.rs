@@ -1,6 +1,6 @@
-//! The parts of a log record: an opaque byte string, a time, and the labels of its stream.
+//! The parts of a log record: an opaque byte string, a time, the labels of its stream, and its own attributes.
 //!
-//! Contains the [`Id`], the [`Labels`], times, the splitting of byte streams into lines, the rule for the level of a record,
+//! Contains the [`Id`], the [`Labels`], the [`AttributeNames`], times, the splitting of byte streams into lines, the rule for the level of a record,
 //! and the syntax of filter expressions. Everything is pure: no I/O, no clock, no async. The file formats are in `segment`, matching in `scan`.
 //!
 //! ```
@@ -11,6 +11,7 @@
 //! ```
 #![deny(clippy::indexing_slicing)]
 
+mod attributes;
 pub mod expr;
 mod flags;
 mod id;
@@ -22,6 +23,7 @@ mod line_splitter;
 mod millis;
 pub mod time;
 
+pub use attributes::{AttributeNames, AttributeShape, InvalidAttributes, RecordView, RowAttributes};
 pub use expr::Expr;
 pub use flags::Flags;
 pub use id::{Id, InvalidId, Producer};

@@ -1,0 +1,77 @@
+//! Attributes of one event while it is decoded.
+
+/// Names and values in order. Cleared and filled for each event, so that its memory is allocated once for all of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AttributeList {
+    names: String,
+    values: Vec<u8>,
+    /// The ends of each name and of each value.
+    ends: Vec<(usize, usize)>,
+}
+
+impl AttributeList {
+    /// Removes all attributes and keeps the memory.
+    pub fn clear(&mut self) {
+        self.names.clear();
+        self.values.clear();
+        self.ends.clear();
+    }
+
+    /// Adds an attribute. Without effect if the name is empty.
+    pub fn push(&mut self, name: &str, value: &[u8]) {
+        self.push_parts(&[name], |out| out.extend_from_slice(value));
+    }
+
+    /// Adds an attribute whose name consists of several parts, and whose value `write` appends to the buffer.
+    pub fn push_parts(&mut self, name: &[&str], write: impl FnOnce(&mut Vec<u8>)) {
+        if name.iter().all(|part| part.is_empty()) {
+            return;
+        }
+        name.iter().for_each(|part| self.names.push_str(part));
+        write(&mut self.values);
+        self.ends.push((self.names.len(), self.values.len()));
+    }
+
+    /// The number of attributes.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Bytes of all values.
+    pub fn value_bytes(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Names and values in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        let mut start = (0, 0);
+        self.ends.iter().filter_map(move |end| {
+            let (name, value) = std::mem::replace(&mut start, *end);
+            Some((self.names.get(name..end.0)?, self.values.get(value..end.1)?))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_are_kept_in_order_until_the_list_is_cleared() {
+        let mut list = AttributeList::default();
+        list.push("a", b"1");
+        list.push("", b"lost");
+        list.push_parts(&["b", ".", "c"], |out| out.extend_from_slice(b"2\n"));
+        list.push("a", b"");
+        let want: [(&str, &[u8]); 3] = [("a", b"1"), ("b.c", b"2\n"), ("a", b"")];
+        assert_eq!(list.iter().collect::<Vec<_>>(), want);
+        assert_eq!((list.len(), list.value_bytes()), (3, 3));
+        list.clear();
+        assert!(list.is_empty() && list.iter().next().is_none());
+    }
+}

@@ -1,0 +1,14 @@
+//! The protocols of other log systems as bytes: what a sender means by a body, message or datagram. No I/O.
+//!
+//! A decoder gets bytes and gives an [`Event`] to an [`EventSink`] for each record in them. What the sender states of a
+//! record is kept: the line, the time, the labels of its stream, and everything else as attributes. The mapping of each
+//! protocol is documented in `docs/senders/`.
+//!
+//! Decoders bound what they allocate by what they are given, and refuse bad input with an error; they never panic.
+#![deny(clippy::indexing_slicing)]
+
+mod attribute_list;
+mod event;
+
+pub use attribute_list::AttributeList;
+pub use event::{Event, EventError, EventSink};

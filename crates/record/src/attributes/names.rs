@@ -1,0 +1,134 @@
+//! The names of a record's attributes.
+
+use std::sync::Arc;
+
+/// The names of a record's attributes in the order of their values; at least one. A name may occur twice. Cheap to clone.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AttributeNames(Arc<[Box<str>]>);
+
+/// Why names are invalid.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidAttributes {
+    /// No name at all.
+    #[error("no attribute")]
+    Empty,
+    /// More names than [`AttributeNames::COUNT_MAX`].
+    #[error("more than {max} attributes", max = AttributeNames::COUNT_MAX)]
+    TooMany,
+    /// A name is empty or longer than [`AttributeNames::NAME_BYTES_MAX`].
+    #[error("an attribute's name is empty or longer than {max} bytes: `{0}`", max = AttributeNames::NAME_BYTES_MAX)]
+    NameLength(String),
+    /// The encoded form is damaged.
+    #[error("invalid encoding of attribute names")]
+    InvalidEncoding,
+}
+
+impl AttributeNames {
+    /// Maximum number of attributes of a record.
+    pub const COUNT_MAX: usize = 256;
+    /// Maximum bytes of a name.
+    pub const NAME_BYTES_MAX: usize = 255;
+
+    /// Names in order.
+    ///
+    /// # Errors
+    /// The first [`InvalidAttributes`] found.
+    pub fn new<N: Into<Box<str>>>(names: impl IntoIterator<Item = N>) -> Result<Self, InvalidAttributes> {
+        let names: Vec<Box<str>> = names.into_iter().map(Into::into).collect();
+        if names.is_empty() {
+            return Err(InvalidAttributes::Empty);
+        }
+        if names.len() > Self::COUNT_MAX {
+            return Err(InvalidAttributes::TooMany);
+        }
+        match names.iter().find(|name| name.is_empty() || name.len() > Self::NAME_BYTES_MAX) {
+            Some(name) => Err(InvalidAttributes::NameLength(name.chars().take(40).collect())),
+            None => Ok(Self(names.into())),
+        }
+    }
+
+    /// The number of attributes.
+    #[expect(clippy::len_without_is_empty, reason = "never empty")]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The names in order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &str> + ExactSizeIterator {
+        self.0.iter().map(|name| &**name)
+    }
+
+    /// The position of the attribute that a field of this name means: the last with the name.
+    pub fn position(&self, name: &str) -> Option<usize> {
+        self.0.iter().rposition(|other| **other == *name)
+    }
+
+    /// Appends the encoding of files and messages: for each name its length in one byte, and the name.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        for name in self.iter() {
+            // `new` bounds the length.
+            out.push(u8::try_from(name.len()).unwrap_or(u8::MAX));
+            out.extend_from_slice(name.as_bytes());
+        }
+    }
+
+    /// Decodes the bytes of [`Self::encode`].
+    ///
+    /// # Errors
+    /// [`InvalidAttributes`] if the bytes are not such an encoding.
+    pub fn decode(mut bytes: &[u8]) -> Result<Self, InvalidAttributes> {
+        let mut names: Vec<&str> = Vec::new();
+        while let Some((length, after)) = bytes.split_first() {
+            let (name, after) =
+                after.split_at_checked(usize::from(*length)).ok_or(InvalidAttributes::InvalidEncoding)?;
+            names.push(str::from_utf8(name).map_err(|_| InvalidAttributes::InvalidEncoding)?);
+            bytes = after;
+        }
+        Self::new(names)
+    }
+
+    /// Approximate bytes of memory.
+    pub fn memory(&self) -> usize {
+        self.0.iter().map(|name| size_of::<Box<str>>() + name.len()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn limits_are_enforced() {
+        let many = |count| AttributeNames::new((0..count).map(|n| n.to_string()));
+        assert!(many(AttributeNames::COUNT_MAX).is_ok());
+        assert_eq!(many(AttributeNames::COUNT_MAX + 1), Err(InvalidAttributes::TooMany));
+        assert_eq!(many(0), Err(InvalidAttributes::Empty));
+        assert!(AttributeNames::new(["x".repeat(AttributeNames::NAME_BYTES_MAX)]).is_ok());
+        for name in [String::new(), "x".repeat(AttributeNames::NAME_BYTES_MAX + 1)] {
+            assert!(matches!(AttributeNames::new([name]), Err(InvalidAttributes::NameLength(_))));
+        }
+    }
+
+    #[test]
+    fn the_last_of_two_equal_names_counts() {
+        let names = AttributeNames::new(["a", "b", "a"]).unwrap();
+        assert_eq!((names.position("a"), names.position("b"), names.position("c")), (Some(2), Some(1), None));
+    }
+
+    proptest! {
+        #[test]
+        fn the_encoding_round_trips(names in prop::collection::vec("\\PC{1,12}", 1..20)) {
+            let names = AttributeNames::new(names).unwrap();
+            let mut bytes = Vec::new();
+            names.encode(&mut bytes);
+            prop_assert_eq!(AttributeNames::decode(&bytes), Ok(names));
+        }
+
+        #[test]
+        fn any_bytes_decode_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            let _ = AttributeNames::decode(&bytes);
+        }
+    }
+}
