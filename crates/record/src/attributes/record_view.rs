@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_and_values_are_told_apart() {
+    fn lines_and_values_are_separated() {
         let names = AttributeNames::new(["a", "b", "a"]).unwrap();
         let check = |text: &str, value_lines: &[u32], line: &str, values: [&str; 3]| {
             let view = RecordView::new(text.as_bytes(), Some(AttributeShape { names: &names, value_lines }));
