@@ -215,7 +215,7 @@ pub(crate) fn pending_ids_on_disk(disk: &sim::Fs) -> BTreeSet<Id> {
 /// The ids in a queue file; `None` if it cannot be read.
 pub(crate) fn queue_file_ids(disk: &sim::Fs, path: PathBuf) -> Option<Vec<Id>> {
     let file = open_snapshot(disk, &path)?;
-    let id = read_header(&*file, &path).ok()?;
+    let id = read_header(&*file, &path).ok()?.id;
     let found = scan_segment(&file, &path, id).ok()?;
     Some(view_records(&SegmentView::from_scan(id, file, path, found))?.into_iter().map(|(id, _)| id).collect())
 }

@@ -28,7 +28,6 @@ mod render;
 mod replication;
 mod server;
 mod sink;
-mod socket;
 mod stream;
 mod streams;
 mod tail;

@@ -37,6 +37,7 @@ type CountersByReason<R> = Family<[(&'static str, R); 1], Counter>;
 pub struct Metrics {
     pub(crate) bodies: BodyMetrics,
     pub(crate) connections: Gauge,
+    pub(crate) accept_failed: Counter,
     requests_refused: CountersByReason<RefusalReason>,
     connections_refused: CountersByReason<ConnectionLimit>,
 }
@@ -48,6 +49,7 @@ impl Metrics {
         let metrics = Self {
             bodies: BodyMetrics::register(api),
             connections: Gauge::default(),
+            accept_failed: Counter::default(),
             requests_refused: Family::default(),
             connections_refused: Family::default(),
         };
@@ -57,6 +59,7 @@ impl Metrics {
             "HTTP requests refused because of a host name that is not allowed, or sent by pages of other origins",
             all.requests_refused,
         );
+        api.register("accept_failed", "HTTP connections that could not be accepted", all.accept_failed);
         api.register("connections", "HTTP connections that are open", all.connections);
         api.register(
             "connections_refused",

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
-use bucksaw_env::LogRateLimiter;
+use bucksaw_sources::Acceptor;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -20,16 +20,13 @@ use tracing::{debug, warn};
 use crate::admission::{Admission, Admitted};
 use crate::app::App;
 use crate::guard::Guard;
-use crate::{admission, compress, guard, ingest, node, page, query, socket, streams, tail};
+use crate::{admission, compress, guard, ingest, node, page, query, streams, tail};
 
 /// Time limit of running requests when the node stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Time limit for the head of a request on a reserved connection, of which there are few.
 const RESERVED_HEADER_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Pause after a failed accept.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Read buffer of a connection in bytes. The head of a request must fit; a body is read in chunks of this size.
 const READ_BYTES_MAX: usize = 128 << 10;
@@ -38,26 +35,16 @@ const READ_BYTES_MAX: usize = 128 << 10;
 pub async fn serve(listener: TcpListener, app: App, mut stop: watch::Receiver<bool>) {
     let config = Arc::clone(&app.config);
     let admission = Admission::new(Arc::clone(&config), app.metrics.clone());
-    let (metrics, clock, repeats) = (app.metrics.clone(), Arc::clone(&app.env.clock), LogRateLimiter::new());
+    let metrics = app.metrics.clone();
+    let acceptor = Acceptor::new(listener, Arc::clone(&app.env.clock), metrics.accept_failed.clone());
     tokio::spawn(node::sample_metrics(app.clone(), stop.clone()));
     let all_routes = router(app);
     let monitoring_routes = all_routes.clone().layer(from_fn(admission::monitoring_only));
     let graceful = GracefulShutdown::new();
     loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+        let (stream, peer) = tokio::select! {
+            accepted = acceptor.accept() => accepted,
             _ = stop.wait_for(|stop| *stop) => break,
-        };
-        let (stream, peer) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                // Mostly for lack of descriptors, which become free again.
-                if let Some(suppressed) = repeats.check(clock.uptime()) {
-                    warn!(%error, suppressed, "cannot accept a connection");
-                }
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
         };
         let admitted = admission.admit(peer);
         if let Admitted::Reserved(_, limit) | Admitted::Refused(limit) = &admitted {
@@ -65,7 +52,6 @@ pub async fn serve(listener: TcpListener, app: App, mut stop: watch::Receiver<bo
         }
         match admitted {
             Admitted::Ordinary(slot) => {
-                socket::prepare(&stream, peer);
                 let service = TowerToHyperService::new(all_routes.clone());
                 let connection = builder(config.header_timeout).serve_connection(TokioIo::new(stream), service);
                 let connection = graceful.watch(connection);
@@ -94,7 +80,7 @@ pub async fn serve(listener: TcpListener, app: App, mut stop: watch::Receiver<bo
             Admitted::Refused(_) => drop(stream),
         }
     }
-    drop(listener);
+    drop(acceptor);
     if tokio::time::timeout(DRAIN_TIMEOUT, graceful.shutdown()).await.is_err() {
         warn!("requests were still running when the node stopped");
     }

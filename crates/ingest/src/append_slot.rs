@@ -1,6 +1,7 @@
 //! An append slot: one active segment, and the records that wait for its sync.
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use bucksaw_env::lock;
@@ -24,6 +25,9 @@ pub(crate) struct AppendSlot {
     state: Mutex<AppendSlotState>,
     /// Set while a thread writes.
     pub(crate) write: RunningSince,
+    /// The version of the last file. The next one gets it too, so that records of several lines among others do not close a
+    /// file each time.
+    pub(crate) version: AtomicU32,
     /// Notified when no thread seals a segment of this slot any more.
     all_sealed: Condvar,
     /// Notified when records or seals wait for a sync.
@@ -53,6 +57,7 @@ pub(crate) struct AppendSlotState {
 pub(crate) struct ActiveSegment {
     pub(crate) segment: Arc<QueueSegment>,
     pub(crate) end: u64,
+    pub(crate) version: u32,
     stream_numbers: HashMap<Labels, u32>,
 }
 
@@ -74,6 +79,7 @@ impl AppendSlot {
             writer: Mutex::default(),
             state: Mutex::default(),
             write: RunningSince::default(),
+            version: AtomicU32::new(1),
             all_sealed: Condvar::new(),
             unsynced_notify: Notify::new(),
         }
@@ -171,9 +177,9 @@ impl AppendSlot {
 }
 
 impl ActiveSegment {
-    pub(crate) fn new(segment: Arc<QueueSegment>) -> Self {
+    pub(crate) fn new(segment: Arc<QueueSegment>, version: u32) -> Self {
         let end = segment.end();
-        Self { segment, end, stream_numbers: HashMap::new() }
+        Self { segment, end, version, stream_numbers: HashMap::new() }
     }
 
     /// Appends a frame and makes it readable. After an error the caller truncates or closes the file.

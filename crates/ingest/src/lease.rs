@@ -21,7 +21,7 @@ use std::time::Duration;
 use bucksaw_env::{Body, BodyWriter, Tasks, run_blocking, with_timeout};
 use bucksaw_record::Id;
 use bucksaw_rpc::{encode_head, message_body, read_message};
-use bucksaw_segment::queue;
+use bucksaw_segment::{FileHeader, queue};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -275,7 +275,7 @@ impl OutgoingSegment {
 /// A queue file of all intact frames, with the same id, so that their checksums are valid. Fails if one cannot be read, because
 /// the commit of the segment would remove it.
 fn rebuild_file(view: &SegmentView) -> io::Result<Vec<u8>> {
-    let mut file = queue::encode_header(view.id).to_vec();
+    let mut file = queue::encode_header(FileHeader { id: view.id, version: view.version() }).to_vec();
     for (number, labels) in (0..).zip(view.streams()) {
         file.extend_from_slice(&stream_frame(number, labels, queue::checksum_seed(view.id)));
     }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use bucksaw_env::{Env, LogLimits, lock, log_limited};
 use bucksaw_record::{Id, Millis};
-use bucksaw_segment::FrameHeader;
-use bucksaw_segment::queue::{HEADER_LEN, Seal};
+use bucksaw_segment::queue::{HEADER_LEN, Seal, encode_header, frames_version};
+use bucksaw_segment::{FileHeader, FrameHeader};
 use tokio::sync::Notify;
 
 use crate::append::{Durability, FrameRecords, IngestError};
@@ -192,12 +192,13 @@ impl Queue {
         let is_full = |active: &ActiveSegment| {
             active.end > HEADER_LEN as u64 && active.end + header.frame_len() > self.config.segment_bytes_max
         };
-        if writer.as_ref().is_some_and(is_full) {
+        let version = frames_version(header.layout_bits);
+        if writer.as_ref().is_some_and(|active| is_full(active) || active.version < version) {
             slot.close(writer);
         }
         let active = match &mut *writer {
             Some(active) => active,
-            none => none.insert(self.open_segment(slot)?),
+            none => none.insert(self.open_segment(slot, version)?),
         };
         match active.append(labels, header, body) {
             Ok(header) => Ok((Arc::clone(&active.segment), header)),
@@ -223,18 +224,20 @@ impl Queue {
         halt.into()
     }
 
-    fn open_segment(&self, slot: &AppendSlot) -> std::io::Result<ActiveSegment> {
+    /// Opens a segment of this version or that of the slot's last one, whichever is newer.
+    fn open_segment(&self, slot: &AppendSlot, version: u32) -> std::io::Result<ActiveSegment> {
+        let version = slot.version.fetch_max(version, Ordering::Relaxed).max(version);
         let id = slot.durability.segment_id(Millis(self.env.clock.unix_ms()), self.env.entropy.next_u64());
         let path = self.dir.join(format!("{id}.active"));
         let file = self.env.fs.create(&path)?;
-        if let Err(error) = file.append(&[&bucksaw_segment::queue::encode_header(id)]) {
+        if let Err(error) = file.append(&[&encode_header(FileHeader { id, version })]) {
             let _ = self.env.fs.remove(&path);
             return Err(error);
         }
         let segment = Arc::new(QueueSegment::new(id, file, path, self.env.clock.uptime()));
         lock(&self.segments).insert(id, Arc::clone(&segment));
         slot.state().active = Some(Arc::clone(&segment));
-        Ok(ActiveSegment::new(segment))
+        Ok(ActiveSegment::new(segment, version))
     }
 
     /// Seals the closed segments of a slot, makes them pending and renames them. Called without the writer: other threads append
@@ -327,6 +330,12 @@ impl Queue {
         let needs_room = self.is_full() || self.is_short_of_descriptors() || self.index_memory.is_full();
         let is_closed = self.is_closed.load(Ordering::Acquire);
         backlog.segments > 0 && (is_met || backlog.has_waiting_client || needs_room || is_closed)
+    }
+
+    /// The newest version of the segments that were opened since the start.
+    pub fn version_written(&self) -> u32 {
+        let slots = self.fast_slots.iter().chain([&self.durable_slot, &self.bulk_slot]);
+        slots.map(|slot| slot.version.load(Ordering::Relaxed)).max().unwrap_or(1)
     }
 
     /// The number of appends, by which readers detect new records.

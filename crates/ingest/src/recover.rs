@@ -200,7 +200,7 @@ impl Queue {
         let end = segment.end().min(size);
         segment.set_end(end);
         let found = scan_frames(&segment.file, &path, id, end, streams)?;
-        let has_header = read_header(&*segment.file, &path).is_ok_and(|own| own == id);
+        let has_header = read_header(&*segment.file, &path).is_ok_and(|own| own.id == id);
         let mut contents = segment.contents();
         // After a failed sync the summary includes records beyond the end.
         let is_missing = !contents.has_failed_sync && found.summary.records < contents.reach.records;

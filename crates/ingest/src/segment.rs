@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bucksaw_env::{File, lock};
 use bucksaw_record::{Id, Labels, Millis};
-use bucksaw_segment::queue::{FramePosition, FrameReader, HEADER_LEN, SegmentScan};
+use bucksaw_segment::queue::{FramePosition, FrameReader, HEADER_LEN, SegmentScan, VERSION, read_header};
 use bucksaw_segment::{Damage, ReadError, RecordSummary, Rows};
 
 use crate::append::IngestError;
@@ -253,6 +253,11 @@ impl SegmentView {
         let mut bytes = vec![0; self.end.saturating_sub(at).min(bytes_max as u64) as usize];
         self.file.read_exact_at(at, &mut bytes)?;
         Ok(bytes)
+    }
+
+    /// The version of the file; the newest if its header is damaged.
+    pub fn version(&self) -> u32 {
+        read_header(&*self.file, &self.path).map_or(VERSION, |header| header.version)
     }
 
     /// Reports that a frame could not be read. The queue then scans the file for damage.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bucksaw_cluster::{Clients, DataSummary, Facts, Load, Member, RE_REPLICATED_MAX};
+use bucksaw_cluster::{Clients, DataSummary, Facts, Formats, Load, Member, RE_REPLICATED_MAX};
 use bucksaw_record::Millis;
 use bucksaw_steering::{IngestPeer, ListenerKind, LoadController, LoadSample, NodeLoad};
 use bucksaw_store::StoreStatus;
@@ -33,7 +33,7 @@ impl FactsPublisher {
         };
         let status = node.store.status();
         let (queue, stored) = (queue_summary(node), stored_summary(&status));
-        let free_bytes = node.queue.free_bytes();
+        let (free_bytes, version_written) = (node.queue.free_bytes(), node.queue.version_written());
         let repair = node.repair.as_deref();
         let repair_pass_started = repair.and_then(Repair::last_pass_started_at);
         let fingerprints = repair.map(Repair::re_replicated_fingerprints).unwrap_or_default();
@@ -45,6 +45,10 @@ impl FactsPublisher {
             facts.stored = stored;
             facts.stored_bytes_at_open = Some(status.stored_bytes_at_open);
             facts.free_bytes = free_bytes;
+            // A node that reads version 1 only exchanges files with this one until it has records of several lines.
+            let Formats { queue, stored } = &mut facts.formats;
+            queue.writes = queue.writes.max(version_written);
+            stored.writes = stored.writes.max(status.version).max(queue.writes);
             facts.repair_pass_started = repair_pass_started;
             facts.re_replicated = re_replicated;
         });

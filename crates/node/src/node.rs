@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bucksaw_cluster::{Cluster, Facts, Format, Formats, Roles, Router};
 use bucksaw_env::{Env, Net, Tasks};
-use bucksaw_ingest::Queue;
+use bucksaw_ingest::{Queue, SegmentView};
 use bucksaw_query::{Answers, Engine, GossipPeers, QueryServer, RepairHints, ReplyTimeouts, Scatter};
 use bucksaw_record::Id;
 use bucksaw_segment::{OpenError, queue, stored};
@@ -21,7 +21,12 @@ use crate::config::{Config, Environment, Metrics};
 use crate::peers::ClusterPeers;
 
 /// The file formats that this version reads and writes.
-pub const FORMATS: Formats = Formats { queue: Format::new(queue::VERSION), stored: Format::new(stored::VERSION) };
+///
+/// A node writes version 1 until it has records of several lines or attributes; then its facts say so.
+pub const FORMATS: Formats = Formats {
+    queue: Format { reads: queue::VERSION, writes: 1 },
+    stored: Format { reads: stored::VERSION, writes: 1 },
+};
 
 /// A node with its files open. Cheap to clone.
 ///
@@ -138,7 +143,11 @@ impl Node {
         let engine =
             Engine::new(Arc::clone(&queue), Arc::clone(&store), pool, env.clone(), config.query, metrics.query);
         let engine = Arc::new(engine);
-        let facts = Facts { roles: config.roles, clients: config.clients, formats: FORMATS, ..Facts::new(config.id) };
+        let mut formats = FORMATS;
+        let queued = queue.uncommitted_segments().iter().map(SegmentView::version).max();
+        formats.queue.writes = formats.queue.writes.max(queued.unwrap_or_default());
+        formats.stored.writes = formats.stored.writes.max(store.status().version).max(formats.queue.writes);
+        let facts = Facts { roles: config.roles, clients: config.clients, formats, ..Facts::new(config.id) };
         let (cluster_tasks, cluster_net) = (Arc::clone(&tasks), Arc::clone(&net));
         let cluster = Cluster::start(
             config.cluster,

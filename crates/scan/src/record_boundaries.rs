@@ -17,18 +17,17 @@ pub(crate) struct RecordBoundaries<'a> {
 impl<'a> RecordBoundaries<'a> {
     /// The records of `chunk`, without text behind the last whole record.
     pub(crate) fn of_chunk(chunk: &Chunk<'a>) -> Self {
-        let Some(lengths) = &chunk.rows.lengths else {
+        let Some(lines) = &chunk.rows.lines else {
             let end = memrchr(b'\n', chunk.text).map_or(0, |last| last + 1);
             return Self { text: chunk.text.get(..end).unwrap_or_default(), starts: None };
         };
-        let mut starts = Vec::with_capacity(lengths.len() + 1);
+        let mut starts = Vec::with_capacity(lines.len() + 1);
         let mut end = 0_usize;
         starts.push(end);
-        for length in lengths {
-            match end.checked_add(*length as usize + 1) {
-                Some(next) if next <= chunk.text.len() => end = next,
-                _ => break,
-            }
+        let mut ends = memchr_iter(b'\n', chunk.text);
+        for lines in lines {
+            let Some(last) = (*lines as usize).checked_sub(1).and_then(|more| ends.nth(more)) else { break };
+            end = last + 1;
             starts.push(end);
         }
         Self { text: chunk.text.get(..end).unwrap_or_default(), starts: Some(starts) }

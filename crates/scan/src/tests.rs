@@ -15,11 +15,12 @@ mod errors;
 mod lines;
 mod oracle;
 
-/// Rows and text of records, with their lengths if `stated`.
+/// Rows and text of records, with their numbers of lines if `stated`.
 fn pack(records: &[&[u8]], stated: bool) -> (Arc<Rows>, Vec<u8>) {
     let mut rows = Rows::default();
     rows.push_run(Id::MIN, records.len() as u32);
-    rows.lengths = stated.then(|| records.iter().map(|record| record.len() as u32).collect());
+    let lines = |record: &&[u8]| record.iter().filter(|byte| **byte == b'\n').count() as u32 + 1;
+    rows.lines = stated.then(|| records.iter().map(lines).collect());
     (rows.into(), records.iter().flat_map(|record| [record, &b"\n"[..]].concat()).collect())
 }
 
@@ -184,10 +185,10 @@ fn matches_at_window_ends_are_found_once() {
 #[test]
 fn damaged_row_counts_are_tolerated() {
     let labels = Labels::default();
-    let check = |count: u32, lengths: Option<Vec<u32>>, text: &[u8], want: usize| {
+    let check = |count: u32, lines: Option<Vec<u32>>, text: &[u8], want: usize| {
         let mut rows = Rows::default();
         rows.push_run(Id::MIN, count);
-        rows.lengths = lengths;
+        rows.lines = lines;
         let chunk = Chunk { labels: &labels, rows: rows.into(), text };
         for expr in ["", "a", "/a/"] {
             let mut found = 0;
@@ -207,6 +208,7 @@ fn damaged_row_counts_are_tolerated() {
     check(0, None, b"a\n", 0);
     check(2, Some(vec![1, 1]), b"a\na\n", 2);
     check(2, Some(vec![1, 9]), b"a\na\n", 1);
+    check(2, Some(vec![0, 1]), b"a\na\n", 0);
     check(2, Some(vec![u32::MAX, 1]), b"a\na\n", 0);
     check(2, Some(vec![1]), b"a\na\n", 1);
     check(2, Some(vec![1, 1, 1]), b"a\na\n", 2);

@@ -16,6 +16,7 @@ use bucksaw_columns::{Encoder, TextEncoding};
 use bucksaw_record::{Id, Labels, Millis, Producer};
 use bucksaw_search::SearchBlock;
 
+use crate::attribute_column::{decode_attributes, encode_attributes};
 use crate::frame::is_text_of_rows;
 use crate::row_meta::{decode_flags, encode_flags};
 use crate::varint::{ByteReader, put_delta, put_varint};
@@ -132,7 +133,7 @@ impl BlockBuilder {
             [only] => std::mem::take(&mut only.text),
             several => several.iter().map(|chunk| chunk.text.as_slice()).collect::<Vec<_>>().concat(),
         };
-        let are_lines = chunks.iter().all(|chunk| chunk.rows.lengths.is_none());
+        let are_lines = chunks.iter().all(|chunk| chunk.rows.lines.is_none());
         let (text, filter) = PackedColumn::pack_text(codec, text, are_lines, encoder);
         let streams = chunks.into_iter().map(|chunk| chunk.labels).collect();
         Some(EncodedBlock { rows: PackedColumn::pack(ROWS_CODEC, rows), text, filter, summary, streams })
@@ -150,30 +151,21 @@ impl ChunkBuilder {
         for (row, bits) in from.flags.range(range.clone()) {
             self.rows.flags.push(row - range.start + base, bits);
         }
-        if from.lengths.is_some() && self.rows.lengths.is_none() {
-            self.rows.lengths = Some(line_lengths(&self.text));
+        if from.lines.is_some() && self.rows.lines.is_none() {
+            self.rows.lines = Some(vec![1; base as usize]);
         }
-        if let Some(lengths) = &mut self.rows.lengths {
-            match &from.lengths {
-                Some(given) => lengths.extend(given.get(range.start as usize..range.end as usize).unwrap_or_default()),
-                None => lengths.extend(line_lengths(text)),
+        if let Some(lines) = &mut self.rows.lines {
+            match &from.lines {
+                Some(given) => lines.extend(given.get(range.start as usize..range.end as usize).unwrap_or_default()),
+                None => lines.resize(lines.len() + range.len(), 1),
             }
+        }
+        if !from.attributes.is_empty() {
+            self.rows.attributes.append(base, &from.attributes, range);
         }
         self.rows.accepted = self.rows.accepted.max(from.accepted);
         self.text.extend_from_slice(text);
     }
-}
-
-/// Lengths of the lines of a text, without their LFs.
-fn line_lengths(text: &[u8]) -> Vec<u32> {
-    let mut before = 0;
-    let ends = memchr::memchr_iter(b'\n', text);
-    ends.map(|end| {
-        let length = end - before;
-        before = end + 1;
-        length as u32
-    })
-    .collect()
 }
 
 fn encode_chunk(chunk: &ChunkBuilder, out: &mut Vec<u8>) {
@@ -208,8 +200,11 @@ fn encode_chunk(chunk: &ChunkBuilder, out: &mut Vec<u8>) {
         put_varint(out, u64::from(*nanos));
         before = *row;
     }
-    out.push(u8::from(rows.lengths.is_some()));
-    rows.lengths.iter().flatten().for_each(|length| put_varint(out, u64::from(*length)));
+    out.push(u8::from(rows.lines.is_some()));
+    if let Some(lines) = &rows.lines {
+        lines.iter().for_each(|lines| put_varint(out, u64::from(*lines)));
+        encode_attributes(&rows.attributes, out);
+    }
     encode_flags(&rows.flags, out);
 }
 
@@ -255,7 +250,7 @@ impl Block {
     pub fn from_parts(text: Vec<u8>, slices: Vec<StreamSlice>) -> Option<Self> {
         let fits = slices.iter().all(|StreamSlice { rows, range, .. }| {
             let part = text.get(range.clone());
-            part.is_some_and(|part| is_text_of_rows(part, rows.lengths.as_deref(), rows.count))
+            part.is_some_and(|part| is_text_of_rows(part, rows.lines.as_deref(), rows.count))
         });
         let end = slices.last().map_or(0, |last| last.range.end);
         (fits && end == text.len()).then_some(Self { slices, text })
@@ -311,7 +306,7 @@ impl ColumnarBlock {
 
     /// Opens compressed columns; `None` if they are damaged.
     pub(crate) fn open(slices: Vec<StreamSlice>, packed: Vec<u8>, raw_len: usize) -> Option<Self> {
-        if slices.iter().any(|slice| slice.rows.lengths.is_some()) {
+        if slices.iter().any(|slice| slice.rows.lines.is_some()) {
             return None;
         }
         let lines = slices.iter().map(|slice| slice.rows.count as usize).sum();
@@ -369,8 +364,10 @@ fn decode_chunk(reader: &mut ByteReader<'_>) -> Option<(Labels, Rows, usize)> {
         rows.nanos.push((row, reader.varint_u32()?));
     }
     if reader.u8()? == 1 {
-        let lengths: Option<Vec<u32>> = (0..count).map(|_| reader.varint_u32()).collect();
-        rows.lengths = Some(lengths?);
+        let lines: Option<Vec<u32>> = (0..count).map(|_| reader.varint_u32().filter(|lines| *lines > 0)).collect();
+        let lines = lines?;
+        rows.attributes = decode_attributes(reader, count, Some(&lines))?;
+        rows.lines = Some(lines);
     }
     rows.flags = decode_flags(reader, count)?;
     (rows.count == count && count > 0).then_some((labels, rows, text_len))

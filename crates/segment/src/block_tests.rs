@@ -1,9 +1,12 @@
 use super::*;
-use bucksaw_record::Flags;
+use bucksaw_record::{AttributeNames, Flags, RecordView};
 use proptest::prelude::*;
 
-/// One push: stream, gap of ms, producer, rows with their lines, whether lengths are stated, nanoseconds, mark.
+/// One push: stream, gap of ms, producer, rows with their lines, whether they have several lines and attributes, nanoseconds, mark.
 type BlockPush = (u8, u64, u64, Vec<Vec<u8>>, bool, u32, u8);
+
+/// Stream, id, nanoseconds, flags, text, attributes.
+type PushedRecord = (Labels, Id, u32, u8, Vec<u8>, String);
 
 fn any_pushes() -> impl Strategy<Value = Vec<BlockPush>> {
     let line = prop::collection::vec(prop_oneof![Just(b'a'), Just(b' '), Just(0_u8), Just(b'\r'), Just(0xff)], 0..12);
@@ -12,7 +15,7 @@ fn any_pushes() -> impl Strategy<Value = Vec<BlockPush>> {
 }
 
 /// Pushes the steps and returns what was pushed, by stream: id, nanoseconds, flags, bytes.
-fn push(builder: &mut BlockBuilder, steps: &[BlockPush]) -> Vec<(Labels, Id, u32, u8, Vec<u8>)> {
+fn push(builder: &mut BlockBuilder, steps: &[BlockPush]) -> Vec<PushedRecord> {
     let mut want = Vec::new();
     let mut ms = 1_000;
     let mut next = [0_u32; 3];
@@ -22,12 +25,15 @@ fn push(builder: &mut BlockBuilder, steps: &[BlockPush]) -> Vec<(Labels, Id, u32
         let count = lines.len() as u32;
         let first = Id::new(Millis(ms), Producer::new(*producer), next[*producer as usize]);
         next[*producer as usize] += count;
-        // A stated length may cover an LF.
         let lines: Vec<Vec<u8>> =
-            lines.iter().map(|line| if *stated { [line, &b"\nx"[..]].concat() } else { line.clone() }).collect();
+            lines.iter().map(|line| if *stated { [line, &b"\nx\ny\nz"[..]].concat() } else { line.clone() }).collect();
         let mut rows = Rows { accepted: Millis(ms + 7), ..Rows::default() };
         rows.push_run(first, count);
-        rows.lengths = stated.then(|| lines.iter().map(|line| line.len() as u32).collect());
+        if *stated {
+            rows.lines = Some(vec![4; lines.len()]);
+            rows.attributes.push(count - 1, 1, &AttributeNames::new(["a", "b"]).unwrap());
+            rows.attributes.push_value_lines(count - 1, &[2, 1]);
+        }
         if *nanos > 0 {
             rows.nanos.push((count - 1, *nanos));
         }
@@ -37,14 +43,15 @@ fn push(builder: &mut BlockBuilder, steps: &[BlockPush]) -> Vec<(Labels, Id, u32
         let text: Vec<u8> = lines.iter().flat_map(|line| [line.as_slice(), b"\n"].concat()).collect();
         builder.push(&labels, &rows, 0..count, &text);
         for (row, line) in (0..count).zip(lines) {
-            want.push((labels.clone(), rows.id(row).unwrap(), rows.nanos(row), rows.flags.get(row), line));
+            let attributes = format!("{:?}", RecordView::new(&line, rows.attributes(row)).attributes());
+            want.push((labels.clone(), rows.id(row).unwrap(), rows.nanos(row), rows.flags.get(row), line, attributes));
         }
     }
     want.sort();
     want
 }
 
-fn read(block: &Block) -> Vec<(Labels, Id, u32, u8, Vec<u8>)> {
+fn read(block: &Block) -> Vec<PushedRecord> {
     let mut got = Vec::new();
     for chunk in block.chunks() {
         for (row, record) in (0..).zip(chunk.records()) {
@@ -55,6 +62,7 @@ fn read(block: &Block) -> Vec<(Labels, Id, u32, u8, Vec<u8>)> {
                 rows.nanos(row),
                 rows.flags.get(row),
                 record.to_vec(),
+                format!("{:?}", RecordView::new(record, rows.attributes(row)).attributes()),
             ));
         }
     }
@@ -98,21 +106,30 @@ proptest! {
 }
 
 #[test]
-fn flags_and_lengths_join_across_pushes() {
+fn flags_lines_and_attributes_join_across_pushes() {
     let labels = Labels::default();
     let mut builder = BlockBuilder::default();
-    let make = |sequence, lengths: Option<Vec<u32>>| {
-        let mut rows = Rows { lengths, ..Rows::default() };
+    let names = AttributeNames::new(["a"]).unwrap();
+    let make = |sequence, lines: Option<Vec<u32>>| {
+        let mut rows = Rows { lines, ..Rows::default() };
         rows.push_run(Id::new(Millis(1), Producer::new(1), sequence), 2);
         rows.flags.push(1, Flags::CUT);
+        if rows.lines.is_some() {
+            rows.attributes.push(0, 1, &names);
+        }
         rows
     };
     builder.push(&labels, &make(0, None), 0..2, b"a\nbb\n");
-    builder.push(&labels, &make(2, Some(vec![3, 0])), 0..2, b"c\nc\n\n");
+    builder.push(&labels, &make(2, Some(vec![2, 1])), 0..2, b"c\nc\n\n");
     builder.push(&labels, &make(4, None), 0..2, b"d\nd\n");
     let block = unpack(&builder.pack(Codec::Zstd(1), &mut Encoder::new()).unwrap()).unwrap();
     let chunk = block.chunks().next().unwrap();
     assert_eq!(chunk.records().collect::<Vec<_>>(), [&b"a"[..], b"bb", b"c\nc", b"", b"d", b"d"]);
     assert_eq!(chunk.rows.runs.len(), 1);
+    assert_eq!(chunk.rows.lines, Some(vec![1, 1, 2, 1, 1, 1]));
+    assert_eq!(
+        (0..6).map(|row| chunk.rows.attributes(row).is_some()).collect::<Vec<_>>(),
+        [false, false, true, false, false, false]
+    );
     assert_eq!((0..6).map(|row| chunk.rows.flags.get(row)).collect::<Vec<_>>(), [0, 1, 0, 1, 0, 1]);
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bucksaw_record::Labels;
-use memchr::memchr;
+use memchr::{memchr, memchr_iter};
 
 use crate::Rows;
 
@@ -19,19 +19,25 @@ pub struct Chunk<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    /// The records in order, without the LF after each.
+    /// The records in order, without the LF after each, the values of their attributes included.
     pub fn records(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        let text = self.text;
-        let lengths = self.rows.lengths.as_ref().map(|_| Arc::clone(&self.rows));
+        let (text, rows) = (self.text, Arc::clone(&self.rows));
         let mut at = 0;
         (0..self.rows.count).map_while(move |row| {
             let rest = text.get(at..)?;
-            let length = match lengths.as_ref().and_then(|rows| rows.lengths.as_ref()) {
-                Some(lengths) => *lengths.get(row as usize)? as usize,
-                None => memchr(b'\n', rest)?,
-            };
-            at += length + 1;
-            rest.get(..length)
+            let length = lines_end(rest, rows.lines(row))?;
+            at += length;
+            rest.get(..length - 1)
         })
     }
+}
+
+/// The end of the first `count` lines, behind their last LF; `None` if there are fewer.
+pub fn lines_end(text: &[u8], count: u32) -> Option<usize> {
+    let end = match count {
+        0 => return Some(0),
+        1 => memchr(b'\n', text),
+        _ => memchr_iter(b'\n', text).nth(count as usize - 1),
+    };
+    end.map(|end| end + 1)
 }

@@ -11,6 +11,15 @@ use crate::varint::ByteReader;
 /// Bytes of the header.
 pub(crate) const HEADER_LEN: usize = 32;
 
+/// What the header of a segment file states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileHeader {
+    /// The id of the segment.
+    pub id: Id,
+    /// The version of its format.
+    pub version: u32,
+}
+
 /// A kind of file, and the newest version of its format that is known.
 pub(crate) struct FileKind {
     pub(crate) magic: [u8; 8],
@@ -21,19 +30,20 @@ pub(crate) struct FileKind {
 
 impl FileKind {
     /// The first bytes of a file.
-    pub(crate) fn encode_header(&self, id: Id) -> [u8; HEADER_LEN] {
-        let crc = header_checksum(&self.magic, self.version, id);
-        let fields = [&self.magic[..], &self.version.to_le_bytes(), &crc.to_le_bytes(), &id.bits().to_le_bytes()];
+    pub(crate) fn encode_header(&self, header: FileHeader) -> [u8; HEADER_LEN] {
+        let FileHeader { id, version } = header;
+        let crc = header_checksum(&self.magic, version, id);
+        let fields = [&self.magic[..], &version.to_le_bytes(), &crc.to_le_bytes(), &id.bits().to_le_bytes()];
         let mut bytes = [0; HEADER_LEN];
         bytes.iter_mut().zip(fields.into_iter().flatten()).for_each(|(place, byte)| *place = *byte);
         bytes
     }
 
-    /// Reads the id in a header.
+    /// Reads a header.
     ///
     /// # Errors
     /// [`ReadError`] if the file is of another kind or a newer version, or its header is damaged.
-    pub(crate) fn read_header(&self, file: &dyn File, path: &Path) -> Result<Id, ReadError> {
+    pub(crate) fn read_header(&self, file: &dyn File, path: &Path) -> Result<FileHeader, ReadError> {
         let mut bytes = [0; HEADER_LEN];
         let length = file.read_at(0, &mut bytes).map_err(ReadError::io(path))?;
         let mut reader = ByteReader(bytes.get(..length).unwrap_or_default());
@@ -50,7 +60,7 @@ impl FileKind {
         if version > self.version {
             return Err(ReadError::Version { path: path.to_owned(), found: version, known: self.version });
         }
-        Ok(id)
+        Ok(FileHeader { id, version })
     }
 }
 

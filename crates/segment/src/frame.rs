@@ -245,7 +245,7 @@ impl<'a> Frame<'a> {
         let row_meta = RowMeta::decode(header.layout_bits, self.row_meta(), header.first_id.time(), header.count)
             .ok_or(FrameError::Body)?;
         let text = self.text();
-        let fits = is_text_of_rows(text, row_meta.lengths.as_deref(), header.count);
+        let fits = is_text_of_rows(text, row_meta.lines.as_deref(), header.count);
         if header.kind != FrameKind::Records || !fits {
             return Err(FrameError::Body);
         }
@@ -253,27 +253,21 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Whether a text is exactly `count` records, each followed by an LF. Without `lengths` each line is a record.
-pub(crate) fn is_text_of_rows(text: &[u8], lengths: Option<&[u32]>, count: u32) -> bool {
-    let Some(lengths) = lengths else {
-        return text.last().is_none_or(|last| *last == b'\n') && memchr_iter(b'\n', text).count() == count as usize;
+/// Whether a text is exactly `count` records, each followed by an LF. Without `lines` each line is a record.
+pub(crate) fn is_text_of_rows(text: &[u8], lines: Option<&[u32]>, count: u32) -> bool {
+    let wanted = match lines {
+        None => u64::from(count),
+        Some(lines) if lines.len() == count as usize => lines.iter().map(|lines| u64::from(*lines)).sum(),
+        Some(_) => return false,
     };
-    let mut at = 0_usize;
-    for length in lengths {
-        at += *length as usize;
-        if text.get(at) != Some(&b'\n') {
-            return false;
-        }
-        at += 1;
-    }
-    at == text.len() && lengths.len() == count as usize
+    text.last().is_none_or(|last| *last == b'\n') && memchr_iter(b'\n', text).count() as u64 == wanted
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::row_meta::tests::any_row_meta;
-    use bucksaw_record::Producer;
+    use bucksaw_record::{Producer, RowAttributes};
     use proptest::prelude::*;
 
     fn frame(count: u32, row_meta: &RowMeta, text: &[u8]) -> ([u8; FrameHeader::LEN], Vec<u8>) {
@@ -323,20 +317,23 @@ mod tests {
             let (header, body) = frame(count, row_meta, text);
             assert_eq!(Frame::open(9, &header, &body).and_then(|frame| frame.rows()).is_ok(), good, "{count} {text:?}");
         };
-        let lengths = |lengths: &[u32]| RowMeta { lengths: Some(lengths.to_vec()), ..RowMeta::default() };
+        let lines = |lines: &[u32]| RowMeta { lines: Some(lines.to_vec()), ..RowMeta::default() };
         check(2, &RowMeta::default(), b"a\nb\n", true);
         check(1, &RowMeta::default(), b"a\nb\n", false);
         check(2, &RowMeta::default(), b"a\nb\nc", false);
-        check(2, &lengths(&[1, 3]), b"a\nb\nc\n", true);
-        check(2, &lengths(&[1, 2]), b"a\nb\nc\n", false);
-        check(2, &lengths(&[1, u32::MAX]), b"a\nb\nc\n", false);
+        check(2, &lines(&[1, 2]), b"a\nb\nc\n", true);
+        check(2, &lines(&[1, 1]), b"a\nb\nc\n", false);
+        check(2, &lines(&[3, 0]), b"a\nb\nc\n", false);
+        check(2, &lines(&[3]), b"a\nb\nc\n", false);
+        check(2, &lines(&[1, u32::MAX]), b"a\nb\nc\n", false);
         check(9, &RowMeta::default(), b"a\n", false);
     }
 
     proptest! {
         #[test]
         fn row_meta_round_trips((count, mut row_meta) in any_row_meta()) {
-            row_meta.lengths = None;
+            row_meta.lines = None;
+            row_meta.attributes = RowAttributes::empty();
             let (header, body) = frame(count, &row_meta, "x\n".repeat(count as usize).as_bytes());
             let rows = Frame::open(9, &header, &body).unwrap().rows().unwrap();
             prop_assert_eq!(rows, row_meta.into_rows(Id::new(Millis(50), Producer::new(1), 7), count, Millis(51)).unwrap());

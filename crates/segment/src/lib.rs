@@ -10,6 +10,7 @@
 //! `store` do.
 #![deny(clippy::indexing_slicing)]
 
+mod attribute_column;
 mod block;
 mod chunk;
 mod codec;
@@ -30,9 +31,10 @@ mod zstd_context;
 pub use bucksaw_columns::Filter as BlockFilter;
 
 pub use block::{Block, BlockBuilder, ColumnarBlock, StreamSlice};
-pub use chunk::Chunk;
+pub use chunk::{Chunk, lines_end};
 pub use codec::Codec;
 pub use error::{Damage, OpenError, ReadError};
+pub use file_header::FileHeader;
 pub use frame::{Frame, FrameError, FrameHeader, FrameKind};
 pub use health::{Health, RecordLoss};
 pub use row_meta::RowMeta;

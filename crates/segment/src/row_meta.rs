@@ -1,37 +1,48 @@
 //! Row metadata: columns beside a frame's text for what differs between its rows.
 //!
 //! ```text
-//!   bit       column   for each row (times, lengths), or for each row with flags
-//!   1 TIMES   times    zigzag varint: ms − ms of the previous row (of the first id for row 0); varint: ns below the ms
-//!   2 LENGTHS lengths  varint: bytes of the record, its LF not counted
-//!   4 FLAGS   flags    varint: rows since the previous such row; a byte: the flags      (preceded by a varint: count)
+//!   bit          column      for each row (times, lines), each row with flags, or each run of rows (attributes)
+//!   1 TIMES      times       zigzag varint: ms − ms of the previous row (of the first id for row 0); varint: ns below the ms
+//!   2 LINES      lines       varint: lines of the record, its attributes included
+//!   4 FLAGS      flags       varint: rows since the previous such row; a byte: the flags      (preceded by a varint: count)
+//!   8 ATTRIBUTES attributes  see `attribute_column.rs`
 //! ```
 //! A column is present if its layout bit is set. The columns are in this order, and fill the space exactly.
 
-use bucksaw_record::{Flags, Id, Millis};
+use bucksaw_record::{Flags, Id, Millis, RowAttributes};
+
+use crate::attribute_column::{decode_attributes, encode_attributes};
 
 use crate::varint::{ByteReader, put_delta, put_varint};
 use crate::{IdRun, Rows};
 
 const TIMES_BIT: u8 = 1;
-const LENGTHS_BIT: u8 = 2;
+const LINES_BIT: u8 = 2;
 const FLAGS_BIT: u8 = 4;
+const ATTRIBUTES_BIT: u8 = 8;
 
 /// Nanoseconds per millisecond: an exclusive bound.
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
-/// Times, lengths and flags of rows.
+/// Times, lines, flags and attributes of rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowMeta {
     /// Time, and nanoseconds below the millisecond, of every row; `None` if all have the time of the first id.
     pub times: Option<Vec<(Millis, u32)>>,
-    /// The length of every record; `None` if each line is a record.
-    pub lengths: Option<Vec<u32>>,
+    /// The number of lines of every record, its attributes included; `None` if each line is a record.
+    pub lines: Option<Vec<u32>>,
     /// Rows that were cut or ended without a line end.
     pub flags: Flags,
+    /// The attributes of the rows.
+    pub attributes: RowAttributes,
 }
 
 impl RowMeta {
+    /// Whether frames with these layout bits need version 2 of a file.
+    pub fn needs_version_2(layout_bits: u8) -> bool {
+        layout_bits & (LINES_BIT | ATTRIBUTES_BIT) != 0
+    }
+
     /// Metadata that has flags only.
     pub fn with_flags(flags: Flags) -> Self {
         Self { flags, ..Self::default() }
@@ -49,22 +60,26 @@ impl RowMeta {
                 before = *at;
             }
         }
-        if let Some(lengths) = &self.lengths {
-            layout_bits |= LENGTHS_BIT;
-            for length in lengths {
-                put_varint(out, u64::from(*length));
+        if let Some(lines) = &self.lines {
+            layout_bits |= LINES_BIT;
+            for lines in lines {
+                put_varint(out, u64::from(*lines));
             }
         }
         if !self.flags.is_empty() {
             layout_bits |= FLAGS_BIT;
             encode_flags(&self.flags, out);
         }
+        if !self.attributes.is_empty() {
+            layout_bits |= ATTRIBUTES_BIT;
+            encode_attributes(&self.attributes, out);
+        }
         layout_bits
     }
 
     /// Decodes the columns of `count` rows; `None` if the bytes are damaged.
     pub fn decode(layout_bits: u8, bytes: &[u8], base: Millis, count: u32) -> Option<Self> {
-        if layout_bits & !(TIMES_BIT | LENGTHS_BIT | FLAGS_BIT) != 0 {
+        if layout_bits & !(TIMES_BIT | LINES_BIT | FLAGS_BIT | ATTRIBUTES_BIT) != 0 {
             return None;
         }
         let mut reader = ByteReader(bytes);
@@ -79,15 +94,18 @@ impl RowMeta {
             }
             row_meta.times = Some(times);
         }
-        if layout_bits & LENGTHS_BIT != 0 {
-            let mut lengths = Vec::with_capacity(reader.len().min(count as usize));
+        if layout_bits & LINES_BIT != 0 {
+            let mut lines = Vec::with_capacity(reader.len().min(count as usize));
             for _ in 0..count {
-                lengths.push(reader.varint_u32()?);
+                lines.push(reader.varint_u32().filter(|lines| *lines > 0)?);
             }
-            row_meta.lengths = Some(lengths);
+            row_meta.lines = Some(lines);
         }
         if layout_bits & FLAGS_BIT != 0 {
             row_meta.flags = decode_flags(&mut reader, count)?;
+        }
+        if layout_bits & ATTRIBUTES_BIT != 0 {
+            row_meta.attributes = decode_attributes(&mut reader, count, row_meta.lines.as_deref())?;
         }
         reader.is_empty().then_some(row_meta)
     }
@@ -95,8 +113,9 @@ impl RowMeta {
     /// The rows from the first id on; `None` if the sequence numbers would overflow.
     pub fn into_rows(self, first: Id, count: u32, accepted: Millis) -> Option<Rows> {
         first.checked_add(count.checked_sub(1)?)?;
-        let mut rows = Rows { flags: self.flags, lengths: self.lengths, accepted, ..Rows::default() };
-        match self.times {
+        let Self { times, lines, flags, attributes } = self;
+        let mut rows = Rows { flags, lines, attributes, accepted, ..Rows::default() };
+        match times {
             None => rows.push_run(first, count),
             Some(times) => {
                 for (row, (at, nanos)) in (0..count).zip(times) {

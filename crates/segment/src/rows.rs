@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use bucksaw_record::{Flags, Id, Millis};
+use bucksaw_record::{AttributeShape, Flags, Id, Millis, RowAttributes};
 
 /// Consecutive rows with consecutive ids: the same time and producer, sequence numbers `n`, `n + 1`, …
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +42,10 @@ pub struct Rows {
     pub nanos: Vec<(u32, u32)>,
     /// Rows that were cut or ended without a line end.
     pub flags: Flags,
-    /// Lengths of the records in bytes, without LF; `None` if each line is a record.
-    pub lengths: Option<Vec<u32>>,
+    /// The number of lines of each record, its attributes included; `None` if each line is a record.
+    pub lines: Option<Vec<u32>>,
+    /// The attributes of the rows.
+    pub attributes: RowAttributes,
     /// The latest arrival of a row at a node.
     pub accepted: Millis,
 }
@@ -51,8 +53,9 @@ pub struct Rows {
 impl Rows {
     /// Approximate bytes of memory.
     pub fn memory(&self) -> usize {
-        let lengths = self.lengths.as_ref().map_or(0, Vec::len);
-        size_of::<Self>() + self.runs.len() * size_of::<IdRun>() + self.nanos.len() * 8 + lengths * 4
+        let lines = self.lines.as_ref().map_or(0, Vec::len);
+        let columns = self.runs.len() * size_of::<IdRun>() + self.nanos.len() * 8 + lines * 4;
+        size_of::<Self>() + columns + self.attributes.memory()
     }
 
     /// The id of a row; `None` beyond the last.
@@ -70,6 +73,16 @@ impl Rows {
         }
         let found = self.nanos.binary_search_by_key(&row, |(row, _)| *row).ok();
         found.and_then(|at| self.nanos.get(at)).map_or(0, |(_, nanos)| *nanos)
+    }
+
+    /// The number of lines of a row.
+    pub fn lines(&self, row: u32) -> u32 {
+        self.lines.as_ref().and_then(|lines| lines.get(row as usize)).copied().unwrap_or(1)
+    }
+
+    /// Where the attributes of a row are in its text; `None` if it has none.
+    pub fn attributes(&self, row: u32) -> Option<AttributeShape<'_>> {
+        if self.attributes.is_empty() { None } else { self.attributes.get(row) }
     }
 
     /// Adds `count` rows with consecutive ids from `first` on, to the last run if they continue it.
@@ -109,7 +122,7 @@ impl Rows {
     #[must_use]
     pub fn select(&self, rows: impl Iterator<Item = u32>) -> Self {
         let mut selected = Self { accepted: self.accepted, ..Self::default() };
-        selected.lengths = self.lengths.as_ref().map(|_| Vec::new());
+        selected.lines = self.lines.as_ref().map(|_| Vec::new());
         let mut run = 0;
         for row in rows {
             let contains =
@@ -127,8 +140,11 @@ impl Rows {
                 0 => {}
                 bits => selected.flags.push(new, bits),
             }
-            if let (Some(lengths), Some(given)) = (&mut selected.lengths, &self.lengths) {
-                lengths.extend(given.get(row as usize));
+            if let (Some(lines), Some(given)) = (&mut selected.lines, &self.lines) {
+                lines.extend(given.get(row as usize));
+            }
+            if !self.attributes.is_empty() {
+                selected.attributes.append(new, &self.attributes, row..row + 1);
             }
         }
         selected
@@ -150,7 +166,7 @@ impl Rows {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bucksaw_record::Producer;
+    use bucksaw_record::{AttributeNames, Producer};
 
     fn id(ms: u64, sequence: u32) -> Id {
         Id::new(Millis(ms), Producer::new(9), sequence)
@@ -192,9 +208,13 @@ mod tests {
         rows.push_run(id(6, 9), 2);
         rows.nanos = vec![(1, 7), (4, 8)];
         rows.flags.push(4, 2);
+        rows.lines = Some(vec![1, 2, 3, 4, 5]);
+        rows.attributes.push(1, 3, &AttributeNames::new(["a"]).unwrap());
         let some = rows.select([1, 2, 4].into_iter());
         assert_eq!((some.id(0), some.id(1), some.id(2)), (Some(id(5, 1)), Some(id(5, 2)), Some(id(6, 10))));
         assert_eq!((some.count, some.nanos.as_slice(), some.flags.get(2)), (3, [(0, 7), (2, 8)].as_slice(), 2));
+        assert_eq!(some.lines, Some(vec![2, 3, 5]));
+        assert_eq!([0, 1, 2].map(|row| some.attributes(row).is_some()), [true, true, false]);
         assert_eq!(rows.select(0..5), rows);
     }
 
@@ -217,8 +237,8 @@ mod tests {
         };
         let nanos: Vec<(u32, u32)> = (0..100).map(|row| (row, 1)).collect();
         check(&Rows { nanos: nanos.clone(), ..Rows::default() }, size_of_val(nanos.as_slice()));
-        let lengths = vec![7_u32; 100];
-        check(&Rows { lengths: Some(lengths.clone()), ..Rows::default() }, size_of_val(lengths.as_slice()));
+        let lines = vec![7_u32; 100];
+        check(&Rows { lines: Some(lines.clone()), ..Rows::default() }, size_of_val(lines.as_slice()));
         let mut runs = Rows::default();
         (0..100).for_each(|row| runs.push_run(id(row, 0), 1));
         check(&runs, size_of_val(runs.runs.as_slice()));

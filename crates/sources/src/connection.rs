@@ -19,11 +19,6 @@ use crate::protocol::{LABELS_LINE_MAX, Protocol};
 use crate::socket_reader::{CHUNK_BYTES, SocketRead, SocketReader};
 use crate::{framed, http_refusal, lines};
 
-/// Keep-alive probes of idle clients: without them, clients that vanished would use up the connection slots.
-const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
-const KEEPALIVE_PROBES: u32 = 4;
-
 /// Bytes that suffice to detect the protocol.
 const DETECT_BYTES: usize = 4 << 10;
 
@@ -37,9 +32,6 @@ pub(crate) async fn run(
     stop: watch::Receiver<bool>,
 ) {
     let _open = shared.count_connection();
-    if let Err(error) = set_socket_options(&socket) {
-        debug!(%peer, %error, "cannot set the options of a connection");
-    }
     let mut feed = SocketReader::new(&socket, stop, Arc::clone(&shared.intake.env.clock));
     let (protocol, mut first) = detect_protocol(&mut feed, &shared).await;
     if protocol == Protocol::Http {
@@ -106,17 +98,6 @@ async fn detect_protocol(feed: &mut SocketReader<'_>, shared: &Arc<ListenerState
         }
         carried.set(first.len());
     }
-}
-
-fn set_socket_options(socket: &TcpStream) -> std::io::Result<()> {
-    use rustix::net::sockopt;
-    // Clients wait for acknowledgements, which are small.
-    socket.set_nodelay(true)?;
-    sockopt::set_socket_keepalive(socket, true)?;
-    sockopt::set_tcp_keepidle(socket, KEEPALIVE_IDLE)?;
-    sockopt::set_tcp_keepintvl(socket, KEEPALIVE_INTERVAL)?;
-    sockopt::set_tcp_keepcnt(socket, KEEPALIVE_PROBES)?;
-    Ok(())
 }
 
 /// Closes after the client has closed its side. Closing with unread bytes would reset the connection, and the client could lose

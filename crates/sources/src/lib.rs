@@ -39,6 +39,7 @@
 //! ```
 #![deny(clippy::indexing_slicing)]
 
+mod acceptor;
 mod acks;
 mod config;
 mod connection;
@@ -55,6 +56,7 @@ mod redirects;
 mod serve;
 mod socket_reader;
 
+pub use acceptor::Acceptor;
 pub use config::Config;
 pub use intake::Intake;
 pub use listener_state::{ConnectionSlots, TcpIntake};

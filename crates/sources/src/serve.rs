@@ -13,12 +13,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::{JoinError, JoinSet};
 use tracing::{error, warn};
 
+use crate::acceptor::Acceptor;
 use crate::connection;
 use crate::listener_state::{ListenerState, TcpIntake};
 use crate::socket_reader::wait_for_stop;
-
-/// The delay after a failed accept, mostly for lack of descriptors.
-const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// After the stop the backlog counts as empty when no connection arrives for this time.
 const BACKLOG_QUIET: Duration = Duration::from_millis(20);
@@ -33,6 +31,7 @@ const CONNECTIONS_END_TIMEOUT: Duration = Duration::from_secs(15);
 /// ends all connections at once.
 pub async fn serve(listener: TcpListener, durability: Durability, tcp: TcpIntake, stop: watch::Receiver<bool>) {
     let slots = Arc::new(Semaphore::new(tcp.config.connections_max.clamp(1, Semaphore::MAX_PERMITS)));
+    let acceptor = Acceptor::new(listener, Arc::clone(&tcp.intake.env.clock), tcp.metrics.accept_failed.clone());
     let shared = Arc::new(ListenerState::new(durability, tcp));
     let mut tasks = JoinSet::new();
     let mut end = stop.clone();
@@ -41,17 +40,17 @@ pub async fn serve(listener: TcpListener, durability: Durability, tcp: TcpIntake
             biased;
             () = wait_for_stop(&mut end) => break,
             Some(ended) = tasks.join_next() => log_panic(ended),
-            accepted = accept(&listener, &slots, &shared) => spawn_connection(&mut tasks, accepted, &shared, &stop),
+            accepted = accept(&acceptor, &slots, &shared) => spawn_connection(&mut tasks, accepted, &shared, &stop),
         }
     }
     // To a client in the backlog the connection is established, and it may have sent all of its records.
     let backlog = async {
-        while let Ok(accepted) = tokio::time::timeout(BACKLOG_QUIET, accept(&listener, &slots, &shared)).await {
+        while let Ok(accepted) = tokio::time::timeout(BACKLOG_QUIET, accept(&acceptor, &slots, &shared)).await {
             spawn_connection(&mut tasks, accepted, &shared, &stop);
         }
     };
     let _ = tokio::time::timeout(BACKLOG_TIMEOUT, backlog).await;
-    drop(listener);
+    drop(acceptor);
     let all = async {
         while let Some(ended) = tasks.join_next().await {
             log_panic(ended);
@@ -70,20 +69,14 @@ type ConnectionPermits = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 
 /// The next connection for which a slot is free. Others are closed at once, because they would hold descriptors that the queue's
 /// files need.
-async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>, shared: &ListenerState) -> Accepted {
+async fn accept(acceptor: &Acceptor, slots: &Arc<Semaphore>, shared: &ListenerState) -> Accepted {
     loop {
-        match listener.accept().await {
-            Ok((socket, peer)) => match acquire_permits(slots, shared) {
-                Some(slot) => return (socket, peer, slot),
-                None => {
-                    shared.refused.inc();
-                    log_limited!(shared.log_limits, warn, durability = %shared.durability, "all connections are in use; new ones are closed: raise the limit of open files, or use fewer");
-                }
-            },
-            Err(error) => {
-                shared.metrics.accept_failed.inc();
-                log_limited!(shared.log_limits, error, %error, "cannot accept a connection: is the limit of open files too low?");
-                tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
+        let (socket, peer) = acceptor.accept().await;
+        match acquire_permits(slots, shared) {
+            Some(slot) => return (socket, peer, slot),
+            None => {
+                shared.refused.inc();
+                log_limited!(shared.log_limits, warn, durability = %shared.durability, "all connections are in use; new ones are closed: raise the limit of open files, or use fewer");
             }
         }
     }

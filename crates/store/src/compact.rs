@@ -29,6 +29,7 @@ struct CompactionOutput<'a> {
     current: Option<SegmentDraft>,
     /// The mergeable bytes when the merge began.
     mergeable_bytes: u64,
+    version: u32,
 }
 
 impl MergeOutput for CompactionOutput<'_> {
@@ -41,7 +42,7 @@ impl MergeOutput for CompactionOutput<'_> {
         self.full.extend(self.current.take_if(|draft| draft.writer.summary().text_bytes >= target));
         match &mut self.current {
             Some(draft) => Ok(draft),
-            none => Ok(none.insert(self.store.create_draft()?)),
+            none => Ok(none.insert(self.store.create_draft(self.version)?)),
         }
     }
 }
@@ -103,7 +104,8 @@ impl SegmentStore {
         let is_final = text_bytes >= block_bytes / 2;
         let codec = if is_final { self.config.codec_final } else { self.config.codec_quick };
         let merge = SegmentMerge { block_bytes, codec, recompress_codec, throttle, is_stopped };
-        let mut output = CompactionOutput { store: self, full: Vec::new(), current: None, mergeable_bytes };
+        let version = MergeUnit::version_of(&units);
+        let mut output = CompactionOutput { store: self, full: Vec::new(), current: None, mergeable_bytes, version };
         merge.run(UnitReader::default(), units, &mut output)?;
         let sealed = self.seal_all(output.full.into_iter().chain(output.current).collect(), inputs)?;
         let stored = self.sync_and_open(&sealed)?;

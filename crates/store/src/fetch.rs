@@ -93,7 +93,7 @@ async fn fetch_segment(
     let (file, path) = (Arc::clone(&temp.file), temp.path.clone());
     let scan = context.run_blocking(move || Ok(scan_segment(&file, &path, id).map(|found| (found, file, path))));
     let Ok((found, file, path)) = scan.await? else { return Err(FetchError::Damaged(id)) };
-    let has_id = bucksaw_segment::queue::read_header(&*file, &path).is_ok_and(|found| found == id);
+    let has_id = bucksaw_segment::queue::read_header(&*file, &path).is_ok_and(|found| found.id == id);
     // A damaged file may contain less than its queue has counted, but never more.
     let is_intact = found.damage.is_empty() && found.tail_bytes == 0 && found.summary.text_bytes <= text_bytes;
     if !has_id || !is_intact {

@@ -18,7 +18,7 @@ use crate::segment_store::SegmentStore;
 use crate::store::{Store, StoreBatch, StoredBatch};
 use crate::stored_segment::StoredSegment;
 use crate::throttle::ThrottledTask;
-use crate::unit::UnitReader;
+use crate::unit::{MergeUnit, UnitReader};
 
 /// The store is behind when the backlog exceeds this many full batches, or is this many times older than `gather_age`.
 const BEHIND_BATCHES: u64 = 4;
@@ -83,7 +83,7 @@ impl SegmentStore {
             throttle,
             is_stopped: &|| false,
         };
-        let mut output = self.create_draft()?;
+        let mut output = self.create_draft(MergeUnit::version_of(&units))?;
         merge.run(inputs, units, &mut output)?;
         let sealed = self.seal(output, origin)?;
         let stored = self.sync_and_open(&[sealed])?;

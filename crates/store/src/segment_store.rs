@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use bucksaw_env::{Env, LogLimits, lock, log_limited, set_gauge};
 use bucksaw_record::{Id, Millis};
+use bucksaw_segment::FileHeader;
 use bucksaw_segment::stored::{Reader, SegmentOrigin, Writer};
 
 use crate::backlog::CompactionBacklog;
@@ -86,9 +87,11 @@ impl SegmentStore {
         Millis(self.env.clock.unix_ms())
     }
 
-    pub(crate) fn create_draft(&self) -> Result<SegmentDraft, StoreError> {
+    /// A draft of this version.
+    pub(crate) fn create_draft(&self, version: u32) -> Result<SegmentDraft, StoreError> {
         let file = TempFile::create(&self.env, &self.dir).map_err(StoreError::io("create a file in", &self.dir))?;
-        let writer = Writer::start(Arc::clone(&file.file), file.id).map_err(StoreError::io("write", &file.path))?;
+        let header = FileHeader { id: file.id, version };
+        let writer = Writer::start(Arc::clone(&file.file), header).map_err(StoreError::io("write", &file.path))?;
         Ok(SegmentDraft { writer, file })
     }
 

@@ -79,6 +79,7 @@ impl Store for SegmentStore {
             records: sum(|segment| segment.reach().records),
             text_bytes: sum(|segment| segment.reach().text_bytes),
             stored_bytes: sum(StoredSegment::file_bytes),
+            version: segments.iter().map(|segment| segment.reader().version()).max().unwrap_or_default(),
             stored_bytes_at_open: self.stored_bytes_at_open,
             index_bytes: self.index_memory.bytes(),
             index_bytes_max: self.config.index_bytes_max,

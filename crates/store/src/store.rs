@@ -211,6 +211,8 @@ pub struct StoreStatus {
     pub text_bytes: u64,
     /// Bytes of their files.
     pub stored_bytes: u64,
+    /// The newest version of their format, or 0.
+    pub version: u32,
     /// Bytes of the files when the store was opened.
     pub stored_bytes_at_open: u64,
     /// Memory, in bytes, of the index.

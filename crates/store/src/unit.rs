@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bucksaw_ingest::SegmentView;
 use bucksaw_record::{Id, Labels};
 use bucksaw_segment::queue::{FramePosition, FrameReader};
-use bucksaw_segment::{Chunk, Rows, StreamSlice};
+use bucksaw_segment::{Chunk, Rows, StreamSlice, lines_end};
 
 use crate::error::StoreError;
 use crate::repair::{IdSet, TimeRange};
@@ -28,6 +28,8 @@ pub(crate) struct MergeCursor {
 pub(crate) struct MergeUnit {
     pub(crate) low: Id,
     pub(crate) high: Id,
+    /// The version of the stored segment that can hold its records.
+    version: u32,
     from: UnitSource,
 }
 
@@ -57,11 +59,12 @@ impl UnitReader {
         units: &mut Vec<MergeUnit>,
     ) -> Result<(), StoreError> {
         let (places, _) = view.frame_positions().map_err(StoreError::input(view.id))?;
-        let reader = self.frame_readers.len();
+        let (reader, version) = (self.frame_readers.len(), view.version());
         self.frame_readers.push((view.id, view.frames(bucksaw_segment::queue::HEADER_LEN as u64)));
         units.extend(places.into_iter().map(|place| MergeUnit {
             low: place.low,
             high: place.high,
+            version,
             from: UnitSource::Frame { reader, place },
         }));
         Ok(())
@@ -99,7 +102,13 @@ impl MergeUnit {
     pub(crate) fn filtered_block(segment: &Arc<StoredSegment>, block: usize, whole: bool) -> Option<Self> {
         let reach = &segment.footer().blocks.get(block)?.summary;
         let from = UnitSource::Block { segment: Arc::clone(segment), block, whole };
-        Some(Self { low: reach.low, high: reach.high, from })
+        Some(Self { low: reach.low, high: reach.high, version: segment.reader().version(), from })
+    }
+
+    /// The version of a stored segment that can hold the records of all units. Versions of queue segments and of stored
+    /// segments mean the same: from 2 on, records may have several lines.
+    pub(crate) fn version_of(units: &[Self]) -> u32 {
+        units.iter().map(|unit| unit.version).max().unwrap_or(1)
     }
 
     /// The block and its bytes of text, if it is read as a whole.
@@ -177,13 +186,13 @@ impl MergeCursor {
         let taken = if self.row + count >= self.rows.count {
             rest.len()
         } else {
-            match &self.rows.lengths {
-                Some(lengths) => {
-                    let lengths = lengths.get(self.row as usize..(self.row + count) as usize).unwrap_or_default();
-                    lengths.iter().map(|length| *length as usize + 1).sum()
+            let lines = match &self.rows.lines {
+                Some(lines) => {
+                    lines.get(self.row as usize..(self.row + count) as usize).unwrap_or_default().iter().sum()
                 }
-                None => lines_end(rest, count),
-            }
+                None => count,
+            };
+            lines_end(rest, lines).unwrap_or(rest.len())
         };
         self.row += count;
         self.text_at += taken;
@@ -192,12 +201,6 @@ impl MergeCursor {
         }
         self.text.get(start..start + taken).unwrap_or_default()
     }
-}
-
-/// The end of the first `count` lines.
-fn lines_end(text: &[u8], count: u32) -> usize {
-    let mut ends = memchr::memchr_iter(b'\n', text);
-    (count as usize).checked_sub(1).and_then(|last| ends.nth(last)).map_or(0, |end| end + 1)
 }
 
 /// The records of a frame, sorted by id: sources that state event times may send them in any order.

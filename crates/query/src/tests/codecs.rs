@@ -153,7 +153,7 @@ fn append(node: &TestEngine, oracle: &mut BTreeMap<Id, Row>, number: u32, step: 
         oracle.insert(id, Row { id, nanos, flags: bits, labels: labels.clone(), text: line.into_bytes() });
     }
     let mut row_meta = Vec::new();
-    let layout_bits = RowMeta { times: Some(times), lengths: None, flags }.encode(first.time(), &mut row_meta);
+    let layout_bits = RowMeta { times: Some(times), flags, ..RowMeta::default() }.encode(first.time(), &mut row_meta);
     let frame = FrameRecords {
         source: Source::Tcp,
         labels: &labels,

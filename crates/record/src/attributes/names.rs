@@ -2,9 +2,15 @@
 
 use std::sync::Arc;
 
+const NUL: char = '\0';
+
 /// The names of a record's attributes in the order of their values; at least one. A name may occur twice. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct AttributeNames(Arc<[Box<str>]>);
+pub struct AttributeNames {
+    /// The names, a NUL behind each. One allocation however many there are: frames of others may have a list for each record.
+    text: Arc<str>,
+    count: u16,
+}
 
 /// Why names are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -19,6 +25,9 @@ pub enum InvalidAttributes {
     /// A name is empty or longer than [`AttributeNames::NAME_BYTES_MAX`].
     #[error("an attribute's name is empty or longer than {max} bytes: `{0}`", max = AttributeNames::NAME_BYTES_MAX)]
     NameLength(String),
+    /// A name contains a NUL.
+    #[error("an attribute's name contains a NUL: `{0}`")]
+    Nul(String),
     /// The encoded form is damaged.
     #[error("invalid encoding of attribute names")]
     InvalidEncoding,
@@ -34,34 +43,42 @@ impl AttributeNames {
     ///
     /// # Errors
     /// The first [`InvalidAttributes`] found.
-    pub fn new<N: Into<Box<str>>>(names: impl IntoIterator<Item = N>) -> Result<Self, InvalidAttributes> {
-        let names: Vec<Box<str>> = names.into_iter().map(Into::into).collect();
-        if names.is_empty() {
-            return Err(InvalidAttributes::Empty);
+    pub fn new<N: AsRef<str>>(names: impl IntoIterator<Item = N>) -> Result<Self, InvalidAttributes> {
+        let (mut text, mut count) = (String::new(), 0_u16);
+        for name in names {
+            let name = name.as_ref();
+            let shown = || name.chars().take(40).collect();
+            if usize::from(count) == Self::COUNT_MAX {
+                return Err(InvalidAttributes::TooMany);
+            }
+            if name.is_empty() || name.len() > Self::NAME_BYTES_MAX {
+                return Err(InvalidAttributes::NameLength(shown()));
+            }
+            if name.contains(NUL) {
+                return Err(InvalidAttributes::Nul(shown()));
+            }
+            text.push_str(name);
+            text.push(NUL);
+            count += 1;
         }
-        if names.len() > Self::COUNT_MAX {
-            return Err(InvalidAttributes::TooMany);
-        }
-        match names.iter().find(|name| name.is_empty() || name.len() > Self::NAME_BYTES_MAX) {
-            Some(name) => Err(InvalidAttributes::NameLength(name.chars().take(40).collect())),
-            None => Ok(Self(names.into())),
-        }
+        if count == 0 { Err(InvalidAttributes::Empty) } else { Ok(Self { text: text.into(), count }) }
     }
 
     /// The number of attributes.
     #[expect(clippy::len_without_is_empty, reason = "never empty")]
     pub fn len(&self) -> usize {
-        self.0.len()
+        usize::from(self.count)
     }
 
     /// The names in order.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &str> + ExactSizeIterator {
-        self.0.iter().map(|name| &**name)
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &str> {
+        self.text.split_terminator(NUL)
     }
 
     /// The position of the attribute that a field of this name means: the last with the name.
     pub fn position(&self, name: &str) -> Option<usize> {
-        self.0.iter().rposition(|other| **other == *name)
+        let behind = self.iter().rev().position(|other| other == name)?;
+        self.len().checked_sub(behind + 1)
     }
 
     /// Appends the encoding of files and messages: for each name its length in one byte, and the name.
@@ -90,7 +107,7 @@ impl AttributeNames {
 
     /// Approximate bytes of memory.
     pub fn memory(&self) -> usize {
-        self.0.iter().map(|name| size_of::<Box<str>>() + name.len()).sum()
+        2 * size_of::<usize>() + self.text.len()
     }
 }
 
@@ -106,6 +123,7 @@ mod tests {
         assert_eq!(many(AttributeNames::COUNT_MAX + 1), Err(InvalidAttributes::TooMany));
         assert_eq!(many(0), Err(InvalidAttributes::Empty));
         assert!(AttributeNames::new(["x".repeat(AttributeNames::NAME_BYTES_MAX)]).is_ok());
+        assert_eq!(AttributeNames::new(["a\0b"]), Err(InvalidAttributes::Nul("a\0b".to_owned())));
         for name in [String::new(), "x".repeat(AttributeNames::NAME_BYTES_MAX + 1)] {
             assert!(matches!(AttributeNames::new([name]), Err(InvalidAttributes::NameLength(_))));
         }

@@ -4,12 +4,16 @@ use std::ops::Range;
 
 use super::{AttributeNames, AttributeShape};
 
+/// How many lists are compared with the names of a row before they are added again. More would cost a hostile sender's
+/// records the square of their number.
+const RECENT_LISTS: usize = 16;
+
 /// Which attributes the rows of a batch have. Rows without attributes take no memory.
 ///
 /// Invariant: the runs do not overlap, rise, are not empty, and refer to an entry of `lists`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowAttributes {
-    /// The distinct lists of names, in the order of their first use.
+    /// The lists of names, in the order of their first use. A list that was not used for long may be there again.
     lists: Vec<AttributeNames>,
     runs: Vec<AttributeRun>,
     /// The rows that have a value with an LF inside, in ascending order, with the number of lines of each value.
@@ -36,7 +40,7 @@ impl RowAttributes {
         self.runs.is_empty()
     }
 
-    /// The distinct lists of names.
+    /// The lists of names.
     pub fn lists(&self) -> &[AttributeNames] {
         &self.lists
     }
@@ -61,8 +65,8 @@ impl RowAttributes {
         // Neighbours have the same names as a rule.
         let last = self.runs.last().map(|run| run.list as usize);
         let is_same = |at: &usize| self.lists.get(*at) == Some(names);
-        let list = last.filter(is_same).or_else(|| self.lists.iter().position(|list| list == names));
-        let list = list.unwrap_or_else(|| {
+        let recent = (0..self.lists.len()).rev().take(RECENT_LISTS);
+        let list = last.into_iter().chain(recent).find(is_same).unwrap_or_else(|| {
             self.lists.push(names.clone());
             self.lists.len() - 1
         }) as u32;
@@ -81,6 +85,11 @@ impl RowAttributes {
             debug_assert!(self.value_lines.last().is_none_or(|(last, _)| *last < row), "rows descend");
             self.value_lines.push((row, lines.into()));
         }
+    }
+
+    /// All rows with attributes: the first row, the number of rows, and the index of their names.
+    pub fn runs(&self) -> impl ExactSizeIterator<Item = (u32, u32, u32)> + '_ {
+        self.runs.iter().map(|run| (run.row, run.count, run.list))
     }
 
     /// The rows with attributes in a range: the first row, the number of rows, and their names.

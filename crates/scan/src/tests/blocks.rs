@@ -9,7 +9,7 @@ use bucksaw_record::expr::Literal;
 use bucksaw_record::{Millis, Producer};
 use bucksaw_search::SearchBlock;
 use bucksaw_segment::stored::{Reader, SearchableBlock, SegmentOrigin, Writer};
-use bucksaw_segment::{BlockBuilder, BlockFilter, Codec, StreamSlice};
+use bucksaw_segment::{BlockBuilder, BlockFilter, Codec, FileHeader, StreamSlice};
 use proptest::prelude::*;
 
 use super::*;
@@ -58,7 +58,7 @@ fn records(count: usize, seed: u64) -> Vec<Record> {
 fn segment(records: &[Record], block_rows: usize, codec: Codec) -> Reader {
     let path = Path::new("s");
     let file = sim::Fs::new().create(path).unwrap();
-    let mut writer = Writer::start(Arc::clone(&file), Id::from_bits(1)).unwrap();
+    let mut writer = Writer::start(Arc::clone(&file), FileHeader { id: Id::from_bits(1), version: 1 }).unwrap();
     for (block, some) in records.chunks(block_rows).enumerate() {
         let mut builder = BlockBuilder::default();
         for (at, record) in some.iter().enumerate() {

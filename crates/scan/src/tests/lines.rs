@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Checks which of the records match, given as lines and with their lengths stated.
+/// Checks which of the records match, given as lines and with their numbers of lines stated.
 fn check(expr: &str, records: &[&[u8]], want: &[usize]) {
     let labels = Labels::default();
     let plan = compile(expr);

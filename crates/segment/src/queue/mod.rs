@@ -17,8 +17,8 @@ use std::path::Path;
 use bucksaw_env::File;
 use bucksaw_record::Id;
 
-use crate::ReadError;
-use crate::file_header::{self, FileKind};
+use crate::file_header::{self, FileHeader, FileKind};
+use crate::{ReadError, RowMeta};
 
 pub use frame_reader::FrameReader;
 pub use rewrite::rewrite;
@@ -28,14 +28,19 @@ pub use segment_scan::{FramePosition, SegmentScan, SegmentTail, index_frames, sc
 /// Bytes before the first frame.
 pub const HEADER_LEN: usize = file_header::HEADER_LEN;
 
-/// The version that is written, and the newest that is read.
-pub const VERSION: u32 = 1;
+/// The newest version that is read. Version 1 is written unless the frames need this one: [`frames_version`].
+pub const VERSION: u32 = 2;
 
 const KIND: FileKind = FileKind { magic: *b"BSWQUEUE", version: VERSION, mismatch: "not a queue segment" };
 
+/// The version of a file that has frames with these layout bits.
+pub fn frames_version(layout_bits: u8) -> u32 {
+    if RowMeta::needs_version_2(layout_bits) { 2 } else { 1 }
+}
+
 /// The header of a queue segment.
-pub fn encode_header(id: Id) -> [u8; HEADER_LEN] {
-    KIND.encode_header(id)
+pub fn encode_header(header: FileHeader) -> [u8; HEADER_LEN] {
+    KIND.encode_header(header)
 }
 
 /// The seed of the checksums of a file's frames.
@@ -43,11 +48,11 @@ pub fn checksum_seed(id: Id) -> u32 {
     file_header::checksum_seed(id)
 }
 
-/// Reads the id of a queue segment.
+/// Reads the header of a queue segment.
 ///
 /// # Errors
 /// [`ReadError`] if the file is no queue segment, is of a newer version, or its header is damaged.
-pub fn read_header(file: &dyn File, path: &Path) -> Result<Id, ReadError> {
+pub fn read_header(file: &dyn File, path: &Path) -> Result<FileHeader, ReadError> {
     KIND.read_header(file, path)
 }
 

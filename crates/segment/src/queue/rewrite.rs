@@ -7,8 +7,8 @@ use std::sync::Arc;
 use bucksaw_env::File;
 use bucksaw_record::{Id, Labels};
 
-use super::{FrameReader, HEADER_LEN, Seal, SegmentScan, checksum_seed, encode_header};
-use crate::{FrameHeader, ReadError};
+use super::{FrameReader, HEADER_LEN, Seal, SegmentScan, VERSION, checksum_seed, encode_header, read_header};
+use crate::{FileHeader, FrameHeader, ReadError};
 
 /// Bytes per write.
 const WRITE_BYTES: usize = 1 << 20;
@@ -27,7 +27,8 @@ pub fn rewrite(
 ) -> Result<(), ReadError> {
     let mut frames = FrameReader::new(Arc::clone(from), path.to_owned(), id, HEADER_LEN as u64, scan.end, Vec::new());
     let mut out = SegmentOutput { to, path, seed: checksum_seed(new), offset: 0, bytes: Vec::new() };
-    out.write(&[&encode_header(new)])?;
+    let version = read_header(&**from, path).map_or(VERSION, |header| header.version);
+    out.write(&[&encode_header(FileHeader { id: new, version })])?;
     // Each stream is declared before its first frame, under a new number.
     let mut numbers: BTreeMap<u32, u32> = BTreeMap::new();
     let mut streams: Vec<Labels> = Vec::new();
@@ -112,7 +113,7 @@ mod tests {
 
     /// A closed segment of two streams and a third that no record has.
     fn segment() -> Vec<u8> {
-        let mut out = encode_header(ID).to_vec();
+        let mut out = encode_header(FileHeader { id: ID, version: VERSION }).to_vec();
         let frame = |kind, stream, first: Id, count, body: &[u8]| {
             let (body_len, accepted) = (body.len() as u32, Millis(70));
             let header = FrameHeader {
@@ -213,7 +214,7 @@ mod tests {
             kind: FrameKind::Records,
             layout_bits: 0,
         };
-        let mut bytes = super::encode_header(ID).to_vec();
+        let mut bytes = super::encode_header(FileHeader { id: ID, version: VERSION }).to_vec();
         let mut body = Vec::new();
         Labels::default().encode(&mut body);
         let body_len = body.len() as u32;

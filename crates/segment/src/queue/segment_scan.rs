@@ -78,7 +78,7 @@ pub fn scan_segment(file: &Arc<dyn File>, path: &Path, id: Id) -> Result<Segment
     let size = file.size().map_err(ReadError::io(path))?;
     let mut harmless = Vec::new();
     match super::read_header(&**file, path) {
-        Ok(own) if own != id => {
+        Ok(own) if own.id != id => {
             return Err(ReadError::damaged(path, 16, "the id in the header is not the one in the file's name"));
         }
         // The name of the file repeats the header, and the seed of the frames' checksums proves the id.

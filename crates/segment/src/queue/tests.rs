@@ -8,6 +8,7 @@ use super::*;
 use crate::{FrameHeader, FrameKind};
 
 const ID: Id = Id::from_bits(0x1234_5678_9abc_def0_1234);
+const HEADER: FileHeader = FileHeader { id: ID, version: VERSION };
 
 fn frame(kind: FrameKind, stream: u32, first: Id, count: u32, text: &[u8]) -> Vec<u8> {
     let header = FrameHeader {
@@ -38,7 +39,7 @@ fn stream(number: u32) -> Vec<u8> {
 
 fn file(parts: &[Vec<u8>]) -> Arc<dyn File> {
     let file = sim::Fs::new().create(Path::new("q")).unwrap();
-    file.append(&[&encode_header(ID)]).unwrap();
+    file.append(&[&encode_header(HEADER)]).unwrap();
     parts.iter().for_each(|part| file.append(&[part]).unwrap());
     file
 }
@@ -50,26 +51,26 @@ fn found(parts: &[Vec<u8>]) -> (u64, u64, Vec<&'static str>) {
 
 #[test]
 fn header_bytes_are_the_documented_ones() {
-    let bytes = encode_header(ID);
-    assert_eq!((&bytes[..8], bytes[8]), (&b"BSWQUEUE"[..], 1));
+    let bytes = encode_header(HEADER);
+    assert_eq!((&bytes[..8], bytes[8]), (&b"BSWQUEUE"[..], 2));
     assert_eq!(bytes[16..], ID.bits().to_le_bytes());
 }
 
 #[test]
 fn newer_and_damaged_headers_are_distinguished() {
     let make = |change: &dyn Fn(&mut Vec<u8>)| {
-        let mut bytes = encode_header(ID).to_vec();
+        let mut bytes = encode_header(HEADER).to_vec();
         change(&mut bytes);
         let file = sim::Fs::new().create(Path::new("q")).unwrap();
         file.append(&[&bytes]).unwrap();
         read_header(&*file, Path::new("q"))
     };
-    assert_eq!(make(&|_| {}).unwrap(), ID);
+    assert_eq!(make(&|_| {}).unwrap(), HEADER);
     assert!(matches!(make(&|bytes| bytes.truncate(31)), Err(ReadError::Damaged { .. })));
     assert!(matches!(make(&|bytes| bytes[0] = 0), Err(ReadError::Damaged { .. })));
     assert!(matches!(make(&|bytes| bytes[20] ^= 1), Err(ReadError::Damaged { .. })));
-    let newer = make(&|bytes| *bytes = FileKind { version: 2, ..KIND }.encode_header(ID).to_vec());
-    assert!(matches!(newer, Err(ReadError::Version { found: 2, known: 1, .. })));
+    let newer = make(&|bytes| *bytes = encode_header(FileHeader { version: VERSION + 1, ..HEADER }).to_vec());
+    assert!(matches!(newer, Err(ReadError::Version { found: 3, known: 2, .. })));
 }
 
 #[test]
@@ -96,7 +97,7 @@ fn a_scan_finds_every_whole_frame() {
 
 /// The frames and their seal.
 fn sealed(parts: &[Vec<u8>]) -> Vec<u8> {
-    let parts = [vec![encode_header(ID).to_vec()], parts.to_vec()].concat().concat();
+    let parts = [vec![encode_header(HEADER).to_vec()], parts.to_vec()].concat().concat();
     let found = scan_segment(&raw(&parts), Path::new("q"), ID).unwrap();
     let seal = Seal::new(parts.len() as u64, &found.summary, &found.streams).encode(ID);
     [parts, seal].concat()

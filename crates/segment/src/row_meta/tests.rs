@@ -1,4 +1,5 @@
 use super::*;
+use crate::attribute_column::tests::any_attributes;
 use bucksaw_record::Producer;
 use proptest::prelude::*;
 
@@ -7,13 +8,15 @@ prop_compose! {
     pub(crate) fn any_row_meta()(count in 1_u32..20)(
         count in Just(count),
         times in prop::option::of(prop::collection::vec((0..=Millis::MAX.0, 0_u32..NANOS_PER_MILLI as u32), count as usize)),
-        lengths in prop::option::of(prop::collection::vec(any::<u32>(), count as usize)),
+        (lines, attributes) in any_attributes(count),
+        has_lines in any::<bool>(),
         flagged in prop::collection::btree_map(0..count, 1_u8..4, 0..4),
     ) -> (u32, RowMeta) {
         let mut flags = Flags::empty();
         flagged.into_iter().for_each(|(row, bits)| flags.push(row, bits));
         let times = times.map(|times| times.into_iter().map(|(ms, nanos)| (Millis(ms), nanos)).collect());
-        (count, RowMeta { times, lengths, flags })
+        let attributes = if has_lines { attributes } else { RowAttributes::empty() };
+        (count, RowMeta { times, lines: has_lines.then_some(lines), flags, attributes })
     }
 }
 

@@ -11,6 +11,7 @@ use bucksaw_record::Id;
 use super::footer::{Footer, FooterLocation};
 use super::{HEADER_LEN, VERSION};
 use crate::ReadError;
+use crate::file_header::FileHeader;
 use crate::varint::ByteReader;
 
 const MAGIC: [u8; 8] = *b"BSWFOOT2";
@@ -31,11 +32,11 @@ const SEARCH_BYTES_MAX: u64 = 64 << 20;
 const TRIES_MAX: usize = 1_000;
 
 /// The bytes between the backup footer and the footer.
-pub(super) fn encode_tail(location: &FooterLocation, id: Id) -> Vec<u8> {
+pub(super) fn encode_tail(location: &FooterLocation, header: FileHeader) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(TRAILER_LEN + GAP_LEN);
     location.encode(&mut bytes);
-    bytes.extend_from_slice(&VERSION.to_le_bytes());
-    bytes.extend_from_slice(&id.bits().to_le_bytes());
+    bytes.extend_from_slice(&header.version.to_le_bytes());
+    bytes.extend_from_slice(&header.id.bits().to_le_bytes());
     bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
     bytes.extend_from_slice(&MAGIC);
     bytes.resize(TRAILER_LEN + GAP_LEN, 0);
@@ -45,13 +46,17 @@ pub(super) fn encode_tail(location: &FooterLocation, id: Id) -> Vec<u8> {
 /// An intact trailer of a backup.
 struct BackupTrailer {
     location: FooterLocation,
-    id: Id,
+    header: FileHeader,
 }
 
-/// Searches a file for an intact backup. Returns the id of the segment and its footer.
-pub(super) fn find_backup(file: &dyn File, path: &Path, file_bytes: u64) -> Result<Option<(Id, Footer)>, ReadError> {
-    search(file, path, file_bytes, |BackupTrailer { location, id }| match location.read_footer(file, path) {
-        Ok(footer) => Ok(Some((*id, footer))),
+/// Searches a file for an intact backup. Returns the header of the segment and its footer.
+pub(super) fn find_backup(
+    file: &dyn File,
+    path: &Path,
+    file_bytes: u64,
+) -> Result<Option<(FileHeader, Footer)>, ReadError> {
+    search(file, path, file_bytes, |BackupTrailer { location, header }| match location.read_footer(file, path) {
+        Ok(footer) => Ok(Some((*header, footer))),
         Err(ReadError::Damaged { .. }) => Ok(None),
         Err(error) => Err(error),
     })
@@ -60,7 +65,7 @@ pub(super) fn find_backup(file: &dyn File, path: &Path, file_bytes: u64) -> Resu
 /// The end of the blocks of segment `id`, from the trailer of its backup; `None` without an intact trailer. The backup footer
 /// may be damaged.
 pub(super) fn blocks_end(file: &dyn File, path: &Path, id: Id, file_bytes: u64) -> Result<Option<u64>, ReadError> {
-    search(file, path, file_bytes, |trailer| Ok((trailer.id == id).then_some(trailer.location.offset)))
+    search(file, path, file_bytes, |trailer| Ok((trailer.header.id == id).then_some(trailer.location.offset)))
 }
 
 /// Searches a file backwards for a trailer from which `take` returns a value.
@@ -110,6 +115,6 @@ impl BackupTrailer {
         let location = FooterLocation::decode(&mut reader)?;
         let (version, id) = (reader.u32()?, Id::from_bits(reader.u128()?));
         let is_intact = crc32c::crc32c(fields).to_le_bytes() == *crc && location.ends_at(at) && version <= VERSION;
-        is_intact.then_some(Self { location, id })
+        is_intact.then_some(Self { location, header: FileHeader { id, version } })
     }
 }

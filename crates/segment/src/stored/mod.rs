@@ -24,8 +24,8 @@ pub use reader::{PackedBlock, Reader, SearchableBlock};
 pub use verify::VerifiedSegment;
 pub use writer::{SegmentOrigin, Writer};
 
-/// The version that is written, and the newest that is read.
-pub const VERSION: u32 = 1;
+/// The newest version that is read. Version 1 is written unless a block has records of several lines.
+pub const VERSION: u32 = 2;
 
 /// Bytes before the first block.
 pub const HEADER_LEN: usize = file_header::HEADER_LEN;

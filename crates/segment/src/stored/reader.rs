@@ -10,7 +10,7 @@ use bucksaw_record::{Id, Labels};
 use super::footer::{BlockEntry, ColumnEntry, Footer, FooterLocation};
 use super::{END_MAGIC, HEADER_LEN, KIND, TRAILER_LEN, backup, recovery};
 use crate::block::decode_slices;
-use crate::{Block, Codec, ColumnarBlock, Damage, ReadError, RecordSummary, Rows, varint};
+use crate::{Block, Codec, ColumnarBlock, Damage, FileHeader, ReadError, RecordSummary, Rows, varint};
 
 /// Approximate memory, in bytes, of an open file and its allocations.
 const FILE_MEMORY: usize = 256;
@@ -20,7 +20,7 @@ const FILE_MEMORY: usize = 256;
 pub struct Reader {
     file: Arc<dyn File>,
     path: PathBuf,
-    id: Id,
+    header: FileHeader,
     footer: Footer,
     file_bytes: u64,
     /// Damage that the backup or a recovery record replaced, by offset.
@@ -34,15 +34,15 @@ impl Reader {
     /// [`ReadError`] if the file is no stored segment, is of a newer version, or its header or footer is damaged.
     pub fn open(file: Arc<dyn File>, path: &Path) -> Result<Self, ReadError> {
         let file_bytes = file.size().map_err(ReadError::io(path))?;
-        let (id, footer, rebuilt) = read_header_and_footer(&*file, path, file_bytes)?;
+        let (header, footer, rebuilt) = read_header_and_footer(&*file, path, file_bytes)?;
         let rebuilt = Mutex::new(rebuilt.into_iter().map(|damage| (damage.offset, damage)).collect());
-        Ok(Self { file, path: path.to_owned(), id, footer, file_bytes, rebuilt })
+        Ok(Self { file, path: path.to_owned(), header, footer, file_bytes, rebuilt })
     }
 
     /// A reader for a file whose footer is lost. The caller fills the footer.
-    pub(super) fn without_footer(file: Arc<dyn File>, path: &Path, id: Id, file_bytes: u64) -> Self {
+    pub(super) fn without_footer(file: Arc<dyn File>, path: &Path, header: FileHeader, file_bytes: u64) -> Self {
         let footer = Footer::default();
-        Self { file, path: path.to_owned(), id, footer, file_bytes, rebuilt: Mutex::default() }
+        Self { file, path: path.to_owned(), header, footer, file_bytes, rebuilt: Mutex::default() }
     }
 
     pub(super) fn footer_mut(&mut self) -> &mut Footer {
@@ -56,7 +56,12 @@ impl Reader {
 
     /// The id of the segment.
     pub fn id(&self) -> Id {
-        self.id
+        self.header.id
+    }
+
+    /// The version of its format.
+    pub fn version(&self) -> u32 {
+        self.header.version
     }
 
     /// The path of the file when it was opened.
@@ -200,7 +205,7 @@ impl Reader {
             let at = entry.offset + entry.packed_bytes();
             // The record of a damaged block cannot be computed.
             let Ok(packed) = self.packed_block(number) else { continue };
-            let want = recovery::encode(&packed.bytes, entry, self.id);
+            let want = recovery::encode(&packed.bytes, entry, self.id());
             backup_at = (at + want.len() as u64).min(next);
             if at < next && read(at, want.len() as u64)? != want {
                 damaged.push(Damage { offset: at, what: "the recovery record of a block is damaged" });
@@ -210,7 +215,7 @@ impl Reader {
         let packed = read(footer_at, u64::from(self.footer_len()?))?;
         let (packed_len, raw_len) = (packed.len() as u32, self.footer.encode().len() as u32);
         let location = FooterLocation { offset: backup_at, packed_len, raw_len, crc: crc32c::crc32c(&packed) };
-        let want = [packed.as_slice(), &backup::encode_tail(&location, self.id)].concat();
+        let want = [packed.as_slice(), &backup::encode_tail(&location, self.header)].concat();
         if !backup.is_empty() && backup != want {
             damaged.push(Damage { offset: backup_at, what: "the backup of the footer is damaged" });
         }
@@ -259,10 +264,10 @@ impl Reader {
         if self.file.read_at(record_at, &mut head).map_err(ReadError::io(&self.path))? < head.len() {
             return Ok(None);
         }
-        let Some(length) = recovery::record_len(&head, block.len(), self.id) else { return Ok(None) };
+        let Some(length) = recovery::record_len(&head, block.len(), self.id()) else { return Ok(None) };
         let mut record = vec![0; length];
         let got = self.file.read_at(record_at, &mut record).map_err(ReadError::io(&self.path))?;
-        if got < length || !recovery::rebuild_page(&mut block, &record, entry.crc, self.id) {
+        if got < length || !recovery::rebuild_page(&mut block, &record, entry.crc, self.id()) {
             return Ok(None);
         }
         let mut rebuilt = lock(&self.rebuilt);
@@ -310,30 +315,30 @@ fn unpack(column: &ColumnEntry, packed: &[u8]) -> Option<Vec<u8>> {
     Codec::from_byte(column.codec)?.unpack(packed, column.raw_len as usize)
 }
 
-/// The id and the footer, from the backup if header or footer are damaged, and the damage.
+/// The header and the footer, from the backup if header or footer are damaged, and the damage.
 fn read_header_and_footer(
     file: &dyn File,
     path: &Path,
     file_bytes: u64,
-) -> Result<(Id, Footer, Vec<Damage>), ReadError> {
+) -> Result<(FileHeader, Footer, Vec<Damage>), ReadError> {
     let footer = || read_trailer(file, path, file_bytes)?.read_footer(file, path);
     let (own, error) = match KIND.read_header(file, path) {
-        Ok(id) => match footer() {
-            Ok(footer) => return Ok((id, footer, Vec::new())),
-            Err(error) => (Some(id), error),
+        Ok(header) => match footer() {
+            Ok(footer) => return Ok((header, footer, Vec::new())),
+            Err(error) => (Some(header), error),
         },
         Err(error) => (None, error),
     };
     let ReadError::Damaged { damage, .. } = &error else { return Err(error) };
     match backup::find_backup(file, path, file_bytes)? {
-        Some((id, backup)) if own.is_none_or(|own| own == id) => {
+        Some((header, backup)) if own.is_none_or(|own| own == header) => {
             let mut damaged = vec![damage.clone()];
             if own.is_none()
                 && let Err(ReadError::Damaged { damage, .. }) = footer()
             {
                 damaged.push(damage);
             }
-            Ok((id, backup, damaged))
+            Ok((header, backup, damaged))
         }
         _ => Err(error),
     }

@@ -5,7 +5,7 @@ use bucksaw_env::{File, Fs, sim};
 use bucksaw_record::{Id, Labels, Millis, Producer};
 
 use super::*;
-use crate::{BlockBuilder, Codec, ReadError, Rows};
+use crate::{BlockBuilder, Codec, FileHeader, ReadError, Rows};
 
 mod golden;
 
@@ -43,7 +43,7 @@ fn log() -> String {
 
 fn segment() -> Arc<dyn File> {
     let file = file(b"");
-    let mut writer = Writer::start(Arc::clone(&file), ID).unwrap();
+    let mut writer = Writer::start(Arc::clone(&file), FileHeader { id: ID, version: VERSION }).unwrap();
     writer.append(&mut builder("web", 10, b"a\nb\n"), Codec::Zstd(1)).unwrap();
     writer.append(&mut builder("db", 20, "long line\n".repeat(50).as_bytes()), Codec::Lz4).unwrap();
     writer.append(&mut builder("app", 30, log().as_bytes()), Codec::Columns(1)).unwrap();
@@ -90,7 +90,7 @@ fn a_written_segment_is_read() {
 fn blocks_are_copied_unchanged() {
     let from = Reader::open(segment(), Path::new("s")).unwrap();
     let file = file(b"");
-    let mut writer = Writer::start(Arc::clone(&file), Id::from_bits(78)).unwrap();
+    let mut writer = Writer::start(Arc::clone(&file), FileHeader { id: Id::from_bits(78), version: VERSION }).unwrap();
     writer.append(&mut builder("db", 5, b"x\n"), Codec::Plain).unwrap();
     writer.copy_block(&from.packed_block(1).unwrap()).unwrap();
     writer.copy_block(&from.packed_block(2).unwrap()).unwrap();

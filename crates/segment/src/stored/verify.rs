@@ -13,9 +13,9 @@ use bucksaw_record::Id;
 use super::footer::Footer;
 use super::reader::PackedBlock;
 use super::stream_table::StreamTable;
-use super::{Reader, SegmentOrigin, Writer, recovery};
+use super::{KIND, Reader, SegmentOrigin, VERSION, Writer, recovery};
 use crate::health::{Health, RecordLoss};
-use crate::{Block, Damage, ReadError, RecordSummary};
+use crate::{Block, Damage, FileHeader, ReadError, RecordSummary};
 
 /// A segment of which every byte was verified.
 #[derive(Debug)]
@@ -63,7 +63,8 @@ impl VerifiedSegment {
     /// # Errors
     /// [`ReadError`] if a file cannot be read or written.
     pub fn write(&self, file: Arc<dyn File>, path: &Path, id: Id) -> Result<(), ReadError> {
-        let mut writer = Writer::start(file, id).map_err(ReadError::io(path))?;
+        let version = self.reader.version();
+        let mut writer = Writer::start(file, FileHeader { id, version }).map_err(ReadError::io(path))?;
         for block in &self.readable {
             writer.copy_block(&self.packed_block(*block)?).map_err(ReadError::io(path))?;
         }
@@ -128,7 +129,8 @@ impl VerifiedSegment {
         let size = file.size().map_err(ReadError::io(path))?;
         let recovery::RecoveryScan { blocks, gaps, end } = recovery::scan(&*file, path, id, size)?;
         let blocks_end = super::reader::blocks_end(&*file, path, id, size)?;
-        let reader = Reader::without_footer(file, path, id, size);
+        let version = KIND.read_header(&*file, path).map_or(VERSION, |header| header.version);
+        let reader = Reader::without_footer(file, path, FileHeader { id, version }, size);
         let mut verified =
             Self { reader, health: Health::default(), readable: Vec::new(), summary: RecordSummary::default() };
         let mut streams = StreamTable::default();

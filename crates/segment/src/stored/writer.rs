@@ -12,7 +12,7 @@ use super::reader::PackedBlock;
 use super::stream_table::StreamTable;
 use super::{END_MAGIC, HEADER_LEN, KIND, backup, recovery};
 use crate::block::PackedColumn;
-use crate::{BlockBuilder, Codec, RecordSummary, zstd_context};
+use crate::{BlockBuilder, Codec, FileHeader, RecordSummary, zstd_context};
 
 /// A footer is a hundredth of its segment, so a low level is enough.
 const FOOTER_LEVEL: i32 = 3;
@@ -21,7 +21,7 @@ const FOOTER_LEVEL: i32 = 3;
 #[derive(Debug)]
 pub struct Writer {
     file: Arc<dyn File>,
-    id: Id,
+    header: FileHeader,
     offset: u64,
     footer: Footer,
     streams: StreamTable,
@@ -38,15 +38,15 @@ pub struct SegmentOrigin {
 }
 
 impl Writer {
-    /// Starts a segment in an empty file.
+    /// Starts a segment of this version in an empty file. Version 1 cannot hold records of several lines.
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn start(file: Arc<dyn File>, id: Id) -> io::Result<Self> {
-        file.append(&[&KIND.encode_header(id)])?;
+    pub fn start(file: Arc<dyn File>, header: FileHeader) -> io::Result<Self> {
+        file.append(&[&KIND.encode_header(header)])?;
         Ok(Self {
             file,
-            id,
+            header,
             offset: HEADER_LEN as u64,
             footer: Footer::default(),
             streams: StreamTable::default(),
@@ -83,7 +83,7 @@ impl Writer {
     }
 
     fn write(&mut self, block: &[u8], entry: BlockEntry) -> io::Result<()> {
-        let record = recovery::encode(block, &entry, self.id);
+        let record = recovery::encode(block, &entry, self.header.id);
         self.file.append(&[block, &record])?;
         self.offset += (block.len() + record.len()) as u64;
         self.footer.blocks.push(entry);
@@ -106,7 +106,7 @@ impl Writer {
         let packed = zstd_context::compress(&raw, FOOTER_LEVEL)?;
         let (packed_len, raw_len) = (checked_len(packed.len())?, checked_len(raw.len())?);
         let mut location = FooterLocation { offset: self.offset, packed_len, raw_len, crc: crc32c::crc32c(&packed) };
-        let backup = backup::encode_tail(&location, self.id);
+        let backup = backup::encode_tail(&location, self.header);
         location.offset += (packed.len() + backup.len()) as u64;
         let mut trailer = Vec::with_capacity(super::TRAILER_LEN);
         location.encode(&mut trailer);

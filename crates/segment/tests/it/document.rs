@@ -54,8 +54,8 @@ fn numbers_are_those_of_the_code() {
         format!("at most {} |", queue::Seal::LEN_MAX),
         format!("## Queue segment, version {}", queue::VERSION),
         format!("## Stored segment, version {}", stored::VERSION),
-        format!("| queue segment | {} |", queue::VERSION),
-        format!("| stored segment | {} |", stored::VERSION),
+        format!("| queue segment | 1, {} |", queue::VERSION),
+        format!("| stored segment | 1, {} |", stored::VERSION),
     ] {
         assert!(text.contains(&number), "docs/format.md does not say `{number}`");
     }

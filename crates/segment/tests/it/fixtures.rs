@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use bucksaw_columns::Filter;
 use bucksaw_env::{File, Fs as _, real, sim};
-use bucksaw_record::{Flags, Id, Labels, Millis, Producer};
+use bucksaw_record::{AttributeNames, Flags, Id, Labels, Millis, Producer, RecordView, RowAttributes};
 use bucksaw_search::{Needle, SearchBlock};
 use bucksaw_segment::queue::{FrameReader, HEADER_LEN, checksum_seed, encode_header, scan_segment};
 use bucksaw_segment::stored::{MergeInfo, Reader, SearchableBlock, SegmentOrigin, Writer};
-use bucksaw_segment::{BlockBuilder, Chunk, Codec, FrameHeader, FrameKind, RowMeta, Rows};
+use bucksaw_segment::{BlockBuilder, Chunk, Codec, FileHeader, FrameHeader, FrameKind, RowMeta, Rows};
 
 const SEGMENT: Id = Id::from_bits(0x0199_a1b2_c3d4_1111_2222_3333_4444_5555);
 const BASE: u64 = 1_763_680_200_000;
@@ -35,36 +35,49 @@ fn frame(kind: FrameKind, stream: u32, sequence: u32, count: u32, row_meta: &Row
     [header.encode(checksum_seed(SEGMENT), &[&body]).to_vec(), body].concat()
 }
 
-fn row_meta() -> RowMeta {
+/// Of two records: with version 2, the first has two lines and the second an attribute.
+fn row_meta(version: u32) -> RowMeta {
     let mut flags = Flags::empty();
     flags.push(1, Flags::UNTERMINATED);
-    RowMeta { times: Some(vec![(Millis(BASE - 9), 250_000), (Millis(BASE + 1), 0)]), lengths: Some(vec![3, 0]), flags }
+    let times = Some(vec![(Millis(BASE - 9), 250_000), (Millis(BASE + 1), 0)]);
+    let (mut lines, mut attributes) = (None, RowAttributes::empty());
+    if version == 2 {
+        lines = Some(vec![2, 3]);
+        attributes.push(1, 1, &AttributeNames::new(["trace_id"]).unwrap());
+        attributes.push_value_lines(1, &[2]);
+    }
+    RowMeta { times, lines, flags, attributes }
 }
 
-fn queue_bytes() -> Vec<u8> {
-    let mut out = encode_header(SEGMENT).to_vec();
+/// The text of two records.
+fn text(version: u32) -> &'static [u8] {
+    if version == 1 { b"a\n\n" } else { b"a\nb\n\n4b\nf9\n" }
+}
+
+fn queue_bytes(version: u32) -> Vec<u8> {
+    let mut out = encode_header(FileHeader { id: SEGMENT, version }).to_vec();
     for (number, labels) in (0..).zip(labels()) {
         let mut body = Vec::new();
         labels.encode(&mut body);
         out.extend(frame(FrameKind::Stream, number, 0, 0, &RowMeta::default(), &body));
     }
     out.extend(frame(FrameKind::Records, 0, 0, 3, &RowMeta::default(), b"one\n\xff\x00 two\r\n\n"));
-    out.extend(frame(FrameKind::Records, 1, 3, 2, &row_meta(), b"a\nb\n\n"));
+    out.extend(frame(FrameKind::Records, 1, 3, 2, &row_meta(version), text(version)));
     out
 }
 
-fn stored_bytes() -> Vec<u8> {
+fn stored_bytes(version: u32) -> Vec<u8> {
     let file = sim::Fs::new().create(Path::new("s")).unwrap();
-    let mut writer = Writer::start(Arc::clone(&file), SEGMENT).unwrap();
+    let mut writer = Writer::start(Arc::clone(&file), FileHeader { id: SEGMENT, version }).unwrap();
     for (number, codec) in (0..).zip([Codec::Plain, Codec::Lz4, Codec::Zstd(1)]) {
         let mut builder = BlockBuilder::default();
         let mut rows = Rows { accepted: Millis(BASE + 9), ..Rows::default() };
         rows.push_run(Id::new(Millis(BASE + number), Producer::from_key(b"k"), number as u32 * 10), 2);
         rows.nanos.push((1, 999_999));
         builder.push(&labels()[0], &rows, 0..2, b"the same again and the same again\nx\n");
-        let rows =
-            row_meta().into_rows(Id::new(Millis(BASE), Producer::new(9), number as u32 * 2), 2, Millis(BASE)).unwrap();
-        builder.push(&labels()[1], &rows, 0..2, b"a\nb\n\n");
+        let first = Id::new(Millis(BASE), Producer::new(9), number as u32 * 2);
+        let rows = row_meta(version).into_rows(first, 2, Millis(BASE)).unwrap();
+        builder.push(&labels()[1], &rows, 0..2, text(version));
         writer.append(&mut builder, codec).unwrap();
     }
     let merge =
@@ -100,7 +113,7 @@ fn lines() -> Vec<u8> {
 
 fn columns_bytes() -> Vec<u8> {
     let file = sim::Fs::new().create(Path::new("s")).unwrap();
-    let mut writer = Writer::start(Arc::clone(&file), SEGMENT).unwrap();
+    let mut writer = Writer::start(Arc::clone(&file), FileHeader { id: SEGMENT, version: 1 }).unwrap();
     let mut builder = BlockBuilder::default();
     let mut rows = Rows { accepted: Millis(BASE + 9), ..Rows::default() };
     rows.push_run(Id::new(Millis(BASE), Producer::new(9), 0), 400);
@@ -112,58 +125,78 @@ fn columns_bytes() -> Vec<u8> {
     bytes
 }
 
-fn open(name: &str, make: fn() -> Vec<u8>) -> Arc<dyn File> {
+fn open(name: &str, make: impl Fn() -> Vec<u8>) -> Arc<dyn File> {
     if std::env::var_os("MAKE_FIXTURES").is_some() && !path(name).exists() {
         std::fs::write(path(name), make()).unwrap();
     }
     real::Fs.open(&path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-fn records(chunk: &Chunk<'_>) -> Vec<(u64, u32, u8, Vec<u8>)> {
+/// Time behind the first, nanoseconds, flags, line and the values of attributes.
+type FixtureRecord = (u64, u32, u8, Vec<u8>, Vec<(String, Vec<u8>)>);
+
+fn records(chunk: &Chunk<'_>) -> Vec<FixtureRecord> {
     let rows = &chunk.rows;
     let record = |(row, text): (u32, &[u8])| {
-        (rows.id(row).unwrap().time().0 + 9 - BASE, rows.nanos(row), rows.flags.get(row), text.to_vec())
+        let view = RecordView::new(text, rows.attributes(row));
+        let values = view.attributes().into_iter().map(|(name, value)| (name.to_owned(), value.to_vec())).collect();
+        (rows.id(row).unwrap().time().0 + 9 - BASE, rows.nanos(row), rows.flags.get(row), view.line().to_vec(), values)
     };
     (0..).zip(chunk.records()).map(record).collect()
 }
 
-fn second_stream() -> Vec<(u64, u32, u8, Vec<u8>)> {
-    vec![(0, 250_000, 0, b"a\nb".to_vec()), (10, 0, Flags::UNTERMINATED, Vec::new())]
+fn second_stream(version: u32) -> Vec<FixtureRecord> {
+    let (line, values) = match version {
+        1 => (b"a".to_vec(), Vec::new()),
+        _ => (b"a\nb".to_vec(), vec![("trace_id".to_owned(), b"4b\nf9".to_vec())]),
+    };
+    vec![(0, 250_000, 0, line, Vec::new()), (10, 0, Flags::UNTERMINATED, Vec::new(), values)]
 }
 
-#[test]
-fn queue_segment_version_1() {
-    let name = "queue-1.pending";
-    let file = open(name, queue_bytes);
-    let found = scan_segment(&file, &path(name), SEGMENT).unwrap();
+fn check_queue_segment(version: u32) {
+    let name = format!("queue-{version}.pending");
+    let file = open(&name, || queue_bytes(version));
+    let found = scan_segment(&file, &path(&name), SEGMENT).unwrap();
     assert_eq!((found.summary.records, found.tail_bytes, found.damage.len()), (5, 0, 0));
     assert_eq!(found.streams, labels());
-    let written = std::fs::read(path(name)).unwrap();
-    assert!(written == queue_bytes(), "what is written has changed: give it another version, and a file of its own");
-    let mut frames = FrameReader::new(file, path(name), SEGMENT, HEADER_LEN as u64, found.end, Vec::new());
+    let written = std::fs::read(path(&name)).unwrap();
+    assert!(
+        written == queue_bytes(version),
+        "what is written has changed: give it another version, and a file of its own"
+    );
+    let mut frames = FrameReader::new(file, path(&name), SEGMENT, HEADER_LEN as u64, found.end, Vec::new());
     let chunk = frames.next_chunk().unwrap().unwrap();
-    let plain = |text: &[u8]| (9, 0, 0, text.to_vec());
+    let plain = |text: &[u8]| (9, 0, 0, text.to_vec(), Vec::new());
     assert_eq!(records(&chunk), [plain(b"one"), plain(b"\xff\x00 two\r"), plain(b"")]);
     let chunk = frames.next_chunk().unwrap().unwrap();
-    assert_eq!((chunk.labels, records(&chunk)), (&labels()[1], second_stream()));
+    assert_eq!((chunk.labels, records(&chunk)), (&labels()[1], second_stream(version)));
     assert!(frames.next_chunk().unwrap().is_none());
 }
 
-#[test]
-fn stored_segment_version_1() {
-    let name = "stored-1.seg";
-    let reader = Reader::open(open(name, stored_bytes), &path(name)).unwrap();
-    assert_eq!((reader.id(), reader.footer().summary().records), (SEGMENT, 12));
+fn check_stored_segment(version: u32) {
+    let name = format!("stored-{version}.seg");
+    let reader = Reader::open(open(&name, || stored_bytes(version)), &path(&name)).unwrap();
+    assert_eq!((reader.id(), reader.version(), reader.footer().summary().records), (SEGMENT, version, 12));
     let footer = reader.footer();
     assert_eq!(footer.sources, [Id::from_bits(6)]);
     assert_eq!(footer.merge.as_ref().map(|merge| merge.inputs.len()), Some(2));
     for number in 0..3_u64 {
         let block = reader.block(number as usize).unwrap();
         let chunks: Vec<_> = block.chunks().collect();
-        let again = b"the same again and the same again".to_vec();
-        assert_eq!(records(&chunks[0]), [(9 + number, 0, 0, again), (9 + number, 999_999, 0, b"x".to_vec())]);
-        assert_eq!((chunks[1].labels, records(&chunks[1])), (&labels()[1], second_stream()));
+        let plain = |nanos, text: &[u8]| (9 + number, nanos, 0, text.to_vec(), Vec::new());
+        assert_eq!(records(&chunks[0]), [plain(0, b"the same again and the same again"), plain(999_999, b"x")]);
+        assert_eq!((chunks[1].labels, records(&chunks[1])), (&labels()[1], second_stream(version)));
     }
+}
+
+#[test]
+fn queue_segments_of_each_version() {
+    [1, 2].into_iter().for_each(check_queue_segment);
+}
+
+#[test]
+fn stored_segments_of_each_version() {
+    [1, 2].into_iter().for_each(check_stored_segment);
 }
 
 #[test]

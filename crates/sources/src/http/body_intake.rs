@@ -10,7 +10,7 @@ use super::body_error::{BodyError, BodyErrorReason};
 use super::body_memory::BodyMemory;
 use super::body_reader::{BodyChunks, BodyLimits, BodyReader, BodyResources};
 use super::body_records::{BUFFER_BYTES, BodyRecords};
-use super::decompressor::Decompressor;
+use super::decompressor::{Decompressor, PEAK_BYTES_MAX};
 use super::durability_wait::DurabilityWait;
 use super::metrics::BodyMetrics;
 use super::request::{BodyFormat, IngestReply, IngestRequest};
@@ -18,7 +18,7 @@ use crate::intake::{IdAssignment, Intake, RecordStream};
 
 /// Memory that one body may need, in bytes. A snappy body may need more, because it is decompressed as a whole.
 pub fn body_bytes_max(record_bytes_max: usize) -> usize {
-    Decompressor::peak_bytes_max(record_bytes_max)
+    PEAK_BYTES_MAX + BodyRecords::peak_bytes_max(record_bytes_max)
 }
 
 /// Ingests the bodies of all requests of a node. Cheap to clone.

@@ -15,9 +15,10 @@ use bucksaw_env::Clock;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use super::body_consumer::BodyConsumer;
 use super::body_error::{BodyError, BodyErrorReason};
 use super::body_memory::{BodyMemory, BodyReservation, UNRESERVED_BYTES_MAX};
-use super::body_records::{BUFFER_BYTES, BodyRecords};
+use super::body_records::BUFFER_BYTES;
 use super::decompressor::Decompressor;
 
 /// Bytes that are collected before a thread processes them.
@@ -66,15 +67,15 @@ pub(super) struct BodyResources {
 }
 
 /// Reads one body.
-pub(super) struct BodyReader<'a> {
+pub(super) struct BodyReader<'a, C: BodyConsumer> {
     bodies: &'a BodyResources,
-    state: BodyState,
+    state: BodyState<C>,
     send_rate: SendRate,
 }
 
 /// What moves with a body from thread to thread.
-struct BodyState {
-    decompressor: Decompressor,
+struct BodyState<C: BodyConsumer> {
+    decompressor: Decompressor<C>,
     buffer: Vec<u8>,
     reservation: BodyReservation,
     /// Memory that the body is expected to need until its next append, in bytes.
@@ -102,8 +103,8 @@ enum BodyEvent {
     YieldMemory,
 }
 
-impl<'a> BodyReader<'a> {
-    pub(super) fn new(bodies: &'a BodyResources, decompressor: Decompressor, bytes_min: u64) -> Self {
+impl<'a, C: BodyConsumer> BodyReader<'a, C> {
+    pub(super) fn new(bodies: &'a BodyResources, decompressor: Decompressor<C>, bytes_min: u64) -> Self {
         let state = BodyState {
             decompressor,
             buffer: Vec::new(),
@@ -114,8 +115,8 @@ impl<'a> BodyReader<'a> {
         Self { bodies, state, send_rate: SendRate::new(bodies.uptime()) }
     }
 
-    /// Reads the body to its end and appends its records.
-    pub(super) async fn read(mut self, mut body: impl BodyChunks) -> Result<BodyRecords, BodyError> {
+    /// Reads the body to its end and returns its consumer.
+    pub(super) async fn read(mut self, mut body: impl BodyChunks) -> Result<C, BodyError> {
         loop {
             let event = self.next_event(&mut body).await;
             let event = event.map_err(|error| error.with_accepted(self.state.accepted()))?;
@@ -140,7 +141,7 @@ impl<'a> BodyReader<'a> {
             };
             if is_end {
                 self = self.run(BodyWork::Finish).await?;
-                return Ok(self.state.decompressor.into_records());
+                return Ok(self.state.decompressor.into_consumer());
             }
             if self.state.buffer.len() >= WORK_BYTES_MIN {
                 self = self.run(BodyWork::Push).await?;
@@ -194,7 +195,7 @@ impl<'a> BodyReader<'a> {
 
     /// Appends the records, if the body may be accepted in parts.
     async fn flush_if_streamed(self) -> Result<Self, BodyError> {
-        if self.state.decompressor.records().may_flush_early() { self.run(BodyWork::Flush).await } else { Ok(self) }
+        if self.state.decompressor.consumer().may_flush_early() { self.run(BodyWork::Flush).await } else { Ok(self) }
     }
 
     /// Processes the collected bytes on a thread that may wait for the disk.
@@ -231,7 +232,7 @@ impl BodyResources {
     }
 }
 
-impl BodyState {
+impl<C: BodyConsumer> BodyState<C> {
     fn accepted(&self) -> u64 {
         self.decompressor.accepted()
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bucksaw_ingest::{IdempotentBatch, IngestError};
 use bucksaw_record::{Flags, LineSplitter, Millis};
 
+use super::body_consumer::BodyConsumer;
 use super::body_error::{BodyError, BodyErrorReason};
 use super::durability_wait::DurabilityWait;
 use super::ndjson::event_time;
@@ -78,10 +79,6 @@ impl BodyRecords {
         }
     }
 
-    pub(super) fn accepted(&self) -> u64 {
-        self.reply.accepted
-    }
-
     pub(super) fn into_reply(self) -> IngestReply {
         self.reply
     }
@@ -95,29 +92,7 @@ impl BodyRecords {
         self.batch().is_some()
     }
 
-    /// Bytes of memory that are held between two calls.
-    pub(super) fn buffered_bytes(&self) -> usize {
-        self.splitter.carry_bytes() + self.buffer.memory_bytes()
-    }
-
-    /// The peak of memory while `text_bytes` of text are processed, the text itself not counted.
-    pub(super) fn peak_bytes(&self, text_bytes: usize) -> usize {
-        let carried = self.splitter.carry_bytes().saturating_add(text_bytes).min(self.record_bytes_max);
-        let buffered = self.buffer.text_bytes().saturating_add(text_bytes).min(BUFFER_BYTES);
-        // A carried line is copied where it ends.
-        let lines = 2 * carried + RecordBuffer::text_capacity(buffered, BUFFER_CAPACITY_MAX);
-        match self.format {
-            BodyFormat::Lines => lines,
-            BodyFormat::Ndjson => {
-                let portion = text_bytes.min(SPLIT_BYTES_MAX);
-                let buffered = self.buffer.count() as usize;
-                let objects = buffered.saturating_add(text_bytes / OBJECT_BYTES_MIN).min(BUFFER_OBJECTS_MAX);
-                lines + portion + carried + (objects + portion / OBJECT_BYTES_MIN) * OBJECT_TIME_BYTES
-            }
-        }
-    }
-
-    /// The upper bound of [`Self::peak_bytes`].
+    /// The upper bound of [`BodyConsumer::peak_bytes`].
     pub(super) fn peak_bytes_max(record_bytes_max: usize) -> usize {
         let objects = BUFFER_OBJECTS_MAX + SPLIT_BYTES_MAX / OBJECT_BYTES_MIN;
         3 * record_bytes_max + BUFFER_BYTES + 2 * SPLIT_BYTES_MAX + objects * OBJECT_TIME_BYTES
@@ -128,73 +103,12 @@ impl BodyRecords {
         self.is_streamed = true;
     }
 
-    /// Whether the body is too long to be accepted atomically, so that records may be appended at any time. A
-    /// body with a key is cut by its text alone.
-    pub(super) fn may_flush_early(&self) -> bool {
-        !self.is_keyed() && (self.is_streamed || self.accepted() > 0)
-    }
-
-    /// Processes more of the text.
-    pub(super) fn push(&mut self, mut text: &[u8]) -> Result<(), BodyError> {
-        while !text.is_empty() {
-            if self.is_keyed() && self.section_left == 0 {
-                self.flush()?;
-                self.section_left = BUFFER_BYTES;
-            }
-            let portion_max = if self.is_keyed() { self.section_left.min(SPLIT_BYTES_MAX) } else { SPLIT_BYTES_MAX };
-            let (portion, rest) = text.split_at(text.len().min(portion_max));
-            text = rest;
-            if self.is_keyed() {
-                self.section_left -= portion.len();
-            }
-            let lines = self.splitter.split(portion);
-            let remainder = lines.remainder();
-            match self.format {
-                BodyFormat::Lines => {
-                    self.buffer.push_lines(&lines);
-                    self.splitter.advance(portion, remainder);
-                }
-                BodyFormat::Ndjson => {
-                    let (text, flags) = (lines.parts.concat(), lines.flags);
-                    self.splitter.advance(portion, remainder);
-                    self.push_objects(&text, &flags)?;
-                }
-            }
-            if !self.is_keyed() && self.is_buffer_full() {
-                self.flush()?;
-            }
-        }
-        Ok(())
-    }
-
     fn is_buffer_full(&self) -> bool {
         self.buffer.text_bytes() >= BUFFER_BYTES || self.has_objects_max()
     }
 
     fn has_objects_max(&self) -> bool {
         self.format == BodyFormat::Ndjson && self.buffer.count() as usize >= BUFFER_OBJECTS_MAX
-    }
-
-    /// Frees memory that is not needed until there is more text.
-    pub(super) fn release_buffer(&mut self) {
-        if self.buffer.count() == 0 {
-            self.buffer = RecordBuffer::new(BUFFER_CAPACITY_MAX);
-        }
-    }
-
-    /// Processes the end of the text.
-    pub(super) fn finish(&mut self) -> Result<(), BodyError> {
-        if let Some(lines) = self.splitter.finish(Flags::UNTERMINATED) {
-            match self.format {
-                BodyFormat::Lines => self.buffer.push_lines(&lines),
-                BodyFormat::Ndjson => {
-                    let (text, flags) = (lines.parts.concat(), lines.flags);
-                    self.push_objects(&text, &flags)?;
-                }
-            }
-        }
-        self.splitter.clear();
-        self.append_buffer(true)
     }
 
     fn push_objects(&mut self, text: &[u8], flags: &Flags) -> Result<(), BodyError> {
@@ -223,11 +137,6 @@ impl BodyRecords {
         if self.reply.line_errors.len() < LINE_ERRORS_MAX {
             self.reply.line_errors.push((self.line, error.to_owned()));
         }
-    }
-
-    /// Appends the collected records to the queue.
-    pub(super) fn flush(&mut self) -> Result<(), BodyError> {
-        self.append_buffer(false)
     }
 
     fn append_buffer(&mut self, is_last: bool) -> Result<(), BodyError> {
@@ -260,6 +169,93 @@ impl BodyRecords {
     fn append_once(&self, meta: &FrameMeta<'_>, text: &[&[u8]]) -> Result<(), IngestError> {
         let appended = self.stream.append(meta, text, self.durability_wait.add_part());
         appended.inspect_err(|_| self.durability_wait.cancel_part())
+    }
+}
+
+impl BodyConsumer for BodyRecords {
+    fn push(&mut self, mut text: &[u8]) -> Result<(), BodyError> {
+        while !text.is_empty() {
+            if self.is_keyed() && self.section_left == 0 {
+                self.flush()?;
+                self.section_left = BUFFER_BYTES;
+            }
+            let portion_max = if self.is_keyed() { self.section_left.min(SPLIT_BYTES_MAX) } else { SPLIT_BYTES_MAX };
+            let (portion, rest) = text.split_at(text.len().min(portion_max));
+            text = rest;
+            if self.is_keyed() {
+                self.section_left -= portion.len();
+            }
+            let lines = self.splitter.split(portion);
+            let remainder = lines.remainder();
+            match self.format {
+                BodyFormat::Lines => {
+                    self.buffer.push_lines(&lines);
+                    self.splitter.advance(portion, remainder);
+                }
+                BodyFormat::Ndjson => {
+                    let (text, flags) = (lines.parts.concat(), lines.flags);
+                    self.splitter.advance(portion, remainder);
+                    self.push_objects(&text, &flags)?;
+                }
+            }
+            if !self.is_keyed() && self.is_buffer_full() {
+                self.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), BodyError> {
+        if let Some(lines) = self.splitter.finish(Flags::UNTERMINATED) {
+            match self.format {
+                BodyFormat::Lines => self.buffer.push_lines(&lines),
+                BodyFormat::Ndjson => {
+                    let (text, flags) = (lines.parts.concat(), lines.flags);
+                    self.push_objects(&text, &flags)?;
+                }
+            }
+        }
+        self.splitter.clear();
+        self.append_buffer(true)
+    }
+
+    fn flush(&mut self) -> Result<(), BodyError> {
+        self.append_buffer(false)
+    }
+
+    fn release_buffer(&mut self) {
+        if self.buffer.count() == 0 {
+            self.buffer = RecordBuffer::new(BUFFER_CAPACITY_MAX);
+        }
+    }
+
+    fn accepted(&self) -> u64 {
+        self.reply.accepted
+    }
+
+    // A body with a key is cut by its text alone.
+    fn may_flush_early(&self) -> bool {
+        !self.is_keyed() && (self.is_streamed || self.accepted() > 0)
+    }
+
+    fn buffered_bytes(&self) -> usize {
+        self.splitter.carry_bytes() + self.buffer.memory_bytes()
+    }
+
+    fn peak_bytes(&self, text_bytes: usize) -> usize {
+        let carried = self.splitter.carry_bytes().saturating_add(text_bytes).min(self.record_bytes_max);
+        let buffered = self.buffer.text_bytes().saturating_add(text_bytes).min(BUFFER_BYTES);
+        // A carried line is copied where it ends.
+        let lines = 2 * carried + RecordBuffer::text_capacity(buffered, BUFFER_CAPACITY_MAX);
+        match self.format {
+            BodyFormat::Lines => lines,
+            BodyFormat::Ndjson => {
+                let portion = text_bytes.min(SPLIT_BYTES_MAX);
+                let buffered = self.buffer.count() as usize;
+                let objects = buffered.saturating_add(text_bytes / OBJECT_BYTES_MIN).min(BUFFER_OBJECTS_MAX);
+                lines + portion + carried + (objects + portion / OBJECT_BYTES_MIN) * OBJECT_TIME_BYTES
+            }
+        }
     }
 }
 

@@ -5,8 +5,8 @@ use std::io::{self, Read as _, Write};
 use flate2::write::MultiGzDecoder;
 use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer};
 
+use super::body_consumer::BodyConsumer;
 use super::body_error::{BodyError, BodyErrorReason};
-use super::body_records::BodyRecords;
 use super::request::Encoding;
 
 /// The largest snappy body. One in the block format can be decompressed only as a whole.
@@ -29,17 +29,17 @@ const ZSTD_TEXT_BYTES: usize = 128 << 10;
 /// The first bytes of a framed snappy stream; any other body is in the block format.
 const SNAPPY_STREAM: &[u8] = b"\xff\x06\x00\x00sNaPpY";
 
-/// Decompresses a body into records.
-pub(super) enum Decompressor {
-    Plain(Sink),
-    Gzip(Box<MultiGzDecoder<Sink>>),
-    Zstd(ZstdDecoder),
-    Snappy { packed: Vec<u8>, sink: Sink },
+/// Decompresses a body for its consumer.
+pub(super) enum Decompressor<C: BodyConsumer> {
+    Plain(Sink<C>),
+    Gzip(Box<MultiGzDecoder<Sink<C>>>),
+    Zstd(ZstdDecoder<C>),
+    Snappy { packed: Vec<u8>, sink: Sink<C> },
 }
 
 /// Passes decompressed bytes on and counts them.
-pub(super) struct Sink {
-    records: BodyRecords,
+pub(super) struct Sink<C> {
+    consumer: C,
     /// Bytes that may still be written, of `max`.
     left: u64,
     max: u64,
@@ -47,12 +47,12 @@ pub(super) struct Sink {
     failed: Option<BodyError>,
 }
 
-impl Write for Sink {
+impl<C: BodyConsumer> Write for Sink<C> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let taken = match self.left.checked_sub(bytes.len() as u64) {
             Some(left) => {
                 self.left = left;
-                self.records.push(bytes)
+                self.consumer.push(bytes)
             }
             None => Err(too_large(self.max)),
         };
@@ -70,9 +70,9 @@ impl Write for Sink {
     }
 }
 
-impl Decompressor {
-    pub(super) fn new(encoding: Encoding, records: BodyRecords, bytes_max: u64) -> Result<Self, BodyError> {
-        let sink = |max| Sink { records, left: max, max, failed: None };
+impl<C: BodyConsumer> Decompressor<C> {
+    pub(super) fn new(encoding: Encoding, consumer: C, bytes_max: u64) -> Result<Self, BodyError> {
+        let sink = |max| Sink { consumer, left: max, max, failed: None };
         Ok(match encoding {
             Encoding::Identity => Self::Plain(sink(u64::MAX)),
             Encoding::Gzip => Self::Gzip(Box::new(MultiGzDecoder::new(sink(bytes_max)))),
@@ -86,7 +86,7 @@ impl Decompressor {
         })
     }
 
-    fn sink(&mut self) -> &mut Sink {
+    fn sink(&mut self) -> &mut Sink<C> {
         match self {
             Self::Plain(sink) | Self::Snappy { sink, .. } => sink,
             Self::Gzip(decoder) => decoder.get_mut(),
@@ -94,17 +94,17 @@ impl Decompressor {
         }
     }
 
-    /// The records of the body.
-    pub(super) fn records(&self) -> &BodyRecords {
+    /// Who takes the text.
+    pub(super) fn consumer(&self) -> &C {
         match self {
-            Self::Plain(sink) | Self::Snappy { sink, .. } => &sink.records,
-            Self::Gzip(decoder) => &decoder.get_ref().records,
-            Self::Zstd(decoder) => &decoder.sink.records,
+            Self::Plain(sink) | Self::Snappy { sink, .. } => &sink.consumer,
+            Self::Gzip(decoder) => &decoder.get_ref().consumer,
+            Self::Zstd(decoder) => &decoder.sink.consumer,
         }
     }
 
     pub(super) fn accepted(&self) -> u64 {
-        self.records().accepted()
+        self.consumer().accepted()
     }
 
     /// Bytes of memory that are held between two calls.
@@ -115,43 +115,40 @@ impl Decompressor {
             Self::Zstd(decoder) => decoder.decoder.sizeof(),
             Self::Snappy { packed, .. } => packed.capacity(),
         };
-        own + self.records().buffered_bytes()
+        own + self.consumer().buffered_bytes()
     }
 
     /// The peak of memory while this part of a body is processed, the part itself not counted. `ends`: the body ends with it.
     pub(super) fn peak_bytes(&self, part: &[u8], ends: bool) -> usize {
-        let records = self.records();
+        let consumer = self.consumer();
         match self {
-            Self::Plain(_) => records.peak_bytes(part.len()),
-            Self::Gzip(_) => GZIP_BYTES + records.peak_bytes(usize::MAX),
-            Self::Zstd(_) => ZSTD_BYTES + records.peak_bytes(usize::MAX),
+            Self::Plain(_) => consumer.peak_bytes(part.len()),
+            Self::Gzip(_) => GZIP_BYTES + consumer.peak_bytes(usize::MAX),
+            Self::Zstd(_) => ZSTD_BYTES + consumer.peak_bytes(usize::MAX),
             Self::Snappy { packed, sink } => {
                 let held = packed.capacity().max(snappy_capacity(packed.len() + part.len()));
                 let head: Vec<u8> = packed.iter().chain(part).take(SNAPPY_STREAM.len()).copied().collect();
                 match snap::raw::decompress_len(&head) {
                     _ if !ends => held,
-                    _ if head.starts_with(SNAPPY_STREAM) => held + SNAPPY_STREAM_BYTES + records.peak_bytes(usize::MAX),
+                    _ if head.starts_with(SNAPPY_STREAM) => {
+                        held + SNAPPY_STREAM_BYTES + consumer.peak_bytes(usize::MAX)
+                    }
                     // A longer text is refused before it is decompressed.
-                    Ok(text) if text as u64 <= sink.left => held + text + records.peak_bytes(text),
+                    Ok(text) if text as u64 <= sink.left => held + text + consumer.peak_bytes(text),
                     _ => held,
                 }
             }
         }
     }
 
-    /// Memory that one body may need. A snappy body may need more, because it is decompressed as a whole.
-    pub(super) fn peak_bytes_max(record_bytes_max: usize) -> usize {
-        ZSTD_BYTES + BodyRecords::peak_bytes_max(record_bytes_max)
-    }
-
     /// Appends the collected records to the queue.
     pub(super) fn flush(&mut self) -> Result<(), BodyError> {
-        self.sink().records.flush()
+        self.sink().consumer.flush()
     }
 
     /// Frees memory that is not needed until more of the body arrives.
     pub(super) fn release_buffers(&mut self) {
-        self.sink().records.release_buffer();
+        self.sink().consumer.release_buffer();
     }
 
     /// Processes more of the body.
@@ -185,7 +182,7 @@ impl Decompressor {
             Self::Snappy { packed, sink } => decompress_snappy(packed, sink),
         };
         self.checked(finished)?;
-        self.sink().records.finish()
+        self.sink().consumer.finish()
     }
 
     fn checked(&mut self, done: io::Result<()>) -> Result<(), BodyError> {
@@ -198,28 +195,28 @@ impl Decompressor {
         }
     }
 
-    pub(super) fn into_records(self) -> BodyRecords {
+    pub(super) fn into_consumer(self) -> C {
         match self {
-            Self::Plain(sink) | Self::Snappy { sink, .. } => sink.records,
+            Self::Plain(sink) | Self::Snappy { sink, .. } => sink.consumer,
             // The decoder was finished, so it holds nothing.
             Self::Gzip(decoder) => match decoder.finish() {
-                Ok(sink) => sink.records,
+                Ok(sink) => sink.consumer,
                 Err(_) => unreachable!("a decoder that was finished finishes"),
             },
-            Self::Zstd(decoder) => decoder.sink.records,
+            Self::Zstd(decoder) => decoder.sink.consumer,
         }
     }
 }
 
 /// Decompresses consecutive zstd frames. The library's own writer does not report its memory.
-pub(super) struct ZstdDecoder {
+pub(super) struct ZstdDecoder<C> {
     decoder: DCtx<'static>,
     /// Whether the last frame is complete.
     ended: bool,
-    sink: Sink,
+    sink: Sink<C>,
 }
 
-impl ZstdDecoder {
+impl<C: BodyConsumer> ZstdDecoder<C> {
     fn push(&mut self, packed: &[u8]) -> io::Result<()> {
         let mut input = InBuffer::around(packed);
         let mut text = vec![0; ZSTD_TEXT_BYTES];
@@ -241,6 +238,9 @@ impl ZstdDecoder {
     }
 }
 
+/// Memory that a decompressor may need beside its consumer. A snappy body may need more, because it is decompressed as a whole.
+pub(super) const PEAK_BYTES_MAX: usize = ZSTD_BYTES;
+
 fn too_large(bytes_max: u64) -> BodyError {
     let message = format!("the decompressed body exceeds {bytes_max} bytes: split it into several requests");
     BodyErrorReason::TooLarge(message).into()
@@ -251,7 +251,7 @@ fn snappy_capacity(bytes: usize) -> usize {
     bytes.max(bytes.saturating_mul(2).min(SNAPPY_BYTES_MAX))
 }
 
-fn decompress_snappy(packed: &[u8], sink: &mut Sink) -> io::Result<()> {
+fn decompress_snappy<C: BodyConsumer>(packed: &[u8], sink: &mut Sink<C>) -> io::Result<()> {
     if packed.starts_with(SNAPPY_STREAM) {
         let mut decoder = snap::read::FrameDecoder::new(packed);
         let mut window = vec![0; 64 << 10];

@@ -11,6 +11,7 @@
 //! This module knows no routes, headers or status codes. `api` maps a request to an [`IngestRequest`] and a
 //! [`BodyError`] to a reply.
 
+mod body_consumer;
 mod body_error;
 mod body_intake;
 mod body_memory;

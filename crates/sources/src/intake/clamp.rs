@@ -58,7 +58,7 @@ pub(super) fn clamp_frame<'a>(frame: &Frame<'a>, now: Millis) -> ClampedFrame<'a
         return unchanged;
     };
     let Some(times) = &mut row_meta.times else {
-        // Flags and lengths do not depend on the time.
+        // Flags, lines and attributes do not depend on the time.
         let clamped_count = if is_first_ahead { u64::from(header.count) } else { 0 };
         return ClampedFrame { first_id, clamped_count, ..unchanged };
     };
@@ -90,7 +90,7 @@ mod tests {
     fn check(first_at: Millis, times: Option<Vec<(Millis, u32)>>, want: [u64; 2], want_clamped: u64) {
         let mut flags = Flags::empty();
         flags.push(1, Flags::UNTERMINATED);
-        let row_meta = RowMeta { times, lengths: None, flags: flags.clone() };
+        let row_meta = RowMeta { times, flags: flags.clone(), ..RowMeta::default() };
         let mut encoded = Vec::new();
         let first = Id::new(first_at, Producer::new(4), 7);
         let layout_bits = row_meta.encode(first.time(), &mut encoded);

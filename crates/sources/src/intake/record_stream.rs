@@ -63,7 +63,7 @@ impl RecordStream {
         let layout_bits = if times.is_none() && records.flags.is_empty() {
             0
         } else {
-            RowMeta { times, lengths: None, flags: records.flags.clone() }.encode(base, &mut row_meta)
+            RowMeta { times, flags: records.flags.clone(), ..RowMeta::default() }.encode(base, &mut row_meta)
         };
         Ok(FrameMeta {
             first_id: assigned.first_id,

@@ -51,7 +51,7 @@ impl SegmentStore {
         let codec = if stays { self.config.codec_final } else { self.config.codec_quick };
         let block_bytes = self.config.full_block_bytes();
         let merge = SegmentMerge { block_bytes, codec, recompress_codec: None, throttle, is_stopped: &|| false };
-        let mut output = self.create_draft()?;
+        let mut output = self.create_draft(MergeUnit::version_of(&units))?;
         let inputs = UnitReader::filtered(range, Arc::clone(ids));
         merge.run(inputs, units, &mut output)?;
         // Without sources: it does not have all records of the queue segments that these come from.

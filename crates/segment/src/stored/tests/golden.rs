@@ -7,12 +7,12 @@ use std::sync::Arc;
 use bucksaw_columns::Encoder;
 use bucksaw_env::{Fs as _, sim};
 use bucksaw_fixtures::GoldenFiles;
-use bucksaw_record::{Flags, Id, Labels, Millis, Producer};
+use bucksaw_record::{AttributeNames, Flags, Id, Labels, Millis, Producer};
 
 use crate::block::decode_slices;
 use crate::stored::footer::ColumnEntry;
 use crate::stored::*;
-use crate::{BlockBuilder, Codec, RecordSummary, Rows};
+use crate::{BlockBuilder, Codec, FileHeader, RecordSummary, Rows};
 
 fn golden() -> GoldenFiles {
     GoldenFiles::new(env!("CARGO_MANIFEST_DIR"), VERSION)
@@ -31,11 +31,18 @@ fn rows() -> Rows {
     rows
 }
 
+/// Rows of two, one and three lines, of which the last has an attribute of two lines.
+fn rows_with_attributes() -> Rows {
+    let mut rows = Rows { lines: Some(vec![2, 1, 3]), ..rows() };
+    rows.attributes.push(2, 1, &AttributeNames::new(["trace_id"]).unwrap());
+    rows.attributes.push_value_lines(2, &[2]);
+    rows
+}
+
 fn builder() -> BlockBuilder {
     let mut builder = BlockBuilder::default();
     builder.push(&labels()[0], &rows(), 0..3, b"one\ntwo\nthree\n");
-    let with_lengths = Rows { lengths: Some(vec![3, 0, 1]), ..rows() };
-    builder.push(&labels()[1], &with_lengths, 0..3, b"a\nb\n\nc\n");
+    builder.push(&labels()[1], &rows_with_attributes(), 0..3, b"a\nb\n\nc\n1\n2\n");
     builder
 }
 
@@ -65,7 +72,7 @@ fn footer() -> Footer {
 #[test]
 fn header_bytes_are_stable() {
     let file = sim::Fs::new().create(Path::new("s")).unwrap();
-    let _writer = Writer::start(Arc::clone(&file), Id::from_bits(77)).unwrap();
+    let _writer = Writer::start(Arc::clone(&file), FileHeader { id: Id::from_bits(77), version: VERSION }).unwrap();
     let mut header = [0; HEADER_LEN];
     file.read_exact_at(0, &mut header).unwrap();
     golden().check("stored-header", &header);
@@ -86,7 +93,6 @@ fn row_bytes_are_stable() {
     for kept in golden().read_all("stored-rows") {
         let found = decode_slices(&kept).unwrap();
         let decoded: Vec<(&Labels, &Rows)> = found.iter().map(|slice| (&slice.labels, &*slice.rows)).collect();
-        let with_lengths = Rows { lengths: Some(vec![3, 0, 1]), ..rows() };
-        assert_eq!(decoded, [(&labels()[0], &rows()), (&labels()[1], &with_lengths)]);
+        assert_eq!(decoded, [(&labels()[0], &rows()), (&labels()[1], &rows_with_attributes())]);
     }
 }

@@ -13,7 +13,7 @@ const ID: Id = Id::from_bits(77);
 /// Blocks of each codec, of several sizes and streams, one of them of a keyed batch.
 fn segment() -> Vec<u8> {
     let file = file(b"");
-    let mut writer = Writer::start(Arc::clone(&file), ID).unwrap();
+    let mut writer = Writer::start(Arc::clone(&file), FileHeader { id: ID, version: VERSION }).unwrap();
     for (number, codec) in (0..).zip([Codec::Columns(1), Codec::Lz4, Codec::Zstd(1), Codec::Columns(1), Codec::Plain]) {
         let mut builder = BlockBuilder::default();
         for (stream, app) in ["web", "db"].into_iter().enumerate() {

@@ -1,0 +1,28 @@
+"""The official client of Elasticsearch with its bulk helper: `elastic.py ADDRESS COUNT`."""
+
+import json
+
+from common import arguments, fail, records, state
+from elasticsearch import Elasticsearch, helpers
+
+host, port, count = arguments()
+client = Elasticsearch(f"http://{host}:{port}", max_retries=20, retry_on_timeout=True, retry_on_status=(429, 502, 503, 504))
+client.info()
+
+
+def actions():
+    for record in records(count):
+        document = {
+            "@timestamp": f"2026-11-24T22:40:{record.n % 60:02}.{record.n % 1000:03}Z",
+            "message": record.message,
+            "level": record.level,
+            "trace": record.trace_id,
+        }
+        yield {"_op_type": "create", "_index": "shop-orders", "_id": str(record.n), "_source": document}
+        # The client writes documents without spaces.
+        state(json.dumps(document, separators=(",", ":"), ensure_ascii=False), {"index": "shop-orders"})
+
+
+for succeeded, item in helpers.streaming_bulk(client, actions(), chunk_size=50, max_retries=20, initial_backoff=0.2):
+    if not succeeded:
+        fail(item)
