@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::Facts;
 use crate::identity::{Identity, base_incarnation};
-use crate::json_text;
 
 /// A member with its facts and state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,7 +50,6 @@ pub(crate) enum DepartureReason {
 /// The process of a live member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LiveIdentity {
-    #[serde(with = "json_text::id")]
     pub(crate) incarnation: Id,
     pub(crate) address: SocketAddr,
 }
