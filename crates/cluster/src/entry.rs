@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use bucksaw_env::to_millis;
 use bucksaw_record::Id;
 use serde::{Deserialize, Serialize};
 
@@ -56,7 +57,7 @@ pub(crate) struct LiveIdentity {
 
 impl Departure {
     pub(crate) fn new(reason: DepartureReason, time: Duration) -> Self {
-        Self { reason, elapsed_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX) }
+        Self { reason, elapsed_ms: to_millis(time) }
     }
 
     pub(crate) fn elapsed(&self) -> Duration {

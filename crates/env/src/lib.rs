@@ -31,7 +31,7 @@ mod tasks;
 use std::sync::Arc;
 
 pub use body::{Body, BodyClosed, BodyWriter};
-pub use clock::Clock;
+pub use clock::{Clock, to_millis};
 pub use count_guard::{CountGuard, GaugeGuard};
 pub use entropy::Entropy;
 pub use fs::{File, FileLock, Fs, Space};
@@ -40,7 +40,7 @@ pub use log_rate_limiter::{LogLimits, LogRateLimiter};
 pub use metrics::set_gauge;
 pub use net::{DATAGRAM_BYTES_MAX, IncomingCall, Net, Reply};
 pub use shortage::Shortage;
-pub use small_file::{read_file, replace};
+pub use small_file::{file_name, read_file, replace};
 pub use tasks::{BoxFuture, Tasks, run_blocking, run_blocking_low_priority, with_timeout};
 
 /// Files, time and random numbers. Cheap to clone.

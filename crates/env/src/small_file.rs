@@ -29,6 +29,11 @@ pub fn replace(fs: &dyn Fs, path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     fs.sync_dir(path.parent().unwrap_or(Path::new(".")))
 }
 
+/// The last part of a path; empty if it has none.
+pub fn file_name(path: &Path) -> String {
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
 /// The bytes of a small file; `None` if it does not exist.
 ///
 /// # Errors

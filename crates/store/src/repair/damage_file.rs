@@ -18,13 +18,12 @@
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use bucksaw_env::{lock, read_file, replace};
+use bucksaw_env::{file_name, lock, read_file, replace};
 use bucksaw_segment::health::{DAMAGED_EXTENSION, SAVED_EXTENSION};
 use tracing::{info, warn};
 
 use super::damage_state::DamageState;
 use super::proof::Proof;
-use crate::name;
 use crate::segment_store::SegmentStore;
 use crate::stored_segment::{DamagedSegment, StoredSegment};
 
@@ -137,7 +136,7 @@ impl SegmentStore {
 
 /// The path of another file of the same segment.
 fn sibling_path(path: &Path, extension: &str) -> PathBuf {
-    let name = name::of(path);
+    let name = file_name(path);
     let stem = name.split_once('.').map_or(name.as_str(), |(stem, _)| stem);
     path.with_file_name(format!("{stem}.{extension}"))
 }
