@@ -3,28 +3,19 @@
 #![no_main]
 use std::ops::ControlFlow;
 
+use bucksaw_binary::put_varint;
 use bucksaw_columns::{ColumnBlock, Encoder, Filter, TextEncoding};
 use bucksaw_search::{Automaton, Needle, RowSet, SearchBlock, Transition};
 use libfuzzer_sys::fuzz_target;
-
-fn write_varint(out: &mut Vec<u8>, mut value: usize) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
 
 /// A block of the given tree and one frame.
 fn pack_block(tree: &[u8], frame: &[u8]) -> Vec<u8> {
     let compress = |bytes: &[u8]| zstd::bulk::compress(bytes, 1).expect("memory");
     let (packed_tree, packed_frame) = (compress(tree), compress(frame));
     let mut out = Vec::new();
-    write_varint(&mut out, tree.len());
-    write_varint(&mut out, packed_tree.len());
-    write_varint(&mut out, 1);
-    write_varint(&mut out, packed_frame.len());
-    write_varint(&mut out, frame.len());
+    for length in [tree.len(), packed_tree.len(), 1, packed_frame.len(), frame.len()] {
+        put_varint(&mut out, length as u64);
+    }
     [out, packed_tree, packed_frame].concat()
 }
 

@@ -3,11 +3,10 @@
 use std::ops::Range;
 
 use bucksaw_record::Expr;
+use bucksaw_record::expr::Pattern;
 use regex_automata::meta::{Config, Regex};
 use regex_automata::util::syntax;
 use regex_automata::{Input, MatchKind};
-
-use super::whole_words::regex_source;
 
 /// The largest automaton, in bytes. A larger expression is not coloured.
 const NFA_BYTES_MAX: usize = 4 << 20;
@@ -59,7 +58,7 @@ fn collect(expr: &Expr, sources: &mut Vec<String>) {
     };
     match expr {
         Expr::Literal(literal) if !literal.bytes.is_empty() => {
-            push(&regex_source(&literal.bytes), literal.case_insensitive);
+            push(&Pattern::escape(&literal.bytes), literal.case_insensitive);
         }
         Expr::Regex(pattern) => push(&pattern.source, pattern.case_insensitive),
         Expr::And(members) | Expr::Or(members) => members.iter().for_each(|member| collect(member, sources)),

@@ -50,7 +50,8 @@ impl RecordFilter {
             args.fixed_strings || args.extended_regexp || args.word_regexp || args.ignore_case || args.invert_match;
         let spelling = match typed.as_slice() {
             [text] if !is_changed => text.to_str().map_or_else(|| expr.to_string(), str::to_owned),
-            _ if args.fixed_strings => quoted(&expr),
+            // A literal is meant as it is, and gets no hint.
+            _ if args.fixed_strings => format!("{expr:#}"),
             _ => expr.to_string(),
         };
         // Quoting may have made it longer than the node accepts.
@@ -82,21 +83,6 @@ fn member(args: &PatternArgs, text: &[u8]) -> Result<Expr, UsageError> {
     // The node compiles it too; here the error can point at what was typed.
     Plan::compile(&expr).map_err(|error| UsageError(with_caret(text, &error.in_expression(text))))?;
     Ok(expr)
-}
-
-/// The spelling of literals with all of them in quotes: a literal is meant as it is, and gets no hint.
-fn quoted(expr: &Expr) -> String {
-    match expr {
-        Expr::Literal(literal) if !literal.case_insensitive => {
-            let text = expr.to_string();
-            let is_quoted = text.starts_with('"');
-            if is_quoted { text } else { format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")) }
-        }
-        Expr::Or(members) => members.iter().map(quoted).collect::<Vec<_>>().join(" OR "),
-        Expr::Not(inner) if matches!(**inner, Expr::Or(_)) => format!("NOT ({})", quoted(inner)),
-        Expr::Not(inner) => format!("NOT {}", quoted(inner)),
-        other => other.to_string(),
-    }
 }
 
 /// The members of an `OR`, else the expression itself.

@@ -4,13 +4,8 @@
 //! half assertions of the `regex` crate say exactly this; `\b` would also demand that the match itself begins with a
 //! letter, so that `-w '(a)'` would find nothing.
 
-use std::fmt::Write as _;
-
 use bucksaw_record::Expr;
 use bucksaw_record::expr::{Literal, Pattern};
-
-/// The characters with a meaning in a regex.
-const REGEX_META: &str = r"\.+*?()|[]{}^$#&-~";
 
 /// The expression with its texts and regexes bound to whole words. Tests of fields are unchanged.
 pub(super) fn into_whole_words(expr: Expr) -> Expr {
@@ -18,7 +13,7 @@ pub(super) fn into_whole_words(expr: Expr) -> Expr {
     match expr {
         // The empty text is in every record.
         Expr::Literal(Literal { bytes, case_insensitive }) if !bytes.is_empty() => {
-            Expr::Regex(Pattern { source: word(&regex_source(&bytes)), case_insensitive })
+            Expr::Regex(Pattern { source: word(&Pattern::escape(&bytes)), case_insensitive })
         }
         Expr::Regex(Pattern { source, case_insensitive }) => {
             Expr::Regex(Pattern { source: word(&source), case_insensitive })
@@ -32,22 +27,4 @@ pub(super) fn into_whole_words(expr: Expr) -> Expr {
 
 fn word(source: &str) -> String {
     format!(r"\b{{start-half}}(?:{source})\b{{end-half}}")
-}
-
-/// A regex that matches exactly these bytes.
-pub(super) fn regex_source(bytes: &[u8]) -> String {
-    let mut source = String::new();
-    for chunk in bytes.utf8_chunks() {
-        for char in chunk.valid().chars() {
-            if REGEX_META.contains(char) {
-                source.push('\\');
-            }
-            source.push(char);
-        }
-        for byte in chunk.invalid() {
-            // `\xHH` is a byte only with Unicode off. Writing to a string cannot fail.
-            let _ = write!(source, r"(?-u:\x{byte:02X})");
-        }
-    }
-    source
 }

@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use bucksaw_env::to_millis;
 use bucksaw_record::Id;
 use serde::{Deserialize, Serialize};
 
 use crate::Facts;
 use crate::identity::{Identity, base_incarnation};
-use crate::json_text;
 
 /// A member with its facts and state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,14 +51,13 @@ pub(crate) enum DepartureReason {
 /// The process of a live member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LiveIdentity {
-    #[serde(with = "json_text::id")]
     pub(crate) incarnation: Id,
     pub(crate) address: SocketAddr,
 }
 
 impl Departure {
     pub(crate) fn new(reason: DepartureReason, time: Duration) -> Self {
-        Self { reason, elapsed_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX) }
+        Self { reason, elapsed_ms: to_millis(time) }
     }
 
     pub(crate) fn elapsed(&self) -> Duration {

@@ -11,7 +11,6 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use bucksaw_record::{Id, Millis, Producer};
 use serde::{Deserialize, Serialize};
 
-use crate::json_text;
 use crate::version::{ClusterVersion, Formats, MINOR_MAX, PROTOCOL};
 
 /// Maximum bytes of an address for clients.
@@ -26,10 +25,8 @@ pub const RE_REPLICATED_MAX: usize = 3;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
     /// The node id, which belongs to the data directory.
-    #[serde(with = "json_text::id")]
     pub node: Id,
     /// The process: higher at each start.
-    #[serde(with = "json_text::id")]
     pub incarnation: Id,
     /// Rises with each change within an incarnation.
     #[serde(default)]
@@ -67,7 +64,7 @@ pub struct Facts {
     /// When its last completed repair pass began, by its wall clock: no record of the stores that were lost then is
     /// under-replicated because of them. `None` before the first pass, and while as many stores are newly lost as the
     /// replication factor, because then records may have no replica left.
-    #[serde(default, with = "json_text::millis", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repair_pass_started: Option<Millis>,
     /// Lost stores that are re-replicated as far as this store's records go, by the [fingerprint](Facts::fingerprint) of their
     /// last facts: since their loss a repair pass has completed here without under-replicated records. At most
@@ -134,10 +131,10 @@ pub struct DataSummary {
     #[serde(default)]
     pub bytes: u64,
     /// The time of the oldest record; `None` without records.
-    #[serde(default, with = "json_text::millis", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest: Option<Millis>,
     /// The time of the newest record.
-    #[serde(default, with = "json_text::millis", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub newest: Option<Millis>,
 }
 

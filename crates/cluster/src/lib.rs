@@ -60,7 +60,6 @@ mod gossip;
 mod identity;
 mod incompatible;
 mod join_state;
-mod json_text;
 mod member;
 mod member_file;
 mod metrics;

@@ -20,7 +20,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::entry::{Entry, is_false};
-use crate::json_text;
 use crate::table::MEMBERS_MAX;
 
 const FORMAT: u32 = 1;
@@ -49,7 +48,6 @@ pub(crate) struct PersistedMembers {
 #[derive(Serialize, Deserialize)]
 struct MemberFileContent<M> {
     format: u32,
-    #[serde(with = "json_text::id")]
     incarnation: Id,
     #[serde(default, skip_serializing_if = "is_false")]
     bootstrapping: bool,

@@ -20,6 +20,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bucksaw_env::to_millis;
 use bucksaw_record::{Id, Millis};
 
 use crate::entry::{Departure, DepartureReason, Entry, LiveIdentity};
@@ -149,7 +150,7 @@ impl KnownMember {
     }
 
     fn set_presence(&mut self, presence: Presence, before: Duration, now: ClockReading) {
-        let age = u64::try_from(before.as_millis()).unwrap_or(u64::MAX);
+        let age = to_millis(before);
         (self.presence, self.since, self.age_at_start) = (presence, now.uptime, before);
         self.since_wall = Millis(now.wall.0.saturating_sub(age));
     }

@@ -11,7 +11,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::{Fs, replace};
+use crate::{Fs, read_file, replace};
 
 /// The first line of a backup, in bytes.
 const HEADER_LINE_BYTES: usize = "crc32c 01234567 after 01234567\n".len();
@@ -115,20 +115,6 @@ fn parse_backup(backup: &[u8]) -> Option<(u32, &[u8])> {
     let previous = std::str::from_utf8(line).ok()?.trim_end().rsplit(' ').next()?;
     let previous = u32::from_str_radix(previous, 16).ok()?;
     (line == header_line(bytes, previous).as_bytes()).then_some((previous, bytes))
-}
-
-fn read_file(fs: &dyn Fs, path: &Path, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
-    let file = match fs.open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        file => file?,
-    };
-    let size = file.size()?;
-    if size > bytes_max {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "the file is too long"));
-    }
-    let mut bytes = vec![0; size as usize];
-    file.read_exact_at(0, &mut bytes)?;
-    Ok(Some(bytes))
 }
 
 #[cfg(test)]

@@ -14,3 +14,8 @@ pub trait Clock: Send + Sync + Debug {
     /// Blocks the thread for this time. A simulated clock returns at once: blocking work takes no simulated time.
     fn sleep(&self, time: Duration);
 }
+
+/// A duration in whole milliseconds.
+pub fn to_millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -89,4 +89,11 @@ pub trait File: Send + Sync + Debug {
         let read = self.read_at(offset, buffer)?;
         if read == buffer.len() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
+
+    /// The `length` bytes from `offset` on; `UnexpectedEof` if the file ends before.
+    fn read_bytes(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        self.read_exact_at(offset, &mut bytes)?;
+        Ok(bytes)
+    }
 }

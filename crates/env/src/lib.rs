@@ -23,15 +23,15 @@ mod log_rate_limiter;
 mod metrics;
 mod net;
 pub mod real;
-mod replace;
 mod shortage;
 pub mod sim;
+mod small_file;
 mod tasks;
 
 use std::sync::Arc;
 
 pub use body::{Body, BodyClosed, BodyWriter};
-pub use clock::Clock;
+pub use clock::{Clock, to_millis};
 pub use count_guard::{CountGuard, GaugeGuard};
 pub use entropy::Entropy;
 pub use fs::{File, FileLock, Fs, Space};
@@ -39,8 +39,8 @@ pub use lock::lock;
 pub use log_rate_limiter::{LogLimits, LogRateLimiter};
 pub use metrics::set_gauge;
 pub use net::{DATAGRAM_BYTES_MAX, IncomingCall, Net, Reply};
-pub use replace::replace;
 pub use shortage::Shortage;
+pub use small_file::{file_name, read_file, replace};
 pub use tasks::{BoxFuture, Tasks, run_blocking, run_blocking_low_priority, with_timeout};
 
 /// Files, time and random numbers. Cheap to clone.

@@ -28,7 +28,7 @@ pub use net::{BindError, Config as NetConfig, Counters, Net, PEER_TIMEOUT, Secre
 pub use offline::OfflineNet;
 pub use tasks::Tasks;
 
-use crate::{File, FileLock, Space};
+use crate::{File, FileLock, Space, to_millis};
 
 /// Only the owner may read and write files: records may contain secrets.
 const FILE_MODE: u32 = 0o600;
@@ -202,7 +202,7 @@ impl Default for Clock {
 impl crate::Clock for Clock {
     fn unix_ms(&self) -> u64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+        to_millis(since)
     }
 
     fn uptime(&self) -> Duration {

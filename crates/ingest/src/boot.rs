@@ -7,7 +7,7 @@
 use std::io;
 use std::path::Path;
 
-use bucksaw_env::Env;
+use bucksaw_env::{Env, read_file};
 use tracing::debug;
 
 use crate::queue_file::remove_file;
@@ -50,9 +50,7 @@ pub(crate) fn is_valid_prefix(bytes: &[u8]) -> bool {
 }
 
 fn read(env: &Env, dir: &Path) -> io::Result<String> {
-    let file = env.fs.open(&dir.join(NAME))?;
-    let mut bytes = vec![0; file.size()?.min(BYTES_MAX) as usize];
-    file.read_exact_at(0, &mut bytes)?;
+    let bytes = read_file(&*env.fs, &dir.join(NAME), BYTES_MAX)?.unwrap_or_default();
     String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 

@@ -18,7 +18,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_env::{Body, BodyWriter, Tasks, run_blocking, with_timeout};
+use bucksaw_env::{Body, BodyWriter, Tasks, run_blocking, to_millis, with_timeout};
 use bucksaw_record::Id;
 use bucksaw_rpc::{encode_head, message_body, read_message};
 use bucksaw_segment::{FileHeader, queue};
@@ -225,7 +225,7 @@ impl From<QueueBacklog> for QueueBacklogStatus {
             due: false,
             segments: backlog.segments,
             text_bytes: backlog.text_bytes,
-            oldest_ms: u64::try_from(backlog.oldest_age.as_millis()).unwrap_or(u64::MAX),
+            oldest_ms: to_millis(backlog.oldest_age),
             has_waiting_client: backlog.has_waiting_client,
             full: false,
         }

@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bucksaw_env::{Env, File, Fs};
+use bucksaw_env::{Env, File, Fs, file_name};
 use bucksaw_record::Id;
 use bucksaw_segment::health::{
     CheckedFile, DAMAGED_EXTENSION, Health, QuarantineKind, RecordLoss, RepairOutcome, SAVED_EXTENSION, quarantine,
@@ -24,7 +24,7 @@ use bucksaw_segment::{Damage, ReadError};
 
 use crate::append::Durability;
 use crate::keys::KeyFileReport;
-use crate::queue_file::{file_name, parse_name, tail_damage};
+use crate::queue_file::{parse_name, tail_damage};
 use crate::{boot, keys};
 
 /// A checked file of the queue.

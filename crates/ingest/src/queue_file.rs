@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use bucksaw_env::Env;
+use bucksaw_env::{Env, file_name};
 use bucksaw_record::{Id, Millis};
 use bucksaw_segment::Damage;
 use bucksaw_segment::queue::{Seal, SegmentScan, SegmentTail};
@@ -33,10 +33,6 @@ pub(crate) fn remove_file(env: &Env, path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed,
     }
-}
-
-pub(crate) fn file_name(path: &Path) -> String {
-    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 /// The id and the extension of a file of the queue; `None` for other files.

@@ -250,9 +250,7 @@ impl SegmentView {
 
     /// Up to `bytes_max` bytes of the file from `at`; fewer only at the end of the whole frames.
     pub(crate) fn read_bytes(&self, at: u64, bytes_max: usize) -> std::io::Result<Vec<u8>> {
-        let mut bytes = vec![0; self.end.saturating_sub(at).min(bytes_max as u64) as usize];
-        self.file.read_exact_at(at, &mut bytes)?;
-        Ok(bytes)
+        self.file.read_bytes(at, self.end.saturating_sub(at).min(bytes_max as u64) as usize)
     }
 
     /// The version of the file; the newest if its header is damaged.

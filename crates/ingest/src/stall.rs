@@ -6,6 +6,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use bucksaw_env::to_millis;
+
 /// See [`Queue::STALL_MAX`](crate::Queue::STALL_MAX).
 pub(crate) const STALL_MAX: Duration = Duration::from_secs(10);
 
@@ -18,14 +20,14 @@ pub(crate) struct StallGuard<'a>(&'a AtomicU64);
 
 impl RunningSince {
     pub(crate) fn start(&self, uptime: Duration) -> StallGuard<'_> {
-        self.0.store(millis(uptime).saturating_add(1), Ordering::Relaxed);
+        self.0.store(to_millis(uptime).saturating_add(1), Ordering::Relaxed);
         StallGuard(&self.0)
     }
 
     /// Whether the work has taken longer than [`STALL_MAX`].
     pub(crate) fn is_stalled(&self, now: Duration) -> bool {
         let started = self.0.load(Ordering::Relaxed).checked_sub(1);
-        started.is_some_and(|started| millis(now).saturating_sub(started) > millis(STALL_MAX))
+        started.is_some_and(|started| to_millis(now).saturating_sub(started) > to_millis(STALL_MAX))
     }
 }
 
@@ -33,8 +35,4 @@ impl Drop for StallGuard<'_> {
     fn drop(&mut self) {
         self.0.store(0, Ordering::Relaxed);
     }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -12,6 +12,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use bucksaw_env::file_name;
 use bucksaw_ingest::{SegmentState, SegmentView};
 use bucksaw_record::{Expr, Id, Labels, Producer};
 use bucksaw_scan::Plan;
@@ -26,7 +27,7 @@ use crate::request::{Cancel, Request, RequestError};
 use crate::result_budget::ResultReservation;
 use crate::snapshot::units;
 use crate::stats::QueryStats;
-use crate::unit::{Unit, damage_name, file_name, visit_frames};
+use crate::unit::{Unit, damage_name, visit_frames};
 
 /// Part of the memory of queries for the streams of one answer, and its bounds.
 const MEMORY_DIVISOR: u64 = 4;

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use bucksaw_env::file_name;
 use bucksaw_ingest::SegmentView;
 use bucksaw_record::Id;
 use bucksaw_scan::Plan;
@@ -125,9 +126,4 @@ pub(crate) fn damage_name(error: &ReadError, file: String) -> String {
         ReadError::Damaged { damage, .. } => format!("{file} at byte {}", damage.offset),
         _ => file,
     }
-}
-
-/// The name of a file, without its directory.
-pub(crate) fn file_name(path: &std::path::Path) -> String {
-    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }

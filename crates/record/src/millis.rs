@@ -2,8 +2,12 @@
 
 use std::fmt;
 
-/// A time in milliseconds since 1970-01-01 UTC. Ids hold 48 bits of it, up to the year 10889.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+use serde::{Deserialize, Serialize};
+
+/// A time in milliseconds since 1970-01-01 UTC. Ids hold 48 bits of it, up to the year 10889. Serialised as a number;
+/// deserialisation replaces a later time by [`Self::MAX`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "u64")]
 pub struct Millis(pub u64);
 
 impl Millis {
@@ -36,6 +40,12 @@ impl Millis {
     #[must_use]
     pub fn saturating_sub(self, ms: u64) -> Self {
         Self(self.0.saturating_sub(ms))
+    }
+}
+
+impl From<u64> for Millis {
+    fn from(ms: u64) -> Self {
+        Self(ms.min(Self::MAX.0))
     }
 }
 

@@ -22,7 +22,6 @@ mod version;
 pub use call::call_message;
 pub use head::{BodyRemainder, MESSAGE_BYTES_MAX, encode_head, message_body, read_head, read_message};
 pub use stream::{
-    ByteCursor, MalformedMessage, MessageReader, STREAM_MESSAGE_BYTES_MAX, StreamMessageKind, stream_header,
-    stream_message,
+    MalformedMessage, MessageReader, STREAM_MESSAGE_BYTES_MAX, StreamMessageKind, stream_header, stream_message,
 };
 pub use version::{DecodeError, decode_versioned};

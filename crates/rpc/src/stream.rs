@@ -37,6 +37,11 @@ pub trait StreamMessageKind: Copy {
 #[error("{0}")]
 pub struct MalformedMessage(pub &'static str);
 
+impl MalformedMessage {
+    /// The content ends within a field.
+    pub const TOO_SHORT: Self = Self("a message is too short");
+}
+
 /// The header of a content that consists of these parts.
 pub fn stream_header(kind: impl StreamMessageKind, parts: &[&[u8]]) -> [u8; HEADER_LEN] {
     let length: usize = parts.iter().map(|part| part.len()).sum();
@@ -109,51 +114,6 @@ impl MessageReader {
                 None => return Err(MalformedMessage("a message is of an unknown kind")),
             }
         }
-    }
-}
-
-/// Reads numbers and slices from the front of bytes, with a check of each length.
-#[derive(Clone, Copy, Debug)]
-pub struct ByteCursor<'a>(pub &'a [u8]);
-
-macro_rules! read_numbers {
-    ($($number:ident),*) => {$(
-        /// The next number, little-endian.
-        ///
-        /// # Errors
-        /// [`MalformedMessage`] if there are too few bytes.
-        pub fn $number(&mut self) -> Result<$number, MalformedMessage> {
-            self.array().map($number::from_le_bytes)
-        }
-    )*};
-}
-
-impl<'a> ByteCursor<'a> {
-    read_numbers!(u8, u32, u64, u128);
-
-    /// The next `count` bytes.
-    ///
-    /// # Errors
-    /// [`MalformedMessage`] if there are fewer.
-    pub fn take(&mut self, count: usize) -> Result<&'a [u8], MalformedMessage> {
-        let (taken, rest) = self.0.split_at_checked(count).ok_or(MalformedMessage("a message is too short"))?;
-        self.0 = rest;
-        Ok(taken)
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], MalformedMessage> {
-        let (taken, rest) = self.0.split_first_chunk().ok_or(MalformedMessage("a message is too short"))?;
-        self.0 = rest;
-        Ok(*taken)
-    }
-
-    /// The next `count` numbers.
-    ///
-    /// # Errors
-    /// [`MalformedMessage`] if there are too few bytes.
-    pub fn u32s(&mut self, count: usize) -> Result<Vec<u32>, MalformedMessage> {
-        let (numbers, _) = self.take(count.saturating_mul(4))?.as_chunks::<4>();
-        Ok(numbers.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect())
     }
 }
 

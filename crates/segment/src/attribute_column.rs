@@ -8,9 +8,8 @@
 //! ```
 //! Invariant: the values of a row have fewer lines than the row, whose line has at least one.
 
+use bucksaw_binary::{ByteReader, put_varint};
 use bucksaw_record::{AttributeNames, RowAttributes};
-
-use crate::varint::{ByteReader, put_varint};
 
 pub(crate) fn encode_attributes(attributes: &RowAttributes, out: &mut Vec<u8>) {
     put_varint(out, attributes.lists().len() as u64);

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
+use bucksaw_binary::{ByteReader, put_delta, put_varint};
 use bucksaw_columns::{Encoder, TextEncoding};
 use bucksaw_record::{Id, Labels, Millis, Producer};
 use bucksaw_search::SearchBlock;
@@ -19,7 +20,6 @@ use bucksaw_search::SearchBlock;
 use crate::attribute_column::{decode_attributes, encode_attributes};
 use crate::frame::is_text_of_rows;
 use crate::row_meta::{decode_flags, encode_flags};
-use crate::varint::{ByteReader, put_delta, put_varint};
 use crate::{Chunk, Codec, RecordSummary, Rows};
 
 /// Level for the rows column, which is small and compresses well at any level.

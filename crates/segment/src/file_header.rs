@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use bucksaw_binary::ByteReader;
 use bucksaw_env::File;
 use bucksaw_record::Id;
 
 use crate::ReadError;
-use crate::varint::ByteReader;
 
 /// Bytes of the header.
 pub(crate) const HEADER_LEN: usize = 32;

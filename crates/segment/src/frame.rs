@@ -6,10 +6,10 @@
 //! The checksum is seeded with the id of the file (with 0 on the wire). So a log line that contains the bytes of a frame is not
 //! mistaken for a frame when a reader searches for the next intact frame behind damage.
 
+use bucksaw_binary::ByteReader;
 use bucksaw_record::{Id, Labels, Millis};
 use memchr::memchr_iter;
 
-use crate::varint::ByteReader;
 use crate::{RowMeta, Rows};
 
 const RESERVED_LEN: usize = 6;

@@ -24,7 +24,6 @@ mod row_meta;
 mod rows;
 pub mod stored;
 mod summary;
-mod varint;
 mod zstd_context;
 
 /// The filter of a block, read from its stored bytes.

@@ -9,11 +9,10 @@
 //! ```
 //! A column is present if its layout bit is set. The columns are in this order, and fill the space exactly.
 
+use bucksaw_binary::{ByteReader, put_delta, put_varint};
 use bucksaw_record::{Flags, Id, Millis, RowAttributes};
 
 use crate::attribute_column::{decode_attributes, encode_attributes};
-
-use crate::varint::{ByteReader, put_delta, put_varint};
 use crate::{IdRun, Rows};
 
 const TIMES_BIT: u8 = 1;

@@ -1,9 +1,9 @@
 //! Summaries of segments and blocks, by which a query skips them and finds overlaps: a zone map.
 
+use bucksaw_binary::{ByteReader, put_varint};
 use bucksaw_record::{Id, Millis, Producer};
 
 use crate::Rows;
-use crate::varint::{ByteReader, put_varint};
 
 /// Maximum number of producers with sequence ranges; above it, any record may be included.
 const PRODUCERS_MAX: usize = 256;

@@ -13,6 +13,8 @@
 
 use std::time::Duration;
 
+use bucksaw_env::to_millis;
+
 /// Consecutive seconds with higher bounds after which the level rises.
 pub(crate) const RISE_SECONDS: u32 = 3;
 
@@ -90,7 +92,7 @@ fn rate_level(rates: IngestRates, quarters: u64) -> u8 {
 }
 
 fn wait_level(wait: Duration, quarters: u64) -> u8 {
-    let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+    let millis = to_millis(wait);
     count(WAIT_SECONDS.map(|seconds| millis >= seconds * 250 * quarters))
 }
 

@@ -12,6 +12,7 @@
 
 use std::time::Duration;
 
+use bucksaw_env::to_millis;
 use bucksaw_record::Millis;
 
 /// How far the wall clock may be ahead of the expected time, in milliseconds. Adjustments by NTP are smaller.
@@ -91,7 +92,7 @@ impl ClockGuard {
 
 /// The expected wall time at `uptime`, from an earlier reading of both clocks.
 fn extrapolate((wall, since): (Millis, Duration), uptime: Duration) -> Millis {
-    let passed = u64::try_from(uptime.saturating_sub(since).as_millis()).unwrap_or(u64::MAX);
+    let passed = to_millis(uptime.saturating_sub(since));
     Millis(wall.0.saturating_add(passed))
 }
 

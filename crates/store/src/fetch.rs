@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_env::with_timeout;
+use bucksaw_env::{to_millis, with_timeout};
 use bucksaw_ingest::SegmentView;
 use bucksaw_ingest::lease::{ACK, AckRequest, FETCH, FetchReply, FetchRequest, FetchedSegment, QueueBacklogStatus};
 use bucksaw_record::Id;
@@ -12,7 +12,7 @@ use bucksaw_rpc::{BodyRemainder, call_message, message_body, read_head};
 use bucksaw_segment::queue::scan_segment;
 use tracing::debug;
 
-use crate::peers::{Peer, to_millis};
+use crate::peers::Peer;
 use crate::store_context::{StoreContext, timed_out};
 use crate::temp_file::TempFile;
 

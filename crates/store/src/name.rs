@@ -3,14 +3,7 @@
 //!
 //! `20261120T231000123Z-20261120T231013001Z-01KAJ3….seg`: lowest and highest time in UTC with milliseconds, then the id.
 
-use std::path::Path;
-
 use bucksaw_record::{Id, Millis, time};
-
-/// The last part of a path.
-pub(crate) fn of(path: &Path) -> String {
-    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
-}
 
 /// The file name of a segment.
 pub(crate) fn file_name(low: Millis, high: Millis, id: Id, extension: &str) -> String {

@@ -11,7 +11,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bucksaw_env::Fs;
+use bucksaw_env::{Fs, file_name};
 use bucksaw_record::Id;
 use bucksaw_segment::ReadError;
 use bucksaw_segment::health::{
@@ -47,7 +47,7 @@ enum StoreFileKind {
 /// # Errors
 /// [`ReadError`] when it cannot be read at all.
 pub fn check(fs: &dyn Fs, path: &Path) -> Result<Option<CheckedStoreFile>, ReadError> {
-    let name = name::of(path);
+    let name = file_name(path);
     let own = |name| name::parse(name).map(|(_, _, id, extension)| (id, extension.to_owned()));
     // Names in the trash begin with the time of the move.
     let trashed = || name.split_once('-').filter(|(ms, _)| ms.parse::<u64>().is_ok()).and_then(|(_, rest)| own(rest));
@@ -124,7 +124,7 @@ impl CheckedStoreFile {
         }
         let target = self.path.with_extension("seg");
         rename_durably(fs, &self.path, &target)?;
-        Ok(RepairOutcome::Repaired(name::of(&target)))
+        Ok(RepairOutcome::Repaired(file_name(&target)))
     }
 
     /// Saves the readable records in a new segment, and then quarantines the file.
@@ -135,7 +135,7 @@ impl CheckedStoreFile {
                 StoreFileKind::Store | StoreFileKind::Trash => {
                     let original = self.path.with_extension(DAMAGED_EXTENSION);
                     quarantine(fs, &self.path, &original)?;
-                    Ok(RepairOutcome::Quarantined(name::of(&original)))
+                    Ok(RepairOutcome::Quarantined(file_name(&original)))
                 }
             };
         }
@@ -144,7 +144,7 @@ impl CheckedStoreFile {
         let original = self.path.with_extension(SAVED_EXTENSION);
         self.write(fs, verified, saved, &target)?;
         quarantine(fs, &self.path, &original)?;
-        Ok(RepairOutcome::Saved { name: name::of(&target), original: name::of(&original) })
+        Ok(RepairOutcome::Saved { name: file_name(&target), original: file_name(&original) })
     }
 
     fn write(&self, fs: &dyn Fs, verified: &VerifiedSegment, id: Id, target: &Path) -> Result<(), ReadError> {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bucksaw_env::{Env, LogLimits, Shortage, lock, set_gauge};
+use bucksaw_env::{Env, LogLimits, Shortage, file_name, lock, set_gauge};
 use bucksaw_ingest::Queue;
 use bucksaw_record::{Id, Millis};
 use bucksaw_segment::health::{DAMAGED_EXTENSION, SAVED_EXTENSION};
@@ -146,7 +146,7 @@ impl SegmentStore {
         if let Err(error) = self.env.fs.rename(path, &target) {
             warn!(path = %path.display(), %error, "cannot rename a damaged segment");
         }
-        let name = name::of(&target);
+        let name = file_name(&target);
         let proof = self.restarted_proof(&target);
         lock(&self.quarantined_files).push(DamagedSegment::quarantined_file(name, low, high, proof));
     }

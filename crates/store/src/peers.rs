@@ -79,8 +79,3 @@ impl Default for PeerTimeouts {
         Self { answer: Duration::from_secs(10), piece: Duration::from_secs(10), durable: Duration::from_secs(30) }
     }
 }
-
-/// A duration in whole milliseconds.
-pub(crate) fn to_millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}

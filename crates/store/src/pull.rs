@@ -18,7 +18,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_env::{LogLimits, log_limited, run_blocking, set_gauge};
+use bucksaw_env::{LogLimits, log_limited, run_blocking, set_gauge, to_millis};
 use bucksaw_ingest::lease::{AckRequest, QueueBacklogStatus, WAIT, WaitRequest};
 use bucksaw_ingest::{Queue, QueueBacklog, SegmentView};
 use bucksaw_record::Id;
@@ -28,7 +28,7 @@ use tracing::debug;
 
 use crate::error::StoreError;
 use crate::fetch::{FetchError, FetchedBatch, QueueLocation, ack, fetch_from};
-use crate::peers::{Peer, to_millis};
+use crate::peers::Peer;
 use crate::replicate::Replicator;
 use crate::store::{StoreBatch, StoredBatch};
 use crate::store_context::StoreContext;

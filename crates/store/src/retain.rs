@@ -8,11 +8,10 @@
 
 use std::sync::Arc;
 
-use bucksaw_env::{lock, log_limited};
+use bucksaw_env::{lock, log_limited, to_millis};
 use bucksaw_ingest::Queue;
 use bucksaw_record::Millis;
 
-use crate::peers::to_millis;
 use crate::segment_store::SegmentStore;
 use crate::stored_segment::StoredSegment;
 

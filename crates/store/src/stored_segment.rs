@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use bucksaw_env::lock;
+use bucksaw_env::{file_name, lock};
 use bucksaw_record::{Id, Millis};
 use bucksaw_segment::stored::{BlockEntry, Footer, Reader};
 use bucksaw_segment::{Block, Codec, ReadError, RecordSummary, Rows};
 use tracing::{error, info, warn};
 
-use crate::name;
 use crate::repair::damage_state::DamageState;
 use crate::repair::proof::Proof;
 
@@ -104,7 +103,7 @@ impl StoredSegment {
     }
 
     pub(crate) fn file_name(&self) -> String {
-        name::of(self.reader.path())
+        file_name(self.reader.path())
     }
 
     /// The file itself.

@@ -11,13 +11,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bucksaw_env::{Shortage, lock, log_limited, set_gauge};
+use bucksaw_env::{Shortage, file_name, lock, log_limited, set_gauge, to_millis};
 use bucksaw_record::Id;
 use bucksaw_segment::stored::Reader;
 use tracing::{debug, info, warn};
 
 use crate::name;
-use crate::peers::to_millis;
 use crate::segment_store::SegmentStore;
 use crate::store::TrashedSegment;
 use crate::stored_segment::StoredSegment;
@@ -67,7 +66,7 @@ impl SegmentStore {
     /// Moves an expired segment to the trash, or removes it if the directory is full.
     pub(crate) fn expire_to_trash(&self, segment: &StoredSegment) -> io::Result<()> {
         let path = segment.reader().path();
-        let old_name = name::of(path);
+        let old_name = file_name(path);
         let since = self.now();
         let name = format!("{since}-{old_name}");
         match self.rename_into_trash(path, &self.trash_dir().join(&name)) {
@@ -130,7 +129,7 @@ impl SegmentStore {
     }
 
     pub(crate) fn trash_leftover(&self, path: &Path, id: Id) {
-        match self.rename_into_trash(path, &self.trash_dir().join(format!("{}-{}", self.now(), name::of(path)))) {
+        match self.rename_into_trash(path, &self.trash_dir().join(format!("{}-{}", self.now(), file_name(path)))) {
             Ok(()) => info!(segment = %id, "moved the leftover of a merge to the trash"),
             Err(error) => warn!(segment = %id, %error, "cannot move a segment to the trash"),
         }

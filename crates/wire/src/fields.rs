@@ -1,34 +1,25 @@
-//! Reads little-endian fields with bounds checks, and makes texts safe to print.
+//! Fields that several messages have.
 
-use crate::TEXT_BYTES_MAX;
+use bucksaw_binary::ByteReader;
 
-/// The bytes that are not read yet. Every method returns `None` if there are too few.
-pub(crate) struct FieldReader<'a>(pub(crate) &'a [u8]);
+use crate::{MAGIC, TEXT_BYTES_MAX, WireError, WireVersion};
 
-impl<'a> FieldReader<'a> {
-    pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (array, rest) = self.0.split_first_chunk::<N>()?;
-        self.0 = rest;
-        Some(*array)
-    }
+/// Fails if the first bytes, as far as they have arrived, are not [`MAGIC`].
+pub(crate) fn check_magic(bytes: &[u8]) -> Result<(), WireError> {
+    let begins_as_magic = MAGIC.starts_with(bytes.get(..MAGIC.len()).unwrap_or(bytes));
+    if begins_as_magic { Ok(()) } else { Err(WireError::Magic) }
+}
 
-    pub(crate) fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (bytes, rest) = self.0.split_at_checked(count)?;
-        self.0 = rest;
-        Some(bytes)
-    }
+/// The magic and the version, with which every connection starts.
+pub(crate) fn read_version(reader: &mut ByteReader<'_>) -> Option<WireVersion> {
+    reader.bytes(MAGIC.len())?;
+    Some(WireVersion { major: reader.u16()?, minor: reader.u16()? })
+}
 
-    pub(crate) fn u16(&mut self) -> Option<u16> {
-        self.array().map(u16::from_le_bytes)
-    }
-
-    pub(crate) fn u32(&mut self) -> Option<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    pub(crate) fn u64(&mut self) -> Option<u64> {
-        self.array().map(u64::from_le_bytes)
-    }
+/// The length of a text from its field.
+pub(crate) fn text_length(field: u16) -> Result<usize, WireError> {
+    let length = usize::from(field);
+    if length > TEXT_BYTES_MAX { Err(WireError::TextTooLong(field)) } else { Ok(length) }
 }
 
 /// The longest prefix of a text that fits, in whole characters, and its length.

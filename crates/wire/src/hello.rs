@@ -10,9 +10,11 @@
 //! ```
 //! Magic and version keep their places in every later version, so that any node can refuse any client with a reason.
 
+use bucksaw_binary::ByteReader;
 use bucksaw_record::Labels;
 
-use crate::fields::FieldReader;
+use crate::decode_progress::split_message;
+use crate::fields::{check_magic, read_version};
 use crate::{DecodeProgress, LABELS_BYTES_MAX, MAGIC, WireError, WireVersion};
 
 /// The first message of a client.
@@ -47,28 +49,15 @@ impl Hello {
     /// # Errors
     /// [`WireError`], as soon as the bytes show it; an unsupported version before the labels have arrived.
     pub fn decode(bytes: &[u8]) -> Result<DecodeProgress<Self>, WireError> {
-        if !MAGIC.starts_with(bytes.get(..MAGIC.len()).unwrap_or(bytes)) {
-            return Err(WireError::Magic);
-        }
-        let mut fields = FieldReader(bytes);
-        let Some((version, length)) = read_fixed(&mut fields) else {
-            return Ok(DecodeProgress::Incomplete(Self::FIXED_LEN.saturating_sub(bytes.len())));
+        check_magic(bytes)?;
+        let read_fields = |reader: &mut ByteReader<'_>| Some((read_version(reader)?, reader.u32()?));
+        let read_length = |(version, length): &(WireVersion, u32)| {
+            WireVersion::negotiate(*version).ok_or(WireError::Version(*version))?;
+            let fits = *length as usize <= LABELS_BYTES_MAX;
+            if fits { Ok(*length as usize) } else { Err(WireError::LabelsTooLong(*length)) }
         };
-        WireVersion::negotiate(version).ok_or(WireError::Version(version))?;
-        if length as usize > LABELS_BYTES_MAX {
-            return Err(WireError::LabelsTooLong(length));
-        }
-        let whole = Self::FIXED_LEN + length as usize;
-        let Some(labels) = fields.bytes(length as usize) else {
-            return Ok(DecodeProgress::Incomplete(whole - bytes.len()));
-        };
-        let labels = Labels::decode(labels).map_err(WireError::Labels)?;
-        Ok(DecodeProgress::Complete(Self { version, labels }, whole))
+        split_message(bytes, Self::FIXED_LEN, read_fields, read_length)?.try_map(|((version, _), labels)| {
+            Ok(Self { version, labels: Labels::decode(labels).map_err(WireError::Labels)? })
+        })
     }
-}
-
-fn read_fixed(fields: &mut FieldReader<'_>) -> Option<(WireVersion, u32)> {
-    fields.bytes(MAGIC.len())?;
-    let version = WireVersion { major: fields.u16()?, minor: fields.u16()? };
-    Some((version, fields.u32()?))
 }

@@ -11,8 +11,11 @@
 //!       20        text             reason of a refusal for people: UTF-8
 //! ```
 
-use crate::fields::{FieldReader, sanitize_text, truncate_text};
-use crate::{DecodeProgress, MAGIC, RefusalCode, TEXT_BYTES_MAX, WireError, WireVersion};
+use bucksaw_binary::ByteReader;
+
+use crate::decode_progress::split_message;
+use crate::fields::{check_magic, read_version, sanitize_text, text_length, truncate_text};
+use crate::{DecodeProgress, MAGIC, RefusalCode, WireError, WireVersion};
 
 /// The reply of a node to a hello.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,36 +62,20 @@ impl HelloReply {
     /// # Errors
     /// [`WireError`], as soon as the bytes show it.
     pub fn decode(bytes: &[u8]) -> Result<DecodeProgress<Self>, WireError> {
-        if !MAGIC.starts_with(bytes.get(..MAGIC.len()).unwrap_or(bytes)) {
-            return Err(WireError::Magic);
-        }
-        let mut fields = FieldReader(bytes);
-        let Some((version, frame_bytes_max, code, length)) = read_fixed(&mut fields) else {
-            return Ok(DecodeProgress::Incomplete(Self::FIXED_LEN.saturating_sub(bytes.len())));
-        };
-        if usize::from(length) > TEXT_BYTES_MAX {
-            return Err(WireError::TextTooLong(length));
-        }
-        let whole = Self::FIXED_LEN + usize::from(length);
-        let Some(text) = fields.bytes(usize::from(length)) else {
-            return Ok(DecodeProgress::Incomplete(whole - bytes.len()));
-        };
-        if code != 0 {
-            return Ok(DecodeProgress::Complete(
-                Self::Refused { code: RefusalCode(code), text: sanitize_text(text) },
-                whole,
-            ));
-        }
-        // A node must not choose a version that the client did not offer.
-        if WireVersion::negotiate(version) != Some(version) {
-            return Err(WireError::Version(version));
-        }
-        Ok(DecodeProgress::Complete(Self::Welcome { version, frame_bytes_max }, whole))
+        check_magic(bytes)?;
+        let read_fields =
+            |reader: &mut ByteReader<'_>| Some((read_version(reader)?, reader.u32()?, reader.u16()?, reader.u16()?));
+        split_message(bytes, Self::FIXED_LEN, read_fields, |(.., length)| text_length(*length))?.try_map(
+            |((version, frame_bytes_max, code, _), text)| {
+                if code != 0 {
+                    return Ok(Self::Refused { code: RefusalCode(code), text: sanitize_text(text) });
+                }
+                // A node must not choose a version that the client did not offer.
+                if WireVersion::negotiate(version) != Some(version) {
+                    return Err(WireError::Version(version));
+                }
+                Ok(Self::Welcome { version, frame_bytes_max })
+            },
+        )
     }
-}
-
-fn read_fixed(fields: &mut FieldReader<'_>) -> Option<(WireVersion, u32, u16, u16)> {
-    fields.bytes(MAGIC.len())?;
-    let version = WireVersion { major: fields.u16()?, minor: fields.u16()? };
-    Some((version, fields.u32()?, fields.u16()?, fields.u16()?))
 }

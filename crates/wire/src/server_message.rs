@@ -10,8 +10,11 @@
 //!       16        text      of failed: reason for people, UTF-8; of a redirect: addresses, see Redirect
 //! ```
 
-use crate::fields::{FieldReader, sanitize_text, truncate_text};
-use crate::{DecodeProgress, Redirect, RedirectReason, TEXT_BYTES_MAX, WireError};
+use bucksaw_binary::ByteReader;
+
+use crate::decode_progress::split_message;
+use crate::fields::{sanitize_text, text_length, truncate_text};
+use crate::{DecodeProgress, Redirect, RedirectReason, WireError};
 
 const ACKED: u8 = 1;
 const FAILED: u8 = 2;
@@ -57,32 +60,20 @@ impl ServerMessage {
     /// # Errors
     /// [`WireError`], as soon as the bytes show it.
     pub fn decode(bytes: &[u8]) -> Result<DecodeProgress<Self>, WireError> {
-        let mut fields = FieldReader(bytes);
-        let Some((kind, reason, length, acked)) = read_fixed(&mut fields) else {
-            return Ok(DecodeProgress::Incomplete(Self::FIXED_LEN.saturating_sub(bytes.len())));
+        let read_fields = |reader: &mut ByteReader<'_>| {
+            let (kind, reason, length) = (reader.u8()?, reader.u8()?, reader.u16()?);
+            reader.bytes(4)?;
+            Some((kind, reason, length, reader.u64()?))
         };
-        if usize::from(length) > TEXT_BYTES_MAX {
-            return Err(WireError::TextTooLong(length));
-        }
-        let whole = Self::FIXED_LEN + usize::from(length);
-        let Some(text) = fields.bytes(usize::from(length)) else {
-            return Ok(DecodeProgress::Incomplete(whole - bytes.len()));
-        };
-        match kind {
-            ACKED => Ok(DecodeProgress::Complete(Self::Acked(acked), whole)),
-            FAILED => Ok(DecodeProgress::Complete(Self::Failed { acked, text: sanitize_text(text) }, whole)),
-            REDIRECT => {
-                let redirect = Redirect::decode(RedirectReason(reason), text).ok_or(WireError::InvalidRedirect)?;
-                Ok(DecodeProgress::Complete(Self::Redirect(redirect), whole))
-            }
-            _ => Err(WireError::UnknownKind(kind)),
-        }
+        split_message(bytes, Self::FIXED_LEN, read_fields, |(_, _, length, _)| text_length(*length))?.try_map(
+            |((kind, reason, _, acked), text)| match kind {
+                ACKED => Ok(Self::Acked(acked)),
+                FAILED => Ok(Self::Failed { acked, text: sanitize_text(text) }),
+                REDIRECT => {
+                    Redirect::decode(RedirectReason(reason), text).map(Self::Redirect).ok_or(WireError::InvalidRedirect)
+                }
+                _ => Err(WireError::UnknownKind(kind)),
+            },
+        )
     }
-}
-
-fn read_fixed(fields: &mut FieldReader<'_>) -> Option<(u8, u8, u16, u64)> {
-    let [kind, reason] = fields.array()?;
-    let length = fields.u16()?;
-    fields.array::<4>()?;
-    Some((kind, reason, length, fields.u64()?))
 }

@@ -15,26 +15,15 @@ interface Props {
 export function ContextBar({ around, newestFirst, zone }: Props) {
   const { record, scopes, scope, rows, earlier, later, loading, problem } = around;
   if (record === undefined) return undefined;
-  const before = (
+  const more = (side: "before" | "after") => (
     <Button
-      key="before"
+      key={side}
       small
-      icon={newestFirst ? "down" : "up"}
-      disabled={!earlier || loading}
-      onClick={() => context.extend("before")}
+      icon={(side === "before") === newestFirst ? "down" : "up"}
+      disabled={!(side === "before" ? earlier : later) || loading}
+      onClick={() => context.extend(side)}
     >
-      Earlier
-    </Button>
-  );
-  const after = (
-    <Button
-      key="after"
-      small
-      icon={newestFirst ? "up" : "down"}
-      disabled={!later || loading}
-      onClick={() => context.extend("after")}
-    >
-      Later
+      {side === "before" ? "Earlier" : "Later"}
     </Button>
   );
   return (
@@ -63,7 +52,9 @@ export function ContextBar({ around, newestFirst, zone }: Props) {
           ))}
         </div>
       )}
-      <div className={styles.group}>{newestFirst ? [after, before] : [before, after]}</div>
+      <div className={styles.group}>
+        {newestFirst ? [more("after"), more("before")] : [more("before"), more("after")]}
+      </div>
       <IconButton small icon="close" name="Close the context" shortcut="x" onClick={() => context.close()} />
     </section>
   );

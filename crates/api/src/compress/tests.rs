@@ -1,30 +1,19 @@
 use std::io::Read as _;
 
 use bytes::BytesMut;
+use futures_util::stream::poll_fn;
+use http_body_util::StreamBody;
 use hyper::body::Body as _;
 use tokio::sync::mpsc;
 
 use super::*;
 
-/// A body of the frames that are sent.
-struct ChannelBody(mpsc::UnboundedReceiver<Frame<Bytes>>);
-
-impl hyper::body::Body for ChannelBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        self.0.poll_recv(context).map(|frame| frame.map(Ok))
-    }
-}
-
+/// The sender of the frames of a body, and the body.
 fn body(encoding: &str) -> (mpsc::UnboundedSender<Frame<Bytes>>, CompressedBody) {
-    let (sender, receiver) = mpsc::unbounded_channel();
+    let (sender, mut receiver) = mpsc::unbounded_channel();
     let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-    let inner = Body::new(ChannelBody(receiver));
+    let frames = poll_fn(move |context| receiver.poll_recv(context).map(|frame| frame.map(Ok::<_, axum::Error>)));
+    let inner = Body::new(StreamBody::new(frames));
     (sender, CompressedBody::new(inner, AnswerEncoder::new(encoding).unwrap(), permit))
 }
 

@@ -6,9 +6,10 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
+use bucksaw_binary::ByteReader;
+
 use crate::decode::column_tree::{ColumnNode, ColumnTree, IndexRange, Payload};
 use crate::decode::decoded_column::DecodedColumn;
-use crate::decode::meta_reader::MetaReader;
 
 /// The largest ratio of unpacked bytes (frames and tree) to the text, and the bytes that even the smallest block may take.
 /// The ratio also bounds the rows of all columns together: a token has at least one byte of text, and nested columns have
@@ -46,15 +47,16 @@ impl ColumnBlock {
     /// block is damaged.
     pub fn open(packed: Vec<u8>, rows: usize, text_len: usize) -> Option<Self> {
         let bytes_max = text_len.checked_mul(UNPACKED_RATIO_MAX)?.checked_add(UNPACKED_BYTES_MIN)?;
-        let mut reader = MetaReader { bytes: &packed, at: 0 };
-        let (meta_raw, meta_len, count) = (reader.size()?, reader.size()?, reader.size()?);
+        let mut reader = ByteReader(&packed);
+        let mut size = || reader.varint_u32().map(|size| size as usize);
+        let (meta_raw, meta_len, count) = (size()?, size()?, size()?);
         if count > packed.len() || meta_raw > bytes_max || rows > text_len {
             return None;
         }
-        let sizes: Option<Vec<(usize, usize)>> = (0..count).map(|_| Some((reader.size()?, reader.size()?))).collect();
+        let sizes: Option<Vec<(usize, usize)>> = (0..count).map(|_| Some((size()?, size()?))).collect();
         let sizes = sizes?;
-        let mut at = reader.at.checked_add(meta_len)?;
-        let meta = decompress_padded(packed.get(reader.at..at)?, meta_raw)?;
+        let meta = decompress_padded(reader.bytes(meta_len)?, meta_raw)?;
+        let mut at = packed.len() - reader.len();
         let mut frames = Vec::with_capacity(count);
         let mut unpacked = meta_raw;
         for (len, raw_len) in &sizes {

@@ -6,7 +6,8 @@
 
 use std::ops::Range;
 
-use crate::decode::meta_reader::MetaReader;
+use bucksaw_binary::ByteReader;
+
 use crate::fixed_width::{self, PatternByte};
 use crate::format::{CONSTANT, COPY, DICTIONARY, FIXED_WIDTH, INTEGERS, MAPPED, RAW, TABLES, TOKEN_PLACEHOLDER};
 
@@ -124,10 +125,10 @@ impl ColumnTree {
         // A column takes about four bytes or more.
         let mut tree = Self { nodes: Vec::with_capacity(bytes.len() / 4), ..Self::default() };
         tree.parts.reserve(bytes.len() / 2);
-        let mut reader = ColumnTreeReader { meta: MetaReader { bytes, at: 0 }, tree, frames, budget };
+        let mut reader = ColumnTreeReader { bytes, meta: ByteReader(bytes), tree, frames, budget };
         let root = reader.tables(rows, 0)?;
         reader.tree.nodes.push(ColumnNode { rows, kind: root });
-        (reader.meta.at == bytes.len()).then_some(reader.tree)
+        reader.meta.is_empty().then_some(reader.tree)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -165,7 +166,9 @@ impl ColumnTree {
 }
 
 struct ColumnTreeReader<'m> {
-    meta: MetaReader<'m>,
+    bytes: &'m [u8],
+    /// What is not read of `bytes`.
+    meta: ByteReader<'m>,
     tree: ColumnTree,
     frames: &'m [usize],
     /// Rows that the remaining columns may have together.
@@ -175,25 +178,31 @@ struct ColumnTreeReader<'m> {
 impl ColumnTreeReader<'_> {
     fn payload(&mut self) -> Option<Payload> {
         let meta = &mut self.meta;
-        let payload = Payload { frame: meta.size()? as u32, offset: meta.size()? as u32, len: meta.size()? as u32 };
+        let payload = Payload { frame: meta.varint_u32()?, offset: meta.varint_u32()?, len: meta.varint_u32()? };
         let raw_len = *self.frames.get(payload.frame as usize)?;
         (payload.offset as usize + payload.len as usize <= raw_len).then_some(payload)
     }
 
     fn text(&mut self) -> Option<IndexRange> {
-        let range = self.meta.range()?;
-        Some(IndexRange::new(range.start, range.len()))
+        let len = self.size()?;
+        let start = self.bytes.len() - self.meta.len();
+        self.meta.bytes(len)?;
+        Some(IndexRange::new(start, len))
+    }
+
+    fn size(&mut self) -> Option<usize> {
+        self.meta.varint_u32().map(|size| size as usize)
     }
 
     fn code_planes(&mut self, rows: usize, below: usize) -> Option<CodePlanesRef> {
-        let width = self.meta.byte().filter(|width| (1..=4).contains(width))?;
+        let width = self.meta.u8().filter(|width| (1..=4).contains(width))?;
         let planes = self.payload()?;
         let below = u32::try_from(below).ok()?;
         (planes.len as usize == rows * width as usize).then_some(CodePlanesRef { width, bound: below, planes })
     }
 
     fn numbers(&mut self, rows: usize) -> Option<NumberPlanesRef> {
-        let head = self.meta.byte()?;
+        let head = self.meta.u8()?;
         let (width, steps) = (head & 0x7f, head >> 7 == 1);
         let base = self.meta.varint()?;
         let planes = self.payload()?;
@@ -206,11 +215,11 @@ impl ColumnTreeReader<'_> {
     }
 
     fn fixed_width(&mut self, rows: usize) -> Option<ColumnKind> {
-        let count = self.meta.size().filter(|count| *count <= 64)?;
+        let count = self.size().filter(|count| *count <= 64)?;
         let pattern = IndexRange::new(self.tree.patterns.len(), count);
         for _ in 0..count {
-            let place = match self.meta.byte()? {
-                0 => PatternByte::Literal(self.meta.byte()?),
+            let place = match self.meta.u8()? {
+                0 => PatternByte::Literal(self.meta.u8()?),
                 1 => PatternByte::Digit,
                 2 => PatternByte::LowerHex,
                 3 => PatternByte::UpperHex,
@@ -234,23 +243,23 @@ impl ColumnTreeReader<'_> {
             return None;
         }
         self.budget = self.budget.checked_sub(rows + 1)?;
-        let kind = match self.meta.byte()? {
+        let kind = match self.meta.u8()? {
             CONSTANT => ColumnKind::Constant(self.text()?),
             RAW => ColumnKind::Raw(self.payload()?),
             INTEGERS => ColumnKind::Integers(self.numbers(rows)?),
             FIXED_WIDTH => self.fixed_width(rows)?,
             DICTIONARY => {
-                let distinct = self.meta.size().filter(|distinct| *distinct <= rows)?;
+                let distinct = self.size().filter(|distinct| *distinct <= rows)?;
                 let codes = self.code_planes(rows, distinct)?;
                 ColumnKind::Dictionary { codes, values: self.node(distinct, depth + 1)? }
             }
             MAPPED => {
                 // The position among the columns of the table; resolved when all of them are read.
-                let determinant = self.meta.size()?;
-                let distinct = self.meta.size().filter(|distinct| *distinct <= rows)?;
-                let map = match self.meta.byte()? {
+                let determinant = self.size()?;
+                let distinct = self.size().filter(|distinct| *distinct <= rows)?;
+                let map = match self.meta.u8()? {
                     0 => {
-                        let width = self.meta.byte().filter(|width| (1..=4).contains(width))?;
+                        let width = self.meta.u8().filter(|width| (1..=4).contains(width))?;
                         Some(CodePlanesRef { width, bound: distinct as u32, planes: self.payload()? })
                     }
                     1 => None,
@@ -258,7 +267,7 @@ impl ColumnTreeReader<'_> {
                 };
                 ColumnKind::Mapped { determinant, map, values: self.node(distinct, depth + 1)? }
             }
-            COPY => ColumnKind::Copy(self.meta.size()?),
+            COPY => ColumnKind::Copy(self.size()?),
             TABLES => self.tables(rows, depth + 1)?,
             _ => return None,
         };
@@ -267,9 +276,9 @@ impl ColumnTreeReader<'_> {
     }
 
     fn tables(&mut self, rows: usize, depth: usize) -> Option<ColumnKind> {
-        let count = self.meta.size().filter(|count| *count <= self.meta.bytes.len())?;
+        let count = self.size().filter(|count| *count <= self.bytes.len())?;
         self.budget = self.budget.checked_sub(count)?;
-        let one = self.meta.byte()? == 1;
+        let one = self.meta.u8()? == 1;
         if one && count != 1 {
             return None;
         }
@@ -279,7 +288,7 @@ impl ColumnTreeReader<'_> {
         self.tree.tables.resize(tables.indices().end, TableNode::default());
         let mut sum = 0_usize;
         for place in tables.indices() {
-            let table_rows = self.meta.size()?;
+            let table_rows = self.size()?;
             sum += table_rows;
             if sum > rows || (one && table_rows != rows) {
                 return None;
@@ -298,8 +307,8 @@ impl ColumnTreeReader<'_> {
     }
 
     fn table(&mut self, rows: usize, depth: usize) -> Option<TableNode> {
-        let layout = self.meta.range()?;
-        let bytes = self.meta.bytes.get(layout.clone())?;
+        let layout = self.text()?.indices();
+        let bytes = self.bytes.get(layout.clone())?;
         // The parts of a table are adjacent; those of nested tables follow.
         let first = self.tree.parts.len();
         let mut from = layout.start;

@@ -18,7 +18,7 @@ use crate::decode::column_block::{ColumnBlock, PADDING_BYTES};
 use crate::decode::column_tree::{ColumnKind, IndexRange, TableNode, TablePart};
 use crate::decode::decoded_column::{DecodedColumn, OwnedTexts, TextsRef};
 use crate::decode::fixed_width_format::FORMATTED_BYTES_MAX;
-use crate::decode::partition::PartitionCache;
+use crate::decode::partition::{PartitionCache, TablePartition};
 use crate::decode::suffixed_values::{LiteralSuffix, SuffixedColumn};
 
 /// The text of a batch, in bytes, about. Each column with rows in the batch is looked up, however few rows it has, and most have
@@ -155,6 +155,14 @@ impl<'b> RowMaterialiser<'b> {
         Some(ControlFlow::Continue(()))
     }
 
+    /// The partition of the rows of column `of` by its tables; to be returned to `partitions`.
+    pub(super) fn take_partition(&mut self, of: usize, rows: &[u32], tables: usize) -> Option<(usize, TablePartition)> {
+        let DecodedColumn::TableRows { table_ids, table_rows, .. } = self.block.decoded_column(of)? else {
+            return None;
+        };
+        self.partitions.take_next(rows, self.block.resolve_codes(table_ids)?, table_rows, tables + 1)
+    }
+
     pub(super) fn take_list(&mut self) -> Vec<u32> {
         let mut list = self.free_lists.pop().unwrap_or_default();
         list.clear();
@@ -219,14 +227,8 @@ impl<'b> RowMaterialiser<'b> {
                 self.write_suffix(tail, places)
             }
             ColumnKind::Tables { outliers, tables, .. } => {
-                let DecodedColumn::TableRows { table_ids: numbers, table_rows: inner, .. } =
-                    block.decoded_column(of)?
-                else {
-                    return None;
-                };
                 let tables = block.tree.tables(tables);
-                let partition =
-                    self.partitions.take_next(rows, block.resolve_codes(numbers)?, inner, tables.len() + 1)?;
+                let partition = self.take_partition(of, rows, tables.len())?;
                 let mut of_some = self.take_list();
                 for (table, order, rows) in partition.1.table_slices() {
                     of_some.clear();

@@ -7,7 +7,6 @@ pub(crate) mod column_tree;
 pub(crate) mod decoded_column;
 pub(crate) mod fixed_width_format;
 mod materialise;
-mod meta_reader;
 pub(crate) mod number_planes;
 pub(crate) mod partition;
 mod row_lengths;

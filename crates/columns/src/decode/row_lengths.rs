@@ -58,14 +58,8 @@ impl RowMaterialiser<'_> {
                 return self.measure_table(block.tree.tables(tables).first()?, rows, lens);
             }
             ColumnKind::Tables { outliers, tables, .. } => {
-                let DecodedColumn::TableRows { table_ids: numbers, table_rows: inner, .. } =
-                    block.decoded_column(at)?
-                else {
-                    return None;
-                };
                 let tables = block.tree.tables(tables);
-                let partition =
-                    self.partitions.take_next(rows, block.resolve_codes(numbers)?, inner, tables.len() + 1)?;
+                let partition = self.take_partition(at, rows, tables.len())?;
                 let mut of_some = self.take_list();
                 for (table, order, rows) in partition.1.table_slices() {
                     of_some.clear();

@@ -1,5 +1,7 @@
 //! Serialises the tree of columns and packs its frames.
 
+use bucksaw_binary::put_varint;
+
 use crate::encode::encoded_column::{EncodedColumn, LayoutTables};
 use crate::encode::number_planes::NumberPlanes;
 use crate::fixed_width::PatternByte;
@@ -30,14 +32,6 @@ pub(crate) struct TreeWriter {
     meta: Vec<u8>,
 }
 
-pub(crate) fn write_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
 impl TreeWriter {
     pub(crate) fn new(level: i32) -> std::io::Result<Self> {
         let mut writer = Self {
@@ -57,9 +51,9 @@ impl TreeWriter {
 
     fn write_payload(&mut self, kind: PayloadKind, bytes: &[u8]) -> std::io::Result<()> {
         let stream = &mut self.streams[kind as usize];
-        write_varint(&mut self.meta, u64::from(stream.frame));
-        write_varint(&mut self.meta, stream.pending.len() as u64);
-        write_varint(&mut self.meta, bytes.len() as u64);
+        put_varint(&mut self.meta, u64::from(stream.frame));
+        put_varint(&mut self.meta, stream.pending.len() as u64);
+        put_varint(&mut self.meta, bytes.len() as u64);
         stream.pending.extend_from_slice(bytes);
         if stream.pending.len() >= FRAME_BYTES {
             self.flush_frame(kind)?;
@@ -81,7 +75,7 @@ impl TreeWriter {
 
     fn write_numbers(&mut self, numbers: &NumberPlanes) -> std::io::Result<()> {
         self.meta.push(numbers.width as u8 | u8::from(numbers.is_delta) << 7);
-        write_varint(&mut self.meta, numbers.base);
+        put_varint(&mut self.meta, numbers.base);
         self.write_payload(PayloadKind::Numbers, &numbers.planes)
     }
 
@@ -104,7 +98,7 @@ impl TreeWriter {
         match node {
             EncodedColumn::Constant(value) => {
                 self.meta.push(CONSTANT);
-                write_varint(&mut self.meta, value.len() as u64);
+                put_varint(&mut self.meta, value.len() as u64);
                 self.meta.extend_from_slice(value);
             }
             EncodedColumn::Raw(bytes) => {
@@ -117,7 +111,7 @@ impl TreeWriter {
             }
             EncodedColumn::Fixed { pattern, numbers, nibbles } => {
                 self.meta.push(FIXED_WIDTH);
-                write_varint(&mut self.meta, pattern.len() as u64);
+                put_varint(&mut self.meta, pattern.len() as u64);
                 for place in pattern {
                     match place {
                         PatternByte::Literal(byte) => self.meta.extend_from_slice(&[0, *byte]),
@@ -133,15 +127,15 @@ impl TreeWriter {
             }
             EncodedColumn::Dictionary { codes, distinct, values } => {
                 self.meta.push(DICTIONARY);
-                write_varint(&mut self.meta, *distinct as u64);
+                put_varint(&mut self.meta, *distinct as u64);
                 self.write_codes(codes, *distinct)?;
                 self.write_column(values)?;
             }
             EncodedColumn::Mapped { determinant, map, values } => {
                 self.meta.push(MAPPED);
-                write_varint(&mut self.meta, *determinant as u64);
+                put_varint(&mut self.meta, *determinant as u64);
                 let distinct = map.iter().max().map_or(0, |most| *most as usize + 1);
-                write_varint(&mut self.meta, distinct as u64);
+                put_varint(&mut self.meta, distinct as u64);
                 let same = map.iter().enumerate().all(|(at, to)| at == *to as usize);
                 self.meta.push(u8::from(same));
                 if !same {
@@ -151,7 +145,7 @@ impl TreeWriter {
             }
             EncodedColumn::Copy { column } => {
                 self.meta.push(COPY);
-                write_varint(&mut self.meta, *column as u64);
+                put_varint(&mut self.meta, *column as u64);
             }
             EncodedColumn::Tables(split) => {
                 self.meta.push(TABLES);
@@ -169,7 +163,7 @@ impl TreeWriter {
     }
 
     fn write_tables(&mut self, split: &LayoutTables) -> std::io::Result<()> {
-        write_varint(&mut self.meta, split.tables.len() as u64);
+        put_varint(&mut self.meta, split.tables.len() as u64);
         let one = split.outliers.is_empty() && split.tables.len() == 1;
         self.meta.push(u8::from(one));
         if !one {
@@ -177,8 +171,8 @@ impl TreeWriter {
             self.write_payload(PayloadKind::Text, &split.outliers)?;
         }
         for table in &split.tables {
-            write_varint(&mut self.meta, table.rows as u64);
-            write_varint(&mut self.meta, table.layout.len() as u64);
+            put_varint(&mut self.meta, table.rows as u64);
+            put_varint(&mut self.meta, table.layout.len() as u64);
             self.meta.extend_from_slice(&table.layout);
             for column in &table.columns {
                 self.write_column(column)?;
@@ -192,12 +186,12 @@ impl TreeWriter {
         self.flush_frame(PayloadKind::Numbers)?;
         let meta = self.compressor.compress(&self.meta)?;
         let mut out = Vec::new();
-        write_varint(&mut out, self.meta.len() as u64);
-        write_varint(&mut out, meta.len() as u64);
-        write_varint(&mut out, self.frames.len() as u64);
+        put_varint(&mut out, self.meta.len() as u64);
+        put_varint(&mut out, meta.len() as u64);
+        put_varint(&mut out, self.frames.len() as u64);
         for (frame, raw) in self.frames.iter().zip(&self.raw_lens) {
-            write_varint(&mut out, frame.len() as u64);
-            write_varint(&mut out, *raw as u64);
+            put_varint(&mut out, frame.len() as u64);
+            put_varint(&mut out, *raw as u64);
         }
         out.extend_from_slice(&meta);
         for frame in &self.frames {

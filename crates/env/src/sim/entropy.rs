@@ -4,6 +4,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
+
 use crate::Entropy as _;
 
 /// The odd number nearest to 2^64 divided by the golden ratio.
@@ -40,10 +43,7 @@ impl Clone for Entropy {
 
 impl crate::Entropy for Entropy {
     fn next_u64(&self) -> u64 {
-        let state = self.0.fetch_add(INCREMENT, Ordering::Relaxed).wrapping_add(INCREMENT);
-        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        SplitMix64::seed_from_u64(self.0.fetch_add(INCREMENT, Ordering::Relaxed)).next_u64()
     }
 }
 

@@ -53,8 +53,8 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use crate::Entropy as _;
 use crate::sim::Clock;
+use crate::{Entropy as _, to_millis};
 use executor::Executor;
 pub use host::Host;
 use host_state::HostState;
@@ -93,7 +93,7 @@ impl World {
         let number = u32::try_from(index + 1).unwrap_or(u32::MAX);
         let ip = Ipv4Addr::from_bits(Ipv4Addr::new(10, 0, 0, 0).to_bits() + number);
         let address = SocketAddr::from((ip, PORT));
-        let passed = u64::try_from(state.now.as_millis()).unwrap_or(u64::MAX);
+        let passed = to_millis(state.now);
         let clock = Clock::driven_by(state.elapsed.clone(), START_UNIX_MS.saturating_add(passed));
         state.hosts.push(HostState::new(name, address, clock, seed));
         state.links.register_host_name(name, vec![address]);

@@ -1,7 +1,7 @@
 //! An entry of a key file.
 
+use bucksaw_binary::ByteReader;
 use bucksaw_record::{Id, Millis, Producer};
-use bucksaw_rpc::ByteCursor;
 
 pub(super) const MAGIC: [u8; 8] = *b"BSWKEYS1";
 pub(super) const ENTRY_LEN: usize = 40;
@@ -28,13 +28,13 @@ impl KeyEntry {
 
     /// `None` if the checksum is wrong.
     pub(super) fn decode(bytes: &[u8], id: Id) -> Option<Self> {
-        let mut fields = ByteCursor(bytes);
-        if fields.u32().ok()? != checksum(id, fields.0) {
+        let mut fields = ByteReader(bytes);
+        if fields.u32()? != checksum(id, fields.0) {
             return None;
         }
-        let number = fields.u32().ok()?;
-        let (key, base_time) = (fields.u64().ok()?, Millis(fields.u64().ok()?));
-        let (producer, first_seen) = (fields.u64().ok()?, Millis(fields.u64().ok()?));
+        let number = fields.u32()?;
+        let (key, base_time) = (fields.u64()?, Millis(fields.u64()?));
+        let (producer, first_seen) = (fields.u64()?, Millis(fields.u64()?));
         let is_last = producer & LAST_SECTION_BIT != 0;
         Some(Self { key, number, base_time, producer: Producer::new(producer), is_last, first_seen })
     }

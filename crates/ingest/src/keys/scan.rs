@@ -3,11 +3,11 @@
 use std::io;
 use std::path::Path;
 
-use bucksaw_env::{Env, File};
+use bucksaw_env::{Env, File, file_name};
 use bucksaw_record::Id;
 
 use super::entry::{ENTRY_LEN, KeyEntry, MAGIC};
-use crate::queue_file::{file_name, parse_name};
+use crate::queue_file::parse_name;
 
 /// Entries that are read at a time.
 const ENTRIES_AT_ONCE: usize = 4 << 10;

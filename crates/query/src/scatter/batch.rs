@@ -16,13 +16,14 @@
 
 use std::sync::Arc;
 
+use bucksaw_binary::ByteReader;
 use bucksaw_record::{Id, Labels};
 use bytes::Bytes;
 
 use super::message::MessageKind;
 use crate::match_buffer::{RecordRef, RecordRun};
 use crate::request::Order;
-use bucksaw_rpc::{ByteCursor, MalformedMessage, stream_header};
+use bucksaw_rpc::{MalformedMessage, stream_header};
 
 const HAS_NANOS: u8 = 1;
 const HAS_FLAGS: u8 = 2;
@@ -33,6 +34,8 @@ const KNOWN_BITS: u8 = HAS_NANOS | HAS_FLAGS | IS_DESCENDING;
 
 /// The bit of a run's stream that marks stored records.
 const STORED_BIT: u32 = 1 << 31;
+
+const TOO_SHORT: MalformedMessage = MalformedMessage::TOO_SHORT;
 
 /// Length from which memory for a record is reserved exactly.
 const LONG_BYTES: usize = 64 << 10;
@@ -168,24 +171,26 @@ pub(crate) struct RecordBatch {
 impl RecordBatch {
     /// Decodes a message. The batch has at least one record.
     pub(crate) fn decode(content: &Bytes) -> Result<Self, MalformedMessage> {
-        let mut rest = ByteCursor(content);
-        let layout_bits = rest.u8()?;
+        let mut rest = ByteReader(content);
+        let layout_bits = rest.u8().ok_or(TOO_SHORT)?;
         if layout_bits & !KNOWN_BITS != 0 {
             return Err(MalformedMessage("a batch has tables that a later version has added"));
         }
         let order = if layout_bits & IS_DESCENDING == 0 { Order::Ascending } else { Order::Descending };
-        let [records, streams, runs] = [rest.u32()? as usize, rest.u32()? as usize, rest.u32()? as usize];
+        let mut count = || rest.u32().map(|count| count as usize).ok_or(TOO_SHORT);
+        let [records, streams, runs] = [count()?, count()?, count()?];
         if records == 0 || records > RECORDS_MAX || streams > records || runs > records {
             return Err(MalformedMessage("a batch has too few records, or too many"));
         }
         let mut labels = Vec::with_capacity(streams);
         for _ in 0..streams {
-            let length = rest.u32()? as usize;
-            labels.push(Labels::decode(rest.take(length)?).map_err(|_| MalformedMessage("labels are damaged"))?);
+            let bytes = rest.u32().and_then(|length| rest.bytes(length as usize)).ok_or(TOO_SHORT)?;
+            labels.push(Labels::decode(bytes).map_err(|_| MalformedMessage("labels are damaged"))?);
         }
         let (mut ids, mut stream_of) = (Vec::with_capacity(records), Vec::with_capacity(records));
         for _ in 0..runs {
-            let (first, count, stream) = (rest.u128()?, rest.u32()?, rest.u32()?);
+            let mut run = || Some((rest.u128()?, rest.u32()?, rest.u32()?));
+            let (first, count, stream) = run().ok_or(TOO_SHORT)?;
             if count as usize > records - ids.len() || (stream & !STORED_BIT) as usize >= streams {
                 return Err(MalformedMessage("a run of a batch is damaged"));
             }
@@ -205,9 +210,11 @@ impl RecordBatch {
         if ids.len() != records {
             return Err(MalformedMessage("a batch has fewer ids than records"));
         }
-        let mut ends = rest.u32s(records)?;
-        let nanos = if layout_bits & HAS_NANOS == 0 { Vec::new() } else { rest.u32s(records)? };
-        let flags = if layout_bits & HAS_FLAGS == 0 { Vec::new() } else { rest.take(records)?.to_vec() };
+        let mut ends = u32s(&mut rest, records).ok_or(TOO_SHORT)?;
+        let nanos =
+            if layout_bits & HAS_NANOS == 0 { Vec::new() } else { u32s(&mut rest, records).ok_or(TOO_SHORT)? };
+        let flags =
+            if layout_bits & HAS_FLAGS == 0 { Vec::new() } else { rest.bytes(records).ok_or(TOO_SHORT)?.to_vec() };
         if nanos.iter().any(|nanos| *nanos >= 1_000_000) {
             return Err(MalformedMessage("nanoseconds exceed a millisecond"));
         }
@@ -264,6 +271,12 @@ impl RecordBatch {
             is_stored: stream & STORED_BIT != 0,
         })
     }
+}
+
+/// The next `count` integers.
+fn u32s(bytes: &mut ByteReader<'_>, count: usize) -> Option<Vec<u32>> {
+    let (integers, _) = bytes.bytes(count.saturating_mul(4))?.as_chunks::<4>();
+    Some(integers.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect())
 }
 
 /// Adjacent records of a batch.

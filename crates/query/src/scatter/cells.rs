@@ -6,12 +6,13 @@
 //! Consecutive numbers are encoded as runs, so a count of all records costs next to nothing, and a sparse one two bytes
 //! per record. The maximum is little more than one bit per record of the producers.
 
+use bucksaw_binary::ByteReader;
 use bucksaw_record::Producer;
 use bytes::Bytes;
 use roaring::RoaringBitmap;
 
 use super::message::MessageKind;
-use bucksaw_rpc::{ByteCursor, MalformedMessage, stream_message};
+use bucksaw_rpc::{MalformedMessage, stream_message};
 
 /// Bytes at which a message ends.
 const MESSAGE_BYTES: usize = 256 << 10;
@@ -56,11 +57,14 @@ pub(crate) fn encode(cells: Vec<Cell>) -> Vec<Bytes> {
 
 /// Decodes a message of a count with `cells` cells.
 pub(crate) fn decode(content: &[u8], cells: usize) -> Result<Vec<Cell>, MalformedMessage> {
-    let mut rest = ByteCursor(content);
+    let mut rest = ByteReader(content);
     let mut decoded = Vec::new();
-    while !rest.0.is_empty() {
-        let (cell, producer, length) = (rest.u32()? as usize, rest.u64()?, rest.u32()? as usize);
-        let bytes = rest.take(length)?;
+    while !rest.is_empty() {
+        let mut next = || {
+            let (cell, producer, length) = (rest.u32()? as usize, rest.u64()?, rest.u32()? as usize);
+            Some((cell, producer, rest.bytes(length)?))
+        };
+        let (cell, producer, bytes) = next().ok_or(MalformedMessage::TOO_SHORT)?;
         if cell >= cells || Producer::new(producer).bits() != producer {
             return Err(MalformedMessage("counted ids outside the requested cells"));
         }

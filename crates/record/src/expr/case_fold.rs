@@ -1,11 +1,6 @@
 //! Makes an expression case-insensitive.
 
-use std::fmt::Write;
-
 use super::tree::{Expr, Field, Literal, Pattern, Test};
-
-/// The characters with a meaning in a regex.
-const REGEX_META: &str = r"\.+*?()|[]{}^$#&-~";
 
 /// See [`Expr::into_case_insensitive`].
 pub(super) fn case_insensitive(expr: Expr) -> Expr {
@@ -35,19 +30,5 @@ pub(super) fn case_insensitive_test(test: Test) -> Test {
 
 /// A case-insensitive regex that matches exactly `value`.
 fn anchored_pattern(value: &[u8]) -> Pattern {
-    let mut source = String::from("^");
-    for chunk in value.utf8_chunks() {
-        for char in chunk.valid().chars() {
-            if REGEX_META.contains(char) {
-                source.push('\\');
-            }
-            source.push(char);
-        }
-        for byte in chunk.invalid() {
-            // `\xHH` is a byte only with Unicode off. Writing to a string cannot fail.
-            let _ = write!(source, r"(?-u:\x{byte:02X})");
-        }
-    }
-    source.push('$');
-    Pattern { source, case_insensitive: true }
+    Pattern { source: format!("^{}$", Pattern::escape(value)), case_insensitive: true }
 }

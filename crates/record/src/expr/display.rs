@@ -17,6 +17,7 @@ enum Precedence {
     Unary,
 }
 
+/// The alternate form, `{:#}`, has all literals in quotes, for which there are no [`hints`](super::hints()).
 impl fmt::Display for Expr {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
@@ -29,7 +30,7 @@ impl fmt::Display for Expr {
 impl fmt::Display for Literal {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let starts_as_word = !matches!(self.bytes.as_slice(), [b'-' | b'/', ..] | b"AND" | b"OR" | b"NOT");
-        if starts_as_word && !self.case_insensitive && is_plain(&self.bytes) {
+        if starts_as_word && !self.case_insensitive && !f.alternate() && is_plain(&self.bytes) {
             return write_plain(f, &self.bytes);
         }
         write_quoted(f, &self.bytes)?;
@@ -98,7 +99,7 @@ fn write_expr(f: &mut Formatter<'_>, expr: &Expr, outer: Precedence) -> fmt::Res
     match expr {
         // `All` has no syntax inside another expression; the empty text is equivalent.
         Expr::All => f.write_str("\"\""),
-        Expr::Literal(text) => write!(f, "{text}"),
+        Expr::Literal(text) => fmt::Display::fmt(text, f),
         Expr::Regex(pattern) => write!(f, "{pattern}"),
         Expr::Field(field) => write!(f, "{field}"),
         Expr::Level(test) => write!(f, "{test}"),

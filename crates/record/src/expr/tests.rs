@@ -348,6 +348,15 @@ fn case_insensitivity_applies_to_texts_regexes_and_values() {
 }
 
 #[test]
+fn the_alternate_form_quotes_all_literals() {
+    let check = |expr: Expr, want: &str| assert_eq!(format!("{expr:#}"), want);
+    check(text(b"a"), "\"a\"");
+    check(text(b"a:b\\"), "\"a:b\\\\\"");
+    check(Expr::Or(vec![text(b"a"), text(b"")]).negate(), "NOT (\"a\" OR \"\")");
+    check(parse("\"a\"i /b/ c=d"), "\"a\"i /b/ c=d");
+}
+
+#[test]
 fn literal_and_regex_do_not_interpret_their_argument() {
     assert_eq!(Expr::literal("(a OR -b"), text(b"(a OR -b"));
     assert_eq!(Expr::regex("a b|/c"), Expr::Regex(pattern("a b|/c", false)));

@@ -1,7 +1,12 @@
 //! The syntax tree of a filter expression.
 
+use std::fmt::Write as _;
+
 use super::quantity::Limit;
 use crate::level::Level;
+
+/// The characters with a meaning in a regex.
+const META_CHARS: &str = r"\.+*?()|[]{}^$#&-~";
 
 /// A condition on records.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +46,27 @@ pub struct Pattern {
     /// Whether letters match in either case, as with the regex flag `i`: ASCII letters, and others where the source
     /// enables Unicode with `(?u)`.
     pub case_insensitive: bool,
+}
+
+impl Pattern {
+    /// The source of a regex that matches exactly these bytes.
+    #[must_use]
+    pub fn escape(bytes: &[u8]) -> String {
+        let mut source = String::new();
+        for chunk in bytes.utf8_chunks() {
+            for char in chunk.valid().chars() {
+                if META_CHARS.contains(char) {
+                    source.push('\\');
+                }
+                source.push(char);
+            }
+            for byte in chunk.invalid() {
+                // `\xHH` is a byte only with Unicode off. Writing to a string cannot fail.
+                let _ = write!(source, r"(?-u:\x{byte:02X})");
+            }
+        }
+        source
+    }
 }
 
 /// A test of one field: a label of the stream, else a key of the record.

@@ -5,10 +5,10 @@
 
 use std::path::Path;
 
+use bucksaw_binary::ByteReader;
 use bucksaw_env::File;
 use bucksaw_record::{Id, Labels};
 
-use crate::varint::ByteReader;
 use crate::{ReadError, RecordSummary};
 
 const MARKER: [u8; 4] = *b"BSWS";
@@ -38,9 +38,6 @@ pub struct Seal {
 }
 
 impl Seal {
-    /// Bytes before the labels.
-    pub const LABELS_OFFSET: usize = FIXED_LEN - TAIL_LEN;
-
     /// Maximum bytes of a seal. Labels that do not fit are omitted: the stream frames have them.
     pub const LEN_MAX: usize = 32 << 20;
 
@@ -88,16 +85,14 @@ impl Seal {
     /// [`ReadError`] if the file cannot be read.
     pub fn find(file: &dyn File, path: &Path, id: Id, size: u64) -> Result<Option<Self>, ReadError> {
         let Some(tail_at) = size.checked_sub(TAIL_LEN as u64) else { return Ok(None) };
-        let mut tail = [0; TAIL_LEN];
-        file.read_exact_at(tail_at, &mut tail).map_err(ReadError::io(path))?;
+        let tail = file.read_bytes(tail_at, TAIL_LEN).map_err(ReadError::io(path))?;
         let mut reader = ByteReader(&tail);
         let (length, magic) = (reader.u32().unwrap_or_default(), reader.bytes(MAGIC.len()));
         let fits = (FIXED_LEN..=Self::LEN_MAX).contains(&(length as usize));
         let Some(at) = size.checked_sub(u64::from(length)).filter(|_| fits && magic == Some(&MAGIC)) else {
             return Ok(None);
         };
-        let mut bytes = vec![0; length as usize];
-        file.read_exact_at(at, &mut bytes).map_err(ReadError::io(path))?;
+        let bytes = file.read_bytes(at, length as usize).map_err(ReadError::io(path))?;
         Ok(Self::decode(&bytes, id).filter(|seal| seal.offset == at))
     }
 

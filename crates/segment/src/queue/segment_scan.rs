@@ -182,8 +182,8 @@ fn classify_tail(file: &dyn File, path: &Path, id: Id, end: u64, size: u64) -> R
     }
     let body_len = left - FrameHeader::LEN as u64;
     if body_len <= FrameHeader::BODY_BYTES_MAX as u64 {
-        let mut body = vec![0; body_len as usize];
-        file.read_exact_at(end + FrameHeader::LEN as u64, &mut body).map_err(ReadError::io(path))?;
+        let body_at = end + FrameHeader::LEN as u64;
+        let body = file.read_bytes(body_at, body_len as usize).map_err(ReadError::io(path))?;
         if FrameHeader::has_damaged_length(super::checksum_seed(id), &head, &body) {
             return broken(FrameError::Header);
         }

@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use bucksaw_binary::ByteReader;
 use bucksaw_env::File;
 use bucksaw_record::Id;
 
@@ -12,7 +13,6 @@ use super::footer::{Footer, FooterLocation};
 use super::{HEADER_LEN, VERSION};
 use crate::ReadError;
 use crate::file_header::FileHeader;
-use crate::varint::ByteReader;
 
 const MAGIC: [u8; 8] = *b"BSWFOOT2";
 
@@ -82,8 +82,8 @@ fn search<T>(
     while end > floor {
         let start = end.saturating_sub(STEP).max(floor);
         // The windows overlap, so that a magic across their edge is found.
-        let mut window = vec![0; (end + MAGIC.len() as u64 - 1).min(file_bytes).saturating_sub(start) as usize];
-        file.read_exact_at(start, &mut window).map_err(ReadError::io(path))?;
+        let length = (end + MAGIC.len() as u64 - 1).min(file_bytes).saturating_sub(start);
+        let window = file.read_bytes(start, length as usize).map_err(ReadError::io(path))?;
         for found in finder.rfind_iter(&window) {
             tries += 1;
             if tries > TRIES_MAX {
@@ -104,8 +104,7 @@ impl BackupTrailer {
     /// Reads the trailer whose magic is at `magic_at`; `None` if it is damaged.
     fn read(file: &dyn File, path: &Path, magic_at: u64) -> Result<Option<Self>, ReadError> {
         let Some(at) = magic_at.checked_sub((TRAILER_LEN - MAGIC.len()) as u64) else { return Ok(None) };
-        let mut bytes = [0; TRAILER_LEN - MAGIC.len()];
-        file.read_exact_at(at, &mut bytes).map_err(ReadError::io(path))?;
+        let bytes = file.read_bytes(at, TRAILER_LEN - MAGIC.len()).map_err(ReadError::io(path))?;
         Ok(Self::decode(&bytes, at))
     }
 

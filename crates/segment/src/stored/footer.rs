@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
+use bucksaw_binary::{ByteReader, put_varint};
 use bucksaw_env::File;
 use bucksaw_record::{Id, Labels};
 
-use crate::varint::{ByteReader, put_varint};
 use crate::{Codec, ReadError, RecordSummary, zstd_context};
 
 /// Minimum bytes of an id, of a block and of a block's stream in a footer. They bound the memory that a count can cause.
@@ -240,8 +240,7 @@ impl FooterLocation {
 
     /// Reads the footer.
     pub(super) fn read_footer(&self, file: &dyn File, path: &Path) -> Result<Footer, ReadError> {
-        let mut packed = vec![0; self.packed_len as usize];
-        file.read_exact_at(self.offset, &mut packed).map_err(ReadError::io(path))?;
+        let packed = file.read_bytes(self.offset, self.packed_len as usize).map_err(ReadError::io(path))?;
         if crc32c::crc32c(&packed) != self.crc {
             return Err(ReadError::damaged(path, self.offset, "the checksum of the footer is wrong"));
         }

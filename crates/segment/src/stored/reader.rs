@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use bucksaw_binary::ByteReader;
 use bucksaw_env::{File, lock};
 use bucksaw_record::{Id, Labels};
 
 use super::footer::{BlockEntry, ColumnEntry, Footer, FooterLocation};
 use super::{END_MAGIC, HEADER_LEN, KIND, TRAILER_LEN, backup, recovery};
 use crate::block::decode_slices;
-use crate::{Block, Codec, ColumnarBlock, Damage, FileHeader, ReadError, RecordSummary, Rows, varint};
+use crate::{Block, Codec, ColumnarBlock, Damage, FileHeader, ReadError, RecordSummary, Rows};
 
 /// Approximate memory, in bytes, of an open file and its allocations.
 const FILE_MEMORY: usize = 256;
@@ -89,9 +90,7 @@ impl Reader {
     /// # Errors
     /// If the file cannot be read.
     pub fn raw_bytes(&self, at: u64, bytes_max: u64) -> std::io::Result<Vec<u8>> {
-        let mut bytes = vec![0; self.file_bytes.saturating_sub(at).min(bytes_max) as usize];
-        self.file.read_exact_at(at, &mut bytes)?;
-        Ok(bytes)
+        self.file.read_bytes(at, self.file_bytes.saturating_sub(at).min(bytes_max) as usize)
     }
 
     /// Reads a block with its text.
@@ -138,8 +137,7 @@ impl Reader {
     /// [`ReadError`] if it cannot be read or is damaged.
     pub fn rows(&self, block: usize) -> Result<Vec<Arc<Rows>>, ReadError> {
         let entry = self.block_entry(block)?;
-        let mut packed = vec![0; entry.rows.packed_len as usize];
-        self.file.read_exact_at(entry.offset, &mut packed).map_err(ReadError::io(&self.path))?;
+        let packed = self.read_bytes(entry.offset, u64::from(entry.rows.packed_len))?;
         if let Some(rows) = decode_matching_rows(entry, &packed) {
             return Ok(rows);
         }
@@ -158,8 +156,7 @@ impl Reader {
     pub fn filter(&self, block: usize) -> Result<Vec<u8>, ReadError> {
         let entry = self.block_entry(block)?;
         let at = entry.offset + entry.columns_bytes();
-        let mut bytes = vec![0; entry.filter_len as usize];
-        self.file.read_exact_at(at, &mut bytes).map_err(ReadError::io(&self.path))?;
+        let bytes = self.read_bytes(at, u64::from(entry.filter_len))?;
         if crc32c::crc32c(&bytes) == entry.filter_crc {
             return Ok(bytes);
         }
@@ -234,14 +231,17 @@ impl Reader {
         entry.ok_or_else(|| ReadError::damaged(&self.path, 0, "the segment has no such block"))
     }
 
+    fn read_bytes(&self, at: u64, length: u64) -> Result<Vec<u8>, ReadError> {
+        self.file.read_bytes(at, length as usize).map_err(ReadError::io(&self.path))
+    }
+
     fn inconsistent_columns(&self, at: u64) -> ReadError {
         ReadError::damaged(&self.path, at, "the columns of the block are inconsistent")
     }
 
     /// Both packed columns.
     fn packed_column_bytes(&self, entry: &BlockEntry) -> Result<Vec<u8>, ReadError> {
-        let mut bytes = vec![0; entry.columns_bytes() as usize];
-        self.file.read_exact_at(entry.offset, &mut bytes).map_err(ReadError::io(&self.path))?;
+        let bytes = self.read_bytes(entry.offset, entry.columns_bytes())?;
         if crc32c::crc32c(&bytes) == entry.crc {
             return Ok(bytes);
         }
@@ -256,8 +256,7 @@ impl Reader {
 
     /// The block with its damaged page rebuilt; `None` if its recovery record cannot rebuild it.
     fn rebuild_block(&self, entry: &BlockEntry, damage: &Damage) -> Result<Option<Vec<u8>>, ReadError> {
-        let mut block = vec![0; entry.packed_bytes() as usize];
-        self.file.read_exact_at(entry.offset, &mut block).map_err(ReadError::io(&self.path))?;
+        let mut block = self.read_bytes(entry.offset, entry.packed_bytes())?;
         let record_at = entry.offset + entry.packed_bytes();
         let mut head = [0; recovery::FIXED_LEN];
         // A file without recovery records may end here.
@@ -360,10 +359,9 @@ fn read_trailer(file: &dyn File, path: &Path, file_bytes: u64) -> Result<FooterL
     let Some(trailer_at) = file_bytes.checked_sub(TRAILER_LEN as u64).filter(|at| *at >= HEADER_LEN as u64) else {
         return Err(ReadError::damaged(path, file_bytes, "the file ends before its trailer"));
     };
-    let mut trailer = [0; TRAILER_LEN];
-    file.read_exact_at(trailer_at, &mut trailer).map_err(ReadError::io(path))?;
+    let trailer = file.read_bytes(trailer_at, TRAILER_LEN).map_err(ReadError::io(path))?;
     let decode = || {
-        let mut reader = varint::ByteReader(&trailer);
+        let mut reader = ByteReader(&trailer);
         let location = FooterLocation::decode(&mut reader)?;
         let is_intact = reader.u32()? == crc32c::crc32c(trailer.get(..20)?) && reader.bytes(8)? == END_MAGIC;
         (is_intact && location.ends_at(trailer_at)).then_some(location)

@@ -7,13 +7,13 @@
 
 use std::path::Path;
 
+use bucksaw_binary::ByteReader;
 use bucksaw_env::File;
 use bucksaw_record::Id;
 
 use super::footer::{BlockEntry, ColumnEntry};
 use super::{COLUMN_BYTES_MAX, FILTER_BYTES_MAX, HEADER_LEN};
 use crate::file_header::checksum_seed;
-use crate::varint::ByteReader;
 use crate::{Codec, Damage, ReadError, RecordSummary};
 
 const MARKER: [u8; 4] = *b"BSWR";

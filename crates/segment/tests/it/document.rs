@@ -1,6 +1,7 @@
 //! `docs/format.md` against the code.
 
-use bucksaw_segment::{FrameHeader, queue, stored};
+use bucksaw_record::Id;
+use bucksaw_segment::{FrameHeader, RecordSummary, queue, stored};
 
 fn document() -> String {
     std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/format.md")).unwrap()
@@ -38,7 +39,9 @@ fn adds_up(heading: &str, header_len: usize) {
 fn tables_add_up_to_the_headers() {
     adds_up("## Queue segment", queue::HEADER_LEN);
     adds_up("### Frame", FrameHeader::LEN);
-    adds_up("### Seal", queue::Seal::LABELS_OFFSET);
+    // The fields after the labels have no fixed offset: length and magic.
+    let seal = queue::Seal::new(0, &RecordSummary::default(), &[]);
+    adds_up("### Seal", seal.encode(Id::MIN).len() - 12);
     adds_up("## Stored segment", stored::HEADER_LEN);
     adds_up("### Recovery record", 60);
     adds_up("### Backup", 52);

@@ -19,7 +19,7 @@ pub struct FrameMeta<'a> {
     /// The number of records.
     pub count: u32,
     layout_bits: u8,
-    row_meta: Cow<'a, [u8]>,
+    pub(super) row_meta: Cow<'a, [u8]>,
     cut_count: u64,
     clamped_count: u64,
 }
@@ -35,13 +35,6 @@ pub struct RecordStream {
     pub labels: Labels,
     /// When they count as accepted.
     pub durability: Durability,
-}
-
-impl FrameMeta<'_> {
-    /// The size of the encoded row metadata, in bytes.
-    pub fn row_meta_bytes(&self) -> usize {
-        self.row_meta.len()
-    }
 }
 
 impl RecordStream {

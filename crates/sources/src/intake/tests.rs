@@ -73,7 +73,7 @@ fn ids_are_consecutive_over_several_appends() {
         let first = stream.prepare(&mut ids, Records::from(&lines), false).unwrap();
         let second = stream.prepare(&mut ids, Records::from(&lines), false).unwrap();
         assert_eq!(first.first_id.checked_add(2), Some(second.first_id));
-        assert_eq!((first.count, first.row_meta_bytes()), (2, 0), "lines need no row metadata");
+        assert_eq!((first.count, first.row_meta.len()), (2, 0), "lines need no row metadata");
     }
 }
 

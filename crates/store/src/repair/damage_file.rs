@@ -18,13 +18,12 @@
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use bucksaw_env::{lock, replace};
+use bucksaw_env::{file_name, lock, read_file, replace};
 use bucksaw_segment::health::{DAMAGED_EXTENSION, SAVED_EXTENSION};
 use tracing::{info, warn};
 
 use super::damage_state::DamageState;
 use super::proof::Proof;
-use crate::name;
 use crate::segment_store::SegmentStore;
 use crate::stored_segment::{DamagedSegment, StoredSegment};
 
@@ -63,20 +62,10 @@ impl SegmentStore {
     }
 
     fn read_damage_file(&self, path: &Path) -> Option<Vec<u8>> {
-        let read = || -> io::Result<Vec<u8>> {
-            let file = self.env.fs.open(path)?;
-            let mut bytes = vec![0; file.size()?.min(BYTES_MAX) as usize];
-            file.read_exact_at(0, &mut bytes)?;
-            Ok(bytes)
-        };
-        match read() {
-            Ok(bytes) => Some(bytes),
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
-            Err(error) => {
-                warn!(path = %path.display(), %error, "cannot read a damage file: its proof starts again");
-                None
-            }
-        }
+        read_file(&*self.env.fs, path, BYTES_MAX).unwrap_or_else(|error| {
+            warn!(path = %path.display(), %error, "cannot read a damage file: its proof starts again");
+            None
+        })
     }
 
     /// Writes the damage file and then applies the proof. Ignored if the damaged blocks have changed since.
@@ -147,7 +136,7 @@ impl SegmentStore {
 
 /// The path of another file of the same segment.
 fn sibling_path(path: &Path, extension: &str) -> PathBuf {
-    let name = name::of(path);
+    let name = file_name(path);
     let stem = name.split_once('.').map_or(name.as_str(), |(stem, _)| stem);
     path.with_file_name(format!("{stem}.{extension}"))
 }

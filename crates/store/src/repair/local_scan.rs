@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bucksaw_env::lock;
+use bucksaw_env::{lock, to_millis};
 use bucksaw_record::{Id, Millis};
 use bucksaw_segment::stored::BlockEntry;
 use bucksaw_segment::{IdRun, ReadError};
@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 
 use super::id_set::IdSet;
 use super::time_range::TimeRange;
-use crate::peers::to_millis;
 use crate::segment_store::SegmentStore;
 use crate::throttle::ThrottledTask;
 

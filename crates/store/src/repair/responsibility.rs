@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 
 use bucksaw_record::{Id, Producer};
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
 use super::id_set::IdSet;
 
@@ -68,14 +70,8 @@ pub(crate) fn responsible_store(producer: Producer, holders: &[Id]) -> Option<Id
 /// The mixer of splitmix64 over both, which is the same on every machine and in every version.
 fn rank(producer: Producer, node: Id) -> u64 {
     let (high, low) = ((node.bits() >> 64) as u64, node.bits() as u64);
+    let mix = |bits| SplitMix64::seed_from_u64(bits).next_u64();
     mix(mix(mix(producer.bits()) ^ high) ^ low)
-}
-
-fn mix(bits: u64) -> u64 {
-    let bits = bits.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
 }
 
 #[cfg(test)]
@@ -90,6 +86,11 @@ mod tests {
 
     fn node(number: u64) -> Id {
         Id::new(Millis(1), Producer::new(number), 0)
+    }
+
+    #[test]
+    fn all_versions_agree_on_the_order() {
+        assert_eq!(rank(Producer::new(7), Id::from_bits((5 << 64) | 6)), 0x4dc5_ade4_abf1_7489);
     }
 
     #[test]

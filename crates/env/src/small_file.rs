@@ -1,4 +1,4 @@
-//! Atomic replacement of small files.
+//! Small files: read as a whole, and replaced atomically.
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -29,10 +29,41 @@ pub fn replace(fs: &dyn Fs, path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     fs.sync_dir(path.parent().unwrap_or(Path::new(".")))
 }
 
+/// The last part of a path; empty if it has none.
+pub fn file_name(path: &Path) -> String {
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// The bytes of a small file; `None` if it does not exist.
+///
+/// # Errors
+/// Those of the file system; `InvalidData` if the file is longer than `bytes_max`.
+pub fn read_file(fs: &dyn Fs, path: &Path, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
+    let file = match fs.open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    let size = file.size()?;
+    if size > bytes_max {
+        return Err(io::Error::new(ErrorKind::InvalidData, "the file is too long"));
+    }
+    file.read_bytes(0, size as usize).map(Some)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::sim;
+
+    #[test]
+    fn a_file_is_read_up_to_its_limit() {
+        let fs = sim::Fs::new();
+        let path = Path::new("/a.json");
+        assert_eq!(read_file(&fs, path, 3).unwrap(), None);
+        replace(&fs, path, &[b"old"]).unwrap();
+        assert_eq!(read_file(&fs, path, 3).unwrap(), Some(b"old".to_vec()));
+        assert_eq!(read_file(&fs, path, 2).unwrap_err().kind(), ErrorKind::InvalidData);
+    }
 
     #[test]
     fn a_failed_replace_leaves_the_old_file_and_no_draft() {
