@@ -2,7 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "opens a real terminal")]
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 
@@ -117,4 +117,59 @@ fn no_progress_is_shown_where_standard_error_is_no_terminal() {
     let mut said = String::new();
     child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
     assert_eq!((end(child), said.as_str()), (Some(130), ""));
+}
+
+#[test]
+fn a_forwarder_shows_how_much_it_has_read() {
+    // It accepts connections, and never acknowledges a line.
+    let node = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = node.local_addr().unwrap().to_string();
+    let mut terminal = Terminal::open(80);
+    let mut command = bucksaw(["forward", "--to", &to]);
+    command.env_remove("COLUMNS").env("TERM", "xterm");
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(terminal.stdio()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(b"twelve bytes\n").unwrap();
+    terminal.wait("\r\u{1b}[Kshipping for ");
+    terminal.wait(", 13 B read");
+    input.write_all(b"seven b").unwrap();
+    let shown = terminal.wait(", 20 B read");
+    assert!(!shown.contains('\n'), "each line replaces the one before it: {shown:?}");
+    child.kill().unwrap();
+    let mut out = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+    assert_eq!((end(child), out.as_str()), (None, ""));
+}
+
+#[test]
+fn a_check_shows_how_much_it_has_checked() {
+    let home = tempfile::tempdir().unwrap();
+    let queue = home.path().join("queue");
+    std::fs::create_dir(&queue).unwrap();
+    let file = |id: &str| queue.join(format!("{id}.pending"));
+    let first = file("01M810FZ9S14ZNRYQCQM000000");
+    std::fs::write(&first, b"").unwrap();
+    // It waits here for a writer.
+    let pipe = file("01M810FZE9E8VPRF1NQW000000");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    std::fs::write(file("01M810FZK25YTSC9JN6C000000"), b"").unwrap();
+    let mut terminal = Terminal::open(200);
+    let mut command = bucksaw(["verify".as_ref(), home.path().as_os_str()]);
+    command.env_remove("COLUMNS").env("TERM", "xterm");
+    let mut child = command.stdout(Stdio::piped()).stderr(terminal.stdio()).spawn().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut found = String::new();
+    out.read_line(&mut found).unwrap();
+    assert!(found.contains("01M810FZ9S14ZNRYQCQM000000"), "{found}");
+    // Real time is tested: nothing is shown in the first second, and no setting shortens it.
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    drop(File::options().write(true).open(&pipe).unwrap());
+    let now = ", 2 segments with 0 records checked, now queue/01M810FZK25YTSC9JN6C000000.pending";
+    let shown = terminal.wait(now);
+    assert!(shown.starts_with("\r\u{1b}[Kchecking for ") && !shown.contains('\n'), "{shown:?}");
+    // The line is removed before the result.
+    terminal.wait(&format!("{now}\r\u{1b}[K"));
+    out.read_to_string(&mut found).unwrap();
+    assert!(found.ends_with("3 segments, 0 records, 3 damaged\n") && !found.contains('\u{1b}'), "{found}");
+    assert_eq!(end(child), Some(1));
 }
