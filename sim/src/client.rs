@@ -176,9 +176,8 @@ impl AppendClient {
             let id = first.checked_add(at)?;
             let padding = "x".repeat(rng.below(rng.between(1, 40)));
             let (milliseconds, address) = (rng.below(10_000), rng.below(256));
-            let level = if milliseconds < 8_000 { "info" } else { "warn" };
             let line = format!(
-                "client {} record {} took={milliseconds}ms level={level} size={address}KB from 10.0.0.{address} {padding}",
+                "client {} record {} took {milliseconds} ms from 10.0.0.{address} {padding}",
                 self.number,
                 id.sequence()
             );

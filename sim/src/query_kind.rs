@@ -24,16 +24,14 @@ pub(crate) enum QueryKind {
 
 impl QueryKind {
     /// The queries of the final check.
-    pub(crate) const FINAL: [Self; 10] = [
+    pub(crate) const FINAL: [Self; 8] = [
         Self::Records(Order::Ascending, None, QueryFilter::ALL),
         Self::Records(Order::Descending, None, QueryFilter::ALL),
         Self::Records(Order::Descending, Some(FINAL_LIMIT), QueryFilter::ALL),
         Self::Records(Order::Ascending, None, QueryFilter::LITERAL),
         Self::Records(Order::Descending, Some(FINAL_LIMIT), QueryFilter::REGEX),
-        Self::Records(Order::Ascending, None, QueryFilter::LEVEL),
         Self::Count(QueryFilter::ALL),
         Self::Count(QueryFilter::LITERAL),
-        Self::Count(QueryFilter::DURATION),
         Self::Histogram,
     ];
 

@@ -8,7 +8,6 @@ use bucksaw_cluster::{Member, MemberState};
 use bucksaw_env::sim::{self, World};
 use bucksaw_node::Node;
 use bucksaw_record::Id;
-use bucksaw_segment::Codec;
 
 use crate::injected_bug::InjectedBug;
 use crate::machine::Machine;
@@ -43,14 +42,10 @@ impl SimCluster {
             let join = join(scenario.late_joiners.contains(&number));
             // An injected bug must be found in runs of one version.
             let version_seed = scenario.version_seed.filter(|_| bug.is_none());
-            let mut settings = NodeSettings {
+            let settings = NodeSettings {
                 version_seed,
                 ..NodeSettings::for_simulation(scenario.copies, scenario.reserve, join, bug)
             };
-            if number % 3 == 2 {
-                // Each third store writes batches as the product does, so blocks of both codecs are searched and merged.
-                settings.store.codec_quick = Codec::Lz4;
-            }
             let settings = if scenario.has_little_memory { settings.with_little_memory() } else { settings };
             let roles = scenario.roles.get(number).copied().unwrap_or_default();
             let mut machine = Machine::new(world.add_host(name), number, roles, settings);

@@ -147,7 +147,9 @@ impl Follower {
         let shown = self.query(parameters).await?;
         let missed = match point.filter(|point| point.is_limited) {
             // The last record that was shown states an earlier time, so this is likely.
-            Some(point) => format!("those that state a time before {} are missing", time::format_rfc3339(point.after.time(), 0)),
+            Some(point) => {
+                format!("those that state a time before {} are missing", time::format_rfc3339(point.after.time(), 0))
+            }
             None => "those that state a much earlier time may be missing".to_owned(),
         };
         print_error(&format!(

@@ -185,7 +185,8 @@ fn many_compressed_answers_stay_within_the_limit() {
         let ask = |number: usize| {
             let mut stalled = node.connect("http");
             let accepted = ["gzip", "zstd"][number % 2];
-            let request = format!("GET /api/v1/query HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept-Encoding: {accepted}\r\n\r\n");
+            let request =
+                format!("GET /api/v1/query HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept-Encoding: {accepted}\r\n\r\n");
             stalled.write_all(request.as_bytes()).unwrap();
             stalled
         };

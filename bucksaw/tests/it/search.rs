@@ -274,7 +274,8 @@ fn an_unreachable_node_is_reported() {
 #[test]
 fn the_records_around_several_matches_are_requested_at_once() {
     // The answer to every call has no end, so none of the calls for a context is answered.
-    let match_object = |number: u64| format!("{{\"id\":\"01M810FZ9S14ZNRYQCQM{number:06}\",\"labels\":{{}},\"line\":\"x\"}}\n");
+    let match_object =
+        |number: u64| format!("{{\"id\":\"01M810FZ9S14ZNRYQCQM{number:06}\",\"labels\":{{}},\"line\":\"x\"}}\n");
     let matches: String = (0..20).map(match_object).collect();
     let node = MockNode::new(MockResponse::stream([message(2, matches), ResponseStep::Wait]));
     let mut child = bucksaw(["query", "-C", "2", "--addr", &node.url]).spawn().unwrap();

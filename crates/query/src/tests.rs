@@ -906,8 +906,13 @@ fn drain_tail(tail: &mut Tail) -> Vec<String> {
 /// Short lines, some with a level, a duration or a size.
 fn drawn_line() -> impl Strategy<Value = String> {
     let fields = prop::sample::select(vec![
-        "level=info d=2ms a=x", "level=warn d=2.5ms", "ERROR d=1500us size=2MB", "a [error] size=900kB d=90s",
-        "{\"level\":\"error\",\"d\":\"1m30s\"}", "d=2 size=2000000", "DEBUG b",
+        "level=info d=2ms a=x",
+        "level=warn d=2.5ms",
+        "ERROR d=1500us size=2MB",
+        "a [error] size=900kB d=90s",
+        "{\"level\":\"error\",\"d\":\"1m30s\"}",
+        "d=2 size=2000000",
+        "DEBUG b",
     ]);
     prop_oneof![3 => "[ab =x]{0,12}", 1 => fields.prop_map(str::to_owned)]
 }

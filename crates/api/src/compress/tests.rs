@@ -140,7 +140,8 @@ async fn a_long_even_text_is_sent_in_parts() {
 /// A call of a router that compresses at most one answer at a time.
 async fn call(path: &'static str) -> impl AsyncFn(&str) -> Response<Body> {
     use axum::routing::get;
-    let text = |status: StatusCode| move || async move { (status, [(header::CONTENT_LENGTH, "5000")], "x".repeat(5_000)) };
+    let text =
+        |status: StatusCode| move || async move { (status, [(header::CONTENT_LENGTH, "5000")], "x".repeat(5_000)) };
     let permits = Arc::new(Semaphore::new(1));
     let router = axum::Router::new()
         .route("/api/v1/query", get(text(StatusCode::OK)))
