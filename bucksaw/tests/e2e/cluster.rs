@@ -5,7 +5,6 @@ mod duplicate_id;
 mod retry;
 mod watch;
 
-use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
@@ -92,49 +91,16 @@ fn a_lost_node_can_be_forgotten() {
     assert_eq!(first.get("/api/v1/forget?node=x").status, 405);
 }
 
-/// The script with the program under test.
-fn sample_cluster(dir: &Path, first_port: &str) -> Command {
-    let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../cluster.sh"));
-    command
-        .env("BUCKSAW_BIN", env!("CARGO_BIN_EXE_bucksaw"))
-        .env("BUCKSAW_CLUSTER_DIR", dir)
-        .env("BUCKSAW_CLUSTER_PORT", first_port);
-    command
-}
-
-#[test]
-fn a_sample_cluster_with_a_taken_port_does_not_start() {
-    let home = tempfile::tempdir().unwrap();
-    let node = TestServer::start(&[]);
-    let taken = node.address("http").to_owned();
-    let (_, port) = taken.rsplit_once(':').unwrap();
-    let (status, out, said) = ChildProcess::start(&mut sample_cluster(home.path(), port)).wait_with_output();
-    assert_eq!((status.code(), out.as_str()), (Some(1), ""), "{said}");
-    assert!(said.contains(&taken) && said.ends_with("Node 1 did not start: see the error above.\n"), "{said}");
-    // No sample line went to the node that was there.
-    assert_eq!(node.count(""), 0);
-}
-
-#[test]
-fn a_sample_cluster_with_a_taken_directory_ends_the_nodes_that_it_has_started() {
-    let home = tempfile::tempdir().unwrap();
-    let node = TestServer::start_in(&home.path().join("node2"), &[]);
-    let addresses = |number: u64| std::fs::read(home.path().join(format!("node{number}/addresses.json")));
-    let before = addresses(2).unwrap();
-    let (status, out, said) = ChildProcess::start(&mut sample_cluster(home.path(), "0")).wait_with_output();
-    assert_eq!((status.code(), out.as_str()), (Some(1), ""), "{said}");
-    assert!(said.ends_with("Node 2 did not start: see the error above.\n"), "{said}");
-    assert_eq!((node.count(""), addresses(2).unwrap()), (0, before));
-    let first: Value = serde_json::from_slice(&addresses(1).unwrap()).unwrap();
-    let http = first["http"].as_str().unwrap();
-    wait_until("the first node has ended", || std::net::TcpStream::connect(http).is_err());
-    assert!(addresses(3).is_err(), "the third was not started");
-}
-
 #[test]
 fn the_sample_cluster_works_as_its_output_says() {
     let home = tempfile::tempdir().unwrap();
-    let mut cluster = ChildProcess::start(&mut sample_cluster(home.path(), "0"));
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../cluster.sh");
+    let mut command = Command::new(script);
+    command
+        .env("BUCKSAW_BIN", env!("CARGO_BIN_EXE_bucksaw"))
+        .env("BUCKSAW_CLUSTER_DIR", home.path())
+        .env("BUCKSAW_CLUSTER_PORT", "0");
+    let mut cluster = ChildProcess::start(&mut command);
     let mut nodes = Vec::new();
     let mut tries = Vec::new();
     loop {
