@@ -1,6 +1,7 @@
 //! `query -A`, `-B`, `-C`: matches with the records around them in their streams.
 //!
-//! The records around a match come from `/api/v1/context`, one call per match. A group holds records of one stream.
+//! The records around a match come from `/api/v1/context`, one call per match. Several calls run at a time, since each
+//! spends most of its time on a connection and in the search of one node. A group holds records of one stream.
 //! Matches that follow each other in one stream and whose contexts touch share a group, as in grep, and groups are
 //! separated by `--`. No record is printed twice: what one group has printed of a stream, a later one leaves out.
 //!
@@ -12,6 +13,8 @@ use std::collections::{BTreeMap, VecDeque};
 use anyhow::bail;
 use bucksaw_record::Id;
 use bytes::Bytes;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesOrdered;
 
 use super::query_run::QueryRun;
 use crate::answer::{AnswerItem, AnswerStats, NodeRecord, RecordContext};
@@ -22,37 +25,62 @@ use crate::print::RecordPrinter;
 /// Limit of the streams whose last printed record is held in memory.
 const STREAMS_MAX: usize = 100_000;
 
+/// Calls that run at a time. The node runs twice as many queries at a time, also of other clients.
+const CALLS_MAX: usize = 8;
+
 pub(super) async fn run(search: &QueryRun<'_>, (before, after): (u64, u64)) -> anyhow::Result<Exit> {
     let mut groups = Groups::new(search.printer()?, search.args.newest_first);
     let mut partial_context: Option<AnswerStats> = None;
     let mut reader = search.open("json", search.args.max_count).await?;
-    while let Some(item) = reader.next(|| groups.printer.flush()).await? {
-        match item {
-            AnswerItem::Object(object) => {
-                let id = NodeRecord::parse(&object)?.id()?;
-                // One record more before it shows whether two contexts touch.
-                let context = RecordContext::fetch(&search.client, &id.to_string(), before + 1, after).await?;
-                groups.push(id, &object, context.records, before)?;
+    // In the order of their matches.
+    let mut contexts = FuturesOrdered::new();
+    let (mut has_ended, mut found) = (false, None);
+    loop {
+        let item = tokio::select! {
+            biased;
+            Some(context) = contexts.next() => {
+                let (match_object, context): (MatchObject, RecordContext) = context?;
+                groups.push(match_object.id, &match_object.object, context.records, before)?;
                 if context.stats.is_partial() {
                     partial_context.get_or_insert(context.stats);
                 }
+                continue;
             }
-            AnswerItem::Raw(_) => {}
-            AnswerItem::Notice(notice) => notice::print(&notice),
-            AnswerItem::Stats(stats) => {
-                groups.end()?;
-                groups.printer.finish()?;
-                let any = groups.printer.printed;
-                // A context looks at other times than the search.
-                let context = partial_context.filter(|_| !stats.is_partial());
-                let exit = search.settle(&stats, any);
-                return Ok(context.map_or(exit, |context| search.settle(&context, any)));
+            item = reader.next(|| groups.printer.flush()), if !has_ended && contexts.len() < CALLS_MAX => item?,
+            else => break,
+        };
+        match item {
+            Some(AnswerItem::Object(object)) => {
+                let id = NodeRecord::parse(&object)?.id()?;
+                contexts.push_back(async move {
+                    // One record more before it shows whether two contexts touch.
+                    let context = RecordContext::fetch(&search.client, &id.to_string(), before + 1, after).await?;
+                    anyhow::Ok((MatchObject { id, object }, context))
+                });
             }
+            Some(AnswerItem::Raw(_)) => {}
+            Some(AnswerItem::Notice(notice)) => notice::print(&notice),
+            Some(AnswerItem::Stats(stats)) => (has_ended, found) = (true, Some(stats)),
+            None => has_ended = true,
         }
     }
     groups.end()?;
-    groups.printer.flush()?;
-    Err(search.ended_early())
+    let Some(stats) = found else {
+        groups.printer.flush()?;
+        return Err(search.ended_early());
+    };
+    groups.printer.finish()?;
+    let any = groups.printer.printed;
+    // A context looks at other times than the search.
+    let context = partial_context.filter(|_| !stats.is_partial());
+    let exit = search.settle(&stats, any);
+    Ok(context.map_or(exit, |context| search.settle(&context, any)))
+}
+
+/// A match whose context is being fetched.
+struct MatchObject {
+    id: Id,
+    object: Bytes,
 }
 
 /// A record of a group.

@@ -134,7 +134,8 @@ impl Follower {
 
     /// Shows what was accepted since the connection was lost.
     async fn show_missed(&mut self, lost: Instant) -> anyhow::Result<()> {
-        let after = self.shown.resume_after();
+        let point = self.shown.resume_after();
+        let after = point.map(|point| point.after);
         let from = match (after, self.shown.oldest_wanted()) {
             (Some(after), Some(_)) => time::format_rfc3339(after.time(), 0),
             // Records from before the start were not asked for. The clock of the node is not that of this machine, so the
@@ -144,9 +145,15 @@ impl Follower {
         let mut parameters = vec![("from", from)];
         parameters.extend(after.map(|after| ("after", after.to_string())));
         let shown = self.query(parameters).await?;
+        let missed = match point.filter(|point| point.is_limited) {
+            // The last record that was shown states an earlier time, so this is likely.
+            Some(point) => {
+                format!("those that state a time before {} are missing", time::format_rfc3339(point.after.time(), 0))
+            }
+            None => "those that state a much earlier time may be missing".to_owned(),
+        };
         print_error(&format!(
-            "reconnected to {} after {}, and showed {shown} records accepted meanwhile; those that state a much earlier time \
-             may be missing",
+            "reconnected to {} after {}, and showed {shown} records accepted meanwhile; {missed}",
             self.client.addr,
             human_seconds(lost.elapsed().as_secs_f64())
         ));

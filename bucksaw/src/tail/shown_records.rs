@@ -7,9 +7,22 @@ use bucksaw_record::Id;
 /// Ids that are remembered: more than a node buffers for a tail that falls behind, if records have 250 bytes.
 const IDS_MAX: usize = 1 << 18;
 
-/// How far before the newest record a query continues: records are accepted out of order, above all those of several
-/// nodes.
+/// How far before the newest record a query continues at least: records are accepted out of order, above all those of
+/// several nodes.
 const MARGIN_MS: u64 = 60_000;
+
+/// How far before the newest record a query continues at most, if the last record that was shown states an earlier time.
+/// Everything in between is searched again.
+const MARGIN_MS_MAX: u64 = 3_600_000;
+
+/// Where a query continues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ResumePoint {
+    /// The id behind which it finds what was not shown, and every id that was shown is remembered.
+    pub(super) after: Id,
+    /// Whether the last record that was shown is before it, so that records like that one may be missed.
+    pub(super) is_limited: bool,
+}
 
 /// The last ids that were shown.
 #[derive(Debug, Default)]
@@ -20,6 +33,8 @@ pub(super) struct ShownRecords {
     /// The highest id that is no longer remembered.
     forgotten: Option<Id>,
     newest: Option<Id>,
+    /// The record that was shown last.
+    last: Option<Id>,
     /// The first record of the past that was shown: what precedes it was not asked for.
     oldest_wanted: Option<Id>,
 }
@@ -32,6 +47,7 @@ impl ShownRecords {
         }
         self.order.push_back(id);
         self.newest = self.newest.max(Some(id));
+        self.last = Some(id);
         if self.order.len() > IDS_MAX
             && let Some(oldest) = self.order.pop_front()
         {
@@ -51,11 +67,15 @@ impl ShownRecords {
         self.oldest_wanted
     }
 
-    /// The id behind which a query finds what was not shown, and every id that was shown is remembered; `None` if
-    /// nothing was shown.
-    pub(super) fn resume_after(&self) -> Option<Id> {
-        let margin = Id::first_at(self.newest?.time().saturating_sub(MARGIN_MS));
-        self.forgotten.max(self.oldest_wanted).max(Some(margin))
+    /// Where a query continues: at the last record that was shown, or before it; `None` if nothing was shown.
+    pub(super) fn resume_after(&self) -> Option<ResumePoint> {
+        let (newest, last) = (self.newest?.time(), self.last?);
+        let before = |margin| Id::first_at(newest.saturating_sub(margin));
+        let reach = before(MARGIN_MS).min(Id::first_at(last.time())).max(before(MARGIN_MS_MAX));
+        let after = self.forgotten.max(Some(reach)).unwrap_or(reach);
+        // What precedes the past that was asked for is not missed.
+        let is_limited = last < after;
+        Some(ResumePoint { after: self.oldest_wanted.unwrap_or(after).max(after), is_limited })
     }
 }
 
@@ -69,12 +89,32 @@ mod tests {
         Id::new(Millis(ms), Producer::new(1), 0)
     }
 
+    /// A point that is not limited.
+    fn point(after: Id) -> Option<ResumePoint> {
+        Some(ResumePoint { after, is_limited: false })
+    }
+
     #[test]
     fn a_query_continues_a_minute_before_the_newest_record() {
         let mut seen = ShownRecords::default();
         assert_eq!(seen.resume_after(), None);
-        assert!(seen.insert(id(200_000)) && seen.insert(id(100_000)) && !seen.insert(id(200_000)));
-        assert_eq!(seen.resume_after(), Some(Id::first_at(Millis(140_000))));
+        assert!(seen.insert(id(100_000)) && seen.insert(id(200_000)) && !seen.insert(id(200_000)));
+        assert_eq!(seen.resume_after(), point(Id::first_at(Millis(140_000))));
+    }
+
+    #[test]
+    fn a_query_continues_at_the_last_record_up_to_an_hour_before_the_newest() {
+        let newest = 100_000_000;
+        let mut shown = ShownRecords::default();
+        assert!(shown.insert(id(newest)) && shown.insert(id(newest - 1_000_000)));
+        assert_eq!(shown.resume_after(), point(Id::first_at(Millis(newest - 1_000_000))));
+        assert!(shown.insert(id(newest - MARGIN_MS_MAX)));
+        assert_eq!(shown.resume_after(), point(Id::first_at(Millis(newest - MARGIN_MS_MAX))));
+        assert!(shown.insert(id(newest - MARGIN_MS_MAX - 1)));
+        let after = Id::first_at(Millis(newest - MARGIN_MS_MAX));
+        assert_eq!(shown.resume_after(), Some(ResumePoint { after, is_limited: true }));
+        assert!(shown.insert(id(newest - 10)));
+        assert_eq!(shown.resume_after(), point(Id::first_at(Millis(newest - MARGIN_MS))));
     }
 
     #[test]
@@ -84,7 +124,10 @@ mod tests {
         assert_eq!((shown.resume_after(), shown.oldest_wanted()), (None, None));
         assert!(shown.insert(id(150_000)) && shown.insert(id(160_000)));
         shown.end_past();
-        assert_eq!((shown.resume_after(), shown.oldest_wanted()), (Some(id(150_000)), Some(id(150_000))));
+        assert_eq!((shown.resume_after(), shown.oldest_wanted()), (point(id(150_000)), Some(id(150_000))));
+        // A record of an earlier time, accepted later.
+        assert!(shown.insert(id(90_000)));
+        assert_eq!(shown.resume_after(), point(id(150_000)));
     }
 
     #[test]
@@ -92,6 +135,8 @@ mod tests {
         let mut seen = ShownRecords::default();
         let numbered = |number: u32| Id::new(Millis(1_000_000), Producer::new(1), number);
         assert!((0..=u32::try_from(IDS_MAX).unwrap() + 1).all(|number| seen.insert(numbered(number))));
-        assert_eq!((seen.ids.len(), seen.resume_after()), (IDS_MAX, Some(numbered(1))));
+        assert_eq!((seen.ids.len(), seen.resume_after()), (IDS_MAX, point(numbered(1))));
+        assert!(seen.insert(id(999_000)));
+        assert_eq!(seen.resume_after(), Some(ResumePoint { after: numbered(2), is_limited: true }));
     }
 }

@@ -1,7 +1,12 @@
 //! `query` and `tail` against a node.
 
 use std::ffi::OsStr;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::ffi::OsStrExt;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use bucksaw_record::{Id, Millis, Producer};
 
 use crate::node::{MockNode, MockResponse, ReceivedRequest, ResponseStep, message};
 use crate::process::{CommandOutput, bucksaw, run, words};
@@ -264,4 +269,54 @@ fn an_unreachable_node_is_reported() {
     assert_eq!(words("status --addr http://127.0.0.1:1").code, Some(1));
     assert_eq!(words("query -m 0").code, Some(1));
     assert_eq!(words("tail -m 0").code, Some(1));
+}
+
+#[test]
+fn the_records_around_several_matches_are_requested_at_once() {
+    // The answer to every call has no end, so none of the calls for a context is answered.
+    let match_object =
+        |number: u64| format!("{{\"id\":\"01M810FZ9S14ZNRYQCQM{number:06}\",\"labels\":{{}},\"line\":\"x\"}}\n");
+    let matches: String = (0..20).map(match_object).collect();
+    let node = MockNode::new(MockResponse::stream([message(2, matches), ResponseStep::Wait]));
+    let mut child = bucksaw(["query", "-C", "2", "--addr", &node.url]).spawn().unwrap();
+    let contexts = || node.requests().iter().filter(|request| request.path == "/api/v1/context").count();
+    let until = Instant::now() + Duration::from_secs(60);
+    while contexts() < 8 {
+        assert!(Instant::now() < until, "{} calls", contexts());
+        std::thread::yield_now();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(contexts(), 8);
+    let first = node.requests().into_iter().find(|request| request.path == "/api/v1/context").unwrap();
+    assert_eq!((first.get("before"), first.get("after")), (Some("3"), Some("2")));
+}
+
+#[test]
+fn a_tail_says_from_when_on_it_looked_for_missed_records() {
+    const HOUR_MS: u64 = 3_600_000;
+    let newest = Millis(1_795_216_200_000);
+    let object = |time: Millis| {
+        format!("{{\"id\":\"{}\",\"labels\":{{}},\"line\":\"x\"}}\n", Id::new(time, Producer::new(1), 7))
+    };
+    // Each connection ends behind the records.
+    let check = |last: Millis, after: Millis, want: &str| {
+        let records = object(newest) + &object(last);
+        let node = MockNode::new(MockResponse::stream([message(2, records), message(3, NOTHING)]));
+        let mut command = bucksaw(["tail", "--addr", &node.url]);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+        let said = lines.into_iter().find(|line| line.contains("reconnected")).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(said.ends_with(&format!("showed 0 records accepted meanwhile; {want}")), "{said}");
+        let query = node.requests().into_iter().find(|request| request.path == "/api/v1/query").unwrap();
+        assert_eq!(query.get("after"), Some(Id::first_at(after).to_string().as_str()));
+    };
+    let before = |ms: u64| newest.saturating_sub(ms);
+    let much_earlier = "those that state a much earlier time may be missing";
+    check(before(1_000), before(60_000), much_earlier);
+    check(before(HOUR_MS / 2), before(HOUR_MS / 2), much_earlier);
+    let limited = "those that state a time before 2026-11-20T22:10:00.000000Z are missing";
+    check(before(HOUR_MS * 2), before(HOUR_MS), limited);
 }

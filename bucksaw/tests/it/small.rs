@@ -143,3 +143,47 @@ fn manual_pages() {
     let wrong = words("man --dir /dev/null/x");
     assert!(wrong.code == Some(1) && wrong.err.starts_with("bucksaw: cannot create the directory"), "{}", wrong.err);
 }
+
+/// A page as text, with all warnings. Fails where groff is not installed.
+fn groff(page: &std::path::Path) -> std::io::Result<std::process::Output> {
+    std::process::Command::new("groff").args(["-man", "-ww", "-Tutf8", "-P-cbou"]).arg(page).output()
+}
+
+/// The flags that the help text of a command describes.
+fn flags(help: &str) -> Vec<&str> {
+    let starts = help.lines().map(str::trim_start).filter(|line| line.starts_with('-'));
+    let words = starts.flat_map(|line| line.split([' ', ',', '=', '[']));
+    words.filter(|word| word.starts_with("--") && word.len() > 2).collect()
+}
+
+#[test]
+fn manual_pages_describe_each_flag_of_each_command() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(words(&format!("man --dir {}", dir.path().display())).code, Some(0));
+    let (mut pages, mut described) = (0, 0);
+    for entry in std::fs::read_dir(dir.path()).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let page = std::fs::read_to_string(&path).unwrap();
+        let help = words(&format!("{} --help", name.replacen("bucksaw", "", 1).replace('-', " ")));
+        assert_eq!((help.code, help.err.as_str()), (Some(0), ""), "{name}");
+        let shown = page.replace("\\-", "-");
+        for flag in flags(help.text()) {
+            // The page of a command has a heading for it: `\fB--flag\fR`.
+            assert!(shown.contains(&format!("\\fB{flag}\\fR")), "{name} lacks {flag}: {page}");
+            described += 1;
+        }
+        // A line of text that begins with a dot would be taken for a request, and not be shown.
+        let requests = ["ie", "el", "TH", "SH", "SS", "TP", "PP", "RS", "RE", "IP", "br", "sp", "nf", "fi"];
+        if let Ok(rendered) = groff(&path) {
+            assert!(rendered.status.success() && rendered.stderr.is_empty(), "{name}: {rendered:?}");
+            assert!(String::from_utf8(rendered.stdout).unwrap().contains("SYNOPSIS"), "{name}");
+        }
+        for line in page.lines().filter_map(|line| line.strip_prefix('.')) {
+            let request = line.split_whitespace().next().unwrap_or_default();
+            assert!(requests.contains(&request), "{name}: .{line}");
+        }
+        pages += 1;
+    }
+    assert!(pages > 15 && described > 100, "{pages} pages, {described} flags");
+}

@@ -2,9 +2,11 @@
 #![allow(clippy::disallowed_methods, reason = "opens a real terminal")]
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -19,10 +21,13 @@ const RECORD: &str = concat!(
     "\n"
 );
 
+/// Limit of a wait. The machine may be busy.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+
 /// A terminal of this number of columns.
 struct Terminal {
-    /// The side of the program that shows what is written.
-    screen: File,
+    /// What is written, from the side of the program that shows it.
+    screen: Receiver<Vec<u8>>,
     device: File,
     shown: Vec<u8>,
 }
@@ -36,7 +41,18 @@ impl Terminal {
         tcsetwinsize(&screen, size).unwrap();
         let name = ptsname(&screen, Vec::new()).unwrap();
         let device = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
-        Self { screen: screen.into(), device, shown: Vec::new() }
+        let (sender, written) = channel();
+        let mut screen = File::from(screen);
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4_096];
+            // Ends when the terminal is closed.
+            while let Ok(length @ 1..) = screen.read(&mut buffer) {
+                if sender.send(buffer[..length].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { screen: written, device, shown: Vec::new() }
     }
 
     fn stdio(&self) -> Stdio {
@@ -45,14 +61,13 @@ impl Terminal {
 
     /// Waits until a text is shown.
     fn wait(&mut self, text: &str) -> String {
-        let mut buffer = [0; 4_096];
         loop {
             let shown = String::from_utf8_lossy(&self.shown).into_owned();
             if shown.contains(text) {
                 return shown;
             }
-            let read = self.screen.read(&mut buffer).unwrap();
-            self.shown.extend_from_slice(&buffer[..read]);
+            let written = self.screen.recv_timeout(WAIT_MAX);
+            self.shown.extend(written.unwrap_or_else(|_| panic!("{text:?} is not shown: {shown:?}")));
         }
     }
 }
@@ -117,4 +132,26 @@ fn no_progress_is_shown_where_standard_error_is_no_terminal() {
     let mut said = String::new();
     child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
     assert_eq!((end(child), said.as_str()), (Some(130), ""));
+}
+
+#[test]
+fn a_forwarder_shows_how_much_it_has_read() {
+    // It accepts connections, and never acknowledges a line.
+    let node = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = node.local_addr().unwrap().to_string();
+    let mut terminal = Terminal::open(80);
+    let mut command = bucksaw(["forward", "--to", &to]);
+    command.env_remove("COLUMNS").env("TERM", "xterm");
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(terminal.stdio()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(b"twelve bytes\n").unwrap();
+    terminal.wait("\r\u{1b}[Kshipping for ");
+    terminal.wait(", 13 B read");
+    input.write_all(b"seven b").unwrap();
+    let shown = terminal.wait(", 20 B read");
+    assert!(!shown.contains('\n'), "each line replaces the one before it: {shown:?}");
+    child.kill().unwrap();
+    let mut out = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+    assert_eq!((end(child), out.as_str()), (None, ""));
 }

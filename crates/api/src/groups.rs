@@ -164,3 +164,24 @@ impl ShownGroups {
         self.0.levels.iter().map(count).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_that_is_given_twice_is_one_group() {
+        let params = Params::parse(b"by=@stream&value=app=a,host=b&value=host=b,app=a&value=app=a&value=app=a,host=b");
+        let RequestedGrouping::Named(Grouping::Streams(streams)) = RequestedGrouping::of(&params).unwrap() else {
+            panic!("these are streams");
+        };
+        assert_eq!(streams, [Labels::parse("app=a,host=b").unwrap(), Labels::parse("app=a").unwrap()]);
+    }
+
+    #[test]
+    fn a_value_that_is_given_twice_is_one_group() {
+        let params = Params::parse(b"by=status&value=200&value=404&value=200");
+        let RequestedGrouping::Named(grouping) = RequestedGrouping::of(&params).unwrap() else { panic!() };
+        assert_eq!(grouping.values(), ["200", "404"]);
+    }
+}

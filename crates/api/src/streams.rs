@@ -25,33 +25,48 @@ const VALUES_MAX: u64 = 10_000;
 /// `GET /api/v1/streams`: the streams with most records.
 pub(crate) async fn streams(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
     let limit = limit(&params, STREAMS_DEFAULT, STREAMS_MAX)?;
-    let (Streams { streams, is_approximate, is_cut }, stats) = list(&app, &params).await?;
-    let distinct = streams.len();
-    let mut end = format!("],\"distinct\":{distinct}");
-    for (name, is_set) in [("approximate", is_approximate), ("cut", is_cut)] {
+    let (streams, stats) = list(&app, &params).await?;
+    let end = streams_end(&streams, &stats);
+    let shown = streams.streams.into_iter().take(limit).map(|stream| stream_object(&stream));
+    send_document(&app, render::document("streams", shown, end.into_bytes()))
+}
+
+/// The end of an answer, after its streams.
+fn streams_end(found: &Streams, stats: &Value) -> String {
+    let mut end = format!("],\"distinct\":{}", found.streams.len());
+    for (name, is_set) in [("approximate", found.is_approximate), ("cut", found.is_cut)] {
         if is_set {
             end.push_str(&format!(",\"{name}\":true"));
         }
     }
-    end.push_str(&format!(",\"stats\":{stats}}}\n"));
-    let shown = streams.into_iter().take(limit).map(|stream| stream_object(&stream));
-    send_document(&app, render::document("streams", shown, end.into_bytes()))
+    end + &format!(",\"stats\":{stats}}}\n")
 }
 
 /// `GET /api/v1/labels`: the labels of the streams, with their values.
 pub(crate) async fn labels(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
     let limit = limit(&params, VALUES_DEFAULT, VALUES_MAX)?;
     let (Streams { streams, is_cut, .. }, stats) = list(&app, &params).await?;
+    let labels = labels_of(streams);
+    let end = labels_end(is_cut, &stats);
+    let shown = labels.into_iter().map(move |(name, values)| label_object(&name, values, limit));
+    send_document(&app, render::document("labels", shown, end.into_bytes()))
+}
+
+/// The end of an answer, after its labels.
+fn labels_end(is_cut: bool, stats: &Value) -> String {
+    let cut = if is_cut { ",\"cut\":true" } else { "" };
+    format!("]{cut},\"stats\":{stats}}}\n")
+}
+
+/// The labels of streams: the number of streams by name and value.
+fn labels_of(streams: Vec<StreamSize>) -> BTreeMap<String, BTreeMap<String, u64>> {
     let mut labels = BTreeMap::<String, BTreeMap<String, u64>>::new();
     for stream in streams {
         for (name, value) in stream.labels.iter() {
             *labels.entry(name.to_owned()).or_default().entry(value.to_owned()).or_default() += 1;
         }
     }
-    let cut = if is_cut { ",\"cut\":true" } else { "" };
-    let end = format!("]{cut},\"stats\":{stats}}}\n").into_bytes();
-    let shown = labels.into_iter().map(move |(name, values)| label_object(&name, values, limit));
-    send_document(&app, render::document("labels", shown, end))
+    labels
 }
 
 fn limit(params: &Params, default: u64, max: u64) -> Result<usize, ApiError> {
@@ -83,4 +98,23 @@ fn label_object(name: &str, values: BTreeMap<String, u64>, limit: usize) -> Valu
     let value = |(value, streams)| json!({ "value": value, "streams": streams });
     let values: Vec<Value> = values.into_iter().take(limit).map(value).collect();
     json!({ "name": name, "values": values, "distinct": distinct })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn estimates_and_missing_streams_are_flagged() {
+        let check = |is_approximate, is_cut, want: &str| {
+            let found = Streams { streams: Vec::new(), is_approximate, is_cut };
+            assert_eq!(streams_end(&found, &json!({})), format!("],\"distinct\":0{want},\"stats\":{{}}}}\n"));
+        };
+        check(false, false, "");
+        check(true, false, ",\"approximate\":true");
+        check(false, true, ",\"cut\":true");
+        check(true, true, ",\"approximate\":true,\"cut\":true");
+        assert_eq!(labels_end(false, &json!({})), "],\"stats\":{}}\n");
+        assert_eq!(labels_end(true, &json!({})), "],\"cut\":true,\"stats\":{}}\n");
+    }
 }

@@ -25,6 +25,8 @@ use crate::tail::Tail;
 
 mod answers;
 mod codecs;
+mod groups;
+mod streams;
 
 pub(crate) struct TestEngine {
     pub(crate) fs: sim::Fs,
@@ -901,14 +903,31 @@ fn drain_tail(tail: &mut Tail) -> Vec<String> {
     std::iter::from_fn(|| matches.visit_next(|record| String::from_utf8_lossy(record.text).into_owned())).collect()
 }
 
+/// Short lines, some with a level, a duration or a size.
+fn drawn_line() -> impl Strategy<Value = String> {
+    let fields = prop::sample::select(vec![
+        "level=info d=2ms a=x",
+        "level=warn d=2.5ms",
+        "ERROR d=1500us size=2MB",
+        "a [error] size=900kB d=90s",
+        "{\"level\":\"error\",\"d\":\"1m30s\"}",
+        "d=2 size=2000000",
+        "DEBUG b",
+    ]);
+    prop_oneof![3 => "[ab =x]{0,12}", 1 => fields.prop_map(str::to_owned)]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     /// Whatever happened before, an answer equals a plain filter over all accepted records.
     #[test]
     fn answers_equal_the_plain_filter(
-        steps in prop::collection::vec((0_u8..12, 0_u64..3_000, "[ab =x]{0,12}", 0_u64..9_000), 1..60),
-        expr in prop::sample::select(vec!["", "a", "a b", "a OR x", "-a", "/a.?b/", "a=x", "app=s1", "app!=s0 a"]),
+        steps in prop::collection::vec((0_u8..12, 0_u64..3_000, drawn_line(), 0_u64..9_000), 1..60),
+        expr in prop::sample::select(vec![
+            "", "a", "a b", "a OR x", "-a", "/a.?b/", "a=x", "app=s1", "app!=s0 a", "@level>=warn", "@level=none a",
+            "@level!=error", "d=*", "d!=* x", "d>2ms", "d<=1.5s", "-(size>900kB)", "size<1MB OR d>=1m", "app=* @level=*",
+        ]),
         (from, to, limit) in (0_u64..60_000, 0_u64..60_000, 1_u64..40),
         (memory, size) in prop::sample::select(vec![(0, 1), (20_000, 1), (128 << 20, 1), (0, 100), (20_000, 100)]),
         codec in prop::sample::select(vec![Codec::ColumnsAlways(3), Codec::Lz4]),

@@ -2,12 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use bucksaw_faults::Random;
 use serde_json::Value;
 
-use super::{start, status};
+use super::{id, start, status};
 use crate::node::{TestServer, bucksaw};
 use crate::wait::wait_until;
 
@@ -164,14 +163,18 @@ fn a_damaged_block_makes_answers_partial_while_the_store_with_the_replica_is_dow
     let (mut nodes, at, _) = with_a_damaged_block(3);
     // The other node that has the lines.
     let other = (0..3).rposition(|other| other != at && !files(&nodes[other], "seg").is_empty()).unwrap();
+    let down = id(&nodes[other]);
     nodes[other].kill();
-    // From ten seconds after the start a pass is requested every two seconds; without that store none compares a range, so no
-    // metric shows them.
-    let until = Instant::now() + Duration::from_secs(20);
-    while Instant::now() < until {
-        assert!(counted(&nodes[at]).1);
-        std::thread::sleep(Duration::from_millis(200));
+    // The damaged store has asked all others for a pass, and each pass waits for the store that is down.
+    let awaited = Value::from(down);
+    for live in (0..3).filter(|live| *live != other) {
+        wait_until("its pass waits for the store", || {
+            assert!(counted(&nodes[at]).1);
+            let repair = node_status(&nodes[live])["repair"].clone();
+            repair["blocked_by"] == "awaited" && repair["blocked_by_store"] == awaited
+        });
     }
+    assert!(counted(&nodes[at]).1);
     assert_eq!(metric(&nodes[at], "bucksaw_store_damaged"), 1);
     // The first node has no seeds.
     let join = nodes[at].address("cluster").to_owned();

@@ -1,8 +1,5 @@
 //! A lost node as reported by tails and by the replication status.
 
-use std::thread;
-use std::time::Duration;
-
 use serde_json::Value;
 
 use super::{id, members, start, status};
@@ -45,6 +42,13 @@ fn a_tail_reports_lost_nodes() {
     }
 }
 
+/// The bytes per second that a node has published.
+fn published_rate(asked: &TestServer, of: &str) -> f64 {
+    let cluster = asked.get("/api/v1/cluster").expect(200).json();
+    let node = cluster["nodes"].as_array().unwrap().iter().find(|node| node["id"] == of).unwrap();
+    node["load"]["bytes_per_second"].as_f64().unwrap()
+}
+
 #[test]
 fn under_replicated_records_are_reported() {
     let mut nodes = start(3);
@@ -69,8 +73,16 @@ fn under_replicated_records_are_reported() {
         "{repairs:?}"
     );
     let gone = id(third);
-    // It publishes its stored bytes by gossip once a second; no interface shows the published value of a live node.
-    thread::sleep(Duration::from_secs(5));
+    // Nodes publish their stored bytes by gossip, together with their rate, which alone is shown of a live node. A node begins
+    // with a rate of 0, and with the stored bytes that it has found.
+    third.kill();
+    wait_until("it is down", || members(first, "down") == 1);
+    third.restart();
+    wait_until("it begins again", || members(first, "alive") == 3 && published_rate(first, &gone) == 0.0);
+    wait_until("its rate is published", || {
+        third.post("/api/v1/ingest?durability=bulk", &[], text.as_bytes()).expect(200);
+        published_rate(first, &gone) > 0.0
+    });
     third.kill();
     let replication =
         wait_for("the loss is reported", || Some(copies(first)).filter(|copies| copies["fully_replicated"] == false));

@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::Write as _;
 use std::net::TcpStream;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -59,7 +58,7 @@ fn five_thousand_idle_connections_cost_little() {
 
 #[test]
 fn lines_of_two_hundred_slow_clients_are_found_soon() {
-    let mut node = TestServer::start(&[]);
+    let mut node = TestServer::start(&["--segment-max-age", "200ms"]);
     let mut streams: Vec<TcpStream> = (0..200).map(|_| node.connect("fast")).collect();
     let mut worst = Duration::ZERO;
     let mut sent = 0;
@@ -72,7 +71,8 @@ fn lines_of_two_hundred_slow_clients_are_found_soon() {
         wait_until("the lines are found", || node.count("client") == sent);
         worst = worst.max(started.elapsed());
         assert!(queue_files(&node) < FILES_MAX, "{} files", queue_files(&node));
-        thread::sleep(Duration::from_millis(300));
+        // The next turn then needs new queue files.
+        node.wait_stored();
     }
     assert!(worst < LAG_MAX, "seen after {worst:?}");
     assert_healthy(&mut node);

@@ -4,6 +4,8 @@ use bytes::BytesMut;
 use futures_util::stream::poll_fn;
 use http_body_util::StreamBody;
 use hyper::body::Body as _;
+use hyper::service::Service as _;
+use hyper_util::service::TowerToHyperService;
 use tokio::sync::mpsc;
 
 use super::*;
@@ -121,5 +123,54 @@ async fn a_long_even_text_is_sent_in_parts() {
             parts += 1;
         }
         assert!(parts >= 5, "{encoding}: {parts} parts of 2.5 MB");
+    }
+}
+
+/// A call of a router that compresses at most one answer at a time.
+async fn call(path: &'static str) -> impl AsyncFn(&str) -> Response<Body> {
+    use axum::routing::get;
+    let text =
+        |status: StatusCode| move || async move { (status, [(header::CONTENT_LENGTH, "5000")], "x".repeat(5_000)) };
+    let permits = Arc::new(Semaphore::new(1));
+    let router = axum::Router::new()
+        .route("/api/v1/query", get(text(StatusCode::OK)))
+        .route("/api/v1/refused", get(text(StatusCode::SERVICE_UNAVAILABLE)))
+        .route("/api/v1/partial", get(text(StatusCode::PARTIAL_CONTENT)))
+        .layer(axum::middleware::from_fn_with_state(permits, compress));
+    let service = TowerToHyperService::new(router);
+    async move |accepted: &str| {
+        let request = Request::get(path).header(header::ACCEPT_ENCODING, accepted).body(Body::empty()).unwrap();
+        service.call(request).await.unwrap()
+    }
+}
+
+/// The encoding of an answer and its stated length.
+fn head(answer: &Response<Body>) -> (Option<&str>, Option<&str>) {
+    let header = |name| answer.headers().get(name).map(|value| value.to_str().unwrap());
+    (header(header::CONTENT_ENCODING), header(header::CONTENT_LENGTH))
+}
+
+#[tokio::test]
+async fn answers_beyond_the_permits_are_sent_as_they_are() {
+    let call = call("/api/v1/query").await;
+    for encoding in ENCODINGS {
+        let first = call(encoding).await;
+        assert_eq!(head(&first), (Some(encoding), None), "the length of compressed text is not known");
+        let second = call(encoding).await;
+        assert_eq!(head(&second), (None, Some("5000")), "{encoding}: the first one is not read yet");
+        assert_eq!(second.into_body().collect().await.unwrap().to_bytes().len(), 5_000);
+        let sent = first.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(decoded(encoding, &sent).len(), 5_000);
+        let third = call(encoding).await;
+        assert_eq!(head(&third).0, Some(encoding), "the first one is read");
+    }
+    assert_eq!(head(&call("identity").await), (None, Some("5000")));
+}
+
+#[tokio::test]
+async fn only_whole_answers_are_compressed() {
+    for path in ["/api/v1/refused", "/api/v1/partial"] {
+        let answer = call(path).await("gzip, zstd").await;
+        assert_eq!(head(&answer), (None, Some("5000")), "{path}");
     }
 }

@@ -72,15 +72,20 @@ fn line(template: u64, seed: &mut u64) -> String {
         2 => {
             format!("worker[{}]: job {} done in 0.{:03}s", draw(seed, 9), 100_000 + draw(seed, 900), draw(seed, 1_000))
         }
+        3 => {
+            let (wait, unit, size) = (draw(seed, 3_000), ["us", "us", "ms"][draw(seed, 3) as usize], draw(seed, 40));
+            let level = ["info", "warn", "ERROR"][draw(seed, 3) as usize];
+            format!("level={level} msg=\"read a file\" wait={wait}{unit} size={}.{}kB", size / 10, size % 10)
+        }
         // Lines without a layout, also empty ones.
         _ => (0..draw(seed, 14)).map(|_| char::from(b"ab =x1/"[draw(seed, 7) as usize])).collect(),
     }
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let append = (0_u64..5, 1_u32..160, any::<u64>(), 0_u64..4_000, prop::bool::weighted(0.2)).prop_map(
+    let append = (0_u64..6, 1_u32..160, any::<u64>(), 0_u64..4_000, prop::bool::weighted(0.2)).prop_map(
         |(template, records, seed, spread_ms, is_retried)| Step::Append {
-            template: template % 4,
+            template: template % 5,
             records,
             seed,
             spread_ms,
@@ -113,6 +118,14 @@ fn cases() -> impl Strategy<Value = Case> {
         "app!=s0 a",
         "-logged",
         "never written",
+        "@level=info",
+        "@level!=info took",
+        "@level=none -status=*",
+        "status=*",
+        "session!=* GET",
+        "wait>=500us",
+        "wait<2ms OR size>1.5kB",
+        "-(wait>1ms)",
     ]);
     (codec, steps(), expr, 0_u64..900, 50_u64..1_100, 1_u64..300)
         .prop_map(|(codec, steps, expr, from, length, limit)| Case { codec, steps, expr, from, length, limit })

@@ -53,6 +53,24 @@ fn answers_of_a_joining_node_are_partial() {
     assert!(found == ids(0..10) && !stats.is_partial(), "{stats:?}");
 }
 
+#[test]
+fn a_list_of_streams_is_cut_if_a_peer_has_cut_its_own() {
+    let mut cluster = QueryCluster::joined(5, 1);
+    // With this memory it lists some of its streams.
+    cluster.start_with(bucksaw_query::Config { result_bytes_max: 16 << 10, ..bucksaw_query::Config::default() });
+    cluster.world.run_for(seconds(10));
+    let list = |cluster: &QueryCluster, node: usize| {
+        let (streams, stats) = cluster.world.block_on(cluster.nodes[node].answers.streams(request_all(), ())).unwrap();
+        assert!(!stats.is_partial() && streams.is_approximate, "{stats:?}");
+        (streams.streams.len(), streams.is_cut)
+    };
+    cluster.put_in("host=h0", &[1], 0, "x");
+    assert_eq!(list(&cluster, 0), (1, false));
+    (1..500).for_each(|number| cluster.put_in(&format!("host=h{number}"), &[1], number, "x"));
+    let (count, is_cut) = list(&cluster, 0);
+    assert!((1..500).contains(&count) && is_cut, "{count}");
+}
+
 /// Collects ids, and kills a node after the first records.
 struct KillingSink {
     ids: Vec<Id>,

@@ -60,6 +60,11 @@ impl QueryCluster {
 
     /// Starts one more node, which joins the first one. It runs no tasks, so records stay where a test puts them.
     pub(crate) fn start(&mut self) {
+        self.start_with(bucksaw_query::Config::default());
+    }
+
+    /// The same with these settings of queries.
+    pub(crate) fn start_with(&mut self, query: bucksaw_query::Config) {
         let number = self.nodes.len();
         let host = self.world.add_host(&format!("n{number}"));
         let (env, dir) = (host.env(), PathBuf::from("/data"));
@@ -69,6 +74,7 @@ impl QueryCluster {
         config.cluster.join = vec!["n0:7659".to_owned()];
         config.has_other_seeds = number > 0;
         config.queue.segment_bytes_max = 4_000;
+        config.query = query;
         // The records have times long past.
         let small = store::Config { retention_age: None, segment_bytes: 8_000, block_bytes: 2_000, ..config.store };
         let columns = Codec::ColumnsAlways(3);
@@ -89,7 +95,12 @@ impl QueryCluster {
     }
 
     pub(crate) fn put(&self, nodes: &[usize], number: u64, line: &str) {
-        let labels = Labels::parse("app=web").unwrap();
+        self.put_in("app=web", nodes, number, line);
+    }
+
+    /// Appends a record of the stream with these labels to the queues of these nodes.
+    pub(crate) fn put_in(&self, labels: &str, nodes: &[usize], number: u64, line: &str) {
+        let labels = Labels::parse(labels).unwrap();
         for node in nodes {
             let engine = &self.nodes[*node].engine;
             let (id, mut row_meta) = (id(number), Vec::new());
