@@ -9,6 +9,12 @@
 
 mod attribute_list;
 mod event;
+#[cfg(test)]
+mod event_lines;
+pub mod gelf;
+mod json_members;
+mod stream_labels;
+pub mod syslog;
 
 pub use attribute_list::AttributeList;
 pub use event::{Event, EventError, EventSink};
