@@ -8,7 +8,17 @@
 #![deny(clippy::indexing_slicing)]
 
 mod attribute_list;
+pub mod datadog;
+pub mod elasticsearch;
 mod event;
+#[cfg(test)]
+mod event_lines;
+pub mod gelf;
+mod json_members;
+mod query_pairs;
+pub mod splunk_hec;
+mod stream_labels;
+pub mod syslog;
 
 pub use attribute_list::AttributeList;
 pub use event::{Event, EventError, EventSink};

@@ -1,0 +1,169 @@
+//! One message becomes one event.
+
+use bucksaw_record::time::{event_time_number, event_time_text};
+use bucksaw_record::{Labels, Millis};
+
+use super::GelfError;
+use super::inflate::{inflate, is_compressed};
+use crate::json_members::{JsonText, push_value, read_object, string, text, utf8};
+use crate::stream_labels::StreamLabels;
+use crate::syslog::severity_name;
+use crate::{AttributeList, Event, EventSink};
+
+/// Decodes the messages of one listener, connection or request. Keeps the labels of earlier messages, at most 1 MiB of them.
+#[derive(Debug)]
+pub struct GelfDecoder {
+    labels: StreamLabels,
+    attributes: AttributeList,
+    /// The decompressed message.
+    inflated: Vec<u8>,
+}
+
+/// The members of a message that are no attributes, as JSON.
+#[derive(Default)]
+struct GelfMembers<'a> {
+    host: &'a str,
+    short_message: &'a str,
+    full_message: &'a str,
+    timestamp: &'a str,
+    level: &'a str,
+    /// The name of the program, and the position in [`APP_FIELDS`] of the field that states it.
+    app: Option<(usize, &'a str)>,
+}
+
+/// Fields that name the program. The first one that is stated becomes the label `app` too.
+const APP_FIELDS: [&str; 4] = ["_app", "_application", "_service", "_container_name"];
+
+/// Fields with a name of the semantic conventions of OpenTelemetry, and that name.
+const RENAMED_FIELDS: [(&str, &str); 6] = [
+    ("file", "code.file.path"),
+    ("line", "code.line.number"),
+    ("_container_id", "container.id"),
+    ("_container_name", "container.name"),
+    ("_image_id", "container.image.id"),
+    ("_image_name", "container.image.name"),
+];
+
+impl GelfDecoder {
+    /// The maximum length of a message, decompressed: 16 MiB. Compressed, 128 chunks of UDP have at most 8 MiB.
+    pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
+
+    /// A decoder whose events all get `labels` too, which prevail over what messages state.
+    pub fn new(labels: &Labels) -> Self {
+        Self { labels: StreamLabels::new(labels), attributes: AttributeList::default(), inflated: Vec::new() }
+    }
+
+    /// Decodes one message: JSON, or JSON compressed with gzip or zlib.
+    ///
+    /// # Errors
+    /// [`GelfError`]. Nothing was passed to the sink.
+    pub fn message(&mut self, message: &[u8], sink: &mut dyn EventSink) -> Result<(), GelfError> {
+        self.decode(message, |decoder, json| {
+            decoder.next_message(json, sink)?;
+            Ok(json.end()?)
+        })
+    }
+
+    /// Decodes the body of an HTTP request: one message, or several one after the other, with or without LFs between.
+    /// Returns the number of messages.
+    ///
+    /// # Errors
+    /// The first [`GelfError`]. The messages before it were passed to the sink.
+    pub fn body(&mut self, body: &[u8], sink: &mut dyn EventSink) -> Result<u64, GelfError> {
+        self.decode(body, |decoder, json| {
+            let mut count = 0;
+            loop {
+                decoder.next_message(json, sink)?;
+                count += 1;
+                if json.end().is_ok() {
+                    return Ok(count);
+                }
+            }
+        })
+    }
+
+    fn decode<T>(
+        &mut self,
+        message: &[u8],
+        read: impl FnOnce(&mut Self, &mut JsonText<'_>) -> Result<T, GelfError>,
+    ) -> Result<T, GelfError> {
+        if !is_compressed(message) {
+            if message.len() > Self::MESSAGE_BYTES_MAX {
+                return Err(GelfError::TooLong(Self::MESSAGE_BYTES_MAX));
+            }
+            return read(self, &mut serde_json::Deserializer::from_str(utf8(message)?));
+        }
+        let mut inflated = std::mem::take(&mut self.inflated);
+        let result = inflate(message, Self::MESSAGE_BYTES_MAX, &mut inflated).and_then(|()| {
+            let json = utf8(&inflated)?;
+            read(self, &mut serde_json::Deserializer::from_str(json))
+        });
+        // The memory of one long message is not kept for all that follow.
+        if inflated.capacity() <= 1 << 20 {
+            self.inflated = inflated;
+        }
+        result
+    }
+
+    fn next_message(&mut self, json: &mut JsonText<'_>, sink: &mut dyn EventSink) -> Result<(), GelfError> {
+        let Self { labels, attributes, .. } = self;
+        attributes.clear();
+        labels.clear();
+        let mut members = GelfMembers::default();
+        read_object(json, |name, value| match name {
+            "host" => members.host = value,
+            "short_message" => members.short_message = value,
+            "full_message" => members.full_message = value,
+            "timestamp" => members.timestamp = value,
+            "level" => members.level = value,
+            "version" => {}
+            _ => push_field(name, value, &mut members, attributes),
+        })?;
+        labels.push("host", &text(members.host), attributes);
+        labels.push("app", &text(members.app.map_or("", |(_, app)| app)), attributes);
+        push_level(members.level, attributes);
+        let (short, full) = (text(members.short_message), text(members.full_message));
+        let line = match (&*short, &*full) {
+            ("", "") => return Err(GelfError::NoMessage),
+            (short, "") => short,
+            (short, full) if full.starts_with(short) => full,
+            (short, full) => {
+                attributes.push("full_message", full.as_bytes());
+                short
+            }
+        };
+        let line = line.trim_end_matches(['\n', '\r']);
+        let event = Event { time: time(members.timestamp), line: line.as_bytes(), attributes };
+        Ok(sink.push(&labels.get(), &event)?)
+    }
+}
+
+/// Adds a field as an attribute. The name of the program is a label too.
+fn push_field<'a>(name: &str, json: &'a str, members: &mut GelfMembers<'a>, attributes: &mut AttributeList) {
+    let renamed = RENAMED_FIELDS.iter().find(|(field, _)| *field == name).map(|(_, attribute)| *attribute);
+    let attribute = renamed.unwrap_or_else(|| name.strip_prefix('_').unwrap_or(name));
+    let rank = APP_FIELDS.iter().position(|field| *field == name).filter(|_| json.starts_with('"'));
+    if let Some(rank) = rank
+        && members.app.is_none_or(|(other, _)| rank < other)
+    {
+        members.app = Some((rank, json));
+    }
+    push_value(attributes, attribute, json);
+}
+
+/// Adds the level: a number of syslog by its name, and other text as it is.
+fn push_level(json: &str, attributes: &mut AttributeList) {
+    let level = text(json);
+    let name = level.trim().parse().ok().and_then(severity_name);
+    if !level.is_empty() {
+        attributes.push("severity_text", name.unwrap_or(&level).as_bytes());
+    }
+}
+
+/// The time of seconds since 1970 as a number or a string, or of RFC 3339 text, which some libraries send.
+fn time(json: &str) -> Option<(Millis, u32)> {
+    match string(json) {
+        Some(text) => event_time_number(text.trim()).or_else(|| event_time_text(text.as_bytes())),
+        None => event_time_number(json),
+    }
+}

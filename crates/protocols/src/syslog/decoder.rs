@@ -1,0 +1,126 @@
+//! One message becomes one event.
+
+use std::borrow::Cow;
+
+use bucksaw_record::time::TimeZone;
+use bucksaw_record::{Labels, Millis};
+
+use super::header::SyslogHeader;
+use super::priority::take_priority;
+use super::splitter::SyslogFrame;
+use super::stated_time::{StatedTime, StatedTimes};
+use super::{rfc3164, rfc5424, structured_data};
+use crate::stream_labels::StreamLabels;
+use crate::{AttributeList, Event, EventError, EventSink};
+
+/// What the listener knows of a message.
+#[derive(Clone, Copy, Debug)]
+pub struct SyslogArrival<'a> {
+    /// The time of arrival, from which the year of a message is found that states none.
+    pub now: Millis,
+    /// The address of the sender: the label `host` of messages that state no host. Empty if there is none, as on a Unix
+    /// socket.
+    pub sender: &'a str,
+}
+
+/// Decodes the messages of one listener or connection. Keeps the labels of earlier messages, at most 1 MiB of them.
+#[derive(Debug)]
+pub struct SyslogDecoder {
+    times: StatedTimes,
+    labels: StreamLabels,
+    attributes: AttributeList,
+    /// The labels and the time of the last message, which its further pieces have too.
+    last: Option<(Labels, Option<StatedTime>)>,
+}
+
+impl SyslogDecoder {
+    /// A decoder that reads times without a zone in `zone`; UTC is the customary default. All events get `labels` too, which
+    /// prevail over what messages state.
+    pub fn new(zone: TimeZone, labels: &Labels) -> Self {
+        Self {
+            times: StatedTimes::new(zone),
+            labels: StreamLabels::new(labels),
+            attributes: AttributeList::default(),
+            last: None,
+        }
+    }
+
+    /// Decodes a message found by a [`SyslogSplitter`](super::SyslogSplitter). A further piece of a message that was too
+    /// long becomes an event with the labels, the attributes and the time of the first piece.
+    ///
+    /// # Errors
+    /// [`EventError`] if the sink refuses the event.
+    pub fn frame(
+        &mut self,
+        frame: &SyslogFrame<'_>,
+        arrival: &SyslogArrival<'_>,
+        sink: &mut dyn EventSink,
+    ) -> Result<(), EventError> {
+        match &self.last {
+            Some((labels, time)) if frame.continues => {
+                let event = Event { time: *time, line: frame.bytes, attributes: &self.attributes };
+                sink.push(labels, &event)
+            }
+            _ => self.message(frame.bytes, arrival, sink),
+        }
+    }
+
+    /// Decodes a message, such as a datagram. Line ends and NULs behind it are removed; line ends inside it are kept. An
+    /// empty message is no event.
+    ///
+    /// # Errors
+    /// [`EventError`] if the sink refuses the event.
+    pub fn message(
+        &mut self,
+        message: &[u8],
+        arrival: &SyslogArrival<'_>,
+        sink: &mut dyn EventSink,
+    ) -> Result<(), EventError> {
+        let message = without_end(message);
+        if message.is_empty() {
+            return Ok(());
+        }
+        self.attributes.clear();
+        self.labels.clear();
+        let priority = take_priority(message);
+        let text = priority.map_or(message, |(_, text)| text);
+        if let Some((priority, _)) = priority {
+            self.attributes.push("severity_text", priority.severity.as_bytes());
+            self.attributes.push("syslog.facility", priority.facility.as_bytes());
+        }
+        let header = match priority {
+            Some(_) => {
+                rfc5424::parse(text, &self.times).unwrap_or_else(|| rfc3164::parse(text, &mut self.times, arrival.now))
+            }
+            None => rfc3164::parse_without_priority(text, &mut self.times, arrival.now),
+        };
+        let labels = self.describe(&header, arrival.sender);
+        let event = Event { time: header.time, line: header.line, attributes: &self.attributes };
+        let taken = sink.push(&labels, &event);
+        self.last = Some((labels, header.time));
+        taken
+    }
+
+    /// Adds the attributes that the header states, and returns the labels.
+    fn describe(&mut self, header: &SyslogHeader<'_>, sender: &str) -> Labels {
+        let host = String::from_utf8_lossy(header.host);
+        let host = if host.is_empty() { Cow::Borrowed(sender) } else { host };
+        self.labels.push("host", &host, &mut self.attributes);
+        self.labels.push("app", &String::from_utf8_lossy(header.app), &mut self.attributes);
+        let stated =
+            [("syslog.procid", header.procid), ("syslog.msgid", header.msgid), ("syslog.sequence", header.sequence)];
+        for (name, value) in stated.into_iter().filter(|(_, value)| !value.is_empty()) {
+            self.attributes.push(name, value);
+        }
+        if !header.structured_data.is_empty() {
+            structured_data::push(header.structured_data, &mut self.attributes);
+        }
+        self.labels.get()
+    }
+}
+
+/// The message without the line ends and NULs that some senders put behind it.
+pub(super) fn without_end(message: &[u8]) -> &[u8] {
+    let kept = message.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r' | b'\0'));
+    kept.and_then(|last| message.get(..=last)).unwrap_or_default()
+}
