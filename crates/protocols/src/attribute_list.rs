@@ -17,6 +17,14 @@ impl AttributeList {
         self.ends.clear();
     }
 
+    /// Removes all attributes but the first `count`: those that several events share stay in the list.
+    pub fn truncate(&mut self, count: usize) {
+        self.ends.truncate(count);
+        let (names, values) = self.ends.last().copied().unwrap_or_default();
+        self.names.truncate(names);
+        self.values.truncate(values);
+    }
+
     /// Adds an attribute. Without effect if the name is empty.
     pub fn push(&mut self, name: &str, value: &[u8]) {
         self.push_parts(&[name], |out| out.extend_from_slice(value));
@@ -71,6 +79,11 @@ mod tests {
         let want: [(&str, &[u8]); 3] = [("a", b"1"), ("b.c", b"2\n"), ("a", b"")];
         assert_eq!(list.iter().collect::<Vec<_>>(), want);
         assert_eq!((list.len(), list.value_bytes()), (3, 3));
+        list.truncate(5);
+        assert_eq!(list.len(), 3);
+        list.truncate(1);
+        list.push("d", b"4");
+        assert_eq!(list.iter().collect::<Vec<_>>(), [("a", b"1".as_slice()), ("d", b"4")]);
         list.clear();
         assert!(list.is_empty() && list.iter().next().is_none());
     }

@@ -8,7 +8,21 @@
 #![deny(clippy::indexing_slicing)]
 
 mod attribute_list;
+mod decoded;
 mod event;
+#[cfg(test)]
+mod event_lines;
+mod inflate;
+pub mod journald;
+pub mod json;
+mod json_members;
+pub mod loki;
+pub mod otlp;
+mod protobuf;
+mod stream_labels;
 
 pub use attribute_list::AttributeList;
-pub use event::{Event, EventError, EventSink};
+pub use decoded::Decoded;
+pub use event::{Discard, Event, EventError, EventSink};
+pub use inflate::{InflateError, snappy};
+pub use protobuf::ProtobufError;
