@@ -249,7 +249,7 @@ proptest! {
 /// Prints the speed of decoding a request of 10,000 records, in MB of lines per second, here and with `prost` alone.
 #[test]
 #[ignore = "measures; run it with --release"]
-#[expect(clippy::disallowed_methods, clippy::print_stdout, reason = "measures")]
+#[expect(clippy::disallowed_methods, reason = "measures")]
 fn speed() {
     let line = "GET /api/v1/orders/4711?expand=items HTTP/1.1 200 5123 \"https://shop.example.org/cart\" \"Mozilla/5.0\" 0.031";
     let attributes =
