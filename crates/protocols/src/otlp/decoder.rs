@@ -2,20 +2,20 @@
 
 use bucksaw_record::Labels;
 
-use super::log_record::LogWriter;
+use super::log_record::OtlpRecordWriter;
 use super::{OtlpError, json_request, proto_request};
 use crate::{Decoded, EventSink};
 
 /// Decodes requests one after the other. Its buffers and the labels of known streams are kept between requests.
 #[derive(Debug)]
 pub struct OtlpDecoder {
-    writer: LogWriter,
+    writer: OtlpRecordWriter,
 }
 
 impl OtlpDecoder {
     /// A decoder whose events all have `labels`, those of the listener.
     pub fn new(labels: &Labels) -> Self {
-        Self { writer: LogWriter::new(labels) }
+        Self { writer: OtlpRecordWriter::new(labels) }
     }
 
     /// Decodes a protobuf request.

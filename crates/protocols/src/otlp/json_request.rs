@@ -7,7 +7,6 @@
 //! the second reads one after the other. The memory of the first pass is a small multiple of the body: what has no records is
 //! dropped.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use serde::Deserialize;
@@ -15,9 +14,9 @@ use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::OtlpError;
+use super::json_parts::{JsonBytes, JsonInteger, JsonItems, JsonSeverity};
 use super::json_value::{JsonKeyValue, write_value};
-use super::log_record::{LogFields, LogWriter};
-use super::severity::severity_number;
+use super::log_record::{LogFields, OtlpRecordWriter};
 use crate::json_members::utf8;
 use crate::{Decoded, EventSink};
 
@@ -86,7 +85,11 @@ struct JsonLogRecord<'a> {
 }
 
 /// Decodes an `ExportLogsServiceRequest`.
-pub(super) fn decode(body: &[u8], writer: &mut LogWriter, sink: &mut dyn EventSink) -> Result<Decoded, OtlpError> {
+pub(super) fn decode(
+    body: &[u8],
+    writer: &mut OtlpRecordWriter,
+    sink: &mut dyn EventSink,
+) -> Result<Decoded, OtlpError> {
     let mut decoded = Decoded::default();
     let body = utf8(body)?;
     // The parser would take an array for the members in order.
@@ -97,14 +100,14 @@ pub(super) fn decode(body: &[u8], writer: &mut LogWriter, sink: &mut dyn EventSi
     for resource_logs in &request.resource_logs {
         writer.begin_resource();
         let resource = entity(resource_logs.resource)?;
-        each_attribute(resource.attributes, writer, LogWriter::resource_attribute)?;
+        each_attribute(resource.attributes, writer, OtlpRecordWriter::resource_attribute)?;
         writer.end_resource();
         for scope_logs in &resource_logs.scope_logs {
             writer.begin_scope();
             let scope = entity(scope_logs.scope)?;
             writer.scope_field("otel.scope.name", &scope.name.0);
             writer.scope_field("otel.scope.version", &scope.version.0);
-            each_attribute(scope.attributes, writer, LogWriter::attribute)?;
+            each_attribute(scope.attributes, writer, OtlpRecordWriter::attribute)?;
             writer.end_scope();
             let Some(records) = scope_logs.log_records else { continue };
             JsonItems::read(records, |record| log_record(record, writer, &mut decoded, sink))?;
@@ -120,8 +123,8 @@ fn entity(json: Option<&RawValue>) -> Result<JsonEntity<'_>, OtlpError> {
 
 fn each_attribute(
     json: Option<&RawValue>,
-    writer: &mut LogWriter,
-    add: fn(&mut LogWriter, &str),
+    writer: &mut OtlpRecordWriter,
+    add: fn(&mut OtlpRecordWriter, &str),
 ) -> Result<(), OtlpError> {
     let Some(json) = json else { return Ok(()) };
     JsonItems::read(json, |pair| {
@@ -134,7 +137,7 @@ fn each_attribute(
 
 fn log_record(
     json: &RawValue,
-    writer: &mut LogWriter,
+    writer: &mut OtlpRecordWriter,
     decoded: &mut Decoded,
     sink: &mut dyn EventSink,
 ) -> Result<(), OtlpError> {
@@ -143,7 +146,7 @@ fn log_record(
     if let Some(body) = record.body {
         write_value(body, &mut writer.line)?;
     }
-    each_attribute(record.attributes, writer, LogWriter::attribute)?;
+    each_attribute(record.attributes, writer, OtlpRecordWriter::attribute)?;
     let (mut trace_id, mut span_id) = ([0; 16], [0; 8]);
     let fields = LogFields {
         time: record.time_unix_nano.unsigned(),
@@ -185,121 +188,6 @@ fn hex_id<'a>(digits: &[u8], id: &'a mut [u8]) -> Result<&'a [u8], OtlpError> {
     Ok(id)
 }
 
-/// The text of a JSON string, as bytes: half a surrogate pair is no UTF-8, and is kept. Empty for `null`.
-#[derive(Debug, Default)]
-pub(super) struct JsonBytes<'a>(pub(super) Cow<'a, [u8]>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for JsonBytes<'a> {
-    fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
-        struct BytesVisitor;
-        impl<'de> Visitor<'de> for BytesVisitor {
-            type Value = Cow<'de, [u8]>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-
-            fn visit_borrowed_bytes<E: Error>(self, text: &'de [u8]) -> Result<Self::Value, E> {
-                Ok(Cow::Borrowed(text))
-            }
-
-            fn visit_bytes<E: Error>(self, text: &[u8]) -> Result<Self::Value, E> {
-                Ok(Cow::Owned(text.to_vec()))
-            }
-
-            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(Cow::Borrowed(text.as_bytes()))
-            }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Cow::Owned(text.as_bytes().to_vec()))
-            }
-
-            fn visit_none<E: Error>(self) -> Result<Self::Value, E> {
-                Ok(Cow::Borrowed(&[]))
-            }
-
-            fn visit_some<D: Deserializer<'de>>(self, json: D) -> Result<Self::Value, D::Error> {
-                json.deserialize_bytes(self)
-            }
-        }
-        json.deserialize_option(BytesVisitor).map(Self)
-    }
-}
-
-/// An integer as a number or as a string. 0 for `null` and the empty string.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct JsonInteger(pub(super) i128);
-
-impl JsonInteger {
-    /// Its value if it is in range, else the nearest one.
-    fn unsigned(self) -> u64 {
-        u64::try_from(self.0.max(0)).unwrap_or(u64::MAX)
-    }
-}
-
-impl<'de> Deserialize<'de> for JsonInteger {
-    fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
-        json.deserialize_any(IntegerVisitor { names: |_| None }).map(Self)
-    }
-}
-
-/// The number of a severity, which some senders state by its name.
-#[derive(Clone, Copy, Debug, Default)]
-struct JsonSeverity(i64);
-
-impl<'de> Deserialize<'de> for JsonSeverity {
-    fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
-        // A name of a later version of the protocol is no severity that is known.
-        let names = |name: &str| name.starts_with("SEVERITY").then(|| severity_number(name).unwrap_or_default());
-        let number = json.deserialize_any(IntegerVisitor { names })?;
-        Ok(Self(i64::try_from(number).unwrap_or_default()))
-    }
-}
-
-struct IntegerVisitor {
-    /// The number of a text that is none.
-    names: fn(&str) -> Option<i64>,
-}
-
-impl Visitor<'_> for IntegerVisitor {
-    type Value = i128;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an integer as a number or a string")
-    }
-
-    fn visit_u64<E: Error>(self, number: u64) -> Result<i128, E> {
-        Ok(number.into())
-    }
-
-    fn visit_i64<E: Error>(self, number: i64) -> Result<i128, E> {
-        Ok(number.into())
-    }
-
-    /// Numbers such as `1.7e18`, which some libraries write.
-    fn visit_f64<E: Error>(self, number: f64) -> Result<i128, E> {
-        if number.fract() == 0.0 && number.abs() < 1e19 {
-            return Ok(number as i128);
-        }
-        Err(E::invalid_value(serde::de::Unexpected::Float(number), &self))
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<i128, E> {
-        let number = || text.parse::<u64>().map(i128::from).or_else(|_| text.parse::<i64>().map(i128::from)).ok();
-        if text.is_empty() {
-            return Ok(0);
-        }
-        number()
-            .or_else(|| (self.names)(text).map(i128::from))
-            .ok_or_else(|| E::invalid_value(serde::de::Unexpected::Str(text), &self))
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<i128, E> {
-        Ok(0)
-    }
-}
-
 /// Reads a list, and leaves out what has no records. `null` is an empty list.
 fn not_empty<'de, D: Deserializer<'de>, T: Deserialize<'de> + MayBeEmpty>(json: D) -> Result<Vec<T>, D::Error> {
     struct ListVisitor<T>(Vec<T>);
@@ -324,46 +212,4 @@ fn not_empty<'de, D: Deserializer<'de>, T: Deserialize<'de> + MayBeEmpty>(json: 
         }
     }
     json.deserialize_any(ListVisitor(Vec::new()))
-}
-
-/// The items of an array, one after the other.
-pub(super) struct JsonItems<F> {
-    visit: F,
-    failed: Option<OtlpError>,
-}
-
-impl<'a, F: FnMut(&'a RawValue) -> Result<(), OtlpError>> JsonItems<F> {
-    /// Calls `visit` with each item of an array until it fails. `null` is an empty array.
-    pub(super) fn read(array: &'a RawValue, visit: F) -> Result<(), OtlpError> {
-        let mut items = Self { visit, failed: None };
-        let mut json = serde_json::Deserializer::from_str(array.get());
-        let read = json.deserialize_any(&mut items);
-        match items.failed {
-            Some(error) => Err(error),
-            None => Ok(read?),
-        }
-    }
-}
-
-impl<'de, F: FnMut(&'de RawValue) -> Result<(), OtlpError>> Visitor<'de> for &mut JsonItems<F> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        while let Some(item) = list.next_element::<&'de RawValue>()? {
-            if let Err(error) = (self.visit)(item) {
-                let message = error.to_string();
-                self.failed = Some(error);
-                return Err(A::Error::custom(message));
-            }
-        }
-        Ok(())
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<(), E> {
-        Ok(())
-    }
 }

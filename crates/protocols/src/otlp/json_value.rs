@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::json_request::{JsonBytes, JsonInteger, JsonItems};
+use super::json_parts::{JsonBytes, JsonInteger, JsonItems};
 use super::{NESTING_MAX, OtlpError};
 
 /// An `AnyValue`. At most one member is set.

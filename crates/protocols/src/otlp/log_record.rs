@@ -31,13 +31,13 @@ pub(super) struct LogFields<'a> {
     pub(super) flags: u32,
     pub(super) event_name: &'a [u8],
     pub(super) dropped_attributes: u64,
-    /// Whether the record has a body. Its text is in [`LogWriter::line`].
+    /// Whether the record has a body. Its text is in [`OtlpRecordWriter::line`].
     pub(super) has_body: bool,
 }
 
 /// Writes events: first the resource, then a scope of it, then the records of the scope.
 #[derive(Debug)]
-pub(super) struct LogWriter {
+pub(super) struct OtlpRecordWriter {
     pub(super) attributes: AttributeList,
     /// The text of the body.
     pub(super) line: Vec<u8>,
@@ -51,7 +51,7 @@ pub(super) struct LogWriter {
     scope_count: usize,
 }
 
-impl LogWriter {
+impl OtlpRecordWriter {
     pub(super) fn new(labels: &Labels) -> Self {
         Self {
             attributes: AttributeList::default(),

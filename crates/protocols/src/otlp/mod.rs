@@ -29,6 +29,7 @@
 mod answer;
 mod decoder;
 mod error;
+mod json_parts;
 mod json_request;
 mod json_value;
 mod log_record;

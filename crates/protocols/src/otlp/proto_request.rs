@@ -5,13 +5,17 @@
 //! message costs no more than their number, as contained messages are skipped by their length.
 
 use super::OtlpError;
-use super::log_record::{LogFields, LogWriter};
+use super::log_record::{LogFields, OtlpRecordWriter};
 use super::proto_value::{key_value, write_value};
 use crate::protobuf::ProtobufFields;
 use crate::{Decoded, EventSink, ProtobufError};
 
 /// Decodes an `ExportLogsServiceRequest`.
-pub(super) fn decode(body: &[u8], writer: &mut LogWriter, sink: &mut dyn EventSink) -> Result<Decoded, OtlpError> {
+pub(super) fn decode(
+    body: &[u8],
+    writer: &mut OtlpRecordWriter,
+    sink: &mut dyn EventSink,
+) -> Result<Decoded, OtlpError> {
     let mut decoded = Decoded::default();
     for_each(body, 1, |resource_logs| {
         resource(resource_logs, writer)?;
@@ -38,7 +42,7 @@ fn for_each<'a>(
     Ok(())
 }
 
-fn resource(resource_logs: &[u8], writer: &mut LogWriter) -> Result<(), OtlpError> {
+fn resource(resource_logs: &[u8], writer: &mut OtlpRecordWriter) -> Result<(), OtlpError> {
     writer.begin_resource();
     for_each(resource_logs, 1, |resource| {
         for_each(resource, 1, |attribute| {
@@ -51,7 +55,7 @@ fn resource(resource_logs: &[u8], writer: &mut LogWriter) -> Result<(), OtlpErro
     Ok(())
 }
 
-fn scope(scope_logs: &[u8], writer: &mut LogWriter) -> Result<(), OtlpError> {
+fn scope(scope_logs: &[u8], writer: &mut OtlpRecordWriter) -> Result<(), OtlpError> {
     writer.begin_scope();
     for_each(scope_logs, 1, |scope| {
         let mut fields = ProtobufFields::new(scope);
@@ -74,7 +78,7 @@ fn scope(scope_logs: &[u8], writer: &mut LogWriter) -> Result<(), OtlpError> {
 
 fn log_record(
     record: &[u8],
-    writer: &mut LogWriter,
+    writer: &mut OtlpRecordWriter,
     decoded: &mut Decoded,
     sink: &mut dyn EventSink,
 ) -> Result<(), OtlpError> {
