@@ -17,7 +17,15 @@ impl AttributeList {
         self.ends.clear();
     }
 
-    /// Adds an attribute. Without effect if the name is empty.
+    /// Removes all attributes but the first `count`: those that several events share stay in the list.
+    pub fn truncate(&mut self, count: usize) {
+        self.ends.truncate(count);
+        let (names, values) = self.ends.last().copied().unwrap_or_default();
+        self.names.truncate(names);
+        self.values.truncate(values);
+    }
+
+    /// Adds an attribute. Without effect if the name is empty. A NUL in it becomes the replacement character.
     pub fn push(&mut self, name: &str, value: &[u8]) {
         self.push_parts(&[name], |out| out.extend_from_slice(value));
     }
@@ -27,7 +35,13 @@ impl AttributeList {
         if name.iter().all(|part| part.is_empty()) {
             return;
         }
-        name.iter().for_each(|part| self.names.push_str(part));
+        for part in name {
+            // `AttributeNames` separates names by NULs.
+            match part.contains('\0') {
+                true => self.names.push_str(&part.replace('\0', "\u{fffd}")),
+                false => self.names.push_str(part),
+            }
+        }
         write(&mut self.values);
         self.ends.push((self.names.len(), self.values.len()));
     }
@@ -68,9 +82,15 @@ mod tests {
         list.push("", b"lost");
         list.push_parts(&["b", ".", "c"], |out| out.extend_from_slice(b"2\n"));
         list.push("a", b"");
-        let want: [(&str, &[u8]); 3] = [("a", b"1"), ("b.c", b"2\n"), ("a", b"")];
+        list.push("n\0l", b"3");
+        let want: [(&str, &[u8]); 4] = [("a", b"1"), ("b.c", b"2\n"), ("a", b""), ("n\u{fffd}l", b"3")];
         assert_eq!(list.iter().collect::<Vec<_>>(), want);
-        assert_eq!((list.len(), list.value_bytes()), (3, 3));
+        assert_eq!((list.len(), list.value_bytes()), (4, 4));
+        list.truncate(5);
+        assert_eq!(list.len(), 4);
+        list.truncate(1);
+        list.push("d", b"4");
+        assert_eq!(list.iter().collect::<Vec<_>>(), [("a", b"1".as_slice()), ("d", b"4")]);
         list.clear();
         assert!(list.is_empty() && list.iter().next().is_none());
     }

@@ -9,16 +9,26 @@
 
 mod attribute_list;
 pub mod datadog;
+mod decoded;
 pub mod elasticsearch;
 mod event;
 #[cfg(test)]
 mod event_lines;
 pub mod gelf;
+mod inflate;
+pub mod journald;
+pub mod json;
 mod json_members;
+pub mod loki;
+pub mod otlp;
+mod protobuf;
 mod query_pairs;
 pub mod splunk_hec;
 mod stream_labels;
 pub mod syslog;
 
 pub use attribute_list::AttributeList;
-pub use event::{Event, EventError, EventSink};
+pub use decoded::Decoded;
+pub use event::{Discard, Event, EventError, EventSink};
+pub use inflate::{InflateError, snappy};
+pub use protobuf::ProtobufError;

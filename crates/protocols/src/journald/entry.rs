@@ -1,0 +1,80 @@
+//! One journal entry while its fields arrive.
+
+use bucksaw_record::{Labels, Millis};
+
+use super::fields::{FieldUse, field_use, priority_name};
+use crate::stream_labels::StreamLabels;
+use crate::{AttributeList, Decoded, Event, EventSink};
+
+/// Collects fields, and gives an event at the end of the entry.
+#[derive(Debug)]
+pub(super) struct JournalEntry {
+    line: Vec<u8>,
+    time: Option<(Millis, u32)>,
+    attributes: AttributeList,
+    stream: StreamLabels,
+    /// Whether a field was seen that is stored.
+    is_started: bool,
+}
+
+impl JournalEntry {
+    pub(super) fn new(labels: &Labels) -> Self {
+        Self {
+            line: Vec::new(),
+            time: None,
+            attributes: AttributeList::default(),
+            stream: StreamLabels::new(labels),
+            is_started: false,
+        }
+    }
+
+    /// Bytes of the fields of the entry.
+    pub(super) fn bytes(&self) -> usize {
+        self.line.len() + self.attributes.value_bytes()
+    }
+
+    pub(super) fn field(&mut self, name: &[u8], value: &[u8]) {
+        let text = str::from_utf8(value).ok();
+        let own_name = || String::from_utf8_lossy(name);
+        let list = &mut self.attributes;
+        match (field_use(name), text) {
+            (FieldUse::Dropped, _) => return,
+            (FieldUse::Time, _) => {
+                self.time = text.and_then(|text| text.parse().ok()).and_then(micros);
+                return;
+            }
+            (FieldUse::Line, _) => {
+                self.line.clear();
+                self.line.extend_from_slice(value);
+            }
+            (FieldUse::Label(label), Some(text)) => self.stream.push(label, text, list),
+            (FieldUse::Label(label), None) => list.push(label, value),
+            (FieldUse::Severity, _) => {
+                list.push("severity_text", priority_name(value).map_or(value, str::as_bytes));
+            }
+            (FieldUse::Renamed(attribute), _) => list.push(attribute, value),
+            (FieldUse::Attribute, _) => list.push(&own_name(), value),
+        }
+        self.is_started = true;
+    }
+
+    /// Ends the entry. Without effect if it has no field that is stored.
+    pub(super) fn end(&mut self, decoded: &mut Decoded, sink: &mut dyn EventSink) {
+        if self.is_started {
+            let end = self.line.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |last| last + 1);
+            let line = self.line.get(..end).unwrap_or_default();
+            let labels = self.stream.get();
+            decoded.push(sink, &labels, &Event { time: self.time, line, attributes: &self.attributes });
+        }
+        self.line.clear();
+        self.time = None;
+        self.attributes.clear();
+        self.stream.clear();
+        self.is_started = false;
+    }
+}
+
+fn micros(micros: u64) -> Option<(Millis, u32)> {
+    let millis = Millis(micros / 1_000);
+    (millis <= Millis::MAX).then_some((millis, (micros % 1_000) as u32 * 1_000))
+}

@@ -1,0 +1,12 @@
+//! OTLP requests: the same bytes as protobuf and as JSON.
+#![no_main]
+use bucksaw_protocols::Discard;
+use bucksaw_protocols::otlp::OtlpDecoder;
+use bucksaw_record::Labels;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    let mut decoder = OtlpDecoder::new(&Labels::default());
+    let _ = decoder.protobuf(data, &mut Discard);
+    let _ = decoder.json(data, &mut Discard);
+});
