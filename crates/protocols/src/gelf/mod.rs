@@ -42,7 +42,7 @@ pub use answers::GelfAnswer;
 pub use chunks::{ChunkError, GelfChunks, Reassembled};
 pub use decoder::GelfDecoder;
 pub use error::GelfError;
-pub use splitter::GelfSplitter;
+pub use splitter::{FoundMessage, GelfSplitter};
 
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,9 @@ use super::GelfError;
 /// Capacity in bytes that an idle stream keeps. Thousands of streams may be idle.
 const CARRY_CAPACITY_MAX: usize = 4 << 10;
 
+/// Called for each message, or with the error of one that is too long.
+pub type FoundMessage<'a> = dyn FnMut(Result<&[u8], GelfError>) + 'a;
+
 /// Splits one byte stream.
 #[derive(Debug)]
 pub struct GelfSplitter {
@@ -30,7 +33,7 @@ impl GelfSplitter {
     }
 
     /// Splits the next bytes of the stream, and calls `found` for each message, or with [`GelfError::TooLong`].
-    pub fn push(&mut self, mut chunk: &[u8], found: &mut dyn FnMut(Result<&[u8], GelfError>)) {
+    pub fn push(&mut self, mut chunk: &[u8], found: &mut FoundMessage<'_>) {
         while let Some(at) = memchr(0, chunk) {
             let (end, rest) = chunk.split_at(at);
             self.append(end, true, found);
@@ -40,11 +43,11 @@ impl GelfSplitter {
     }
 
     /// Ends the stream: the last message needs no NUL.
-    pub fn finish(&mut self, found: &mut dyn FnMut(Result<&[u8], GelfError>)) {
+    pub fn finish(&mut self, found: &mut FoundMessage<'_>) {
         self.append(b"", true, found);
     }
 
-    fn append(&mut self, bytes: &[u8], is_end: bool, found: &mut dyn FnMut(Result<&[u8], GelfError>)) {
+    fn append(&mut self, bytes: &[u8], is_end: bool, found: &mut FoundMessage<'_>) {
         if !self.skips && self.carry.len() + bytes.len() > self.message_bytes_max {
             self.skips = true;
             self.carry = Vec::new();
