@@ -1,12 +1,12 @@
 //! The scan pool: one thread per core, separate from the threads that serve the network.
 //!
-//! Each query has its own job queue. A free thread takes one job from the queue that has waited longest. So each query gets
-//! an equal share of the threads, independent of the number of queued jobs.
+//! Each query has its own job queue. A free thread takes one job from the queue that has waited longest. So each query
+//! gets its share of the threads, independent of the number of jobs that others have queued.
 //!
-//! A job may run for seconds without interruption. Each queue with jobs has at least one running job, so long jobs of one
-//! query do not block other queries. If all threads run jobs of other queues, an extra thread runs the job, and the
-//! operating system shares the cores. Rejected: jobs that yield their thread; they need a scheduler and must hold no lock
-//! when they yield.
+//! A job may run for seconds without interruption. Each queue with jobs has at least one running job, so long jobs of
+//! one query do not block other queries. If all threads run jobs of other queues, an extra thread runs the job, and the
+//! operating system shares the cores. Rejected: jobs that yield their thread; they need a scheduler and must hold no
+//! lock when they yield.
 //!
 //! Invariant: an extra thread runs only a job whose queue has no other running job.
 

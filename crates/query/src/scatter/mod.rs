@@ -8,13 +8,13 @@
 //! ids, `query/tail` new records, `query/streams` streams with their numbers of records. A single node uses its
 //! [`Engine`](crate::Engine) directly.
 //!
-//! An answer omits nodes that do not reply in time ([`ReplyTimeouts`]). [`QueryStats`](crate::QueryStats) gives the reason
-//! and whether records may be missing. Rejected: hedged requests, as no two nodes hold the same records and each request
-//! goes to all nodes anyway.
+//! An answer omits nodes that do not reply in time ([`ReplyTimeouts`]). [`QueryStats`](crate::QueryStats) gives the
+//! reason and whether records may be missing. Rejected: hedged requests, as no two nodes hold the same records and each
+//! request goes to all nodes anyway.
 //!
-//! Invariant: a complete answer contains each record that was accepted before the request exactly once, even if the record
-//! moves from a queue to a store meanwhile. Queues list committed segments for a fixed time; a node counts as answered only
-//! if it took its snapshot well within that time.
+//! Invariant: a complete answer contains each record that was accepted before the request exactly once, even if the
+//! record moves from a queue to a store meanwhile. Queues list committed segments for a fixed time; a node counts as
+//! answered only if it took its snapshot well within that time.
 //! Invariant: a truncated reply has no end message, so it never counts as complete.
 
 mod batch;

@@ -1,9 +1,9 @@
 //! Selects the lost stores that an answer can do without, because enough other stores hold their records.
 //!
-//! While stores are lost, each remaining store makes a pass over its records, then publishes the lost stores that it has
-//! re-replicated ([`Facts::re_replicated`]). After the pass, each of these records has its full replication factor on stores
-//! that are not lost. One pass is not sufficient: if the second store of a record is lost before its pass, no pass covers
-//! the record. So lost stores are excluded in groups. A group is excluded only if
+//! While stores are lost, each remaining store makes a pass over its records, then publishes the lost stores that it
+//! has re-replicated ([`Facts::re_replicated`]). After the pass, each of these records has its full replication factor
+//! on stores that are not lost. One pass is not sufficient: if the second store of a record is lost before its pass, no
+//! pass covers the record. So lost stores are excluded in groups. A group is excluded only if
 //!
 //! - it is smaller than the replication factor, so each record had at least one replica outside of the group, and
 //! - all other stores, by their last facts, have re-replicated the group and all groups before it. This includes lost
