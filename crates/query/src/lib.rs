@@ -11,8 +11,9 @@
 //!
 //! A node of a cluster queries all nodes ([`Scatter`]); each serves its own records ([`QueryServer`]).
 //!
-//! Invariant: an answer contains a record that was accepted before the request once, also while it moves from the queue to
-//! the store: the queue is listed first, and its segments are skipped if a stored segment names them as origin.
+//! Invariant: an answer contains each record that was accepted before the request exactly once, even if the record
+//! moves from the queue to the store meanwhile. The snapshot lists the queue first, and skips a queue segment if a
+//! stored segment names it as origin.
 //! Invariant: [`QueryStats`] reports everything that could not be read; an answer is never partial silently.
 
 mod answers;

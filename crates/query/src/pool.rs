@@ -1,14 +1,14 @@
 //! The scan pool: one thread per core, separate from the threads that serve the network.
 //!
-//! Each query has a job queue of its own. A free thread takes one job from the queue that has waited longest, so each
-//! query gets its share of the threads, however many jobs others have queued.
+//! Each query has its own job queue. A free thread takes one job from the queue that has waited longest. So each query
+//! gets its share of the threads, independent of the number of jobs that others have queued.
 //!
-//! A job may run for seconds and is not interrupted. So that long jobs of some queries do not block all others, each
-//! queue with jobs has at least one running: if all threads are busy with other queues, an extra thread runs it, and the
-//! operating system shares the cores. Rejected: jobs that yield their thread, which must hold no lock at that point and
-//! need a scheduler here.
+//! A job may run for seconds without interruption. Each queue with jobs has at least one running job, so long jobs of
+//! one query do not block other queries. If all threads run jobs of other queues, an extra thread runs the job, and the
+//! operating system shares the cores. Rejected: jobs that yield their thread; they need a scheduler and must hold no
+//! lock when they yield.
 //!
-//! Invariant: besides the pool's threads only extra threads run, each with the only running job of its queue.
+//! Invariant: an extra thread runs only a job whose queue has no other running job.
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};

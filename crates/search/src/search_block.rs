@@ -54,7 +54,7 @@ fn test_rows<B: SearchBlock + ?Sized>(block: &B, among: &RowSet, test: impl Fn(&
     Some(RowSet::from_bitmap(found))
 }
 
-/// What is known of a block before it is opened: a false answer is certain, a true one is not.
+/// A test of a block before it is opened. `false` is certain; `true` may be wrong.
 pub trait SkipFilter: Copy {
     /// Whether a row may contain the text; with `any_case`, ASCII letters match in either case.
     fn may_contain(&self, text: &[u8], any_case: bool) -> bool;

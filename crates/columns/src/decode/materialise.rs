@@ -21,9 +21,9 @@ use crate::decode::fixed_width_format::FORMATTED_BYTES_MAX;
 use crate::decode::partition::{PartitionCache, TablePartition};
 use crate::decode::suffixed_values::{LiteralSuffix, SuffixedColumn};
 
-/// The text of a batch, in bytes, about. Each column with rows in the batch is looked up, however few rows it has, and most have
-/// one or two: with long lines of a hundred columns, batches a third as large take an eighth longer, although their text stays in
-/// nearer caches.
+/// The approximate size of the text of a batch, in bytes. Each batch looks up every column that has rows in it, and most columns
+/// have one or two. With long lines of a hundred columns, batches of a third of this size take an eighth longer, although their
+/// text stays in nearer caches.
 const BATCH_BYTES: usize = 1_792 << 10;
 
 /// The fewest rows of a batch.

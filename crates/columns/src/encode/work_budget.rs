@@ -76,8 +76,8 @@ impl WorkBudget {
         self.charge_tokens(self.scale_to_sample(count * COLUMN_TOKENS));
     }
 
-    /// The rows of a layout, in the sample, from which it will have a table in the whole text; `rows_min` is the minimum of a
-    /// table.
+    /// The minimum number of rows of a layout in the sample for it to get a table in the whole text. `rows_min` is the minimum
+    /// for a table.
     pub(crate) fn table_rows_min(&self, rows_min: usize) -> usize {
         if self.sample_bytes < self.text_bytes { 1 } else { rows_min }
     }

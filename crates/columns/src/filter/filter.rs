@@ -1,7 +1,8 @@
-//! Reading a gram filter.
+//! Reader of a gram filter.
 //!
-//! A Bloom filter with one hash (Bloom, "Space/time trade-offs in hash coding with allowable errors", 1970, with k = 1): a
-//! text has several grams, so each may pass wrongly in four of ten cases. `docs/adr/columns.md` has the measurements.
+//! A Bloom filter with one hash (Bloom, "Space/time trade-offs in hash coding with allowable errors", 1970, with k = 1). A
+//! needle has several grams, so a false-positive rate of four in ten per gram is enough.
+//! `docs/adr/columns.md` has the measurements.
 //!
 //! ```text
 //!   offset  size  meaning

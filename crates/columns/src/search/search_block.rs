@@ -43,7 +43,7 @@ fn find_rows(block: &ColumnBlock, predicate: TextPredicate<'_>) -> Option<RowSet
     if predicate.text.is_empty() {
         return Some(RowSet::All);
     }
-    // Values lie in frames with an LF after each, so such a needle would be found across two values.
+    // An LF ends each value in a frame, so a needle with an LF could match across two values.
     if predicate.text.contains(&b'\n') {
         return Some(RowSet::None);
     }

@@ -1,4 +1,4 @@
-//! One block and one needle: what is known of a column without decoding it.
+//! Evaluates one needle on the columns of one block without decoding them.
 #![deny(clippy::indexing_slicing)]
 
 use crate::decimal::NUMBER_BYTES_MAX;

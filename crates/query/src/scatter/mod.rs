@@ -8,14 +8,14 @@
 //! ids, `query/tail` new records, `query/streams` streams with their numbers of records. A single node uses its
 //! [`Engine`](crate::Engine) directly.
 //!
-//! Nodes that do not answer in time ([`ReplyTimeouts`]) are missing from the answer, and [`QueryStats`](crate::QueryStats)
-//! gives the reason and whether records may be missing. Hedged requests would not help: no two nodes hold the same records,
-//! and all are queried anyway.
+//! An answer omits nodes that do not reply in time ([`ReplyTimeouts`]). [`QueryStats`](crate::QueryStats) gives the
+//! reason and whether records may be missing. Rejected: hedged requests, as no two nodes hold the same records and each
+//! request goes to all nodes anyway.
 //!
-//! Invariant: a complete answer contains a record that was accepted before the request once, also while it moves from a
-//! queue to a store: a node counts as answered only if it took its snapshot well within the time for which queues show
-//! committed segments.
-//! Invariant: a truncated reply is never taken for complete: it has no end message.
+//! Invariant: a complete answer contains each record that was accepted before the request exactly once, even if the
+//! record moves from a queue to a store meanwhile. Queues list committed segments for a fixed time; a node counts as
+//! answered only if it took its snapshot well within that time.
+//! Invariant: a truncated reply has no end message, so it never counts as complete.
 
 mod batch;
 mod cells;

@@ -1,8 +1,9 @@
 //! Serves the requests of all nodes, this one included, from this node's queue and store.
 //!
-//! The head of a reply is sent as soon as the snapshot is taken. Blocking work runs outside the tasks, one batch at a time;
-//! meanwhile the progress of the search is sent at intervals, so that a node that finds nothing for long is not taken for
-//! dead. A search is cancelled when its reader is gone, and releases its memory when the reader stalls.
+//! The server sends the head of a reply as soon as the snapshot is taken. Blocking work runs outside the tasks, one
+//! batch at a time. Meanwhile the server sends progress messages at intervals, so that a long search without matches
+//! does not time out. A search is cancelled when its reader disconnects, and releases its memory when the reader
+//! stalls.
 
 use std::io;
 use std::ops::ControlFlow;

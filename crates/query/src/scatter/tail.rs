@@ -171,7 +171,7 @@ impl ScatterTail {
             Err(reason) => reason,
         };
         node.reply = None;
-        // Reported once, however often the node is called again in vain.
+        // A lost node is reported once; failed attempts to reconnect are not reported again.
         let is_known = std::mem::replace(&mut node.is_lost, true);
         (!is_known).then_some(TailEvent::Lost { address, reason })
     }
