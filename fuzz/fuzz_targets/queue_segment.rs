@@ -4,13 +4,14 @@ use std::path::Path;
 
 use bucksaw_env::{Fs as _, sim};
 use bucksaw_record::Id;
+use bucksaw_segment::FileHeader;
 use bucksaw_segment::queue::{FrameReader, encode_header, scan_segment};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
     let id = Id::from_bits(1);
     let file = sim::Fs::new().create(Path::new("q")).expect("a new file");
-    file.append(&[&encode_header(id), data]).expect("an append");
+    file.append(&[&encode_header(FileHeader { id, version: 2 }), data]).expect("an append");
     let scan = scan_segment(&file, Path::new("q"), id).expect("a scan of a file with a valid header");
     let size = file.size().expect("a size");
     for position in &scan.positions {

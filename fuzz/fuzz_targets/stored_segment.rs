@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bucksaw_env::{Fs as _, sim};
 use bucksaw_record::{Id, Labels, Millis, Producer};
 use bucksaw_segment::stored::{Reader, SegmentOrigin, Writer};
-use bucksaw_segment::{BlockBuilder, Codec, Rows};
+use bucksaw_segment::{BlockBuilder, Codec, FileHeader, Rows};
 use libfuzzer_sys::fuzz_target;
 
 fn sample() -> Vec<u8> {
