@@ -4,22 +4,22 @@ use bucksaw_record::{AttributeNames, RowAttributes};
 use bucksaw_search::SearchBlock;
 use proptest::prelude::*;
 
-use super::oracle::{SentRecord, any_expr, any_record, matches_record};
+use super::oracle::{PlainRecord, any_expr, any_record, matches_record};
 use super::*;
 use crate::bound_plan::find_records;
 use crate::record_boundaries::RecordBoundaries;
 
 /// The records of a batch in their form in memory.
-struct Batch {
+struct PackedRecords {
     text: Vec<u8>,
     lines: Vec<u32>,
     attributes: RowAttributes,
 }
 
-impl Batch {
-    fn of(records: &[SentRecord]) -> Self {
+impl PackedRecords {
+    fn of(records: &[PlainRecord]) -> Self {
         let mut batch = Self { text: Vec::new(), lines: Vec::new(), attributes: RowAttributes::empty() };
-        for (row, SentRecord { line, attributes }) in (0..).zip(records) {
+        for (row, PlainRecord { line, attributes }) in (0..).zip(records) {
             let mut count = batch.push(line);
             let value_lines: Vec<u32> = attributes.iter().map(|(_, value)| batch.push(value)).collect();
             if let Ok(names) = AttributeNames::new(attributes.iter().map(|(name, _)| name.as_str())) {
@@ -72,10 +72,10 @@ impl SearchBlock for TextLines {
 }
 
 /// Checks that all searches find the rows that the oracle finds; returns these.
-fn check(expr: &Expr, labels: &Labels, records: &[SentRecord]) -> Vec<usize> {
+fn check(expr: &Expr, labels: &Labels, records: &[PlainRecord]) -> Vec<usize> {
     let want: Vec<usize> = (0..records.len()).filter(|row| matches_record(expr, labels, &records[*row])).collect();
     let plan = Plan::compile(expr).unwrap();
-    let batch = Batch::of(records);
+    let batch = PackedRecords::of(records);
     let boundaries = RecordBoundaries::of_records(&batch.text, Some(&batch.lines), &batch.attributes);
     let mut found = Vec::new();
     let mut bound = plan.bind(labels);
@@ -101,8 +101,8 @@ fn check(expr: &Expr, labels: &Labels, records: &[SentRecord]) -> Vec<usize> {
     check_block(&mut bound, &TextLines::of(&batch.text), &map, &want, records.len(), &format!("lines: {expr}"));
     // Repeated until the encoder chooses columns.
     let times = 17_000_usize.div_ceil(batch.text.len().max(1)).max(17);
-    let many: Vec<SentRecord> = (0..times * records.len()).map(|at| records[at % records.len()].clone()).collect();
-    let many = Batch::of(&many);
+    let many: Vec<PlainRecord> = (0..times * records.len()).map(|at| records[at % records.len()].clone()).collect();
+    let many = PackedRecords::of(&many);
     let packed = Encoder::new().encode(&many.text, 1);
     assert!(want.is_empty() || bound.may_match(Filter::new(&packed.filter), true), "filtered: {expr}");
     if let TextEncoding::Columns(columns) = packed.text {
@@ -134,9 +134,9 @@ fn check_block(
     }
 }
 
-fn sent(line: &str, attributes: &[(&str, &str)]) -> SentRecord {
+fn sent(line: &str, attributes: &[(&str, &str)]) -> PlainRecord {
     let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), value.as_bytes().to_vec());
-    SentRecord { line: line.as_bytes().to_vec(), attributes: attributes.iter().map(pair).collect() }
+    PlainRecord { line: line.as_bytes().to_vec(), attributes: attributes.iter().map(pair).collect() }
 }
 
 #[test]
@@ -223,13 +223,13 @@ fn any_attribute() -> impl Strategy<Value = (String, Vec<u8>)> {
     (name.prop_map(str::to_owned), prop_oneof![3 => known, 2 => any_record(), 1 => several])
 }
 
-fn any_sent_record() -> impl Strategy<Value = SentRecord> {
+fn any_sent_record() -> impl Strategy<Value = PlainRecord> {
     let line = prop_oneof![
         4 => any_record(),
         1 => (any_record(), any_record()).prop_map(|(first, last)| [&first[..], b"\n", &last].concat()),
     ];
     let attributes = prop_oneof![1 => Just(Vec::new()), 2 => prop::collection::vec(any_attribute(), 1..5)];
-    (line, attributes).prop_map(|(line, attributes)| SentRecord { line, attributes })
+    (line, attributes).prop_map(|(line, attributes)| PlainRecord { line, attributes })
 }
 
 proptest! {

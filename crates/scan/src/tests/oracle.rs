@@ -11,13 +11,13 @@ use super::*;
 
 /// A record as it was sent.
 #[derive(Clone, Debug, Default)]
-pub(super) struct SentRecord {
+pub(super) struct PlainRecord {
     pub(super) line: Vec<u8>,
     /// Names and values.
     pub(super) attributes: Vec<(String, Vec<u8>)>,
 }
 
-impl SentRecord {
+impl PlainRecord {
     /// Whether the line or a value passes.
     fn any_part(&self, passes: impl Fn(&[u8]) -> bool) -> bool {
         passes(&self.line) || self.attributes.iter().any(|(_, value)| passes(value))
@@ -33,11 +33,11 @@ impl SentRecord {
 
 /// Whether a record without attributes matches.
 pub(super) fn matches(expr: &Expr, labels: &Labels, line: &[u8]) -> bool {
-    matches_record(expr, labels, &SentRecord { line: line.to_vec(), attributes: Vec::new() })
+    matches_record(expr, labels, &PlainRecord { line: line.to_vec(), attributes: Vec::new() })
 }
 
 /// Whether `record` matches, in the simplest way.
-pub(super) fn matches_record(expr: &Expr, labels: &Labels, record: &SentRecord) -> bool {
+pub(super) fn matches_record(expr: &Expr, labels: &Labels, record: &PlainRecord) -> bool {
     match expr {
         Expr::All => true,
         Expr::Literal(text) => record.any_part(|part| contains(text, part)),
