@@ -52,6 +52,22 @@ describe("existence and levels", () => {
     expect(["a=*", "a!=*", 'a="*"', "a=**"].map(existence)).toEqual([true, true, false, false]);
   });
 
+  it("tells the line from a field of its name", () => {
+    const isLine = (expression: string) => tokenize(expression)[0]?.field?.isLine ?? false;
+    expect(["_line=x", "_line=", "_line!~/x/", '"_line"=x', "_lines=x"].map(isLine)).toEqual([
+      true,
+      true,
+      true,
+      false,
+      false,
+    ]);
+    expect([fieldTerm("_line", "=", "x"), negated("_line=x"), negated("_line=~/x/")]).toEqual([
+      '"_line"=x',
+      "_line!=x",
+      "_line!~/x/",
+    ]);
+  });
+
   it("tells the level from a field of its name", () => {
     const isLevel = (expression: string) => tokenize(expression)[0]?.field?.isLevel ?? false;
     expect(["@level=error", "@level=", '"@level"=error', "@levels=x"].map(isLevel)).toEqual([true, true, false, false]);

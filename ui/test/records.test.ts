@@ -3,7 +3,7 @@ import { part, partsOf } from "../src/components/barParts.ts";
 import type { FieldFacts } from "../src/lib/complete.ts";
 import { fieldTerm, negated, tokenize } from "../src/lib/expression.ts";
 import { groupFields, isOdd } from "../src/lib/fieldGroups.ts";
-import { fieldsOf, treeOf } from "../src/lib/fields.ts";
+import { attributeNodes, fieldsOf, treeOf, valueOfField } from "../src/lib/fields.ts";
 import { highlighter } from "../src/lib/highlight.ts";
 import { idMs, neighbour } from "../src/lib/ids.ts";
 import { messageFirst, rowText } from "../src/lib/rowText.ts";
@@ -38,6 +38,31 @@ describe("terms for a value of a record", () => {
     ["nothing to search for", {}, "v=\ufffd", "v", "\ufffd", undefined],
   ])("%s", (_, labels, text, name, value, want) => expect(recordTerm({ labels, text }, name, value)).toBe(want));
 
+  it("of a record with attributes are those that filters read", () => {
+    const record = {
+      labels: { app: "web" },
+      text: "trace_id=line pod=a",
+      attributes: { trace_id: "4bf9", app: "db", note: "x y" },
+    };
+    const term = (name: string, value: string) => recordTerm(record, name, value);
+    expect(term("trace_id", "4bf9")).toBe("trace_id=4bf9");
+    expect(term("trace_id", "line")).toBe("line");
+    expect(term("app", "db")).toBe("db");
+    expect(term("note", "x y")).toBe('note="x y"');
+    expect(term("pod", "a")).toBe("pod=a");
+    expect(["app", "trace_id", "pod", "none"].map((name) => valueOfField(record, name))).toEqual([
+      "web",
+      "4bf9",
+      "a",
+      undefined,
+    ]);
+    expect(attributeNodes(record).map(({ name, value }) => `${name}=${value}`)).toEqual([
+      "trace_id=4bf9",
+      "app=db",
+      "note=x y",
+    ]);
+  });
+
   it("are of the text that the record has", () => {
     expect(textTerm('{"path":"a\\/b c"}', "a/b c")).toBe('"a\\\\/b c"');
     expect(textTerm("plain", "status=200")).toBeUndefined();
@@ -54,6 +79,13 @@ describe("terms for a value of an answer", () => {
   });
   const app = field("app", "label");
   const other = field("app", "field");
+  const attribute = field("app", "attribute");
+  it("knows which field of a name is tested", () => {
+    expect(existsTerm(attribute, [attribute, other])).toBe("app=*");
+    expect(existsTerm(other, [attribute, other])).toBeUndefined();
+    expect(existsTerm(attribute, [app, attribute])).toBeUndefined();
+    expect(existsTerm(field("@level", "derived"), [field("@level", "field")])).toBe("@level=*");
+  });
   it.each([
     [field("a", "field"), { value: "x y", count: 1 }, 'a="x y"'],
     [field("a", "field"), { value: "x/(y", count: 1, cut: true }, "a=~/^x\\/\\(y/"],

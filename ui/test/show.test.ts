@@ -131,6 +131,9 @@ describe("levels", () => {
 
   it("are those of labels first", () => {
     expect(levelOf({ app: "web", Severity: "Warning" }, "ERROR")).toBe("warn");
+    expect(levelOf({}, "level=info", { a: "fatal", "log.level": "ERROR" })).toBe("error");
+    expect(levelOf({ level: "debug" }, "x", { level: "error" })).toBe("debug");
+    expect(levelOf({}, "level=info", { severity: "7" })).toBe("info");
   });
 });
 

@@ -57,6 +57,12 @@ describe("lines of an answer", () => {
       kind: "row",
       row: { id, time, labels: { app: "web" }, text: "ERROR x", level: "error", binary: false, cut: true },
     });
+    const attributes = { trace_id: "4bf9", level: "error" };
+    expect(readLine(JSON.stringify({ id, time, labels: {}, line: "x", attributes }))).toMatchObject({
+      row: { text: "x", attributes, level: "error" },
+    });
+    const mixed = { id, time, labels: {}, line: "x", attributes: { a: "1" }, attributes_base64: { b: btoa("\xff") } };
+    expect(readLine(JSON.stringify(mixed))).toMatchObject({ row: { attributes: { a: "1", b: "\ufffd" } } });
     const binary = readLine(JSON.stringify({ id, time, labels: {}, line_base64: btoa("a\xff") }));
     expect(binary).toMatchObject({ kind: "row", row: { text: "a\ufffd", binary: true } });
     expect(readLine('{"skipped_records":3}')).toEqual({ kind: "skipped", records: 3, bytes: 0 });

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use bucksaw_record::Expr;
-use bucksaw_record::expr::Pattern;
+use bucksaw_record::expr::{LineTest, Pattern};
 use regex_automata::meta::{Config, Regex};
 use regex_automata::util::syntax;
 use regex_automata::{Input, MatchKind};
@@ -57,10 +57,12 @@ fn collect(expr: &Expr, sources: &mut Vec<String>) {
         sources.push(if case_insensitive { format!("(?i:{source})") } else { format!("(?:{source})") });
     };
     match expr {
-        Expr::Literal(literal) if !literal.bytes.is_empty() => {
+        Expr::Literal(literal) | Expr::Line(LineTest::Contains(literal)) if !literal.bytes.is_empty() => {
             push(&Pattern::escape(&literal.bytes), literal.case_insensitive);
         }
-        Expr::Regex(pattern) => push(&pattern.source, pattern.case_insensitive),
+        Expr::Regex(pattern) | Expr::Line(LineTest::Match(pattern)) => {
+            push(&pattern.source, pattern.case_insensitive);
+        }
         Expr::And(members) | Expr::Or(members) => members.iter().for_each(|member| collect(member, sources)),
         // A line matches because a text below `NOT` is absent, and tests of fields need not be about the line.
         _ => {}
@@ -90,6 +92,7 @@ mod tests {
         check("\"error\"i", "Error", "[Error]");
         check("a.b", "a.b axb", "[a.b] axb");
         check("/a.b/ OR \"x y\"", "axb x y", "[axb] [x y]");
+        check("_line=error _line=~/two?/ _line!=x", "an error, two", "an [error], [two]");
         check("/^a|b$/", "a a b b", "[a] a b [b]");
         check("one (two OR -three) level=x", "one two three x", "[one] [two] three x");
         check("/x*/", "ab", "ab");
@@ -100,7 +103,7 @@ mod tests {
 
     #[test]
     fn nothing_is_coloured_without_a_text() {
-        for expr in ["", "level=error", "-error", "NOT (a OR b)"] {
+        for expr in ["", "level=error", "_line!=error", "-error", "NOT (a OR b)"] {
             assert_eq!(marked(expr.as_bytes(), "error"), None, "{expr}");
         }
     }

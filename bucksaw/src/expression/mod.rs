@@ -150,6 +150,12 @@ mod tests {
         check("iv", b"a", "NOT \"a\"i");
         check("", b"caf\xe9", "\"caf\\xE9\"");
         check("w", b"a.b level=x", "/\\b{start-half}(?:a\\.b)\\b{end-half}/ level=x");
+        check(
+            "w",
+            b"_line=a _line!~/b/ _line=\"\"",
+            "_line=~/\\b{start-half}(?:a)\\b{end-half}/ _line!~/\\b{start-half}(?:b)\\b{end-half}/ _line=\"\"",
+        );
+        check("i", b"_line=a _line!=b _line=~/c/", "_line=\"a\"i _line!=\"b\"i _line=~/c/i");
         check("wi", b"a", "/\\b{start-half}(?:a)\\b{end-half}/i");
         check("Ew", b"a|b", "/\\b{start-half}(?:a|b)\\b{end-half}/");
     }

@@ -52,6 +52,9 @@ pub(crate) fn text_hints(q: &[u8]) -> Vec<String> {
     expr::hints(q).iter().map(ToString::to_string).collect()
 }
 
+/// Names by which other systems mean the line of a record.
+const LINE_NAMES: [&str; 9] = ["line", "message", "msg", "_msg", "@message", "log", "text", "body", "_line"];
+
 fn unknown_field(field: UnknownField) -> String {
     let UnknownField { name, nearest, records_examined } = field;
     let examined = match records_examined {
@@ -60,6 +63,27 @@ fn unknown_field(field: UnknownField) -> String {
     };
     match nearest {
         Some(nearest) => format!("{examined} field `{name}`; there is `{nearest}`"),
+        None if LINE_NAMES.contains(&name.as_str()) => {
+            format!("{examined} field `{name}`; the line is searched by words alone, or by `_line=…`")
+        }
         None => format!("{examined} field `{name}`"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_that_is_not_there_gets_the_nearest_name() {
+        let check = |name: &str, nearest: Option<&str>, records_examined: u64, want: &str| {
+            let nearest = nearest.map(str::to_owned);
+            assert_eq!(unknown_field(UnknownField { name: name.to_owned(), nearest, records_examined }), want);
+        };
+        let of_two = "none of the newest 2 records of this time range has a field";
+        check("stauts", Some("status"), 2, &format!("{of_two} `stauts`; there is `status`"));
+        check("colour", None, 1, "the only record of this time range has no field `colour`");
+        check("message", None, 2, &format!("{of_two} `message`; the line is searched by words alone, or by `_line=…`"));
+        check("message", Some("massage"), 2, &format!("{of_two} `message`; there is `massage`"));
     }
 }

@@ -69,6 +69,16 @@ impl BlockUnit {
         }
         // Without a readable filter the block is searched, which detects its damage.
         let filter = self.block_cache.filter((source.id(), *index), || source.filter(*index));
-        filter.map_or(true, |filter| bounds.iter().any(|bound| bound.may_match(BlockFilter::new(&filter))))
+        filter.map_or(true, |filter| {
+            let may_match =
+                |has_attributes| bounds.iter().any(|bound| bound.may_match(BlockFilter::new(&filter), has_attributes));
+            may_match(false) || (may_match(true) && self.may_have_attributes())
+        })
+    }
+
+    /// Whether a record of the block may have attributes: such a record has several lines. Reads the rows of the block.
+    fn may_have_attributes(&self) -> bool {
+        let rows = self.block.source.rows(self.block.index);
+        rows.map_or(true, |slices| slices.iter().any(|rows| rows.lines.is_some()))
     }
 }

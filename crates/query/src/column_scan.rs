@@ -4,7 +4,7 @@ use std::ops::{ControlFlow, Range};
 
 use bucksaw_scan::{BoundPlan, Plan};
 use bucksaw_search::{Bitmap, RowSet, SearchBlock};
-use bucksaw_segment::{ColumnarBlock, StreamSlice};
+use bucksaw_segment::{ColumnarBlock, RecordBlock, RecordMap, StreamSlice};
 
 use crate::column_lines::ColumnLines;
 use crate::request::{Cancel, Order, Request};
@@ -24,6 +24,8 @@ pub(crate) fn scan(
     if requested == RowSet::None {
         return Some(0);
     }
+    let map = RecordMap::identity(block.columns.row_count());
+    let records = RecordBlock::new(&block.columns, &map)?;
     let mut evaluated: Vec<(BoundPlan, RowSet)> = Vec::new();
     let mut scanned = 0;
     for (slice, lines) in slices_with_lines(block) {
@@ -38,7 +40,7 @@ pub(crate) fn scan(
         let rows = match evaluated.iter().find(|(known, _)| known.is_equivalent(&bound)) {
             Some((_, rows)) => rows,
             None => {
-                let rows = bound.match_rows(&block.columns, requested.clone(), &|| cancel.should_stop())?;
+                let rows = bound.match_rows(records, requested.clone(), &|| cancel.should_stop())?;
                 evaluated.push((bound, rows));
                 evaluated.last().map(|(_, rows)| rows)?
             }

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 
+use bucksaw_record::RecordView;
 use bucksaw_scan::{Level, fields};
 
 use crate::engine::Engine;
@@ -230,7 +231,7 @@ impl FieldCollector {
     }
 
     pub(crate) fn add(&mut self, record: RecordRef<'_>) {
-        if let Some(level) = Level::of(record.labels, record.text) {
+        if let Some(level) = Level::of(record.labels, RecordView::line_only(record.text)) {
             self.add_value(FieldKind::Derived, LEVEL_NAME, level.name().as_bytes());
         }
         for (name, value) in record.labels.iter() {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use bucksaw_env::file_name;
 use bucksaw_ingest::{SegmentState, SegmentView};
-use bucksaw_record::{Expr, Id, Labels, Producer};
+use bucksaw_record::{Expr, Id, Labels, Producer, RecordView};
 use bucksaw_scan::Plan;
 use bucksaw_segment::Rows;
 use bucksaw_segment::queue::HEADER_LEN;
@@ -205,7 +205,7 @@ struct StreamCount<'a> {
 impl StreamCount<'_> {
     /// Whether a stream is requested: its labels pass the filter, as those of a record without text.
     fn is_requested(&self, labels: &Labels) -> bool {
-        self.request.matches_stream(labels) && self.plan.matches(labels, b"")
+        self.request.matches_stream(labels) && self.plan.matches(labels, RecordView::line_only(b""))
     }
 
     fn add_queue_segment(&mut self, view: &SegmentView, cancel: &Cancel, stats: &mut QueryStats) {

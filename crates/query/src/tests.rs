@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bucksaw_env::{Clock, Env, Fs as _, sim};
 use bucksaw_ingest::{self as ingest, Durability, FrameRecords, Queue, Source};
-use bucksaw_record::{Expr, Id, Labels, Millis, Producer};
+use bucksaw_record::{Expr, Id, Labels, Millis, Producer, RecordView};
 use bucksaw_scan::{Plan, fields};
 use bucksaw_segment::stored::SearchableBlock;
 use bucksaw_segment::{Codec, RowMeta};
@@ -77,7 +77,7 @@ pub(crate) fn naive_groups<'a>(
         let bucket = buckets.iter().position(|bucket| bucket.from <= id.time() && id.time() < bucket.to).unwrap();
         let value = match grouping {
             Grouping::None => None,
-            Grouping::Level => Level::of(labels, line).map(|level| level.name().to_owned()),
+            Grouping::Level => Level::of(labels, RecordView::line_only(line)).map(|level| level.name().to_owned()),
             Grouping::Streams(_) => Some(labels.to_string()),
             Grouping::Field { name, .. } => match labels.get(name) {
                 Some(value) => Some(value.to_owned()),
@@ -955,7 +955,7 @@ proptest! {
         let expr = Expr::parse(expr.as_bytes()).unwrap();
         let request = Request::new(expr.clone(), Millis(start - 5_000 + from), Millis(start - 5_000 + from + to));
         let plan = Plan::compile(&expr).unwrap();
-        let wanted = node.accepted.iter().filter(|(id, (labels, line))| request.contains(**id) && plan.matches(labels, line));
+        let wanted = node.accepted.iter().filter(|(id, (labels, line))| request.contains(**id) && plan.matches(labels, RecordView::line_only(line)));
         let want: Vec<(Id, Vec<u8>)> = wanted.map(|(id, (_, line))| (*id, line.clone())).collect();
         let got = |request: Request| -> Vec<(Id, Vec<u8>)> {
             node.search_all(request).0.iter().map(|record| (record.id, record.text.clone())).collect()
@@ -972,7 +972,7 @@ proptest! {
             let plan = Plan::compile(&expr).unwrap();
             let mut want = BTreeMap::<String, u64>::new();
             for (id, (labels, _)) in &node.accepted {
-                if request.contains(*id) && plan.matches(labels, b"") {
+                if request.contains(*id) && plan.matches(labels, RecordView::line_only(b"")) {
                     *want.entry(labels.to_string()).or_default() += 1;
                 }
             }

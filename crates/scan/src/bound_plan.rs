@@ -2,8 +2,9 @@
 
 use std::ops::ControlFlow;
 
+use bucksaw_record::RecordView;
 use bucksaw_search::{Bitmap, RowSet, SearchBlock, SkipFilter};
-use bucksaw_segment::Chunk;
+use bucksaw_segment::{Chunk, RecordBlock};
 
 use crate::cancel_poll::CancelPoll;
 use crate::candidate_rows::{CandidateRows, evaluate, may_match};
@@ -75,17 +76,7 @@ impl BoundPlan {
             },
             Self::PerRecord(matcher) => matcher,
         };
-        let records = RecordBoundaries::of_chunk(chunk);
-        let (mut row, mut counted) = (0, 0);
-        let _ = scan_windows(&mut matcher.cursor, matcher.window_bytes, &records, cancel, &mut |start, next| {
-            row += records.count_between(counted, start) as u32;
-            counted = start;
-            // A chunk whose text has more records than it declares is damaged; the rest have no ids.
-            if row >= chunk.rows.count {
-                return ControlFlow::Break(());
-            }
-            each(MatchedRecord { row, start, end: next - 1 })
-        });
+        find_records(matcher, &RecordBoundaries::of_chunk(chunk), chunk.rows.count, cancel, each);
     }
 
     /// The number of records of `chunk` that match. Polls `cancel` as [`Self::find`] does; the count may be too low after a
@@ -115,21 +106,22 @@ impl BoundPlan {
         }
     }
 
-    /// Whether a row of a block with this filter may match; `false` is certain.
-    pub fn may_match(&self, filter: impl SkipFilter) -> bool {
+    /// Whether a record of a block with this filter may match; `false` is certain. `has_attributes` says whether records of the
+    /// block may have attributes, whose names are not in the filter.
+    pub fn may_match(&self, filter: impl SkipFilter, has_attributes: bool) -> bool {
         match self {
             Self::Nothing => false,
             Self::All => true,
-            Self::PerRecord(matcher) => may_match(&matcher.node, filter),
+            Self::PerRecord(matcher) => may_match(&matcher.node, filter, has_attributes),
         }
     }
 
-    /// The rows of `wanted` that match, each of them a line. Builds only the rows that the block cannot decide itself. `None`
-    /// if the block is damaged. Polls `cancel` as [`Self::find`] does, and before each term; rows may be missing after a
+    /// The records of `wanted` that match. Builds only the records that the block cannot decide itself. `None`
+    /// if the block is damaged. Polls `cancel` as [`Self::find`] does, and before each term; records may be missing after a
     /// cancellation.
     pub fn match_rows<B: SearchBlock>(
         &mut self,
-        block: &B,
+        block: RecordBlock<'_, B>,
         wanted: RowSet,
         cancel: &dyn Fn() -> bool,
     ) -> Option<RowSet> {
@@ -145,26 +137,56 @@ impl BoundPlan {
         }
         let undecided = match may_match & !must_match.clone() {
             RowSet::None => return Some(must_match),
-            RowSet::All => Bitmap::full(block.row_count()),
+            RowSet::All => Bitmap::full(block.record_count()),
             RowSet::Some(bits) => bits,
         };
+        let found = Bitmap::new(block.record_count());
+        if !block.is_identity() {
+            let matched = match_records(matcher, block, &undecided, cancel, found)?;
+            return Some(must_match | RowSet::from_bitmap(matched));
+        }
         // Half a window more, for the row that fills it. Pages that are not written take no memory.
         let text = Vec::with_capacity(WINDOW_BYTES / 2 * 3);
-        let found = Bitmap::new(block.row_count());
         let mut batch = RowBatch { matcher, cancel, text, lines: 0, rows: undecided.iter(), found };
-        block.visit_rows(undecided.iter(), &mut |row| batch.push(row))?;
+        block.lines().visit_rows(undecided.iter(), &mut |row| batch.push(row))?;
         let _ = batch.match_batch();
         Some(must_match | RowSet::Some(batch.found))
     }
 
-    /// Whether one record, without an LF behind it, matches. Agrees with [`Self::find`].
-    pub fn matches(&self, record: &[u8]) -> bool {
+    /// Whether one record matches. Agrees with [`Self::find`].
+    pub fn matches(&self, record: RecordView<'_>) -> bool {
         match self {
             Self::Nothing => false,
             Self::All => true,
             Self::PerRecord(matcher) => matcher.cursor.matches_record(record, &CancelPoll::never()),
         }
     }
+}
+
+/// The matching ones of the undecided records, each built and tested alone; `None` if the block is damaged.
+fn match_records<B: SearchBlock>(
+    matcher: &Matcher,
+    block: RecordBlock<'_, B>,
+    undecided: &Bitmap,
+    cancel: &dyn Fn() -> bool,
+    mut found: Bitmap,
+) -> Option<Bitmap> {
+    let (cancel_poll, mut records, mut unpolled) = (CancelPoll::new(cancel), undecided.iter(), 0);
+    block.visit(undecided.iter(), &mut |record| {
+        unpolled += record.text().len() + 1;
+        if unpolled >= WINDOW_BYTES {
+            unpolled = 0;
+            if cancel_poll.poll() {
+                return ControlFlow::Break(());
+            }
+        }
+        let Some(row) = records.next() else { return ControlFlow::Break(()) };
+        if matcher.cursor.matches_record(record, &cancel_poll) && !cancel_poll.is_cancelled() {
+            found.set(row);
+        }
+        ControlFlow::Continue(())
+    })?;
+    Some(found)
 }
 
 /// Rows of a block that were built and not yet tested: one scan window at a time, so that they stay in a core's cache and the
@@ -206,6 +228,26 @@ impl<R: Iterator<Item = usize>> RowBatch<'_, R> {
         text.clear();
         flow
     }
+}
+
+/// Calls `each` for the matching ones of `count` records, until it breaks.
+pub(crate) fn find_records(
+    matcher: &mut Matcher,
+    records: &RecordBoundaries<'_>,
+    count: u32,
+    cancel: &dyn Fn() -> bool,
+    each: &mut dyn FnMut(MatchedRecord) -> ControlFlow<()>,
+) {
+    let (mut row, mut counted) = (0, 0);
+    let _ = scan_windows(&mut matcher.cursor, matcher.window_bytes, records, cancel, &mut |start, next| {
+        row += records.count_between(counted, start) as u32;
+        counted = start;
+        // A chunk whose text has more records than it declares is damaged; the rest have no ids.
+        if row >= count {
+            return ControlFlow::Break(());
+        }
+        each(MatchedRecord { row, start, end: next - 1 })
+    });
 }
 
 /// The number of matching records; breaks when cancelled, with a part of them.

@@ -1,15 +1,24 @@
 //! Evaluates a plan on a block without building rows: which rows match for certain, and which may match.
 //!
 //! Texts are found exactly, and so are most regexes: the automaton runs over the rows that contain the required literals.
-//! Of a field, name and value are searched for as texts, and the rows that contain them may match. Rows that match the
-//! prefilter of a level may match. Conjunction, disjunction
+//! Of a field that is a key of the line, name and value are searched for as texts, and the rows that contain them may match. Of
+//! an attribute, the values that may pass are built alone. Rows that match the prefilter of a level may match. Conjunction, disjunction
 //! and negation combine both bounds. The rows between the bounds are built and tested one by one.
 
+use std::ops::ControlFlow;
+
 use bucksaw_search::{Needle, RowSet, SearchBlock, SkipFilter};
+use bucksaw_segment::{RecordBlock, RecordPart};
 
 use crate::cancel_poll::CancelPoll;
+use crate::field_term::FieldTerm;
+use crate::line_term::LineTerm;
 use crate::plan_node::PlanNode;
 use crate::regex_term::RegexTerm;
+use crate::text_term::TextTerm;
+
+/// Bytes of values that are tested between two polls for cancellation.
+const VALUE_BYTES_UNPOLLED_MAX: usize = 64 * 1024;
 
 /// The bounds of the matching rows.
 #[derive(Clone, Debug)]
@@ -30,20 +39,28 @@ impl CandidateRows {
     }
 }
 
-/// Whether a row of a block with this filter may match; `false` is certain.
-pub(crate) fn may_match(node: &PlanNode, filter: impl SkipFilter) -> bool {
-    let contains = |needle: &Needle| filter.may_contain(needle.text(), needle.any_case());
+/// Whether a record of a block with this filter may match; `false` is certain.
+pub(crate) fn may_match(node: &PlanNode, filter: impl SkipFilter, has_attributes: bool) -> bool {
+    // The filter is about lines.
+    let contains = |needle: &Needle| {
+        let mut lines = needle.text().split(|byte| *byte == b'\n');
+        lines.all(|line| filter.may_contain(line, needle.any_case()))
+    };
     let may_match_regex =
         |regex: &RegexTerm| regex.required_literals.clauses.iter().all(|clause| clause.iter().any(contains));
     match node {
         PlanNode::All | PlanNode::Not(_) => true,
         PlanNode::Nothing => false,
-        PlanNode::Text(text) => contains(&text.needle),
-        PlanNode::Regex(regex) => may_match_regex(regex),
+        PlanNode::Text(text) | PlanNode::Line(LineTerm::Text(text)) => contains(&text.needle),
+        PlanNode::Regex(regex) | PlanNode::Line(LineTerm::Regex(regex)) => may_match_regex(regex),
         PlanNode::Level(level) => may_match_regex(&level.prefilter),
-        PlanNode::Field(field) => contains(&field.escape_start) || field.needles.iter().all(contains),
-        PlanNode::And(members) => members.iter().all(|member| may_match(member, filter)),
-        PlanNode::Or(members) => members.iter().any(|member| may_match(member, filter)),
+        PlanNode::Field(field) => {
+            contains(&field.escape_start)
+                || field.needles.iter().all(contains)
+                || (has_attributes && field.attribute_needle.iter().all(contains))
+        }
+        PlanNode::And(members) => members.iter().all(|member| may_match(member, filter, has_attributes)),
+        PlanNode::Or(members) => members.iter().any(|member| may_match(member, filter, has_attributes)),
     }
 }
 
@@ -51,7 +68,7 @@ pub(crate) fn may_match(node: &PlanNode, filter: impl SkipFilter) -> bool {
 /// have no meaning after that.
 pub(crate) fn evaluate<B: SearchBlock>(
     node: &PlanNode,
-    block: &B,
+    block: RecordBlock<'_, B>,
     among: RowSet,
     cancel_poll: &CancelPoll<'_>,
 ) -> Option<CandidateRows> {
@@ -61,22 +78,15 @@ pub(crate) fn evaluate<B: SearchBlock>(
     Some(match node {
         PlanNode::All => CandidateRows::exact(among),
         PlanNode::Nothing => CandidateRows::exact(RowSet::None),
-        PlanNode::Text(text) => CandidateRows::exact(among & block.find(&text.needle)?),
-        PlanNode::Regex(regex) => evaluate_regex(regex, block, among, cancel_poll)?,
+        PlanNode::Text(text) => evaluate_text(text, block, RecordPart::Whole, among)?,
+        PlanNode::Line(LineTerm::Text(text)) => evaluate_text(text, block, RecordPart::Line, among)?,
+        PlanNode::Regex(regex) => evaluate_regex(regex, block, RecordPart::Whole, among, cancel_poll)?,
+        PlanNode::Line(LineTerm::Regex(regex)) => evaluate_regex(regex, block, RecordPart::Line, among, cancel_poll)?,
         PlanNode::Level(level) => {
-            CandidateRows::upper_bound(evaluate_regex(&level.prefilter, block, among, cancel_poll)?.may_match)
+            let rows = evaluate_regex(&level.prefilter, block, RecordPart::Whole, among, cancel_poll)?;
+            CandidateRows::upper_bound(rows.may_match)
         }
-        PlanNode::Field(field) => {
-            let mut rows = RowSet::All;
-            for needle in &field.needles {
-                rows = rows & block.find(needle)?;
-                if rows == RowSet::None {
-                    break;
-                }
-            }
-            // A row with an escape may contain the name or the value in escaped form.
-            CandidateRows::upper_bound(among & (rows | block.find(&field.escape_start)?))
-        }
+        PlanNode::Field(field) => evaluate_field(field, block, among, cancel_poll)?,
         PlanNode::And(members) => {
             let mut all = CandidateRows::exact(among);
             // The cheapest member first: the others are evaluated on the remaining rows only.
@@ -106,14 +116,90 @@ pub(crate) fn evaluate<B: SearchBlock>(
     })
 }
 
+fn evaluate_text<B: SearchBlock>(
+    text: &TextTerm,
+    block: RecordBlock<'_, B>,
+    part: RecordPart<'_>,
+    among: RowSet,
+) -> Option<CandidateRows> {
+    if !text.has_lf || block.is_identity() {
+        return Some(CandidateRows::exact(among & block.find(&text.needle, part)?));
+    }
+    let rows = among & block.with_several_lines();
+    if rows == RowSet::None {
+        return Some(CandidateRows::exact(rows));
+    }
+    Some(CandidateRows::upper_bound(rows & block.find(&text.longest_line(), part)?))
+}
+
+/// The field is an attribute of the records that have one of its name, else a key of the line.
+fn evaluate_field<B: SearchBlock>(
+    field: &FieldTerm,
+    block: RecordBlock<'_, B>,
+    among: RowSet,
+    cancel_poll: &CancelPoll<'_>,
+) -> Option<CandidateRows> {
+    let with_attribute = among.clone() & block.with_attribute(&field.name);
+    let with_key = among & !with_attribute.clone();
+    let mut all = evaluate_attribute(field, block, with_attribute, cancel_poll)?;
+    if with_key == RowSet::None {
+        return Some(all);
+    }
+    let mut rows = RowSet::All;
+    for needle in &field.needles {
+        rows = rows & block.find(needle, RecordPart::Line)?;
+        if rows == RowSet::None {
+            break;
+        }
+    }
+    // A line with an escape may contain the name or the value in escaped form.
+    all.may_match = all.may_match | (with_key & (rows | block.find(&field.escape_start, RecordPart::Line)?));
+    Some(all)
+}
+
+/// The bounds for records that have the attribute: only the values that may pass are built.
+fn evaluate_attribute<B: SearchBlock>(
+    field: &FieldTerm,
+    block: RecordBlock<'_, B>,
+    among: RowSet,
+    cancel_poll: &CancelPoll<'_>,
+) -> Option<CandidateRows> {
+    if among == RowSet::None || field.is_existence() {
+        return Some(CandidateRows::exact(among));
+    }
+    let several_lines = among.clone() & block.with_several_lines();
+    let one_line = among & !several_lines.clone();
+    // A value with an LF is in no line.
+    let lines = match &field.attribute_needle {
+        Some(needle) if needle.text().contains(&b'\n') => RowSet::None,
+        Some(needle) => block.lines().find(needle)?,
+        None => RowSet::All,
+    };
+    let mut unpolled = 0;
+    let found = block.find_value(&field.name, &one_line, &lines, &mut |value| {
+        unpolled += value.len() + 1;
+        if unpolled >= VALUE_BYTES_UNPOLLED_MAX {
+            unpolled = 0;
+            if cancel_poll.poll() {
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(field.value_matches(value, cancel_poll))
+    })?;
+    Some(CandidateRows { may_match: found.clone() | several_lines, must_match: found })
+}
+
 fn evaluate_regex<B: SearchBlock>(
     regex: &RegexTerm,
-    block: &B,
+    block: RecordBlock<'_, B>,
+    part: RecordPart<'_>,
     among: RowSet,
     cancel_poll: &CancelPoll<'_>,
 ) -> Option<CandidateRows> {
     let literals = &regex.required_literals;
-    let mut rows = among;
+    let lines = block.lines();
+    // A match that cannot cross the end of a line contains a text of each clause in one line.
+    let mut rows = block.lines_of(&among);
     for (number, clause) in literals.clauses.iter().enumerate() {
         let prefix_automaton = regex.prefix_automaton.as_ref().filter(|_| literals.literal_prefix == Some(number));
         let mut any = RowSet::None;
@@ -123,8 +209,8 @@ fn evaluate_regex<B: SearchBlock>(
             }
             any = any
                 | match prefix_automaton {
-                    Some(automaton) => block.find_literal_prefix(needle, automaton)?,
-                    None => block.find(needle)?,
+                    Some(automaton) => lines.find_literal_prefix(needle, automaton)?,
+                    None => lines.find(needle)?,
                 };
         }
         rows = rows & any;
@@ -132,9 +218,19 @@ fn evaluate_regex<B: SearchBlock>(
             break;
         }
     }
-    Some(match &regex.column_automaton {
-        _ if literals.is_exact => CandidateRows::exact(rows),
-        Some(automaton) => CandidateRows::exact(block.find_accepted(automaton, &rows)?),
-        None => CandidateRows::upper_bound(rows),
-    })
+    let is_exact = literals.is_exact || regex.column_automaton.is_some();
+    if let Some(automaton) = regex.column_automaton.as_ref().filter(|_| !literals.is_exact) {
+        rows = lines.find_accepted(automaton, &rows)?;
+    }
+    let rows = block.records_of(rows, part);
+    if !is_exact {
+        let several_lines = if regex.is_within_lines() { RowSet::None } else { among & block.with_several_lines() };
+        return Some(CandidateRows::upper_bound(rows | several_lines));
+    }
+    if regex.is_within_lines() || block.is_identity() {
+        return Some(CandidateRows::exact(rows));
+    }
+    // Where a part has several lines, a match may cross their ends, and the end of a line is not that of the part.
+    let several_lines = among & block.with_several_lines();
+    Some(CandidateRows { must_match: rows.clone() & !several_lines.clone(), may_match: rows | several_lines })
 }

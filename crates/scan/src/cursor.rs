@@ -11,9 +11,12 @@
 
 use std::sync::Arc;
 
+use bucksaw_record::RecordView;
+
 use crate::cancel_poll::CancelPoll;
 use crate::field_term::{CandidatePositions, FieldTerm};
 use crate::level_term::LevelTerm;
+use crate::line_term::LineTerm;
 use crate::plan_node::PlanNode;
 use crate::record_boundaries::ScanWindow;
 use crate::regex_term::RegexTerm;
@@ -36,6 +39,7 @@ enum CursorKind {
     Regex(Arc<RegexTerm>),
     Field(Arc<FieldTerm>, CandidatePositions),
     Level(Arc<LevelTerm>),
+    Line(LineTerm),
     /// The rarest first.
     And(Box<Cursor>, Vec<Cursor>),
     Or(Vec<Cursor>),
@@ -62,6 +66,7 @@ impl Cursor {
             PlanNode::Regex(regex) => CursorKind::Regex(Arc::clone(regex)),
             PlanNode::Field(field) => CursorKind::Field(Arc::clone(field), CandidatePositions::default()),
             PlanNode::Level(level) => CursorKind::Level(Arc::clone(level)),
+            PlanNode::Line(line) => CursorKind::Line(line.clone()),
             PlanNode::And(members) => {
                 let mut members: Vec<&PlanNode> = members.iter().collect();
                 members.sort_by_key(|member| member.cost());
@@ -81,7 +86,8 @@ impl Cursor {
     pub(crate) fn reset(&mut self) {
         self.next_match = NextMatch::Unknown;
         match &mut self.kind {
-            CursorKind::Every | CursorKind::Text(_) | CursorKind::Regex(_) | CursorKind::Level(_) => {}
+            CursorKind::Every | CursorKind::Text(_) | CursorKind::Regex(_) => {}
+            CursorKind::Level(_) | CursorKind::Line(_) => {}
             CursorKind::Field(_, ahead) => *ahead = CandidatePositions::default(),
             CursorKind::And(first, others) => {
                 first.reset();
@@ -111,13 +117,14 @@ impl Cursor {
     }
 
     /// Whether a record matches, tested alone. Meaningless after a cancellation.
-    pub(crate) fn matches_record(&self, record: &[u8], cancel_poll: &CancelPoll<'_>) -> bool {
+    pub(crate) fn matches_record(&self, record: RecordView<'_>, cancel_poll: &CancelPoll<'_>) -> bool {
         match &self.kind {
             CursorKind::Every => true,
             CursorKind::Text(text) => text.matches_record(record),
             CursorKind::Regex(regex) => regex.matches_record(record, cancel_poll),
             CursorKind::Field(field, _) => field.matches_record(record, cancel_poll),
             CursorKind::Level(level) => level.matches_record(record),
+            CursorKind::Line(line) => line.matches_record(record, cancel_poll),
             CursorKind::And(first, others) => {
                 first.matches_record(record, cancel_poll)
                     && others.iter().all(|other| other.matches_record(record, cancel_poll))
@@ -134,6 +141,7 @@ impl Cursor {
             CursorKind::Regex(regex) => regex.seek(window, from),
             CursorKind::Field(field, ahead) => field.seek(window, from, ahead),
             CursorKind::Level(level) => level.seek(window, from),
+            CursorKind::Line(line) => line.seek(window, from),
             CursorKind::And(first, others) => seek_conjunction(first, others, window, from),
             CursorKind::Or(members) => members.iter_mut().filter_map(|member| member.seek(window, from)).min(),
             CursorKind::Not(inner) => {

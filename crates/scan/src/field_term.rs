@@ -1,10 +1,13 @@
-//! Field terms: tests of fields that are read from records.
+//! Field terms: tests of fields that are attributes of records, or are read from their lines.
 //!
 //! Parsing fields is slow compared with searching bytes, so a record is parsed only if it contains the parts of the name, and the
 //! value if the test is an equality. Either may be written with escapes, so a record with such an escape is always parsed.
+//!
+//! The name of an attribute is not in the text of a record, but its value is, without escapes.
 
 use std::cmp::Ordering;
 
+use bucksaw_record::RecordView;
 use bucksaw_record::expr::{self, Limit, Test};
 use bucksaw_search::Needle;
 
@@ -24,6 +27,8 @@ pub(crate) struct FieldTerm {
     pub(crate) needles: Vec<Needle>,
     /// The start of every escape in which a needle may be written.
     pub(crate) escape_start: Needle,
+    /// A text that the value of an attribute must contain; `None` if it may be any.
+    pub(crate) attribute_needle: Option<Needle>,
     /// Whether candidates are found by a value, and so are rarer than records with the field.
     pub(crate) has_value_needle: bool,
 }
@@ -71,11 +76,16 @@ impl FieldTerm {
         };
         let value = if let ValueTest::Equal(value) = &value_test { value_needle(value) } else { None };
         let has_value_needle = value.is_some();
+        let attribute_needle = match &value_test {
+            ValueTest::Equal(value) if !value.is_empty() => Some(Needle::new(value, false)),
+            _ => None,
+        };
         // Values are rarer than names.
         let needles: Vec<&[u8]> = value.into_iter().chain(name_needles(&field.name)).collect();
         let escape_start = Needle::new(escape_start_of(&needles), false);
         let needles = needles.into_iter().map(|needle| Needle::new(needle, false)).collect();
-        let term = Self { name: field.name.clone(), value_test, needles, escape_start, has_value_needle };
+        let term =
+            Self { name: field.name.clone(), value_test, needles, escape_start, attribute_needle, has_value_needle };
         Ok((term, matches!(field.test, Test::NotEqual(_) | Test::NotMatch(_) | Test::NotExists)))
     }
 
@@ -98,7 +108,19 @@ impl FieldTerm {
         }
     }
 
-    pub(crate) fn matches_record(&self, record: &[u8], cancel_poll: &CancelPoll<'_>) -> bool {
+    /// Whether every value passes.
+    pub(crate) fn is_existence(&self) -> bool {
+        matches!(self.value_test, ValueTest::Exists)
+    }
+
+    pub(crate) fn matches_record(&self, record: RecordView<'_>, cancel_poll: &CancelPoll<'_>) -> bool {
+        match record.attribute(&self.name) {
+            Some(value) => self.value_matches(value, cancel_poll),
+            None => self.matches_line(record.line(), cancel_poll),
+        }
+    }
+
+    fn matches_line(&self, record: &[u8], cancel_poll: &CancelPoll<'_>) -> bool {
         let candidate = self.needles.iter().all(|needle| needle.find(record, 0).is_some())
             || self.escape_start.find(record, 0).is_some();
         candidate && lookup(record, &self.name).is_some_and(|value| self.value_matches(&value, cancel_poll))
@@ -111,7 +133,10 @@ impl FieldTerm {
         mut from: usize,
         ahead: &mut CandidatePositions,
     ) -> Option<usize> {
-        let Some(needle) = self.needles.first() else {
+        // Records with such an attribute need not contain the name, so only a value is a candidate.
+        let is_attribute = window.records.has_names(|names| names.position(&self.name).is_some());
+        let needle = self.needles.first().filter(|_| !is_attribute || self.has_value_needle);
+        let Some(needle) = needle else {
             return window.find_first(from, |record| self.matches_record(record, window.cancel_poll));
         };
         while let Some(rest) = window.records.text.get(from..window.end).filter(|rest| !rest.is_empty()) {

@@ -6,7 +6,7 @@
 use std::sync::{Arc, OnceLock};
 
 use bucksaw_record::expr::{LevelTest, Pattern};
-use bucksaw_record::{Labels, Level, level};
+use bucksaw_record::{Labels, Level, RecordView, level};
 
 use crate::CompileError;
 use crate::record_boundaries::ScanWindow;
@@ -77,8 +77,8 @@ impl LevelTerm {
         Level::of_labels(labels).map(|level| self.levels.contains(level))
     }
 
-    pub(crate) fn matches_record(&self, record: &[u8]) -> bool {
-        Level::of_text(record).is_some_and(|level| self.levels.contains(level))
+    pub(crate) fn matches_record(&self, record: RecordView<'_>) -> bool {
+        Level::of_record(record).is_some_and(|level| self.levels.contains(level))
     }
 
     /// The start of the first record at or after `from` that passes.

@@ -13,8 +13,9 @@
 //! - A regex has the syntax of the `regex` crate over bytes, with Unicode off: `.` is any byte but LF, `\w` is ASCII, and `i`
 //!   applies to ASCII letters. `(?u)` turns Unicode on. `^` and `$` are the bounds of the lines of a record. CR is an ordinary
 //!   byte. No match spans two records.
-//! - A field is a label of the stream if the stream has one of that name, otherwise it is read from the record: see
-//!   [`fields`]. In the regex of a field, `^` and `$` are the bounds of the value. `!=` and `!~` are `NOT` of `=` and `=~`:
+//! - Text and regexes match in the line of a record or in the value of an attribute; a test of `_line` in the line only.
+//! - A field is a label of the stream if the stream has one of that name, otherwise an attribute of the record, otherwise it is
+//!   read from its line: see [`fields`]. In the regex of a field, `^` and `$` are the bounds of the value. `!=` and `!~` are `NOT` of `=` and `=~`:
 //!   they match records without the field too. `<`, `<=`, `>` and `>=` match only values of the kind of the
 //!   [limit](bucksaw_record::expr::Limit): decimal numbers, which compare exactly, durations or sizes.
 //! - A level is that of [`level`], which histograms count by.
@@ -52,6 +53,7 @@ mod field_term;
 pub mod fields;
 mod level_term;
 mod line_regex;
+mod line_term;
 mod plan;
 mod plan_node;
 mod record_boundaries;

@@ -1,7 +1,7 @@
 //! A compiled expression, shared by all threads of a query.
 
 use bucksaw_record::expr::SyntaxError;
-use bucksaw_record::{Expr, Labels};
+use bucksaw_record::{Expr, Labels, RecordView};
 
 use crate::bound_plan::BoundPlan;
 use crate::error::CompileError;
@@ -45,10 +45,10 @@ impl Plan {
         BoundPlan::new(&self.root.bind(labels))
     }
 
-    /// Whether one record, without an LF behind it, matches. For many records of a stream, [`Self::bind`] once and call
+    /// Whether one record matches. For many records of a stream, [`Self::bind`] once and call
     /// [`BoundPlan::matches`].
     #[must_use]
-    pub fn matches(&self, labels: &Labels, record: &[u8]) -> bool {
+    pub fn matches(&self, labels: &Labels, record: RecordView<'_>) -> bool {
         self.bind(labels).matches(record)
     }
 }

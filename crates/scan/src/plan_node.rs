@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use bucksaw_record::expr::Test;
+use bucksaw_record::expr::{LineTest, Literal, Test};
 use bucksaw_record::{Expr, Labels};
 
 use crate::CompileError;
 use crate::cancel_poll::CancelPoll;
 use crate::field_term::FieldTerm;
 use crate::level_term::{CompiledLevel, LevelTerm};
+use crate::line_term::LineTerm;
 use crate::regex_term::{CompiledPattern, RegexTerm, compile_for_records};
 use crate::text_term::TextTerm;
 
@@ -27,6 +28,7 @@ pub(crate) enum PlanNode {
     Regex(Arc<RegexTerm>),
     Field(Arc<FieldTerm>),
     Level(Arc<LevelTerm>),
+    Line(LineTerm),
     And(Vec<Self>),
     Or(Vec<Self>),
     Not(Box<Self>),
@@ -41,13 +43,7 @@ impl PlanNode {
     fn compile_within(expr: &Expr, regexes: &mut CompiledRegexes) -> Result<Self, CompileError> {
         let node = match expr {
             Expr::All => Self::All,
-            Expr::Literal(text) => {
-                let has_letter = text.bytes.iter().any(u8::is_ascii_alphabetic);
-                match text.case_insensitive && has_letter {
-                    true => Self::Regex(RegexTerm::any_case(&text.bytes)?.into()),
-                    false => Self::text(&text.bytes),
-                }
-            }
+            Expr::Literal(text) => Self::literal(text)?,
             Expr::Regex(pattern) => match regexes.number(compile_for_records(pattern))? {
                 CompiledPattern::Text(bytes) => Self::text(&bytes),
                 CompiledPattern::Regex(regex) => Self::Regex(Arc::from(regex)),
@@ -66,6 +62,25 @@ impl PlanNode {
                     CompiledLevel::Term { term, negated: false } => Self::Level(term),
                     CompiledLevel::Term { term, negated: true } => Self::Level(term).negate(),
                 });
+            }
+            Expr::Line(test) => {
+                let (node, negated) = match test {
+                    LineTest::Contains(text) => (Self::literal(text)?, false),
+                    LineTest::NotContains(text) => (Self::literal(text)?, true),
+                    LineTest::Match(pattern) | LineTest::NotMatch(pattern) => {
+                        let node = match regexes.number(compile_for_records(pattern))? {
+                            CompiledPattern::Text(bytes) => Self::text(&bytes),
+                            CompiledPattern::Regex(regex) => Self::Regex(Arc::from(regex)),
+                        };
+                        (node, matches!(test, LineTest::NotMatch(_)))
+                    }
+                };
+                let node = match node {
+                    Self::Text(text) => Self::Line(LineTerm::Text(text)),
+                    Self::Regex(regex) => Self::Line(LineTerm::Regex(regex)),
+                    all => all,
+                };
+                if negated { node.negate() } else { node }
             }
             Expr::And(members) => return Ok(Self::and(Self::compile_list(members, regexes)?)),
             Expr::Or(members) => return Ok(Self::or(Self::compile_list(members, regexes)?)),
@@ -96,7 +111,7 @@ impl PlanNode {
             Self::And(members) => Self::and(members.iter().map(|member| member.bind(labels)).collect()),
             Self::Or(members) => Self::or(members.iter().map(|member| member.bind(labels)).collect()),
             Self::Not(inner) => inner.bind(labels).negate(),
-            Self::All | Self::Nothing | Self::Text(_) | Self::Regex(_) => self.clone(),
+            Self::All | Self::Nothing | Self::Text(_) | Self::Regex(_) | Self::Line(_) => self.clone(),
         }
     }
 
@@ -111,6 +126,7 @@ impl PlanNode {
             (Self::Regex(mine), Self::Regex(other)) => Arc::ptr_eq(mine, other),
             (Self::Field(mine), Self::Field(other)) => Arc::ptr_eq(mine, other),
             (Self::Level(mine), Self::Level(other)) => Arc::ptr_eq(mine, other),
+            (Self::Line(mine), Self::Line(other)) => mine.is_equivalent(other),
             (Self::And(mine), Self::And(others)) | (Self::Or(mine), Self::Or(others)) => all(mine, others),
             (Self::Not(mine), Self::Not(other)) => mine.is_equivalent(other),
             _ => false,
@@ -120,7 +136,7 @@ impl PlanNode {
     /// The memory of the regex of a term, in bytes; a term has one regex at most.
     fn term_regex_bytes(&self) -> usize {
         match self {
-            Self::Regex(regex) => regex.memory(),
+            Self::Regex(regex) | Self::Line(LineTerm::Regex(regex)) => regex.memory(),
             Self::Field(field) => field.memory(),
             Self::Not(inner) => inner.term_regex_bytes(),
             _ => 0,
@@ -130,12 +146,12 @@ impl PlanNode {
     /// The text to search between two polls of a [`CancelPoll`], in bytes.
     pub(crate) fn slice_bytes(&self) -> usize {
         match self {
-            Self::Regex(regex) => regex.slice_bytes(),
+            Self::Regex(regex) | Self::Line(LineTerm::Regex(regex)) => regex.slice_bytes(),
             Self::Field(field) => field.slice_bytes(),
             Self::Level(level) => level.prefilter.slice_bytes(),
             Self::And(members) | Self::Or(members) => members.iter().map(Self::slice_bytes).min().unwrap_or(usize::MAX),
             Self::Not(inner) => inner.slice_bytes(),
-            Self::All | Self::Nothing | Self::Text(_) => usize::MAX,
+            Self::All | Self::Nothing | Self::Text(_) | Self::Line(LineTerm::Text(_)) => usize::MAX,
         }
     }
 
@@ -143,8 +159,8 @@ impl PlanNode {
     pub(crate) fn cost(&self) -> usize {
         match self {
             // A longer needle is rarer.
-            Self::Text(text) => 1_000 - text.len().min(900),
-            Self::Regex(_) => 1_000,
+            Self::Text(text) | Self::Line(LineTerm::Text(text)) => 1_000 - text.len().min(900),
+            Self::Regex(_) | Self::Line(LineTerm::Regex(_)) => 1_000,
             Self::Field(field) if field.has_value_needle => 2_000,
             // Each candidate is examined, so the other terms exclude records first.
             Self::Level(_) => 2_500,
@@ -154,6 +170,14 @@ impl PlanNode {
             Self::Not(inner) => 4_000 + inner.cost(),
             Self::All | Self::Nothing => 0,
         }
+    }
+
+    fn literal(text: &Literal) -> Result<Self, CompileError> {
+        let has_letter = text.bytes.iter().any(u8::is_ascii_alphabetic);
+        Ok(match text.case_insensitive && has_letter {
+            true => Self::Regex(RegexTerm::any_case(&text.bytes)?.into()),
+            false => Self::text(&text.bytes),
+        })
     }
 
     fn text(bytes: &[u8]) -> Self {

@@ -1,5 +1,6 @@
 //! The offsets of the records of a chunk.
 
+use bucksaw_record::{AttributeNames, RecordView, RowAttributes};
 use bucksaw_segment::Chunk;
 use memchr::{memchr, memchr_iter, memrchr};
 
@@ -12,35 +13,59 @@ pub(crate) struct RecordBoundaries<'a> {
     pub(crate) text: &'a [u8],
     /// The start of each record, and the end of the text; `None` if each line is a record.
     starts: Option<Vec<usize>>,
+    attributes: &'a RowAttributes,
+    /// Whether the line of each record, and the value of each of its attributes, is one line.
+    is_line_per_part: bool,
 }
+
+static NO_ATTRIBUTES: RowAttributes = RowAttributes::empty();
 
 impl<'a> RecordBoundaries<'a> {
     /// The records of `chunk`, without text behind the last whole record.
-    pub(crate) fn of_chunk(chunk: &Chunk<'a>) -> Self {
-        let Some(lines) = &chunk.rows.lines else {
-            let end = memrchr(b'\n', chunk.text).map_or(0, |last| last + 1);
-            return Self { text: chunk.text.get(..end).unwrap_or_default(), starts: None };
+    pub(crate) fn of_chunk(chunk: &'a Chunk<'a>) -> Self {
+        Self::of_records(chunk.text, chunk.rows.lines.as_deref(), &chunk.rows.attributes)
+    }
+
+    /// The records with these numbers of lines, the values of attributes included, without text behind the last whole record;
+    /// `None` if each line is a record.
+    pub(crate) fn of_records(text: &'a [u8], lines: Option<&[u32]>, attributes: &'a RowAttributes) -> Self {
+        let Some(lines) = lines else {
+            let end = memrchr(b'\n', text).map_or(0, |last| last + 1);
+            return Self::of_lines(text.get(..end).unwrap_or_default());
         };
         let mut starts = Vec::with_capacity(lines.len() + 1);
+        let mut ends = memchr_iter(b'\n', text);
         let mut end = 0_usize;
         starts.push(end);
-        let mut ends = memchr_iter(b'\n', chunk.text);
         for lines in lines {
-            let Some(last) = (*lines as usize).checked_sub(1).and_then(|more| ends.nth(more)) else { break };
+            let Some(last) = (*lines as usize).checked_sub(1).and_then(|before| ends.nth(before)) else { break };
             end = last + 1;
             starts.push(end);
         }
-        Self { text: chunk.text.get(..end).unwrap_or_default(), starts: Some(starts) }
+        let is_one_line =
+            |(row, lines): (u32, &u32)| *lines as usize == 1 + attributes.get(row).map_or(0, |shape| shape.names.len());
+        let is_line_per_part = (0..).zip(lines).all(is_one_line);
+        Self { text: text.get(..end).unwrap_or_default(), starts: Some(starts), attributes, is_line_per_part }
     }
 
     /// The lines of a text that ends with an LF.
     pub(crate) fn of_lines(text: &'a [u8]) -> Self {
-        Self { text, starts: None }
+        Self { text, starts: None, attributes: &NO_ATTRIBUTES, is_line_per_part: true }
     }
 
-    /// Whether each line is a record.
-    pub(crate) fn is_line_per_record(&self) -> bool {
-        self.starts.is_none()
+    /// Whether a record has attributes.
+    pub(crate) fn has_attributes(&self) -> bool {
+        !self.attributes.is_empty()
+    }
+
+    /// Whether a record may have an attribute that passes.
+    pub(crate) fn has_names(&self, passes: impl Fn(&AttributeNames) -> bool) -> bool {
+        self.attributes.lists().iter().any(passes)
+    }
+
+    /// Whether the line of each record, and the value of each of its attributes, is one line.
+    pub(crate) fn is_line_per_part(&self) -> bool {
+        self.is_line_per_part
     }
 
     /// The start of the record that contains `at`; the LF behind a record belongs to it. `floor` is the start of a record at or
@@ -79,9 +104,21 @@ impl<'a> RecordBoundaries<'a> {
     }
 
     /// The record that starts at `start`, without the LF behind it.
-    pub(crate) fn record(&self, start: usize) -> &'a [u8] {
-        self.text.get(start..self.next_start(start).saturating_sub(1)).unwrap_or_default()
+    pub(crate) fn record(&self, start: usize) -> RecordView<'a> {
+        let text = self.text.get(start..self.next_start(start).saturating_sub(1)).unwrap_or_default();
+        match &self.starts {
+            Some(starts) if self.has_attributes() => {
+                let row = starts.partition_point(|other| *other < start) as u32;
+                RecordView::new(text, self.attributes.get(row))
+            }
+            _ => RecordView::line_only(text),
+        }
     }
+}
+
+/// Whether a text or regex, which may span lines, matches in the line or in the value of an attribute of a record.
+pub(crate) fn any_part(record: RecordView<'_>, matches: impl Fn(&[u8]) -> bool) -> bool {
+    matches(record.line()) || record.attributes().iter().any(|(_, value)| matches(value))
 }
 
 /// A part of the text that is searched in one go. `end` is the start of a record or the end of the text.
@@ -93,7 +130,7 @@ pub(crate) struct ScanWindow<'a> {
 
 impl ScanWindow<'_> {
     /// The start of the first record at or after `from` that passes, each tested alone.
-    pub(crate) fn find_first(&self, mut from: usize, passes: impl Fn(&[u8]) -> bool) -> Option<usize> {
+    pub(crate) fn find_first(&self, mut from: usize, passes: impl Fn(RecordView<'_>) -> bool) -> Option<usize> {
         while from < self.end && !self.cancel_poll.is_cancelled() {
             if passes(self.records.record(from)) {
                 return Some(from);

@@ -3,6 +3,7 @@
 //! A regex has up to three automata: one for a single record, one for the text of many lines, which
 //! [never matches an LF](crate::line_regex), and [one for columns](crate::automaton). A [`RegexEngine`] runs the first two.
 
+use bucksaw_record::RecordView;
 use bucksaw_record::expr::Pattern;
 use bucksaw_search::Automaton;
 use regex_automata::Anchored;
@@ -14,7 +15,7 @@ use crate::automaton::build_automaton;
 use crate::cancel_poll::CancelPoll;
 use crate::error::quoted_pattern;
 use crate::line_regex::{can_restrict_to_lines, restrict_to_lines};
-use crate::record_boundaries::ScanWindow;
+use crate::record_boundaries::{ScanWindow, any_part};
 use crate::regex_engine::RegexEngine;
 use crate::required_literals::RequiredLiterals;
 
@@ -44,7 +45,7 @@ pub(crate) struct RegexTerm {
 enum ChunkEngine {
     /// The automaton for a single record matches no LF, so it serves any text.
     Shared,
-    /// Another automaton, valid only if each line is a record.
+    /// Another automaton, valid only if each line is a record or a part of one.
     Separate(Box<RegexEngine>),
     /// None; each record is tested alone.
     Unsupported,
@@ -123,15 +124,27 @@ impl RegexTerm {
         own.min(self.record_engine.slice_bytes())
     }
 
-    pub(crate) fn matches_record(&self, record: &[u8], cancel_poll: &CancelPoll<'_>) -> bool {
-        self.record_engine.is_match(record, cancel_poll)
+    /// Whether a match is in one line, whatever text surrounds the line.
+    pub(crate) fn is_within_lines(&self) -> bool {
+        matches!(self.chunk_engine, ChunkEngine::Shared)
+    }
+
+    pub(crate) fn matches_text(&self, text: &[u8], cancel_poll: &CancelPoll<'_>) -> bool {
+        self.record_engine.is_match(text, cancel_poll)
+    }
+
+    pub(crate) fn matches_record(&self, record: RecordView<'_>, cancel_poll: &CancelPoll<'_>) -> bool {
+        if record.names().is_none() || self.is_within_lines() {
+            return self.matches_text(record.text(), cancel_poll);
+        }
+        any_part(record, |part| self.matches_text(part, cancel_poll))
     }
 
     /// The start of the first record at or after `from` in which the regex matches.
     pub(crate) fn seek(&self, span: &ScanWindow<'_>, from: usize) -> Option<usize> {
         let regex = match &self.chunk_engine {
             ChunkEngine::Shared => &self.record_engine,
-            ChunkEngine::Separate(regex) if span.records.is_line_per_record() => regex,
+            ChunkEngine::Separate(regex) if span.records.is_line_per_part() => regex,
             _ => return span.find_first(from, |record| self.matches_record(record, span.cancel_poll)),
         };
         // Without the last LF: an empty match behind it would belong to no record.

@@ -3,12 +3,13 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bucksaw_columns::{ColumnBlock, Encoder, Filter, TextEncoding};
-use bucksaw_record::{Expr, Id, Labels};
+use bucksaw_record::{Expr, Id, Labels, RecordView};
 use bucksaw_search::RowSet;
-use bucksaw_segment::{Chunk, Rows};
+use bucksaw_segment::{Chunk, RecordBlock, RecordMap, Rows};
 
 use super::*;
 
+mod attributes;
 mod blocks;
 mod corpus;
 mod errors;
@@ -39,7 +40,7 @@ fn rows(plan: &Plan, labels: &Labels, records: &[&[u8]], stated: bool) -> Vec<us
     assert_eq!(bound.count(&chunk, &|| false), found.len() as u32, "count");
     for (row, record) in records.iter().enumerate() {
         assert_eq!(
-            plan.matches(labels, record),
+            plan.matches(labels, RecordView::line_only(record)),
             found.contains(&row),
             "matches {:?}",
             record.escape_ascii().to_string()
@@ -58,10 +59,11 @@ fn check_columns(mut bound: BoundPlan, records: &[&[u8]], found: &[usize]) {
     let text = once.repeat(if once.len() > 20_000 { 1 } else { times });
     let count = text.iter().filter(|byte| **byte == b'\n').count();
     let packed = Encoder::new().encode(&text, 1);
-    assert!(found.is_empty() || bound.may_match(Filter::new(&packed.filter)), "filtered");
+    assert!(found.is_empty() || bound.may_match(Filter::new(&packed.filter), false), "filtered");
     let TextEncoding::Columns(columns) = packed.text else { return };
     let block = ColumnBlock::open(columns, count, text.len()).unwrap();
-    let lines = bound.match_rows(&block, RowSet::All, &|| false).unwrap();
+    let map = RecordMap::identity(count);
+    let lines = bound.match_rows(RecordBlock::new(&block, &map).unwrap(), RowSet::All, &|| false).unwrap();
     for row in 0..count {
         let is_found = lines.contains(row);
         let record = records[row % records.len()];

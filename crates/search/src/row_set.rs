@@ -77,12 +77,12 @@ impl Bitmap {
     }
 
     /// The rows whose bit is set, in rising order.
-    pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = usize> + Clone + '_ {
         self.iter_in(0..self.len)
     }
 
     /// The rows of a range whose bit is set, in rising order.
-    pub fn iter_in(&self, range: Range<usize>) -> impl Iterator<Item = usize> + '_ {
+    pub fn iter_in(&self, range: Range<usize>) -> impl Iterator<Item = usize> + Clone + '_ {
         let end = range.end.min(self.len);
         let words = self.words.iter().enumerate().take(end.div_ceil(64)).skip(range.start / 64);
         words.flat_map(move |(at, word)| {

@@ -20,6 +20,7 @@ mod frame;
 pub mod health;
 
 pub mod queue;
+mod record_block;
 mod row_meta;
 mod rows;
 pub mod stored;
@@ -36,6 +37,7 @@ pub use error::{Damage, OpenError, ReadError};
 pub use file_header::FileHeader;
 pub use frame::{Frame, FrameError, FrameHeader, FrameKind};
 pub use health::{Health, RecordLoss};
+pub use record_block::{RecordBlock, RecordMap, RecordPart};
 pub use row_meta::RowMeta;
 pub use rows::{IdRun, Rows};
 pub use summary::RecordSummary;

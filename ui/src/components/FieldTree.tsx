@@ -2,7 +2,7 @@ import { useMemo, useState } from "react";
 import { fieldsOf, type TreeNode } from "../lib/fields.ts";
 import type { Highlighter } from "../lib/highlight.ts";
 import { plural } from "../lib/numbers.ts";
-import { recordTerm, textTerm } from "../lib/terms.ts";
+import { recordTerm, searchedText, textTerm } from "../lib/terms.ts";
 import type { Row } from "../worker/messages.ts";
 import { ColumnButton, IconButton } from "./controls.tsx";
 import { cx } from "./cx.ts";
@@ -21,7 +21,7 @@ interface Props {
   onColumn: (name: string) => void;
 }
 
-/** The fields of a record as a tree of rows, each with its actions. */
+/** Fields or attributes of a record as a tree of rows, each with its actions. */
 export function FieldTree(props: Props) {
   const [folded, setFolded] = useState<ReadonlySet<string>>(new Set());
   const toggle = (name: string) => {
@@ -38,10 +38,12 @@ export function FieldTree(props: Props) {
     }
   };
   visit(props.nodes, 0);
-  const known = useMemo(
-    () => new Map(fieldsOf(props.record.text).map(({ name, value }) => [name, value])),
-    [props.record.text],
-  );
+  const { text, attributes } = props.record;
+  // An attribute comes before a key of the line.
+  const known = useMemo(() => {
+    const keys = fieldsOf(text).map(({ name, value }) => [name, value] as const);
+    return new Map([...keys, ...Object.entries(attributes ?? {})]);
+  }, [text, attributes]);
   return (
     <table className={styles.fields}>
       <tbody>
@@ -83,7 +85,7 @@ function Leaf({
 }: Props & { known: ReadonlyMap<string, string>; node: TreeNode; depth: number }) {
   const { key, name, kind, value } = node;
   // Of equal names only the last value is compared.
-  const term = known.get(name) === value ? recordTerm(record, name, value) : textTerm(record.text, value);
+  const term = known.get(name) === value ? recordTerm(record, name, value) : textTerm(searchedText(record), value);
   const why = term === undefined ? " is not possible: its text has no bytes to search for" : "";
   return (
     <tr>

@@ -48,6 +48,7 @@ export function FieldsPanel({ answer, problem, columns, onTerm, onColumn, onClos
   );
   const derived = of("derived");
   const labels = of("label");
+  const attributes = of("attribute");
   return (
     <section className={styles.panel} aria-label="Fields" id="fields">
       <header className={styles.head}>
@@ -70,6 +71,12 @@ export function FieldsPanel({ answer, problem, columns, onTerm, onColumn, onClos
           <section>
             <h3 className={styles.kind}>Labels</h3>
             {labels.map((field) => one(field))}
+          </section>
+        )}
+        {attributes.length === 0 ? undefined : (
+          <section>
+            <h3 className={styles.kind}>Attributes</h3>
+            <Groups fields={attributes} one={one} />
           </section>
         )}
         {shown.length === 0 ? undefined : (
@@ -96,7 +103,7 @@ export function FieldsPanel({ answer, problem, columns, onTerm, onColumn, onClos
 function described(answer: FieldsAnswer | undefined): string {
   if (answer === undefined) return "Loading…";
   if (answer.records === 0) return "No record matches.";
-  if (answer.fields.length === 0) return "The records have neither labels nor fields.";
+  if (answer.fields.length === 0) return "The records have neither labels, attributes nor fields.";
   return answer.sampled
     ? `From the newest ${plural(answer.records, "match", "matches")}.`
     : `From all ${plural(answer.records, "match", "matches")}.`;

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef, useState } from "react";
 import type { Hit } from "../lib/display.ts";
-import { type TreeNode, treeOf } from "../lib/fields.ts";
+import { attributeNodes, type TreeNode, treeOf } from "../lib/fields.ts";
 import type { Highlighter } from "../lib/highlight.ts";
 import { bytes, count, plural } from "../lib/numbers.ts";
 import { messageKey } from "../lib/rowText.ts";
@@ -80,6 +80,7 @@ export function RecordPanel(props: Props) {
 function Whole(props: Props & { record: Row }) {
   const { record, listed, around, zone, find, columns, onTerm, onColumn, onClose, onStep, onLink } = props;
   const nodes = useMemo(() => treeOf(record.text), [record.text]);
+  const attributes = useMemo(() => attributeNodes(record), [record]);
   const labels = Object.entries(record.labels);
   const fields = useMemo(() => leaves(nodes), [nodes]);
   const isJson = /^\s*\{/.test(record.text);
@@ -155,6 +156,22 @@ function Whole(props: Props & { record: Row }) {
             This record was cut for its length; it continues in the next record of its stream.
           </p>
         ) : undefined}
+        {attributes.length === 0 ? undefined : (
+          <section aria-label="Attributes">
+            <h3 className={styles.heading}>
+              Attributes <small>{plural(attributes.length, "attribute")}</small>
+            </h3>
+            <FieldTree
+              record={record}
+              nodes={attributes}
+              columns={columns}
+              find={find}
+              most={5_000}
+              onTerm={onTerm}
+              onColumn={onColumn}
+            />
+          </section>
+        )}
         {fields === 0 ? undefined : (
           <section>
             <h3 className={styles.heading}>
@@ -252,6 +269,6 @@ function Text({ record, find, heading }: { record: Row; find: Highlighter; headi
 }
 
 /** The record as a JSON object of the API. */
-function asJson({ id, time, labels, text }: Row): string {
-  return JSON.stringify({ id, time, labels, line: text }, undefined, 2);
+function asJson({ id, time, labels, text, attributes }: Row): string {
+  return JSON.stringify({ id, time, labels, line: text, attributes }, undefined, 2);
 }

@@ -6,7 +6,7 @@ import { LEVEL_FIELD } from "./url.ts";
 /** A field or label of the current answer. */
 export interface FieldFacts {
   name: string;
-  kind: "label" | "field" | "derived";
+  kind: "label" | "attribute" | "field" | "derived";
   records: number;
   distinct: number | null;
   values: FieldCount[];
@@ -25,7 +25,7 @@ export interface FieldCount {
 /** A completion that replaces `start..end` in the box. */
 export interface Completion {
   label: string;
-  kind: "label" | "field" | "derived" | "value" | "keyword" | "history" | "saved";
+  kind: "label" | "attribute" | "field" | "derived" | "value" | "keyword" | "history" | "saved";
   detail: string;
   insert: string;
   start: number;

@@ -35,6 +35,8 @@ export interface FieldTest {
   isExistence?: boolean;
   /** Whether the test is of the level that is derived from a record, and not of a field. */
   isLevel?: boolean;
+  /** Whether the test is of the line of a record without its attributes, and not of a field. */
+  isLine?: boolean;
 }
 
 const OPERATORS = ["!=", "!~", "=~", ">=", "<=", "=", ">", "<"] as const;
@@ -43,6 +45,7 @@ export type Operator = (typeof OPERATORS)[number];
 const SPACE = /[ \t\n\r\f\v]/;
 const NAME = /^[\p{Alphabetic}_@][\p{Alphabetic}\p{N}_.@-]*/u;
 const LEVEL_NAME = "@level";
+const LINE_NAME = "_line";
 /** A number, a duration or a size. An exponent has 15 significant digits at most. */
 const LIMIT = new RegExp(
   [
@@ -87,8 +90,8 @@ function word(input: string, start: number): Token {
   const name = NAME.exec(text)?.[0] ?? "";
   const operator = name === "" ? undefined : operatorAt(text, name.length);
   if (operator !== undefined) {
-    const level = name === LEVEL_NAME ? levelTest : field;
-    return level(input, start, name, start + name.length, operator);
+    const test = name === LEVEL_NAME ? levelTest : name === LINE_NAME ? lineTest : field;
+    return test(input, start, name, start + name.length, operator);
   }
   const end = start + bare;
   if (text === "AND") return { kind: "and", start, end };
@@ -161,6 +164,15 @@ function levelTest(input: string, start: number, name: string, operatorAt: numbe
   if (!isKnown || operator === "=~" || operator === "!~") return { kind: "error", start, end, field: test };
   if (quoted === undefined) return { kind: "field", start, end, anyCase: false, field: test };
   return ended(input, end, (end) => ({ kind: "field", start, end, anyCase: false, field: test }), start);
+}
+
+/** A test of the line: whether it contains a text, or a regex matches in it. Every line exists, and none is compared. */
+function lineTest(input: string, start: number, name: string, operatorAt: number, operator: Operator): Token {
+  const token = field(input, start, name, operatorAt, operator);
+  if (token.field === undefined) return token;
+  const test = { ...token.field, isExistence: false, isLine: true };
+  const isRefused = token.field.isExistence === true || /^[<>]/.test(operator);
+  return isRefused ? { kind: "error", start, end: token.end, field: test } : { ...token, field: test };
 }
 
 function unfinished(input: string, start: number, valueAt: number, test: FieldTest): Token {
@@ -241,10 +253,10 @@ export function quoteText(text: string): string {
 
 /**
  * A term that compares a field with a value by `=` or `!=`, spelt as the node spells it. The name `@level` is that of the
- * derived level.
+ * derived level; a field named `_line` is quoted, because without quotes it is the line.
  */
 export function fieldTerm(name: string, operator: "=" | "!=", value: string): string {
-  const bareName = /^[A-Za-z_@][A-Za-z0-9_.@-]*$/.test(name);
+  const bareName = /^[A-Za-z_@][A-Za-z0-9_.@-]*$/.test(name) && name !== LINE_NAME;
   const bareValue = /^[A-Za-z0-9_.:/@-]+$/.test(value);
   return `${bareName ? name : quote(name)}${operator}${bareValue ? value : quote(value)}`;
 }

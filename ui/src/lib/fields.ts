@@ -14,6 +14,31 @@ export function fieldsOf(text: string): FieldValue[] {
   return readFields(text, FIELDS_MAX);
 }
 
+/** What the fields of a record are read from. */
+export interface FieldSource {
+  labels: Record<string, string>;
+  text: string;
+  attributes?: Readonly<Record<string, string>> | undefined;
+}
+
+/** The value of a field as filters read it: of a label, else an attribute, else a key of the line. */
+export function valueOfField({ labels, text, attributes = {} }: FieldSource, name: string): string | undefined {
+  if (Object.hasOwn(labels, name)) return labels[name];
+  if (Object.hasOwn(attributes, name)) return attributes[name];
+  return fieldsOf(text).findLast((field) => field.name === name)?.value;
+}
+
+/** The attributes of a record as rows of a tree. */
+export function attributeNodes({ attributes = {} }: FieldSource): TreeNode[] {
+  return Object.entries(attributes).map(([name, value]) => ({
+    key: name,
+    name,
+    kind: kindOf(value),
+    value,
+    members: [],
+  }));
+}
+
 /** A value of a JSON record, with its members. */
 export interface TreeNode {
   key: string;

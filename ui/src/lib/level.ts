@@ -49,10 +49,20 @@ export function isLevelKey(name: string): boolean {
   return KEYS.has((name.split(".").at(-1) ?? "").toLowerCase());
 }
 
-export function levelOf(labels: Record<string, string>, text: string): Level | undefined {
+export function levelOf(
+  labels: Record<string, string>,
+  text: string,
+  attributes: Readonly<Record<string, string>> = {},
+): Level | undefined {
   for (const name in labels) {
     if (KEYS.has(name.toLowerCase())) {
       const level = levelNamed(labels[name] ?? "");
+      if (level !== undefined) return level;
+    }
+  }
+  for (const name in attributes) {
+    if (isLevelKey(name)) {
+      const level = levelNamed(attributes[name] ?? "");
       if (level !== undefined) return level;
     }
   }

@@ -1,6 +1,6 @@
 /** The scopes of a context: the stream of a record, its host, and its trace. */
 import type { Row } from "../worker/messages.ts";
-import { fieldsOf } from "./fields.ts";
+import { valueOfField } from "./fields.ts";
 import { equals } from "./terms.ts";
 
 export type ScopeName = "stream" | "host" | "trace";
@@ -20,16 +20,13 @@ const TRACES = ["trace_id", "traceId", "trace.id", "traceID", "TraceId", "dd.tra
 export function scopesOf(row: Row): Scope[] {
   const labels = Object.entries(row.labels);
   const stream = labels.map(([name, value]) => `${name}=${value}`).join(" ");
-  const fields = fieldsOf(row.text);
   const found: Scope[] = [{ name: "stream", value: stream === "" ? "without labels" : stream, q: "" }];
   for (const [name, names] of [
     ["host", HOSTS],
     ["trace", TRACES],
   ] as const) {
     for (const key of names) {
-      const value = Object.hasOwn(row.labels, key)
-        ? row.labels[key]
-        : fields.findLast((field) => field.name === key)?.value;
+      const value = valueOfField(row, key);
       if (value === undefined || value === "" || value === "null" || value.length > 500) continue;
       found.push({ name, value: `${key}=${value}`, q: equals(key, value) });
       break;

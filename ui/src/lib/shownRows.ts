@@ -1,15 +1,13 @@
 /** The rows of the list: the records of an answer in order, sorted by a field, or with the context of one between them. */
 import type { Row } from "../worker/messages.ts";
-import { fieldsOf } from "./fields.ts";
+import { valueOfField } from "./fields.ts";
 import { LEVELS } from "./level.ts";
 import { LEVEL_FIELD, type Sort } from "./url.ts";
 
-/** The value of a label or field of a record; `undefined` if it has none. */
+/** The value of a field of a record; `undefined` if it has none. */
 export function fieldValue(row: Row, name: string): string | undefined {
   if (name === LEVEL_FIELD) return row.level;
-  return Object.hasOwn(row.labels, name)
-    ? row.labels[name]
-    : fieldsOf(row.text).findLast((field) => field.name === name)?.value;
+  return valueOfField(row, name);
 }
 
 /** The rows sorted by a field: numbers by value before texts; rows without the field are last in either direction. */

@@ -1,6 +1,7 @@
 /** Terms for the values of records and answers. Each matches at least the records that it was taken from. */
 import type { FieldCount, FieldFacts } from "./complete.ts";
 import { fieldTerm, quoteText } from "./expression.ts";
+import type { FieldSource } from "./fields.ts";
 import { LEVEL_FIELD } from "./url.ts";
 
 /** Characters of a longer value that a term has, so that requests stay short. */
@@ -8,11 +9,6 @@ const CHARS_MAX = 200;
 
 /** Characters of a value that is compared as a whole. */
 const WHOLE_MAX = 1_000;
-
-interface Source {
-  labels: Record<string, string>;
-  text: string;
-}
 
 /** A term that compares a field with a value. */
 export function equals(name: string, value: string): string {
@@ -22,12 +18,18 @@ export function equals(name: string, value: string): string {
 }
 
 /** A term for a field of a record, which the record matches; `undefined` if no term can tell its bytes. */
-export function recordTerm({ labels, text }: Source, name: string, value: string): string | undefined {
-  // A label comes before a field of its name, and a derived field before both.
-  const label = Object.hasOwn(labels, name) ? labels[name] : undefined;
-  const named = name !== LEVEL_FIELD && (label === undefined || label === value);
+export function recordTerm(record: FieldSource, name: string, value: string): string | undefined {
+  // A label comes before an attribute of its name, this before a key of the line, and a derived field before all.
+  const { labels, attributes = {} } = record;
+  const first = [labels, attributes].find((named) => Object.hasOwn(named, name))?.[name];
+  const named = name !== LEVEL_FIELD && (first === undefined || first === value);
   if (named && value.length <= WHOLE_MAX && isExact(value)) return equals(name, value);
-  return textTerm(text, value);
+  return textTerm(searchedText(record), value);
+}
+
+/** The text that words search: the line and the values of the attributes. */
+export function searchedText({ text, attributes = {} }: FieldSource): string {
+  return [text, ...Object.values(attributes)].join("\n");
 }
 
 /** A term for a text that is shown of a record, which may be written differently in it. */
@@ -46,7 +48,7 @@ export function textTerm(text: string, shown: string): string | undefined {
 /** A term for a value in the list of fields; `undefined` if no term matches all records with it. */
 export function valueTerm(field: FieldFacts, value: FieldCount, fields: readonly FieldFacts[]): string | undefined {
   const { name, kind } = field;
-  if (kind === "field" && isShadowed(name, fields)) {
+  if (isShadowed(name, kind, fields)) {
     // The text of the value is in the record, if it is written without escapes.
     const plain = /^[\w .:,;@#%+*?!<>()[\]{}|=-]+$/.test(value.value);
     return plain && value.cut !== true ? quoteText(value.value) : undefined;
@@ -57,13 +59,18 @@ export function valueTerm(field: FieldFacts, value: FieldCount, fields: readonly
   return equals(name, value.value);
 }
 
-/** A term for the records that have a field; `undefined` if a label of the same name comes before it. */
+/** A term for the records that have a field; `undefined` if another field of the same name comes before it. */
 export function existsTerm({ name, kind }: FieldFacts, fields: readonly FieldFacts[]): string | undefined {
-  return kind === "field" && isShadowed(name, fields) ? undefined : fieldTerm(name, "=", "x").replace(/x$/, "*");
+  return isShadowed(name, kind, fields) ? undefined : fieldTerm(name, "=", "x").replace(/x$/, "*");
 }
 
-function isShadowed(name: string, fields: readonly FieldFacts[]): boolean {
-  return name === LEVEL_FIELD || fields.some((other) => other.name === name && other.kind === "label");
+/** Kinds of fields of one name, of which a filter tests the first. */
+const PRECEDENCE: readonly FieldFacts["kind"][] = ["derived", "label", "attribute", "field"];
+
+function isShadowed(name: string, kind: FieldFacts["kind"], fields: readonly FieldFacts[]): boolean {
+  const place = PRECEDENCE.indexOf(kind);
+  if (place > PRECEDENCE.indexOf("label") && name === LEVEL_FIELD) return true;
+  return fields.some((other) => other.name === name && PRECEDENCE.indexOf(other.kind) < place);
 }
 
 function prefixTerm(name: string, value: string): string | undefined {

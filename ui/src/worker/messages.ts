@@ -7,7 +7,10 @@ export interface Row {
   /** RFC 3339 in UTC, with microseconds. */
   time: string;
   labels: Record<string, string>;
+  /** The line, without the attributes. */
   text: string;
+  /** Values of attributes by name, in order; left out without any. */
+  attributes?: Readonly<Record<string, string>>;
   level: Level | undefined;
   /** Whether the bytes are not UTF-8; `text` has replacement characters. */
   binary: boolean;

@@ -23,6 +23,9 @@ interface Line {
   labels?: Record<string, string>;
   line?: string;
   line_base64?: string;
+  attributes?: Record<string, string>;
+  /** Values that are not UTF-8. */
+  attributes_base64?: Record<string, string>;
   cut?: boolean;
   stats?: Stats;
   buckets?: Bucket[];
@@ -41,11 +44,10 @@ export function readLine(line: string): ParsedLine {
     const binary = parsed.line_base64 !== undefined;
     const text = parsed.line ?? fromBase64(parsed.line_base64 ?? "");
     const labels = parsed.labels ?? {};
-    const level = levelOf(labels, text);
-    return {
-      kind: "row",
-      row: { id: parsed.id, time: parsed.time ?? "", labels, text, level, binary, cut: parsed.cut === true },
-    };
+    const attributes = attributesOf(parsed);
+    const level = levelOf(labels, text, attributes);
+    const row = { id: parsed.id, time: parsed.time ?? "", labels, text, level, binary, cut: parsed.cut === true };
+    return { kind: "row", row: attributes === undefined ? row : { ...row, attributes } };
   }
   if (parsed.buckets !== undefined) {
     const { buckets, group_values: groups, progress = 1, stats } = parsed;
@@ -59,6 +61,13 @@ export function readLine(line: string): ParsedLine {
     return { kind: "node", address: parsed.node, lost: parsed.lost };
   }
   return { kind: "nothing" };
+}
+
+/** The attributes; bytes that are not UTF-8 become replacement characters. */
+function attributesOf({ attributes, attributes_base64 }: Line): Record<string, string> | undefined {
+  if (attributes_base64 === undefined) return attributes;
+  const decoded = Object.entries(attributes_base64).map(([name, packed]) => [name, fromBase64(packed)] as const);
+  return { ...attributes, ...Object.fromEntries(decoded) };
 }
 
 function fromBase64(packed: string): string {

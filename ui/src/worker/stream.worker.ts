@@ -61,7 +61,7 @@ async function read(stream: number, url: string, signal: AbortSignal): Promise<W
       const parsed = readLine(line);
       if (parsed.kind === "row") {
         rows.push(parsed.row);
-        chars += parsed.row.text.length;
+        chars += charsOf(parsed.row);
         if (rows.length >= BATCH_ROWS || chars >= BATCH_CHARS) flush();
       } else if (parsed.kind === "buckets") {
         send({ ...parsed, stream });
@@ -85,4 +85,9 @@ async function refusal(response: Response): Promise<Failure> {
   const message = body?.error ?? `the node answered with status ${response.status}`;
   const busy = response.status === 429 || response.status === 503;
   return { kind: busy ? "busy" : "refused", message };
+}
+
+/** The characters of a record. */
+function charsOf({ text, attributes = {} }: Row): number {
+  return Object.values(attributes).reduce((sum, value) => sum + value.length, text.length);
 }

@@ -88,7 +88,7 @@ fn wrong_bodies_have_errors() {
 }
 
 #[test]
-fn requests_are_told_apart() {
+fn requests_are_distinguished() {
     let status = |method: &str, path: &str| match route(method, path) {
         DatadogRequest::Logs => 0,
         DatadogRequest::Answer(answer) => answer.status,

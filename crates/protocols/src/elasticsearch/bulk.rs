@@ -3,7 +3,7 @@
 use bucksaw_record::Labels;
 
 use super::document::DocumentMembers;
-use super::operations::{Action, Operation, Operations};
+use super::operations::{BulkAction, BulkOperation, BulkOperations};
 use super::{BulkReply, ElasticError};
 use crate::json_members::text;
 use crate::stream_labels::StreamLabels;
@@ -42,7 +42,7 @@ impl BulkDecoder {
     ) -> Result<BulkReply, ElasticError> {
         check(body, default_index)?;
         let mut reply = BulkReply::default();
-        for operation in Operations::new(body, default_index) {
+        for operation in BulkOperations::new(body, default_index) {
             let operation = operation?;
             match self.take(&operation, sink) {
                 Ok(()) => reply.push_created(&operation),
@@ -52,8 +52,8 @@ impl BulkDecoder {
         Ok(reply)
     }
 
-    fn take(&mut self, operation: &Operation<'_>, sink: &mut dyn EventSink) -> Result<(), ElasticError> {
-        if matches!(operation.action, Action::Update | Action::Delete) {
+    fn take(&mut self, operation: &BulkOperation<'_>, sink: &mut dyn EventSink) -> Result<(), ElasticError> {
+        if matches!(operation.action, BulkAction::Update | BulkAction::Delete) {
             let name = operation.action.name();
             let reason = format!("[{name}] is not supported, as records are never changed: use [create] or [index]");
             return Err(ElasticError::illegal_argument(reason));
@@ -88,7 +88,7 @@ fn check(body: &[u8], default_index: &str) -> Result<(), ElasticError> {
         return Err(ElasticError::illegal_argument("The bulk request must be terminated by a newline [\\n]"));
     }
     let mut count = 0;
-    for operation in Operations::new(body, default_index) {
+    for operation in BulkOperations::new(body, default_index) {
         operation?;
         count += 1;
         if count > BulkDecoder::OPERATIONS_MAX {

@@ -18,14 +18,14 @@ const INDEX_BYTES_MAX: usize = 255;
 
 /// What an action does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Action {
+pub(super) enum BulkAction {
     Index,
     Create,
     Update,
     Delete,
 }
 
-impl Action {
+impl BulkAction {
     const ALL: [Self; 4] = [Self::Index, Self::Create, Self::Update, Self::Delete];
 
     /// The name in actions and replies.
@@ -41,8 +41,8 @@ impl Action {
 
 /// One operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Operation<'a> {
-    pub(super) action: Action,
+pub(super) struct BulkOperation<'a> {
+    pub(super) action: BulkAction,
     pub(super) index: Cow<'a, str>,
     /// Empty if the sender states none.
     pub(super) id: Cow<'a, str>,
@@ -54,16 +54,16 @@ pub(super) struct Operation<'a> {
 
 /// Iterates over the operations of a body. After an error there are no more.
 #[derive(Debug)]
-pub(super) struct Operations<'a> {
+pub(super) struct BulkOperations<'a> {
     rest: &'a [u8],
     /// The number of the last line.
     line: u64,
     default_index: &'a str,
     /// The last action line and what it means: as a rule, all are equal.
-    last: Option<(&'a [u8], Operation<'a>)>,
+    last: Option<(&'a [u8], BulkOperation<'a>)>,
 }
 
-impl<'a> Operations<'a> {
+impl<'a> BulkOperations<'a> {
     /// The operations of `body`. Those that state no index are for `default_index`.
     pub(super) fn new(body: &'a [u8], default_index: &'a str) -> Self {
         Self { rest: body, line: 0, default_index, last: None }
@@ -77,7 +77,7 @@ impl<'a> Operations<'a> {
         Some(line.strip_suffix(b"\r").unwrap_or(line))
     }
 
-    fn read(&mut self, line: &'a [u8]) -> Result<Operation<'a>, ElasticError> {
+    fn read(&mut self, line: &'a [u8]) -> Result<BulkOperation<'a>, ElasticError> {
         let mut operation = match &self.last {
             Some((last, operation)) if *last == line => operation.clone(),
             _ => {
@@ -86,7 +86,7 @@ impl<'a> Operations<'a> {
                 operation
             }
         };
-        if operation.action != Action::Delete {
+        if operation.action != BulkAction::Delete {
             let number = self.line;
             operation.document = self.next_line().ok_or_else(|| {
                 ElasticError::illegal_argument(format!("The action on line [{number}] has no document behind it"))
@@ -95,15 +95,16 @@ impl<'a> Operations<'a> {
         Ok(operation)
     }
 
-    fn read_action(&self, line: &'a [u8]) -> Result<Operation<'a>, ElasticError> {
+    fn read_action(&self, line: &'a [u8]) -> Result<BulkOperation<'a>, ElasticError> {
         let malformed = |why: &dyn std::fmt::Display| {
             ElasticError::illegal_argument(format!("Malformed action/metadata line [{}], {why}", self.line))
         };
         let (mut found, mut unknown) = (None, None);
-        let read = read_only_object(line, |name, value| match Action::ALL.into_iter().find(|it| it.name() == name) {
-            Some(action) => found = Some((action, value)),
-            None => unknown = Some(name.chars().take(40).collect::<String>()),
-        });
+        let read =
+            read_only_object(line, |name, value| match BulkAction::ALL.into_iter().find(|it| it.name() == name) {
+                Some(action) => found = Some((action, value)),
+                None => unknown = Some(name.chars().take(40).collect::<String>()),
+            });
         read.map_err(|error| malformed(&error))?;
         let (action, metadata) = match (found, unknown) {
             (Some(found), None) => found,
@@ -114,7 +115,7 @@ impl<'a> Operations<'a> {
                 )));
             }
         };
-        let mut operation = Operation {
+        let mut operation = BulkOperation {
             action,
             index: Cow::Borrowed(self.default_index),
             id: Cow::default(),
@@ -146,8 +147,8 @@ impl<'a> Operations<'a> {
     }
 }
 
-impl<'a> Iterator for Operations<'a> {
-    type Item = Result<Operation<'a>, ElasticError>;
+impl<'a> Iterator for BulkOperations<'a> {
+    type Item = Result<BulkOperation<'a>, ElasticError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {

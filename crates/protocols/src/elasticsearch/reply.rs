@@ -1,7 +1,7 @@
 //! The reply to a bulk request: the status of each operation, in order.
 
 use super::ElasticError;
-use super::operations::Operation;
+use super::operations::BulkOperation;
 
 /// What became of the operations of one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,17 +34,17 @@ impl BulkReply {
         body
     }
 
-    pub(super) fn push_created(&mut self, operation: &Operation<'_>) {
+    pub(super) fn push_created(&mut self, operation: &BulkOperation<'_>) {
         self.accepted += 1;
         self.push(operation, r#","_version":1,"result":"created","status":201}}"#);
     }
 
-    pub(super) fn push_error(&mut self, operation: &Operation<'_>, error: &ElasticError) {
+    pub(super) fn push_error(&mut self, operation: &BulkOperation<'_>, error: &ElasticError) {
         self.refused += 1;
         self.push(operation, &format!(r#","status":{},"error":{}}}}}"#, error.status, error.cause()));
     }
 
-    fn push(&mut self, operation: &Operation<'_>, end: &str) {
+    fn push(&mut self, operation: &BulkOperation<'_>, end: &str) {
         if !self.items.is_empty() {
             self.items.push(b',');
         }

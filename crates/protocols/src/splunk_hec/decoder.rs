@@ -23,7 +23,7 @@ pub struct HecError {
 }
 
 /// What is wrong with one event.
-type Refusal = (HecCode, String);
+type HecRefusal = (HecCode, String);
 
 /// Decodes the bodies of requests with equal metadata. Keeps the labels of earlier events, at most 1 MiB of them.
 #[derive(Debug)]
@@ -94,7 +94,7 @@ impl HecDecoder {
         if count == 0 { Err(no_data()) } else { Ok(count) }
     }
 
-    fn next_event(&mut self, json: &mut JsonText<'_>, sink: &mut dyn EventSink) -> Result<(), Refusal> {
+    fn next_event(&mut self, json: &mut JsonText<'_>, sink: &mut dyn EventSink) -> Result<(), HecRefusal> {
         let mut members = HecMembers::default();
         self.attributes.clear();
         let read = read_object(json, |name, value| match name {
@@ -121,7 +121,7 @@ impl HecDecoder {
     }
 
     /// Passes on an event. Its attributes are there.
-    fn push(&mut self, members: &HecMembers<'_>, line: &[u8], sink: &mut dyn EventSink) -> Result<(), Refusal> {
+    fn push(&mut self, members: &HecMembers<'_>, line: &[u8], sink: &mut dyn EventSink) -> Result<(), HecRefusal> {
         let Self { defaults, labels, attributes } = self;
         let time = time(members.time)?.or(defaults.time);
         labels.clear();
@@ -152,7 +152,7 @@ fn no_data() -> HecError {
 }
 
 /// Adds the members of `fields` as attributes. Only objects of plain values, and of arrays, are allowed.
-fn push_fields(json: &str, attributes: &mut AttributeList) -> Result<(), Refusal> {
+fn push_fields(json: &str, attributes: &mut AttributeList) -> Result<(), HecRefusal> {
     if matches!(json, "" | "null") {
         return Ok(());
     }
@@ -172,7 +172,7 @@ fn push_fields(json: &str, attributes: &mut AttributeList) -> Result<(), Refusal
 }
 
 /// A number of seconds since 1970, also in a string.
-fn time(json: &str) -> Result<Option<(Millis, u32)>, Refusal> {
+fn time(json: &str) -> Result<Option<(Millis, u32)>, HecRefusal> {
     let number = text(json);
     let number = number.trim();
     if number.is_empty() {

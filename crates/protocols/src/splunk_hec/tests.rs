@@ -106,7 +106,7 @@ fn acknowledgements_are_answered() {
 }
 
 #[test]
-fn requests_are_told_apart() {
+fn requests_are_distinguished() {
     let check = |method: &str, path: &str, want: HecRequest| assert_eq!(route(method, path), want, "{method} {path}");
     check("POST", "/services/collector", HecRequest::Events);
     check("POST", "/services/collector/", HecRequest::Events);

@@ -1,4 +1,4 @@
-//! Finds messages in a byte stream: both framings of RFC 6587, told apart message by message.
+//! Finds messages in a byte stream: both framings of RFC 6587, distinguished message by message.
 //!
 //! A message that starts with a number from 1 to 999,999,999, a space and `<` has that number of bytes behind the space
 //! (octet counting). Any other message ends at the next LF. The `<` is part of the rule, because a line may well start with a

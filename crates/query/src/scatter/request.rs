@@ -351,9 +351,9 @@ mod tests {
             br#"{"version":1,"from":"00000000000000000000000000","to":"00000000000000000000000000","new":[1]}"#,
         );
         assert!(minimal.unwrap().request().is_ok());
-        assert!(matches!(decode(r#"{"version":3}"#), Err(DecodeRequestError::Version(3))));
-        let message = decode(r#"{"version":3,"q":[],"from":7}"#).unwrap_err().to_string();
-        assert_eq!(message, "supports query protocol versions up to 2, the request has version 3");
+        assert!(matches!(decode(r#"{"version":4}"#), Err(DecodeRequestError::Version(4))));
+        let message = decode(r#"{"version":4,"q":[],"from":7}"#).unwrap_err().to_string();
+        assert_eq!(message, "supports query protocol versions up to 3, the request has version 4");
         let unknown = decode(r#"{"version":2,"grouping":{"colour":{"name":"x"}}}"#);
         assert!(matches!(unknown, Err(DecodeRequestError::Invalid(_))), "it is refused, not ignored");
         let many: Vec<String> = (0..=Grouping::VALUES_MAX).map(|number| number.to_string()).collect();
@@ -372,6 +372,7 @@ mod tests {
             ScatterRequest::new(&Request::new(expr, Millis(0), Millis::MAX)).version
         };
         assert_eq!((version("level=error n>5"), version("@level=error"), version("n=*")), (1, 2, 2));
+        assert_eq!(version("_line=error"), 3);
     }
 
     #[test]

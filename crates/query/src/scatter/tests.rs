@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bucksaw_env::{Body, BoxFuture, Clock as _, Tasks, sim};
 use bucksaw_record::expr::INPUT_BYTES_MAX;
-use bucksaw_record::{Expr, Id, Labels, Millis, Producer};
+use bucksaw_record::{Expr, Id, Labels, Millis, Producer, RecordView};
 use bucksaw_scan::Plan;
 use proptest::prelude::*;
 use tokio::sync::watch;
@@ -753,12 +753,12 @@ async fn requests_of_another_version_are_rejected() {
     let server = &cluster.scatters[0].server;
     let body = |text: &'static str| Body::whole(text.as_bytes());
     let kind = async |text| server.serve("query/search", body(text)).await.unwrap_err().kind();
-    assert_eq!(kind(r#"{"version":3,"q":""}"#).await, io::ErrorKind::Unsupported);
+    assert_eq!(kind(r#"{"version":4,"q":""}"#).await, io::ErrorKind::Unsupported);
     assert_eq!(kind("nonsense").await, io::ErrorKind::Other);
-    let error = server.serve("query/search", body(r#"{"version":3,"q":{}}"#)).await.unwrap_err();
+    let error = server.serve("query/search", body(r#"{"version":4,"q":{}}"#)).await.unwrap_err();
     let reason = reply::call_failure(&error).to_string();
     let message =
-        "has another version of the program: supports query protocol versions up to 2, the request has version 3";
+        "has another version of the program: supports query protocol versions up to 3, the request has version 4";
     assert_eq!(reason, message);
     let encoded = ScatterRequest::new(&request("")).encode();
     let error = server.serve("query/dance", Body::whole(encoded)).await.unwrap_err();
@@ -797,7 +797,7 @@ proptest! {
         let request = Request::new(expr.clone(), span.0, span.1);
         let plan = Plan::compile(&expr).unwrap();
         let all = cluster.all();
-        let wanted = all.iter().filter(|(id, (labels, line))| request.contains(**id) && plan.matches(labels, line));
+        let wanted = all.iter().filter(|(id, (labels, line))| request.contains(**id) && plan.matches(labels, RecordView::line_only(line)));
         let want: Vec<(Id, Vec<u8>)> = wanted.map(|(id, (_, line))| (*id, line.clone())).collect();
         // One node with all records.
         let mut single = node();

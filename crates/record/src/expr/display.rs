@@ -5,8 +5,8 @@
 
 use std::fmt::{self, Formatter, Write};
 
-use super::lexer::{LEVEL_NAME, NO_LEVEL, name_length};
-use super::tree::{Expr, Field, LevelTest, Literal, Pattern, Test};
+use super::lexer::{LEVEL_NAME, LINE_NAME, NO_LEVEL, name_length};
+use super::tree::{Expr, Field, LevelTest, LineTest, Literal, Pattern, Test};
 use crate::level::Level;
 
 /// The precedence of the context of an expression. An expression of lower precedence is put in parentheses.
@@ -58,7 +58,7 @@ impl fmt::Display for Field {
         // A name outside ASCII needs no quotes, but earlier versions expect them.
         let is_name =
             !self.name.is_empty() && self.name.is_ascii() && name_length(self.name.as_bytes()) == self.name.len();
-        if is_name && self.name != LEVEL_NAME {
+        if is_name && self.name != LEVEL_NAME && self.name != LINE_NAME {
             f.write_str(&self.name)?;
         } else {
             write_quoted(f, self.name.as_bytes())?;
@@ -95,6 +95,25 @@ impl fmt::Display for LevelTest {
     }
 }
 
+impl fmt::Display for LineTest {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let write_text = |f: &mut Formatter<'_>, operator, text: &Literal| {
+            if !text.case_insensitive {
+                return write_value(f, operator, &text.bytes);
+            }
+            f.write_str(operator)?;
+            write!(f, "{text}")
+        };
+        f.write_str(LINE_NAME)?;
+        match self {
+            Self::Contains(text) => write_text(f, "=", text),
+            Self::NotContains(text) => write_text(f, "!=", text),
+            Self::Match(pattern) => write!(f, "=~{pattern}"),
+            Self::NotMatch(pattern) => write!(f, "!~{pattern}"),
+        }
+    }
+}
+
 fn write_expr(f: &mut Formatter<'_>, expr: &Expr, outer: Precedence) -> fmt::Result {
     match expr {
         // `All` has no syntax inside another expression; the empty text is equivalent.
@@ -103,6 +122,7 @@ fn write_expr(f: &mut Formatter<'_>, expr: &Expr, outer: Precedence) -> fmt::Res
         Expr::Regex(pattern) => write!(f, "{pattern}"),
         Expr::Field(field) => write!(f, "{field}"),
         Expr::Level(test) => write!(f, "{test}"),
+        Expr::Line(test) => write!(f, "{test}"),
         Expr::And(members) => write_members(f, members, " ", Precedence::And, outer),
         Expr::Or(members) => write_members(f, members, " OR ", Precedence::Or, outer),
         Expr::Not(inner) => {

@@ -7,7 +7,7 @@ use super::SyntaxError;
 use super::case_fold::case_insensitive_test;
 use super::error::{self, column};
 use super::quantity::Limit;
-use super::tree::{Expr, Field, LevelTest, Literal, Pattern, Test};
+use super::tree::{Expr, Field, LevelTest, LineTest, Literal, Pattern, Test};
 use crate::level::{self, Level};
 
 /// The name by which an expression tests that a record has no level.
@@ -69,6 +69,9 @@ enum Operator {
 
 /// The name of the level, which is derived from a record. In quotes it is an ordinary field.
 pub(super) const LEVEL_NAME: &str = "@level";
+
+/// The name of the line of a record. In quotes it is an ordinary field.
+pub(super) const LINE_NAME: &str = "_line";
 
 impl<'a> Lexer<'a> {
     pub(super) fn new(input: &'a [u8]) -> Self {
@@ -162,6 +165,9 @@ impl<'a> Lexer<'a> {
             if name == LEVEL_NAME.as_bytes() {
                 return self.level(start, operator);
             }
+            if name == LINE_NAME.as_bytes() {
+                return self.line(start, operator);
+            }
             return self.field(start, String::from_utf8_lossy(name).into_owned(), operator);
         }
         self.at += word.len();
@@ -235,6 +241,42 @@ impl<'a> Lexer<'a> {
             let names = Level::ALL.map(|level| format!("`{}`", level.name())).join(", ");
             self.expected(&format!("a level after `{before}` ({names}{others})"), value_at)
         })
+    }
+
+    /// The rest of a test of the line that began at `start`, from its operator on.
+    fn line(&mut self, start: usize, operator: (usize, Operator)) -> Result<Token, SyntaxError> {
+        let (length, operator) = operator;
+        self.at += length;
+        let before = escape_input(self.input.get(start..self.at).unwrap_or_default());
+        let test = match operator {
+            Operator::Equal => LineTest::Contains(self.line_text(&before)?),
+            Operator::NotEqual => LineTest::NotContains(self.line_text(&before)?),
+            Operator::Match => LineTest::Match(self.field_regex(&before)?),
+            Operator::NotMatch => LineTest::NotMatch(self.field_regex(&before)?),
+            Operator::Compare(..) => {
+                return Err(self.expected("`=`, `!=`, `=~` or `!~` after `_line`", start + LINE_NAME.len()));
+            }
+        };
+        Ok(Token::Term(Expr::Line(test)))
+    }
+
+    /// Takes the text that a line contains, bare or quoted.
+    fn line_text(&mut self, before: &str) -> Result<Literal, SyntaxError> {
+        if self.rest().starts_with(b"\"") {
+            let bytes = self.quoted()?;
+            return Ok(Literal { bytes, case_insensitive: self.quote_suffix()? });
+        }
+        let text = bare_word(self.rest());
+        match text {
+            b"" => return Err(self.expected(&format!("text after `{before}`"), self.at)),
+            b"*" => {
+                let advice = "every record has a line; put a star in quotes to search for it";
+                return Err(self.expected_with_advice(&format!("text after `{before}`"), self.at, advice));
+            }
+            _ => {}
+        }
+        self.at += text.len();
+        Ok(Literal { bytes: text.to_vec(), case_insensitive: false })
     }
 
     /// Takes the value of an equality test, bare or quoted; `any_value` is the test for a bare star.

@@ -17,6 +17,8 @@
 //!            | name , ( "<" | "<=" | ">" | ">=" ) , limit
 //!            | "@level" , ( "=" | "!=" ) , ( level | "none" | "*" )
 //!            | "@level" , ( "<" | "<=" | ">" | ">=" ) , level
+//!            | "_line" , ( "=" | "!=" ) , ( bare | quoted , [ "i" ] )
+//!            | "_line" , ( "=~" | "!~" ) , regex
 //! name       = ( letter | "_" | "@" ) , { letter | digit | [_.@-] } | quoted
 //!                                                         letters and digits of Unicode; quoted, it may be any UTF-8
 //! bare       = one or more bytes other than ASCII space, "(" and ")"
@@ -35,6 +37,8 @@
 //! - The name of a field, its operator and its value are not separated by space. A word whose left side is not a name
 //!   (`a/b=c`, `=x`) is text, so that most pasted log text works. `a==b` tests whether field `a` equals `=b`.
 //! - `@level` is derived from the record by the rule of [`level`](crate::level). In quotes, `"@level"` is an ordinary field.
+//! - `_line` is the line of the record without its attributes: `_line=x` tests whether it contains `x`. A bare star is refused,
+//!   because every record has a line. In quotes, `"_line"` is an ordinary field.
 //! - A quoted text or a regex ends its token: a space, a parenthesis or the end of the expression follows.
 //!
 //! Compiling regexes and matching are in `scan`. `cases.json` is a table of inputs with their tokens, their canonical form
@@ -70,7 +74,7 @@ pub use number::Number;
 pub use parser::{DEPTH_MAX, INPUT_BYTES_MAX, TERMS_MAX};
 pub use quantity::{Limit, Quantity};
 pub use regex_column::regex_column;
-pub use tree::{Expr, Field, LevelTest, Literal, Pattern, Test};
+pub use tree::{Expr, Field, LevelTest, LineTest, Literal, Pattern, Test};
 pub use version::GRAMMAR_VERSION;
 
 #[cfg(doc)]

@@ -22,7 +22,7 @@ impl Expr {
 
     fn collect_names<'a>(&'a self, names: &mut Vec<&'a str>) {
         match self {
-            Self::All | Self::Literal(_) | Self::Regex(_) | Self::Level(_) => {}
+            Self::All | Self::Literal(_) | Self::Regex(_) | Self::Level(_) | Self::Line(_) => {}
             Self::Field(Field { name, .. }) if names.contains(&name.as_str()) => {}
             Self::Field(Field { name, .. }) => names.push(name),
             Self::And(members) | Self::Or(members) => members.iter().for_each(|member| member.collect_names(names)),

@@ -428,6 +428,7 @@ fn positive_terms(expr: &Expr, is_negated: bool, terms: &mut Vec<Expr>) {
         Expr::Not(inner) => positive_terms(inner, !is_negated, terms),
         Expr::Field(Field { test: Test::NotEqual(_) | Test::NotMatch(_) | Test::NotExists, .. }) => {}
         Expr::Level(LevelTest::NotEqual(_) | LevelTest::NotExists) => {}
+        Expr::Line(LineTest::NotContains(_) | LineTest::NotMatch(_)) => {}
         term if !is_negated => terms.push(term.clone()),
         _ => {}
     }
@@ -502,15 +503,27 @@ fn any_level_test() -> impl Strategy<Value = LevelTest> {
     ]
 }
 
+fn any_line_test() -> impl Strategy<Value = LineTest> {
+    let literal =
+        || (any_bytes(), any::<bool>()).prop_map(|(bytes, case_insensitive)| Literal { bytes, case_insensitive });
+    prop_oneof![
+        literal().prop_map(LineTest::Contains),
+        literal().prop_map(LineTest::NotContains),
+        any_pattern().prop_map(LineTest::Match),
+        any_pattern().prop_map(LineTest::NotMatch),
+    ]
+}
+
 /// Trees as the parser builds them: groups have at least two members, none of the same kind.
 fn any_expr() -> impl Strategy<Value = Expr> {
-    let name = "[a-zA-Z_@][a-zA-Z0-9_.@-]{0,6}|\\PC{0,6}|AND|@level";
+    let name = "[a-zA-Z_@][a-zA-Z0-9_.@-]{0,6}|\\PC{0,6}|AND|@level|_line";
     let term = prop_oneof![
         (any_bytes(), any::<bool>())
             .prop_map(|(bytes, case_insensitive)| Expr::Literal(Literal { bytes, case_insensitive })),
         any_pattern().prop_map(Expr::Regex),
         (name, any_test()).prop_map(|(name, test)| field(&name, test)),
         any_level_test().prop_map(Expr::Level),
+        any_line_test().prop_map(Expr::Line),
     ];
     let and = |member| if let Expr::And(inner) = member { inner } else { vec![member] };
     let or = |member| if let Expr::Or(inner) = member { inner } else { vec![member] };
@@ -528,8 +541,8 @@ fn any_expr() -> impl Strategy<Value = Expr> {
 fn any_fragments() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop::sample::select(vec![
         " ", " ", " ", "(", ")", "-", "NOT ", " AND ", " OR ", "a", "b1", "\"", "\\", "\\x41", "/", "i", "=", "!=",
-        "=~", "!~", ">", "<=", "5", ".", "e9", "*", "@level", "ms", "KB", "warn", "none", "\"q r\"", "/r s/", "ö",
-        "\n", "k=v",
+        "=~", "!~", ">", "<=", "5", ".", "e9", "*", "@level", "_line", "ms", "KB", "warn", "none", "\"q r\"", "/r s/",
+        "ö", "\n", "k=v",
     ]);
     let piece =
         prop_oneof![20 => piece.prop_map(|piece| piece.as_bytes().to_vec()), 1 => any::<[u8; 1]>().prop_map(Vec::from)];

@@ -13,14 +13,16 @@ const META_CHARS: &str = r"\.+*?()|[]{}^$#&-~";
 pub enum Expr {
     /// Every record.
     All,
-    /// The record contains these bytes.
+    /// The line of the record or the value of an attribute contains these bytes.
     Literal(Literal),
-    /// The regex matches somewhere in the record.
+    /// The regex matches somewhere in the line of the record or in the value of an attribute.
     Regex(Pattern),
     /// A field passes a test.
     Field(Field),
     /// The level of the record passes a test.
     Level(LevelTest),
+    /// The line of the record, without its attributes, passes a test.
+    Line(LineTest),
     /// Every member holds. The parser builds at least two members, none of them an `And` or `All`.
     And(Vec<Expr>),
     /// At least one member holds. The parser builds at least two members, none of them an `Or` or `All`.
@@ -69,7 +71,7 @@ impl Pattern {
     }
 }
 
-/// A test of one field: a label of the stream, else a key of the record.
+/// A test of one field: a label of the stream, else an attribute of the record, else a key of its line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Field {
     /// The field's name; dots lead into nested fields.
@@ -122,6 +124,19 @@ pub enum LevelTest {
     Exists,
     /// Is none.
     NotExists,
+}
+
+/// A condition on the line of a record. Every record has a line, which may be empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LineTest {
+    /// Contains these bytes.
+    Contains(Literal),
+    /// Does not contain these bytes.
+    NotContains(Literal),
+    /// The regex matches somewhere in the line.
+    Match(Pattern),
+    /// The regex matches nowhere in the line.
+    NotMatch(Pattern),
 }
 
 impl LevelTest {

@@ -8,7 +8,7 @@ use super::quantity::Limit;
 use super::tree::{Expr, Field, Test};
 
 /// The latest version of the grammar.
-pub const GRAMMAR_VERSION: u32 = 2;
+pub const GRAMMAR_VERSION: u32 = 3;
 
 /// Significant digits, and decimal places before or after the point, up to which a 64-bit float compares as the decimal
 /// number does.
@@ -19,6 +19,7 @@ impl Expr {
     /// The earliest version of the grammar that has every form of this expression.
     ///
     /// Version 2 adds `@level`, existence, limits with a unit, and exact comparisons beyond the precision of floats.
+    /// Version 3 adds `_line`.
     ///
     /// ```
     /// # use bucksaw_record::Expr;
@@ -27,22 +28,19 @@ impl Expr {
     /// ```
     #[must_use]
     pub fn grammar_version(&self) -> u32 {
-        if self.is_of_version_1() { 1 } else { GRAMMAR_VERSION }
-    }
-
-    fn is_of_version_1(&self) -> bool {
         match self {
-            Self::All | Self::Literal(_) | Self::Regex(_) => true,
-            Self::Level(_) => false,
+            Self::All | Self::Literal(_) | Self::Regex(_) => 1,
+            Self::Level(_) => 2,
+            Self::Line(_) => 3,
             Self::Field(Field { test, .. }) => match test {
-                Test::Equal(_) | Test::NotEqual(_) | Test::Match(_) | Test::NotMatch(_) => true,
-                Test::Exists | Test::NotExists => false,
+                Test::Equal(_) | Test::NotEqual(_) | Test::Match(_) | Test::NotMatch(_) => 1,
+                Test::Exists | Test::NotExists => 2,
                 Test::Less(limit) | Test::LessEqual(limit) | Test::Greater(limit) | Test::GreaterEqual(limit) => {
-                    matches!(limit, Limit::Number(number) if compares_as_float(number))
+                    if matches!(limit, Limit::Number(number) if compares_as_float(number)) { 1 } else { 2 }
                 }
             },
-            Self::And(members) | Self::Or(members) => members.iter().all(Self::is_of_version_1),
-            Self::Not(inner) => inner.is_of_version_1(),
+            Self::And(members) | Self::Or(members) => members.iter().map(Self::grammar_version).max().unwrap_or(1),
+            Self::Not(inner) => inner.grammar_version(),
         }
     }
 }
@@ -67,5 +65,10 @@ mod tests {
             check(text, 2);
             check(&format!("a OR (b NOT {text})"), 2);
         }
+        for text in ["_line=a", "_line!=a", "_line=~/a/", "_line!~/a/"] {
+            check(text, 3);
+            check(&format!("a OR (@level=error NOT {text})"), 3);
+        }
+        check("\"_line\"=a", 1);
     }
 }

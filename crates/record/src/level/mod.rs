@@ -3,17 +3,18 @@
 //! Programs write the level in different ways, so it is searched for in this order:
 //!
 //! 1. a label of the stream named as one of [`KEYS`], with a level's name;
-//! 2. such a key in the text, as in JSON or logfmt: `"level":"warn"`, `severity=ERROR`, or the numbers of pino and bunyan;
-//! 3. the first word that is the name of a level and is written like one: in capitals (`ERROR`), in brackets (`[error]`,
+//! 2. an attribute of the record so named, or with such a last part behind dots, with a level's name;
+//! 3. such a key in the line, as in JSON or logfmt: `"level":"warn"`, `severity=ERROR`, or the numbers of pino and bunyan;
+//! 4. the first word that is the name of a level and is written like one: in capitals (`ERROR`), in brackets (`[error]`,
 //!    `<warn>`), or before a colon (`fatal: …`);
-//! 4. glog's letter and date at the start: `E1121 …`.
+//! 5. glog's letter and date at the start: `E1121 …`.
 //!
 //! Only the first bytes of a text are examined: a level comes early, and the search costs time for each record. The page colours
 //! records by the same rules; `cases.txt` tests both.
 //!
 //! ```
-//! use bucksaw_record::{Labels, Level};
-//! let level = |text: &[u8]| Level::of(&Labels::default(), text);
+//! use bucksaw_record::{Labels, Level, RecordView};
+//! let level = |line: &[u8]| Level::of(&Labels::default(), RecordView::line_only(line));
 //! assert_eq!(level(br#"{"msg":"no ERROR at all","level":"info"}"#), Some(Level::Info));
 //! assert_eq!(level(b"2026-11-20 [error] connection refused"), Some(Level::Error));
 //! assert_eq!(level(b"GET /error 200"), None);
@@ -21,7 +22,7 @@
 
 mod pattern;
 
-use crate::Labels;
+use crate::{Labels, RecordView};
 
 pub use pattern::pattern;
 
@@ -66,8 +67,23 @@ impl Level {
     }
 
     /// The level of a record, if [it has one](self).
-    pub fn of(labels: &Labels, text: &[u8]) -> Option<Self> {
-        Self::of_labels(labels).or_else(|| Self::of_text(text))
+    pub fn of(labels: &Labels, record: RecordView<'_>) -> Option<Self> {
+        Self::of_labels(labels).or_else(|| Self::of_record(record))
+    }
+
+    /// The level that the attributes of a record give, else its line.
+    pub fn of_record(record: RecordView<'_>) -> Option<Self> {
+        Self::of_attributes(record).or_else(|| Self::of_text(record.line()))
+    }
+
+    /// The level that the attributes of a record give.
+    fn of_attributes(record: RecordView<'_>) -> Option<Self> {
+        let mut names = record.names()?.iter();
+        if !names.any(is_attribute_key) {
+            return None;
+        }
+        let mut named = record.attributes().into_iter().filter(|(name, _)| is_attribute_key(name));
+        named.find_map(|(_, value)| Self::from_name(value))
     }
 
     /// The level that the labels of a stream give to all its records.
@@ -158,6 +174,11 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
+/// Whether an attribute of this name may give a level: of a name with dots, such as `log.level`, the last part counts.
+fn is_attribute_key(name: &str) -> bool {
+    name.rsplit('.').next().is_some_and(|part| is_key(part.as_bytes()))
+}
+
 /// Whether a word is one of [`KEYS`].
 #[must_use]
 pub fn is_key(word: &[u8]) -> bool {
@@ -207,6 +228,7 @@ fn glog_level(head: &[u8]) -> Option<Level> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{AttributeNames, AttributeShape};
 
     #[test]
     fn levels_are_found_as_the_cases_say() {
@@ -214,7 +236,8 @@ mod tests {
         for case in include_str!("cases.txt").lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
             let (want, text) = case.split_once(' ').unwrap();
             let text = text.replace("\\e", "\x1b");
-            let found = Level::of(&Labels::default(), text.as_bytes()).map_or("none", Level::name);
+            let found =
+                Level::of(&Labels::default(), RecordView::line_only(text.as_bytes())).map_or("none", Level::name);
             assert_eq!(found, want, "{text}");
             cases += 1;
         }
@@ -224,8 +247,18 @@ mod tests {
     #[test]
     fn labels_come_first_and_only_a_prefix_is_read() {
         let labels = |text: &str| Labels::parse(text).unwrap();
-        assert_eq!(Level::of(&labels("app=web,severity=Warning"), b"level=error"), Some(Level::Warn));
-        assert_eq!(Level::of(&labels("level=7"), b"level=error"), Some(Level::Error));
+        let error = RecordView::line_only(b"level=error");
+        assert_eq!(Level::of(&labels("app=web,severity=Warning"), error), Some(Level::Warn));
+        assert_eq!(Level::of(&labels("level=7"), error), Some(Level::Error));
+        let attributes = |names: &[&str], text: &str| {
+            let names = AttributeNames::new(names.iter().copied()).unwrap();
+            let shape = AttributeShape { names: &names, value_lines: &[] };
+            Level::of(&labels(""), RecordView::new(text.as_bytes(), Some(shape)))
+        };
+        assert_eq!(attributes(&["a", "log.level"], "level=error\nfatal\nWARN"), Some(Level::Warn));
+        assert_eq!(attributes(&["severity"], "level=error\n7"), Some(Level::Error));
+        assert_eq!(attributes(&["severity_text", "level"], "x\n7\ndebug"), Some(Level::Debug));
+        assert_eq!(attributes(&["a"], "x\nlevel=error"), None);
         let far = |before: usize| [&b" ".repeat(before)[..], b"ERROR"].concat();
         assert_eq!(Level::of_text(&far(PREFIX_BYTES_MAX - 5)), Some(Level::Error));
         assert_eq!(Level::of_text(&far(PREFIX_BYTES_MAX - 4)), None);

@@ -2,7 +2,8 @@
 
 use super::{KEYS, Level};
 
-/// A regex that matches every text that has one of `levels`, and others too. It is meant for bytes, without Unicode.
+/// A regex that matches every text that has one of `levels`, every attribute value that is the name of one, and others too. It
+/// is meant for bytes, without Unicode, with `^` and `$` at the bounds of lines.
 ///
 /// It has no word boundaries: an escape sequence may precede a word, and the examined prefix may end in one.
 ///
@@ -28,6 +29,7 @@ pub fn pattern(levels: &[Level]) -> String {
     if levels.contains(&Level::Info) {
         alternatives.push("LOG:".to_owned());
     }
+    alternatives.push(format!("^(?i:{})$", names().collect::<Vec<_>>().join("|")));
     let letters: String = levels.iter().filter_map(|level| level.glog_letter()).collect();
     if !letters.is_empty() {
         alternatives.push(format!(r"\A[{letters}][0-9]{{4}} "));

@@ -82,10 +82,12 @@ fn search_block(
     limit: usize,
 ) -> Vec<Record> {
     let (mut found, mut start) = (Vec::new(), 0);
+    let map = RecordMap::identity(block.row_count());
     for (labels, rows) in slices {
         let range: Range<usize> = start..start + rows.count as usize;
         start = range.end;
-        let matching = plan.bind(labels).match_rows(block, RowSet::All, &|| false).unwrap();
+        let records = RecordBlock::new(block, &map).unwrap();
+        let matching = plan.bind(labels).match_rows(records, RowSet::All, &|| false).unwrap();
         let picked: Vec<usize> = match direction {
             Direction::Ascending => matching.first_in(range.clone(), limit).collect(),
             Direction::NewestFirst => matching.last_in(range.clone(), limit),
@@ -111,7 +113,7 @@ fn search(segment: &Reader, plan: &Plan, direction: Direction, limit: usize) -> 
     for block in blocks {
         let filter = segment.filter(block).unwrap();
         let filter = BlockFilter::new(&filter);
-        if !segment.footer().streams.iter().any(|labels| plan.bind(labels).may_match(filter)) {
+        if !segment.footer().streams.iter().any(|labels| plan.bind(labels).may_match(filter, false)) {
             continue;
         }
         let parts = |slices: &[StreamSlice]| -> Vec<(Labels, Arc<Rows>)> {

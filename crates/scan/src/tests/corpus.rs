@@ -43,7 +43,11 @@ fn every_field_of_a_record_matches_it() {
                 for test in [Test::Equal(value.to_vec()), Test::Exists] {
                     let term = Expr::Field(Field { name: field.to_owned(), test }).to_string();
                     let (_, plan) = Plan::parse(term.as_bytes()).unwrap();
-                    assert!(plan.matches(&Labels::default(), record), "{term} in {name}: {}", record.escape_ascii());
+                    assert!(
+                        plan.matches(&Labels::default(), RecordView::line_only(record)),
+                        "{term} in {name}: {}",
+                        record.escape_ascii()
+                    );
                     tested += 1;
                 }
             });
@@ -71,7 +75,9 @@ fn a_count_of_a_level_is_that_of_the_rule() {
                 let mut bound = compile(expr).bind(&labels);
                 assert_eq!(bound.count(&chunk, &|| false) as usize, want, "{expr} in {name}");
                 if let Some(block) = &block {
-                    let rows = bound.match_rows(block, RowSet::All, &|| false).unwrap();
+                    let map = RecordMap::identity(lines.len());
+                    let rows =
+                        bound.match_rows(RecordBlock::new(block, &map).unwrap(), RowSet::All, &|| false).unwrap();
                     let found = (0..lines.len()).filter(|row| rows.contains(*row)).count();
                     assert_eq!(found, want, "{expr} in columns of {name}");
                 }

@@ -1,28 +1,57 @@
 //! Random expressions over random records, against a matcher that tests each record alone.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use bucksaw_record::expr::{Field, LevelTest, Limit, Literal, Pattern, Test};
+use bucksaw_record::expr::{Field, LevelTest, Limit, LineTest, Literal, Pattern, Test};
 use proptest::prelude::*;
 use regex_automata::{meta, util::syntax};
 
 use super::*;
 
+/// A record as it was sent.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PlainRecord {
+    pub(super) line: Vec<u8>,
+    /// Names and values.
+    pub(super) attributes: Vec<(String, Vec<u8>)>,
+}
+
+impl PlainRecord {
+    /// Whether the line or a value passes.
+    fn any_part(&self, passes: impl Fn(&[u8]) -> bool) -> bool {
+        passes(&self.line) || self.attributes.iter().any(|(_, value)| passes(value))
+    }
+
+    fn level(&self, labels: &Labels) -> Option<Level> {
+        let is_key = |name: &str| level::is_key(name.rsplit('.').next().unwrap().as_bytes());
+        let mut named = self.attributes.iter().filter(|(name, _)| is_key(name));
+        let of_attributes = || named.find_map(|(_, value)| Level::from_name(value));
+        Level::of_labels(labels).or_else(of_attributes).or_else(|| Level::of_text(&self.line))
+    }
+}
+
+/// Whether a record without attributes matches.
+pub(super) fn matches(expr: &Expr, labels: &Labels, line: &[u8]) -> bool {
+    matches_record(expr, labels, &PlainRecord { line: line.to_vec(), attributes: Vec::new() })
+}
+
 /// Whether `record` matches, in the simplest way.
-pub(super) fn matches(expr: &Expr, labels: &Labels, record: &[u8]) -> bool {
+pub(super) fn matches_record(expr: &Expr, labels: &Labels, record: &PlainRecord) -> bool {
     match expr {
         Expr::All => true,
-        Expr::Literal(Literal { bytes, case_insensitive: false }) => {
-            bytes.is_empty() || record.windows(bytes.len()).any(|window| window == bytes)
-        }
-        Expr::Literal(Literal { bytes, .. }) => {
-            bytes.is_empty() || record.windows(bytes.len()).any(|window| window.eq_ignore_ascii_case(bytes))
-        }
-        Expr::Regex(pattern) => regex(pattern, true).is_match(record),
+        Expr::Literal(text) => record.any_part(|part| contains(text, part)),
+        Expr::Regex(pattern) => record.any_part(|part| regex(pattern, true).is_match(part)),
+        Expr::Line(LineTest::Contains(text)) => contains(text, &record.line),
+        Expr::Line(LineTest::NotContains(text)) => !contains(text, &record.line),
+        Expr::Line(LineTest::Match(pattern)) => regex(pattern, true).is_match(&record.line),
+        Expr::Line(LineTest::NotMatch(pattern)) => !regex(pattern, true).is_match(&record.line),
         Expr::Field(Field { name, test }) => {
-            let value = match labels.get(name) {
-                Some(value) => Some(value.as_bytes().into()),
-                None => fields::lookup(record, name),
+            let attribute = record.attributes.iter().rfind(|(other, _)| other == name);
+            let value: Option<Cow<'_, [u8]>> = match (labels.get(name), attribute) {
+                (Some(value), _) => Some(value.as_bytes().into()),
+                (None, Some((_, value))) => Some(value.into()),
+                (None, None) => fields::lookup(&record.line, name),
             };
             let compared = |limit: &Limit| limit.compare(value.as_deref()?);
             match test {
@@ -38,11 +67,17 @@ pub(super) fn matches(expr: &Expr, labels: &Labels, record: &[u8]) -> bool {
                 Test::NotExists => value.is_none(),
             }
         }
-        Expr::Level(test) => test.accepts(Level::of(labels, record)),
-        Expr::And(members) => members.iter().all(|member| matches(member, labels, record)),
-        Expr::Or(members) => members.iter().any(|member| matches(member, labels, record)),
-        Expr::Not(inner) => !matches(inner, labels, record),
+        Expr::Level(test) => test.accepts(record.level(labels)),
+        Expr::And(members) => members.iter().all(|member| matches_record(member, labels, record)),
+        Expr::Or(members) => members.iter().any(|member| matches_record(member, labels, record)),
+        Expr::Not(inner) => !matches_record(inner, labels, record),
     }
+}
+
+fn contains(Literal { bytes, case_insensitive }: &Literal, text: &[u8]) -> bool {
+    let is_equal =
+        |window: &[u8]| if *case_insensitive { window.eq_ignore_ascii_case(bytes) } else { window == &bytes[..] };
+    bytes.is_empty() || text.windows(bytes.len()).any(is_equal)
 }
 
 fn regex(pattern: &Pattern, multi_line: bool) -> meta::Regex {
@@ -58,7 +93,7 @@ fn any_byte() -> impl Strategy<Value = u8> {
     prop::sample::select(&b"aaabbABc =\r\0\xff\xc3\xa9\"\\{"[..])
 }
 
-fn any_record() -> impl Strategy<Value = Vec<u8>> {
+pub(super) fn any_record() -> impl Strategy<Value = Vec<u8>> {
     let logfmt = prop::sample::select(
         &[
             "a=b",
@@ -186,12 +221,23 @@ pub(super) fn any_level_test() -> impl Strategy<Value = LevelTest> {
     ]
 }
 
-fn any_expr() -> impl Strategy<Value = Expr> {
+fn any_literal() -> impl Strategy<Value = Literal> {
     let bytes = prop::collection::vec(prop_oneof![8 => any_byte(), 1 => Just(b'\n')], 0..4);
+    (bytes, any::<bool>()).prop_map(|(bytes, case_insensitive)| Literal { bytes, case_insensitive })
+}
+
+pub(super) fn any_expr() -> impl Strategy<Value = Expr> {
     let names = prop::sample::select(&["a", "b", "a.b", "a.0", "a.1", "b.0.a", "x", ""][..]);
+    let line = prop_oneof![
+        any_literal().prop_map(LineTest::Contains),
+        any_literal().prop_map(LineTest::NotContains),
+        any_pattern().prop_map(LineTest::Match),
+        any_pattern().prop_map(LineTest::NotMatch),
+    ];
     let term = prop_oneof![
         1 => Just(Expr::All),
-        4 => (bytes, any::<bool>()).prop_map(|(bytes, case_insensitive)| Expr::Literal(Literal { bytes, case_insensitive })),
+        4 => any_literal().prop_map(Expr::Literal),
+        2 => line.prop_map(Expr::Line),
         4 => any_pattern().prop_map(Expr::Regex),
         4 => (names, any_test()).prop_map(|(name, test)| Expr::Field(Field { name: name.to_owned(), test })),
         3 => any_level_test().prop_map(Expr::Level),
