@@ -72,13 +72,7 @@ impl BlockUnit {
         filter.map_or(true, |filter| {
             let may_match =
                 |has_attributes| bounds.iter().any(|bound| bound.may_match(BlockFilter::new(&filter), has_attributes));
-            may_match(false) || (may_match(true) && self.may_have_attributes())
+            may_match(false) || (may_match(true) && source.may_have_attributes(*index))
         })
-    }
-
-    /// Whether a record of the block may have attributes: such a record has several lines. Reads the rows of the block.
-    fn may_have_attributes(&self) -> bool {
-        let rows = self.block.source.rows(self.block.index);
-        rows.map_or(true, |slices| slices.iter().any(|rows| rows.lines.is_some()))
     }
 }

@@ -175,6 +175,10 @@ impl BlockSource for StoredSegment {
         Self::rows(self, index)
     }
 
+    fn may_have_attributes(&self, _: usize) -> bool {
+        self.reader().version() >= 2
+    }
+
     /// The packed block, and twice its text for what is decoded.
     fn scan_bytes(&self, index: usize) -> u64 {
         let entry = self.footer().blocks.get(index);

@@ -175,6 +175,9 @@ pub trait BlockSource: Debug + Send + Sync {
     /// [`ReadError`].
     fn rows(&self, index: usize) -> Result<Vec<Arc<Rows>>, ReadError>;
 
+    /// Whether a record of a block may have attributes. Cheap: a search asks it before it reads the block.
+    fn may_have_attributes(&self, index: usize) -> bool;
+
     /// Memory, in bytes, that the scan of a block takes.
     fn scan_bytes(&self, index: usize) -> u64;
 

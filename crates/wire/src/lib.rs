@@ -19,7 +19,8 @@
 //! client sends unacknowledged batches again with the same bytes and ids, so a batch that had arrived is not duplicated.
 //!
 //! Versions: the client sends its newest version. The node replies with the lower of that and its own, and refuses a major
-//! version that it does not support. A minor version only adds what an older side can ignore, and is not used with one.
+//! version that it does not support. A minor version only adds what an older side can ignore, or what is
+//! not used with one: since 1.1 batches may have records of several lines and attributes.
 //!
 //! This crate does no I/O and reads no clock. A decoder takes a slice and returns a message or the number of missing bytes.
 //!

@@ -75,11 +75,12 @@ fn the_lower_version_is_spoken_and_a_newer_major_refused() {
         assert_eq!(got.map(|version| version.to_string()).as_deref(), want);
     };
     check(1, 0, Some("1.0"));
-    check(1, 9, Some("1.0"));
+    check(1, 1, Some("1.1"));
+    check(1, 9, Some("1.1"));
     check(2, 0, None);
     check(0, 7, None);
     let error = WireError::Version(WireVersion { major: 2, minor: 0 });
-    let want = "unsupported protocol version 2.0, newest supported is 1.0: upgrade this side first";
+    let want = "unsupported protocol version 2.0, newest supported is 1.1: upgrade this side first";
     assert_eq!(error.to_string(), want);
 }
 

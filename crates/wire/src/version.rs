@@ -13,7 +13,11 @@ pub struct WireVersion {
 
 impl WireVersion {
     /// The newest supported version.
-    pub const NEWEST: Self = Self { major: 1, minor: 0 };
+    pub const NEWEST: Self = Self::MULTI_LINE;
+
+    /// The first version with batches that may have records of several lines and attributes. A client sends them to no node
+    /// of an older version.
+    pub const MULTI_LINE: Self = Self { major: 1, minor: 1 };
 
     /// The version to use with a side whose newest is `theirs`: the lower of the two. `None` if its major version is not
     /// supported.

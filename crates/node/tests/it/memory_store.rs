@@ -179,6 +179,10 @@ impl BlockSource for MemoryBlock {
         Ok(self.slices.iter().map(|slice| Arc::clone(&slice.rows)).collect())
     }
 
+    fn may_have_attributes(&self, _: usize) -> bool {
+        self.slices.iter().any(|slice| !slice.rows.attributes.is_empty())
+    }
+
     fn scan_bytes(&self, _: usize) -> u64 {
         self.text.len() as u64
     }

@@ -11,10 +11,9 @@ use super::body_memory::BodyMemory;
 use super::body_reader::{BodyChunks, BodyLimits, BodyReader, BodyResources};
 use super::body_records::{BUFFER_BYTES, BodyRecords};
 use super::decompressor::{Decompressor, PEAK_BYTES_MAX};
-use super::durability_wait::DurabilityWait;
 use super::metrics::BodyMetrics;
 use super::request::{BodyFormat, IngestReply, IngestRequest};
-use crate::intake::{IdAssignment, Intake, RecordStream};
+use crate::intake::{DurabilityWait, IdAssignment, Intake, RecordStream};
 
 /// Memory that one body may need, in bytes. A snappy body may need more, because it is decompressed as a whole.
 pub fn body_bytes_max(record_bytes_max: usize) -> usize {

@@ -1,16 +1,13 @@
 //! Cuts the decompressed text of a body into records and appends them. Runs on threads that may wait for the disk.
 
-use std::time::Duration;
-
-use bucksaw_ingest::{IdempotentBatch, IngestError};
+use bucksaw_ingest::IdempotentBatch;
 use bucksaw_record::{Flags, LineSplitter, Millis};
 
 use super::body_consumer::BodyConsumer;
 use super::body_error::{BodyError, BodyErrorReason};
-use super::durability_wait::DurabilityWait;
 use super::ndjson::event_time;
 use super::request::{BodyFormat, IngestReply};
-use crate::intake::{FrameMeta, IdAssignment, PrepareError, RecordBuffer, RecordStream, RecordTime, Records};
+use crate::intake::{DurabilityWait, IdAssignment, PrepareError, RecordBuffer, RecordStream, RecordTime, Records};
 
 /// Records are appended when their text has this size, in bytes.
 pub(super) const BUFFER_BYTES: usize = 1 << 20;
@@ -32,10 +29,6 @@ const OBJECT_BYTES_MIN: usize = 3;
 
 /// Rejected lines that a reply names.
 const LINE_ERRORS_MAX: usize = 10;
-
-/// How often and after which delay an append is repeated while the disk syncs, before the body is refused.
-const SYNC_RETRIES_MAX: u32 = 500;
-const SYNC_RETRY_DELAY: Duration = Duration::from_millis(10);
 
 /// The records of one body.
 ///
@@ -157,18 +150,7 @@ impl BodyRecords {
 
     fn append(&mut self, records: Records<'_>, is_last: bool) -> Result<(), BodyError> {
         let meta = self.stream.prepare(&mut self.ids, records, is_last)?;
-        for _ in 0..SYNC_RETRIES_MAX {
-            match self.append_once(&meta, records.text) {
-                Err(IngestError::SyncBacklog) => self.stream.intake.env.clock.sleep(SYNC_RETRY_DELAY),
-                appended => return Ok(appended?),
-            }
-        }
-        Err(IngestError::SyncBacklog.into())
-    }
-
-    fn append_once(&self, meta: &FrameMeta<'_>, text: &[&[u8]]) -> Result<(), IngestError> {
-        let appended = self.stream.append(meta, text, self.durability_wait.add_part());
-        appended.inspect_err(|_| self.durability_wait.cancel_part())
+        Ok(self.stream.append_with_retries(&meta, records.text, &self.durability_wait)?)
     }
 }
 

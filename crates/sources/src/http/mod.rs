@@ -18,7 +18,6 @@ mod body_memory;
 mod body_reader;
 mod body_records;
 mod decompressor;
-mod durability_wait;
 mod metrics;
 mod ndjson;
 mod request;

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use bucksaw_ingest::{IdempotentBatch, IngestError};
 use bucksaw_record::{Id, IdAllocator, Millis};
+use bucksaw_segment::RowMeta;
 
 use super::records::Records;
 use super::target::Intake;
@@ -84,7 +85,11 @@ impl IdAssignment {
                     [text] => Cow::Borrowed(*text),
                     parts => Cow::Owned(parts.concat()),
                 };
-                let first_id = intake.queue.assign_ids(batch, &[&text, &flags], is_last)?;
+                // Only what the text does not say is added, so that a batch of lines has the ids that it always had.
+                let beyond_text = beyond_text(records);
+                let section = [&*text, &flags, &beyond_text];
+                let parts = if beyond_text.is_empty() { section.get(..2).unwrap_or_default() } else { &section };
+                let first_id = intake.queue.assign_ids(batch, parts, is_last)?;
                 if first_id.checked_add(records.count).is_none() {
                     return Err(PrepareError::SequenceExhausted);
                 }
@@ -93,4 +98,19 @@ impl IdAssignment {
             }
         }
     }
+}
+
+/// What determines records besides their text and flags: lines and attributes, and the labels and times of a batch that states
+/// them elsewhere. Empty for lines.
+fn beyond_text(records: &Records<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if records.lines.is_none() && records.batch_labels.is_none() {
+        return bytes;
+    }
+    let stated = |time: &Option<_>| time.unwrap_or((Millis(0), 0));
+    let times = records.batch_labels.map(|_| records.times.iter().map(stated).collect());
+    let (lines, attributes) = (records.lines.map(<[u32]>::to_vec), records.attributes.clone());
+    RowMeta { times, lines, attributes, ..RowMeta::default() }.encode(Millis(0), &mut bytes);
+    records.batch_labels.iter().for_each(|labels| labels.encode(&mut bytes));
+    bytes
 }

@@ -4,6 +4,7 @@
 //!   TCP lines   chunk ─► LineSplitter ─► Records ─────────────────────────┐
 //!   HTTP lines  body ──► LineSplitter ─► RecordBuffer ─► Records ─────────┤ ids, clamped times,  ─► Queue::append
 //!   HTTP NDJSON body ──► LineSplitter ─► event_time ─► RecordBuffer ──────┤ row metadata
+//!   protocols   bytes ─► decoder ─► EventRecords ─► a RecordBuffer per stream
 //!   framed      batch ─► Frame with ids and row metadata of the client ───┘
 //! ```
 //! A source decodes: it yields records with optional event times ([`Records`], or a [`RecordBuffer`] that collects them). A
@@ -17,17 +18,23 @@
 //! written are not stored twice.
 
 mod clamp;
+mod durability_wait;
+mod event_records;
 mod ids;
 mod record_buffer;
 mod record_stream;
 mod records;
 mod target;
 
+pub use durability_wait::DurabilityWait;
+pub use event_records::{EventRecords, EventTarget};
 pub use ids::{IdAssignment, PrepareError};
 pub use record_buffer::RecordBuffer;
 pub use record_stream::{FrameMeta, RecordStream};
 pub use records::{RecordTime, Records};
 pub use target::Intake;
 
+#[cfg(test)]
+mod event_tests;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,8 @@
 //! Records that a decoder collects until they are worth a frame.
 
-use bucksaw_record::{Flags, SplitLines};
+use bucksaw_protocols::AttributeList;
+use bucksaw_record::{AttributeNames, Flags, InvalidAttributes, Labels, RowAttributes, SplitLines};
+use memchr::memchr_iter;
 
 use super::records::{RecordTime, Records};
 
@@ -13,13 +15,32 @@ pub struct RecordBuffer {
     flags: Flags,
     /// Of each record, or of none.
     times: Vec<Option<RecordTime>>,
+    /// The number of lines of each record, once one has several.
+    lines: Option<Vec<u32>>,
+    attributes: RowAttributes,
+    /// Memory of the names and runs of `attributes`, approximately, in bytes.
+    attribute_bytes: usize,
+    /// The names of the last record with attributes.
+    last_names: Option<AttributeNames>,
+    value_lines: Vec<u32>,
     capacity_max: usize,
 }
 
 impl RecordBuffer {
     /// An empty buffer without memory that grows ahead to at most `capacity_max` bytes of text.
     pub fn new(capacity_max: usize) -> Self {
-        Self { text: Vec::new(), count: 0, flags: Flags::empty(), times: Vec::new(), capacity_max }
+        Self {
+            text: Vec::new(),
+            count: 0,
+            flags: Flags::empty(),
+            times: Vec::new(),
+            lines: None,
+            attributes: RowAttributes::empty(),
+            attribute_bytes: 0,
+            last_names: None,
+            value_lines: Vec::new(),
+            capacity_max,
+        }
     }
 
     /// The number of records.
@@ -34,7 +55,14 @@ impl RecordBuffer {
 
     /// Bytes of memory that the buffer holds.
     pub fn memory_bytes(&self) -> usize {
-        self.text.capacity() + self.times.capacity() * size_of::<Option<RecordTime>>() + self.flags.len() * 8
+        let lines = self.lines.as_ref().map_or(0, Vec::capacity) * size_of::<u32>();
+        let times = self.times.capacity() * size_of::<Option<RecordTime>>();
+        self.text.capacity() + times + lines + self.attribute_bytes + self.flags.len() * 8
+    }
+
+    /// Bytes of text and of what describes it, which bounds the size of a frame.
+    pub(super) fn content_bytes(&self) -> usize {
+        self.text.len() + self.attribute_bytes
     }
 
     /// Memory for `bytes` of text: twice as much at each growth, up to `capacity_max`.
@@ -49,16 +77,59 @@ impl RecordBuffer {
         }
         lines.parts.iter().for_each(|part| self.push_text(part));
         self.count += lines.count;
+        if let Some(lines) = &mut self.lines {
+            lines.resize(self.count as usize, 1);
+        }
     }
 
     /// Adds a record, its LF included, of a source whose records may have event times.
     pub fn push_record(&mut self, text: &[u8], flags: u8, time: Option<RecordTime>) {
-        if flags != 0 {
-            self.flags.push(self.count, flags);
-        }
-        self.times.push(time);
         self.push_text(text);
-        self.count += 1;
+        self.push_row(1, flags, time);
+    }
+
+    /// Adds a record with attributes. `line` has no LF behind it, and may have some inside.
+    ///
+    /// # Errors
+    /// [`InvalidAttributes`]; nothing is added then.
+    pub fn push_event(
+        &mut self,
+        line: &[u8],
+        attributes: &AttributeList,
+        flags: u8,
+        time: Option<RecordTime>,
+    ) -> Result<(), InvalidAttributes> {
+        if !attributes.is_empty() {
+            let is_last = |names: &AttributeNames| names.iter().eq(attributes.iter().map(|(name, _)| name));
+            let names = match self.last_names.take().filter(is_last) {
+                Some(names) => names,
+                None => AttributeNames::new(attributes.iter().map(|(name, _)| name))?,
+            };
+            let lists = self.attributes.lists().len();
+            self.attributes.push(self.count, 1, &names);
+            if self.attributes.lists().len() > lists {
+                self.attribute_bytes += names.memory() + size_of::<AttributeNames>();
+            }
+            // A run of rows, at most.
+            self.attribute_bytes += 12;
+            self.last_names = Some(names);
+        }
+        self.push_text(line);
+        self.push_text(b"\n");
+        let mut lines = line_count(line);
+        self.value_lines.clear();
+        for (_, value) in attributes.iter() {
+            self.push_text(value);
+            self.push_text(b"\n");
+            self.value_lines.push(line_count(value));
+            lines += line_count(value);
+        }
+        if self.value_lines.iter().any(|lines| *lines != 1) {
+            self.attributes.push_value_lines(self.count, &self.value_lines);
+            self.attribute_bytes += 24 + self.value_lines.len() * size_of::<u32>();
+        }
+        self.push_row(lines, flags, time);
+        Ok(())
     }
 
     /// Removes all records and keeps the memory.
@@ -66,12 +137,42 @@ impl RecordBuffer {
         self.text.clear();
         self.times.clear();
         self.flags = Flags::empty();
+        self.lines = None;
+        self.attributes = RowAttributes::empty();
+        self.attribute_bytes = 0;
         self.count = 0;
     }
 
     /// Gives the records to `read`.
     pub fn with_records<T>(&self, read: impl FnOnce(Records<'_>) -> T) -> T {
-        read(Records { text: &[&self.text], count: self.count, flags: &self.flags, times: &self.times })
+        self.with_records_of(None, read)
+    }
+
+    /// Gives the records to `read`, as those of one stream of a batch with several.
+    pub(super) fn with_records_of<T>(&self, labels: Option<&Labels>, read: impl FnOnce(Records<'_>) -> T) -> T {
+        read(Records {
+            text: &[&self.text],
+            count: self.count,
+            flags: &self.flags,
+            times: &self.times,
+            lines: self.lines.as_deref(),
+            attributes: &self.attributes,
+            batch_labels: labels,
+        })
+    }
+
+    fn push_row(&mut self, lines: u32, flags: u8, time: Option<RecordTime>) {
+        if flags != 0 {
+            self.flags.push(self.count, flags);
+        }
+        self.times.push(time);
+        if lines > 1 && self.lines.is_none() {
+            self.lines = Some(vec![1; self.count as usize]);
+        }
+        if let Some(all) = &mut self.lines {
+            all.push(lines);
+        }
+        self.count += 1;
     }
 
     fn push_text(&mut self, text: &[u8]) {
@@ -81,4 +182,9 @@ impl RecordBuffer {
         }
         self.text.extend_from_slice(text);
     }
+}
+
+/// The lines of a text that has no LF behind it.
+fn line_count(text: &[u8]) -> u32 {
+    memchr_iter(b'\n', text).count() as u32 + 1
 }

@@ -1,15 +1,21 @@
 //! Assigns ids to the records of one stream, clamps their times and appends them.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use bucksaw_ingest::{Durability, FrameRecords, IngestError, Source};
 use bucksaw_record::{Flags, Id, Labels};
 use bucksaw_segment::{Frame, FrameError, RowMeta};
 
 use super::clamp::{clamp_frame, clamp_times};
+use super::durability_wait::DurabilityWait;
 use super::ids::{IdAssignment, PrepareError};
 use super::records::Records;
 use super::target::Intake;
+
+/// How often and after which delay an append is repeated while the disk syncs, before a request is refused.
+const SYNC_RETRIES_MAX: u32 = 500;
+const SYNC_RETRY_DELAY: Duration = Duration::from_millis(10);
 
 /// The ids, clamped times and encoded row metadata of some records: all of a frame but its text and the time of its append.
 #[derive(Debug)]
@@ -53,10 +59,11 @@ impl RecordStream {
         let base = assigned.first_id.time();
         let (times, clamped_count) = clamp_times(records.times, base, assigned.now);
         let mut row_meta = Vec::new();
-        let layout_bits = if times.is_none() && records.flags.is_empty() {
+        let layout_bits = if times.is_none() && records.flags.is_empty() && records.lines.is_none() {
             0
         } else {
-            RowMeta { times, flags: records.flags.clone(), ..RowMeta::default() }.encode(base, &mut row_meta)
+            let (lines, attributes) = (records.lines.map(<[u32]>::to_vec), records.attributes.clone());
+            RowMeta { times, lines, flags: records.flags.clone(), attributes }.encode(base, &mut row_meta)
         };
         Ok(FrameMeta {
             first_id: assigned.first_id,
@@ -116,6 +123,27 @@ impl RecordStream {
             }
         }
         Ok(())
+    }
+
+    /// Appends prepared records of a request, and repeats it while too many records wait for a sync. Blocks meanwhile.
+    /// `durability_wait` counts them.
+    ///
+    /// # Errors
+    /// As [`Self::append`].
+    pub(crate) fn append_with_retries(
+        &self,
+        records: &FrameMeta<'_>,
+        text: &[&[u8]],
+        durability_wait: &DurabilityWait,
+    ) -> Result<(), IngestError> {
+        for _ in 0..SYNC_RETRIES_MAX {
+            let appended = self.append(records, text, durability_wait.add_part());
+            match appended.inspect_err(|_| durability_wait.cancel_part()) {
+                Err(IngestError::SyncBacklog) => self.intake.env.clock.sleep(SYNC_RETRY_DELAY),
+                appended => return appended,
+            }
+        }
+        Err(IngestError::SyncBacklog)
     }
 }
 

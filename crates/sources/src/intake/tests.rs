@@ -8,10 +8,10 @@ use prometheus_client::registry::Registry;
 
 use super::*;
 
-const NOW: u64 = 10_000_000;
+pub(super) const NOW: u64 = 10_000_000;
 const HOUR_MS: u64 = 3_600_000;
 
-fn stream(source: Source) -> RecordStream {
+pub(super) fn stream(source: Source) -> RecordStream {
     let env = Env {
         fs: Arc::new(sim::Fs::new()),
         clock: Arc::new(sim::Clock::at_unix_ms(NOW)),

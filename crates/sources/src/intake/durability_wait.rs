@@ -1,4 +1,4 @@
-//! Waits until every part of a body has the requested durability.
+//! Waits until every part of a request has the requested durability.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,9 +7,9 @@ use bucksaw_env::lock;
 use bucksaw_ingest::IngestError;
 use tokio::sync::Notify;
 
-/// Counts the parts of a body that are not yet durable. Cheap to clone.
+/// Counts the parts of a request that are not yet durable. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(super) struct DurabilityWait(Arc<DurabilityWaitState>);
+pub struct DurabilityWait(Arc<DurabilityWaitState>);
 
 #[derive(Debug, Default)]
 struct DurabilityWaitState {
@@ -45,7 +45,10 @@ impl DurabilityWait {
     }
 
     /// Waits for all parts. Returns the first error.
-    pub(super) async fn wait(&self) -> Result<(), IngestError> {
+    ///
+    /// # Errors
+    /// The first [`IngestError`] of a part.
+    pub async fn wait(&self) -> Result<(), IngestError> {
         loop {
             {
                 let state = lock(&self.0.pending);
