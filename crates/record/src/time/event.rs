@@ -9,6 +9,9 @@ use std::ops::RangeInclusive;
 use super::civil;
 use crate::Millis;
 
+/// Keys of a JSON object with its event time. The first one that is present and valid is used.
+pub const EVENT_TIME_KEYS: [&str; 4] = ["time", "timestamp", "@timestamp", "ts"];
+
 /// Why a text is not a time that an id can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EventTimeError {

@@ -25,15 +25,17 @@ mod duration;
 mod event;
 mod format;
 mod invalid;
+mod line;
 mod parse;
 #[cfg(test)]
 mod tests;
 mod zone;
 
 pub use duration::{duration_nanos, parse_duration};
-pub use event::{event_time_number, event_time_text};
+pub use event::{EVENT_TIME_KEYS, event_time_number, event_time_text};
 pub use format::{format_rfc3339, write_rfc3339};
 pub use invalid::InvalidTime;
 pub use jiff::tz::TimeZone;
+pub use line::LineTimeReader;
 pub use parse::parse_timestamp;
 pub use zone::parse_zone;

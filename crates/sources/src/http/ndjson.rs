@@ -2,14 +2,11 @@
 
 use std::fmt;
 
-use bucksaw_record::time;
+use bucksaw_record::time::{self, EVENT_TIME_KEYS as KEYS};
 use serde::de::{Deserializer as _, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::intake::RecordTime;
-
-/// Fields with the event time. The first one that is present and valid is used.
-const KEYS: [&str; 4] = ["time", "timestamp", "@timestamp", "ts"];
 
 /// Checks that a line is a JSON object, and returns its event time.
 ///
