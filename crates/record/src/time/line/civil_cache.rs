@@ -51,7 +51,7 @@ impl CivilCache {
         let seconds = match time.offset {
             Some(offset) => local - i64::from(offset),
             None if self.is_utc => local,
-            None => self.from_local(local)?,
+            None => self.unix_of_local(local)?,
         };
         // Within the range of today's times no division of 128 bits is needed.
         if let Ok(seconds) = u64::try_from(seconds)
@@ -74,7 +74,7 @@ impl CivilCache {
         Some(days)
     }
 
-    fn from_local(&mut self, local: i64) -> Option<i64> {
+    fn unix_of_local(&mut self, local: i64) -> Option<i64> {
         if let Some((cached, seconds)) = self.second
             && cached == local
         {
