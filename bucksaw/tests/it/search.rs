@@ -4,8 +4,8 @@ use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
+use bucksaw_fixtures::wait_until;
 use bucksaw_record::{Id, Millis, Producer};
 
 use crate::node::{MockNode, MockResponse, ReceivedRequest, ResponseStep, message};
@@ -280,11 +280,8 @@ fn the_records_around_several_matches_are_requested_at_once() {
     let node = MockNode::new(MockResponse::stream([message(2, matches), ResponseStep::Wait]));
     let mut child = bucksaw(["query", "-C", "2", "--addr", &node.url]).spawn().unwrap();
     let contexts = || node.requests().iter().filter(|request| request.path == "/api/v1/context").count();
-    let until = Instant::now() + Duration::from_secs(60);
-    while contexts() < 8 {
-        assert!(Instant::now() < until, "{} calls", contexts());
-        std::thread::yield_now();
-    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(wait_until("eight calls for contexts", || contexts() >= 8));
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(contexts(), 8);

@@ -67,7 +67,8 @@ impl Terminal {
                 return shown;
             }
             let written = self.screen.recv_timeout(WAIT_MAX);
-            self.shown.extend(written.unwrap_or_else(|_| panic!("{text:?} is not shown: {shown:?}")));
+            assert!(written.is_ok(), "{text:?} is not shown: {shown:?}");
+            self.shown.extend(written.unwrap());
         }
     }
 }
