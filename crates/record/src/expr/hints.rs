@@ -297,6 +297,11 @@ mod tests {
     }
 
     #[test]
+    fn an_expression_has_at_most_five_hints() {
+        assert_eq!(hints("|| ".repeat(9).as_bytes()).len(), 5);
+    }
+
+    #[test]
     fn habits_of_other_languages_get_a_hint() {
         let one = |input: &str, want: &str| check(input, &[(1, want)]);
         let words = |count: usize, typed: &str, written: &str| {

@@ -199,6 +199,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn exponents_have_a_sign_and_up_to_fifteen_digits() {
+        let compare = |text: &[u8], with: &[u8]| Number::parse(text).unwrap().compare_to(with);
+        assert_eq!(compare(b"1e+3", b"1000"), Some(Ordering::Equal));
+        assert_eq!(compare(b"1e999999999999999", b"1e999999999999998"), Some(Ordering::Greater));
+        assert_eq!(Number::parse(b"1e1000000000000000"), None);
+    }
+
+    #[test]
     fn numbers_print_in_one_form() {
         let check = |text: &str, want: &str| {
             let number = Number::parse(text.as_bytes()).unwrap();

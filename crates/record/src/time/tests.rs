@@ -420,3 +420,15 @@ fn every_date_round_trips() {
         assert_eq!(civil::days_from_date(year, month, date), Some(day.cast_signed()));
     }
 }
+
+#[test]
+fn each_name_of_a_unit_and_each_digit_of_a_fraction_counts() {
+    let check = |text: &str, nanos: u128| assert_eq!(duration_nanos(text.as_bytes()), Some(nanos), "{text}");
+    for second in ["s", "sec", "secs", "second", "seconds"] {
+        check(&format!("2 {second}"), 2_000_000_000);
+    }
+    for hour in ["h", "hr", "hrs", "hour", "hours"] {
+        check(&format!("1{hour}"), 3_600_000_000_000);
+    }
+    check("0.000000001w", 604_800);
+}
