@@ -2,9 +2,9 @@
 
 /// A position in a line. Each method moves it only if the expected bytes follow.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cursor<'a>(&'a [u8]);
+pub(super) struct TextCursor<'a>(&'a [u8]);
 
-impl<'a> Cursor<'a> {
+impl<'a> TextCursor<'a> {
     pub(super) fn at(line: &'a [u8], at: usize) -> Self {
         Self(line.get(at..).unwrap_or_default())
     }

@@ -1,10 +1,10 @@
 //! The forms of times in lines.
 
-use super::cursor::Cursor;
+use super::cursor::TextCursor;
 
 /// A time as a line states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum StatedTime {
+pub(super) enum RecognisedTime {
     /// Nanoseconds since 1970.
     Epoch { nanos: i128 },
     /// A date and a time of day.
@@ -52,10 +52,10 @@ const ABBREVIATIONS: [(&[u8], i32); 18] = [
 
 /// The time that begins at the cursor. Numbers since 1970 and six-digit dates count at the start of a line only, because
 /// other numbers look the same.
-pub(super) fn read(cursor: Cursor<'_>, is_line_start: bool, is_first_byte: bool) -> Option<StatedTime> {
+pub(super) fn read(cursor: TextCursor<'_>, is_line_start: bool, is_first_byte: bool) -> Option<RecognisedTime> {
     let first = cursor.peek()?;
     if !first.is_ascii_digit() {
-        return month_first(cursor).or_else(|| glog(cursor).filter(|_| is_first_byte)).map(StatedTime::Civil);
+        return month_first(cursor).or_else(|| glog(cursor).filter(|_| is_first_byte)).map(RecognisedTime::Civil);
     }
     let civil = match cursor.digit_count() {
         4 => year_first(cursor),
@@ -65,11 +65,11 @@ pub(super) fn read(cursor: Cursor<'_>, is_line_start: bool, is_first_byte: bool)
         digits @ (10 | 13 | 16 | 19) if is_line_start => return epoch(cursor, digits),
         _ => None,
     };
-    civil.map(StatedTime::Civil)
+    civil.map(RecognisedTime::Civil)
 }
 
 /// `2026-11-24T22:40:04.123Z` and `2026/11/24 22:40:04`; also with dots, as in `2026-11-24-22.40.04.123`.
-fn year_first(mut cursor: Cursor<'_>) -> Option<CivilTime> {
+fn year_first(mut cursor: TextCursor<'_>) -> Option<CivilTime> {
     let year = cursor.four()?;
     let separator = cursor.eat(b"-/.")?;
     let month = cursor.two()?;
@@ -80,7 +80,7 @@ fn year_first(mut cursor: Cursor<'_>) -> Option<CivilTime> {
 }
 
 /// `24/Nov/2026:22:40:04 +0000`, `24-Nov-2026 22:40:04`, `24 Nov 2026 22:40:04`.
-fn day_first(mut cursor: Cursor<'_>) -> Option<CivilTime> {
+fn day_first(mut cursor: TextCursor<'_>) -> Option<CivilTime> {
     let day = cursor.one_or_two()?;
     let separator = cursor.eat(b"/- ")?;
     let month = month(&mut cursor)?;
@@ -91,7 +91,7 @@ fn day_first(mut cursor: Cursor<'_>) -> Option<CivilTime> {
 }
 
 /// `11-24 22:40:04.123` without a year, and `26/11/24 22:40:04`.
-fn short_date(mut cursor: Cursor<'_>) -> Option<CivilTime> {
+fn short_date(mut cursor: TextCursor<'_>) -> Option<CivilTime> {
     let first = cursor.two()?;
     if cursor.eat(b"/").is_some() {
         let month = cursor.two()?;
@@ -107,14 +107,14 @@ fn short_date(mut cursor: Cursor<'_>) -> Option<CivilTime> {
 }
 
 /// `20261124T224004Z` and `20261124-22:40:04:123`.
-fn basic_iso(mut cursor: Cursor<'_>) -> Option<CivilTime> {
+fn basic_iso(mut cursor: TextCursor<'_>) -> Option<CivilTime> {
     let date = (Some(cursor.four()?), cursor.two()?, cursor.two()?);
     cursor.eat(b"T- ")?;
     if cursor.digit_count() == 6 { compact_clock(cursor, date) } else { clock(cursor, date) }
 }
 
 /// `261124 224004` and `261124 22:40:04`.
-fn six_digit_date(mut cursor: Cursor<'_>) -> Option<CivilTime> {
+fn six_digit_date(mut cursor: TextCursor<'_>) -> Option<CivilTime> {
     let date = (Some(short_year(cursor.two()?)), cursor.two()?, cursor.two()?);
     cursor.eat(b" ")?;
     cursor.eat(b" ");
@@ -122,7 +122,7 @@ fn six_digit_date(mut cursor: Cursor<'_>) -> Option<CivilTime> {
 }
 
 /// `Nov 24 22:40:04`, `Nov 24 22:40:04.123 2026`, `Nov 24 22:40:04 UTC 2026`, `Nov 24 2026 22:40:04`, `Nov 24, 2026 9:40:04 PM`.
-fn month_first(mut cursor: Cursor<'_>) -> Option<CivilTime> {
+fn month_first(mut cursor: TextCursor<'_>) -> Option<CivilTime> {
     let month = month(&mut cursor)?;
     cursor.eat(b" ")?;
     cursor.eat(b" ");
@@ -145,7 +145,7 @@ fn month_first(mut cursor: Cursor<'_>) -> Option<CivilTime> {
 }
 
 /// `I1124 22:40:04.123456`: a letter for the level, and no year.
-fn glog(mut cursor: Cursor<'_>) -> Option<CivilTime> {
+fn glog(mut cursor: TextCursor<'_>) -> Option<CivilTime> {
     cursor.eat(b"IWEFD")?;
     let (month, day) = (cursor.two()?, cursor.two()?);
     cursor.eat(b" ")?;
@@ -153,7 +153,7 @@ fn glog(mut cursor: Cursor<'_>) -> Option<CivilTime> {
 }
 
 /// A number of seconds, milliseconds, microseconds or nanoseconds by its digits, since 2001 and before 2100.
-fn epoch(mut cursor: Cursor<'_>, digits: usize) -> Option<StatedTime> {
+fn epoch(mut cursor: TextCursor<'_>, digits: usize) -> Option<RecognisedTime> {
     let number = i128::from(cursor.number(digits)?);
     let mut nanos = match digits {
         10 => number * 1_000_000_000,
@@ -165,15 +165,15 @@ fn epoch(mut cursor: Cursor<'_>, digits: usize) -> Option<StatedTime> {
         cursor.skip(1);
         nanos += i128::from(cursor.fraction()?);
     }
-    (cursor.is_word_end() && nanos < 4_102_444_800_000_000_000).then_some(StatedTime::Epoch { nanos })
+    (cursor.is_word_end() && nanos < 4_102_444_800_000_000_000).then_some(RecognisedTime::Epoch { nanos })
 }
 
 /// A time of day and what follows it: a fraction, a zone.
-fn clock(cursor: Cursor<'_>, date: Date) -> Option<CivilTime> {
+fn clock(cursor: TextCursor<'_>, date: Date) -> Option<CivilTime> {
     clock_and_rest(cursor, date).map(|(time, _)| time)
 }
 
-fn clock_and_rest(mut cursor: Cursor<'_>, date: Date) -> Option<(CivilTime, Cursor<'_>)> {
+fn clock_and_rest(mut cursor: TextCursor<'_>, date: Date) -> Option<(CivilTime, TextCursor<'_>)> {
     let mut hour = cursor.one_or_two()?;
     let separator = cursor.eat(b":.")?;
     let minute = cursor.one_or_two()?;
@@ -209,7 +209,7 @@ fn clock_and_rest(mut cursor: Cursor<'_>, date: Date) -> Option<(CivilTime, Curs
 }
 
 /// `224004`, and a fraction and a zone.
-fn compact_clock(mut cursor: Cursor<'_>, date: Date) -> Option<CivilTime> {
+fn compact_clock(mut cursor: TextCursor<'_>, date: Date) -> Option<CivilTime> {
     let clock = (cursor.two()?, cursor.two()?, cursor.two()?);
     let mut nanos = 0;
     if matches!(cursor.peek(), Some(b'.' | b',')) && cursor.byte(1).is_some_and(|byte| byte.is_ascii_digit()) {
@@ -231,7 +231,7 @@ fn civil(
 }
 
 /// Takes a zone: `Z`, `+01:00`, ` +0100`, `+01`, or an abbreviation.
-fn offset(cursor: &mut Cursor<'_>) -> Option<i32> {
+fn offset(cursor: &mut TextCursor<'_>) -> Option<i32> {
     let mut at = *cursor;
     let is_apart = at.eat(b" ").is_some();
     match at.peek()? {
@@ -276,7 +276,7 @@ fn offset(cursor: &mut Cursor<'_>) -> Option<i32> {
     }
 }
 
-fn month(cursor: &mut Cursor<'_>) -> Option<u32> {
+fn month(cursor: &mut TextCursor<'_>) -> Option<u32> {
     let mut at = *cursor;
     let month = match &at.take::<3>()? {
         b"Jan" => 1,

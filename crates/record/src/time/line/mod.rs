@@ -25,8 +25,8 @@ use jiff::tz::TimeZone;
 
 use crate::Millis;
 use civil_cache::CivilCache;
-use cursor::Cursor;
-use forms::StatedTime;
+use cursor::TextCursor;
+use forms::RecognisedTime;
 
 /// Bytes at the start of a line in which a time may begin.
 const SEARCHED_BYTES: usize = 128;
@@ -69,7 +69,7 @@ impl LineTimeReader {
         let mut is_line_start = true;
         for (at, byte) in head.iter().enumerate() {
             let begins = !is_inside_word && (byte.is_ascii_digit() || byte.is_ascii_uppercase());
-            if begins && let Some(time) = forms::read(Cursor::at(line, at), is_line_start, at == 0) {
+            if begins && let Some(time) = forms::read(TextCursor::at(line, at), is_line_start, at == 0) {
                 let time = self.resolve(&time, now);
                 if time.is_some() {
                     return time;
@@ -81,10 +81,10 @@ impl LineTimeReader {
         None
     }
 
-    fn resolve(&mut self, stated: &StatedTime, now: Millis) -> Option<(Millis, u32)> {
+    fn resolve(&mut self, stated: &RecognisedTime, now: Millis) -> Option<(Millis, u32)> {
         match *stated {
-            StatedTime::Epoch { nanos } => super::event::from_nanos(nanos).ok(),
-            StatedTime::Civil(civil) => self.civil.resolve(&civil, now),
+            RecognisedTime::Epoch { nanos } => super::event::from_nanos(nanos).ok(),
+            RecognisedTime::Civil(civil) => self.civil.resolve(&civil, now),
         }
     }
 }
