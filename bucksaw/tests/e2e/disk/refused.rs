@@ -81,12 +81,15 @@ fn a_damaged_identity_without_a_backup_is_refused() {
 
 /// Raises the version of a segment: byte 8, with a checksum of the bytes before and the id at byte 12. Returns the expected
 /// message.
+/// The newest version of queue segments and of stored segments.
+const NEWEST_VERSION: u8 = 2;
+
 fn raise_version(path: &Path) -> String {
     let mut bytes = fs::read(path).unwrap();
-    bytes[8] += 1;
+    bytes[8] = NEWEST_VERSION + 1;
     let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[..12]), &bytes[16..32]);
     bytes[12..16].copy_from_slice(&crc.to_le_bytes());
-    let expected = format!("has format {}; this program knows formats up to {}", bytes[8], bytes[8] - 1);
+    let expected = format!("has format {}; this program knows formats up to {NEWEST_VERSION}", bytes[8]);
     fs::write(path, bytes).unwrap();
     expected
 }

@@ -14,6 +14,15 @@ use crate::wait::wait_until;
 /// Bytes of a line over TCP.
 const LINE: usize = 100;
 
+/// Stops the feeds when dropped, so that a test that fails does not wait for them.
+struct FeedStop<'a>(&'a AtomicBool);
+
+impl Drop for FeedStop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Sends batches over HTTP until `stop`; returns the number of accepted ones.
 fn feed_http(node: &TestServer, seed: u64, from: usize, stop: &AtomicBool) -> usize {
     let mut random = Random::new(seed);
@@ -63,11 +72,12 @@ fn ingest_until_trimmed(disk: Option<MountedDisk>, megabytes: u64) {
     let (accepted, written) = std::thread::scope(|scope| {
         let http = scope.spawn(|| feed_http(&node, 5, 0, &stop));
         let tcp = scope.spawn(|| feed_tcp(&mut stream, &stop));
+        let feeds = FeedStop(&stop);
         wait_until("the store has most of the disk, and the queue little", || {
             let stored = node.status()["store"]["stored_bytes"].as_u64().unwrap();
             stored > (megabytes << 20) * 6 / 10 && queue_bytes(&node) < (megabytes << 20) / 8
         });
-        stop.store(true, Ordering::Relaxed);
+        drop(feeds);
         (http.join().unwrap(), tcp.join().unwrap())
     });
     // Lines in socket buffers are not read while the disk is full; their number is unknown.
@@ -111,12 +121,13 @@ fn with_retention_by_bytes_a_node_accepts_without_end() {
     let (stop, mut last) = (AtomicBool::new(false), 0.0);
     let accepted = std::thread::scope(|scope| {
         let http = scope.spawn(|| feed_http(&node, 6, 0, &stop));
+        let feeds = FeedStop(&stop);
         // Three times the size of the disk.
         wait_until("it accepts more than the disk holds", || {
             last = node.metric("bucksaw_ingest_bytes_total");
             last > 200e6
         });
-        stop.store(true, Ordering::Relaxed);
+        drop(feeds);
         http.join().unwrap()
     });
     node.wait_stored();
