@@ -253,7 +253,7 @@ fn a_store_is_sent_only_formats_that_it_reads() {
     test.restart_as(3, ProgramVersion::NextWritesTooEarly);
     test.run_until_agreed();
     test.run_for(5);
-    let reads = "writes stored segments of format 2, this node reads up to 1: it sends no replicas";
+    let reads = "writes stored segments of format 3, this node reads up to 2: it sends no replicas";
     assert_eq!(
         (test.version_mismatches(0), test.version_mismatches(1)),
         (Vec::<String>::new(), vec![reads.to_owned()])

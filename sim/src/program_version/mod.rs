@@ -61,7 +61,7 @@ impl ProgramVersion {
             Self::Current => FORMATS.stored,
             Self::Next => Format { reads: reads + 1, writes },
             #[cfg(test)]
-            Self::AfterNext | Self::NextWritesTooEarly => Format { reads: reads + 1, writes: writes + 1 },
+            Self::AfterNext | Self::NextWritesTooEarly => Format { reads: reads + 1, writes: reads + 1 },
         };
         Formats { stored, ..FORMATS }
     }
