@@ -258,7 +258,7 @@ fn a_store_is_sent_only_formats_that_it_reads() {
         (test.version_mismatches(0), test.version_mismatches(1)),
         (Vec::<String>::new(), vec![reads.to_owned()])
     );
-    let given = "reads stored segments up to format 1, this node writes 2: it receives no replicas";
+    let given = "reads stored segments up to format 2, this node writes 3: it receives no replicas";
     assert_eq!(test.version_mismatches(3), [given, given]);
     let before = test.stored(3);
     test.run_for(30);

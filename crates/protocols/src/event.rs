@@ -1,4 +1,4 @@
-//! What a decoder gives, and to whom.
+//! Decoded records, and the trait of those that take them.
 
 use bucksaw_record::{InvalidAttributes, Labels, Millis};
 
