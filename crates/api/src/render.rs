@@ -1,5 +1,7 @@
 //! Renders records, statistics, buckets and fields.
 
+use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -11,18 +13,20 @@ use bucksaw_record::{Flags, Id, Millis, time};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-/// Appends `{"id","time","labels":{},"line"}`, with `line_base64` if the line is not UTF-8, and with the flags that are
-/// set.
+/// Appends `{"id","time","labels":{},"attributes":{},"line"}`: without attributes if there are none, and with the flags that are
+/// set. A line or a value that is not UTF-8 is Base64: `line_base64`, `attributes_base64`.
 fn object(record: RecordRef<'_>, out: &mut Vec<u8>) {
-    let line = str::from_utf8(record.text).ok();
-    begin(record, line.is_some(), out);
-    match line {
-        Some(line) => string(out, line),
-        None => {
-            out.push(b'"');
-            out.extend_from_slice(BASE64_STANDARD.encode(record.text).as_bytes());
-            out.push(b'"');
+    head(record, out);
+    if record.view.shape().is_some() {
+        for part in parts(record) {
+            out.extend_from_slice(&part.before);
+            text(out, record.view.text().get(part.text).unwrap_or_default(), part.is_text);
         }
+    } else {
+        let line = record.view.line();
+        let is_text = str::from_utf8(line).is_ok();
+        out.extend_from_slice(&before_line(record.flags, is_text));
+        text(out, line, is_text);
     }
     out.push(b'}');
 }
@@ -43,8 +47,8 @@ pub(crate) fn write_object(
     long
 }
 
-/// Appends an object up to its line.
-fn begin(record: RecordRef<'_>, is_text: bool, out: &mut Vec<u8>) {
+/// Appends an object up to its labels.
+fn head(record: RecordRef<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"id\":\"");
     out.extend_from_slice(record.id.to_string().as_bytes());
     out.extend_from_slice(b"\",\"time\":\"");
@@ -59,42 +63,111 @@ fn begin(record: RecordRef<'_>, is_text: bool, out: &mut Vec<u8>) {
         string(out, value);
     }
     out.push(b'}');
-    for (bit, name) in [(Flags::CUT, "cut"), (Flags::UNTERMINATED, "unterminated")] {
-        if record.flags & bit != 0 {
-            out.extend_from_slice(format!(",\"{name}\":true").as_bytes());
-        }
-    }
-    out.extend_from_slice(if is_text { b",\"line\":" } else { b",\"line_base64\":" });
 }
 
-/// Limit of lines that are rendered whole; longer ones are rendered in pieces.
+/// A string of an object.
+#[derive(Clone, Debug)]
+struct ObjectPart {
+    /// What stands between it and the string before.
+    before: Vec<u8>,
+    /// Where it is in the text of the record.
+    text: Range<usize>,
+    /// Whether it is UTF-8, not Base64.
+    is_text: bool,
+}
+
+/// The values of the attributes, and the line. Of two attributes with a name the last counts, as in a filter.
+fn parts(record: RecordRef<'_>) -> Vec<ObjectPart> {
+    let (line, names) = (record.view.line(), record.view.names());
+    let mut end = line.len();
+    let mut values: Vec<(&str, ObjectPart)> = Vec::new();
+    for (at, (name, value)) in record.view.attributes().into_iter().enumerate() {
+        let text = end + 1..end + 1 + value.len();
+        end = text.end;
+        if names.and_then(|names| names.position(name)) == Some(at) {
+            values.push((name, ObjectPart { before: Vec::new(), text, is_text: str::from_utf8(value).is_ok() }));
+        }
+    }
+    // Those that are text first; otherwise in order.
+    values.sort_by_key(|(_, part)| !part.is_text);
+    let (mut parts, mut opened) = (Vec::with_capacity(values.len() + 1), None);
+    for (name, mut part) in values {
+        if opened != Some(part.is_text) {
+            let close: &[u8] = if opened.is_some() { b"}" } else { b"" };
+            let open: &[u8] = if part.is_text { b",\"attributes\":{" } else { b",\"attributes_base64\":{" };
+            part.before = [close, open].concat();
+            opened = Some(part.is_text);
+        } else {
+            part.before.push(b',');
+        }
+        string(&mut part.before, name);
+        part.before.push(b':');
+        parts.push(part);
+    }
+    let is_text = str::from_utf8(line).is_ok();
+    let mut before = if opened.is_some() { b"}".to_vec() } else { Vec::new() };
+    before.extend_from_slice(&before_line(record.flags, is_text));
+    parts.push(ObjectPart { before, text: 0..line.len(), is_text });
+    parts
+}
+
+/// The flags that are set, and the name of the line.
+fn before_line(flags: u8, is_text: bool) -> Cow<'static, [u8]> {
+    let name: &[u8] = if is_text { b",\"line\":" } else { b",\"line_base64\":" };
+    if flags == 0 {
+        return Cow::Borrowed(name);
+    }
+    let mut before = String::new();
+    for (bit, name) in [(Flags::CUT, "cut"), (Flags::UNTERMINATED, "unterminated")] {
+        if flags & bit != 0 {
+            before.push_str(&format!(",\"{name}\":true"));
+        }
+    }
+    Cow::Owned([before.as_bytes(), name].concat())
+}
+
+/// Appends a string of bytes, which is UTF-8 or becomes Base64.
+fn text(out: &mut Vec<u8>, bytes: &[u8], is_text: bool) {
+    match str::from_utf8(bytes) {
+        Ok(text) if is_text => string(out, text),
+        _ => {
+            out.push(b'"');
+            out.extend_from_slice(BASE64_STANDARD.encode(bytes).as_bytes());
+            out.push(b'"');
+        }
+    }
+}
+
+/// Limit of records that are rendered whole; longer ones are rendered in pieces.
 const WHOLE_BYTES_MAX: usize = 16 << 10;
 
-/// Bytes of a long line that are rendered at a time: a multiple of three, so that base64 has no padding in between.
+/// Bytes of a long string that are rendered at a time: a multiple of three, so that base64 has no padding in between.
 const STEP_BYTES: usize = 9 << 10;
 
 /// Size at which a piece of a long record is complete.
 const LONG_PIECE_BYTES: usize = 64 << 10;
 
-/// The object of a record with a long line, in pieces. The whole may be six times as long as the line, and a stream
-/// holds several pieces for a stalled reader.
+/// The object of a long record, in pieces. The whole may be six times as long as its text, and a stream holds several pieces
+/// for a stalled reader.
 #[derive(Clone, Debug)]
 pub(crate) struct LongRecord {
     record: Arc<OwnedRecord>,
-    is_text: bool,
-    /// Offset of the rest of the line; `None` before the first piece.
-    at: Option<usize>,
+    parts: Arc<[ObjectPart]>,
+    /// The part to render next, and how many bytes of its text were rendered; `None` before its start.
+    next: (usize, Option<usize>),
     before: &'static [u8],
     /// Bytes to append to the object; empty once they were rendered.
     after: &'static [u8],
 }
 
 impl LongRecord {
-    /// `None` if the line is short. `before` and `after`, which is not empty, surround the object.
+    /// `None` if the record is short. `before` and `after`, which is not empty, surround the object.
     fn if_long(record: RecordRef<'_>, before: &'static [u8], after: &'static [u8]) -> Option<Self> {
-        let is_long = record.text.len() > WHOLE_BYTES_MAX;
-        let is_text = is_long && str::from_utf8(record.text).is_ok();
-        is_long.then(|| Self { record: Arc::new(record.to_owned_record()), is_text, at: None, before, after })
+        let is_long = record.view.text().len() > WHOLE_BYTES_MAX;
+        is_long.then(|| {
+            let (parts, record) = (parts(record).into(), Arc::new(record.to_owned_record()));
+            Self { record, parts, next: (0, None), before, after }
+        })
     }
 
     /// Length of the remaining pieces.
@@ -102,22 +175,38 @@ impl LongRecord {
         self.clone().map(|piece| piece.len()).sum()
     }
 
-    /// Renders the next bytes of the line and returns their number.
-    fn render_step(&self, at: usize, out: &mut Vec<u8>) -> usize {
-        let rest = self.record.text.get(at..).unwrap_or_default();
+    /// Renders the next bytes of a part; `false` after the last one.
+    fn render_step(&mut self, out: &mut Vec<u8>) -> bool {
+        let (number, at) = self.next;
+        let Some(part) = self.parts.get(number) else { return false };
+        let Some(at) = at else {
+            out.extend_from_slice(&part.before);
+            out.push(b'"');
+            self.next = (number, Some(part.text.start));
+            return true;
+        };
+        let rest = self.record.text.get(at..part.text.end).unwrap_or_default();
         let step = rest.get(..STEP_BYTES).unwrap_or(rest);
-        if !self.is_text {
-            out.extend_from_slice(BASE64_STANDARD.encode(step).as_bytes());
-            return step.len();
+        if step.is_empty() {
+            out.push(b'"');
+            self.next = (number + 1, None);
+            return true;
         }
-        // A character that does not end within the step belongs to the next step.
-        let whole = step.utf8_chunks().next().map_or("", |chunk| chunk.valid());
-        let begin = out.len();
-        string(out, whole);
-        // Without the quotes.
-        out.pop();
-        out.remove(begin);
-        whole.len()
+        let length = if part.is_text {
+            // A character that does not end within the step belongs to the next step.
+            let whole = step.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+            let begin = out.len();
+            string(out, whole);
+            // Without the quotes.
+            out.pop();
+            out.remove(begin);
+            whole.len()
+        } else {
+            out.extend_from_slice(BASE64_STANDARD.encode(step).as_bytes());
+            step.len()
+        };
+        self.next = (number, Some(at + length.max(1)));
+        true
     }
 }
 
@@ -129,19 +218,16 @@ impl Iterator for LongRecord {
             return None;
         }
         let mut out = Vec::new();
-        let mut at = self.at.unwrap_or_else(|| {
+        if self.next == (0, None) {
             out.extend_from_slice(self.before);
-            begin(self.record.as_ref().as_ref(), self.is_text, &mut out);
-            out.push(b'"');
-            0
-        });
-        while at < self.record.text.len() && out.len() < LONG_PIECE_BYTES {
-            at += self.render_step(at, &mut out).max(1);
+            head(self.record.as_ref().as_ref(), &mut out);
         }
-        self.at = Some(at);
-        if at >= self.record.text.len() {
-            out.extend_from_slice(b"\"}");
-            out.extend_from_slice(std::mem::take(&mut self.after));
+        while out.len() < LONG_PIECE_BYTES {
+            if !self.render_step(&mut out) {
+                out.push(b'}');
+                out.extend_from_slice(std::mem::take(&mut self.after));
+                break;
+            }
         }
         Some(out)
     }
@@ -288,6 +374,7 @@ pub(crate) fn field(field: &FieldValues) -> Value {
     let kind = match field.kind {
         FieldKind::Derived => "derived",
         FieldKind::Label => "label",
+        FieldKind::Attribute => "attribute",
         FieldKind::Key => "field",
     };
     let mut object = json!({
@@ -317,7 +404,7 @@ const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
 #[cfg(test)]
 mod tests {
-    use bucksaw_record::{Labels, Millis, Producer};
+    use bucksaw_record::{AttributeNames, AttributeShape, Labels, Millis, Producer, RowAttributes};
     use proptest::prelude::*;
 
     use super::*;
@@ -325,7 +412,7 @@ mod tests {
     fn record(text: Vec<u8>) -> OwnedRecord {
         let id = Id::new(Millis(1_700_000_000_000), Producer::new(7), 3);
         let labels = Labels::parse("app=a").unwrap();
-        OwnedRecord { id, nanos: 5, flags: Flags::CUT, labels, text, is_stored: false }
+        OwnedRecord { id, nanos: 5, flags: Flags::CUT, labels, text, attributes: RowAttributes::empty(), is_stored: false }
     }
 
     #[test]
@@ -368,8 +455,8 @@ mod tests {
         check(&vec![json!("abc"); 100_000], 40);
     }
 
-    fn any_record() -> impl Strategy<Value = OwnedRecord> {
-        let text = prop_oneof![
+    fn any_text() -> impl Strategy<Value = Vec<u8>> {
+        prop_oneof![
             "\\PC{0,40}".prop_map(String::into_bytes),
             prop::collection::vec(any::<u8>(), 0..40),
             // Long lines: text, binary, and characters of several bytes at the borders of steps.
@@ -379,22 +466,41 @@ mod tests {
                 "\u{20ac}\u{1F600}\n".repeat(count)
             )
             .into_bytes()),
-        ];
+        ]
+    }
+
+    /// A record, with the attributes that it is made of.
+    fn any_record() -> impl Strategy<Value = (OwnedRecord, Vec<(&'static str, Vec<u8>)>)> {
         let labels = prop::sample::select(vec!["", "app=a", "app=a,host=\"x\",zone=\u{e4}"]);
-        (any::<u64>(), any::<u32>(), 0_u32..1_000_000, 0_u8..4, labels, text).prop_map(
-            |(ms, sequence, nanos, flags, labels, text)| OwnedRecord {
-                id: Id::new(Millis(ms % 253_402_300_800_000), Producer::new(7), sequence),
-                nanos,
-                flags,
-                labels: Labels::parse(labels).unwrap_or_default(),
-                text,
-                is_stored: false,
+        let name = prop::sample::select(vec!["trace_id", "a\"b", "\u{e4}"]);
+        let attributes = prop_oneof![Just(Vec::new()), prop::collection::vec((name, any_text()), 1..4)];
+        (any::<u64>(), any::<u32>(), 0_u32..1_000_000, 0_u8..4, labels, any_text(), attributes).prop_map(
+            |(ms, sequence, nanos, flags, labels, mut text, values)| {
+                let (mut value_lines, mut attributes) = (Vec::new(), RowAttributes::empty());
+                for (_, value) in &values {
+                    text.push(b'\n');
+                    text.extend_from_slice(value);
+                    value_lines.push(1 + value.iter().filter(|byte| **byte == b'\n').count() as u32);
+                }
+                if let Ok(names) = AttributeNames::new(values.iter().map(|(name, _)| name)) {
+                    attributes.push_row(0, AttributeShape { names: &names, value_lines: &value_lines });
+                }
+                let record = OwnedRecord {
+                    id: Id::new(Millis(ms % 253_402_300_800_000), Producer::new(7), sequence),
+                    nanos,
+                    flags,
+                    labels: Labels::parse(labels).unwrap_or_default(),
+                    text,
+                    attributes,
+                    is_stored: false,
+                };
+                (record, values)
             },
         )
     }
 
     /// The object of a record, built in one go.
-    fn naive_object(record: &OwnedRecord) -> String {
+    fn naive_object(record: &OwnedRecord, attributes: &[(&str, Vec<u8>)]) -> String {
         let quote = |text: &str| serde_json::to_string(text).unwrap();
         let labels: Vec<String> =
             record.labels.iter().map(|(name, value)| format!("{}:{}", quote(name), quote(value))).collect();
@@ -405,12 +511,29 @@ mod tests {
         if record.flags & Flags::UNTERMINATED != 0 {
             flags.push_str(",\"unterminated\":true");
         }
-        let line = match String::from_utf8(record.text.clone()) {
+        let of_values: usize = attributes.iter().map(|(_, value)| value.len() + 1).sum();
+        let line = record.text[..record.text.len() - of_values].to_vec();
+        let line = match String::from_utf8(line) {
             Ok(line) => format!("\"line\":{}", quote(&line)),
-            Err(_) => format!("\"line_base64\":\"{}\"", BASE64_STANDARD.encode(&record.text)),
+            Err(error) => format!("\"line_base64\":\"{}\"", BASE64_STANDARD.encode(error.into_bytes())),
         };
+        let (mut texts, mut others) = (Vec::new(), Vec::new());
+        for (at, (name, value)) in attributes.iter().enumerate() {
+            if attributes[at + 1..].iter().any(|(later, _)| later == name) {
+                continue;
+            }
+            match str::from_utf8(value) {
+                Ok(value) => texts.push(format!("{}:{}", quote(name), quote(value))),
+                Err(_) => others.push(format!("{}:\"{}\"", quote(name), BASE64_STANDARD.encode(value))),
+            }
+        }
+        let list = |name: &str, of: &[String]| match of {
+            [] => String::new(),
+            of => format!(",\"{name}\":{{{}}}", of.join(",")),
+        };
+        let attributes = list("attributes", &texts) + &list("attributes_base64", &others);
         let time = time::format_rfc3339(record.id.time(), record.nanos);
-        format!("{{\"id\":\"{}\",\"time\":\"{time}\",\"labels\":{{{}}}{flags},{line}}}", record.id, labels.join(","))
+        format!("{{\"id\":\"{}\",\"time\":\"{time}\",\"labels\":{{{}}}{attributes}{flags},{line}}}", record.id, labels.join(","))
     }
 
     /// Records as received: an LF follows each, except between the parts of a cut record, and after a flagged last one.
@@ -435,7 +558,7 @@ mod tests {
         fn objects_equal_the_naive_rendering(records in prop::collection::vec(any_record(), 0..8), is_list in any::<bool>()) {
             let mut writer = if is_list { ObjectWriter::LIST } else { ObjectWriter::LINES };
             let mut out = Vec::new();
-            for record in &records {
+            for (record, _) in &records {
                 if let Some(long) = writer.write(record.as_ref(), &mut out) {
                     prop_assert!(record.text.len() > WHOLE_BYTES_MAX);
                     let bytes = long.remaining_bytes();
@@ -444,7 +567,7 @@ mod tests {
                     out.extend(pieces.concat());
                 }
             }
-            let objects: Vec<String> = records.iter().map(|record| format!("{}\n", naive_object(record))).collect();
+            let objects: Vec<String> = records.iter().map(|(record, attributes)| naive_object(record, attributes) + "\n").collect();
             let want = objects.join(if is_list { "," } else { "" });
             prop_assert!(out == want.as_bytes(), "{} and {want}", String::from_utf8_lossy(&out));
             for line in objects {

@@ -171,7 +171,7 @@ async fn send_records(
 /// Renders a record, or returns it if it is long and must be rendered in pieces.
 fn write_record(record: RecordRef<'_>, format: StreamFormat, out: &mut Vec<u8>) -> Option<LongRecord> {
     if format.is_raw() {
-        out.extend_from_slice(record.text);
+        out.extend_from_slice(record.view.line());
         out.push(b'\n');
         return None;
     }

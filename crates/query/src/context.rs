@@ -75,7 +75,7 @@ impl ContextWindow {
         };
         if accepts && record.id > self.id {
             self.after_left -= 1;
-            self.after_bytes += record.text.len();
+            self.after_bytes += record.view.text().len();
         }
         self.stats.matched += u64::from(accepts);
         accepts
@@ -107,7 +107,7 @@ pub(crate) struct PrecedingIds {
 impl RecordSink for PrecedingIds {
     fn push(&mut self, record: RecordRef<'_>) -> ControlFlow<()> {
         if !self.is_full() {
-            self.bytes += record.text.len();
+            self.bytes += record.view.text().len();
             self.ids.push(record.id);
         }
         if self.is_full() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -150,6 +150,8 @@ impl<S: RecordSink> RecordSink for ContextSink<S> {
 
 #[cfg(test)]
 mod tests {
+    use bucksaw_record::RecordView;
+
     use super::*;
 
     #[test]
@@ -160,7 +162,7 @@ mod tests {
             nanos: 0,
             flags: 0,
             labels: &stream,
-            text: b"x",
+            view: RecordView::line_only(b"x"),
             is_stored: false,
         };
         let mut window = ContextWindow::new(Id::from_bits(10), stream.clone(), 2, QueryStats::default());

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_record::{Id, Millis, Producer};
+use bucksaw_record::{Id, Millis, Producer, RecordView};
 use bucksaw_scan::{BoundPlan, Plan};
 use bucksaw_segment::{RecordSummary, Rows};
 use roaring::RoaringBitmap;
@@ -446,7 +446,8 @@ impl UnitCount {
             (None, MatchChunk::Lines(lines)) => {
                 let mut ids = RowIds::new(lines.slice_rows());
                 lines.for_each_line(&mut |row, text| {
-                    self.add(ids.id_of_row(row), self.grouping.of_line(text));
+                    let record = RecordView::new(text, lines.slice_rows().attributes(row));
+                    self.add(ids.id_of_row(row), self.grouping.of_record(record));
                     if poll_cancel(rows_until_poll, cancel) {
                         ControlFlow::Break(())
                     } else {
@@ -463,8 +464,10 @@ impl UnitCount {
                 }
                 let mut ids = RowIds::new(&chunk.rows);
                 bound.find(chunk, &is_cancelled, &mut |found| {
-                    let text = || chunk.text.get(found.start..found.end).unwrap_or_default();
-                    let group = settled.unwrap_or_else(|| self.grouping.of_line(text()));
+                    let group = settled.unwrap_or_else(|| {
+                        let text = chunk.text.get(found.start..found.end).unwrap_or_default();
+                        self.grouping.of_record(RecordView::new(text, chunk.rows.attributes(found.row)))
+                    });
                     self.add(ids.id_of_row(found.row), group);
                     ControlFlow::Continue(())
                 });

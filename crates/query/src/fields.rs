@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 
-use bucksaw_record::RecordView;
 use bucksaw_scan::{Level, fields};
 
 use crate::engine::Engine;
@@ -55,7 +54,7 @@ pub struct Fields {
     pub records: u64,
     /// Whether more records may match.
     pub is_sampled: bool,
-    /// The level, if some record has one; then labels, then keys, each by descending number of records.
+    /// The level, if some record has one; then labels, attributes and keys, each by descending number of records.
     pub fields: Vec<FieldValues>,
 }
 
@@ -83,6 +82,8 @@ pub enum FieldKind {
     Derived,
     /// A label of the stream.
     Label,
+    /// An attribute of the record.
+    Attribute,
     /// A key of the line.
     Key,
 }
@@ -231,15 +232,23 @@ impl FieldCollector {
     }
 
     pub(crate) fn add(&mut self, record: RecordRef<'_>) {
-        if let Some(level) = Level::of(record.labels, RecordView::line_only(record.text)) {
+        if let Some(level) = Level::of(record.labels, record.view) {
             self.add_value(FieldKind::Derived, LEVEL_NAME, level.name().as_bytes());
         }
         for (name, value) in record.labels.iter() {
             self.add_value(FieldKind::Label, name, value.as_bytes());
         }
-        fields::visit_named(record.text, RECORD_FIELDS_MAX, &mut |name, value| {
-            // A label of the same name hides the field, as in an expression.
-            if record.labels.get(name).is_none() {
+        // A label hides the attribute and the key of its name, and an attribute hides the key, as in an expression.
+        let names = record.view.names();
+        for (at, (name, value)) in record.view.attributes().into_iter().enumerate() {
+            let is_last = names.and_then(|names| names.position(name)) == Some(at);
+            if is_last && record.labels.get(name).is_none() {
+                self.add_value(FieldKind::Attribute, name, value);
+            }
+        }
+        fields::visit_named(record.view.line(), RECORD_FIELDS_MAX, &mut |name, value| {
+            let is_attribute = names.is_some_and(|names| names.position(name).is_some());
+            if record.labels.get(name).is_none() && !is_attribute {
                 self.add_value(FieldKind::Key, name, &value);
             }
         });

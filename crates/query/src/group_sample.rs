@@ -86,7 +86,7 @@ impl<P: Send + 'static> RecordSink for GroupSampler<P> {
             GroupBy::Field(name) => match record.labels.get(name) {
                 Some(value) => self.values.add(value.as_bytes(), &mut self.bytes_left),
                 None => {
-                    if let Some(value) = fields::lookup(record.text, name) {
+                    if let Some(value) = fields::lookup_record(record.view, name) {
                         self.values.add(&value, &mut self.bytes_left);
                     }
                 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use bucksaw_record::Labels;
+use bucksaw_record::{Labels, RecordView};
 use bucksaw_scan::{Level, fields};
 
 /// The number of a group in its bucket; 0 for none.
@@ -16,7 +16,7 @@ pub enum Grouping {
     None,
     /// The [level](Level): one group per level, in the order of [`Level::ALL`].
     Level,
-    /// The values of a field: the label of this name, or else the key of the line.
+    /// The values of a field: the label of this name, else the attribute, else the key of the line.
     Field {
         /// Its name.
         name: String,
@@ -59,7 +59,7 @@ impl Grouping {
         }
     }
 
-    /// The group of all records of a stream; `None` if it depends on their lines.
+    /// The group of all records of a stream; `None` if it depends on the records.
     pub(crate) fn of_stream(&self, labels: &Labels) -> Option<GroupNumber> {
         match self {
             Self::None => Some(0),
@@ -70,11 +70,11 @@ impl Grouping {
     }
 
     /// The group of a record whose stream settles none.
-    pub(crate) fn of_line(&self, line: &[u8]) -> GroupNumber {
+    pub(crate) fn of_record(&self, record: RecordView<'_>) -> GroupNumber {
         match self {
             Self::None | Self::Streams(_) => 0,
-            Self::Level => Level::of_text(line).map_or(0, level_group),
-            Self::Field { name, values } => fields::lookup(line, name).map_or(0, |value| value_group(values, &value)),
+            Self::Level => Level::of_record(record).map_or(0, level_group),
+            Self::Field { name, values } => fields::lookup_record(record, name).map_or(0, |value| value_group(values, &value)),
         }
     }
 }
@@ -89,6 +89,8 @@ fn value_group(values: &[String], value: &[u8]) -> GroupNumber {
 
 #[cfg(test)]
 mod tests {
+    use bucksaw_record::{AttributeNames, AttributeShape};
+
     use super::*;
 
     #[test]
@@ -98,7 +100,11 @@ mod tests {
         assert_eq!(field.of_stream(&labels("app=cart,host=a")), Some(2));
         assert_eq!(field.of_stream(&labels("app=other")), Some(0));
         assert_eq!(field.of_stream(&labels("host=a")), None);
-        assert_eq!((field.of_line(b"app=shop x"), field.of_line(b"app=shopping"), field.of_line(b"x")), (1, 0, 0));
+        let of_line = |grouping: &Grouping, line: &str| grouping.of_record(RecordView::line_only(line.as_bytes()));
+        assert_eq!((of_line(&field, "app=shop x"), of_line(&field, "app=shopping"), of_line(&field, "x")), (1, 0, 0));
+        let names = AttributeNames::new(["app"]).unwrap();
+        let shape = AttributeShape { names: &names, value_lines: &[] };
+        assert_eq!(field.of_record(RecordView::new(b"app=shop\ncart", Some(shape))), 2, "the attribute hides the key");
         let streams = Grouping::Streams(vec![labels(""), labels("app=cart")]);
         assert_eq!(streams.of_stream(&labels("")), Some(1));
         assert_eq!(streams.of_stream(&labels("app=cart")), Some(2));
@@ -106,6 +112,6 @@ mod tests {
         assert_eq!(streams.values(), ["", "app=cart"]);
         assert_eq!(Grouping::Level.of_stream(&labels("level=warn")), Some(4));
         assert_eq!(Grouping::Level.of_stream(&labels("app=x")), None);
-        assert_eq!(Grouping::Level.of_line(b"level=trace"), 1);
+        assert_eq!(of_line(&Grouping::Level, "level=trace"), 1);
     }
 }

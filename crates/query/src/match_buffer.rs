@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use bucksaw_record::{Id, Labels};
+use bucksaw_record::{Id, Labels, RecordView, RowAttributes};
 use bucksaw_segment::Rows;
 use bytes::Bytes;
 
@@ -53,7 +53,11 @@ pub(crate) struct MatchBuffer {
     slabs: Vec<Vec<u8>>,
     streams: Vec<Labels>,
     pages: Vec<Vec<MatchEntry>>,
+    /// By the number of a record, in the order of pushing.
+    attributes: RowAttributes,
     count: usize,
+    /// Records pushed; fewer are kept where sorting dropped equal ones.
+    pushed: u32,
     /// Memory of the slabs and pages.
     bytes: usize,
     /// Whether the records come from the store, not the queue.
@@ -65,6 +69,8 @@ pub(crate) struct MatchEntry {
     pub(crate) id: Id,
     nanos: u32,
     stream: u32,
+    /// The number of the record in `attributes`.
+    number: u32,
     slab: u32,
     start: u32,
     length: u32,
@@ -74,7 +80,8 @@ pub(crate) struct MatchEntry {
 impl MatchBuffer {
     pub(crate) fn new(is_stored: bool, pools: MatchBufferPools) -> Self {
         let (slabs, streams, pages) = (Vec::new(), Vec::new(), Vec::new());
-        Self { pools, slabs, streams, pages, count: 0, bytes: 0, is_stored }
+        let attributes = RowAttributes::empty();
+        Self { pools, slabs, streams, pages, attributes, count: 0, pushed: 0, bytes: 0, is_stored }
     }
 
     pub(crate) fn stream_index(&mut self, labels: &Labels) -> u32 {
@@ -94,35 +101,43 @@ impl MatchBuffer {
 
     /// Approximate memory of the buffer.
     pub(crate) fn bytes(&self) -> u64 {
-        (self.bytes + self.streams.capacity() * size_of::<Labels>()) as u64
+        (self.bytes + self.streams.capacity() * size_of::<Labels>() + self.attributes.memory()) as u64
     }
 
-    /// Whether one more record of this length takes no more memory.
+    /// Whether one more record takes no more memory.
     #[inline]
-    pub(crate) fn has_room_for(&self, length: usize) -> bool {
-        has_room(&self.slabs, length + 1) && has_room(&self.pages, 1)
+    pub(crate) fn has_room_for(&self, record: RecordView<'_>) -> bool {
+        record.shape().is_none() && has_room(&self.slabs, record.text().len() + 1) && has_room(&self.pages, 1)
     }
 
-    /// Memory of the buffer after one more record of this length.
-    pub(crate) fn bytes_with(&self, length: usize) -> u64 {
+    /// Memory of the buffer after one more record, at most.
+    pub(crate) fn bytes_with(&self, record: RecordView<'_>) -> u64 {
+        let length = record.text().len();
+        let attributes = record.shape().map_or(0, RowAttributes::row_memory_max);
         let slab = if has_room(&self.slabs, length + 1) { 0 } else { self.next_slab_bytes(length + 1) };
         let page = if has_room(&self.pages, 1) { 0 } else { self.next_page_entries() * size_of::<MatchEntry>() };
-        self.bytes() + (slab + page) as u64
+        self.bytes() + (slab + page + attributes) as u64
     }
 
     /// Adds a record: row `row` of `rows`.
-    pub(crate) fn push(&mut self, id: Id, stream: u32, rows: &Rows, row: u32, record: &[u8]) {
+    pub(crate) fn push(&mut self, id: Id, stream: u32, rows: &Rows, row: u32, record: RecordView<'_>) {
         let (nanos, flags) = (rows.nanos(row), rows.flags.get(row));
-        self.push_record(MatchEntry { id, nanos, stream, slab: 0, start: 0, length: 0, flags }, record);
+        self.push_record(MatchEntry { id, nanos, stream, number: 0, slab: 0, start: 0, length: 0, flags }, record);
     }
 
-    fn push_record(&mut self, entry: MatchEntry, record: &[u8]) {
+    fn push_record(&mut self, entry: MatchEntry, record: RecordView<'_>) {
+        let number = self.pushed;
+        self.pushed += 1;
+        if let Some(shape) = record.shape() {
+            self.attributes.push_row(number, shape);
+        }
+        let record = record.text();
         if !has_room(&self.slabs, record.len() + 1) {
             let slab_bytes = self.next_slab_bytes(record.len() + 1);
             self.bytes += slab_bytes;
             self.slabs.push(self.pools.slabs.acquire(slab_bytes));
         }
-        let number = self.slabs.len() as u32 - 1;
+        let slab_number = self.slabs.len() as u32 - 1;
         let Some(slab) = self.slabs.last_mut() else { return };
         let (start, length) = (slab.len() as u32, record.len() as u32);
         slab.extend_from_slice(record);
@@ -133,7 +148,7 @@ impl MatchBuffer {
             self.pages.push(self.pools.pages.acquire(entries));
         }
         if let Some(page) = self.pages.last_mut() {
-            page.push(MatchEntry { slab: number, start, length, ..entry });
+            page.push(MatchEntry { number, slab: slab_number, start, length, ..entry });
             self.count += 1;
         }
     }
@@ -176,7 +191,7 @@ impl MatchBuffer {
         let mut kept = Self::new(self.is_stored, self.pools.clone());
         kept.streams = std::mem::take(&mut self.streams);
         for entry in self.pages.iter().flatten().take(count) {
-            kept.push_record(*entry, self.text(entry));
+            kept.push_record(*entry, RecordView::new(self.text(entry), self.attributes.get(entry.number)));
         }
         *self = kept;
         Some(first_dropped)
@@ -211,6 +226,7 @@ impl MatchBuffer {
         SealedMatches {
             slabs: slabs.collect(),
             streams: self.streams,
+            attributes: self.attributes,
             pages: self.pages.into(),
             at: 0,
             bytes,
@@ -250,6 +266,7 @@ pub(crate) struct SealedMatches {
     /// `None` after the last record.
     slabs: Vec<Option<Slab>>,
     streams: Vec<Labels>,
+    attributes: RowAttributes,
     /// Pages with records left.
     pages: VecDeque<Vec<MatchEntry>>,
     /// Position of the next entry in the first page.
@@ -282,7 +299,8 @@ impl SealedMatches {
         let labels = self.streams.get(entry.stream as usize)?;
         let text = self.slabs.get(entry.slab as usize)?.as_ref()?.text.get(entry.range())?;
         let MatchEntry { id, nanos, flags, .. } = entry;
-        let result = visit(RecordRef { id, nanos, flags, labels, text, is_stored: self.is_stored });
+        let view = RecordView::new(text, self.attributes.get(entry.number));
+        let result = visit(RecordRef { id, nanos, flags, labels, view, is_stored: self.is_stored });
         self.release(entry.slab, 1);
         Some(result)
     }
@@ -297,9 +315,19 @@ impl SealedMatches {
         visit: impl FnOnce(RecordRun<'_>) -> R,
     ) -> Option<R> {
         let (first, others) = self.pages.front()?.get(self.at..)?.split_first()?;
+        if let Some(shape) = self.attributes.get(first.number) {
+            let slab = self.slabs.get(first.slab as usize)?.as_ref()?;
+            let view = RecordView::new(slab.text.get(first.range())?, Some(shape));
+            let result = visit(RecordRun::line_of(first.id, first.flags, view, &slab.text));
+            let slab = first.slab;
+            self.release(slab, 1);
+            return Some(result);
+        }
         let (mut last, mut records) = (first, 1);
         for entry in others.iter().take(records_max.saturating_sub(1)) {
-            let is_adjacent = entry.slab == first.slab && entry.start == last.start + last.length + 1;
+            let is_adjacent = entry.slab == first.slab
+                && entry.start == last.start + last.length + 1
+                && self.attributes.get(entry.number).is_none();
             let fits = || (entry.start + entry.length - first.start) as usize <= bytes_max;
             if !is_adjacent || (first.flags | entry.flags) != 0 || !fits() || !wanted(entry.id) {
                 break;
@@ -333,7 +361,7 @@ impl SealedMatches {
     }
 }
 
-/// Adjacent records of an answer: any number without flags, or one with flags.
+/// Adjacent records of an answer: any number without flags and attributes, or one with them.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordRun<'a> {
     /// The first id.
@@ -344,13 +372,19 @@ pub struct RecordRun<'a> {
     pub flags: u8,
     /// Number of records.
     pub records: usize,
-    /// Their text, each followed by an LF.
+    /// Their lines, each followed by an LF.
     pub lines: &'a [u8],
     /// The buffer that contains `lines`.
     pub buffer: &'a Bytes,
 }
 
-impl RecordRun<'_> {
+impl<'a> RecordRun<'a> {
+    /// One record that has attributes: its line, with the LF that separates it from them.
+    pub(crate) fn line_of(id: Id, flags: u8, view: RecordView<'a>, buffer: &'a Bytes) -> Self {
+        let lines = view.text().get(..=view.line().len()).unwrap_or_default();
+        Self { first: id, last: id, flags, records: 1, lines, buffer }
+    }
+
     /// The lines without a copy. They keep the whole buffer in memory, up to some hundred kilobytes.
     pub fn share_lines(&self) -> Bytes {
         self.buffer.slice_ref(self.lines)
@@ -368,8 +402,8 @@ pub struct RecordRef<'a> {
     pub flags: u8,
     /// Its stream.
     pub labels: &'a Labels,
-    /// The text, without a line end.
-    pub text: &'a [u8],
+    /// Its line and attributes.
+    pub view: RecordView<'a>,
     /// Whether it was found in a store, not in a queue.
     pub is_stored: bool,
 }
@@ -377,8 +411,12 @@ pub struct RecordRef<'a> {
 impl RecordRef<'_> {
     /// A copy.
     pub fn to_owned_record(self) -> OwnedRecord {
-        let Self { id, nanos, flags, labels, text, is_stored } = self;
-        OwnedRecord { id, nanos, flags, labels: labels.clone(), text: text.to_vec(), is_stored }
+        let Self { id, nanos, flags, labels, view, is_stored } = self;
+        let mut attributes = RowAttributes::empty();
+        if let Some(shape) = view.shape() {
+            attributes.push_row(0, shape);
+        }
+        OwnedRecord { id, nanos, flags, labels: labels.clone(), text: view.text().to_vec(), attributes, is_stored }
     }
 }
 
@@ -393,8 +431,10 @@ pub struct OwnedRecord {
     pub flags: u8,
     /// Its stream.
     pub labels: Labels,
-    /// The text.
+    /// The line, and the values of the attributes.
     pub text: Vec<u8>,
+    /// The attributes, as those of row 0.
+    pub attributes: RowAttributes,
     /// Whether it was found in a store.
     pub is_stored: bool,
 }
@@ -402,8 +442,9 @@ pub struct OwnedRecord {
 impl OwnedRecord {
     /// The record by reference.
     pub fn as_ref(&self) -> RecordRef<'_> {
-        let Self { id, nanos, flags, labels, text, is_stored } = self;
-        RecordRef { id: *id, nanos: *nanos, flags: *flags, labels, text, is_stored: *is_stored }
+        let Self { id, nanos, flags, labels, text, attributes, is_stored } = self;
+        let view = RecordView::new(text, attributes.get(0));
+        RecordRef { id: *id, nanos: *nanos, flags: *flags, labels, view, is_stored: *is_stored }
     }
 }
 

@@ -10,7 +10,7 @@
 
 use std::ops::ControlFlow;
 
-use bucksaw_record::Id;
+use bucksaw_record::{Id, RecordView};
 use bucksaw_scan::Plan;
 use bucksaw_segment::Rows;
 
@@ -56,10 +56,10 @@ impl PartialResult {
             let stream = top.buffer.stream_index(labels);
             let mut ids = RowIds::new(rows);
             let sorted = rows.is_sorted();
-            let mut offer = |row: u32, record: &[u8]| {
+            let mut offer = |row: u32, text: &[u8]| {
                 let id = ids.id_of_row(row);
                 if request.contains(id) {
-                    top.offer(id, stream, rows, row, record);
+                    top.offer(id, stream, rows, row, RecordView::new(text, rows.attributes(row)));
                 }
                 // The ids of sorted rows ascend.
                 let done = id >= request.to || (request.order == Order::Ascending && !top.accepts(id));
@@ -120,8 +120,8 @@ impl TopMatches {
         rows.id_range().is_some_and(|(low, high)| !self.accepts(low) && !self.accepts(high))
     }
 
-    fn offer(&mut self, id: Id, stream: u32, rows: &Rows, row: u32, record: &[u8]) {
-        if !self.accepts(id) || !(self.buffer.has_room_for(record.len()) || self.reserve(id, record.len())) {
+    fn offer(&mut self, id: Id, stream: u32, rows: &Rows, row: u32, record: RecordView<'_>) {
+        if !self.accepts(id) || !(self.buffer.has_room_for(record) || self.reserve(id, record)) {
             return;
         }
         self.last_key = self.last_key.max(self.key(id));
@@ -134,10 +134,10 @@ impl TopMatches {
 
     /// Reserves memory for one more record and drops later ones for it if necessary. `false` if the record itself comes
     /// last.
-    fn reserve(&mut self, id: Id, length: usize) -> bool {
+    fn reserve(&mut self, id: Id, record: RecordView<'_>) -> bool {
         // Dropping records below may leave this one after the cutoff.
         while self.accepts(id) {
-            let bytes = self.buffer.bytes_with(length);
+            let bytes = self.buffer.bytes_with(record);
             if self.reservation.try_grow(bytes) {
                 return true;
             }

@@ -112,7 +112,7 @@ impl OutputBatch<'_> {
         let (last, records, bytes) = match &mut self.visitor {
             RecordVisitor::Records(visit) => matches.visit_next(|record| {
                 self.is_stopped = visit(record).is_break();
-                (record.id, 1, record.text.len())
+                (record.id, 1, record.view.text().len())
             })?,
             RecordVisitor::Runs(visit) => {
                 // Regardless of the size of the batch: runs are shared, not copied, so larger ones cost less.

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bucksaw_ingest::QueueSegment;
-use bucksaw_record::{Expr, Id, Millis};
+use bucksaw_record::{Expr, Id, Millis, RecordView};
 use bucksaw_scan::Plan;
 use bucksaw_segment::Chunk;
 use bucksaw_segment::queue::HEADER_LEN;
@@ -104,7 +104,8 @@ impl Tail {
                     bound.find(chunk, &|| false, &mut |found| {
                         let id = ids.id_of_row(found.row);
                         if recent_ids.as_mut().is_none_or(|recent| recent.insert(id)) {
-                            let record = chunk.text.get(found.start..found.end).unwrap_or_default();
+                            let text = chunk.text.get(found.start..found.end).unwrap_or_default();
+                            let record = RecordView::new(text, chunk.rows.attributes(found.row));
                             matches.push(id, stream, &chunk.rows, found.row, record);
                         }
                         ControlFlow::Continue(())

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use bucksaw_record::Expr;
+use bucksaw_record::{AttributeNames, Expr};
 use bucksaw_scan::fields;
 
 use crate::match_buffer::RecordRef;
@@ -77,12 +77,13 @@ impl<P> FieldFinder<P> {
 impl<P: Send + 'static> RecordSink for FieldFinder<P> {
     fn push(&mut self, record: RecordRef<'_>) -> ControlFlow<()> {
         self.records += 1;
-        self.missing.retain(|name| record.labels.get(name).is_none() && fields::lookup(record.text, name).is_none());
+        self.missing.retain(|name| record.labels.get(name).is_none() && fields::lookup_record(record.view, name).is_none());
         if self.missing.is_empty() {
             return ControlFlow::Break(());
         }
         record.labels.iter().for_each(|(name, _)| self.add_name(name));
-        fields::visit_named(record.text, RECORD_FIELDS_MAX, &mut |name, _| self.add_name(name));
+        record.view.names().into_iter().flat_map(AttributeNames::iter).for_each(|name| self.add_name(name));
+        fields::visit_named(record.view.line(), RECORD_FIELDS_MAX, &mut |name, _| self.add_name(name));
         ControlFlow::Continue(())
     }
 

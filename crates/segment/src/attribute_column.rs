@@ -11,7 +11,8 @@
 use bucksaw_binary::{ByteReader, put_varint};
 use bucksaw_record::{AttributeNames, RowAttributes};
 
-pub(crate) fn encode_attributes(attributes: &RowAttributes, out: &mut Vec<u8>) {
+/// Appends the attributes of rows.
+pub fn encode_attributes(attributes: &RowAttributes, out: &mut Vec<u8>) {
     put_varint(out, attributes.lists().len() as u64);
     let mut names = Vec::new();
     for list in attributes.lists() {
@@ -39,7 +40,7 @@ pub(crate) fn encode_attributes(attributes: &RowAttributes, out: &mut Vec<u8>) {
 }
 
 /// The attributes of `count` rows with these numbers of lines; `None` if the bytes are damaged.
-pub(crate) fn decode_attributes(
+pub fn decode_attributes(
     reader: &mut ByteReader<'_>,
     count: u32,
     lines: Option<&[u32]>,

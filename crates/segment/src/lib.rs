@@ -30,6 +30,7 @@ mod zstd_context;
 /// The filter of a block, read from its stored bytes.
 pub use bucksaw_columns::Filter as BlockFilter;
 
+pub use attribute_column::{decode_attributes, encode_attributes};
 pub use block::{Block, BlockBuilder, ColumnarBlock, StreamSlice};
 pub use chunk::{Chunk, lines_end};
 pub use codec::Codec;

@@ -1,13 +1,14 @@
 //! Record batches between nodes: text, and tables that describe it. Integers are little-endian.
 //!
 //! ```text
-//!   flags     1           bit 0: nanoseconds follow, 1: record flags follow, 2: descending
+//!   flags     1           bit 0: nanoseconds follow, 1: record flags follow, 2: descending, 3: attributes follow
 //!   counts    4 × 3       of records, streams, runs
 //!   streams   4 + n each  length of the labels, the labels
 //!   runs      24 each     first id (16), records (4), stream (31 bits) and whether the records are stored (top bit)
-//!   lengths   4 each      bytes of a record, without its LF
+//!   lengths   4 each      bytes of a record with its attributes, without the last LF
 //!   nanos     4 each      if flagged
 //!   flags     1 each      if flagged
+//!   attributes            if flagged: their length (4), and `bucksaw_segment::encode_attributes`
 //!   text                  the rest; an LF follows each record
 //! ```
 //! A run has one stream, and ids that ascend by one, or descend. Most records cost the four bytes of their length.
@@ -17,8 +18,10 @@
 use std::sync::Arc;
 
 use bucksaw_binary::ByteReader;
-use bucksaw_record::{Id, Labels};
+use bucksaw_record::{Id, Labels, RecordView, RowAttributes};
+use bucksaw_segment::{decode_attributes, encode_attributes};
 use bytes::Bytes;
+use memchr::memchr_iter;
 
 use super::message::MessageKind;
 use crate::match_buffer::{RecordRef, RecordRun};
@@ -28,9 +31,10 @@ use bucksaw_rpc::{MalformedMessage, stream_header};
 const HAS_NANOS: u8 = 1;
 const HAS_FLAGS: u8 = 2;
 const IS_DESCENDING: u8 = 4;
+const HAS_ATTRIBUTES: u8 = 8;
 
 /// An unknown bit would mean an unknown table, which hides the positions of the others.
-const KNOWN_BITS: u8 = HAS_NANOS | HAS_FLAGS | IS_DESCENDING;
+const KNOWN_BITS: u8 = HAS_NANOS | HAS_FLAGS | IS_DESCENDING | HAS_ATTRIBUTES;
 
 /// The bit of a run's stream that marks stored records.
 const STORED_BIT: u32 = 1 << 31;
@@ -53,6 +57,7 @@ pub(crate) struct RecordBatchBuilder {
     lengths: Vec<u32>,
     nanos: Vec<u32>,
     flags: Vec<u8>,
+    attributes: RowAttributes,
     text: Vec<u8>,
 }
 
@@ -61,9 +66,9 @@ impl RecordBatchBuilder {
         Self { order, ..Self::default() }
     }
 
-    /// Bytes of text.
+    /// Bytes of text and attributes.
     pub(crate) fn bytes(&self) -> usize {
-        self.text.len()
+        self.text.len() + self.attributes.memory()
     }
 
     pub(crate) fn records(&self) -> usize {
@@ -79,7 +84,12 @@ impl RecordBatchBuilder {
             }
             _ => self.runs.push((record.id, record.id, 1, stream)),
         }
-        self.lengths.push(record.text.len() as u32);
+        let text = record.view.text();
+        if let Some(shape) = record.view.shape() {
+            let row = self.lengths.len() as u32;
+            self.attributes.push_row(row, shape);
+        }
+        self.lengths.push(text.len() as u32);
         if record.nanos != 0 {
             self.nanos.resize(self.lengths.len() - 1, 0);
             self.nanos.push(record.nanos);
@@ -89,11 +99,11 @@ impl RecordBatchBuilder {
             self.flags.push(record.flags);
         }
         // A growing vector doubles: the LF of a long record would double its memory.
-        let length = record.text.len() + 1;
+        let length = text.len() + 1;
         if length >= LONG_BYTES {
             self.text.reserve_exact(length);
         }
-        self.text.extend_from_slice(record.text);
+        self.text.extend_from_slice(text);
         self.text.push(b'\n');
     }
 
@@ -111,18 +121,13 @@ impl RecordBatchBuilder {
     pub(crate) fn finish(mut self) -> [Bytes; 2] {
         let (nanos, flags) = (!self.nanos.is_empty(), !self.flags.is_empty());
         let descending = if self.order == Order::Descending { IS_DESCENDING } else { 0 };
-        let mut tables = vec![(u8::from(nanos) * HAS_NANOS) | (u8::from(flags) * HAS_FLAGS) | descending];
+        let attributes = if self.attributes.is_empty() { 0 } else { HAS_ATTRIBUTES };
+        let mut tables = vec![(u8::from(nanos) * HAS_NANOS) | (u8::from(flags) * HAS_FLAGS) | descending | attributes];
         for count in [self.lengths.len(), self.streams.len(), self.runs.len()] {
             tables.extend_from_slice(&(count as u32).to_le_bytes());
         }
         for labels in &self.streams {
-            let at = tables.len();
-            tables.extend_from_slice(&[0; 4]);
-            labels.encode(&mut tables);
-            let length = (tables.len() - at - 4) as u32;
-            if let Some(field) = tables.get_mut(at..at + 4) {
-                field.copy_from_slice(&length.to_le_bytes());
-            }
+            put_with_length(&mut tables, |out| labels.encode(out));
         }
         for (first, _, count, stream) in &self.runs {
             tables.extend_from_slice(&first.bits().to_le_bytes());
@@ -138,9 +143,23 @@ impl RecordBatchBuilder {
             self.flags.resize(self.lengths.len(), 0);
             tables.extend_from_slice(&self.flags);
         }
+        if attributes != 0 {
+            put_with_length(&mut tables, |out| encode_attributes(&self.attributes, out));
+        }
         let mut first = stream_header(MessageKind::Batch, &[&tables, &self.text]).to_vec();
         first.extend_from_slice(&tables);
         [first.into(), self.text.into()]
+    }
+}
+
+/// Appends the length of what `put` appends, in four bytes, and that.
+fn put_with_length(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
+    let at = out.len();
+    out.extend_from_slice(&[0; 4]);
+    put(out);
+    let length = (out.len() - at - 4) as u32;
+    if let Some(field) = out.get_mut(at..at + 4) {
+        field.copy_from_slice(&length.to_le_bytes());
     }
 }
 
@@ -165,6 +184,7 @@ pub(crate) struct RecordBatch {
     nanos: Vec<u32>,
     /// Empty where no record has any.
     flags: Vec<u8>,
+    attributes: RowAttributes,
     text: Bytes,
 }
 
@@ -218,6 +238,10 @@ impl RecordBatch {
         if nanos.iter().any(|nanos| *nanos >= 1_000_000) {
             return Err(MalformedMessage("nanoseconds exceed a millisecond"));
         }
+        let encoded = match layout_bits & HAS_ATTRIBUTES {
+            0 => None,
+            _ => Some(rest.u32().and_then(|length| rest.bytes(length as usize)).ok_or(TOO_SHORT)?),
+        };
         let text = content.slice_ref(rest.0);
         let mut end = 0_u32;
         for length_or_end in &mut ends {
@@ -231,7 +255,11 @@ impl RecordBatch {
         if end as usize != text.len() {
             return Err(MalformedMessage("there is more text than records"));
         }
-        Ok(Self { order, streams: labels, ids, stream_of, ends, nanos, flags, text })
+        let attributes = match encoded {
+            None => RowAttributes::empty(),
+            Some(encoded) => decode_batch_attributes(encoded, &ends, &text)?,
+        };
+        Ok(Self { order, streams: labels, ids, stream_of, ends, nanos, flags, attributes, text })
     }
 
     pub(crate) fn order(&self) -> Order {
@@ -267,10 +295,24 @@ impl RecordBatch {
             nanos: self.nanos.get(at).copied().unwrap_or_default(),
             flags: self.flags.get(at).copied().unwrap_or_default(),
             labels: self.streams.get((stream & !STORED_BIT) as usize)?,
-            text: self.text.get(start..end - 1)?,
+            view: RecordView::new(self.text.get(start..end - 1)?, self.attributes.get(at as u32)),
             is_stored: stream & STORED_BIT != 0,
         })
     }
+}
+
+/// The attributes of records that end at `ends` in `text`.
+fn decode_batch_attributes(encoded: &[u8], ends: &[u32], text: &[u8]) -> Result<RowAttributes, MalformedMessage> {
+    let mut start = 0;
+    let count_lines = |end: &u32| {
+        let record = text.get(start..*end as usize).unwrap_or_default();
+        start = *end as usize;
+        memchr_iter(b'\n', record).count() as u32
+    };
+    let lines: Vec<u32> = ends.iter().map(count_lines).collect();
+    let mut reader = ByteReader(encoded);
+    let decoded = decode_attributes(&mut reader, ends.len() as u32, Some(&lines));
+    decoded.filter(|_| reader.is_empty()).ok_or(MalformedMessage("the attributes of a batch are damaged"))
 }
 
 /// The next `count` integers.
@@ -330,20 +372,26 @@ impl BatchSlice {
         (self.from..self.to).filter_map(|at| self.batch.record(at))
     }
 
-    /// Passes on records as received, adjacent ones together: any number without flags, or one with flags.
+    /// Passes on records as received, adjacent ones together: any number without flags and attributes, or one with them.
     pub(crate) fn visit_runs(&self, visit: &mut dyn FnMut(RecordRun<'_>)) {
         let batch = &*self.batch;
         let mut from = self.from;
         while from < self.to {
+            let flags = batch.flags.get(from).copied().unwrap_or_default();
+            if let Some(record) = batch.record(from).filter(|record| record.view.shape().is_some()) {
+                visit(RecordRun::line_of(record.id, flags, record.view, &batch.text));
+                from += 1;
+                continue;
+            }
             let has_flags = |at: &usize| batch.flags.get(*at).is_some_and(|flags| *flags != 0);
+            let stands_alone = |at: &usize| has_flags(at) || batch.attributes.get(*at as u32).is_some();
             let to = match has_flags(&from) {
                 true => from + 1,
-                false if batch.flags.is_empty() => self.to,
-                false => (from..self.to).find(has_flags).unwrap_or(self.to),
+                false if batch.flags.is_empty() && batch.attributes.is_empty() => self.to,
+                false => (from..self.to).find(stands_alone).unwrap_or(self.to),
             };
             let lines = batch.text.get(batch.start(from)..batch.start(to)).unwrap_or_default();
             if let (Some(first), Some(last)) = (batch.id(from), batch.id(to - 1)) {
-                let flags = batch.flags.get(from).copied().unwrap_or_default();
                 visit(RecordRun { first, last, flags, records: to - from, lines, buffer: &batch.text });
             }
             from = to;
@@ -353,7 +401,7 @@ impl BatchSlice {
 
 #[cfg(test)]
 mod tests {
-    use bucksaw_record::{Millis, Producer};
+    use bucksaw_record::{AttributeNames, AttributeShape, Millis, Producer};
     use proptest::prelude::*;
 
     use super::*;
@@ -370,33 +418,48 @@ mod tests {
                 nanos: 0,
                 flags: 0,
                 labels: &labels,
-                text,
+                view: RecordView::line_only(text),
                 is_stored: false,
             });
         }
         let [_, text] = builder.finish();
         assert_eq!(text.len(), (1 << 20) + 13);
         let mut builder = RecordBatchBuilder::new(Order::Ascending);
-        builder.push(RecordRef { id: Id::MIN, nanos: 0, flags: 0, labels: &labels, text: &text, is_stored: false });
+        builder.push(RecordRef { id: Id::MIN, nanos: 0, flags: 0, labels: &labels, view: RecordView::line_only(&text), is_stored: false });
         assert!(builder.text.capacity() < text.len() + 100, "{}", builder.text.capacity());
     }
 
     fn records() -> impl Strategy<Value = Vec<OwnedRecord>> {
-        let record = (0_u64..4, 0_u64..2, 0_u32..30, 0_u32..3, 0_u8..4, 0_usize..3, any::<bool>(), "[a\n]{0,6}");
+        let text = ("[a\n]{0,6}", prop::collection::vec("[b\n]{0,3}", 0..3));
+        let record = (0_u64..4, 0_u64..2, 0_u32..30, 0_u32..3, 0_u8..4, 0_usize..3, any::<bool>(), text);
         prop::collection::vec(record, 1..40).prop_map(|all| {
             let record =
-                |(ms, producer, sequence, nanos, flags, stream, is_stored, text): (_, _, _, _, _, usize, _, String)| {
+                |(ms, producer, sequence, nanos, flags, stream, is_stored, (line, values)): (_, _, _, _, _, usize, _, (String, Vec<String>))| {
+                    let (text, attributes) = with_attributes(line, &values);
                     OwnedRecord {
                         id: Id::new(Millis(ms), Producer::new(producer), sequence),
                         nanos: if nanos == 0 { 999_999 } else { 0 },
                         flags: if flags == 3 { 1 } else { 0 },
                         labels: Labels::parse(["", "app=a", "app=b,x=y"][stream]).unwrap(),
-                        text: text.into_bytes(),
+                        text,
+                        attributes,
                         is_stored,
                     }
                 };
             all.into_iter().map(record).collect()
         })
+    }
+
+    /// The text of a record with these values, and its attributes.
+    fn with_attributes(line: String, values: &[String]) -> (Vec<u8>, RowAttributes) {
+        let (mut text, mut attributes) = (line, RowAttributes::empty());
+        let names = ["trace_id", "pod"].into_iter().take(values.len());
+        if let Ok(names) = AttributeNames::new(names) {
+            let value_lines: Vec<u32> = values.iter().map(|value| 1 + value.matches('\n').count() as u32).collect();
+            attributes.push_row(0, AttributeShape { names: &names, value_lines: &value_lines });
+        }
+        values.iter().for_each(|value| text.extend(["\n", value]));
+        (text.into_bytes(), attributes)
     }
 
     fn encode(order: Order, records: &[OwnedRecord]) -> Vec<u8> {
@@ -429,7 +492,7 @@ mod tests {
                 lines.extend_from_slice(run.lines);
                 count += run.records;
             });
-            let want: Vec<u8> = records.iter().flat_map(|record| [&record.text[..], b"\n"].concat()).collect();
+            let want: Vec<u8> = records.iter().flat_map(|record| [record.as_ref().view.line(), b"\n"].concat()).collect();
             prop_assert_eq!((lines, count), (want, records.len()));
             prop_assert_eq!(slice.bytes(), batch.text.len());
         }
@@ -463,6 +526,7 @@ mod tests {
             flags: 0,
             labels: Labels::default(),
             text: b"x".to_vec(),
+            attributes: RowAttributes::empty(),
             is_stored: true,
         };
         assert!(decode(&encode(Order::Ascending, &[record(1), record(3)])).is_ok());

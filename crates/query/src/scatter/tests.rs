@@ -687,7 +687,7 @@ async fn drain_tail(tail: &mut ScatterTail) -> (Vec<String>, Vec<String>) {
     while let Ok(event) = tokio::time::timeout(Duration::from_secs(1), tail.next()).await {
         match event {
             TailEvent::Records(mut records) => {
-                let text = |record: crate::RecordRef<'_>| String::from_utf8(record.text.to_vec()).unwrap();
+                let text = |record: crate::RecordRef<'_>| String::from_utf8(record.view.line().to_vec()).unwrap();
                 lines.extend(std::iter::from_fn(|| records.visit_next(text)));
             }
             TailEvent::Skipped { address, .. } => notices.push(format!("{} skipped", address.unwrap())),

@@ -165,7 +165,7 @@ fn a_context_is_around_its_record() {
 /// The lines of the tail's next event.
 fn next_lines(node: &TestEngine, tail: &mut TailStream) -> Vec<String> {
     let Some(TailEvent::Records(mut records)) = node.tasks.run(tail.next()) else { panic!("no records") };
-    let line = |record: RecordRef<'_>| String::from_utf8_lossy(record.text).into_owned();
+    let line = |record: RecordRef<'_>| String::from_utf8_lossy(record.view.line()).into_owned();
     std::iter::from_fn(|| records.visit_next(line)).collect()
 }
 

@@ -37,6 +37,11 @@ impl<'a> RecordView<'a> {
         self.text
     }
 
+    /// Where the attributes are in the text; `None` without attributes.
+    pub fn shape(&self) -> Option<AttributeShape<'a>> {
+        self.shape
+    }
+
     /// The names of the attributes.
     pub fn names(&self) -> Option<&'a AttributeNames> {
         self.shape.map(|shape| shape.names)

@@ -18,6 +18,8 @@ pub struct RowAttributes {
     runs: Vec<AttributeRun>,
     /// The rows that have a value with an LF inside, in ascending order, with the number of lines of each value.
     value_lines: Vec<(u32, Box<[u32]>)>,
+    /// Approximate bytes of memory.
+    memory: usize,
 }
 
 /// Consecutive rows with the same names.
@@ -32,7 +34,7 @@ struct AttributeRun {
 impl RowAttributes {
     /// No attributes.
     pub const fn empty() -> Self {
-        Self { lists: Vec::new(), runs: Vec::new(), value_lines: Vec::new() }
+        Self { lists: Vec::new(), runs: Vec::new(), value_lines: Vec::new(), memory: 0 }
     }
 
     /// Whether no row has attributes.
@@ -67,6 +69,7 @@ impl RowAttributes {
         let is_same = |at: &usize| self.lists.get(*at) == Some(names);
         let recent = (0..self.lists.len()).rev().take(RECENT_LISTS);
         let list = last.into_iter().chain(recent).find(is_same).unwrap_or_else(|| {
+            self.memory += size_of::<AttributeNames>() + names.memory();
             self.lists.push(names.clone());
             self.lists.len() - 1
         }) as u32;
@@ -74,15 +77,23 @@ impl RowAttributes {
             Some(run) if run.list == list && run.row + run.count == row => run.count += count,
             before => {
                 debug_assert!(before.is_none_or(|run| run.row + run.count <= row), "rows descend");
+                self.memory += size_of::<AttributeRun>();
                 self.runs.push(AttributeRun { row, count, list });
             }
         }
+    }
+
+    /// Gives attributes to a row behind the rows that have some.
+    pub fn push_row(&mut self, row: u32, shape: AttributeShape<'_>) {
+        self.push(row, 1, shape.names);
+        self.push_value_lines(row, shape.value_lines);
     }
 
     /// Sets the number of lines of each value of a row, all behind the rows for which it is set.
     pub fn push_value_lines(&mut self, row: u32, lines: &[u32]) {
         if lines.iter().any(|lines| *lines != 1) {
             debug_assert!(self.value_lines.last().is_none_or(|(last, _)| *last < row), "rows descend");
+            self.memory += size_of::<(u32, Box<[u32]>)>() + size_of_val(lines);
             self.value_lines.push((row, lines.into()));
         }
     }
@@ -124,10 +135,14 @@ impl RowAttributes {
     }
 
     /// Approximate bytes of memory.
-    pub fn memory(&self) -> usize {
-        let lists: usize = self.lists.iter().map(|list| size_of::<AttributeNames>() + list.memory()).sum();
-        let lines: usize = self.value_lines.iter().map(|(_, lines)| 24 + size_of_val(&**lines)).sum();
-        lists + self.runs.len() * size_of::<AttributeRun>() + lines
+    pub const fn memory(&self) -> usize {
+        self.memory
+    }
+
+    /// The most memory that a row with this shape can add.
+    pub fn row_memory_max(shape: AttributeShape<'_>) -> usize {
+        let value_lines = size_of::<(u32, Box<[u32]>)>() + size_of_val(shape.value_lines);
+        size_of::<AttributeNames>() + shape.names.memory() + size_of::<AttributeRun>() + value_lines
     }
 }
 

@@ -27,6 +27,8 @@ mod tests;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use bucksaw_record::RecordView;
+
 /// The value of the field `name` of `record`; `None` if the record has no such field.
 #[must_use]
 pub fn lookup<'a>(record: &'a [u8], name: &str) -> Option<Cow<'a, [u8]>> {
@@ -34,6 +36,11 @@ pub fn lookup<'a>(record: &'a [u8], name: &str) -> Option<Cow<'a, [u8]>> {
         return json::lookup(record, name);
     }
     logfmt::pairs(record).filter(|(key, _)| *key == name.as_bytes()).last().map(|(_, value)| value)
+}
+
+/// The value of a field of a record whose stream has no such label: its attribute of this name, else the key of its line.
+pub fn lookup_record<'a>(record: RecordView<'a>, name: &str) -> Option<Cow<'a, [u8]>> {
+    record.attribute(name).map(Cow::Borrowed).or_else(|| lookup(record.line(), name))
 }
 
 /// Calls `take` with the name and value of up to `limit` fields of `record`, each name once, in the order of their first

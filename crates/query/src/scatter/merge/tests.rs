@@ -18,8 +18,8 @@ fn batch(order: Order, records: &[(u64, bool)]) -> RecordBatch {
     let labels = Labels::default();
     for (number, stored) in records {
         let text = number.to_string();
-        let text = text.as_bytes();
-        builder.push(RecordRef { id: id(*number), nanos: 0, flags: 0, labels: &labels, text, is_stored: *stored });
+        let view = RecordView::line_only(text.as_bytes());
+        builder.push(RecordRef { id: id(*number), nanos: 0, flags: 0, labels: &labels, view, is_stored: *stored });
     }
     let mut messages = MessageReader::default();
     builder.finish().iter().for_each(|piece: &Bytes| messages.push(piece));
@@ -31,7 +31,7 @@ fn request(order: Order, limit: Option<u64>) -> Request {
 }
 
 fn numbers(slices: &[BatchSlice]) -> Vec<u64> {
-    let text = |record: RecordRef<'_>| String::from_utf8(record.text.to_vec()).unwrap().parse().unwrap();
+    let text = |record: RecordRef<'_>| String::from_utf8(record.view.line().to_vec()).unwrap().parse().unwrap();
     slices.iter().flat_map(BatchSlice::records).map(text).collect()
 }
 

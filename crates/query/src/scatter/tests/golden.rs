@@ -2,7 +2,7 @@
 
 use bucksaw_cluster::ClusterVersion;
 use bucksaw_fixtures::{GoldenFiles, with_unknown_fields};
-use bucksaw_record::{Expr, Id, Labels, Millis, Producer};
+use bucksaw_record::{Expr, Id, Labels, Millis, Producer, RowAttributes};
 use bytes::Bytes;
 use proptest::prelude::*;
 use roaring::RoaringBitmap;
@@ -58,6 +58,7 @@ fn records() -> Vec<OwnedRecord> {
         flags,
         labels: Labels::parse(labels).unwrap(),
         text: text.as_bytes().to_vec(),
+        attributes: RowAttributes::empty(),
         is_stored,
     };
     vec![
