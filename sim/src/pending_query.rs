@@ -144,7 +144,7 @@ struct PausingReader {
 
 impl RecordSink for PausingReader {
     fn push(&mut self, record: RecordRef<'_>) -> ControlFlow<()> {
-        self.records.push((record.id, String::from_utf8_lossy(record.text).into()));
+        self.records.push((record.id, String::from_utf8_lossy(record.view.line()).into()));
         ControlFlow::Continue(())
     }
 

@@ -68,7 +68,7 @@ async fn read_tail(answers: &Answers, seen: &Mutex<SeenRecords>) {
         let mut seen = lock_records(seen);
         match event {
             TailEvent::Records(mut records) => {
-                let text = |record: RecordRef<'_>| (record.id, String::from_utf8_lossy(record.text).into());
+                let text = |record: RecordRef<'_>| (record.id, String::from_utf8_lossy(record.view.line()).into());
                 seen.records.extend(std::iter::from_fn(|| records.visit_next(text)));
             }
             _ => seen.is_partial = true,

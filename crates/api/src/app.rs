@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bucksaw_cluster::Cluster;
 use bucksaw_env::Env;
@@ -55,6 +55,8 @@ pub struct App {
     pub(crate) history: Arc<History>,
     pub(crate) membership: Option<ClusterMembership>,
     pub(crate) repair: Option<Arc<Repair>>,
+    /// The next number of an acknowledgement of Splunk's protocol.
+    pub(crate) next_ack: Arc<AtomicU64>,
     ready: Arc<AtomicBool>,
 }
 
@@ -95,6 +97,7 @@ impl App {
             registry: Arc::new(registry),
             membership: None,
             repair: None,
+            next_ack: Arc::default(),
             ready: Arc::new(AtomicBool::new(true)),
         }
     }

@@ -59,6 +59,24 @@ impl ApiError {
         Self { retry_after_s: Some(OVERLOADED_RETRY_S), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, message) }
     }
 
+    /// The status of the answer.
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// What is wrong and what to do.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Adds `Retry-After` to an answer in another format.
+    pub(crate) fn with_retry_after(&self, mut response: Response) -> Response {
+        if let Some(wait) = self.retry_after_s {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(wait));
+        }
+        response
+    }
+
     pub(crate) fn unknown_path() -> Self {
         Self::new(StatusCode::NOT_FOUND, "no such path: GET /api/v1 lists the calls")
     }
@@ -116,10 +134,6 @@ impl IntoResponse for ApiError {
         if let Some(column) = self.column {
             body["column"] = column.into();
         }
-        let mut response = (self.status, axum::Json(body)).into_response();
-        if let Some(wait) = self.retry_after_s {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(wait));
-        }
-        response
+        self.with_retry_after((self.status, axum::Json(body)).into_response())
     }
 }

@@ -26,6 +26,7 @@ mod permits;
 mod query;
 mod render;
 mod replication;
+mod senders;
 mod server;
 mod sink;
 mod stream;

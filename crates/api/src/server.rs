@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::{HeaderMap, Method, header};
 use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use bucksaw_sources::Acceptor;
 use hyper::server::conn::http1;
@@ -20,7 +22,7 @@ use tracing::{debug, warn};
 use crate::admission::{Admission, Admitted};
 use crate::app::App;
 use crate::guard::Guard;
-use crate::{admission, compress, guard, ingest, node, page, query, streams, tail};
+use crate::{admission, compress, guard, ingest, node, page, query, senders, streams, tail};
 
 /// Time limit of running requests when the node stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -98,10 +100,19 @@ fn log_connection_end(ended: hyper::Result<()>) {
     }
 }
 
+/// The page; for senders to Elasticsearch, which ask for JSON, the version.
+async fn root(method: Method, headers: HeaderMap) -> Response {
+    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    if accept.contains("json") && !accept.contains("html") {
+        return senders::elasticsearch_info(method.as_str());
+    }
+    page::index(headers).await.into_response()
+}
+
 pub(crate) fn router(app: App) -> Router {
     let guard = Guard::new(&app.config.allowed_hosts, app.metrics.clone());
     Router::new()
-        .route("/", get(page::index))
+        .route("/", get(root))
         .route("/nodes", get(page::index))
         .route("/favicon.svg", get(page::icon))
         .route("/assets/{*path}", get(page::asset))
@@ -122,6 +133,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/metrics", get(node::metrics))
         .route("/-/healthy", get(node::healthy))
         .route("/-/ready", get(node::ready))
+        .merge(senders::routes())
         .fallback(node::unknown_path)
         .method_not_allowed_fallback(node::method_not_allowed)
         .layer(from_fn_with_state(Arc::clone(&app.compression_permits), compress::compress))

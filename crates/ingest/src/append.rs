@@ -71,19 +71,55 @@ pub enum Source {
     Forward,
     /// HTTP.
     Http,
+    /// JSON over HTTP whose members are mapped.
+    Json,
+    /// Loki's push API.
+    Loki,
+    /// OpenTelemetry's protocol.
+    Otlp,
+    /// Elasticsearch's bulk API.
+    Elasticsearch,
+    /// Splunk's HTTP event collector.
+    Splunk,
+    /// Graylog's format.
+    Gelf,
+    /// Datadog's logs API.
+    Datadog,
 }
 
 impl Source {
-    pub(crate) const ALL: [Self; 3] = [Self::Tcp, Self::Forward, Self::Http];
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Tcp,
+        Self::Forward,
+        Self::Http,
+        Self::Json,
+        Self::Loki,
+        Self::Otlp,
+        Self::Elasticsearch,
+        Self::Splunk,
+        Self::Gelf,
+        Self::Datadog,
+    ];
 
     /// The label in metrics.
     pub fn label(self) -> [(&'static str, &'static str); 1] {
-        let name = match self {
+        [("source", self.name())]
+    }
+
+    /// The value of the label.
+    pub fn name(self) -> &'static str {
+        match self {
             Self::Tcp => "tcp",
             Self::Forward => "forward",
             Self::Http => "http",
-        };
-        [("source", name)]
+            Self::Json => "json",
+            Self::Loki => "loki",
+            Self::Otlp => "otlp",
+            Self::Elasticsearch => "elasticsearch",
+            Self::Splunk => "splunk",
+            Self::Gelf => "gelf",
+            Self::Datadog => "datadog",
+        }
     }
 }
 

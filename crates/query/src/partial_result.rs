@@ -204,7 +204,7 @@ mod tests {
         for number in numbers {
             let mut rows = Rows::default();
             rows.push_run(id(*number), 1);
-            top.offer(id(*number), stream, &rows, 0, text(*number).as_bytes());
+            top.offer(id(*number), stream, &rows, 0, RecordView::line_only(text(*number).as_bytes()));
         }
         top.finish()
     }

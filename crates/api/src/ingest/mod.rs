@@ -5,7 +5,7 @@
 use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::{RawQuery, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bucksaw_ingest::Durability;
 use bucksaw_record::Labels;
@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::params::Params;
+use crate::senders::{SenderRequest, json};
 
 const KEY_BYTES_MAX: usize = 256;
 
@@ -39,12 +40,18 @@ pub(crate) async fn ingest(State(app): State<App>, query: RawQuery, headers: Hea
     response
 }
 
-async fn ingest_body(app: App, query: RawQuery, headers: HeaderMap, body: Body) -> Result<Json<Value>, ApiError> {
-    let params = Params::parse(query.0.unwrap_or_default().as_bytes());
-    params.reject_unknown(&["durability", "label"])?;
-    let durability: Durability = params.text("durability")?.unwrap_or("fast").parse().map_err(ApiError::bad_request)?;
+async fn ingest_body(app: App, query: RawQuery, headers: HeaderMap, body: Body) -> Result<Response, ApiError> {
+    let query = query.0.unwrap_or_default();
+    let params = Params::parse(query.as_bytes());
+    params.reject_unknown(&["durability", "label", "time_field", "message_field", "label_fields"])?;
+    let names_members = json::PARAMS.iter().any(|name| params.bytes(name).is_some());
+    if names_members || media_type(&headers).is_some_and(|media_type| media_type == "application/json") {
+        let request = SenderRequest { method: Method::POST, path: String::new(), query, headers, body };
+        return json::ingest_objects(&app, request).await;
+    }
+    let durability = durability_param(&params)?;
     let format = body_format(&headers)?;
-    let labels = label_params(&params)?;
+    let labels = label_params(&params, None)?;
     app.queue().check_accepting()?;
     let request = IngestRequest {
         format,
@@ -54,8 +61,8 @@ async fn ingest_body(app: App, query: RawQuery, headers: HeaderMap, body: Body) 
         encoding: content_encoding(&headers)?,
         bytes_min: axum::body::HttpBody::size_hint(&body).lower(),
     };
-    let reply = app.bodies.ingest(request, Chunks(body)).await?;
-    reply_json(&reply).map(Json)
+    let reply = app.bodies.ingest(request, BodyFrames(body)).await?;
+    Ok(Json(reply_json(&reply)?).into_response())
 }
 
 /// The reply to a body of which all or some records were accepted.
@@ -73,22 +80,30 @@ fn reply_json(reply: &IngestReply) -> Result<Value, ApiError> {
     Ok(json)
 }
 
-struct Chunks(Body);
+/// A body as its frames arrive.
+pub(crate) struct BodyFrames(pub(crate) Body);
 
-impl BodyChunks for Chunks {
+impl BodyChunks for BodyFrames {
     async fn next_chunk(&mut self) -> Option<Result<Bytes, String>> {
         let frame = self.0.frame().await?;
         Some(frame.map(|frame| frame.into_data().unwrap_or_default()).map_err(|error| error.to_string()))
     }
 }
 
+pub(crate) fn durability_param(params: &Params) -> Result<Durability, ApiError> {
+    params.text("durability")?.unwrap_or("fast").parse().map_err(ApiError::bad_request)
+}
+
+/// The media type without its parameters, in small letters.
+pub(crate) fn media_type(headers: &HeaderMap) -> Option<String> {
+    let media_type = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+    Some(media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
+}
+
 fn body_format(headers: &HeaderMap) -> Result<BodyFormat, ApiError> {
-    let media_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("text/plain");
-    let media_type = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let media_type = media_type(headers).unwrap_or_else(|| "text/plain".to_owned());
     match media_type.as_str() {
-        "application/x-ndjson" | "application/ndjson" | "application/jsonl" | "application/json" => {
-            Ok(BodyFormat::Ndjson)
-        }
+        "application/x-ndjson" | "application/ndjson" | "application/jsonl" => Ok(BodyFormat::Ndjson),
         // `curl --data-binary` sends the media type of a form.
         "application/x-www-form-urlencoded" | "application/octet-stream" => Ok(BodyFormat::Lines),
         text if text.starts_with("text/") => Ok(BodyFormat::Lines),
@@ -99,22 +114,23 @@ fn body_format(headers: &HeaderMap) -> Result<BodyFormat, ApiError> {
     }
 }
 
-fn content_encoding(headers: &HeaderMap) -> Result<Encoding, ApiError> {
+pub(crate) fn content_encoding(headers: &HeaderMap) -> Result<Encoding, ApiError> {
     let Some(encoding) = headers.get(header::CONTENT_ENCODING) else { return Ok(Encoding::Identity) };
     let encoding = encoding.to_str().map_err(|_| ApiError::bad_request("Content-Encoding is not text"))?;
     encoding.parse().map_err(|error: String| ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, error))
 }
 
-fn label_params(params: &Params) -> Result<Labels, ApiError> {
+/// The labels of the parameter `label`, and another one.
+pub(crate) fn label_params(params: &Params, other: Option<(&str, &str)>) -> Result<Labels, ApiError> {
     let pair = |label| {
         let text: &str = str::from_utf8(label).map_err(|_| ApiError::bad_request("label: not UTF-8"))?;
         text.split_once('=').ok_or_else(|| ApiError::bad_request(format!("label: `{text}` is not k=v")))
     };
-    Labels::new(params.all("label").map(pair).collect::<Result<Vec<_>, _>>()?)
+    Labels::new(params.all("label").map(pair).chain(other.map(Ok)).collect::<Result<Vec<_>, _>>()?)
         .map_err(|error| ApiError::bad_request(format!("label: {error}")))
 }
 
-fn idempotency_key(headers: &HeaderMap) -> Result<Option<&[u8]>, ApiError> {
+pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<&[u8]>, ApiError> {
     let key = headers.get("idempotency-key").map(HeaderValue::as_bytes).filter(|key| !key.is_empty());
     if key.is_some_and(|key| key.len() > KEY_BYTES_MAX) {
         return Err(ApiError::bad_request(format!("Idempotency-Key is longer than {KEY_BYTES_MAX} bytes")));

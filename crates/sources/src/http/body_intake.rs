@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bucksaw_ingest::{Durability, IdempotentBatch, Source};
+use bucksaw_protocols::EventSink;
 use bucksaw_record::Labels;
 use tokio::sync::{Mutex, Semaphore};
 
@@ -11,9 +12,10 @@ use super::body_memory::BodyMemory;
 use super::body_reader::{BodyChunks, BodyLimits, BodyReader, BodyResources};
 use super::body_records::{BUFFER_BYTES, BodyRecords};
 use super::decompressor::{Decompressor, PEAK_BYTES_MAX};
+use super::event_body::{EventBody, EventRequest};
 use super::metrics::BodyMetrics;
 use super::request::{BodyFormat, IngestReply, IngestRequest};
-use crate::intake::{DurabilityWait, IdAssignment, Intake, RecordStream};
+use crate::intake::{DurabilityWait, EventRecords, EventTarget, IdAssignment, Intake, RecordStream};
 
 /// Memory that one body may need, in bytes. A snappy body may need more, because it is decompressed as a whole.
 pub fn body_bytes_max(record_bytes_max: usize) -> usize {
@@ -46,11 +48,7 @@ impl BodyIntake {
     /// [`BodyError`].
     pub async fn ingest(&self, request: IngestRequest<'_>, body: impl BodyChunks) -> Result<IngestReply, BodyError> {
         let IngestRequest { format, encoding, labels, durability, key, bytes_min } = request;
-        let queue = &self.intake.queue;
-        let ids = match key {
-            Some(key) => IdAssignment::Keyed(IdempotentBatch::new(key, &batch_context(format, &labels))),
-            None => IdAssignment::consecutive(&self.intake),
-        };
+        let ids = self.ids(key, &batch_context(format, &labels));
         let limits = &self.resources.limits;
         let durability_wait = DurabilityWait::default();
         let stream = RecordStream { intake: self.intake.clone(), source: Source::Http, labels, durability };
@@ -60,17 +58,59 @@ impl BodyIntake {
         }
         let decompressor = Decompressor::new(encoding, records, limits.decompressed_bytes_max)?;
         let records = BodyReader::new(&self.resources, decompressor, bytes_min).read(body).await?;
-        if durability == Durability::Bulk {
-            queue.flush_bulk();
+        self.wait(durability, &durability_wait, records.batch()).await?;
+        Ok(records.into_reply())
+    }
+
+    /// Ingests a body of events: collects it, decodes it, and waits for the durability of its records. Returns what `decode`
+    /// returned; the events that it gave to the sink are records then, whatever it returned.
+    ///
+    /// # Errors
+    /// [`BodyError`].
+    pub async fn ingest_events<T: Send + 'static>(
+        &self,
+        request: EventRequest<'_>,
+        body: impl BodyChunks,
+        decode: impl FnOnce(&[u8], &mut dyn EventSink) -> T + Send + 'static,
+    ) -> Result<T, BodyError> {
+        let EventRequest { source, encoding, durability, key, context, bytes_min } = request;
+        let limits = &self.resources.limits;
+        let target = EventTarget { intake: self.intake.clone(), source, durability };
+        let context = [source.name().as_bytes(), b"\0", context].concat();
+        let records = EventRecords::new(target, self.ids(key, &context), limits.record_bytes_max);
+        let durability_wait = records.durability_wait();
+        let consumer = EventBody::new(Box::new(decode), records, limits.record_bytes_max);
+        let decompressor = Decompressor::new(encoding, consumer, limits.decompressed_bytes_max)?;
+        let consumer = BodyReader::new(&self.resources, decompressor, bytes_min).read(body).await?;
+        let (records, decoded) = consumer.into_parts();
+        self.wait(durability, &durability_wait, records.batch()).await?;
+        decoded.ok_or_else(|| BodyErrorReason::Internal.into())
+    }
+
+    fn ids(&self, key: Option<&[u8]>, context: &[u8]) -> IdAssignment {
+        match key {
+            Some(key) => IdAssignment::Keyed(IdempotentBatch::new(key, context)),
+            None => IdAssignment::consecutive(&self.intake),
         }
-        let durable =
-            async { durability_wait.wait().await.map_err(|refusal| BodyError::from(refusal).with_accepted(0)) };
-        if durability != Durability::Fast && records.batch().is_some_and(IdempotentBatch::depends_on_remembered_key) {
+    }
+
+    /// Waits for the durability of the records of a body.
+    async fn wait(
+        &self,
+        durability: Durability,
+        records: &DurabilityWait,
+        batch: Option<&IdempotentBatch>,
+    ) -> Result<(), BodyError> {
+        if durability == Durability::Bulk {
+            self.intake.queue.flush_bulk();
+        }
+        let durable = async { records.wait().await.map_err(|refusal| BodyError::from(refusal).with_accepted(0)) };
+        if durability != Durability::Fast && batch.is_some_and(IdempotentBatch::depends_on_remembered_key) {
             tokio::try_join!(durable, self.sync_keys())?;
         } else {
             durable.await?;
         }
-        Ok(records.into_reply())
+        Ok(())
     }
 
     /// Makes all idempotency keys durable that are written now. One sync serves all batches that wait for it.

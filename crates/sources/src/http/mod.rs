@@ -1,10 +1,12 @@
-//! Bodies of HTTP requests: lines or NDJSON, compressed or not.
+//! Bodies of HTTP requests: lines, NDJSON, or events in a protocol of another log system; compressed or not.
 //!
 //! ```text
 //!   chunks ─► BodyReader ─► Decompressor ─► BodyRecords ─► RecordStream ─► queue
 //!             waits for BodyMemory          collects up to 1 MiB
 //! ```
-//! A body is processed while it arrives, so its length is not limited. Up to 1 MiB of records are appended at once: a body up
+//! A body of events is collected and decoded as a whole, up to 16 MiB: `EventBody` stands in the place of `BodyRecords`.
+//!
+//! Others are processed while they arrive, so their length is not limited. Up to 1 MiB of records are appended at once: a body up
 //! to that size is accepted atomically. If a longer one fails, the error has the number of records that were
 //! accepted before.
 //!
@@ -18,6 +20,7 @@ mod body_memory;
 mod body_reader;
 mod body_records;
 mod decompressor;
+mod event_body;
 mod metrics;
 mod ndjson;
 mod request;
@@ -25,6 +28,7 @@ mod request;
 pub use body_error::{BodyError, BodyErrorReason};
 pub use body_intake::{BodyIntake, body_bytes_max};
 pub use body_reader::{BodyChunks, BodyLimits};
+pub use event_body::EventRequest;
 pub use metrics::BodyMetrics;
 pub use ndjson::event_time;
 pub use request::{BodyFormat, Encoding, IngestReply, IngestRequest};

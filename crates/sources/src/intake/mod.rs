@@ -37,4 +37,4 @@ pub use target::Intake;
 #[cfg(test)]
 mod event_tests;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

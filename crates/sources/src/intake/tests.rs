@@ -11,7 +11,7 @@ use super::*;
 pub(super) const NOW: u64 = 10_000_000;
 const HOUR_MS: u64 = 3_600_000;
 
-pub(super) fn stream(source: Source) -> RecordStream {
+pub(crate) fn stream(source: Source) -> RecordStream {
     let env = Env {
         fs: Arc::new(sim::Fs::new()),
         clock: Arc::new(sim::Clock::at_unix_ms(NOW)),

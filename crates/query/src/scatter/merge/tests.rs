@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use bucksaw_record::{Expr, Labels, Millis, Producer};
+use bucksaw_record::{Expr, Labels, Millis, Producer, RecordView};
 use bytes::Bytes;
 use proptest::prelude::*;
 

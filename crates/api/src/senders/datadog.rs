@@ -1,0 +1,38 @@
+//! Datadog's logs API.
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use bucksaw_ingest::Source;
+use bucksaw_protocols::datadog::{DatadogAnswer, DatadogDecoder, DatadogDefaults, DatadogRequest, route};
+
+use super::{BodyPlan, SenderRequest, ingest, json_answer};
+use crate::app::App;
+
+/// Any request of the API.
+pub(super) async fn call(State(app): State<App>, request: Request) -> Response {
+    let request = SenderRequest::from(request);
+    match route(request.method.as_str(), &request.path) {
+        DatadogRequest::Answer(answer) => respond(answer),
+        DatadogRequest::Logs => logs(&app, request).await,
+    }
+}
+
+async fn logs(app: &App, request: SenderRequest) -> Response {
+    let defaults = DatadogDefaults::from_query(&request.query);
+    let decoded = ingest(app, BodyPlan::of(Source::Datadog), request, move |labels, body, sink| {
+        DatadogDecoder::new(labels, defaults).logs(body, sink)
+    });
+    match decoded.await {
+        Ok(Ok(_)) => respond(DatadogAnswer::accepted()),
+        Ok(Err(error)) => respond(DatadogAnswer::from(&error)),
+        Err(error) => {
+            let title = error.status().canonical_reason().unwrap_or_default();
+            let refused = DatadogAnswer::refused(error.status().as_u16(), title, error.message());
+            error.with_retry_after(respond(refused))
+        }
+    }
+}
+
+fn respond(DatadogAnswer { status, body }: DatadogAnswer) -> Response {
+    json_answer(status, body)
+}

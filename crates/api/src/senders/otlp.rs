@@ -1,0 +1,54 @@
+//! OTLP logs over HTTP.
+
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use bucksaw_ingest::Source;
+use bucksaw_protocols::otlp::{ExportAnswer, OtlpDecoder, OtlpStatus};
+
+use super::{BodyPlan, SenderRequest, answer, ingest};
+use crate::app::App;
+use crate::error::ApiError;
+use crate::ingest::media_type;
+
+const PROTOBUF: &str = "application/x-protobuf";
+const JSON: &str = "application/json";
+
+/// `POST /v1/logs`. The answer has the encoding of the request.
+pub(super) async fn export(State(app): State<App>, request: Request) -> Response {
+    let request = SenderRequest::from(request);
+    let media_type = match media_type(&request.headers).as_deref() {
+        Some(JSON) => JSON,
+        Some(PROTOBUF | "application/protobuf") => PROTOBUF,
+        other => {
+            let other = other.unwrap_or("missing");
+            let message = format!("Content-Type is {other}: send {PROTOBUF} or {JSON}");
+            return refused(PROTOBUF, &ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
+        }
+    };
+    let is_json = media_type == JSON;
+    let decoded = ingest(&app, BodyPlan::of(Source::Otlp), request, move |labels, body, sink| {
+        let mut decoder = OtlpDecoder::new(labels);
+        if is_json { decoder.json(body, sink) } else { decoder.protobuf(body, sink) }
+    });
+    match decoded.await {
+        Ok(Ok(decoded)) => {
+            let export = ExportAnswer(&decoded);
+            answer(200, media_type, if is_json { export.json() } else { export.protobuf() })
+        }
+        Ok(Err(error)) => refused(media_type, &ApiError::bad_request(error.to_string())),
+        Err(error) => refused(media_type, &error),
+    }
+}
+
+/// A `google.rpc.Status`. Senders repeat requests that get 429, 502, 503 or 504, after the seconds of `Retry-After`.
+fn refused(media_type: &'static str, error: &ApiError) -> Response {
+    let code = match error.status() {
+        StatusCode::TOO_MANY_REQUESTS => OtlpStatus::RESOURCE_EXHAUSTED,
+        StatusCode::SERVICE_UNAVAILABLE => OtlpStatus::UNAVAILABLE,
+        _ => OtlpStatus::INVALID_ARGUMENT,
+    };
+    let status = OtlpStatus { code, message: error.message().to_owned() };
+    let body = if media_type == JSON { status.json() } else { status.protobuf() };
+    error.with_retry_after(answer(error.status().as_u16(), media_type, body))
+}

@@ -1,0 +1,81 @@
+//! Splunk's HTTP event collector.
+
+use std::sync::atomic::Ordering;
+
+use axum::body::to_bytes;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use bucksaw_ingest::Source;
+use bucksaw_protocols::splunk_hec::{HecAnswer, HecCode, HecDecoder, HecMetadata, HecRequest, answer_acks, route};
+
+use super::{BodyPlan, SenderRequest, ingest, json_answer};
+use crate::app::App;
+use crate::error::ApiError;
+use crate::params::Params;
+
+/// The longest question about acknowledgements.
+const ACKS_BYTES_MAX: usize = 64 << 10;
+
+/// Any request below `/services/collector`.
+pub(super) async fn call(State(app): State<App>, request: Request) -> Response {
+    let request = SenderRequest::from(request);
+    match route(request.method.as_str(), &request.path) {
+        kind @ (HecRequest::Events | HecRequest::Raw) => events(&app, request, kind == HecRequest::Raw).await,
+        HecRequest::Health => {
+            let is_accepting = app.queue().check_accepting().is_ok();
+            respond(&if is_accepting { HecCode::Healthy } else { HecCode::Unhealthy }.into())
+        }
+        HecRequest::Acks => acks(&app, request).await,
+        HecRequest::WrongMethod => StatusCode::METHOD_NOT_ALLOWED.into_response(),
+        HecRequest::NotFound => ApiError::unknown_path().into_response(),
+    }
+}
+
+async fn events(app: &App, request: SenderRequest, is_raw: bool) -> Response {
+    let channel = channel(&request);
+    let metadata = HecMetadata::from_query(&request.query);
+    let decoded = ingest(app, BodyPlan::of(Source::Splunk), request, move |labels, body, sink| {
+        let mut decoder = HecDecoder::new(labels, metadata);
+        if is_raw { decoder.raw(body, sink) } else { decoder.events(body, sink) }
+    });
+    match decoded.await {
+        // The records have their durability, so the number is acknowledged as soon as it is asked for.
+        Ok(Ok(_)) => respond(&HecAnswer::success(channel.then(|| app.next_ack.fetch_add(1, Ordering::Relaxed)))),
+        Ok(Err(error)) => respond(&HecAnswer::from(&error)),
+        Err(error) => {
+            let answer = match error.status() {
+                StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => HecCode::ServerBusy.into(),
+                StatusCode::INTERNAL_SERVER_ERROR => HecCode::InternalServerError.into(),
+                status => {
+                    let text = serde_json::Value::from(error.message());
+                    let code = HecCode::InvalidDataFormat.number();
+                    HecAnswer { status: status.as_u16(), body: format!(r#"{{"text":{text},"code":{code}}}"#) }
+                }
+            };
+            error.with_retry_after(respond(&answer))
+        }
+    }
+}
+
+/// Every number that was given out belongs to a request whose records had their durability before.
+async fn acks(app: &App, request: SenderRequest) -> Response {
+    if !channel(&request) {
+        return respond(&HecCode::DataChannelMissing.into());
+    }
+    let read = tokio::time::timeout(app.config.body_idle_timeout, to_bytes(request.body, ACKS_BYTES_MAX));
+    match read.await {
+        Ok(Ok(body)) => respond(&answer_acks(&body, |_| true)),
+        _ => respond(&HecCode::InvalidDataFormat.into()),
+    }
+}
+
+/// Whether a request names a channel, and so asks for an acknowledgement.
+fn channel(request: &SenderRequest) -> bool {
+    let of_query = Params::parse(request.query.as_bytes()).bytes("channel").is_some_and(|channel| !channel.is_empty());
+    of_query || request.header("x-splunk-request-channel").is_some_and(|channel| !channel.is_empty())
+}
+
+fn respond(answer: &HecAnswer) -> Response {
+    json_answer(answer.status, answer.body.clone())
+}
