@@ -13,13 +13,15 @@ endif
 export BUCKSAW_CHROMIUM
 # Use the system's browser; npm downloads none.
 export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD := 1
+# Clients of other log systems, in Python.
+CLIENTS := target/clients/requirements.txt
 NPM_DONE := ui/node_modules/.package-lock.json
 
 # Number of seeds of `make sim`, and the first one.
 SEEDS ?= 1000
 FROM ?= 0
 
-.PHONY: help run cluster build test test-rust test-ui test-corpus check soak kills damage power faults upgrade sim fuzz bench fmt clean setup chromium
+.PHONY: help run cluster build test clients test-rust test-ui test-corpus check soak kills damage power faults upgrade sim fuzz bench fmt clean setup chromium
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -43,7 +45,7 @@ build: setup ## build the release binary: target/release/bucksaw
 test: setup ## formatting, lints, docs, licences, all tests
 	@$(MAKE) --no-print-directory --keep-going check test-rust test-ui
 
-test-rust: setup
+test-rust: setup $(CLIENTS)
 	$(CARGO) test --workspace --no-fail-fast
 
 test-ui: setup $(NPM_DONE) chromium # the page: lints, types, unit tests, and browser tests against the program
@@ -59,6 +61,17 @@ test-corpus: setup $(NPM_DONE) chromium ## tests on real logs: BUCKSAW_CORPUS=<d
 	$(CARGO) test -p bucksaw-scan --lib corpus
 	$(CARGO) build -p bucksaw
 	cd ui && npm run --silent e2e -- --grep "real logs"
+
+clients: $(CLIENTS) ## clients of other log systems, for the tests with them
+
+# Debian's Python makes environments only with its package python3-venv.
+$(CLIENTS): senders/requirements.txt
+	@command -v python3 >/dev/null && python3 -c 'import ensurepip' 2>/dev/null \
+	|| { test "$$(id -u)" = 0 && apt-get update && apt-get install -y --no-install-recommends python3 python3-venv; } \
+	|| { echo "Python 3 with venv is missing: try 'apt-get install python3-venv'"; exit 1; }
+	python3 -m venv target/clients
+	target/clients/bin/pip install --quiet --disable-pip-version-check --requirement $<
+	@cp $< $@
 
 $(NPM_DONE): ui/package-lock.json
 	@command -v npm >/dev/null || { echo "npm is missing: get Node.js 20 or newer, then run this again"; exit 1; }

@@ -34,4 +34,8 @@ with ApiClient(configuration) as client:
                 time.sleep(0.1)
         else:
             fail(last)
-        state(record.message, {"service": "shop", "host": "a1"}, {"order": str(record.n), "ddsource": "python"})
+        state(
+            record.message,
+            {"app": "shop", "host": "a1", "source": "python", "env": "prod"},
+            {"order": str(record.n), "team": "checkout", "severity_text": record.level},
+        )

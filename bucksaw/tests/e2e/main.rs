@@ -24,4 +24,5 @@ mod memory;
 mod node;
 mod pattern;
 mod same_as_grep;
+mod senders;
 mod wait;

@@ -412,7 +412,15 @@ mod tests {
     fn record(text: Vec<u8>) -> OwnedRecord {
         let id = Id::new(Millis(1_700_000_000_000), Producer::new(7), 3);
         let labels = Labels::parse("app=a").unwrap();
-        OwnedRecord { id, nanos: 5, flags: Flags::CUT, labels, text, attributes: RowAttributes::empty(), is_stored: false }
+        OwnedRecord {
+            id,
+            nanos: 5,
+            flags: Flags::CUT,
+            labels,
+            text,
+            attributes: RowAttributes::empty(),
+            is_stored: false,
+        }
     }
 
     #[test]
@@ -533,7 +541,11 @@ mod tests {
         };
         let attributes = list("attributes", &texts) + &list("attributes_base64", &others);
         let time = time::format_rfc3339(record.id.time(), record.nanos);
-        format!("{{\"id\":\"{}\",\"time\":\"{time}\",\"labels\":{{{}}}{attributes}{flags},{line}}}", record.id, labels.join(","))
+        format!(
+            "{{\"id\":\"{}\",\"time\":\"{time}\",\"labels\":{{{}}}{attributes}{flags},{line}}}",
+            record.id,
+            labels.join(",")
+        )
     }
 
     /// Records as received: an LF follows each, except between the parts of a cut record, and after a flagged last one.

@@ -74,7 +74,9 @@ impl Grouping {
         match self {
             Self::None | Self::Streams(_) => 0,
             Self::Level => Level::of_record(record).map_or(0, level_group),
-            Self::Field { name, values } => fields::lookup_record(record, name).map_or(0, |value| value_group(values, &value)),
+            Self::Field { name, values } => {
+                fields::lookup_record(record, name).map_or(0, |value| value_group(values, &value))
+            }
         }
     }
 }

@@ -860,7 +860,14 @@ fn fields_of_many_names_and_values_stay_within_the_memory() {
     let first = fields.fields.iter().map(|field| field.name.len()).max();
     assert!(first <= Some(256), "{first:?}");
     node.accepted.iter().for_each(|(id, (labels, text))| {
-        collector.add(RecordRef { id: *id, nanos: 0, flags: 0, labels, view: RecordView::line_only(text), is_stored: false });
+        collector.add(RecordRef {
+            id: *id,
+            nanos: 0,
+            flags: 0,
+            labels,
+            view: RecordView::line_only(text),
+            is_stored: false,
+        });
     });
     drop(collector);
     assert_eq!(node.engine.result_budget.reserved_bytes(), 0);
@@ -900,7 +907,8 @@ fn collect_runs(mut search: Search) -> (Vec<u8>, usize) {
 /// The lines of the next poll.
 fn drain_tail(tail: &mut Tail) -> Vec<String> {
     let mut matches = tail.poll().0;
-    std::iter::from_fn(|| matches.visit_next(|record| String::from_utf8_lossy(record.view.line()).into_owned())).collect()
+    std::iter::from_fn(|| matches.visit_next(|record| String::from_utf8_lossy(record.view.line()).into_owned()))
+        .collect()
 }
 
 /// Short lines, some with a level, a duration or a size.

@@ -77,7 +77,8 @@ impl<P> FieldFinder<P> {
 impl<P: Send + 'static> RecordSink for FieldFinder<P> {
     fn push(&mut self, record: RecordRef<'_>) -> ControlFlow<()> {
         self.records += 1;
-        self.missing.retain(|name| record.labels.get(name).is_none() && fields::lookup_record(record.view, name).is_none());
+        self.missing
+            .retain(|name| record.labels.get(name).is_none() && fields::lookup_record(record.view, name).is_none());
         if self.missing.is_empty() {
             return ControlFlow::Break(());
         }

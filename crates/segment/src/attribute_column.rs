@@ -40,11 +40,7 @@ pub fn encode_attributes(attributes: &RowAttributes, out: &mut Vec<u8>) {
 }
 
 /// The attributes of `count` rows with these numbers of lines; `None` if the bytes are damaged.
-pub fn decode_attributes(
-    reader: &mut ByteReader<'_>,
-    count: u32,
-    lines: Option<&[u32]>,
-) -> Option<RowAttributes> {
+pub fn decode_attributes(reader: &mut ByteReader<'_>, count: u32, lines: Option<&[u32]>) -> Option<RowAttributes> {
     let mut lists = Vec::new();
     for _ in 0..reader.varint()? {
         let bytes = usize::try_from(reader.varint()?).ok()?;

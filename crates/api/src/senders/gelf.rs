@@ -1,18 +1,24 @@
 //! GELF over HTTP.
 
 use axum::extract::{Request, State};
+use axum::http::header;
 use axum::response::Response;
 use bucksaw_ingest::Source;
 use bucksaw_protocols::gelf::{GelfAnswer, GelfDecoder};
+use bucksaw_sources::http::Encoding;
 
 use super::{BodyPlan, SenderRequest, answer, ingest};
 use crate::app::App;
 
+/// What `graypy` states of a body in the zlib format.
+const GRAYPY_ENCODING: &str = "gzip,deflate";
+
 /// `POST /gelf`.
 pub(super) async fn messages(State(app): State<App>, request: Request) -> Response {
-    let decoded = ingest(&app, BodyPlan::of(Source::Gelf), SenderRequest::from(request), |labels, body, sink| {
-        GelfDecoder::new(labels).body(body, sink)
-    });
+    let request = SenderRequest::from(request);
+    let is_graypy = request.header(header::CONTENT_ENCODING.as_str()) == Some(GRAYPY_ENCODING);
+    let plan = BodyPlan { encoding: is_graypy.then_some(Encoding::Deflate), ..BodyPlan::of(Source::Gelf) };
+    let decoded = ingest(&app, plan, request, |labels, body, sink| GelfDecoder::new(labels).body(body, sink));
     match decoded.await {
         Ok(Ok(_)) => respond(GelfAnswer::accepted()),
         Ok(Err(error)) => respond(GelfAnswer::refused(&error)),

@@ -42,7 +42,9 @@ pub(super) async fn push(State(app): State<App>, request: Request) -> Response {
         Ok(Ok(decoded)) => {
             let (refused, all) = (decoded.rejected, decoded.rejected + decoded.accepted);
             let error = decoded.first_error.unwrap_or_default();
-            plain_text(&ApiError::bad_request(format!("{refused} of {all} entries are refused, the first because: {error}")))
+            plain_text(&ApiError::bad_request(format!(
+                "{refused} of {all} entries are refused, the first because: {error}"
+            )))
         }
         Ok(Err(error)) => plain_text(&ApiError::bad_request(error.to_string())),
         Err(error) => plain_text(&error),
@@ -50,5 +52,9 @@ pub(super) async fn push(State(app): State<App>, request: Request) -> Response {
 }
 
 fn plain_text(error: &ApiError) -> Response {
-    error.with_retry_after(answer(error.status().as_u16(), "text/plain; charset=utf-8", format!("{}\n", error.message())))
+    error.with_retry_after(answer(
+        error.status().as_u16(),
+        "text/plain; charset=utf-8",
+        format!("{}\n", error.message()),
+    ))
 }

@@ -14,7 +14,12 @@ use crate::server::router;
 
 /// Calls a route. `headers` are lines of `name: value`.
 #[expect(clippy::disallowed_methods, reason = "limits calls in real time")]
-async fn call(app: &App, target: &str, headers: &[(&str, &str)], body: impl Into<Body>) -> (StatusCode, HeaderMap, String) {
+async fn call(
+    app: &App,
+    target: &str,
+    headers: &[(&str, &str)],
+    body: impl Into<Body>,
+) -> (StatusCode, HeaderMap, String) {
     let (method, path) = target.split_once(' ').unwrap();
     let mut request = Request::builder().method(method).uri(path);
     for (name, value) in headers {
@@ -61,7 +66,15 @@ async fn each_protocol_stores_what_it_says_of_a_record() {
     let gelf = r#"{"version":"1.1","host":"gelf","short_message":"f","_trace_id":"t6","level":3}"#;
     let object = r#"[{"time":1700000000,"app":"json","msg":"g","trace_id":"t7"}]"#;
     let cases = [
-        ("POST /loki/api/v1/push", loki, 204, "app=loki", json!({"app":"loki","tenant":"one"}), json!({"trace_id":"t1"}), "a"),
+        (
+            "POST /loki/api/v1/push",
+            loki,
+            204,
+            "app=loki",
+            json!({"app":"loki","tenant":"one"}),
+            json!({"trace_id":"t1"}),
+            "a",
+        ),
         (
             "POST /v1/logs",
             otlp,
@@ -71,7 +84,15 @@ async fn each_protocol_stores_what_it_says_of_a_record() {
             json!({"severity_text":"ERROR","trace_id":"0102030405060708090a0b0c0d0e0f10"}),
             "b",
         ),
-        ("POST /_bulk", bulk, 200, "index=elastic", json!({"index":"elastic"}), json!({"_id":"7"}), r#"{"message":"c"}"#),
+        (
+            "POST /_bulk",
+            bulk,
+            200,
+            "index=elastic",
+            json!({"index":"elastic"}),
+            json!({"_id":"7"}),
+            r#"{"message":"c"}"#,
+        ),
         (
             "POST /services/collector/event",
             splunk,
@@ -127,7 +148,8 @@ async fn each_protocol_stores_what_it_says_of_a_record() {
     let fields: Value = serde_json::from_str(&fields).unwrap();
     let trace_id = fields["fields"].as_array().unwrap().iter().find(|field| field["name"] == "trace_id").unwrap();
     assert_eq!((&trace_id["kind"], &trace_id["records"]), (&json!("attribute"), &json!(6)));
-    let (_, _, histogram) = call(&app, "GET /api/v1/histogram?from=0&buckets=1&by=trace_id&value=t4&value=t5", &[], "").await;
+    let (_, _, histogram) =
+        call(&app, "GET /api/v1/histogram?from=0&buckets=1&by=trace_id&value=t4&value=t5", &[], "").await;
     let histogram: Value = serde_json::from_str(&histogram).unwrap();
     assert_eq!(histogram["group_values"], json!(["t4", "t5"]), "{histogram}");
     let (status, _, raw) = call(&app, "GET /api/v1/query?from=0", &[("accept", "text/plain")], "").await;
@@ -164,7 +186,8 @@ async fn errors_have_the_format_of_the_protocol() {
     check("GET /elasticsearch/logs/_search", &[], "", 400, "no handler found").await;
     check("GET /_cluster/health", &[], "", 200, "green").await;
     check("PUT /_index_template/logs", &[], "{}", 200, "acknowledged").await;
-    check("POST /services/collector", &[], "{\"event\":\"a\"}{\"event\":\"\"}", 400, r#""invalid-event-number":1"#).await;
+    check("POST /services/collector", &[], "{\"event\":\"a\"}{\"event\":\"\"}", 400, r#""invalid-event-number":1"#)
+        .await;
     assert_eq!(found(&app, "").await.len(), 1, "the events before an error are stored");
     check("POST /services/collector", &[], "", 400, r#""code":5"#).await;
     check("GET /services/collector/health", &[], "", 200, "HEC is healthy").await;
@@ -178,6 +201,8 @@ async fn errors_have_the_format_of_the_protocol() {
     check("POST /gelf", &[], "{}", 400, "\n").await;
     check("POST /api/v1/ingest", &[JSON], "[1]", 400, "no record was accepted").await;
     check("POST /api/v1/ingest", &[JSON], "{\"a\":1} 2", 200, r#""rejected":1"#).await;
+    let graypy = [("content-encoding", "gzip,deflate")];
+    check("POST /gelf", &graypy, "not in the zlib format", 400, "cannot be decompressed").await;
     let long = format!("[\"{}\"]", "x".repeat(17 << 20));
     check("POST /api/v1/ingest", &[JSON], &long, 413, "send it in several").await;
 }

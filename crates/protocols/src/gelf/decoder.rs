@@ -64,22 +64,21 @@ impl GelfDecoder {
         })
     }
 
-    /// Decodes the body of an HTTP request: one message, or several one after the other, with or without LFs between.
+    /// Decodes the decompressed body of an HTTP request: one message, or several one after the other, with or without LFs between.
     /// Returns the number of messages.
     ///
     /// # Errors
     /// The first [`GelfError`]. The messages before it were passed to the sink.
     pub fn body(&mut self, body: &[u8], sink: &mut dyn EventSink) -> Result<u64, GelfError> {
-        self.decode(body, |decoder, json| {
-            let mut count = 0;
-            loop {
-                decoder.next_message(json, sink)?;
-                count += 1;
-                if json.end().is_ok() {
-                    return Ok(count);
-                }
+        let mut json = serde_json::Deserializer::from_str(utf8(body)?);
+        let mut count = 0;
+        loop {
+            self.next_message(&mut json, sink)?;
+            count += 1;
+            if json.end().is_ok() {
+                return Ok(count);
             }
-        })
+        }
     }
 
     fn decode<T>(

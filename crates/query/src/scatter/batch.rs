@@ -13,6 +13,8 @@
 //! ```
 //! A run has one stream, and ids that ascend by one, or descend. Most records cost the four bytes of their length.
 //!
+//! A batch with attributes is a message of another kind, which is sent only to a requester that asks for it.
+//!
 //! Invariant: the ids of a batch ascend, or descend, and are distinct; the decoder checks it.
 
 use std::sync::Arc;
@@ -47,10 +49,21 @@ const LONG_BYTES: usize = 64 << 10;
 /// Maximum records of a batch.
 const RECORDS_MAX: usize = 1 << 16;
 
+/// What the requester of a batch understands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum BatchContent {
+    /// The lines of records.
+    Lines,
+    /// Their attributes too.
+    #[default]
+    LinesAndAttributes,
+}
+
 /// Builds a batch.
 #[derive(Debug, Default)]
 pub(crate) struct RecordBatchBuilder {
     order: Order,
+    content: BatchContent,
     streams: Vec<Labels>,
     /// First id, last id, number of records, stream.
     runs: Vec<(Id, Id, u32, u32)>,
@@ -62,8 +75,8 @@ pub(crate) struct RecordBatchBuilder {
 }
 
 impl RecordBatchBuilder {
-    pub(crate) fn new(order: Order) -> Self {
-        Self { order, ..Self::default() }
+    pub(crate) fn new(order: Order, content: BatchContent) -> Self {
+        Self { order, content, ..Self::default() }
     }
 
     /// Bytes of text and attributes.
@@ -84,8 +97,12 @@ impl RecordBatchBuilder {
             }
             _ => self.runs.push((record.id, record.id, 1, stream)),
         }
-        let text = record.view.text();
-        if let Some(shape) = record.view.shape() {
+        let view = match self.content {
+            BatchContent::Lines => RecordView::line_only(record.view.line()),
+            BatchContent::LinesAndAttributes => record.view,
+        };
+        let text = view.text();
+        if let Some(shape) = view.shape() {
             let row = self.lengths.len() as u32;
             self.attributes.push_row(row, shape);
         }
@@ -146,7 +163,8 @@ impl RecordBatchBuilder {
         if attributes != 0 {
             put_with_length(&mut tables, |out| encode_attributes(&self.attributes, out));
         }
-        let mut first = stream_header(MessageKind::Batch, &[&tables, &self.text]).to_vec();
+        let kind = if attributes == 0 { MessageKind::Batch } else { MessageKind::AttributedBatch };
+        let mut first = stream_header(kind, &[&tables, &self.text]).to_vec();
         first.extend_from_slice(&tables);
         [first.into(), self.text.into()]
     }
@@ -411,7 +429,7 @@ mod tests {
     #[test]
     fn a_long_record_takes_its_memory_once() {
         let (labels, text) = (Labels::default(), vec![b'a'; 1 << 20]);
-        let mut builder = RecordBatchBuilder::new(Order::Ascending);
+        let mut builder = RecordBatchBuilder::new(Order::Ascending, BatchContent::LinesAndAttributes);
         for (number, text) in [(1, &b"short"[..]), (2, &text), (3, b"short")] {
             builder.push(RecordRef {
                 id: Id::from_bits(number),
@@ -424,8 +442,15 @@ mod tests {
         }
         let [_, text] = builder.finish();
         assert_eq!(text.len(), (1 << 20) + 13);
-        let mut builder = RecordBatchBuilder::new(Order::Ascending);
-        builder.push(RecordRef { id: Id::MIN, nanos: 0, flags: 0, labels: &labels, view: RecordView::line_only(&text), is_stored: false });
+        let mut builder = RecordBatchBuilder::new(Order::Ascending, BatchContent::LinesAndAttributes);
+        builder.push(RecordRef {
+            id: Id::MIN,
+            nanos: 0,
+            flags: 0,
+            labels: &labels,
+            view: RecordView::line_only(&text),
+            is_stored: false,
+        });
         assert!(builder.text.capacity() < text.len() + 100, "{}", builder.text.capacity());
     }
 
@@ -433,19 +458,27 @@ mod tests {
         let text = ("[a\n]{0,6}", prop::collection::vec("[b\n]{0,3}", 0..3));
         let record = (0_u64..4, 0_u64..2, 0_u32..30, 0_u32..3, 0_u8..4, 0_usize..3, any::<bool>(), text);
         prop::collection::vec(record, 1..40).prop_map(|all| {
-            let record =
-                |(ms, producer, sequence, nanos, flags, stream, is_stored, (line, values)): (_, _, _, _, _, usize, _, (String, Vec<String>))| {
-                    let (text, attributes) = with_attributes(line, &values);
-                    OwnedRecord {
-                        id: Id::new(Millis(ms), Producer::new(producer), sequence),
-                        nanos: if nanos == 0 { 999_999 } else { 0 },
-                        flags: if flags == 3 { 1 } else { 0 },
-                        labels: Labels::parse(["", "app=a", "app=b,x=y"][stream]).unwrap(),
-                        text,
-                        attributes,
-                        is_stored,
-                    }
-                };
+            let record = |(ms, producer, sequence, nanos, flags, stream, is_stored, (line, values)): (
+                _,
+                _,
+                _,
+                _,
+                _,
+                usize,
+                _,
+                (String, Vec<String>),
+            )| {
+                let (text, attributes) = with_attributes(line, &values);
+                OwnedRecord {
+                    id: Id::new(Millis(ms), Producer::new(producer), sequence),
+                    nanos: if nanos == 0 { 999_999 } else { 0 },
+                    flags: if flags == 3 { 1 } else { 0 },
+                    labels: Labels::parse(["", "app=a", "app=b,x=y"][stream]).unwrap(),
+                    text,
+                    attributes,
+                    is_stored,
+                }
+            };
             all.into_iter().map(record).collect()
         })
     }
@@ -463,7 +496,7 @@ mod tests {
     }
 
     fn encode(order: Order, records: &[OwnedRecord]) -> Vec<u8> {
-        let mut builder = RecordBatchBuilder::new(order);
+        let mut builder = RecordBatchBuilder::new(order, BatchContent::LinesAndAttributes);
         records.iter().for_each(|record| builder.push(record.as_ref()));
         builder.finish().concat()
     }
@@ -495,6 +528,21 @@ mod tests {
             let want: Vec<u8> = records.iter().flat_map(|record| [record.as_ref().view.line(), b"\n"].concat()).collect();
             prop_assert_eq!((lines, count), (want, records.len()));
             prop_assert_eq!(slice.bytes(), batch.text.len());
+        }
+
+        #[test]
+        fn an_older_requester_gets_the_lines(mut records in records()) {
+            records.sort_by_key(|record| record.id);
+            records.dedup_by_key(|record| record.id);
+            let mut builder = RecordBatchBuilder::new(Order::Ascending, BatchContent::Lines);
+            records.iter().for_each(|record| builder.push(record.as_ref()));
+            let bytes = builder.finish().concat();
+            prop_assert_eq!(bytes[0], MessageKind::Batch as u8);
+            let batch = Arc::new(decode(&bytes).unwrap());
+            let decoded = BatchSlice::new(&batch, 0, batch.len());
+            for (decoded, record) in decoded.records().zip(&records) {
+                prop_assert_eq!(decoded.view.text(), record.as_ref().view.line());
+            }
         }
 
         #[test]

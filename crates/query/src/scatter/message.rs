@@ -16,6 +16,8 @@ pub(crate) enum MessageKind {
     End = 5,
     /// Streams with their numbers; JSON.
     Streams = 128,
+    /// Records, some of which have attributes.
+    AttributedBatch = 129,
 }
 
 impl bucksaw_rpc::StreamMessageKind for MessageKind {
@@ -24,7 +26,8 @@ impl bucksaw_rpc::StreamMessageKind for MessageKind {
     }
 
     fn from_byte(byte: u8) -> Option<Self> {
-        let all = [Self::Head, Self::Progress, Self::Batch, Self::Cells, Self::End, Self::Streams];
+        let all =
+            [Self::Head, Self::Progress, Self::Batch, Self::Cells, Self::End, Self::Streams, Self::AttributedBatch];
         all.into_iter().find(|kind| *kind as u8 == byte)
     }
 }

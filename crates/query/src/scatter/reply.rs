@@ -126,7 +126,7 @@ impl ReplyReader {
                 return Ok(match kind {
                     MessageKind::Head => ReplyMessage::Head(status(&content)?),
                     MessageKind::Progress => ReplyMessage::Progress(status(&content)?),
-                    MessageKind::Batch => ReplyMessage::Batch(content),
+                    MessageKind::Batch | MessageKind::AttributedBatch => ReplyMessage::Batch(content),
                     MessageKind::Cells => ReplyMessage::Cells(content),
                     MessageKind::Streams => ReplyMessage::Streams(content),
                     MessageKind::End => ReplyMessage::End(status(&content)?),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bucksaw_record::{Expr, Id, Labels};
 use serde::{Deserialize, Serialize};
 
+use super::batch::BatchContent;
 use crate::count::Bucketing;
 use crate::grouping::Grouping;
 use crate::request::{Order, Request};
@@ -75,6 +76,10 @@ pub(crate) struct ScatterRequest {
     /// The grouping of a count, if it is not by level. Since version 2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     grouping: Option<ScatterGrouping>,
+    /// Whether batches may have attributes; else the records are sent without them. Missing before version 1.1 of the cluster
+    /// protocol.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    attributes: bool,
 }
 
 /// A [`Grouping`] as sent to other nodes.
@@ -108,11 +113,22 @@ impl ScatterRequest {
             buckets: 0,
             by_level: false,
             grouping: None,
+            attributes: false,
         }
     }
 
     pub(crate) fn with_batch_bytes(self, bytes: usize) -> Self {
         Self { batch_bytes: bytes as u64, ..self }
+    }
+
+    /// For a requester that knows [`MessageKind::AttributedBatch`](super::message::MessageKind::AttributedBatch).
+    pub(crate) fn with_attributes(self) -> Self {
+        Self { attributes: true, ..self }
+    }
+
+    /// What batches of the reply may contain.
+    pub(crate) fn batch_content(&self) -> BatchContent {
+        if self.attributes { BatchContent::LinesAndAttributes } else { BatchContent::Lines }
     }
 
     pub(crate) fn with_bucketing(self, bucketing: Bucketing) -> Self {

@@ -50,7 +50,8 @@ impl Scatter {
     /// Starts a search over the records that all nodes hold now.
     pub(crate) fn search(self: &Arc<Self>, request: &Request) -> Result<ScatterSearch, RequestError> {
         let nodes = self.peers.remote_peers().len() + 1;
-        let scatter_request = ScatterRequest::new(request).with_batch_bytes(BATCH_MEMORY_BYTES / nodes);
+        let scatter_request =
+            ScatterRequest::new(request).with_batch_bytes(BATCH_MEMORY_BYTES / nodes).with_attributes();
         let (replies, coverage) = self.send_request(SEARCH, &scatter_request, request)?;
         let repair_hints = self.repair_hints.clone();
         let replication_factor = if repair_hints.is_some() { self.peers.replication_factor() } else { 0 };

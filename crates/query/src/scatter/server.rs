@@ -16,7 +16,7 @@ use bucksaw_rpc::stream_message;
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::batch::RecordBatchBuilder;
+use super::batch::{BatchContent, RecordBatchBuilder};
 use super::cells;
 use super::message::MessageKind;
 use super::peers::{QueryPeer, QueryPeers};
@@ -122,10 +122,10 @@ impl QueryServer {
             let decoded = ScatterRequest::decode(&body.read_all(REQUEST_BYTES_MAX).await?).map_err(decode_failure)?;
             let request = decoded.request().map_err(decode_failure)?;
             match name.as_str() {
-                SEARCH => server.search(request, decoded.batch_bytes()).await,
+                SEARCH => server.search(request, decoded.batch_bytes(), decoded.batch_content()).await,
                 COUNT => server.count(request, decoded).await,
                 STREAMS => server.streams(request).await,
-                TAIL => server.tail(request).await,
+                TAIL => server.tail(request, decoded.batch_content()).await,
                 _ => Err(io::ErrorKind::Unsupported.into()),
             }
         })
@@ -146,14 +146,14 @@ impl QueryServer {
         result.ok_or_else(|| io::Error::other("internal error: see the log of the node"))?.map_err(io::Error::other)
     }
 
-    async fn search(&self, request: Request, batch_bytes: usize) -> io::Result<Body> {
+    async fn search(&self, request: Request, batch_bytes: usize, content: BatchContent) -> io::Result<Body> {
         let permit = self.acquire(&self.request_permits).await?;
         let cancel = Cancel::default();
         let (order, stop) = (request.order, cancel.clone());
         let search = self.run_blocking(move |engine| engine.search(request, stop)).await?;
         let head = self.head_status(search.stats());
         Ok(self.spawn_reply(permit, cancel, head, move |reply| async move {
-            let search = reply.write_search(search, order, batch_bytes).await?;
+            let search = reply.write_search(search, (order, content), batch_bytes).await?;
             Ok((reply, ReplyStatus::from_stats(search.stats())))
         }))
     }
@@ -186,12 +186,12 @@ impl QueryServer {
         }))
     }
 
-    async fn tail(&self, request: Request) -> io::Result<Body> {
+    async fn tail(&self, request: Request, content: BatchContent) -> io::Result<Body> {
         let permit = self.acquire(&self.tail_permits).await?;
         let tail = self.run_blocking(move |engine| engine.tail(&request.expr)).await?;
         let tail = LocalTail::new(tail, Arc::clone(&self.tasks));
         Ok(self.spawn_reply(permit, Cancel::default(), ReplyStatus::default(), move |reply| async move {
-            Err(reply.write_tail(tail).await)
+            Err(reply.write_tail(tail, content).await)
         }))
     }
 
@@ -231,8 +231,8 @@ fn decode_failure(error: DecodeRequestError) -> io::Error {
 }
 
 /// The next batch of new records.
-fn next_batch(records: &mut TailRecords) -> RecordBatchBuilder {
-    let mut builder = RecordBatchBuilder::new(Order::Ascending);
+fn next_batch(records: &mut TailRecords, content: BatchContent) -> RecordBatchBuilder {
+    let mut builder = RecordBatchBuilder::new(Order::Ascending, content);
     while builder.bytes() < TAIL_BATCH_BYTES && builder.records() < BATCH_RECORDS {
         if records.visit_next(|record| builder.push(record)).is_none() {
             break;
@@ -289,7 +289,12 @@ impl ReplyWriter {
         }
     }
 
-    async fn write_search(&self, mut search: Search, order: Order, batch_bytes: usize) -> Result<Search, ReplyAborted> {
+    async fn write_search(
+        &self,
+        mut search: Search,
+        (order, content): (Order, BatchContent),
+        batch_bytes: usize,
+    ) -> Result<Search, ReplyAborted> {
         loop {
             let progress = search.progress();
             let mut sent_key = 0;
@@ -299,7 +304,7 @@ impl ReplyWriter {
                     .then(|| ReplyStatus::from_stats(&stats).with_position(order, key))
             };
             let work = move || {
-                let mut builder = RecordBatchBuilder::new(order);
+                let mut builder = RecordBatchBuilder::new(order, content);
                 search.visit_batch(&mut |record| {
                     builder.push(record);
                     let is_full = builder.bytes() >= batch_bytes || builder.records() >= BATCH_RECORDS;
@@ -356,7 +361,7 @@ impl ReplyWriter {
     }
 
     /// Ends only with its reader.
-    async fn write_tail(&self, mut tail: LocalTail) -> ReplyAborted {
+    async fn write_tail(&self, mut tail: LocalTail, content: BatchContent) -> ReplyAborted {
         let mut bytes_lost = 0;
         loop {
             let event = tokio::select! {
@@ -369,7 +374,7 @@ impl ReplyWriter {
                 () = self.tasks.sleep(TAIL_KEEPALIVE_INTERVAL) => None,
             };
             let sent = match event {
-                Some(TailEvent::Records(records)) => self.send_tail_records(records).await,
+                Some(TailEvent::Records(records)) => self.send_tail_records(records, content).await,
                 event => {
                     if let Some(TailEvent::Skipped { bytes, .. }) = event {
                         bytes_lost += bytes;
@@ -385,9 +390,9 @@ impl ReplyWriter {
     }
 
     /// Sends batch by batch, so that a stalled reader holds one of them besides the records.
-    async fn send_tail_records(&self, mut records: TailRecords) -> SendResult {
+    async fn send_tail_records(&self, mut records: TailRecords, content: BatchContent) -> SendResult {
         loop {
-            let builder = next_batch(&mut records);
+            let builder = next_batch(&mut records, content);
             if builder.records() == 0 {
                 return Ok(());
             }

@@ -68,7 +68,7 @@ impl Scatter {
         self.check_request(&request)?;
         let mut tail = ScatterTail {
             scatter: Arc::clone(self),
-            request: ScatterRequest::new(&request).encode(),
+            request: ScatterRequest::new(&request).with_attributes().encode(),
             nodes: BTreeMap::new(),
             recheck: None,
             recent_ids: RecentIds::for_memory(self.engine().config.result_bytes_max),

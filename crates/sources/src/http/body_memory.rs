@@ -65,6 +65,11 @@ impl BodyMemory {
         }))
     }
 
+    /// The most that one request can reserve.
+    pub(super) fn request_bytes_max(&self) -> usize {
+        self.0.bytes_max.max(self.0.overflow_bytes)
+    }
+
     /// A reservation of no memory.
     pub(super) fn empty_reservation(&self) -> BodyReservation {
         BodyReservation { memory: self.clone(), permit: None, overflow: None, wait_left: self.0.wait_max }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read as _, Write};
 
-use flate2::write::MultiGzDecoder;
+use flate2::write::{MultiGzDecoder, ZlibDecoder};
 use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer};
 
 use super::body_consumer::BodyConsumer;
@@ -19,6 +19,9 @@ const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 /// Memory of a zstd decoder: a window, its tables, an input block and an output block.
 const ZSTD_BYTES: usize = (1 << ZSTD_WINDOW_LOG_MAX) + (1 << 20);
 
+/// The most text that a byte of deflate gives.
+const DEFLATE_RATIO_MAX: usize = 1_032;
+
 /// Memory of the other decoders.
 const GZIP_BYTES: usize = 64 << 10;
 const SNAPPY_STREAM_BYTES: usize = 256 << 10;
@@ -33,6 +36,7 @@ const SNAPPY_STREAM: &[u8] = b"\xff\x06\x00\x00sNaPpY";
 pub(super) enum Decompressor<C: BodyConsumer> {
     Plain(Sink<C>),
     Gzip(Box<MultiGzDecoder<Sink<C>>>),
+    Zlib(Box<ZlibDecoder<Sink<C>>>),
     Zstd(ZstdDecoder<C>),
     Snappy { packed: Vec<u8>, sink: Sink<C> },
 }
@@ -76,6 +80,7 @@ impl<C: BodyConsumer> Decompressor<C> {
         Ok(match encoding {
             Encoding::Identity => Self::Plain(sink(u64::MAX)),
             Encoding::Gzip => Self::Gzip(Box::new(MultiGzDecoder::new(sink(bytes_max)))),
+            Encoding::Deflate => Self::Zlib(Box::new(ZlibDecoder::new(sink(bytes_max)))),
             Encoding::Zstd => {
                 let mut decoder = DCtx::try_create().ok_or(BodyErrorReason::Internal)?;
                 let window = DParameter::WindowLogMax(ZSTD_WINDOW_LOG_MAX);
@@ -90,6 +95,7 @@ impl<C: BodyConsumer> Decompressor<C> {
         match self {
             Self::Plain(sink) | Self::Snappy { sink, .. } => sink,
             Self::Gzip(decoder) => decoder.get_mut(),
+            Self::Zlib(decoder) => decoder.get_mut(),
             Self::Zstd(decoder) => &mut decoder.sink,
         }
     }
@@ -99,6 +105,7 @@ impl<C: BodyConsumer> Decompressor<C> {
         match self {
             Self::Plain(sink) | Self::Snappy { sink, .. } => &sink.consumer,
             Self::Gzip(decoder) => &decoder.get_ref().consumer,
+            Self::Zlib(decoder) => &decoder.get_ref().consumer,
             Self::Zstd(decoder) => &decoder.sink.consumer,
         }
     }
@@ -111,7 +118,7 @@ impl<C: BodyConsumer> Decompressor<C> {
     pub(super) fn buffered_bytes(&self) -> usize {
         let own = match self {
             Self::Plain(_) => 0,
-            Self::Gzip(_) => GZIP_BYTES,
+            Self::Gzip(_) | Self::Zlib(_) => GZIP_BYTES,
             Self::Zstd(decoder) => decoder.decoder.sizeof(),
             Self::Snappy { packed, .. } => packed.capacity(),
         };
@@ -123,7 +130,11 @@ impl<C: BodyConsumer> Decompressor<C> {
         let consumer = self.consumer();
         match self {
             Self::Plain(_) => consumer.peak_bytes(part.len()),
-            Self::Gzip(_) => GZIP_BYTES + consumer.peak_bytes(usize::MAX),
+            Self::Gzip(_) | Self::Zlib(_) => {
+                // Some text of the part before may be held.
+                let text = part.len().saturating_mul(DEFLATE_RATIO_MAX).saturating_add(GZIP_BYTES);
+                GZIP_BYTES + consumer.peak_bytes(text)
+            }
             Self::Zstd(_) => ZSTD_BYTES + consumer.peak_bytes(usize::MAX),
             Self::Snappy { packed, sink } => {
                 let held = packed.capacity().max(snappy_capacity(packed.len() + part.len()));
@@ -156,6 +167,7 @@ impl<C: BodyConsumer> Decompressor<C> {
         let written = match self {
             Self::Plain(sink) => sink.write_all(packed),
             Self::Gzip(decoder) => decoder.write_all(packed),
+            Self::Zlib(decoder) => decoder.write_all(packed),
             Self::Zstd(decoder) => decoder.push(packed),
             Self::Snappy { packed: held, .. } => {
                 if held.len() + packed.len() > SNAPPY_BYTES_MAX {
@@ -178,6 +190,7 @@ impl<C: BodyConsumer> Decompressor<C> {
         let finished = match self {
             Self::Plain(_) => Ok(()),
             Self::Gzip(decoder) => decoder.try_finish(),
+            Self::Zlib(decoder) => decoder.try_finish(),
             Self::Zstd(decoder) => decoder.finish(),
             Self::Snappy { packed, sink } => decompress_snappy(packed, sink),
         };
@@ -200,6 +213,10 @@ impl<C: BodyConsumer> Decompressor<C> {
             Self::Plain(sink) | Self::Snappy { sink, .. } => sink.consumer,
             // The decoder was finished, so it holds nothing.
             Self::Gzip(decoder) => match decoder.finish() {
+                Ok(sink) => sink.consumer,
+                Err(_) => unreachable!("a decoder that was finished finishes"),
+            },
+            Self::Zlib(decoder) => match decoder.finish() {
                 Ok(sink) => sink.consumer,
                 Err(_) => unreachable!("a decoder that was finished finishes"),
             },
@@ -235,6 +252,16 @@ impl<C: BodyConsumer> ZstdDecoder<C> {
 
     fn finish(&self) -> io::Result<()> {
         if self.ended { Ok(()) } else { Err(io::Error::new(io::ErrorKind::UnexpectedEof, "incomplete frame")) }
+    }
+}
+
+/// Memory of the decompressor of an encoding beside its consumer, and beside a snappy body.
+pub(super) fn decompressor_bytes(encoding: Encoding) -> usize {
+    match encoding {
+        Encoding::Identity => 0,
+        Encoding::Gzip | Encoding::Deflate => GZIP_BYTES,
+        Encoding::Zstd => ZSTD_BYTES,
+        Encoding::Snappy => SNAPPY_STREAM_BYTES,
     }
 }
 

@@ -8,7 +8,7 @@ use super::body_error::{BodyError, BodyErrorReason};
 use super::request::Encoding;
 use crate::intake::EventRecords;
 
-/// The longest decompressed body. Its sender divides what it has into requests of a few megabytes.
+/// The longest decompressed body where there is memory for it. Senders divide what they have into requests of a few megabytes.
 const TEXT_BYTES_MAX: usize = 16 << 20;
 
 /// The first capacity for the text of a body.
@@ -16,6 +16,14 @@ const TEXT_BYTES_MIN: usize = 64 << 10;
 
 /// Memory of the collected records besides one of maximum length; see [`EventRecords`].
 const RECORDS_BYTES: usize = 3 << 20;
+
+/// The longest text of a body whose request can reserve `memory_bytes`, of which the decompressor takes some: a power of two.
+pub(super) fn text_bytes_max(memory_bytes: usize, decompressor_bytes: usize, record_bytes_max: usize) -> usize {
+    let left = memory_bytes.saturating_sub(decompressor_bytes + RECORDS_BYTES + record_bytes_max);
+    // While the text grows, it is there once and a half.
+    let fitting = left / 3 * 2;
+    1 << fitting.clamp(TEXT_BYTES_MIN, TEXT_BYTES_MAX).ilog2()
+}
 
 /// A body of events and how it is to be ingested.
 #[derive(Debug)]
@@ -43,13 +51,20 @@ pub(super) struct EventBody<T> {
     /// `None` once the body was decoded.
     decode: Option<Decode<T>>,
     records: EventRecords,
+    text_bytes_max: usize,
     record_bytes_max: usize,
     decoded: Option<T>,
 }
 
 impl<T> EventBody<T> {
-    pub(super) fn new(decode: Decode<T>, records: EventRecords, record_bytes_max: usize) -> Self {
-        Self { text: Vec::new(), decode: Some(decode), records, record_bytes_max, decoded: None }
+    /// A body of at most `text_bytes_max` bytes of text; see [`text_bytes_max`].
+    pub(super) fn new(
+        decode: Decode<T>,
+        records: EventRecords,
+        text_bytes_max: usize,
+        record_bytes_max: usize,
+    ) -> Self {
+        Self { text: Vec::new(), decode: Some(decode), records, text_bytes_max, record_bytes_max, decoded: None }
     }
 
     /// The records, and what the decoder returned.
@@ -62,15 +77,15 @@ impl<T> EventBody<T> {
         if length <= self.text.capacity() {
             return self.text.capacity();
         }
-        length.min(TEXT_BYTES_MAX).next_power_of_two().max(TEXT_BYTES_MIN)
+        length.min(self.text_bytes_max).next_power_of_two().max(TEXT_BYTES_MIN)
     }
 }
 
 impl<T: Send + 'static> BodyConsumer for EventBody<T> {
     fn push(&mut self, text: &[u8]) -> Result<(), BodyError> {
         let length = self.text.len() + text.len();
-        if length > TEXT_BYTES_MAX {
-            let message = format!("the body has more than {TEXT_BYTES_MAX} bytes: send it in several");
+        if length > self.text_bytes_max {
+            let message = format!("the body has more than {} bytes: send it in several", self.text_bytes_max);
             return Err(BodyErrorReason::TooLarge(message).into());
         }
         let capacity = self.capacity_for(length);
@@ -109,7 +124,7 @@ impl<T: Send + 'static> BodyConsumer for EventBody<T> {
         let capacity = self.capacity_for(length);
         let copied = if capacity > self.text.capacity() { self.text.capacity() } else { 0 };
         // Short bodies have few records.
-        let records = (RECORDS_BYTES + self.record_bytes_max).min(8 * length.min(TEXT_BYTES_MAX));
+        let records = (RECORDS_BYTES + self.record_bytes_max).min(8 * length.min(self.text_bytes_max));
         capacity + copied + records
     }
 }
@@ -124,7 +139,7 @@ mod tests {
         let stream = stream(Source::Loki);
         let ids = IdAssignment::consecutive(&stream.intake);
         let target = EventTarget { intake: stream.intake, source: stream.source, durability: stream.durability };
-        EventBody::new(Box::new(|text, _| text.len()), EventRecords::new(target, ids, 1 << 20), 1 << 20)
+        EventBody::new(Box::new(|text, _| text.len()), EventRecords::new(target, ids, 1 << 20), TEXT_BYTES_MAX, 1 << 20)
     }
 
     #[test]
@@ -136,6 +151,17 @@ mod tests {
         body.finish().unwrap();
         body.finish().unwrap();
         assert_eq!(body.into_parts().1, Some(5));
+    }
+
+    #[test]
+    fn the_maximum_fits_in_the_memory_of_a_request() {
+        for memory in [0, 5 << 20, 14 << 20, 51 << 20, 1 << 30] {
+            let max = text_bytes_max(memory, 9 << 20, 1 << 20);
+            let needed = max / 2 * 3 + (9 << 20) + RECORDS_BYTES + (1 << 20);
+            assert!(max == TEXT_BYTES_MIN || needed <= memory, "{max} of {memory}");
+        }
+        assert_eq!(text_bytes_max(51 << 20, 9 << 20, 1 << 20), TEXT_BYTES_MAX);
+        assert_eq!(text_bytes_max(14 << 20, 64 << 10, 1 << 20), 4 << 20);
     }
 
     #[test]

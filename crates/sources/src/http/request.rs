@@ -21,6 +21,8 @@ pub enum Encoding {
     Identity,
     /// Gzip, with any number of members.
     Gzip,
+    /// The zlib format, which HTTP calls deflate.
+    Deflate,
     /// Zstandard, with any number of frames.
     Zstd,
     /// Snappy, as a framed stream or as one block.
@@ -35,9 +37,10 @@ impl FromStr for Encoding {
         match text.trim().to_ascii_lowercase().as_str() {
             "" | "identity" => Ok(Self::Identity),
             "gzip" | "x-gzip" => Ok(Self::Gzip),
+            "deflate" => Ok(Self::Deflate),
             "zstd" => Ok(Self::Zstd),
             "snappy" | "x-snappy-framed" => Ok(Self::Snappy),
-            other => Err(format!("Content-Encoding {other} is not known: gzip, zstd and snappy are")),
+            other => Err(format!("Content-Encoding {other} is not known: gzip, deflate, zstd and snappy are")),
         }
     }
 }

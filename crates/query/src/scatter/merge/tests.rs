@@ -4,7 +4,7 @@ use bucksaw_record::{Expr, Labels, Millis, Producer, RecordView};
 use bytes::Bytes;
 use proptest::prelude::*;
 
-use super::super::batch::RecordBatchBuilder;
+use super::super::batch::{BatchContent, RecordBatchBuilder};
 use super::*;
 use crate::match_buffer::RecordRef;
 use bucksaw_rpc::MessageReader;
@@ -14,7 +14,7 @@ fn id(number: u64) -> Id {
 }
 
 fn batch(order: Order, records: &[(u64, bool)]) -> RecordBatch {
-    let mut builder = RecordBatchBuilder::new(order);
+    let mut builder = RecordBatchBuilder::new(order, BatchContent::LinesAndAttributes);
     let labels = Labels::default();
     for (number, stored) in records {
         let text = number.to_string();

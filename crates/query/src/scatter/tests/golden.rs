@@ -7,7 +7,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use roaring::RoaringBitmap;
 
-use super::super::batch::{BatchSlice, RecordBatch, RecordBatchBuilder};
+use super::super::batch::{BatchContent, BatchSlice, RecordBatch, RecordBatchBuilder};
 use super::super::cells;
 use super::super::message::MessageKind;
 use super::super::request::{ReplyStatus, ScatterRequest};
@@ -70,7 +70,7 @@ fn records() -> Vec<OwnedRecord> {
 }
 
 fn batch(order: Order) -> Vec<u8> {
-    let mut builder = RecordBatchBuilder::new(order);
+    let mut builder = RecordBatchBuilder::new(order, BatchContent::LinesAndAttributes);
     let mut records = records();
     if order == Order::Descending {
         records.reverse();

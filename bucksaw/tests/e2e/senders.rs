@@ -1,0 +1,121 @@
+//! Unmodified clients of other log systems, from `senders/clients`, while their node is killed and started again.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::client::encode;
+use crate::node::TestServer;
+use crate::wait::wait_until;
+
+/// Records that each client sends.
+const RECORDS: usize = 200;
+
+/// What a client says of its records, and what a node stores of them.
+#[derive(Debug)]
+struct Record(Value);
+
+impl Record {
+    fn line(&self) -> &str {
+        self.0["line"].as_str().unwrap_or_default()
+    }
+
+    /// Whether all that `stated` says is stored of this record.
+    fn has_all_of(&self, stated: &Self) -> bool {
+        let has = |part: &str| {
+            let stated = stated.0[part].as_object().into_iter().flatten();
+            stated.into_iter().all(|(name, value)| self.0[part].get(name) == Some(value))
+        };
+        self.line() == stated.line() && has("labels") && has("attributes")
+    }
+}
+
+/// Python with the clients, which `make clients` installs.
+fn python() -> PathBuf {
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/clients/bin/python");
+    assert!(python.exists(), "the clients are missing: run `make clients`");
+    python
+}
+
+fn stored(node: &TestServer) -> Vec<Record> {
+    let body = node.get(&format!("/api/v1/query?from={}", encode("2026-01-01T00:00:00Z"))).expect(200).text();
+    let objects = body.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let (records, ends): (Vec<Value>, Vec<Value>) = objects.partition(|object| object.get("line").is_some());
+    assert_eq!(ends.iter().map(|end| &end["stats"]["partial"]).collect::<Vec<_>>(), [&Value::Bool(false)]);
+    records.into_iter().map(Record).collect()
+}
+
+/// Runs a client against a node, which is killed midway if `is_killed`.
+fn every_record_is_stored(script: &str, arguments: &[&str], is_killed: bool) {
+    // The port must be the same after the restart.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let address = format!("127.0.0.1:{port}");
+    let mut node = TestServer::start(&["--listen", &address]);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../senders/clients").join(script);
+    let mut command = Command::new(python());
+    command.arg(script).args([address.as_str(), &RECORDS.to_string()]).args(arguments);
+    let mut client = command.env("PYTHONDONTWRITEBYTECODE", "1").stdout(Stdio::piped()).spawn().unwrap();
+    let mut stated: Vec<Record> = Vec::new();
+    for line in BufReader::new(client.stdout.take().unwrap()).lines() {
+        // Libraries print their troubles among what the client states.
+        let Ok(record) = serde_json::from_str(&line.unwrap()) else { continue };
+        stated.push(Record(record));
+        if is_killed && stated.len() == RECORDS / 2 {
+            node.restart();
+        }
+    }
+    assert!(client.wait().unwrap().success());
+    assert_eq!(stated.len(), RECORDS);
+    let check = |found: &[Record]| {
+        for record in &stated {
+            assert!(found.iter().any(|found| found.has_all_of(record)), "not stored: {record:?}\n{:?}", found.first());
+        }
+        let strange = found.iter().find(|found| !stated.iter().any(|record| found.has_all_of(record)));
+        assert!(strange.is_none(), "never sent: {strange:?}");
+    };
+    let in_queue = stored(&node);
+    check(&in_queue);
+    wait_until("the store has all", || {
+        let status = node.get("/api/v1/cluster").expect(200).json();
+        status["nodes"][0]["queue"]["segments"] == 0
+    });
+    let in_store = stored(&node);
+    check(&in_store);
+    assert_eq!(in_store.len(), in_queue.len());
+    // Without a restart no client has a reason to repeat.
+    assert!(is_killed || in_store.len() == RECORDS, "{} records", in_store.len());
+}
+
+#[test]
+fn loki() {
+    every_record_is_stored("loki.py", &[], true);
+}
+
+#[test]
+fn otlp_over_http() {
+    every_record_is_stored("otlp.py", &["http"], true);
+}
+
+#[test]
+fn elasticsearch() {
+    every_record_is_stored("elastic.py", &[], true);
+}
+
+#[test]
+fn splunk() {
+    every_record_is_stored("splunk.py", &[], true);
+}
+
+#[test]
+fn datadog() {
+    every_record_is_stored("datadog.py", &[], true);
+}
+
+/// This client repeats nothing, so its node stays.
+#[test]
+fn gelf_over_http() {
+    every_record_is_stored("gelf.py", &["http"], false);
+}
