@@ -13,6 +13,7 @@ mod compare;
 mod context;
 mod cores;
 mod corpus;
+mod decode;
 mod encode;
 mod feed;
 mod freshness;
@@ -61,6 +62,8 @@ enum BenchCommand {
     Search(search::SearchArgs),
     /// Speed of block encoding, compared with zstd
     Encode(encode::EncodeArgs),
+    /// Speed of decoding OTLP, compared with prost
+    Decode(decode::DecodeArgs),
     /// Latency of queries during ingest
     UnderIngest(under_ingest::UnderIngestArgs),
     /// Time from sending a line to its visibility
@@ -84,6 +87,7 @@ fn main() -> anyhow::Result<()> {
         BenchCommand::Compare(args) => compare::run(&args, &context),
         BenchCommand::Search(args) => search::run(&args, &context),
         BenchCommand::Encode(args) => encode::run(&args, &context),
+        BenchCommand::Decode(args) => decode::run(&args, &context),
         BenchCommand::UnderIngest(args) => under_ingest::run(&args, &context),
         BenchCommand::Freshness(args) => freshness::run(&args, &context),
         BenchCommand::Segments(args) => segments::run(&args, &context),

@@ -1,7 +1,7 @@
 //! Reads the fields of protobuf messages in place.
 //!
 //! `prost` copies every string and message into a tree before the first record is known. This reader borrows the bytes of each
-//! field from the body; `cargo test -p bucksaw-protocols --release -- --ignored --nocapture speed` compares both.
+//! field from the body; `bucksaw-bench decode` compares both.
 
 /// Why bytes are not a protobuf message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

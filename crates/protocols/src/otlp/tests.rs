@@ -245,34 +245,3 @@ proptest! {
         let _ = json(&bytes);
     }
 }
-
-/// Prints the speed of decoding a request of 10,000 records, in MB of lines per second, here and with `prost` alone.
-#[test]
-#[ignore = "measures; run it with --release"]
-#[expect(clippy::disallowed_methods, reason = "measures")]
-fn speed() {
-    let line = "GET /api/v1/orders/4711?expand=items HTTP/1.1 200 5123 \"https://shop.example.org/cart\" \"Mozilla/5.0\" 0.031";
-    let attributes =
-        vec![pair("http.route", text("/api/v1/orders")), pair("thread.id", wrap_value(Value::IntValue(7)))];
-    let record = LogRecord {
-        time_unix_nano: 1_700_000_000_000_000_000,
-        severity_text: "INFO".to_owned(),
-        severity_number: 9,
-        body: Some(text(line)),
-        attributes,
-        ..LogRecord::default()
-    };
-    let request = request(vec![pair("service.name", text("shop"))], vec![record; 10_000]);
-    let (as_protobuf, as_json) = (request.encode_to_vec(), serde_json::to_vec(&request).unwrap());
-    let measure = |name: &str, run: &mut dyn FnMut()| {
-        run();
-        let start = std::time::Instant::now();
-        (0..20).for_each(|_| run());
-        let bytes = (20 * 10_000 * line.len()) as f64;
-        println!("{name}: {:.0} MB/s", bytes / start.elapsed().as_secs_f64() / 1e6);
-    };
-    let mut decoder = OtlpDecoder::new(&Labels::default());
-    measure("protobuf", &mut || drop(decoder.protobuf(&as_protobuf, &mut crate::Discard).unwrap()));
-    measure("json", &mut || drop(decoder.json(&as_json, &mut crate::Discard).unwrap()));
-    measure("prost alone", &mut || drop(ExportLogsServiceRequest::decode(&*as_protobuf).unwrap()));
-}
