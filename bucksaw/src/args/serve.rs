@@ -6,7 +6,9 @@ use std::time::Duration;
 use bucksaw_record::time::parse_duration;
 use clap::{Args, ValueEnum};
 
-use crate::values::{ByteSize, HostName, HostPort, ListenAddress, LogFilter, OptionalLimit, replication_factor};
+use crate::values::{
+    ByteSize, DisplayZone, HostName, HostPort, ListenAddress, LogFilter, OptionalLimit, replication_factor,
+};
 
 /// Run a node
 ///
@@ -49,6 +51,30 @@ pub(crate) struct ServeArgs {
     /// Address for whole segments that are accepted once they are replicated
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7653")]
     pub(crate) listen_bulk: ListenAddress,
+
+    /// Address for syslog over TCP and UDP, such as 127.0.0.1:514; off by default
+    #[arg(long, value_name = "HOST:PORT", default_value = "")]
+    pub(crate) listen_syslog: ListenAddress,
+
+    /// Path of a Unix datagram socket for syslog, such as /dev/log; off by default
+    ///
+    /// A socket without a listener at this path is replaced; any other file is not.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) listen_syslog_socket: Option<PathBuf>,
+
+    /// Address for GELF over TCP and UDP, such as 127.0.0.1:12201; off by default
+    #[arg(long, value_name = "HOST:PORT", default_value = "")]
+    pub(crate) listen_gelf: ListenAddress,
+
+    /// When records of the listeners for syslog and GELF count as accepted: fast, durable or bulk
+    ///
+    /// `fast`: written, `durable`: synced to disk, `bulk`: replicated. These protocols tell it to no sender.
+    #[arg(long, value_name = "DURABILITY", default_value = "fast")]
+    pub(crate) sender_durability: SenderDurability,
+
+    /// Zone of times that name none: an IANA name, UTC, an offset, or local
+    #[arg(long, value_name = "ZONE", default_value = "UTC")]
+    pub(crate) time_zone: DisplayZone,
 
     /// Address for the other nodes of the cluster
     ///
@@ -173,6 +199,17 @@ pub(crate) struct ServeArgs {
     /// quarter.
     #[arg(long, value_name = "SIZE", default_value = "64MB")]
     pub(crate) max_bodies_bytes: ByteSize,
+}
+
+/// When records count as accepted, on listeners whose protocol does not state it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SenderDurability {
+    /// Once they are written.
+    Fast,
+    /// Once they are synced to disk.
+    Durable,
+    /// Once they are replicated.
+    Bulk,
 }
 
 /// Compression of stored blocks.

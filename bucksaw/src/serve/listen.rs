@@ -2,55 +2,92 @@
 #![allow(clippy::disallowed_methods, reason = "the program itself runs on a real machine")]
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 
 use anyhow::Context as _;
 use bucksaw_api::App;
 use bucksaw_cluster::Roles;
 use bucksaw_ingest::Durability;
-use bucksaw_sources::TcpIntake;
-use tokio::net::{TcpListener, TcpSocket, lookup_host};
+use bucksaw_sources::{DatagramSocket, Endpoint, EndpointProtocol, TcpIntake, serve_datagrams};
+use tokio::net::{TcpListener, TcpSocket, UdpSocket, lookup_host};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tracing::warn;
 
 use super::runtimes::Runtimes;
-
-use crate::args::ServeArgs;
+use super::socket_file::SocketFile;
+use crate::args::{SenderDurability, ServeArgs};
 use crate::values::{HostPort, ListenAddress};
 
 /// Connections that wait to be accepted, within the limit of the kernel.
 const BACKLOG: u32 = 4_096;
 
+/// Attempts to find a port that is free for TCP and UDP, if any free one is wanted.
+const FREE_PORT_ATTEMPTS: u32 = 20;
+
 /// The listeners that are turned on.
 pub(super) struct Listeners {
     http: Option<TcpListener>,
-    /// The listeners for records.
-    records: Vec<(Durability, TcpListener)>,
+    /// The listeners for records over TCP.
+    tcp: Vec<(Endpoint, TcpListener)>,
+    /// The sockets for records in datagrams.
+    datagrams: Vec<(Endpoint, DatagramSocket)>,
+    syslog_socket: Option<SocketFile>,
 }
 
 impl Listeners {
     /// Binds each listener on the runtime that serves it. Only the ingest role has listeners for records.
     pub(super) fn bind(args: &ServeArgs, roles: Roles, runtimes: &Runtimes) -> anyhow::Result<Self> {
         let http = runtimes.http.block_on(bind("--listen", &args.listen))?;
-        let ports = [
+        let mut listeners = Self { http, tcp: Vec::new(), datagrams: Vec::new(), syslog_socket: None };
+        if roles.ingest {
+            runtimes.net.block_on(listeners.bind_records(args))?;
+        }
+        Ok(listeners)
+    }
+
+    async fn bind_records(&mut self, args: &ServeArgs) -> anyhow::Result<()> {
+        let lines = [
             (Durability::Fast, "--listen-fast", &args.listen_fast),
             (Durability::Durable, "--listen-durable", &args.listen_durable),
             (Durability::Bulk, "--listen-bulk", &args.listen_bulk),
         ];
-        let mut records = Vec::new();
-        for (durability, flag, listen) in ports.into_iter().filter(|_| roles.ingest) {
-            let listener = runtimes.net.block_on(bind(flag, listen))?;
-            records.extend(listener.map(|listener| (durability, listener)));
+        for (durability, flag, listen) in lines {
+            let listener = bind(flag, listen).await?;
+            self.tcp.extend(listener.map(|listener| (Endpoint::lines(durability), listener)));
         }
-        Ok(Self { http, records })
+        let durability = match args.sender_durability {
+            SenderDurability::Fast => Durability::Fast,
+            SenderDurability::Durable => Durability::Durable,
+            SenderDurability::Bulk => Durability::Bulk,
+        };
+        let endpoint = |name, protocol| Endpoint { name, durability, protocol };
+        let syslog = endpoint("syslog", EndpointProtocol::Syslog(args.time_zone.zone().clone()));
+        let both = [
+            ("--listen-syslog", &args.listen_syslog, syslog.clone()),
+            ("--listen-gelf", &args.listen_gelf, endpoint("gelf", EndpointProtocol::Gelf)),
+        ];
+        for (flag, listen, endpoint) in both {
+            let Some((listener, socket)) = bind_both(flag, listen).await? else { continue };
+            self.tcp.push((endpoint.clone(), listener));
+            self.datagrams.push((endpoint, DatagramSocket::Udp(socket)));
+        }
+        if let Some(path) = &args.listen_syslog_socket {
+            let (file, socket) = SocketFile::bind(path)?;
+            self.syslog_socket = Some(file);
+            self.datagrams.push((Endpoint { name: "syslog-socket", ..syslog }, DatagramSocket::Unix(socket)));
+        }
+        Ok(())
     }
 
     /// The addresses in use, by name.
     pub(super) fn addresses(&self) -> BTreeMap<String, String> {
-        let records = self.records.iter().map(|(durability, listener)| (durability.name(), listener));
-        let all = self.http.iter().map(|listener| ("http", listener)).chain(records);
-        all.filter_map(|(name, listener)| Some((name.to_owned(), listener.local_addr().ok()?.to_string()))).collect()
+        let tcp = self.tcp.iter().map(|(endpoint, listener)| (endpoint.name, listener));
+        let all = self.http.iter().map(|listener| ("http", listener)).chain(tcp);
+        let all = all.filter_map(|(name, listener)| Some((name, listener.local_addr().ok()?.to_string())));
+        let file = self.syslog_socket.iter().map(|file| ("syslog-socket", file.path().display().to_string()));
+        all.chain(file).map(|(name, address)| (name.to_owned(), address)).collect()
     }
 
     /// Serves until `stopping`.
@@ -61,13 +98,22 @@ impl Listeners {
         app: &App,
         stopping: &watch::Receiver<bool>,
     ) -> Vec<JoinHandle<()>> {
-        let records = self.records.into_iter().map(|(durability, listener)| {
-            runtimes.net.spawn(bucksaw_sources::serve(listener, durability, intake.clone(), stopping.clone()))
+        let Self { http, tcp, datagrams, mut syslog_socket } = self;
+        let tcp = tcp.into_iter().map(|(endpoint, listener)| {
+            runtimes.net.spawn(bucksaw_sources::serve(listener, endpoint, intake.clone(), stopping.clone()))
         });
-        let http = self.http.into_iter();
+        let datagrams = datagrams.into_iter().map(|(endpoint, socket)| {
+            let file = if matches!(socket, DatagramSocket::Unix(_)) { syslog_socket.take() } else { None };
+            let served = serve_datagrams(socket, endpoint, intake.clone(), stopping.clone());
+            runtimes.net.spawn(async move {
+                served.await;
+                drop(file);
+            })
+        });
+        let http = http.into_iter();
         let http =
             http.map(|listener| runtimes.http.spawn(bucksaw_api::serve(listener, app.clone(), stopping.clone())));
-        records.chain(http).collect()
+        tcp.chain(datagrams).chain(http).collect()
     }
 }
 
@@ -98,16 +144,36 @@ fn exposed(addresses: &BTreeMap<String, String>) -> impl Iterator<Item = (&str, 
 
 async fn bind(flag: &str, listen: &ListenAddress) -> anyhow::Result<Option<TcpListener>> {
     let Some(at) = &listen.0 else { return Ok(None) };
-    let (wanted, address) = (at.to_string(), resolve(flag, at).await?);
-    let bound = || -> std::io::Result<TcpListener> {
-        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-        socket.set_reuseaddr(true)?;
-        socket.bind(address)?;
-        socket.listen(BACKLOG)
-    };
-    let bound = bound();
-    let listener = bound.with_context(|| format!("cannot listen on {wanted}: choose another address with {flag}"))?;
-    Ok(Some(listener))
+    let address = resolve(flag, at).await?;
+    Ok(Some(bind_tcp(address).with_context(|| cannot_listen(flag, at, "TCP"))?))
+}
+
+/// Binds TCP and UDP on one port.
+async fn bind_both(flag: &str, listen: &ListenAddress) -> anyhow::Result<Option<(TcpListener, UdpSocket)>> {
+    let Some(at) = &listen.0 else { return Ok(None) };
+    let address = resolve(flag, at).await?;
+    let mut attempts = if address.port() == 0 { FREE_PORT_ATTEMPTS } else { 1 };
+    loop {
+        attempts -= 1;
+        let listener = bind_tcp(address).with_context(|| cannot_listen(flag, at, "TCP"))?;
+        match UdpSocket::bind(listener.local_addr()?).await {
+            Ok(socket) => return Ok(Some((listener, socket))),
+            // Another process has the port for UDP.
+            Err(error) if error.kind() == ErrorKind::AddrInUse && attempts > 0 => {}
+            Err(error) => return Err(error).with_context(|| cannot_listen(flag, at, "UDP")),
+        }
+    }
+}
+
+fn bind_tcp(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+fn cannot_listen(flag: &str, at: &HostPort, transport: &str) -> String {
+    format!("cannot listen on {at} ({transport}): choose another address with {flag}")
 }
 
 /// The first address of a host.

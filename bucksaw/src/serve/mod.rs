@@ -15,6 +15,7 @@ mod priority;
 mod runtimes;
 mod settings;
 mod signals;
+mod socket_file;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -137,6 +138,10 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
 
 fn log_ready(addresses: &BTreeMap<String, String>, data_dir: &Path) {
     let of = |name: &str| addresses.get(name).map_or("off", String::as_str);
+    let senders = ["syslog", "syslog-socket", "gelf"];
+    for (name, address) in senders.iter().filter_map(|name| addresses.get_key_value(*name)) {
+        info!(listener = name, address, "listening");
+    }
     info!(
         http = of("http"),
         fast = of("fast"),

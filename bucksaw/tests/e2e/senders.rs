@@ -16,9 +16,9 @@ const RECORDS: usize = 200;
 
 /// What a client says of its records, and what a node stores of them.
 #[derive(Debug)]
-struct Record(Value);
+struct SenderRecord(Value);
 
-impl Record {
+impl SenderRecord {
     fn line(&self) -> &str {
         self.0["line"].as_str().unwrap_or_default()
     }
@@ -40,12 +40,12 @@ fn python() -> PathBuf {
     python
 }
 
-fn stored(node: &TestServer) -> Vec<Record> {
+fn stored(node: &TestServer) -> Vec<SenderRecord> {
     let body = node.get(&format!("/api/v1/query?from={}", encode("2026-01-01T00:00:00Z"))).expect(200).text();
     let objects = body.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let (records, ends): (Vec<Value>, Vec<Value>) = objects.partition(|object| object.get("line").is_some());
     assert_eq!(ends.iter().map(|end| &end["stats"]["partial"]).collect::<Vec<_>>(), [&Value::Bool(false)]);
-    records.into_iter().map(Record).collect()
+    records.into_iter().map(SenderRecord).collect()
 }
 
 /// Runs a client against a node, which is killed midway if `is_killed`.
@@ -58,18 +58,18 @@ fn every_record_is_stored(script: &str, arguments: &[&str], is_killed: bool) {
     let mut command = Command::new(python());
     command.arg(script).args([address.as_str(), &RECORDS.to_string()]).args(arguments);
     let mut client = command.env("PYTHONDONTWRITEBYTECODE", "1").stdout(Stdio::piped()).spawn().unwrap();
-    let mut stated: Vec<Record> = Vec::new();
+    let mut stated: Vec<SenderRecord> = Vec::new();
     for line in BufReader::new(client.stdout.take().unwrap()).lines() {
         // Libraries print their troubles among what the client states.
         let Ok(record) = serde_json::from_str(&line.unwrap()) else { continue };
-        stated.push(Record(record));
+        stated.push(SenderRecord(record));
         if is_killed && stated.len() == RECORDS / 2 {
             node.restart();
         }
     }
     assert!(client.wait().unwrap().success());
     assert_eq!(stated.len(), RECORDS);
-    let check = |found: &[Record]| {
+    let check = |found: &[SenderRecord]| {
         for record in &stated {
             assert!(found.iter().any(|found| found.has_all_of(record)), "not stored: {record:?}\n{:?}", found.first());
         }

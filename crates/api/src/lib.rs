@@ -18,6 +18,7 @@ mod guard;
 mod hints;
 mod history;
 mod ingest;
+mod ingest_params;
 mod metrics;
 mod node;
 mod page;

@@ -85,10 +85,14 @@ pub enum Source {
     Gelf,
     /// Datadog's logs API.
     Datadog,
+    /// Syslog.
+    Syslog,
+    /// Fluentd's forward protocol.
+    Fluent,
 }
 
 impl Source {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Tcp,
         Self::Forward,
         Self::Http,
@@ -99,6 +103,8 @@ impl Source {
         Self::Splunk,
         Self::Gelf,
         Self::Datadog,
+        Self::Syslog,
+        Self::Fluent,
     ];
 
     /// The label in metrics.
@@ -119,6 +125,8 @@ impl Source {
             Self::Splunk => "splunk",
             Self::Gelf => "gelf",
             Self::Datadog => "datadog",
+            Self::Syslog => "syslog",
+            Self::Fluent => "fluent",
         }
     }
 }

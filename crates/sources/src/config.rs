@@ -43,6 +43,11 @@ impl Config {
         self.record_bytes_max.clamp(1, Self::RECORD_BYTES_LIMIT)
     }
 
+    /// The longest message of a protocol that cannot be cut, in bytes: four records, or a quarter of the memory for them.
+    pub(crate) fn message_bytes(&self) -> usize {
+        (4 * self.record_bytes()).min(self.partial_bytes_max / 4).max(self.record_bytes())
+    }
+
     /// The largest frame, within the limits.
     pub(crate) fn frame_bytes(&self) -> u32 {
         let lower = self.record_bytes() + Self::FRAME_OVERHEAD_BYTES;

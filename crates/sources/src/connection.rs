@@ -17,7 +17,7 @@ use tracing::debug;
 use crate::listener_state::{CarriedBytesGuard, ListenerState};
 use crate::protocol::{LABELS_LINE_MAX, Protocol};
 use crate::socket_reader::{CHUNK_BYTES, SocketRead, SocketReader};
-use crate::{framed, http_refusal, lines};
+use crate::{events, framed, http_refusal, lines};
 
 /// Bytes that suffice to detect the protocol.
 const DETECT_BYTES: usize = 4 << 10;
@@ -33,19 +33,25 @@ pub(crate) async fn run(
 ) {
     let _open = shared.count_connection();
     let mut feed = SocketReader::new(&socket, stop, Arc::clone(&shared.intake.env.clock));
+    // Nothing was read yet, so the sender learns that nothing arrived.
+    if !shared.endpoint.is_lines() && !feed.is_stopped() && shared.refuses_unredirectable() {
+        shared.shedder.count_refused();
+        debug!(%peer, "connection closed: this node is overloaded and others are less loaded");
+        return;
+    }
     let (protocol, mut first) = detect_protocol(&mut feed, &shared).await;
     if protocol == Protocol::Http {
         shared.metrics.http_refused.inc();
-        log_limited!(shared.log_limits, warn, %peer, "HTTP request on a lines port refused");
+        log_limited!(shared.log_limits, warn, %peer, listener = shared.endpoint.name, "HTTP request refused: another port serves HTTP");
         drop(feed);
         http_refusal::refuse(&mut socket, shared.config.http_address.as_deref()).await;
         close_gracefully(&mut socket).await;
         return;
     }
-    if !matches!(protocol, Protocol::Framed)
-        && !feed.is_stopped()
-        && shared.shedder.refuses_unredirectable(shared.port())
-    {
+    if !shared.endpoint.is_lines() {
+        return events::run(&mut feed, &shared, peer, first).await;
+    }
+    if !matches!(protocol, Protocol::Framed) && !feed.is_stopped() && shared.refuses_unredirectable() {
         // Lines have no replies, so a redirect cannot be sent.
         shared.metrics.dropped_bytes.inc_by(first.len() as u64);
         shared.shedder.count_refused();
@@ -81,14 +87,15 @@ async fn detect_protocol(feed: &mut SocketReader<'_>, shared: &Arc<ListenerState
     let mut carried = CarriedBytesGuard::new(shared);
     let mut first = Vec::new();
     loop {
-        let protocol = Protocol::detect(&first);
+        let protocol =
+            if shared.endpoint.is_lines() { Protocol::detect(&first) } else { Protocol::detect_http(&first) };
         if protocol != Protocol::Undecided || shared.exceeds_memory_share(first.len()) || !feed.wait().await {
             return (protocol, first);
         }
         // While the queue refuses records, a new client may occupy little memory. Of a client that is closed unless it uses the
         // framed protocol, only the magic is read.
         let bytes_max = match first.is_empty() {
-            _ if shared.shedder.refuses_unredirectable(shared.port()) => MAGIC.len(),
+            _ if shared.refuses_unredirectable() => MAGIC.len(),
             _ if shared.is_refusing() => DETECT_BYTES,
             true => CHUNK_BYTES,
             false => LABELS_LINE_MAX,

@@ -19,8 +19,8 @@ use tokio::time::timeout;
 use tracing::debug;
 
 use crate::acks::{AckTracker, write_all};
+use crate::append_retry::pause_after;
 use crate::intake::RecordStream;
-use crate::lines::pause_after;
 use crate::listener_state::ListenerState;
 use crate::message_buffer::{MessageBuffer, ReceiveError};
 use crate::redirects::{BUSY_TEXT, hello_refusal, redirect_when_due};
@@ -109,7 +109,7 @@ pub(crate) async fn run(
             intake: shared.intake.clone(),
             source: Source::Forward,
             labels,
-            durability: shared.durability,
+            durability: shared.endpoint.durability,
         },
         frame_bytes_max,
         received_bytes: &received_bytes,
@@ -200,7 +200,7 @@ impl FramedConnection<'_, '_> {
                 used
             }
             DecodeProgress::Complete(ClientMessage::Flush, used) => {
-                if self.shared.durability == Durability::Bulk {
+                if self.shared.endpoint.durability == Durability::Bulk {
                     self.shared.intake.queue.flush_bulk();
                 }
                 used

@@ -29,20 +29,23 @@
 //! ```no_run
 //! use std::sync::Arc;
 //! use bucksaw_ingest::{Durability, Queue};
-//! use bucksaw_sources::{Config, ConnectionSlots, Intake, Metrics, TcpIntake, serve};
+//! use bucksaw_sources::{Config, ConnectionSlots, Endpoint, Intake, Metrics, TcpIntake, serve};
 //! # async fn run(queue: Arc<Queue>, shedder: Arc<bucksaw_steering::LoadShedder>, metrics: Metrics, stop: tokio::sync::watch::Receiver<bool>) -> std::io::Result<()> {
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:7651").await?;
 //! let intake = Intake { queue, env: bucksaw_env::Env::real() };
 //! let tcp = TcpIntake { intake, shedder, config: Config::default(), metrics, slots: ConnectionSlots::new(1_000) };
-//! serve(listener, Durability::Fast, tcp, stop).await;
+//! serve(listener, Endpoint::lines(Durability::Fast), tcp, stop).await;
 //! # Ok(()) }
 //! ```
 #![deny(clippy::indexing_slicing)]
 
 mod acceptor;
 mod acks;
+mod append_retry;
 mod config;
 mod connection;
+mod endpoint;
+mod events;
 mod framed;
 pub mod http;
 mod http_refusal;
@@ -55,9 +58,12 @@ mod protocol;
 mod redirects;
 mod serve;
 mod socket_reader;
+mod stop_watch;
 
 pub use acceptor::Acceptor;
 pub use config::Config;
+pub use endpoint::{Endpoint, EndpointProtocol};
+pub use events::{DatagramSocket, serve_datagrams};
 pub use intake::Intake;
 pub use listener_state::{ConnectionSlots, TcpIntake};
 pub use metrics::Metrics;

@@ -12,6 +12,7 @@ use bucksaw_env::{CountGuard, log_limited};
 use bucksaw_ingest::{Durability, IngestError, Source};
 use bucksaw_record::{Flags, Labels, LineSplitter, SplitLines};
 
+use crate::append_retry::{FULL_PAUSE, retry_append};
 use crate::intake::{FrameMeta, IdAssignment, PrepareError, RecordStream, Records};
 use crate::listener_state::{CarriedBytesGuard, ListenerState};
 use crate::socket_reader::{CHUNK_BYTES, SocketRead, SocketReader};
@@ -19,26 +20,8 @@ use crate::socket_reader::{CHUNK_BYTES, SocketRead, SocketReader};
 /// Reads of a busy connection before it yields to others.
 const READS_PER_TURN: usize = 16;
 
-/// The delay of a retry while the disk is full.
-const FULL_PAUSE: Duration = Duration::from_millis(250);
-
-/// The delay of a retry while the disk syncs.
-const BUSY_PAUSE: Duration = Duration::from_millis(10);
-
 /// How long a connection waits while another has a refused chunk.
-const REFUSED_PAUSE: Duration = Duration::from_millis(50);
-
-/// How long write errors are retried before lines are dropped.
-const WRITE_ERROR_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The delay before refused records are appended again; `None` if a retry is useless.
-pub(crate) fn pause_after(refusal: &IngestError) -> Option<Duration> {
-    match refusal {
-        IngestError::ShuttingDown => None,
-        IngestError::SyncBacklog => Some(BUSY_PAUSE),
-        _ => Some(FULL_PAUSE),
-    }
-}
+pub(crate) const REFUSED_PAUSE: Duration = Duration::from_millis(50);
 
 struct LineConnection {
     shared: Arc<ListenerState>,
@@ -79,7 +62,7 @@ pub(crate) async fn run(feed: &mut SocketReader<'_>, shared: &Arc<ListenerState>
             intake: shared.intake.clone(),
             source: Source::Tcp,
             labels,
-            durability: shared.durability,
+            durability: shared.endpoint.durability,
         },
         ids: IdAssignment::arrival(&shared.intake),
         carried_bytes: CarriedBytesGuard::new(shared),
@@ -114,7 +97,7 @@ pub(crate) async fn run(feed: &mut SocketReader<'_>, shared: &Arc<ListenerState>
     if let Err(held) = lines.append_or_hold(LineInput::UnfinishedLine(Flags::UNTERMINATED)) {
         lines.retry_until_appended(feed, held).await;
     }
-    if shared.durability == Durability::Bulk {
+    if shared.endpoint.durability == Durability::Bulk {
         shared.intake.queue.flush_bulk();
     }
 }
@@ -200,42 +183,27 @@ impl LineConnection {
     }
 
     /// Retries until the input is appended. False if it is dropped, which is counted.
-    async fn retry_until_appended(&mut self, feed: &mut SocketReader<'_>, mut held: RefusedInput) -> bool {
-        let clock = Arc::clone(&self.shared.intake.env.clock);
-        let since = clock.uptime();
-        loop {
-            let is_persistent_error = matches!(held.refused.refusal, IngestError::Io(_))
-                && clock.uptime().saturating_sub(since) > WRITE_ERROR_TIMEOUT;
-            let pause = pause_after(&held.refused.refusal).filter(|_| !is_persistent_error);
-            // After the stop a full disk gets one more attempt, and a running sync is waited for.
-            let is_last_try =
-                feed.is_stopped() && (held.refused.refusal != IngestError::SyncBacklog || feed.is_past_drain_timeout());
-            if let Some(pause) = pause {
-                feed.pause(pause).await;
-                let prepared = held.refused.prepared.take();
-                match self.append(&held.input, prepared) {
-                    Ok(()) => return true,
-                    Err(refused) => held.refused = refused,
-                }
-            }
-            if pause.is_none() || is_last_try {
-                if feed.is_stopped() {
-                    self.shared.set_given_up();
-                }
-                self.drop_refused(&held);
-                return false;
-            }
-        }
+    async fn retry_until_appended(&mut self, feed: &mut SocketReader<'_>, held: RefusedInput) -> bool {
+        let RefusedInput { input, refused: RefusedAppend { mut prepared, refusal }, _blocked } = held;
+        let shared = Arc::clone(&self.shared);
+        let append = || {
+            self.append(&input, prepared.take()).map_err(|refused| {
+                prepared = refused.prepared;
+                refused.refusal
+            })
+        };
+        let Err(reason) = retry_append(&mut feed.stop, &shared, refusal, append).await else { return true };
+        self.drop_refused(&input, &reason);
+        false
     }
 
-    fn drop_refused(&self, held: &RefusedInput) {
-        let chunk = match &held.input {
+    fn drop_refused(&self, input: &LineInput<'_>, reason: &IngestError) {
+        let chunk = match input {
             LineInput::Chunk(chunk) => chunk.len(),
             LineInput::UnfinishedLine(_) => 0,
         };
         let bytes = (self.splitter.carry_bytes() + chunk) as u64;
         self.shared.metrics.dropped_bytes.inc_by(bytes);
-        let reason = &held.refused.refusal;
         log_limited!(self.shared.log_limits, error, bytes, %reason, "connection closed, last lines dropped: the queue refuses them");
     }
 }

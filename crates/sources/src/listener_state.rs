@@ -3,16 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use bucksaw_env::{CountGuard, GaugeGuard, LogLimits};
-use bucksaw_ingest::Durability;
+use bucksaw_env::{CountGuard, GaugeGuard, LogLimits, log_limited};
+use bucksaw_ingest::{Durability, IngestError};
 use bucksaw_steering::{ListenerKind, LoadShedder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::config::Config;
-use crate::intake::Intake;
-use crate::metrics::{ByDurability, Metrics};
+use crate::endpoint::Endpoint;
+use crate::intake::{EventRecords, Intake};
+use crate::metrics::{ByListener, Metrics};
 
 /// What the TCP listeners of a node share. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -70,7 +71,7 @@ pub(crate) struct ListenerState {
     pub(crate) config: Config,
     pub(crate) metrics: Metrics,
     pub(crate) slots: ConnectionSlots,
-    pub(crate) durability: Durability,
+    pub(crate) endpoint: Endpoint,
     connections: Gauge,
     opened: Counter,
     pub(crate) refused: Counter,
@@ -86,10 +87,10 @@ pub(crate) struct ListenerState {
 }
 
 impl ListenerState {
-    pub(crate) fn new(durability: Durability, tcp: TcpIntake) -> Self {
+    pub(crate) fn new(endpoint: Endpoint, tcp: TcpIntake) -> Self {
         let TcpIntake { intake, shedder, config, metrics, slots } = tcp;
         let frame_bytes = Semaphore::new(config.partial_bytes_max.clamp(1, Semaphore::MAX_PERMITS));
-        let by = ByDurability { durability: durability.name() };
+        let by = ByListener { listener: endpoint.name };
         let connections = metrics.connections.get_or_create(&by).clone();
         let opened = metrics.connections_opened.get_or_create(&by).clone();
         let refused = metrics.connections_refused.get_or_create(&by).clone();
@@ -99,7 +100,7 @@ impl ListenerState {
             shedder,
             config,
             slots,
-            durability,
+            endpoint,
             metrics,
             connections,
             opened,
@@ -112,11 +113,16 @@ impl ListenerState {
     }
 
     pub(crate) fn port(&self) -> ListenerKind {
-        match self.durability {
+        match self.endpoint.durability {
             Durability::Fast => ListenerKind::Fast,
             Durability::Durable => ListenerKind::Durable,
             Durability::Bulk => ListenerKind::Bulk,
         }
+    }
+
+    /// Whether a client that cannot be redirected is refused.
+    pub(crate) fn refuses_unredirectable(&self) -> bool {
+        self.shedder.refuses_unredirectable(self.port())
     }
 
     /// Counts a connection while it is open.
@@ -143,6 +149,13 @@ impl ListenerState {
 
     pub(crate) fn set_given_up(&self) {
         self.has_given_up.store(true, Ordering::Relaxed);
+    }
+
+    /// Counts and logs records that are dropped with their connection.
+    pub(crate) fn count_dropped(&self, records: &EventRecords, reason: &IngestError) {
+        let (listener, count) = (self.endpoint.name, records.retained_records());
+        self.metrics.dropped_events.get_or_create(&ByListener { listener }).inc_by(count);
+        log_limited!(self.log_limits, error, listener, records = count, %reason, "last records dropped: the queue refuses them");
     }
 
     /// Whether a connection must append its unfinished line of this length: all connections exceed their memory, and this one its

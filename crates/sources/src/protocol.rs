@@ -47,11 +47,7 @@ impl Protocol {
             return Self::Undecided;
         }
         let Some(labels) = bytes.strip_prefix(LABELS) else {
-            return match detect_request_line(bytes) {
-                RequestLine::Http => Self::Http,
-                RequestLine::Other => Self::Lines,
-                RequestLine::Undecided => Self::Undecided,
-            };
+            return Self::detect_http(bytes);
         };
         let line = bytes.get(..LABELS_LINE_MAX).unwrap_or(bytes);
         let Some(end) = line.iter().position(|byte| *byte == b'\n') else {
@@ -66,6 +62,15 @@ impl Protocol {
             Ok(Ok(labels)) => Self::LinesWithLabels(labels, end + 1),
             Ok(Err(error)) => Self::LinesWithInvalidLabels(InvalidLabelsLine::Invalid(error)),
             Err(_) => Self::LinesWithInvalidLabels(InvalidLabelsLine::NotUtf8),
+        }
+    }
+
+    /// Decides on a listener whose connections have one protocol, here as lines, or are HTTP by mistake.
+    pub(crate) fn detect_http(bytes: &[u8]) -> Self {
+        match detect_request_line(bytes) {
+            RequestLine::Http => Self::Http,
+            RequestLine::Other => Self::Lines,
+            RequestLine::Undecided => Self::Undecided,
         }
     }
 }

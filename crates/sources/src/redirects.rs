@@ -15,7 +15,7 @@ use tokio::time::sleep;
 
 use crate::acks::AckTracker;
 use crate::listener_state::ListenerState;
-use crate::socket_reader::wait_for_stop;
+use crate::stop_watch::wait_for_stop;
 
 /// The text of a refusal or a close.
 pub(crate) const BUSY_TEXT: &str = "the node is overloaded; other nodes are less loaded";

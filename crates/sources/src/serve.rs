@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use bucksaw_env::log_limited;
 
-use bucksaw_ingest::Durability;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::{JoinError, JoinSet};
@@ -15,8 +14,9 @@ use tracing::{error, warn};
 
 use crate::acceptor::Acceptor;
 use crate::connection;
+use crate::endpoint::Endpoint;
 use crate::listener_state::{ListenerState, TcpIntake};
-use crate::socket_reader::wait_for_stop;
+use crate::stop_watch::wait_for_stop;
 
 /// After the stop the backlog counts as empty when no connection arrives for this time.
 const BACKLOG_QUIET: Duration = Duration::from_millis(20);
@@ -29,10 +29,10 @@ const CONNECTIONS_END_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Serves a listener until `stop` is true or its sender is dropped, and then until the connections have ended. Dropping the future
 /// ends all connections at once.
-pub async fn serve(listener: TcpListener, durability: Durability, tcp: TcpIntake, stop: watch::Receiver<bool>) {
+pub async fn serve(listener: TcpListener, endpoint: Endpoint, tcp: TcpIntake, stop: watch::Receiver<bool>) {
     let slots = Arc::new(Semaphore::new(tcp.config.connections_max.clamp(1, Semaphore::MAX_PERMITS)));
     let acceptor = Acceptor::new(listener, Arc::clone(&tcp.intake.env.clock), tcp.metrics.accept_failed.clone());
-    let shared = Arc::new(ListenerState::new(durability, tcp));
+    let shared = Arc::new(ListenerState::new(endpoint, tcp));
     let mut tasks = JoinSet::new();
     let mut end = stop.clone();
     loop {
@@ -76,7 +76,12 @@ async fn accept(acceptor: &Acceptor, slots: &Arc<Semaphore>, shared: &ListenerSt
             Some(slot) => return (socket, peer, slot),
             None => {
                 shared.refused.inc();
-                log_limited!(shared.log_limits, warn, durability = %shared.durability, "all connections are in use; new ones are closed: raise the limit of open files, or use fewer");
+                log_limited!(
+                    shared.log_limits,
+                    warn,
+                    listener = shared.endpoint.name,
+                    "all connections are in use; new ones are closed: raise the limit of open files, or use fewer"
+                );
             }
         }
     }

@@ -11,17 +11,13 @@ use tokio::io::{Interest, Ready};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
+use crate::stop_watch::StopWatch;
+
 /// Bytes of one read, about what a kernel buffers for a socket. Few large chunks cost less than many small ones.
 pub(crate) const CHUNK_BYTES: usize = 256 << 10;
 
 /// After the stop a socket counts as empty when no bytes arrive for this time, which a busy machine may need to deliver them.
 const QUIET_PERIOD: Duration = Duration::from_millis(100);
-
-/// How long a client that keeps sending is read from after the stop.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The longest pause between two attempts after the stop.
-const STOPPED_PAUSE_MAX: Duration = Duration::from_millis(10);
 
 /// How often a client that is not read from is checked for a hang-up.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
@@ -30,18 +26,15 @@ thread_local! {
     static CHUNK: RefCell<Box<[u8]>> = RefCell::new(vec![0; CHUNK_BYTES].into_boxed_slice());
 }
 
-/// Resolves when `stop` is true or its sender is dropped.
-pub(crate) async fn wait_for_stop(stop: &mut watch::Receiver<bool>) {
-    let _ = stop.wait_for(|stop| *stop).await;
+/// Lends the buffer of the thread, which has [`CHUNK_BYTES`].
+pub(crate) fn with_chunk<T>(use_chunk: impl FnOnce(&mut [u8]) -> T) -> T {
+    CHUNK.with_borrow_mut(|chunk| use_chunk(chunk))
 }
 
 /// The reading half of a connection.
 pub(crate) struct SocketReader<'a> {
     socket: &'a TcpStream,
-    stop: watch::Receiver<bool>,
-    clock: Arc<dyn Clock>,
-    /// When the stop was noticed.
-    stopped_at: Option<Duration>,
+    pub(crate) stop: StopWatch,
     ended: bool,
 }
 
@@ -54,19 +47,11 @@ pub(crate) enum SocketRead<T> {
 
 impl<'a> SocketReader<'a> {
     pub(crate) fn new(socket: &'a TcpStream, stop: watch::Receiver<bool>, clock: Arc<dyn Clock>) -> Self {
-        Self { socket, stop, clock, stopped_at: None, ended: false }
+        Self { socket, stop: StopWatch::new(stop, clock), ended: false }
     }
 
     pub(crate) fn is_stopped(&mut self) -> bool {
-        if self.stopped_at.is_none() && (*self.stop.borrow() || self.stop.has_changed().is_err()) {
-            self.stopped_at = Some(self.clock.uptime());
-        }
-        self.stopped_at.is_some()
-    }
-
-    /// Whether a stop is older than [`DRAIN_TIMEOUT`].
-    pub(crate) fn is_past_drain_timeout(&self) -> bool {
-        self.stopped_at.is_some_and(|at| self.clock.uptime().saturating_sub(at) > DRAIN_TIMEOUT)
+        self.stop.is_stopped()
     }
 
     /// Waits until bytes may be readable. False if the stream has ended, or after the stop if the client is quiet or does not
@@ -78,11 +63,11 @@ impl<'a> SocketReader<'a> {
         if !self.is_stopped() {
             tokio::select! {
                 ready = self.socket.readable() => return self.record_readiness(ready),
-                () = wait_for_stop(&mut self.stop) => {}
+                () = self.stop.wait() => {}
             }
             self.is_stopped();
         }
-        if self.is_past_drain_timeout() {
+        if self.stop.is_past_drain_timeout() {
             return false;
         }
         // With Nagle's algorithm a client holds back bytes until the last segment is acknowledged, which the kernel may delay
@@ -104,7 +89,7 @@ impl<'a> SocketReader<'a> {
         if self.ended {
             return SocketRead::Ended;
         }
-        CHUNK.with_borrow_mut(|chunk| {
+        with_chunk(|chunk| {
             let bytes_max = bytes_max.min(chunk.len());
             let buffer = chunk.get_mut(..bytes_max).unwrap_or_default();
             match self.socket.try_read(buffer) {
@@ -140,11 +125,11 @@ impl<'a> SocketReader<'a> {
     }
 
     pub(crate) fn stop_receiver(&self) -> watch::Receiver<bool> {
-        self.stop.clone()
+        self.stop.receiver()
     }
 
     pub(crate) async fn until_stop(&mut self) {
-        wait_for_stop(&mut self.stop).await;
+        self.stop.wait().await;
     }
 
     /// Waits for the stop, or until the client has closed its side.
@@ -166,14 +151,8 @@ impl<'a> SocketReader<'a> {
         self.is_hung_up().await && self.socket.peek(&mut [0]).await.is_ok_and(|count| count == 0)
     }
 
-    /// Waits for `time`, or until the stop; after the stop for [`STOPPED_PAUSE_MAX`] at most.
+    /// As [`StopWatch::pause`].
     pub(crate) async fn pause(&mut self, time: Duration) {
-        if self.is_stopped() {
-            return tokio::time::sleep(time.min(STOPPED_PAUSE_MAX)).await;
-        }
-        tokio::select! {
-            () = tokio::time::sleep(time) => {}
-            () = wait_for_stop(&mut self.stop) => {}
-        }
+        self.stop.pause(time).await;
     }
 }

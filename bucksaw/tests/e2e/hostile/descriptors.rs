@@ -35,9 +35,9 @@ fn log_lines(node: &TestServer) -> usize {
 fn clients_beyond_the_descriptor_limit_affect_no_other_client() {
     let mut node = limited(256, &["--segment-max-age", "200ms"]);
     let mut streams: Vec<TcpStream> = (0..700).map(|_| node.connect("fast")).collect();
-    let refused = || node.metric("bucksaw_sources_connections_refused_total{durability=\"fast\"}");
+    let refused = || node.metric("bucksaw_sources_connections_refused_total{listener=\"fast\"}");
     wait_until("those beyond the limit are closed", || {
-        refused() + node.metric("bucksaw_sources_connections{durability=\"fast\"}") == 700.0
+        refused() + node.metric("bucksaw_sources_connections{listener=\"fast\"}") == 700.0
     });
     assert!(refused() > 600.0, "{}", refused());
     // The queue then needs new files for the lines below.
@@ -163,7 +163,7 @@ fn a_node_without_descriptors_refuses_records_answers_queries_and_logs_little() 
     let mut stream = node.connect("http");
     wait_until("it is accepted", || ask(&mut stream, "GET /-/healthy", b"").starts_with("HTTP/1.1 200"));
     let lines = (0..4).map(|_| node.connect("fast")).collect::<Vec<TcpStream>>();
-    let accepted = "bucksaw_sources_connections{durability=\"fast\"} 4\n";
+    let accepted = "bucksaw_sources_connections{listener=\"fast\"} 4\n";
     wait_until("they are accepted", || ask(&mut stream, "GET /metrics", b"").contains(accepted));
     set(open()).unwrap();
     for mut client in lines {

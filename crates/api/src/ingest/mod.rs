@@ -3,23 +3,19 @@
 //! [`bucksaw_sources::http`] reads, decompresses and appends the body.
 
 use axum::Json;
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::extract::{RawQuery, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use bucksaw_ingest::Durability;
-use bucksaw_record::Labels;
-use bucksaw_sources::http::{BodyChunks, BodyFormat, Encoding, IngestReply, IngestRequest};
+use bucksaw_sources::http::{BodyFormat, IngestReply, IngestRequest};
 use bucksaw_steering::ListenerKind;
-use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::error::ApiError;
+use crate::ingest_params::{BodyFrames, content_encoding, durability_param, idempotency_key, label_params, media_type};
 use crate::params::Params;
 use crate::senders::{SenderRequest, json};
-
-const KEY_BYTES_MAX: usize = 256;
 
 /// The header with the HTTP addresses of less loaded nodes, separated by commas.
 const REDIRECT_HEADER: &str = "bucksaw-redirect";
@@ -80,26 +76,6 @@ fn reply_json(reply: &IngestReply) -> Result<Value, ApiError> {
     Ok(json)
 }
 
-/// A body as its frames arrive.
-pub(crate) struct BodyFrames(pub(crate) Body);
-
-impl BodyChunks for BodyFrames {
-    async fn next_chunk(&mut self) -> Option<Result<Bytes, String>> {
-        let frame = self.0.frame().await?;
-        Some(frame.map(|frame| frame.into_data().unwrap_or_default()).map_err(|error| error.to_string()))
-    }
-}
-
-pub(crate) fn durability_param(params: &Params) -> Result<Durability, ApiError> {
-    params.text("durability")?.unwrap_or("fast").parse().map_err(ApiError::bad_request)
-}
-
-/// The media type without its parameters, in small letters.
-pub(crate) fn media_type(headers: &HeaderMap) -> Option<String> {
-    let media_type = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
-    Some(media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
-}
-
 fn body_format(headers: &HeaderMap) -> Result<BodyFormat, ApiError> {
     let media_type = media_type(headers).unwrap_or_else(|| "text/plain".to_owned());
     match media_type.as_str() {
@@ -112,30 +88,6 @@ fn body_format(headers: &HeaderMap) -> Result<BodyFormat, ApiError> {
             format!("Content-Type {other} is not known: send lines as text/plain, or records as application/x-ndjson"),
         )),
     }
-}
-
-pub(crate) fn content_encoding(headers: &HeaderMap) -> Result<Encoding, ApiError> {
-    let Some(encoding) = headers.get(header::CONTENT_ENCODING) else { return Ok(Encoding::Identity) };
-    let encoding = encoding.to_str().map_err(|_| ApiError::bad_request("Content-Encoding is not text"))?;
-    encoding.parse().map_err(|error: String| ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, error))
-}
-
-/// The labels of the parameter `label`, and another one.
-pub(crate) fn label_params(params: &Params, other: Option<(&str, &str)>) -> Result<Labels, ApiError> {
-    let pair = |label| {
-        let text: &str = str::from_utf8(label).map_err(|_| ApiError::bad_request("label: not UTF-8"))?;
-        text.split_once('=').ok_or_else(|| ApiError::bad_request(format!("label: `{text}` is not k=v")))
-    };
-    Labels::new(params.all("label").map(pair).chain(other.map(Ok)).collect::<Result<Vec<_>, _>>()?)
-        .map_err(|error| ApiError::bad_request(format!("label: {error}")))
-}
-
-pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<&[u8]>, ApiError> {
-    let key = headers.get("idempotency-key").map(HeaderValue::as_bytes).filter(|key| !key.is_empty());
-    if key.is_some_and(|key| key.len() > KEY_BYTES_MAX) {
-        return Err(ApiError::bad_request(format!("Idempotency-Key is longer than {KEY_BYTES_MAX} bytes")));
-    }
-    Ok(key)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use axum::response::Response;
 use bucksaw_ingest::Source;
 use bucksaw_protocols::datadog::{DatadogAnswer, DatadogDecoder, DatadogDefaults, DatadogRequest, route};
 
-use super::{BodyPlan, SenderRequest, ingest, json_answer};
+use super::request::{BodyPlan, SenderRequest, ingest, json_answer};
 use crate::app::App;
 
 /// Any request of the API.

@@ -9,7 +9,7 @@ use bucksaw_protocols::elasticsearch::{
     BulkDecoder, ElasticAnswer, ElasticError, ElasticRequest, PRODUCT_HEADER, route,
 };
 
-use super::{BodyPlan, SenderRequest, ingest, json_answer};
+use super::request::{BodyPlan, SenderRequest, ingest, json_answer};
 use crate::app::App;
 use crate::error::ApiError;
 

@@ -7,7 +7,7 @@ use bucksaw_ingest::Source;
 use bucksaw_protocols::gelf::{GelfAnswer, GelfDecoder};
 use bucksaw_sources::http::Encoding;
 
-use super::{BodyPlan, SenderRequest, answer, ingest};
+use super::request::{BodyPlan, SenderRequest, answer, ingest};
 use crate::app::App;
 
 /// What `graypy` states of a body in the zlib format.

@@ -5,7 +5,7 @@ use bucksaw_ingest::Source;
 use bucksaw_protocols::json::{JsonDecoder, JsonNames};
 use serde_json::json;
 
-use super::{BodyPlan, SenderRequest, ingest};
+use super::request::{BodyPlan, SenderRequest, ingest};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::params::Params;

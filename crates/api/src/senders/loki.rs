@@ -7,7 +7,7 @@ use bucksaw_ingest::Source;
 use bucksaw_protocols::loki::LokiDecoder;
 use bucksaw_sources::http::Encoding;
 
-use super::{BodyPlan, SenderRequest, answer, ingest};
+use super::request::{BodyPlan, SenderRequest, answer, ingest};
 use crate::app::App;
 use crate::error::ApiError;
 

@@ -1,7 +1,7 @@
 //! The HTTP routes of other systems' protocols.
 //!
-//! A module for each protocol answers in the protocol's own terms. What they share is here: the parameters `durability` and
-//! `label`, the header `Idempotency-Key`, compression, back-pressure, and the way of a body into the queue.
+//! A module for each protocol answers in the protocol's own terms. What they share is in `request`: the parameters `durability`
+//! and `label`, the header `Idempotency-Key`, compression, back-pressure, and the way of a body into the queue.
 //!
 //! ```text
 //!   route ─► SenderRequest ─► ingest ─► BodyIntake ─► decoder of `bucksaw_protocols` ─► queue
@@ -14,26 +14,16 @@ mod gelf;
 pub(crate) mod json;
 mod loki;
 mod otlp;
+mod request;
 mod splunk;
 
 use axum::Router;
-use axum::body::Body;
-use axum::extract::Request;
-use axum::http::{HeaderMap, Method, StatusCode, header};
-use axum::response::{IntoResponse, Response};
 use axum::routing::{any, post};
-use bucksaw_ingest::Source;
-use bucksaw_protocols::EventSink;
-use bucksaw_record::Labels;
-use bucksaw_sources::http::{Encoding, EventRequest};
-use bucksaw_steering::ListenerKind;
 
 pub(crate) use elasticsearch::info as elasticsearch_info;
+pub(crate) use request::SenderRequest;
 
 use crate::app::App;
-use crate::error::ApiError;
-use crate::ingest::{BodyFrames, content_encoding, durability_param, idempotency_key, label_params, media_type};
-use crate::params::Params;
 
 /// All routes, except `GET /` of Elasticsearch, which is the page's too, and JSON, which has that of lines.
 pub(crate) fn routes() -> Router<App> {
@@ -69,95 +59,6 @@ pub(crate) fn routes() -> Router<App> {
         .route("/elasticsearch", any(elasticsearch::call))
         .route("/elasticsearch/", any(elasticsearch::call))
         .route("/elasticsearch/{*path}", any(elasticsearch::call))
-}
-
-/// A request of a sender, before its body is read.
-pub(crate) struct SenderRequest {
-    pub(crate) method: Method,
-    pub(crate) path: String,
-    pub(crate) query: String,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Body,
-}
-
-impl From<Request> for SenderRequest {
-    fn from(request: Request) -> Self {
-        let (head, body) = request.into_parts();
-        let query = head.uri.query().unwrap_or_default().to_owned();
-        Self { method: head.method, path: head.uri.path().to_owned(), query, headers: head.headers, body }
-    }
-}
-
-impl SenderRequest {
-    /// A header that is text.
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name)?.to_str().ok()
-    }
-
-    /// Whether the body is JSON by its media type.
-    pub(super) fn is_json(&self) -> bool {
-        media_type(&self.headers).is_some_and(|media_type| media_type == "application/json")
-    }
-}
-
-/// How the body of a request becomes records.
-pub(super) struct BodyPlan<'a> {
-    pub(super) source: Source,
-    /// The encoding, if not that of the header `Content-Encoding`.
-    pub(super) encoding: Option<Encoding>,
-    /// A label besides those of the parameter `label`.
-    pub(super) label: Option<(&'a str, &'a str)>,
-}
-
-impl BodyPlan<'_> {
-    pub(super) fn of(source: Source) -> Self {
-        Self { source, encoding: None, label: None }
-    }
-}
-
-/// Decodes the body of a request and waits until its records have their durability. Returns what `decode` returned, whose
-/// first argument is the labels that all events have.
-pub(super) async fn ingest<T: Send + 'static>(
-    app: &App,
-    plan: BodyPlan<'_>,
-    request: SenderRequest,
-    decode: impl FnOnce(&Labels, &[u8], &mut dyn EventSink) -> T + Send + 'static,
-) -> Result<T, ApiError> {
-    if app.shedder.refuses_unredirectable(ListenerKind::Http) {
-        app.shedder.count_refused();
-        return Err(ApiError::too_many_requests("the node is overloaded: send again later, or to another node"));
-    }
-    let params = Params::parse(request.query.as_bytes());
-    let durability = durability_param(&params)?;
-    let labels = label_params(&params, plan.label)?;
-    let encoding = match plan.encoding {
-        Some(encoding) => encoding,
-        None => content_encoding(&request.headers)?,
-    };
-    app.queue().check_accepting()?;
-    let mut context = Vec::new();
-    labels.encode(&mut context);
-    context.extend_from_slice(request.query.as_bytes());
-    let body = EventRequest {
-        source: plan.source,
-        encoding,
-        durability,
-        key: idempotency_key(&request.headers)?,
-        context: &context,
-        bytes_min: axum::body::HttpBody::size_hint(&request.body).lower(),
-    };
-    let decode = move |body: &[u8], sink: &mut dyn EventSink| decode(&labels, body, sink);
-    Ok(app.bodies.ingest_events(body, BodyFrames(request.body), decode).await?)
-}
-
-/// An answer with a JSON text.
-fn json_answer(status: u16, body: impl Into<Body>) -> Response {
-    answer(status, "application/json", body)
-}
-
-fn answer(status: u16, media_type: &'static str, body: impl Into<Body>) -> Response {
-    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    (status, [(header::CONTENT_TYPE, media_type)], body.into()).into_response()
 }
 
 #[cfg(test)]

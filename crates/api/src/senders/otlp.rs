@@ -6,10 +6,10 @@ use axum::response::Response;
 use bucksaw_ingest::Source;
 use bucksaw_protocols::otlp::{ExportAnswer, OtlpDecoder, OtlpStatus};
 
-use super::{BodyPlan, SenderRequest, answer, ingest};
+use super::request::{BodyPlan, SenderRequest, answer, ingest};
 use crate::app::App;
 use crate::error::ApiError;
-use crate::ingest::media_type;
+use crate::ingest_params::media_type;
 
 const PROTOBUF: &str = "application/x-protobuf";
 const JSON: &str = "application/json";

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use bucksaw_ingest::Source;
 use bucksaw_protocols::splunk_hec::{HecAnswer, HecCode, HecDecoder, HecMetadata, HecRequest, answer_acks, route};
 
-use super::{BodyPlan, SenderRequest, ingest, json_answer};
+use super::request::{BodyPlan, SenderRequest, ingest, json_answer};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::params::Params;

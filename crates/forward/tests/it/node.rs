@@ -12,7 +12,7 @@ use bucksaw_forward::Config;
 use bucksaw_ingest::{Durability, Queue};
 use bucksaw_record::{Id, Labels};
 use bucksaw_segment::queue::HEADER_LEN;
-use bucksaw_sources::{ConnectionSlots, Intake, Metrics, TcpIntake, serve};
+use bucksaw_sources::{ConnectionSlots, Endpoint, Intake, Metrics, TcpIntake, serve};
 use bucksaw_steering::LoadShedder;
 use prometheus_client::registry::Registry;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -67,7 +67,7 @@ impl IngestNode {
             metrics: Metrics::new(&mut registry),
             slots: ConnectionSlots::new(10_000),
         };
-        tokio::spawn(serve(listener, durability, intake, stopped));
+        tokio::spawn(serve(listener, Endpoint::lines(durability), intake, stopped));
         let committing = Arc::clone(&queue);
         tokio::spawn(async move {
             loop {

@@ -1,8 +1,9 @@
 //! The records of one request or connection in a protocol of another log system.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 
-use bucksaw_ingest::{Durability, IdempotentBatch, Source};
+use bucksaw_ingest::{Durability, IdempotentBatch, IngestError, Source};
 use bucksaw_protocols::{Event, EventError, EventSink};
 use bucksaw_record::{Flags, Labels};
 
@@ -10,6 +11,7 @@ use super::durability_wait::DurabilityWait;
 use super::ids::{IdAssignment, PrepareError};
 use super::record_buffer::RecordBuffer;
 use super::record_stream::RecordStream;
+use super::retained_frames::RetainedFrames;
 use super::target::Intake;
 
 /// Text, in bytes, after which the records of all streams are appended, as for the bodies of lines.
@@ -53,7 +55,7 @@ const STREAM_BYTES: usize = 1 << 10;
 ///   less than half of the maximum for a line that must be cut: a hostile event would be multiplied otherwise.
 /// - **Failures.** [`EventSink::push`] returns what is wrong with one event. If the queue refuses records, that and later events
 ///   are dropped, and the error is returned by the next `flush` or `finish`; a decoder of a long body can stop early at
-///   [`Self::has_failed`]. On a connection, `flush` forgets the error with the records, and the next events are taken again.
+///   [`Self::has_failed`]. With [`Self::retaining`], they are kept, and the next `flush` appends them again, with the same ids.
 /// - **Idempotency.** With [`IdAssignment::Keyed`] the ids depend on labels, times, lines and attributes in their order, so a
 ///   retry must decode to the same events, and flush only in `finish`.
 #[derive(Debug)]
@@ -72,7 +74,11 @@ pub struct EventRecords {
     content_bytes: usize,
     accepted: u64,
     rejected: u64,
+    /// Why the first event since [`Self::take_rejection`] was refused.
+    rejection: Option<String>,
     failure: Option<PrepareError>,
+    /// What the queue refused; `None` if that is dropped.
+    retained: Option<RetainedFrames>,
 }
 
 /// Where the records of a request go.
@@ -101,8 +107,36 @@ impl EventRecords {
             content_bytes: 0,
             accepted: 0,
             rejected: 0,
+            rejection: None,
             failure: None,
+            retained: None,
         }
+    }
+
+    /// Keeps what the queue refuses, and blocks for no sync: for a connection, whose sender would not send it again. Its caller
+    /// decodes no more until `flush` succeeds.
+    #[must_use]
+    pub fn retaining(mut self) -> Self {
+        self.retained = Some(RetainedFrames::default());
+        self
+    }
+
+    /// Counts an event that its decoder refused.
+    pub fn reject(&mut self, reason: &dyn Display) {
+        self.rejected += 1;
+        self.rejection.get_or_insert_with(|| reason.to_string());
+        let source = self.target.source.label();
+        self.target.intake.queue.metrics().rejected_records.get_or_create(&source).inc();
+    }
+
+    /// Why the first event since the last call was refused.
+    pub fn take_rejection(&mut self) -> Option<String> {
+        self.rejection.take()
+    }
+
+    /// The number of records that the queue refused and that are kept.
+    pub fn retained_records(&self) -> u64 {
+        self.retained.as_ref().map_or(0, RetainedFrames::records)
     }
 
     /// Counts the appended records until they have their durability. Clones count together.
@@ -115,12 +149,17 @@ impl EventRecords {
         self.ids.batch()
     }
 
+    /// Where the records came in.
+    pub(crate) fn source(&self) -> Source {
+        self.target.source
+    }
+
     /// Records that were appended. The parts of a cut line count each.
     pub fn accepted(&self) -> u64 {
         self.accepted
     }
 
-    /// Events that [`EventSink::push`] has refused.
+    /// Events that [`EventSink::push`] or the decoder has refused.
     pub fn rejected(&self) -> u64 {
         self.rejected
     }
@@ -141,7 +180,21 @@ impl EventRecords {
     /// The first [`PrepareError`] since the last call. The records that were not appended are dropped.
     pub fn flush(&mut self) -> Result<(), PrepareError> {
         self.append_all(false);
+        if let Some(retained) = &mut self.retained {
+            retained.append_again(&self.durability_wait, &mut self.accepted)?;
+        }
         self.failure.take().map_or(Ok(()), Err)
+    }
+
+    /// As [`Self::flush`], for a connection, whose ids cannot run out.
+    ///
+    /// # Errors
+    /// [`IngestError`]. What was not appended is kept.
+    pub(crate) fn flush_retained(&mut self) -> Result<(), IngestError> {
+        self.flush().map_err(|error| match error {
+            PrepareError::Refused(refusal) => refusal,
+            PrepareError::SequenceExhausted => IngestError::Io(error.to_string()),
+        })
     }
 
     /// Appends the collected records and ends the batch of keyed ids.
@@ -171,7 +224,7 @@ impl EventRecords {
     }
 
     fn try_append_all(&mut self, is_last: bool) -> Result<(), PrepareError> {
-        let Self { target, ids, streams, durability_wait, accepted, .. } = self;
+        let Self { target, ids, streams, durability_wait, accepted, retained, .. } = self;
         let count = streams.iter().filter(|(_, buffer)| buffer.count() > 0).count();
         let EventTarget { intake, source, durability } = target.clone();
         let with_records = streams.iter().filter(|(_, buffer)| buffer.count() > 0);
@@ -180,9 +233,14 @@ impl EventRecords {
             let is_last = is_last && number == count;
             buffer.with_records_of(Some(labels), |records| {
                 let meta = stream.prepare(ids, records, is_last)?;
-                Ok::<(), PrepareError>(stream.append_with_retries(&meta, records.text, durability_wait)?)
+                if let Some(retained) = retained {
+                    *accepted += retained.append(stream, meta, records.text, durability_wait);
+                } else {
+                    stream.append_with_retries(&meta, records.text, durability_wait)?;
+                    *accepted += u64::from(buffer.count());
+                }
+                Ok::<(), PrepareError>(())
             })?;
-            *accepted += u64::from(buffer.count());
         }
         match ids.batch() {
             Some(batch) if is_last && count == 0 => Ok(intake.queue.end_batch(batch)?),
@@ -247,10 +305,6 @@ impl EventSink for EventRecords {
         if self.has_failed() {
             return Ok(());
         }
-        self.push_parts(labels, event).inspect_err(|_| {
-            self.rejected += 1;
-            let source = self.target.source.label();
-            self.target.intake.queue.metrics().rejected_records.get_or_create(&source).inc();
-        })
+        self.push_parts(labels, event).inspect_err(|error| self.reject(error))
     }
 }

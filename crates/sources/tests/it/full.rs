@@ -51,7 +51,7 @@ async fn while_the_disk_is_full_a_connection_is_not_read_and_loses_nothing() {
 #[tokio::test]
 async fn closed_connections_free_their_slots_while_nothing_is_read() {
     let mut node = ListenerNode::start(Durability::Fast, Config::default()).await;
-    let connections = "sources_connections{durability=\"fast\"}";
+    let connections = "sources_connections{listener=\"fast\"}";
     let mut idle = Vec::new();
     for number in 0..20 {
         let mut socket = node.connect().await;
@@ -135,7 +135,7 @@ async fn clients_that_gave_up_on_a_full_disk_release_their_connections() {
     }
     wait_until("second refusal", || node.metric("ingest_refused_appends_total") > 1.0).await;
     drop(clients);
-    wait_until("end of both connections", || node.metric("sources_connections{durability=\"fast\"}") == 0.0).await;
+    wait_until("end of both connections", || node.metric("sources_connections{listener=\"fast\"}") == 0.0).await;
     assert!(node.stop().await.is_empty());
 }
 

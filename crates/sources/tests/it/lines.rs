@@ -98,7 +98,7 @@ async fn five_hundred_idle_connections_make_one_file() {
         sockets.push(socket);
     }
     node.until_records(500).await;
-    assert_eq!(node.metric("sources_connections{durability=\"fast\"}"), 500.0);
+    assert_eq!(node.metric("sources_connections{listener=\"fast\"}"), 500.0);
     assert_eq!(node.files(), 1);
     let records = node.stop().await;
     assert_eq!(
@@ -107,7 +107,7 @@ async fn five_hundred_idle_connections_make_one_file() {
     );
     let producers: BTreeSet<_> = records.iter().map(|record| record.id.producer()).collect();
     assert_eq!((records.len(), producers.len(), node.files()), (1_000, 500, 1));
-    assert_eq!(node.metric("sources_connections{durability=\"fast\"}"), 0.0);
+    assert_eq!(node.metric("sources_connections{listener=\"fast\"}"), 0.0);
 }
 
 #[tokio::test]
@@ -145,7 +145,7 @@ async fn bytes_received_before_a_reset_are_appended() {
 #[tokio::test]
 async fn connections_above_the_limit_are_closed_at_once() {
     let mut node = ListenerNode::start(Durability::Fast, Config { connections_max: 2, ..Config::default() }).await;
-    let refused = "sources_connections_refused_total{durability=\"fast\"}";
+    let refused = "sources_connections_refused_total{listener=\"fast\"}";
     let mut first = node.connect().await;
     first.write_all(b"1\n").await.unwrap();
     let mut second = node.connect().await;
@@ -156,7 +156,7 @@ async fn connections_above_the_limit_are_closed_at_once() {
     assert!(!matches!(third.read(&mut [0]).await, Ok(1..)));
     assert_eq!(node.metric(refused), 1.0);
     drop(first);
-    wait_until("a slot is free", || node.metric("sources_connections{durability=\"fast\"}") == 1.0).await;
+    wait_until("a slot is free", || node.metric("sources_connections{listener=\"fast\"}") == 1.0).await;
     let mut fourth = node.connect().await;
     fourth.write_all(b"3\n").await.unwrap();
     node.until_records(3).await;

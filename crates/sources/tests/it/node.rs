@@ -12,7 +12,7 @@ pub(crate) use bucksaw_fixtures::wait_until;
 use bucksaw_ingest::{Durability, Queue};
 use bucksaw_record::{Flags, Id, Labels};
 use bucksaw_segment::queue::HEADER_LEN;
-use bucksaw_sources::{Config, ConnectionSlots, Intake, Metrics, TcpIntake, serve};
+use bucksaw_sources::{Config, ConnectionSlots, Endpoint, Intake, Metrics, TcpIntake, serve};
 use bucksaw_steering::LoadShedder;
 use prometheus_client::registry::Registry;
 use tokio::net::{TcpListener, TcpStream};
@@ -70,7 +70,7 @@ impl ListenerNode {
                 tokio::time::sleep(TICK).await;
             }
         });
-        let serving = tokio::spawn(serve(listener, durability, intake, stopped));
+        let serving = tokio::spawn(serve(listener, Endpoint::lines(durability), intake, stopped));
         Self { fs, queue, shedder, address, stop, serving, registry }
     }
 

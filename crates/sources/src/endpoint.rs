@@ -1,0 +1,37 @@
+//! What a listener accepts.
+
+use bucksaw_ingest::Durability;
+use bucksaw_record::time::TimeZone;
+
+/// What a listener accepts, and when its records count as accepted.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    /// The name of the listener in metrics, logs and `addresses.json`.
+    pub name: &'static str,
+    /// When records count as accepted. Protocols without acknowledgements do not tell their senders.
+    pub durability: Durability,
+    /// What its connections or datagrams are.
+    pub protocol: EndpointProtocol,
+}
+
+/// A protocol that is not HTTP.
+#[derive(Clone, Debug)]
+pub enum EndpointProtocol {
+    /// Lines, or the framed protocol if the first bytes select it.
+    Lines,
+    /// Syslog. Times without a zone are in this one.
+    Syslog(TimeZone),
+    /// GELF.
+    Gelf,
+}
+
+impl Endpoint {
+    /// A listener for lines and the framed protocol, with the name of its durability.
+    pub fn lines(durability: Durability) -> Self {
+        Self { name: durability.name(), durability, protocol: EndpointProtocol::Lines }
+    }
+
+    pub(crate) fn is_lines(&self) -> bool {
+        matches!(self.protocol, EndpointProtocol::Lines)
+    }
+}

@@ -1,0 +1,152 @@
+//! The datagrams of one socket.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bucksaw_env::{CountGuard, log_limited};
+use prometheus_client::metrics::counter::Counter;
+use tokio::sync::watch;
+
+use super::datagram_socket::DatagramSocket;
+use super::kernel_drops::KernelDrops;
+use super::{DatagramDecoder, event_records};
+use crate::append_retry::retry_append;
+use crate::endpoint::Endpoint;
+use crate::intake::EventRecords;
+use crate::lines::REFUSED_PAUSE;
+use crate::listener_state::{ListenerState, TcpIntake};
+use crate::metrics::ByListener;
+use crate::socket_reader::with_chunk;
+use crate::stop_watch::StopWatch;
+
+/// Datagrams that are read before others get the thread.
+const DATAGRAMS_PER_TURN: usize = 256;
+
+/// How often drops are looked for.
+const DROPS_INTERVAL: Duration = Duration::from_secs(1);
+
+struct Datagrams {
+    shared: Arc<ListenerState>,
+    socket: DatagramSocket,
+    decoder: Box<dyn DatagramDecoder>,
+    records: EventRecords,
+    drops: DropCounts,
+}
+
+/// Reads datagrams until `stop` is true or its sender is dropped, and then those that have arrived.
+pub async fn serve_datagrams(socket: DatagramSocket, endpoint: Endpoint, tcp: TcpIntake, stop: watch::Receiver<bool>) {
+    let mut stop = StopWatch::new(stop, Arc::clone(&tcp.intake.env.clock));
+    let shared = Arc::new(ListenerState::new(endpoint, tcp));
+    let protocol = &shared.endpoint.protocol;
+    let (Some(source), Some(decoder)) = (protocol.source(), protocol.datagram_decoder(&shared.config)) else { return };
+    socket.enlarge_buffer();
+    let (drops, records) = (DropCounts::new(&shared, &socket), event_records(&shared, source));
+    let mut datagrams = Datagrams { shared, socket, decoder, records, drops };
+    while datagrams.wait(&mut stop).await {
+        if datagrams.shared.is_refusing() {
+            stop.pause(REFUSED_PAUSE).await;
+            if stop.is_stopped() && datagrams.shared.has_given_up() {
+                return;
+            }
+            continue;
+        }
+        let is_drained = datagrams.read_available();
+        if !datagrams.append(&mut stop).await || (is_drained && stop.is_stopped()) {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+impl Datagrams {
+    /// Waits for a datagram, and counts drops meanwhile. False after the stop if there is none.
+    async fn wait(&mut self, stop: &mut StopWatch) -> bool {
+        loop {
+            self.drops.update(&self.shared, self.decoder.dropped());
+            if stop.is_stopped() {
+                return !stop.is_past_drain_timeout();
+            }
+            tokio::select! {
+                ready = self.socket.readable() => return ready.is_ok(),
+                () = stop.pause(DROPS_INTERVAL) => {}
+            }
+        }
+    }
+
+    /// Reads what has arrived, up to a number of datagrams. Whether that was all.
+    fn read_available(&mut self) -> bool {
+        let now = self.shared.intake.now();
+        let Self { socket, decoder, records, .. } = self;
+        with_chunk(|buffer| {
+            for _ in 0..DATAGRAMS_PER_TURN {
+                match socket.try_receive(buffer) {
+                    Ok((bytes, sender)) => decoder.push(buffer.get(..bytes).unwrap_or_default(), sender, now, records),
+                    // An error of an earlier answer, which UDP reports with the next read, does not concern senders.
+                    Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => {}
+                    Err(_) => return true,
+                }
+            }
+            false
+        })
+    }
+
+    /// Appends the records. False if they were dropped, which is counted.
+    async fn append(&mut self, stop: &mut StopWatch) -> bool {
+        let Self { shared, records, .. } = self;
+        if let Some(reason) = records.take_rejection() {
+            log_limited!(shared.log_limits, warn, listener = shared.endpoint.name, %reason, "a record was refused");
+        }
+        let Err(refusal) = records.flush_retained() else { return true };
+        let _blocked: CountGuard = shared.count_blocked();
+        let Err(reason) = retry_append(stop, shared, refusal, || records.flush_retained()).await else { return true };
+        shared.count_dropped(records, &reason);
+        // A disk that fails may work again.
+        *records = event_records(shared, records.source());
+        !stop.is_stopped()
+    }
+}
+
+/// Counts what was lost before it was read.
+struct DropCounts {
+    kernel: Option<KernelDrops>,
+    kernel_metric: Counter,
+    /// Messages in several datagrams that were counted.
+    chunked: u64,
+    chunked_metric: Counter,
+    last: Option<Duration>,
+}
+
+impl DropCounts {
+    fn new(shared: &ListenerState, socket: &DatagramSocket) -> Self {
+        let by = ByListener { listener: shared.endpoint.name };
+        Self {
+            kernel: KernelDrops::of(socket),
+            kernel_metric: shared.metrics.dropped_datagrams.get_or_create(&by).clone(),
+            chunked: 0,
+            chunked_metric: shared.metrics.dropped_chunked.get_or_create(&by).clone(),
+            last: None,
+        }
+    }
+
+    fn update(&mut self, shared: &ListenerState, chunked: u64) {
+        let now = shared.intake.env.clock.uptime();
+        if self.last.is_some_and(|last| now.saturating_sub(last) < DROPS_INTERVAL) {
+            return;
+        }
+        self.last = Some(now);
+        let (kernel, new_chunked) = (self.kernel.as_mut().map_or(0, KernelDrops::new_drops), chunked - self.chunked);
+        self.chunked = chunked;
+        self.kernel_metric.inc_by(kernel);
+        self.chunked_metric.inc_by(new_chunked);
+        if kernel + new_chunked > 0 {
+            log_limited!(
+                shared.log_limits,
+                warn,
+                listener = shared.endpoint.name,
+                datagrams = kernel,
+                messages = new_chunked,
+                "datagrams were lost: the kernel's buffer was full, or chunks of messages did not arrive"
+            );
+        }
+    }
+}
