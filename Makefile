@@ -13,8 +13,8 @@ endif
 export BUCKSAW_CHROMIUM
 # Use the system's browser; npm downloads none.
 export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD := 1
-# Clients of other log systems, in Python.
-CLIENTS := target/clients/requirements.txt
+# Clients of other log systems: in Python, and packages of Debian.
+CLIENTS := target/clients/requirements.txt target/clients/debian/debian.txt
 NPM_DONE := ui/node_modules/.package-lock.json
 
 # Number of seeds of `make sim`, and the first one.
@@ -65,12 +65,17 @@ test-corpus: setup $(NPM_DONE) chromium ## tests on real logs: BUCKSAW_CORPUS=<d
 clients: $(CLIENTS) ## clients of other log systems, for the tests with them
 
 # Debian's Python makes environments only with its package python3-venv.
-$(CLIENTS): senders/requirements.txt
+target/clients/requirements.txt: senders/requirements.txt
 	@command -v python3 >/dev/null && python3 -c 'import ensurepip' 2>/dev/null \
 	|| { test "$$(id -u)" = 0 && apt-get update && apt-get install -y --no-install-recommends python3 python3-venv; } \
 	|| { echo "Python 3 with venv is missing: try 'apt-get install python3-venv'"; exit 1; }
 	python3 -m venv target/clients
 	target/clients/bin/pip install --quiet --disable-pip-version-check --requirement $<
+	@cp $< $@
+
+target/clients/debian/debian.txt: senders/debian.txt senders/debian.sh
+	@command -v apt-get >/dev/null || { echo "apt-get is missing: tests with senders need Debian or Ubuntu"; exit 1; }
+	@senders/debian.sh $(dir $@) $< || { test "$$(id -u)" = 0 && apt-get update && senders/debian.sh $(dir $@) $<; }
 	@cp $< $@
 
 $(NPM_DONE): ui/package-lock.json

@@ -26,7 +26,7 @@ use bucksaw_api::{App, NodeInfo};
 use bucksaw_env::{Env, real};
 use bucksaw_node::{Environment, Node, NodeOpenError};
 use bucksaw_query::Answers;
-use bucksaw_sources::{ConnectionSlots, Intake, TcpIntake};
+use bucksaw_sources::{ConnectionSlots, Intake, TcpIntake, UnfinishedBytes};
 use tokio::sync::watch;
 use tracing::info;
 
@@ -84,10 +84,12 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     }
 
     let shares = descriptors::shares(descriptor_limit, node.store.open_files());
+    let sources = settings::sources(&args, &plan, shares, listen::http_address(&addresses));
     let intake = TcpIntake {
         intake: Intake { queue: node.queue.clone(), env: env.clone() },
         shedder: node.shedder.clone(),
-        config: settings::sources(&args, &plan, shares, listen::http_address(&addresses)),
+        sender_memory: UnfinishedBytes::new(&sources),
+        config: sources,
         metrics: metrics.sources,
         slots: ConnectionSlots::new(shares.lines),
     };

@@ -7,6 +7,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+mod syslog;
+
 use crate::client::encode;
 use crate::node::TestServer;
 use crate::wait::wait_until;
@@ -35,9 +37,14 @@ impl SenderRecord {
 
 /// Python with the clients, which `make clients` installs.
 fn python() -> PathBuf {
-    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/clients/bin/python");
-    assert!(python.exists(), "the clients are missing: run `make clients`");
-    python
+    client_file("bin/python")
+}
+
+/// A file that `make clients` installs.
+fn client_file(path: &str) -> PathBuf {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/clients").join(path);
+    assert!(file.exists(), "the clients are missing: run `make clients`");
+    file
 }
 
 fn stored(node: &TestServer) -> Vec<SenderRecord> {
@@ -48,12 +55,17 @@ fn stored(node: &TestServer) -> Vec<SenderRecord> {
     records.into_iter().map(SenderRecord).collect()
 }
 
-/// Runs a client against a node, which is killed midway if `is_killed`.
+/// Runs a client against the HTTP port of a node, which is killed midway if `is_killed`.
 fn every_record_is_stored(script: &str, arguments: &[&str], is_killed: bool) {
+    every_record_is_stored_by("--listen", script, arguments, is_killed);
+}
+
+/// The same with the listener of this flag.
+fn every_record_is_stored_by(flag: &str, script: &str, arguments: &[&str], is_killed: bool) {
     // The port must be the same after the restart.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let address = format!("127.0.0.1:{port}");
-    let mut node = TestServer::start(&["--listen", &address]);
+    let mut node = TestServer::start(&[flag, &address]);
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../senders/clients").join(script);
     let mut command = Command::new(python());
     command.arg(script).args([address.as_str(), &RECORDS.to_string()]).args(arguments);
@@ -69,24 +81,31 @@ fn every_record_is_stored(script: &str, arguments: &[&str], is_killed: bool) {
     }
     assert!(client.wait().unwrap().success());
     assert_eq!(stated.len(), RECORDS);
+    all_are_stored(&node, &stated);
+    // Without a restart no client has a reason to repeat.
+    assert!(is_killed || stored(&node).len() == RECORDS);
+}
+
+/// Checks that a node has these records and no others, in its queue and then in its store.
+fn all_are_stored(node: &TestServer, stated: &[SenderRecord]) {
+    // Some senders do not wait for an answer, or get none.
+    wait_until("all records", || stored(node).len() >= stated.len());
     let check = |found: &[SenderRecord]| {
-        for record in &stated {
+        for record in stated {
             assert!(found.iter().any(|found| found.has_all_of(record)), "not stored: {record:?}\n{:?}", found.first());
         }
         let strange = found.iter().find(|found| !stated.iter().any(|record| found.has_all_of(record)));
         assert!(strange.is_none(), "never sent: {strange:?}");
     };
-    let in_queue = stored(&node);
+    let in_queue = stored(node);
     check(&in_queue);
     wait_until("the store has all", || {
         let status = node.get("/api/v1/cluster").expect(200).json();
         status["nodes"][0]["queue"]["segments"] == 0
     });
-    let in_store = stored(&node);
+    let in_store = stored(node);
     check(&in_store);
     assert_eq!(in_store.len(), in_queue.len());
-    // Without a restart no client has a reason to repeat.
-    assert!(is_killed || in_store.len() == RECORDS, "{} records", in_store.len());
 }
 
 #[test]
@@ -118,4 +137,15 @@ fn datadog() {
 #[test]
 fn gelf_over_http() {
     every_record_is_stored("gelf.py", &["http"], false);
+}
+
+/// Neither this client nor GELF over TCP knows what arrived, so the node stays.
+#[test]
+fn gelf_over_tcp() {
+    every_record_is_stored_by("--listen-gelf", "gelf.py", &["tcp"], false);
+}
+
+#[test]
+fn gelf_over_udp_in_chunks() {
+    every_record_is_stored_by("--listen-gelf", "gelf.py", &["udp"], false);
 }

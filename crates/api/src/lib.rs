@@ -10,6 +10,7 @@ mod admission;
 mod app;
 mod compress;
 mod config;
+mod detached;
 mod error;
 #[cfg(test)]
 mod fixtures;

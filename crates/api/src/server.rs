@@ -21,6 +21,7 @@ use tracing::{debug, warn};
 
 use crate::admission::{Admission, Admitted};
 use crate::app::App;
+use crate::detached::DetachedRoutes;
 use crate::guard::Guard;
 use crate::{admission, compress, guard, ingest, node, page, query, senders, streams, tail};
 
@@ -54,13 +55,10 @@ pub async fn serve(listener: TcpListener, app: App, mut stop: watch::Receiver<bo
         }
         match admitted {
             Admitted::Ordinary(slot) => {
-                let service = TowerToHyperService::new(all_routes.clone());
+                let service = DetachedRoutes::new(all_routes.clone(), slot);
                 let connection = builder(config.header_timeout).serve_connection(TokioIo::new(stream), service);
                 let connection = graceful.watch(connection);
-                tokio::spawn(async move {
-                    let _slot = slot;
-                    log_connection_end(connection.await);
-                });
+                tokio::spawn(async move { log_connection_end(connection.await) });
             }
             Admitted::Reserved(slot, _) => {
                 let service = TowerToHyperService::new(monitoring_routes.clone());

@@ -46,6 +46,18 @@ impl AttributeList {
         self.ends.push((self.names.len(), self.values.len()));
     }
 
+    /// Frees the memory that the attributes do not need.
+    pub(crate) fn shrink(&mut self) {
+        self.names.shrink_to_fit();
+        self.values.shrink_to_fit();
+        self.ends.shrink_to_fit();
+    }
+
+    /// Bytes of all names and values.
+    pub(crate) fn bytes(&self) -> usize {
+        self.names.len() + self.values.len()
+    }
+
     /// The number of attributes.
     pub fn len(&self) -> usize {
         self.ends.len()

@@ -39,6 +39,11 @@ impl StreamLabels {
         Self { base: base.clone(), ..Self::default() }
     }
 
+    /// Forgets the labels of earlier events, and frees their memory.
+    pub(crate) fn forget(&mut self) {
+        *self = Self::new(&self.base);
+    }
+
     /// Begins the labels of an event.
     pub(crate) fn clear(&mut self) {
         self.key.clear();

@@ -35,6 +35,9 @@ impl Config {
     /// The upper limit of [`Self::record_bytes_max`]: two such records fit in a frame.
     pub const RECORD_BYTES_LIMIT: usize = FrameHeader::BODY_BYTES_MAX / 2;
 
+    /// The longest message of any protocol.
+    const MESSAGE_BYTES_LIMIT: usize = 16 << 20;
+
     /// The bytes that a frame may need beside one record.
     const FRAME_OVERHEAD_BYTES: usize = 64 << 10;
 
@@ -43,9 +46,9 @@ impl Config {
         self.record_bytes_max.clamp(1, Self::RECORD_BYTES_LIMIT)
     }
 
-    /// The longest message of a protocol that cannot be cut, in bytes: four records, or a quarter of the memory for them.
+    /// The longest message of a protocol that cannot be cut, in bytes: 16 MiB, or less where there is little memory.
     pub(crate) fn message_bytes(&self) -> usize {
-        (4 * self.record_bytes()).min(self.partial_bytes_max / 4).max(self.record_bytes())
+        self.partial_bytes_max.saturating_mul(4).clamp(self.record_bytes(), Self::MESSAGE_BYTES_LIMIT)
     }
 
     /// The largest frame, within the limits.

@@ -14,10 +14,11 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tracing::debug;
 
+use crate::endpoint::EndpointProtocol;
 use crate::listener_state::{CarriedBytesGuard, ListenerState};
 use crate::protocol::{LABELS_LINE_MAX, Protocol};
 use crate::socket_reader::{CHUNK_BYTES, SocketRead, SocketReader};
-use crate::{events, framed, http_refusal, lines};
+use crate::{events, fluent, framed, http_refusal, lines};
 
 /// Bytes that suffice to detect the protocol.
 const DETECT_BYTES: usize = 4 << 10;
@@ -37,6 +38,10 @@ pub(crate) async fn run(
     if !shared.endpoint.is_lines() && !feed.is_stopped() && shared.refuses_unredirectable() {
         shared.shedder.count_refused();
         debug!(%peer, "connection closed: this node is overloaded and others are less loaded");
+        return;
+    }
+    if let EndpointProtocol::Fluent(key) = &shared.endpoint.protocol {
+        fluent::run(&socket, &mut feed, &shared, peer, key.as_ref()).await;
         return;
     }
     let (protocol, mut first) = detect_protocol(&mut feed, &shared).await;

@@ -3,6 +3,8 @@
 use bucksaw_ingest::Durability;
 use bucksaw_record::time::TimeZone;
 
+use crate::fluent::SharedKey;
+
 /// What a listener accepts, and when its records count as accepted.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
@@ -23,6 +25,8 @@ pub enum EndpointProtocol {
     Syslog(TimeZone),
     /// GELF.
     Gelf,
+    /// Fluentd's forward protocol. With a key, senders must prove that they know it.
+    Fluent(Option<SharedKey>),
 }
 
 impl Endpoint {

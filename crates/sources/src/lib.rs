@@ -29,11 +29,13 @@
 //! ```no_run
 //! use std::sync::Arc;
 //! use bucksaw_ingest::{Durability, Queue};
-//! use bucksaw_sources::{Config, ConnectionSlots, Endpoint, Intake, Metrics, TcpIntake, serve};
+//! use bucksaw_sources::{Config, ConnectionSlots, Endpoint, Intake, Metrics, TcpIntake, UnfinishedBytes, serve};
 //! # async fn run(queue: Arc<Queue>, shedder: Arc<bucksaw_steering::LoadShedder>, metrics: Metrics, stop: tokio::sync::watch::Receiver<bool>) -> std::io::Result<()> {
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:7651").await?;
 //! let intake = Intake { queue, env: bucksaw_env::Env::real() };
-//! let tcp = TcpIntake { intake, shedder, config: Config::default(), metrics, slots: ConnectionSlots::new(1_000) };
+//! let (config, slots) = (Config::default(), ConnectionSlots::new(1_000));
+//! let sender_memory = UnfinishedBytes::new(&config);
+//! let tcp = TcpIntake { intake, shedder, config, metrics, slots, sender_memory };
 //! serve(listener, Endpoint::lines(Durability::Fast), tcp, stop).await;
 //! # Ok(()) }
 //! ```
@@ -46,6 +48,7 @@ mod config;
 mod connection;
 mod endpoint;
 mod events;
+mod fluent;
 mod framed;
 pub mod http;
 mod http_refusal;
@@ -64,7 +67,8 @@ pub use acceptor::Acceptor;
 pub use config::Config;
 pub use endpoint::{Endpoint, EndpointProtocol};
 pub use events::{DatagramSocket, serve_datagrams};
+pub use fluent::{SharedKey, serve_heartbeats};
 pub use intake::Intake;
-pub use listener_state::{ConnectionSlots, TcpIntake};
+pub use listener_state::{ConnectionSlots, TcpIntake, UnfinishedBytes};
 pub use metrics::Metrics;
 pub use serve::serve;

@@ -28,6 +28,25 @@ pub struct TcpIntake {
     pub metrics: Metrics,
     /// The connection slots of all listeners.
     pub slots: ConnectionSlots,
+    /// The memory that all listeners share whose protocol is not lines.
+    pub sender_memory: UnfinishedBytes,
+}
+
+/// Limits the memory for what has arrived in part. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct UnfinishedBytes {
+    /// Bytes of unfinished lines and messages.
+    messages: Arc<AtomicUsize>,
+    /// Memory for unfinished frames, in bytes.
+    frames: Arc<Semaphore>,
+}
+
+impl UnfinishedBytes {
+    /// Room for the frames that a configuration allows.
+    pub fn new(config: &Config) -> Self {
+        let frames = config.partial_bytes_max.clamp(1, Semaphore::MAX_PERMITS);
+        Self { messages: Arc::default(), frames: Arc::new(Semaphore::new(frames)) }
+    }
 }
 
 /// Limits the connections of several listeners together. Cheap to clone.
@@ -75,22 +94,25 @@ pub(crate) struct ListenerState {
     connections: Gauge,
     opened: Counter,
     pub(crate) refused: Counter,
-    /// Bytes of the unfinished lines of all connections.
-    partial_bytes: AtomicUsize,
+    unfinished: UnfinishedBytes,
     /// Connections with records that the queue refused.
     blocked_connections: Arc<AtomicU64>,
     /// Whether a connection gave up after the stop. The queue will not accept records of other connections either.
     has_given_up: AtomicBool,
-    /// Memory for unfinished frames, in bytes.
-    pub(crate) frame_bytes: Semaphore,
     pub(crate) log_limits: LogLimits,
 }
 
 impl ListenerState {
     pub(crate) fn new(endpoint: Endpoint, tcp: TcpIntake) -> Self {
-        let TcpIntake { intake, shedder, config, metrics, slots } = tcp;
-        let frame_bytes = Semaphore::new(config.partial_bytes_max.clamp(1, Semaphore::MAX_PERMITS));
+        let TcpIntake { intake, shedder, config, metrics, slots, sender_memory } = tcp;
         let by = ByListener { listener: endpoint.name };
+        let unfinished = if endpoint.is_lines() {
+            UnfinishedBytes::new(&config)
+        } else {
+            // So that it is 0 before the first drop.
+            drop(metrics.dropped_events.get_or_create(&by));
+            sender_memory
+        };
         let connections = metrics.connections.get_or_create(&by).clone();
         let opened = metrics.connections_opened.get_or_create(&by).clone();
         let refused = metrics.connections_refused.get_or_create(&by).clone();
@@ -105,10 +127,9 @@ impl ListenerState {
             connections,
             opened,
             refused,
-            partial_bytes: AtomicUsize::default(),
+            unfinished,
             blocked_connections: Arc::default(),
             has_given_up: AtomicBool::new(false),
-            frame_bytes,
         }
     }
 
@@ -151,6 +172,11 @@ impl ListenerState {
         self.has_given_up.store(true, Ordering::Relaxed);
     }
 
+    /// Memory for unfinished frames, in bytes.
+    pub(crate) fn frame_bytes(&self) -> &Semaphore {
+        &self.unfinished.frames
+    }
+
     /// Counts and logs records that are dropped with their connection.
     pub(crate) fn count_dropped(&self, records: &EventRecords, reason: &IngestError) {
         let (listener, count) = (self.endpoint.name, records.retained_records());
@@ -163,7 +189,7 @@ impl ListenerState {
     pub(crate) fn exceeds_memory_share(&self, carried: usize) -> bool {
         let max = self.config.partial_bytes_max;
         let share = max / usize::try_from(self.connections.get()).unwrap_or(1).max(1);
-        self.partial_bytes.load(Ordering::Relaxed) > max && carried > share.max(PARTIAL_BYTES_MIN)
+        self.unfinished.messages.load(Ordering::Relaxed) > max && carried > share.max(PARTIAL_BYTES_MIN)
     }
 }
 
@@ -180,8 +206,8 @@ impl CarriedBytesGuard {
 
     pub(crate) fn set(&mut self, bytes: usize) {
         // Added before the subtraction, so that the sum does not wrap below zero.
-        self.shared.partial_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.shared.partial_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.shared.unfinished.messages.fetch_add(bytes, Ordering::Relaxed);
+        self.shared.unfinished.messages.fetch_sub(self.bytes, Ordering::Relaxed);
         self.bytes = bytes;
     }
 }

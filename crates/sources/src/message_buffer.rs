@@ -116,7 +116,7 @@ async fn reserve_memory<'a>(
     tokio::select! {
         // First: a client that has closed its side may have sent whole batches before.
         biased;
-        permit = shared.frame_bytes.acquire_many(bytes) => Ok(permit.ok()),
+        permit = shared.frame_bytes().acquire_many(bytes) => Ok(permit.ok()),
         () = feed.until_stop_or_hang_up() => Err(ReceiveError::Ended),
     }
 }

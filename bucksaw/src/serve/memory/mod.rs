@@ -77,7 +77,8 @@ pub(super) struct MemoryPlan {
     pub(super) automata: u64,
     /// HTTP bodies being ingested; the limit of `--max-bodies-bytes`.
     pub(super) bodies: u64,
-    /// Unfinished lines of one listener, and again unfinished frames.
+    /// Unfinished lines of one listener, and again unfinished frames. As much for unfinished messages of all senders of other
+    /// log systems, their frames, and messages in several datagrams.
     pub(super) partial_lines: u64,
     /// Unsynced records.
     pub(super) unsynced: u64,
@@ -136,7 +137,7 @@ impl MemoryPlan {
             unread_results: limit / 32,
             block_cache: block_cache_max.min(GB),
             block_cache_max,
-            scans: ample(limit / 24),
+            scans: ample(limit / 32),
             automata: part(48, 128 * MB),
             bodies: (limit / if limit < LARGE { 6 } else { 4 }).max(BODIES_BYTES_MIN),
             partial_lines: part(128, 64 * MB),
@@ -148,8 +149,8 @@ impl MemoryPlan {
             queue_index: part(64, 128 * MB),
             store_index: limit / STORE_INDEX_DIVISOR,
             queue_segment: limit / 16,
-            merge_blocks: ample(limit / 32),
-            repair: part(64, 32 * MB),
+            merge_blocks: ample(limit / 48),
+            repair: part(96, 32 * MB),
             block: part(128, 16 * MB),
             queries: number(32 * MB, 16),
             answers: number(32 * MB, 64),
@@ -289,8 +290,9 @@ mod tests {
     /// Part of the limit that the kernel takes for the node, such as for connections.
     const KERNEL_PART: u64 = 20;
 
-    /// Budgets of the three listeners for lines: each has one for unfinished lines and one for unfinished frames.
-    const LINE_BUDGETS: u64 = 2 * 3;
+    /// Budgets of the three listeners for lines: each has one for unfinished lines and one for unfinished frames. The other
+    /// listeners have three together.
+    const LINE_BUDGETS: u64 = 2 * 3 + 3;
 
     /// Memory of a block being encoded, in multiples of its text: the text twice, and its columns.
     const ENCODE_FACTOR: u64 = 4;

@@ -17,6 +17,7 @@ pub struct GelfDecoder {
     attributes: AttributeList,
     /// The decompressed message.
     inflated: Vec<u8>,
+    message_bytes_max: usize,
 }
 
 /// The members of a message that are no attributes, as JSON.
@@ -45,12 +46,32 @@ const RENAMED_FIELDS: [(&str, &str); 6] = [
 ];
 
 impl GelfDecoder {
-    /// The maximum length of a message, decompressed: 16 MiB. Compressed, 128 chunks of UDP have at most 8 MiB.
+    /// The maximum length of a message, decompressed, unless a lower one is set: 16 MiB. Compressed, 128 chunks of UDP have at
+    /// most 8 MiB.
     pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
     /// A decoder whose events all get `labels` too, which prevail over what messages state.
     pub fn new(labels: &Labels) -> Self {
-        Self { labels: StreamLabels::new(labels), attributes: AttributeList::default(), inflated: Vec::new() }
+        Self {
+            labels: StreamLabels::new(labels),
+            attributes: AttributeList::default(),
+            inflated: Vec::new(),
+            message_bytes_max: Self::MESSAGE_BYTES_MAX,
+        }
+    }
+
+    /// Refuses messages that are longer than this when they are decompressed.
+    #[must_use]
+    pub fn with_message_bytes_max(mut self, message_bytes_max: usize) -> Self {
+        self.message_bytes_max = message_bytes_max.min(Self::MESSAGE_BYTES_MAX);
+        self
+    }
+
+    /// Frees what no message needs: for connections that are idle.
+    pub fn release_memory(&mut self) {
+        self.inflated = Vec::new();
+        self.attributes = AttributeList::default();
+        self.labels.forget();
     }
 
     /// Decodes one message: JSON, or JSON compressed with gzip or zlib.
@@ -87,13 +108,13 @@ impl GelfDecoder {
         read: impl FnOnce(&mut Self, &mut JsonText<'_>) -> Result<T, GelfError>,
     ) -> Result<T, GelfError> {
         if !is_compressed(message) {
-            if message.len() > Self::MESSAGE_BYTES_MAX {
-                return Err(GelfError::TooLong(Self::MESSAGE_BYTES_MAX));
+            if message.len() > self.message_bytes_max {
+                return Err(GelfError::TooLong(self.message_bytes_max));
             }
             return read(self, &mut serde_json::Deserializer::from_str(utf8(message)?));
         }
         let mut inflated = std::mem::take(&mut self.inflated);
-        let result = inflate(message, Self::MESSAGE_BYTES_MAX, &mut inflated).and_then(|()| {
+        let result = inflate(message, self.message_bytes_max, &mut inflated).and_then(|()| {
             let json = utf8(&inflated)?;
             read(self, &mut serde_json::Deserializer::from_str(json))
         });

@@ -15,7 +15,7 @@ pub enum GelfError {
     /// The gzip or zlib data is damaged or cut off.
     #[error("the compressed GELF message is damaged: {0}")]
     Compression(#[source] std::io::Error),
-    /// It is longer than [`GelfDecoder::MESSAGE_BYTES_MAX`](super::GelfDecoder::MESSAGE_BYTES_MAX).
+    /// It is longer than the maximum of its decoder.
     #[error("the GELF message is longer than {0} bytes")]
     TooLong(usize),
     /// The sink refuses the event.

@@ -101,6 +101,21 @@ impl SyslogDecoder {
         taken
     }
 
+    /// Frees what no message needs, except one that `continues`: for connections that are idle.
+    pub fn release_memory(&mut self, continues: bool) {
+        if !continues {
+            self.last = None;
+            self.attributes.clear();
+        }
+        self.attributes.shrink();
+        self.labels.forget();
+    }
+
+    /// Bytes that are kept for further pieces of a message after [`Self::release_memory`].
+    pub fn held_bytes(&self) -> usize {
+        if self.last.is_some() { self.attributes.bytes() } else { 0 }
+    }
+
     /// Adds the attributes that the header states, and returns the labels.
     fn describe(&mut self, header: &SyslogHeader<'_>, sender: &str) -> Labels {
         let host = String::from_utf8_lossy(header.host);

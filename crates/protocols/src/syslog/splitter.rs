@@ -69,6 +69,11 @@ impl SyslogSplitter {
         self.carry.len()
     }
 
+    /// Whether a piece of the unfinished message was passed on.
+    pub fn continues(&self) -> bool {
+        self.continues
+    }
+
     /// Splits the next bytes of the stream, and calls `found` for each message that is complete, and for each piece of
     /// maximum length.
     pub fn push(&mut self, mut chunk: &[u8], found: &mut dyn FnMut(SyslogFrame<'_>)) {

@@ -83,6 +83,10 @@ impl EventConnection {
                 SocketRead::WouldBlock | SocketRead::Ended => break,
             }
         }
+        // Thousands of connections may be idle.
+        self.decoder.release_memory();
+        self.records.release_memory();
+        self.carried_bytes.set(self.decoder.carry_bytes());
         Ok(())
     }
 

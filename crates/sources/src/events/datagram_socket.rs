@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use tokio::net::{UdpSocket, UnixDatagram};
 
-/// Bytes that the kernel may hold for a socket; it may allow less. What does not fit is dropped.
+/// Bytes that the kernel may hold for a socket where there is memory for them; it may allow less. What does not fit is dropped.
 const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
 
 /// A socket that receives datagrams.
@@ -35,12 +35,13 @@ impl DatagramSocket {
         }
     }
 
-    /// Lets the kernel hold many datagrams, for bursts.
-    pub(super) fn enlarge_buffer(&self) {
+    /// Lets the kernel hold many datagrams, for bursts: of at most `bytes_max` bytes.
+    pub(super) fn enlarge_buffer(&self, bytes_max: usize) {
+        let bytes = RECEIVE_BUFFER_BYTES.min(bytes_max);
         // Beyond the limit of the system only with a privilege.
-        let is_forced = rustix::net::sockopt::set_socket_recv_buffer_size_force(self.as_fd(), RECEIVE_BUFFER_BYTES);
+        let is_forced = rustix::net::sockopt::set_socket_recv_buffer_size_force(self.as_fd(), bytes);
         if is_forced.is_err()
-            && let Err(error) = rustix::net::sockopt::set_socket_recv_buffer_size(self.as_fd(), RECEIVE_BUFFER_BYTES)
+            && let Err(error) = rustix::net::sockopt::set_socket_recv_buffer_size(self.as_fd(), bytes)
         {
             tracing::debug!(%error, "cannot enlarge the receive buffer of a socket");
         }

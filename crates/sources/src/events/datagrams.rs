@@ -39,7 +39,7 @@ pub async fn serve_datagrams(socket: DatagramSocket, endpoint: Endpoint, tcp: Tc
     let shared = Arc::new(ListenerState::new(endpoint, tcp));
     let protocol = &shared.endpoint.protocol;
     let (Some(source), Some(decoder)) = (protocol.source(), protocol.datagram_decoder(&shared.config)) else { return };
-    socket.enlarge_buffer();
+    socket.enlarge_buffer(shared.config.partial_bytes_max);
     let (drops, records) = (DropCounts::new(&shared, &socket), event_records(&shared, source));
     let mut datagrams = Datagrams { shared, socket, decoder, records, drops };
     while datagrams.wait(&mut stop).await {
@@ -53,6 +53,10 @@ pub async fn serve_datagrams(socket: DatagramSocket, endpoint: Endpoint, tcp: Tc
         let is_drained = datagrams.read_available();
         if !datagrams.append(&mut stop).await || (is_drained && stop.is_stopped()) {
             return;
+        }
+        if is_drained {
+            datagrams.decoder.release_memory();
+            datagrams.records.release_memory();
         }
         tokio::task::yield_now().await;
     }

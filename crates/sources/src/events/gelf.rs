@@ -16,7 +16,7 @@ pub(super) struct GelfStream {
 
 impl GelfStream {
     pub(super) fn new(message_bytes_max: usize) -> Self {
-        Self { splitter: GelfSplitter::new(message_bytes_max), decoder: GelfDecoder::new(&Labels::default()) }
+        Self { splitter: GelfSplitter::new(message_bytes_max), decoder: decoder(message_bytes_max) }
     }
 }
 
@@ -31,6 +31,10 @@ impl StreamDecoder for GelfStream {
         splitter.finish(&mut |message| decode(decoder, message, records));
     }
 
+    fn release_memory(&mut self) {
+        self.decoder.release_memory();
+    }
+
     fn carry_bytes(&self) -> usize {
         self.splitter.carry_bytes()
     }
@@ -43,9 +47,9 @@ pub(super) struct GelfDatagrams {
 }
 
 impl GelfDatagrams {
-    /// Unfinished messages have at most `chunks_bytes_max` bytes.
-    pub(super) fn new(chunks_bytes_max: usize) -> Self {
-        Self { chunks: GelfChunks::new(chunks_bytes_max), decoder: GelfDecoder::new(&Labels::default()) }
+    /// The chunks of unfinished messages have at most `chunks_bytes_max` bytes.
+    pub(super) fn new(message_bytes_max: usize, chunks_bytes_max: usize) -> Self {
+        Self { chunks: GelfChunks::new(chunks_bytes_max), decoder: decoder(message_bytes_max) }
     }
 }
 
@@ -60,9 +64,17 @@ impl DatagramDecoder for GelfDatagrams {
         }
     }
 
+    fn release_memory(&mut self) {
+        self.decoder.release_memory();
+    }
+
     fn dropped(&self) -> u64 {
         self.chunks.dropped()
     }
+}
+
+fn decoder(message_bytes_max: usize) -> GelfDecoder {
+    GelfDecoder::new(&Labels::default()).with_message_bytes_max(message_bytes_max)
 }
 
 fn decode(decoder: &mut GelfDecoder, message: Result<&[u8], GelfError>, records: &mut EventRecords) {

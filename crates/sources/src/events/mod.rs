@@ -37,7 +37,10 @@ trait StreamDecoder: Send {
     /// Ends the stream, or an unfinished message for which there is no memory.
     fn finish(&mut self, now: Millis, records: &mut EventRecords);
 
-    /// Bytes of the unfinished message.
+    /// Frees what is needed only while there is something to decode.
+    fn release_memory(&mut self);
+
+    /// Bytes that are held for an unfinished message after [`Self::release_memory`].
     fn carry_bytes(&self) -> usize;
 }
 
@@ -46,6 +49,9 @@ trait DatagramDecoder: Send {
     /// Decodes a datagram; a Unix socket has no address of its sender.
     fn push(&mut self, datagram: &[u8], sender: Option<SocketAddr>, now: Millis, records: &mut EventRecords);
 
+    /// Frees what is needed only while there is something to decode.
+    fn release_memory(&mut self);
+
     /// The number of messages in several datagrams that were dropped so far.
     fn dropped(&self) -> u64 {
         0
@@ -53,10 +59,10 @@ trait DatagramDecoder: Send {
 }
 
 impl EndpointProtocol {
-    /// Where its records come in; `None` for lines, which are not events.
+    /// Where its records come in; `None` for protocols that are not served here.
     fn source(&self) -> Option<Source> {
         match self {
-            Self::Lines => None,
+            Self::Lines | Self::Fluent(_) => None,
             Self::Syslog(_) => Some(Source::Syslog),
             Self::Gelf => Some(Source::Gelf),
         }
@@ -64,7 +70,7 @@ impl EndpointProtocol {
 
     fn stream_decoder(&self, peer: SocketAddr, config: &Config) -> Option<Box<dyn StreamDecoder>> {
         match self {
-            Self::Lines => None,
+            Self::Lines | Self::Fluent(_) => None,
             Self::Syslog(zone) => Some(Box::new(syslog::SyslogStream::new(zone.clone(), peer, config.record_bytes()))),
             Self::Gelf => Some(Box::new(gelf::GelfStream::new(config.message_bytes()))),
         }
@@ -72,9 +78,9 @@ impl EndpointProtocol {
 
     fn datagram_decoder(&self, config: &Config) -> Option<Box<dyn DatagramDecoder>> {
         match self {
-            Self::Lines => None,
+            Self::Lines | Self::Fluent(_) => None,
             Self::Syslog(zone) => Some(Box::new(syslog::SyslogDatagrams::new(zone.clone()))),
-            Self::Gelf => Some(Box::new(gelf::GelfDatagrams::new(config.partial_bytes_max))),
+            Self::Gelf => Some(Box::new(gelf::GelfDatagrams::new(config.message_bytes(), config.partial_bytes_max))),
         }
     }
 }

@@ -41,8 +41,12 @@ impl StreamDecoder for SyslogStream {
         splitter.finish(&mut |frame| drop(decoder.frame(&frame, &arrival, records)));
     }
 
+    fn release_memory(&mut self) {
+        self.decoder.release_memory(self.splitter.continues());
+    }
+
     fn carry_bytes(&self) -> usize {
-        self.splitter.carry_bytes()
+        self.splitter.carry_bytes() + self.decoder.held_bytes()
     }
 }
 
@@ -68,5 +72,9 @@ impl DatagramDecoder for SyslogDatagrams {
         let sender = self.sender.as_ref().map_or("", |(_, text)| text);
         // A refused event is counted by the sink.
         drop(self.decoder.message(datagram, &SyslogArrival { now, sender }, records));
+    }
+
+    fn release_memory(&mut self) {
+        self.decoder.release_memory(false);
     }
 }

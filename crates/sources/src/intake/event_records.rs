@@ -77,6 +77,8 @@ pub struct EventRecords {
     /// Why the first event since [`Self::take_rejection`] was refused.
     rejection: Option<String>,
     failure: Option<PrepareError>,
+    /// Whether an append waits while the disk syncs.
+    waits: bool,
     /// What the queue refused; `None` if that is dropped.
     retained: Option<RetainedFrames>,
 }
@@ -109,6 +111,7 @@ impl EventRecords {
             rejected: 0,
             rejection: None,
             failure: None,
+            waits: true,
             retained: None,
         }
     }
@@ -118,6 +121,13 @@ impl EventRecords {
     #[must_use]
     pub fn retaining(mut self) -> Self {
         self.retained = Some(RetainedFrames::default());
+        self
+    }
+
+    /// Returns a refusal at once while the disk syncs, for a thread that serves many connections.
+    #[must_use]
+    pub fn without_waiting(mut self) -> Self {
+        self.waits = false;
         self
     }
 
@@ -186,15 +196,28 @@ impl EventRecords {
         self.failure.take().map_or(Ok(()), Err)
     }
 
+    /// Frees the memory of what is appended, for a connection that may be idle.
+    pub(crate) fn release_memory(&mut self) {
+        if self.buffered_records == 0 {
+            self.streams.clear();
+            self.by_labels.clear();
+        }
+    }
+
     /// As [`Self::flush`], for a connection, whose ids cannot run out.
     ///
     /// # Errors
     /// [`IngestError`]. What was not appended is kept.
     pub(crate) fn flush_retained(&mut self) -> Result<(), IngestError> {
-        self.flush().map_err(|error| match error {
-            PrepareError::Refused(refusal) => refusal,
-            PrepareError::SequenceExhausted => IngestError::Io(error.to_string()),
-        })
+        self.flush().map_err(refusal)
+    }
+
+    /// As [`Self::finish`], for a message, whose ids cannot run out.
+    ///
+    /// # Errors
+    /// [`IngestError`].
+    pub(crate) fn finish_message(&mut self) -> Result<(), IngestError> {
+        self.finish().map_err(refusal)
     }
 
     /// Appends the collected records and ends the batch of keyed ids.
@@ -224,7 +247,7 @@ impl EventRecords {
     }
 
     fn try_append_all(&mut self, is_last: bool) -> Result<(), PrepareError> {
-        let Self { target, ids, streams, durability_wait, accepted, retained, .. } = self;
+        let Self { target, ids, streams, durability_wait, accepted, waits, retained, .. } = self;
         let count = streams.iter().filter(|(_, buffer)| buffer.count() > 0).count();
         let EventTarget { intake, source, durability } = target.clone();
         let with_records = streams.iter().filter(|(_, buffer)| buffer.count() > 0);
@@ -236,7 +259,11 @@ impl EventRecords {
                 if let Some(retained) = retained {
                     *accepted += retained.append(stream, meta, records.text, durability_wait);
                 } else {
-                    stream.append_with_retries(&meta, records.text, durability_wait)?;
+                    if *waits {
+                        stream.append_with_retries(&meta, records.text, durability_wait)?;
+                    } else {
+                        stream.append_counted(&meta, records.text, durability_wait)?;
+                    }
                     *accepted += u64::from(buffer.count());
                 }
                 Ok::<(), PrepareError>(())
@@ -297,6 +324,13 @@ impl EventRecords {
             }
             rest = behind;
         }
+    }
+}
+
+fn refusal(error: PrepareError) -> IngestError {
+    match error {
+        PrepareError::Refused(refusal) => refusal,
+        PrepareError::SequenceExhausted => IngestError::Io(error.to_string()),
     }
 }
 

@@ -125,6 +125,19 @@ impl RecordStream {
         Ok(())
     }
 
+    /// Appends prepared records, and counts them in `durability_wait`.
+    ///
+    /// # Errors
+    /// As [`Self::append`].
+    pub(super) fn append_counted(
+        &self,
+        records: &FrameMeta<'_>,
+        text: &[&[u8]],
+        durability_wait: &DurabilityWait,
+    ) -> Result<(), IngestError> {
+        self.append(records, text, durability_wait.add_part()).inspect_err(|_| durability_wait.cancel_part())
+    }
+
     /// Appends prepared records of a request, and repeats it while too many records wait for a sync. Blocks meanwhile.
     /// `durability_wait` counts them.
     ///
@@ -137,8 +150,7 @@ impl RecordStream {
         durability_wait: &DurabilityWait,
     ) -> Result<(), IngestError> {
         for _ in 0..SYNC_RETRIES_MAX {
-            let appended = self.append(records, text, durability_wait.add_part());
-            match appended.inspect_err(|_| durability_wait.cancel_part()) {
+            match self.append_counted(records, text, durability_wait) {
                 Err(IngestError::SyncBacklog) => self.intake.env.clock.sleep(SYNC_RETRY_DELAY),
                 appended => return appended,
             }

@@ -34,7 +34,7 @@ impl RetainedFrames {
         text: &[&[u8]],
         durability_wait: &DurabilityWait,
     ) -> u64 {
-        if self.frames.is_empty() && append(&stream, &meta, text, durability_wait).is_ok() {
+        if self.frames.is_empty() && stream.append_counted(&meta, text, durability_wait).is_ok() {
             return u64::from(meta.count);
         }
         self.frames.push_back(RetainedFrame { stream, meta, text: text.concat() });
@@ -51,19 +51,10 @@ impl RetainedFrames {
         accepted: &mut u64,
     ) -> Result<(), IngestError> {
         while let Some(RetainedFrame { stream, meta, text }) = self.frames.front() {
-            append(stream, meta, &[text], durability_wait)?;
+            stream.append_counted(meta, &[text], durability_wait)?;
             *accepted += u64::from(meta.count);
             self.frames.pop_front();
         }
         Ok(())
     }
-}
-
-fn append(
-    stream: &RecordStream,
-    meta: &FrameMeta<'_>,
-    text: &[&[u8]],
-    durability_wait: &DurabilityWait,
-) -> Result<(), IngestError> {
-    stream.append(meta, text, durability_wait.add_part()).inspect_err(|_| durability_wait.cancel_part())
 }

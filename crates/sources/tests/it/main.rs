@@ -6,4 +6,5 @@ mod full;
 mod lines;
 mod node;
 mod redirects;
+mod senders;
 mod stop;

@@ -12,10 +12,13 @@ pub(crate) use bucksaw_fixtures::wait_until;
 use bucksaw_ingest::{Durability, Queue};
 use bucksaw_record::{Flags, Id, Labels};
 use bucksaw_segment::queue::HEADER_LEN;
-use bucksaw_sources::{Config, ConnectionSlots, Endpoint, Intake, Metrics, TcpIntake, serve};
+use bucksaw_sources::{
+    Config, ConnectionSlots, DatagramSocket, Endpoint, EndpointProtocol, Intake, Metrics, TcpIntake, UnfinishedBytes,
+    serve, serve_datagrams,
+};
 use bucksaw_steering::LoadShedder;
 use prometheus_client::registry::Registry;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -46,6 +49,11 @@ impl ListenerNode {
     }
 
     pub(crate) async fn start_with(durability: Durability, config: Config, queue: bucksaw_ingest::Config) -> Self {
+        Self::start_endpoint(Endpoint::lines(durability), config, queue).await
+    }
+
+    /// A listener of any protocol. One that is not lines receives datagrams, too, on the same port.
+    pub(crate) async fn start_endpoint(endpoint: Endpoint, config: Config, queue: bucksaw_ingest::Config) -> Self {
         let fs = sim::Fs::new();
         let env = Env { fs: Arc::new(fs.clone()), ..Env::real() };
         let mut registry = Registry::default();
@@ -60,6 +68,7 @@ impl ListenerNode {
             shedder: Arc::clone(&shedder),
             config,
             metrics: Metrics::new(&mut registry),
+            sender_memory: UnfinishedBytes::new(&bucksaw_sources::Config::default()),
             slots: ConnectionSlots::new(10_000),
         };
         let ticking = Arc::downgrade(&queue);
@@ -70,7 +79,20 @@ impl ListenerNode {
                 tokio::time::sleep(TICK).await;
             }
         });
-        let serving = tokio::spawn(serve(listener, Endpoint::lines(durability), intake, stopped));
+        let datagrams = match endpoint.protocol {
+            EndpointProtocol::Lines => None,
+            _ => Some(UdpSocket::bind(address).await.unwrap()),
+        };
+        let serving = tokio::spawn(async move {
+            let datagrams = datagrams.map(|socket| {
+                let socket = DatagramSocket::Udp(socket);
+                tokio::spawn(serve_datagrams(socket, endpoint.clone(), intake.clone(), stopped.clone()))
+            });
+            serve(listener, endpoint, intake, stopped).await;
+            if let Some(datagrams) = datagrams {
+                datagrams.await.unwrap();
+            }
+        });
         Self { fs, queue, shedder, address, stop, serving, registry }
     }
 

@@ -150,7 +150,7 @@ fn counts_match_golden() {
 #[test]
 fn batches_with_unknown_tables_are_rejected() {
     let mut content = single_content(&batch(Order::Ascending)).to_vec();
-    content[0] |= 8;
+    content[0] |= 16;
     let error = RecordBatch::decode(&content.into()).unwrap_err();
     assert_eq!(error.to_string(), "a batch has tables that a later version has added");
 }
@@ -159,7 +159,7 @@ proptest! {
     #[test]
     fn fields_of_later_versions_are_ignored(
         seed: u64,
-        added in prop::collection::vec((0_usize..4, 129_u8.., prop::collection::vec(any::<u8>(), 0..50)), 0..6),
+        added in prop::collection::vec((0_usize..4, 130_u8.., prop::collection::vec(any::<u8>(), 0..50)), 0..6),
     ) {
         prop_assert_eq!(ScatterRequest::decode(&with_unknown_fields(&sample_request().encode(), seed).unwrap()).unwrap(), sample_request());
         let grown = with_unknown_fields(&sample_status().encode(), seed).unwrap();

@@ -1,0 +1,77 @@
+//! Lets a request with records go on when its connection ends.
+//!
+//! Some senders close the connection once they have sent a request, and read no answer. A server that finds the end of the
+//! connection before it has called the handler would drop the request with it. So a request with records is a task of its own
+//! from the moment its head is read. All others end with their connection, as nobody waits for their answers.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::{Method, Request};
+use axum::response::{IntoResponse as _, Response};
+use hyper::body::Incoming;
+use hyper::service::Service;
+use hyper_util::service::TowerToHyperService;
+
+use crate::error::ApiError;
+
+/// The routes, for one connection.
+pub(crate) struct DetachedRoutes<T> {
+    routes: TowerToHyperService<Router>,
+    /// Held while a request of the connection runs.
+    slot: Arc<T>,
+}
+
+impl<T> DetachedRoutes<T> {
+    /// `slot` is dropped when the connection and all of its requests have ended.
+    pub(crate) fn new(routes: Router, slot: T) -> Self {
+        Self { routes: TowerToHyperService::new(routes), slot: Arc::new(slot) }
+    }
+}
+
+impl<T: Send + Sync + 'static> Service<Request<Incoming>> for DetachedRoutes<T> {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let has_records = has_records(request.method(), request.uri().path());
+        let answer = self.routes.call(request);
+        if !has_records {
+            return Box::pin(answer);
+        }
+        let slot = Arc::clone(&self.slot);
+        let task = tokio::spawn(async move {
+            let _slot = slot;
+            answer.await
+        });
+        Box::pin(async move { task.await.unwrap_or_else(|_| Ok(ApiError::internal().into_response())) })
+    }
+}
+
+/// Whether a request has records by its path. Below `/api/v1` are questions, except one.
+fn has_records(method: &Method, path: &str) -> bool {
+    matches!(*method, Method::POST | Method::PUT) && (path == "/api/v1/ingest" || !path.starts_with("/api/v1/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_requests_with_records_go_on() {
+        let check = |method: Method, path: &str, want: bool| {
+            assert_eq!(has_records(&method, path), want, "{path}");
+        };
+        for path in ["/gelf", "/api/v1/ingest", "/a/_bulk", "/api/v2/logs"] {
+            check(Method::POST, path, true);
+            check(Method::GET, path, false);
+        }
+        check(Method::PUT, "/_bulk", true);
+        for path in ["/api/v1/query", "/api/v1/count", "/api/v1/forget"] {
+            check(Method::POST, path, false);
+        }
+    }
+}

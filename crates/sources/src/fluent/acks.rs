@@ -1,0 +1,48 @@
+//! Acknowledges chunks, in the order of their arrival.
+
+use std::sync::Arc;
+
+use bucksaw_ingest::IngestError;
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+
+use super::FluentEnd;
+use crate::acks::write_all;
+use crate::intake::DurabilityWait;
+use crate::listener_state::ListenerState;
+
+/// Chunks without an acknowledgement above which a connection is not read from.
+pub(super) const ACKS_MAX: usize = 64;
+
+/// A chunk whose records are appended.
+pub(super) struct PendingAck {
+    pub(super) durability_wait: DurabilityWait,
+    /// Whether the name of the chunk must be durable, so that a retry gets the same ids.
+    pub(super) syncs_keys: bool,
+    /// What the sender gets.
+    pub(super) answer: Vec<u8>,
+}
+
+/// Sends an acknowledgement for each chunk once its records have their durability, until no chunk will follow.
+pub(super) async fn write_acks(
+    socket: &TcpStream,
+    shared: &Arc<ListenerState>,
+    mut pending: mpsc::Receiver<PendingAck>,
+) -> FluentEnd {
+    while let Some(ack) = pending.recv().await {
+        if let Err(refusal) = ack.durability_wait.wait().await {
+            return FluentEnd::Refused(refusal);
+        }
+        if ack.syncs_keys {
+            let queue = Arc::clone(&shared.intake.queue);
+            let synced = tokio::task::spawn_blocking(move || queue.sync_keys()).await;
+            if let Err(refusal) = synced.unwrap_or_else(|error| Err(IngestError::Io(error.to_string()))) {
+                return FluentEnd::Refused(refusal);
+            }
+        }
+        if write_all(socket, &ack.answer).await.is_err() {
+            return FluentEnd::Unreachable;
+        }
+    }
+    FluentEnd::Closed
+}

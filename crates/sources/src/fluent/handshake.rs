@@ -1,0 +1,64 @@
+//! The proof that a sender knows the shared key.
+#![expect(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bucksaw_protocols::fluent::FluentHandshake;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::FluentEnd;
+use super::inbox::FluentInbox;
+use crate::acks::write_all;
+use crate::listener_state::ListenerState;
+use crate::socket_reader::SocketReader;
+
+/// How long a sender may take to prove that it knows the key.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The name of the listener. Fluentd refuses a listener with its own name, which is that of the machine.
+const NAME: &str = "bucksaw";
+
+/// A key that the listener and all senders know. Its debug form does not show it.
+#[derive(Clone)]
+pub struct SharedKey(Arc<[u8]>);
+
+impl SharedKey {
+    /// A key of any bytes.
+    pub fn new(key: &[u8]) -> Self {
+        Self(key.into())
+    }
+}
+
+impl fmt::Debug for SharedKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SharedKey")
+    }
+}
+
+/// Asks a sender for its proof, and answers it.
+pub(super) async fn check(
+    socket: &TcpStream,
+    feed: &mut SocketReader<'_>,
+    shared: &ListenerState,
+    inbox: &mut FluentInbox<'_>,
+    key: &SharedKey,
+) -> Result<(), FluentEnd> {
+    let mut nonce = [0; 16];
+    for half in nonce.chunks_exact_mut(8) {
+        half.copy_from_slice(&shared.intake.env.entropy.next_u64().to_le_bytes());
+    }
+    let handshake = FluentHandshake::new(&key.0, NAME, nonce);
+    inbox.limit(FluentHandshake::PING_BYTES_MAX);
+    let checked = timeout(HANDSHAKE_TIMEOUT, async {
+        write_all(socket, &handshake.helo()).await.map_err(|_| FluentEnd::Unreachable)?;
+        let pong = handshake.answer(inbox.next(feed).await?)?;
+        write_all(socket, &pong.bytes).await.map_err(|_| FluentEnd::Unreachable)?;
+        if pong.is_accepted { Ok(()) } else { Err(FluentEnd::Sender("the sender has another shared key")) }
+    });
+    checked.await.map_err(|_| FluentEnd::Sender("the sender does not prove in time that it knows the shared key"))??;
+    inbox.limit(shared.config.message_bytes());
+    Ok(())
+}

@@ -1,0 +1,130 @@
+//! A connection with the forward protocol of Fluentd.
+//!
+//! ```text
+//!   socket ─► FluentInbox ─► FluentDecoder ─► EventRecords ─► queue
+//!          ◄─ write_acks ◄─ once the records of a chunk have their durability
+//! ```
+//! A sender that waits for acknowledgements names each chunk, and sends it again when none arrives. The name is the idempotency
+//! key of its records, so that they are stored once. Without a name nothing is sent again, so what the queue refuses is kept and
+//! appended later.
+#![expect(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
+
+mod acks;
+mod handshake;
+mod heartbeat;
+mod inbox;
+mod records;
+
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bucksaw_env::log_limited;
+use bucksaw_ingest::IngestError;
+use bucksaw_protocols::fluent::FluentError;
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tracing::debug;
+
+use crate::listener_state::ListenerState;
+use crate::socket_reader::SocketReader;
+use acks::{ACKS_MAX, PendingAck, write_acks};
+use inbox::FluentInbox;
+use records::FluentRecords;
+
+pub use handshake::SharedKey;
+pub use heartbeat::serve_heartbeats;
+
+/// How long acknowledgements are waited for when the node stops, and when the sender has closed its side.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Why a connection ends.
+#[derive(Debug, thiserror::Error)]
+enum FluentEnd {
+    #[error("the sender has closed its side, or the node stops")]
+    Closed,
+    #[error(transparent)]
+    Message(#[from] FluentError),
+    #[error("{0}")]
+    Sender(&'static str),
+    #[error("the queue refuses records: {0}")]
+    Refused(#[from] IngestError),
+    #[error("an acknowledgement cannot be sent")]
+    Unreachable,
+}
+
+/// Reads messages until the sender closes the connection, a message is damaged, or the node stops.
+pub(crate) async fn run(
+    socket: &TcpStream,
+    feed: &mut SocketReader<'_>,
+    shared: &Arc<ListenerState>,
+    peer: SocketAddr,
+    key: Option<&SharedKey>,
+) {
+    let end = serve(socket, feed, shared, key).await;
+    match &end {
+        FluentEnd::Closed => {}
+        FluentEnd::Message(_) | FluentEnd::Sender(_) => {
+            shared.metrics.protocol_errors.inc();
+            log_limited!(shared.log_limits, warn, %peer, listener = shared.endpoint.name, reason = %end, "connection closed");
+        }
+        FluentEnd::Refused(_) | FluentEnd::Unreachable => debug!(%peer, reason = %end, "connection closed"),
+    }
+}
+
+async fn serve(
+    socket: &TcpStream,
+    feed: &mut SocketReader<'_>,
+    shared: &Arc<ListenerState>,
+    key: Option<&SharedKey>,
+) -> FluentEnd {
+    let mut inbox = FluentInbox::new(shared);
+    if let Some(key) = key
+        && let Err(end) = handshake::check(socket, feed, shared, &mut inbox, key).await
+    {
+        return end;
+    }
+    let (acks, pending) = mpsc::channel(ACKS_MAX);
+    let mut writer = pin!(write_acks(socket, shared, pending));
+    let end = tokio::select! {
+        end = &mut writer => return end,
+        end = read(feed, shared, inbox, &acks) => end,
+    };
+    drop(acks);
+    let time = if feed.is_stopped() { STOP_TIMEOUT } else { HALF_CLOSED_TIMEOUT };
+    // A sender without acknowledgements has none to wait for.
+    match timeout(time, writer).await {
+        Ok(FluentEnd::Closed) | Err(_) => end,
+        Ok(failed) => failed,
+    }
+}
+
+/// Reads messages, and passes on their acknowledgements.
+async fn read(
+    feed: &mut SocketReader<'_>,
+    shared: &Arc<ListenerState>,
+    mut inbox: FluentInbox<'_>,
+    acks: &mpsc::Sender<PendingAck>,
+) -> FluentEnd {
+    let mut records = FluentRecords::new(shared);
+    loop {
+        let message = match inbox.next(feed).await {
+            Ok(message) => message,
+            Err(end) => return end,
+        };
+        match records.append(message, feed).await {
+            Ok(Some(ack)) => {
+                if acks.send(ack).await.is_err() {
+                    return FluentEnd::Unreachable;
+                }
+            }
+            Ok(None) => {}
+            Err(end) => return end,
+        }
+        // Other clients of the thread get their share.
+        tokio::task::yield_now().await;
+    }
+}
