@@ -19,6 +19,7 @@ mod inflate;
 pub mod journald;
 pub mod json;
 mod json_members;
+mod json_text;
 pub mod loki;
 pub mod otlp;
 mod protobuf;
