@@ -14,6 +14,7 @@ pub mod elasticsearch;
 mod event;
 #[cfg(test)]
 mod event_lines;
+pub mod fluent;
 pub mod gelf;
 mod inflate;
 pub mod journald;
