@@ -211,3 +211,16 @@ fn decompressed_entries_are_bounded() {
         [&[0x93, 0xa1, b't', 0xc5][..], &(packed.len() as u16).to_be_bytes(), &packed, b"\x81\xaacompressed\xa4zstd"];
     assert_eq!(error(&message.concat()), "the decompressed data exceeds 1048576 bytes: send smaller batches");
 }
+
+/// With work for each part that grows with the message this would not end.
+#[test]
+fn a_message_of_many_parts_is_scanned_once() {
+    let count = 1_u32 << 20;
+    let message = [&b"\x92\xa1t\xdd"[..], &count.to_be_bytes(), &vec![1; count as usize]].concat();
+    let mut framer = FluentFramer::new(MAX);
+    for end in 1..message.len() {
+        let FluentFrame::Missing(missing) = framer.frame(&message[..end]).unwrap() else { panic!("{end}") };
+        assert!(missing <= message.len() - end);
+    }
+    assert_eq!(framer.frame(&message).unwrap(), FluentFrame::Whole(message.len()));
+}
