@@ -65,7 +65,7 @@ fn damaged_messages_are_refused_as_a_whole() {
     assert_eq!(error(b"\xc0\xc0"), damaged("1 bytes follow the value"));
     // A good entry, then a damaged one.
     let entries = b"\x92\x01\x81\xa3log\xa1x\x92\x01\x81\xa3log\xa9x";
-    assert_eq!(error(&[&b"\x92\xa1t\xc4\x13"[..], entries].concat()), damaged("a value is cut off"));
+    assert_eq!(error(&[&b"\x92\xa1t\xc4\x12"[..], entries].concat()), damaged("a value is cut off"));
     let gzip = b"\x93\xa1t\xc4\x04\x1f\x8b\x08\x00\x81\xaacompressed\xa4gzip";
     assert!(error(gzip).starts_with("the gzip data is damaged or cut off: "), "{}", error(gzip));
 }
