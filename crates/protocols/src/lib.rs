@@ -14,11 +14,13 @@ pub mod elasticsearch;
 mod event;
 #[cfg(test)]
 mod event_lines;
+pub mod fluent;
 pub mod gelf;
 mod inflate;
 pub mod journald;
 pub mod json;
 mod json_members;
+mod json_text;
 pub mod loki;
 pub mod otlp;
 mod protobuf;

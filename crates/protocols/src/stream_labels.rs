@@ -57,18 +57,24 @@ impl StreamLabels {
             return;
         }
         let label = label_name(name);
-        let is_full = self.base.iter().count() + self.count >= Labels::COUNT_MAX;
-        if is_full || value.len() > Labels::VALUE_BYTES_MAX || self.base.get(&label).is_some() || self.has(&label) {
-            return attributes.push(name, value.as_bytes());
-        }
-        if *label != *name {
+        if !self.try_push(&label, value) || *label != *name {
             attributes.push(name, value.as_bytes());
         }
-        for part in [&*label, value] {
+    }
+
+    /// Adds a label with a valid name. Returns false, without effect, if it cannot be one: see the module.
+    pub(crate) fn try_push(&mut self, label: &str, value: &str) -> bool {
+        let is_full = self.base.iter().count() + self.count >= Labels::COUNT_MAX;
+        let is_valid = !value.is_empty() && value.len() <= Labels::VALUE_BYTES_MAX;
+        if is_full || !is_valid || self.base.get(label).is_some() || self.has(label) {
+            return false;
+        }
+        for part in [label, value] {
             self.key.extend_from_slice(part.as_bytes());
             self.key.push(END);
         }
         self.count += 1;
+        true
     }
 
     /// The labels of the event.

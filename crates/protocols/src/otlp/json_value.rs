@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::json_parts::{JsonBytes, JsonInteger, JsonItems};
 use super::{NESTING_MAX, OtlpError};
+use crate::json_text::{write_bytes, write_double, write_string};
 
 /// An `AnyValue`. At most one member is set.
 #[derive(Debug, Default, Deserialize)]
@@ -142,38 +142,4 @@ fn write_members(
         }
         write(json, out)
     })
-}
-
-/// Appends a text as JSON. Bytes that are not UTF-8 are replaced.
-pub(super) fn write_string(text: &[u8], out: &mut Vec<u8>) {
-    // A text always has a JSON form.
-    let _ = serde_json::to_writer(out, &*String::from_utf8_lossy(text));
-}
-
-/// Appends bytes as JSON: a string in base64, as in the JSON of protobuf.
-pub(super) fn write_bytes(bytes: &[u8], out: &mut Vec<u8>) {
-    out.push(b'"');
-    let mut text = String::new();
-    STANDARD.encode_string(bytes, &mut text);
-    out.extend_from_slice(text.as_bytes());
-    out.push(b'"');
-}
-
-/// Appends a number as JSON. A value that JSON cannot state is a string with its name.
-pub(super) fn write_double(number: f64, out: &mut Vec<u8>) {
-    if number.is_finite() {
-        // A finite number always has a JSON form.
-        let _ = serde_json::to_writer(out, &number);
-    } else {
-        write_string(non_finite_name(number).as_bytes(), out);
-    }
-}
-
-/// The name of a number that is not finite, as in the JSON of protobuf.
-pub(super) fn non_finite_name(number: f64) -> &'static str {
-    match number {
-        number if number.is_nan() => "NaN",
-        number if number > 0.0 => "Infinity",
-        _ => "-Infinity",
-    }
 }

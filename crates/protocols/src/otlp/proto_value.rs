@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::json_value::{write_bytes, write_double, write_string};
 use super::{NESTING_MAX, OtlpError};
+use crate::json_text::{non_finite_name, write_bytes, write_double, write_string};
 use crate::protobuf::{ProtobufField, ProtobufFields, ProtobufValue};
 
 /// Replaces `value` by the text of a `KeyValue`'s value, and returns its key.
@@ -35,7 +35,7 @@ pub(super) fn write_value(message: &[u8], out: &mut Vec<u8>) -> Result<(), OtlpE
         (1 | 7, ProtobufValue::Bytes(text)) => out.extend_from_slice(text),
         (4, ProtobufValue::Fixed64(bits)) => match f64::from_bits(bits) {
             finite if finite.is_finite() => write_double(finite, out),
-            other => out.extend_from_slice(super::json_value::non_finite_name(other).as_bytes()),
+            other => out.extend_from_slice(non_finite_name(other).as_bytes()),
         },
         _ => write_json(field, out, NESTING_MAX)?,
     }

@@ -1,0 +1,167 @@
+//! Entries, each a time and a record, as events.
+
+use bucksaw_record::{Labels, Millis};
+
+use super::error::EntryError;
+use super::record::{push_map, read_record};
+use super::time::{GroupMark, event_time, group_mark};
+use super::{MsgpackError, MsgpackReader, MsgpackValue};
+use crate::stream_labels::StreamLabels;
+use crate::{AttributeList, Decoded, Event, EventSink};
+
+/// The longest text of the attributes that a group of Fluent Bit gives to all of its records, in bytes: a few bytes of a
+/// message can repeat it.
+const GROUP_BYTES_MAX: usize = 16 << 10;
+
+/// Builds the events of one message after the other.
+#[derive(Debug)]
+pub(super) struct FluentEntries {
+    stream: StreamLabels,
+    /// Those of the group, then those of the event.
+    attributes: AttributeList,
+    group_attributes: usize,
+    line: Vec<u8>,
+    /// The name of an attribute.
+    path: String,
+}
+
+/// What is common to the entries of a message, and what becomes of them.
+pub(super) struct EntryTarget<'a> {
+    pub(super) tag: &'a [u8],
+    pub(super) sink: &'a mut dyn EventSink,
+    pub(super) decoded: Decoded,
+}
+
+/// The time of an entry.
+#[derive(Clone, Copy, Debug, Default)]
+struct EntryTime<'a> {
+    time: Option<(Millis, u32)>,
+    group: Option<GroupMark>,
+    metadata: Option<&'a [u8]>,
+}
+
+impl FluentEntries {
+    pub(super) fn new(labels: &Labels) -> Self {
+        Self {
+            stream: StreamLabels::new(labels),
+            attributes: AttributeList::default(),
+            group_attributes: 0,
+            line: Vec::new(),
+            path: String::new(),
+        }
+    }
+
+    /// Begins a message: it has no group yet.
+    pub(super) fn clear(&mut self) {
+        self.group_attributes = 0;
+    }
+
+    /// Frees the memory that long records need.
+    pub(super) fn shrink(&mut self) {
+        self.attributes = AttributeList::default();
+        self.group_attributes = 0;
+        self.line = Vec::new();
+    }
+
+    /// Reads the next entry, and passes its event on, or counts it as rejected.
+    ///
+    /// # Errors
+    /// [`MsgpackError`] if the entry is damaged.
+    pub(super) fn entry(
+        &mut self,
+        values: &mut MsgpackReader<'_>,
+        target: &mut EntryTarget<'_>,
+    ) -> Result<(), MsgpackError> {
+        let mut ahead = *values;
+        let MsgpackValue::Array(count @ 2..) = ahead.value()? else {
+            target.decoded.reject(|| EntryError::Entry.to_string());
+            return values.skip(1);
+        };
+        let (time, record) = (ahead.raw()?, ahead.raw()?);
+        ahead.skip(count - 2)?;
+        *values = ahead;
+        self.event(time, None, record, target)
+    }
+
+    /// Passes on the event of a record, or counts it as rejected. A record that is nil is no event.
+    pub(super) fn event(
+        &mut self,
+        time: &[u8],
+        metadata: Option<&[u8]>,
+        record: &[u8],
+        target: &mut EntryTarget<'_>,
+    ) -> Result<(), MsgpackError> {
+        if MsgpackReader::new(record).value()? == MsgpackValue::Nil {
+            return Ok(());
+        }
+        let time = entry_time(time)?;
+        let metadata = metadata.or(time.metadata);
+        let built = match time.group {
+            Some(GroupMark::Start) => self.start_group(metadata, record),
+            Some(GroupMark::End) => {
+                self.group_attributes = 0;
+                Ok(())
+            }
+            None => self.build(target.tag, metadata, record).map(|()| {
+                let labels = self.stream.get();
+                let event = Event { time: time.time, line: &self.line, attributes: &self.attributes };
+                target.decoded.push(target.sink, &labels, &event);
+            }),
+        };
+        match built {
+            Ok(()) => Ok(()),
+            Err(EntryError::Msgpack(error)) => Err(error),
+            Err(error) => {
+                target.decoded.reject(|| error.to_string());
+                Ok(())
+            }
+        }
+    }
+
+    /// Reads an event into the buffers.
+    fn build(&mut self, tag: &[u8], metadata: Option<&[u8]>, record: &[u8]) -> Result<(), EntryError> {
+        let Self { stream, attributes, line, path, .. } = self;
+        attributes.truncate(self.group_attributes);
+        stream.clear();
+        line.clear();
+        match str::from_utf8(tag) {
+            Ok(tag) => stream.push("tag", tag, attributes),
+            Err(_) => attributes.push("tag", tag),
+        }
+        if let Some(metadata) = metadata {
+            push_map(metadata, attributes, path)?;
+        }
+        read_record(record, line, stream, attributes, path)
+    }
+
+    /// Keeps what Fluent Bit states of the following records: the resource and scope of OTLP.
+    fn start_group(&mut self, metadata: Option<&[u8]>, record: &[u8]) -> Result<(), EntryError> {
+        let Self { attributes, path, .. } = self;
+        self.group_attributes = 0;
+        attributes.clear();
+        for map in metadata.into_iter().chain([record]) {
+            push_map(map, attributes, path)?;
+        }
+        let name_bytes: usize = attributes.iter().map(|(name, _)| name.len()).sum();
+        if name_bytes + attributes.value_bytes() > GROUP_BYTES_MAX {
+            return Err(EntryError::Group(GROUP_BYTES_MAX));
+        }
+        self.group_attributes = attributes.len();
+        Ok(())
+    }
+}
+
+/// Reads the first element of an entry: a time, or an array of a time and metadata.
+fn entry_time(value: &[u8]) -> Result<EntryTime<'_>, MsgpackError> {
+    let mut values = MsgpackReader::new(value);
+    let first = values.value()?;
+    let (time, metadata) = match first {
+        MsgpackValue::Array(0) => return Ok(EntryTime::default()),
+        MsgpackValue::Array(count) => {
+            let time = MsgpackReader::new(values.raw()?).value()?;
+            (time, if count > 1 { Some(values.raw()?) } else { None })
+        }
+        time => (time, None),
+    };
+    Ok(EntryTime { time: event_time(time), group: group_mark(time), metadata })
+}
