@@ -9,7 +9,9 @@ from common import arguments, records, state
 host, port, count = arguments()
 transport = sys.argv[3]
 if transport == "udp":
-    handler = graypy.GELFUDPHandler(host, port, chunk_size=300, localname="a1")
+    handler = graypy.GELFUDPHandler(
+        host, port, gelf_chunker=graypy.handler.GELFWarningChunker(chunk_size=100), localname="a1"
+    )
 elif transport == "tcp":
     handler = graypy.GELFTCPHandler(host, port, localname="a1")
 else:

@@ -51,6 +51,19 @@ impl FluentDecoder {
         Self { entries: FluentEntries::new(labels), inflated: Vec::new() }
     }
 
+    /// The id of the chunk that a whole message is, as the sender encoded it. It is the same when the sender sends the chunk again.
+    /// `None` if the sender waits for no acknowledgement.
+    ///
+    /// # Errors
+    /// [`FluentError`], as [`Self::decode`].
+    pub fn chunk(message: &[u8]) -> Result<Option<&[u8]>, FluentError> {
+        let mut values = MsgpackReader::new(message);
+        match values.value()? {
+            MsgpackValue::Array(count) => Ok(read_message(&mut values, count)?.2.chunk),
+            _ => Ok(None),
+        }
+    }
+
     /// Decodes one whole message, as [`FluentFramer`](super::FluentFramer) finds it. Compressed entries have at most
     /// `inflated_bytes_max` bytes of text.
     ///

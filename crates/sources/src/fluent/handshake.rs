@@ -55,10 +55,12 @@ pub(super) async fn check(
     let checked = timeout(HANDSHAKE_TIMEOUT, async {
         write_all(socket, &handshake.helo()).await.map_err(|_| FluentEnd::Unreachable)?;
         let pong = handshake.answer(inbox.next(feed).await?)?;
-        write_all(socket, &pong.bytes).await.map_err(|_| FluentEnd::Unreachable)?;
+        write_all(socket, &pong.answer).await.map_err(|_| FluentEnd::Unreachable)?;
         if pong.is_accepted { Ok(()) } else { Err(FluentEnd::Sender("the sender has another shared key")) }
     });
-    checked.await.map_err(|_| FluentEnd::Sender("the sender does not prove in time that it knows the shared key"))??;
+    checked
+        .await
+        .map_err(|_| FluentEnd::Sender("the sender does not prove in time that it knows the shared key"))??;
     inbox.limit(shared.config.message_bytes());
     Ok(())
 }
