@@ -13,8 +13,8 @@ endif
 export BUCKSAW_CHROMIUM
 # Use the system's browser; npm downloads none.
 export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD := 1
-# Clients of other log systems: in Python, and packages of Debian.
-CLIENTS := target/clients/requirements.txt target/clients/debian/debian.txt
+# Clients of other log systems: in Python, for Node.js, and packages of Debian.
+CLIENTS := target/clients/requirements.txt target/clients/node/package-lock.json target/clients/debian/debian.txt
 NPM_DONE := ui/node_modules/.package-lock.json
 
 # Number of seeds of `make sim`, and the first one.
@@ -72,6 +72,11 @@ target/clients/requirements.txt: senders/requirements.txt
 	python3 -m venv target/clients
 	target/clients/bin/pip install --quiet --disable-pip-version-check --requirement $<
 	@cp $< $@
+
+target/clients/node/package-lock.json: senders/package-lock.json senders/package.json
+	@command -v npm >/dev/null || { echo "npm is missing: get Node.js 20 or newer, then run this again"; exit 1; }
+	@mkdir -p $(dir $@) && cp senders/package.json $(dir $@)
+	@cp $< $@ && (cd $(dir $@) && npm ci --no-audit --no-fund) || { rm $@; exit 1; }
 
 target/clients/debian/debian.txt: senders/debian.txt senders/debian.sh
 	@command -v apt-get >/dev/null || { echo "apt-get is missing: tests with senders need Debian or Ubuntu"; exit 1; }

@@ -66,9 +66,19 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "HOST:PORT", default_value = "")]
     pub(crate) listen_gelf: ListenAddress,
 
-    /// When records of the listeners for syslog and GELF count as accepted: fast, durable or bulk
+    /// Address for Fluentd's forward protocol, such as 127.0.0.1:24224; off by default
     ///
-    /// `fast`: written, `durable`: synced to disk, `bulk`: replicated. These protocols tell it to no sender.
+    /// TCP, and UDP for heartbeats.
+    #[arg(long, value_name = "HOST:PORT", default_value = "")]
+    pub(crate) listen_fluent: ListenAddress,
+
+    /// File with the key that senders of --listen-fluent must know
+    #[arg(long, value_name = "FILE")]
+    pub(crate) fluent_shared_key_file: Option<PathBuf>,
+
+    /// When records of the listeners for syslog, GELF and Fluentd count as accepted
+    ///
+    /// `fast`: written, `durable`: synced to disk, `bulk`: replicated. Only Fluentd's protocol acknowledges records.
     #[arg(long, value_name = "DURABILITY", default_value = "fast")]
     pub(crate) sender_durability: SenderDurability,
 

@@ -4,12 +4,14 @@
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use bucksaw_api::App;
 use bucksaw_cluster::Roles;
 use bucksaw_ingest::Durability;
-use bucksaw_sources::{DatagramSocket, Endpoint, EndpointProtocol, TcpIntake, serve_datagrams};
+use bucksaw_sources::{DatagramSocket, Endpoint, EndpointProtocol, SharedKey, TcpIntake, serve_datagrams};
 use tokio::net::{TcpListener, TcpSocket, UdpSocket, lookup_host};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -34,13 +36,15 @@ pub(super) struct Listeners {
     /// The sockets for records in datagrams.
     datagrams: Vec<(Endpoint, DatagramSocket)>,
     syslog_socket: Option<SocketFile>,
+    /// Answers heartbeats of Fluentd's protocol.
+    heartbeats: Option<UdpSocket>,
 }
 
 impl Listeners {
     /// Binds each listener on the runtime that serves it. Only the ingest role has listeners for records.
     pub(super) fn bind(args: &ServeArgs, roles: Roles, runtimes: &Runtimes) -> anyhow::Result<Self> {
         let http = runtimes.http.block_on(bind("--listen", &args.listen))?;
-        let mut listeners = Self { http, tcp: Vec::new(), datagrams: Vec::new(), syslog_socket: None };
+        let mut listeners = Self { http, tcp: Vec::new(), datagrams: Vec::new(), syslog_socket: None, heartbeats: None };
         if roles.ingest {
             runtimes.net.block_on(listeners.bind_records(args))?;
         }
@@ -73,6 +77,11 @@ impl Listeners {
             self.tcp.push((endpoint.clone(), listener));
             self.datagrams.push((endpoint, DatagramSocket::Udp(socket)));
         }
+        if let Some((listener, socket)) = bind_both("--listen-fluent", &args.listen_fluent).await? {
+            let key = args.fluent_shared_key_file.as_deref().map(read_shared_key).transpose()?;
+            self.tcp.push((endpoint("fluent", EndpointProtocol::Fluent(key)), listener));
+            self.heartbeats = Some(socket);
+        }
         if let Some(path) = &args.listen_syslog_socket {
             let (file, socket) = SocketFile::bind(path)?;
             self.syslog_socket = Some(file);
@@ -98,7 +107,7 @@ impl Listeners {
         app: &App,
         stopping: &watch::Receiver<bool>,
     ) -> Vec<JoinHandle<()>> {
-        let Self { http, tcp, datagrams, mut syslog_socket } = self;
+        let Self { http, tcp, datagrams, mut syslog_socket, heartbeats } = self;
         let tcp = tcp.into_iter().map(|(endpoint, listener)| {
             runtimes.net.spawn(bucksaw_sources::serve(listener, endpoint, intake.clone(), stopping.clone()))
         });
@@ -110,10 +119,14 @@ impl Listeners {
                 drop(file);
             })
         });
+        let heartbeats = heartbeats.into_iter().map(|socket| {
+            let clock = Arc::clone(&intake.intake.env.clock);
+            runtimes.net.spawn(bucksaw_sources::serve_heartbeats(socket, clock, stopping.clone()))
+        });
         let http = http.into_iter();
         let http =
             http.map(|listener| runtimes.http.spawn(bucksaw_api::serve(listener, app.clone(), stopping.clone())));
-        tcp.chain(datagrams).chain(http).collect()
+        tcp.chain(datagrams).chain(heartbeats).chain(http).collect()
     }
 }
 
@@ -163,6 +176,17 @@ async fn bind_both(flag: &str, listen: &ListenAddress) -> anyhow::Result<Option<
             Err(error) => return Err(error).with_context(|| cannot_listen(flag, at, "UDP")),
         }
     }
+}
+
+/// The key in a file, without the line end behind it.
+fn read_shared_key(file: &Path) -> anyhow::Result<SharedKey> {
+    let shown = file.display();
+    let key = std::fs::read(file).with_context(|| format!("--fluent-shared-key-file: cannot read {shown}"))?;
+    let key = key.trim_ascii_end();
+    if key.is_empty() {
+        bail!("--fluent-shared-key-file: {shown} is empty");
+    }
+    Ok(SharedKey::new(key))
 }
 
 fn bind_tcp(address: SocketAddr) -> std::io::Result<TcpListener> {
