@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use bucksaw_record::AttributeNames;
 use memchr::memchr;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 use serde_json::de::StrRead;
@@ -77,7 +78,9 @@ pub(crate) fn push_flattened(attributes: &mut AttributeList, name: &str, json: &
 }
 
 fn push_below(attributes: &mut AttributeList, path: &mut String, json: &str, depth_left: u32) {
-    if depth_left == 0 || !json.starts_with('{') {
+    // A name that is too long is refused by the sink. It is not copied for each member of its object before that.
+    let is_long = path.len() > AttributeNames::NAME_BYTES_MAX;
+    if depth_left == 0 || is_long || !json.starts_with('{') {
         return push_value(attributes, path, json);
     }
     let mut is_empty = true;
@@ -185,6 +188,10 @@ mod tests {
         };
         assert_eq!(flat(r#"{"a":{"b":1,"c":"x"},"d":[1],"e":null,"f":{}}"#), "n.a.b=1;n.a.c=x;n.d=[1];n.f={}");
         assert_eq!(flat("7"), "n=7");
+        let long = "n".repeat(256);
+        let mut list = AttributeList::default();
+        push_flattened(&mut list, &long, r#"{"a":1,"b":2}"#);
+        assert_eq!(list.iter().collect::<Vec<_>>(), [(&*long, &br#"{"a":1,"b":2}"#[..])], "copied once");
         let deep = format!("{}1{}", "{\"a\":".repeat(10), "}".repeat(10));
         assert_eq!(flat(&deep), r#"n.a.a.a.a.a.a.a.a={"a":{"a":1}}"#);
     }

@@ -68,7 +68,7 @@ impl<'a> MsgpackReader<'a> {
         })
     }
 
-    /// The bytes of the next value with all that it contains. Nesting is not bounded here: [`MsgpackScanner`](super::MsgpackScanner)
+    /// The bytes of the next value with all that it contains. Nesting is not bounded here: [`MsgpackScanner`](super::scanner::MsgpackScanner)
     /// has checked the message.
     #[inline]
     pub(super) fn raw(&mut self) -> Result<&'a [u8], MsgpackError> {
