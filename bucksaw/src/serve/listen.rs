@@ -44,7 +44,8 @@ impl Listeners {
     /// Binds each listener on the runtime that serves it. Only the ingest role has listeners for records.
     pub(super) fn bind(args: &ServeArgs, roles: Roles, runtimes: &Runtimes) -> anyhow::Result<Self> {
         let http = runtimes.http.block_on(bind("--listen", &args.listen))?;
-        let mut listeners = Self { http, tcp: Vec::new(), datagrams: Vec::new(), syslog_socket: None, heartbeats: None };
+        let mut listeners =
+            Self { http, tcp: Vec::new(), datagrams: Vec::new(), syslog_socket: None, heartbeats: None };
         if roles.ingest {
             runtimes.net.block_on(listeners.bind_records(args))?;
         }

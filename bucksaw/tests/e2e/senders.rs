@@ -62,14 +62,27 @@ fn every_record_is_stored(script: &str, arguments: &[&str], is_killed: bool) {
 
 /// The same with the listener of this flag.
 fn every_record_is_stored_by(flag: &str, script: &str, arguments: &[&str], is_killed: bool) {
+    let mut command = Command::new(python());
+    command.env("PYTHONDONTWRITEBYTECODE", "1");
+    every_record_of(command, script, arguments, flag, &[], is_killed);
+}
+
+/// Runs a script of `senders/clients` with a command. The node has the listener of `flag`, and more arguments.
+fn every_record_of(
+    mut command: Command,
+    script: &str,
+    arguments: &[&str],
+    flag: &str,
+    of_node: &[&str],
+    is_killed: bool,
+) {
     // The port must be the same after the restart.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let address = format!("127.0.0.1:{port}");
-    let mut node = TestServer::start(&[flag, &address]);
+    let mut node = TestServer::start(&[&[flag, &address], of_node].concat());
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../senders/clients").join(script);
-    let mut command = Command::new(python());
     command.arg(script).args([address.as_str(), &RECORDS.to_string()]).args(arguments);
-    let mut client = command.env("PYTHONDONTWRITEBYTECODE", "1").stdout(Stdio::piped()).spawn().unwrap();
+    let mut client = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut stated: Vec<SenderRecord> = Vec::new();
     for line in BufReader::new(client.stdout.take().unwrap()).lines() {
         // Libraries print their troubles among what the client states.
@@ -148,4 +161,35 @@ fn gelf_over_tcp() {
 #[test]
 fn gelf_over_udp_in_chunks() {
     every_record_is_stored_by("--listen-gelf", "gelf.py", &["udp"], false);
+}
+
+/// This client has no acknowledgements, so its node stays.
+#[test]
+fn fluent_logger_for_python() {
+    every_record_is_stored_by("--listen-fluent", "fluent.py", &[], false);
+}
+
+/// Messages of Node.js in each form, with acknowledgements and a shared key.
+fn fluent_logger_for_node(mode: &str, durability: &str) {
+    let mut command = Command::new("node");
+    command.env("NODE_PATH", client_file("node/node_modules"));
+    let key = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&key, "a shared key\n").unwrap();
+    let of_node = ["--fluent-shared-key-file", key.path().to_str().unwrap(), "--sender-durability", durability];
+    every_record_of(command, "fluent.js", &[mode, "a shared key"], "--listen-fluent", &of_node, true);
+}
+
+#[test]
+fn fluent_messages() {
+    fluent_logger_for_node("Message", "fast");
+}
+
+#[test]
+fn fluent_arrays() {
+    fluent_logger_for_node("Forward", "durable");
+}
+
+#[test]
+fn fluent_compressed_chunks() {
+    fluent_logger_for_node("CompressedPackedForward", "durable");
 }
