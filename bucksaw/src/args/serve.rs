@@ -50,6 +50,16 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7653")]
     pub(crate) listen_bulk: ListenAddress,
 
+    /// Address for logs of OpenTelemetry over gRPC, usually port 4317; off by default
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) listen_otlp: Option<ListenAddress>,
+
+    /// Address for logs of OpenTelemetry over HTTP, usually port 4318; off by default
+    ///
+    /// The address of --listen takes them, too.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) listen_otlp_http: Option<ListenAddress>,
+
     /// Address for the other nodes of the cluster
     ///
     /// Defaults to 127.0.0.1:7659. If that address is in use, a node without --join runs alone.

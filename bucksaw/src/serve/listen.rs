@@ -27,6 +27,9 @@ pub(super) struct Listeners {
     http: Option<TcpListener>,
     /// The listeners for records.
     records: Vec<(Durability, TcpListener)>,
+    /// OTLP over gRPC.
+    otlp: Option<TcpListener>,
+    otlp_http: Option<TcpListener>,
 }
 
 impl Listeners {
@@ -43,13 +46,20 @@ impl Listeners {
             let listener = runtimes.net.block_on(bind(flag, listen))?;
             records.extend(listener.map(|listener| (durability, listener)));
         }
-        Ok(Self { http, records })
+        let bind_otlp = |flag, listen: &Option<ListenAddress>| match listen {
+            Some(listen) if roles.ingest => runtimes.http.block_on(bind(flag, listen)),
+            _ => Ok(None),
+        };
+        let otlp = bind_otlp("--listen-otlp", &args.listen_otlp)?;
+        let otlp_http = bind_otlp("--listen-otlp-http", &args.listen_otlp_http)?;
+        Ok(Self { http, records, otlp, otlp_http })
     }
 
     /// The addresses in use, by name.
     pub(super) fn addresses(&self) -> BTreeMap<String, String> {
         let records = self.records.iter().map(|(durability, listener)| (durability.name(), listener));
-        let all = self.http.iter().map(|listener| ("http", listener)).chain(records);
+        let others = [("http", &self.http), ("otlp", &self.otlp), ("otlp-http", &self.otlp_http)];
+        let all = others.into_iter().filter_map(|(name, listener)| Some((name, listener.as_ref()?))).chain(records);
         all.filter_map(|(name, listener)| Some((name.to_owned(), listener.local_addr().ok()?.to_string()))).collect()
     }
 
@@ -64,10 +74,12 @@ impl Listeners {
         let records = self.records.into_iter().map(|(durability, listener)| {
             runtimes.net.spawn(bucksaw_sources::serve(listener, durability, intake.clone(), stopping.clone()))
         });
-        let http = self.http.into_iter();
-        let http =
-            http.map(|listener| runtimes.http.spawn(bucksaw_api::serve(listener, app.clone(), stopping.clone())));
-        records.chain(http).collect()
+        let (app, stop, http) = (|| app.clone(), || stopping.clone(), &runtimes.http);
+        let all = self.http.map(|listener| http.spawn(bucksaw_api::serve(listener, app(), stop())));
+        let otlp = self.otlp.map(|listener| http.spawn(bucksaw_api::serve_otlp_grpc(listener, app(), stop())));
+        let otlp_http =
+            self.otlp_http.map(|listener| http.spawn(bucksaw_api::serve_otlp_http(listener, app(), stop())));
+        records.chain(all).chain(otlp).chain(otlp_http).collect()
     }
 }
 

@@ -142,6 +142,8 @@ fn log_ready(addresses: &BTreeMap<String, String>, data_dir: &Path) {
         fast = of("fast"),
         durable = of("durable"),
         bulk = of("bulk"),
+        otlp = of("otlp"),
+        otlp_http = of("otlp-http"),
         cluster = of("cluster"),
         data_dir = %data_dir.display(),
         "ready"

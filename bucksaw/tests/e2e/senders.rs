@@ -48,12 +48,17 @@ fn stored(node: &TestServer) -> Vec<Record> {
     records.into_iter().map(Record).collect()
 }
 
-/// Runs a client against a node, which is killed midway if `is_killed`.
+/// Runs a client against the HTTP port of a node, which is killed midway if `is_killed`.
 fn every_record_is_stored(script: &str, arguments: &[&str], is_killed: bool) {
+    every_record_is_stored_by("--listen", script, arguments, is_killed);
+}
+
+/// The same with the listener of this flag.
+fn every_record_is_stored_by(flag: &str, script: &str, arguments: &[&str], is_killed: bool) {
     // The port must be the same after the restart.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let address = format!("127.0.0.1:{port}");
-    let mut node = TestServer::start(&["--listen", &address]);
+    let mut node = TestServer::start(&[flag, &address]);
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../senders/clients").join(script);
     let mut command = Command::new(python());
     command.arg(script).args([address.as_str(), &RECORDS.to_string()]).args(arguments);
@@ -97,6 +102,21 @@ fn loki() {
 #[test]
 fn otlp_over_http() {
     every_record_is_stored("otlp.py", &["http"], true);
+}
+
+#[test]
+fn otlp_over_http_on_its_own_port() {
+    every_record_is_stored_by("--listen-otlp-http", "otlp.py", &["http"], true);
+}
+
+#[test]
+fn otlp_over_grpc() {
+    every_record_is_stored_by("--listen-otlp", "otlp.py", &["grpc", "fast"], true);
+}
+
+#[test]
+fn otlp_over_grpc_synced() {
+    every_record_is_stored_by("--listen-otlp", "otlp.py", &["grpc", "durable"], true);
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod gelf;
 pub(crate) mod json;
 mod loki;
 mod otlp;
+mod otlp_grpc;
 mod splunk;
 
 use axum::Router;
@@ -22,13 +23,15 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, post};
-use bucksaw_ingest::Source;
+use bucksaw_ingest::{Durability, Source};
 use bucksaw_protocols::EventSink;
 use bucksaw_record::Labels;
-use bucksaw_sources::http::{Encoding, EventRequest};
+use bucksaw_sources::http::{BodyChunks, Encoding, EventRequest};
 use bucksaw_steering::ListenerKind;
 
 pub(crate) use elasticsearch::info as elasticsearch_info;
+pub(crate) use otlp::unknown_path as unknown_otlp_path;
+pub(crate) use otlp_grpc::call as otlp_call;
 
 use crate::app::App;
 use crate::error::ApiError;
@@ -38,8 +41,7 @@ use crate::params::Params;
 /// All routes, except `GET /` of Elasticsearch, which is the page's too, and JSON, which has that of lines.
 pub(crate) fn routes() -> Router<App> {
     Router::new()
-        .route("/v1/logs", post(otlp::export))
-        .route("/otlp/v1/logs", post(otlp::export))
+        .merge(otlp_routes())
         .route("/loki/api/v1/push", post(loki::push))
         .route("/services/collector", any(splunk::call))
         .route("/services/collector/{*path}", any(splunk::call))
@@ -69,6 +71,11 @@ pub(crate) fn routes() -> Router<App> {
         .route("/elasticsearch", any(elasticsearch::call))
         .route("/elasticsearch/", any(elasticsearch::call))
         .route("/elasticsearch/{*path}", any(elasticsearch::call))
+}
+
+/// The routes of OTLP over HTTP.
+pub(crate) fn otlp_routes() -> Router<App> {
+    Router::new().route("/v1/logs", post(otlp::export)).route("/otlp/v1/logs", post(otlp::export))
 }
 
 /// A request of a sender, before its body is read.
@@ -123,31 +130,61 @@ pub(super) async fn ingest<T: Send + 'static>(
     request: SenderRequest,
     decode: impl FnOnce(&Labels, &[u8], &mut dyn EventSink) -> T + Send + 'static,
 ) -> Result<T, ApiError> {
+    refuse_if_overloaded(app)?;
+    let params = Params::parse(request.query.as_bytes());
+    let plan = EventPlan {
+        source: plan.source,
+        durability: durability_param(&params)?,
+        labels: label_params(&params, plan.label)?,
+        encoding: match plan.encoding {
+            Some(encoding) => encoding,
+            None => content_encoding(&request.headers)?,
+        },
+        key: idempotency_key(&request.headers)?,
+        context: request.query.as_bytes(),
+        bytes_min: axum::body::HttpBody::size_hint(&request.body).lower(),
+    };
+    ingest_chunks(app, plan, BodyFrames(request.body), decode).await
+}
+
+/// Refuses a request if the node is overloaded and a less loaded one is known.
+fn refuse_if_overloaded(app: &App) -> Result<(), ApiError> {
     if app.shedder.refuses_unredirectable(ListenerKind::Http) {
         app.shedder.count_refused();
         return Err(ApiError::too_many_requests("the node is overloaded: send again later, or to another node"));
     }
-    let params = Params::parse(request.query.as_bytes());
-    let durability = durability_param(&params)?;
-    let labels = label_params(&params, plan.label)?;
-    let encoding = match plan.encoding {
-        Some(encoding) => encoding,
-        None => content_encoding(&request.headers)?,
-    };
+    Ok(())
+}
+
+/// All that is known of a body of events before it is read.
+struct EventPlan<'a> {
+    source: Source,
+    encoding: Encoding,
+    durability: Durability,
+    /// The labels that all its events have.
+    labels: Labels,
+    key: Option<&'a [u8]>,
+    /// What determines the records besides the body and the labels.
+    context: &'a [u8],
+    /// The minimum length of the body, in bytes.
+    bytes_min: u64,
+}
+
+/// Decodes a body as it arrives; see [`ingest`].
+async fn ingest_chunks<T: Send + 'static>(
+    app: &App,
+    plan: EventPlan<'_>,
+    body: impl BodyChunks,
+    decode: impl FnOnce(&Labels, &[u8], &mut dyn EventSink) -> T + Send + 'static,
+) -> Result<T, ApiError> {
+    let EventPlan { source, encoding, durability, labels, key, context: other, bytes_min } = plan;
     app.queue().check_accepting()?;
     let mut context = Vec::new();
     labels.encode(&mut context);
-    context.extend_from_slice(request.query.as_bytes());
-    let body = EventRequest {
-        source: plan.source,
-        encoding,
-        durability,
-        key: idempotency_key(&request.headers)?,
-        context: &context,
-        bytes_min: axum::body::HttpBody::size_hint(&request.body).lower(),
-    };
+    context.extend_from_slice(other);
+    let request = EventRequest { source, encoding, durability, key, context: &context, bytes_min };
     let decode = move |body: &[u8], sink: &mut dyn EventSink| decode(&labels, body, sink);
-    Ok(app.bodies.ingest_events(body, BodyFrames(request.body), decode).await?)
+    Ok(app.bodies.ingest_events(request, body, decode).await?)
 }
 
 /// An answer with a JSON text.
