@@ -21,7 +21,7 @@ NPM_DONE := ui/node_modules/.package-lock.json
 SEEDS ?= 1000
 FROM ?= 0
 
-.PHONY: help run cluster build test clients test-rust test-ui test-corpus check soak kills damage power faults upgrade sim fuzz bench fmt clean setup chromium
+.PHONY: help run cluster build test clients journal-upload test-rust test-ui test-corpus check soak kills damage power faults upgrade sim fuzz bench fmt clean setup chromium
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -45,7 +45,7 @@ build: setup ## build the release binary: target/release/bucksaw
 test: setup ## formatting, lints, docs, licences, all tests
 	@$(MAKE) --no-print-directory --keep-going check test-rust test-ui
 
-test-rust: setup $(CLIENTS)
+test-rust: setup $(CLIENTS) journal-upload
 	$(CARGO) test --workspace --no-fail-fast
 
 test-ui: setup $(NPM_DONE) chromium # the page: lints, types, unit tests, and browser tests against the program
@@ -62,7 +62,12 @@ test-corpus: setup $(NPM_DONE) chromium ## tests on real logs: BUCKSAW_CORPUS=<d
 	$(CARGO) build -p bucksaw
 	cd ui && npm run --silent e2e -- --grep "real logs"
 
-clients: $(CLIENTS) ## clients of other log systems, for the tests with them
+clients: $(CLIENTS) journal-upload ## clients of other log systems, for the tests with them
+
+journal-upload:
+	@test -x /lib/systemd/systemd-journal-upload -a -x /lib/systemd/systemd-journal-remote \
+	|| { test "$$(id -u)" = 0 && apt-get update && apt-get install -y --no-install-recommends systemd-journal-remote; } \
+	|| { echo "systemd-journal-upload is missing: try 'apt-get install systemd-journal-remote'"; exit 1; }
 
 # Debian's Python makes environments only with its package python3-venv.
 $(CLIENTS): senders/requirements.txt

@@ -5,10 +5,10 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::client::encode;
-use crate::node::TestServer;
+use crate::node::{TestServer, run};
 use crate::wait::wait_until;
 
 /// Records that each client sends.
@@ -132,6 +132,60 @@ fn splunk() {
 #[test]
 fn datadog() {
     every_record_is_stored("datadog.py", &[], true);
+}
+
+/// A program of the Debian package `systemd-journal-remote`, which `make clients` installs.
+fn systemd(program: &str) -> Command {
+    let directories = ["/usr/lib/systemd", "/lib/systemd"];
+    let found = directories.iter().map(|directory| Path::new(directory).join(program)).find(|path| path.exists());
+    Command::new(found.unwrap_or_else(|| panic!("{program} is missing: run `make clients`")))
+}
+
+/// A journal with [`RECORDS`] entries.
+fn write_journal(directory: &Path) {
+    let mut entries = Vec::new();
+    for number in 0..RECORDS {
+        let time = 1_795_000_000_000_000_u64 + number as u64;
+        let head = format!("__REALTIME_TIMESTAMP={time}\n__MONOTONIC_TIMESTAMP={number}\n_BOOT_ID={:032x}\n", 1);
+        let fields =
+            format!("_HOSTNAME=web1\nSYSLOG_IDENTIFIER=shop\nPRIORITY=4\nORDER={number}\nMESSAGE=paid {number}\n\n");
+        entries.extend([head, fields].concat().into_bytes());
+    }
+    let mut writer = systemd("systemd-journal-remote");
+    let written = run(writer.arg("-o").arg(directory.join("a.journal")).arg("-"), &entries);
+    assert!(written.status.success(), "{written:?}");
+}
+
+/// Uploads what it has not uploaded yet. Returns whether that succeeded.
+fn upload_journal(directory: &Path, address: &str) -> bool {
+    let mut upload = systemd("systemd-journal-upload");
+    upload.args([&format!("--url=http://{address}"), "--follow=no"]).arg("-D").arg(directory);
+    let state = format!("--save-state={}", directory.join("state").display());
+    upload.arg(state).stderr(Stdio::null()).status().unwrap().success()
+}
+
+/// It goes on where it was when a node took entries last, and is started again by its service when it fails.
+#[test]
+fn journal_upload() {
+    let directory = tempfile::tempdir().unwrap();
+    write_journal(directory.path());
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let address = format!("127.0.0.1:{port}");
+    assert!(!upload_journal(directory.path(), &address), "no node runs yet");
+    let mut node = TestServer::start(&["--listen", &address]);
+    assert!(upload_journal(directory.path(), &address));
+    node.restart();
+    assert!(upload_journal(directory.path(), &address));
+    let found = stored(&node);
+    assert_eq!(found.len(), RECORDS);
+    for number in 0..RECORDS {
+        let want = json!({
+            "line": format!("paid {number}"),
+            "labels": { "host": "web1", "app": "shop" },
+            "attributes": { "severity_text": "warning", "ORDER": number.to_string() },
+        });
+        assert!(found.iter().any(|record| record.has_all_of(&Record(want.clone()))), "{want}: {:?}", found[0]);
+    }
 }
 
 /// This client repeats nothing, so its node stays.

@@ -85,10 +85,12 @@ pub enum Source {
     Gelf,
     /// Datadog's logs API.
     Datadog,
+    /// Uploads of systemd's journal.
+    Journald,
 }
 
 impl Source {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Tcp,
         Self::Forward,
         Self::Http,
@@ -99,6 +101,7 @@ impl Source {
         Self::Splunk,
         Self::Gelf,
         Self::Datadog,
+        Self::Journald,
     ];
 
     /// The label in metrics.
@@ -119,6 +122,7 @@ impl Source {
             Self::Splunk => "splunk",
             Self::Gelf => "gelf",
             Self::Datadog => "datadog",
+            Self::Journald => "journald",
         }
     }
 }

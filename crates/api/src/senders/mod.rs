@@ -11,6 +11,7 @@
 mod datadog;
 mod elasticsearch;
 mod gelf;
+mod journald;
 pub(crate) mod json;
 mod loki;
 mod otlp;
@@ -45,6 +46,7 @@ pub(crate) fn routes() -> Router<App> {
         .route("/loki/api/v1/push", post(loki::push))
         .route("/services/collector", any(splunk::call))
         .route("/services/collector/{*path}", any(splunk::call))
+        .route("/upload", post(journald::upload))
         .route("/gelf", post(gelf::messages))
         .route("/api/v2/logs", any(datadog::call))
         .route("/api/v1/validate", any(datadog::call))

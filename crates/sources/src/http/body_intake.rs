@@ -13,6 +13,7 @@ use super::body_reader::{BodyChunks, BodyLimits, BodyReader, BodyResources};
 use super::body_records::{BUFFER_BYTES, BodyRecords};
 use super::decompressor::{Decompressor, PEAK_BYTES_MAX, decompressor_bytes};
 use super::event_body::{EventBody, EventRequest, text_bytes_max};
+use super::journal_body::{JournalBody, JournalReply};
 use super::metrics::BodyMetrics;
 use super::request::{BodyFormat, Encoding, IngestReply, IngestRequest};
 use crate::intake::{DurabilityWait, EventRecords, EventTarget, IdAssignment, Intake, RecordStream};
@@ -86,6 +87,29 @@ impl BodyIntake {
         let (records, decoded) = consumer.into_parts();
         self.wait(durability, &durability_wait, records.batch()).await?;
         decoded.ok_or_else(|| BodyErrorReason::Internal.into())
+    }
+
+    /// Ingests a body of journal entries while it arrives, and waits for the durability of its records, which all have
+    /// `labels`. A body with a key is cut by its text alone, so a key is not used.
+    ///
+    /// # Errors
+    /// [`BodyError`]. The entries before it may be accepted.
+    pub async fn ingest_journal(
+        &self,
+        request: EventRequest<'_>,
+        labels: &Labels,
+        body: impl BodyChunks,
+    ) -> Result<JournalReply, BodyError> {
+        let EventRequest { source, encoding, durability, bytes_min, .. } = request;
+        let limits = &self.resources.limits;
+        let target = EventTarget { intake: self.intake.clone(), source, durability };
+        let records = EventRecords::new(target, self.ids(None, &[]), limits.record_bytes_max);
+        let durability_wait = records.durability_wait();
+        let consumer = JournalBody::new(labels, records, limits.record_bytes_max);
+        let decompressor = Decompressor::new(encoding, consumer, limits.decompressed_bytes_max)?;
+        let consumer = BodyReader::new(&self.resources, decompressor, bytes_min).read(body).await?;
+        self.wait(durability, &durability_wait, None).await?;
+        Ok(consumer.reply())
     }
 
     /// The longest body of events, in bytes after decompression.

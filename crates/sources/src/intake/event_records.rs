@@ -135,6 +135,13 @@ impl EventRecords {
         self.streams.iter().map(|(_, buffer)| STREAM_BYTES + buffer.memory_bytes()).sum()
     }
 
+    /// Frees the memory that is kept for further records, if none are collected.
+    pub fn release_memory(&mut self) {
+        if self.buffered_records == 0 {
+            (self.streams, self.by_labels) = (Vec::new(), HashMap::new());
+        }
+    }
+
     /// Appends the collected records.
     ///
     /// # Errors

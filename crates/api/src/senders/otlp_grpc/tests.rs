@@ -401,6 +401,8 @@ async fn a_slow_sender_holds_only_what_it_sent_and_frees_it() {
 async fn calls_of_one_connection_run_at_the_same_time() {
     let node = GrpcNode::start(12, Config::default()).await;
     let client = node.connect().await;
+    // Then it knows how many calls may run at the same time; further ones would be refused.
+    client.export(&[], framed(0, b"")).await.exported();
     let (slow, body) = slow_body();
     let first = tokio::spawn({
         let client = client.clone();
