@@ -1,4 +1,4 @@
-"""OpenTelemetry's SDK for Python, over HTTP or gRPC: `otlp.py ADDRESS COUNT http|grpc`."""
+"""OpenTelemetry's SDK for Python, over HTTP or gRPC: `otlp.py ADDRESS COUNT http|grpc [DURABILITY]`."""
 
 import logging
 import sys
@@ -10,9 +10,16 @@ from opentelemetry.sdk.resources import Resource
 
 host, port, count = arguments()
 if sys.argv[3] == "grpc":
+    from grpc import Compression
     from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter
 
-    exporter = OTLPLogExporter(endpoint=f"http://{host}:{port}", insecure=True, timeout=30)
+    exporter = OTLPLogExporter(
+        endpoint=f"http://{host}:{port}",
+        insecure=True,
+        timeout=30,
+        compression=Compression.Gzip,
+        headers=(("bucksaw-durability", sys.argv[4]), ("bucksaw-label", "env=prod")),
+    )
 else:
     from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
 
@@ -26,12 +33,15 @@ logger.setLevel(logging.DEBUG)
 logger.propagate = False
 logger.addHandler(LoggingHandler(logger_provider=provider))
 
+labels = {"service.name": "shop", "service.namespace": "store"}
+if sys.argv[3] == "grpc":
+    labels["env"] = "prod"
 for record in records(count):
     level = logging.getLevelName(record.level if record.level != "WARN" else "WARNING")
     logger.log(level, record.message, extra={"order": record.n, "trace": record.trace_id})
     state(
         record.message,
-        {"service.name": "shop", "service.namespace": "store"},
+        labels,
         {"severity_text": record.level, "order": str(record.n), "trace": record.trace_id, "team": "checkout"},
     )
 if not provider.force_flush(60_000):

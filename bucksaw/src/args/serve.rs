@@ -86,6 +86,16 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ZONE", default_value = "UTC")]
     pub(crate) time_zone: DisplayZone,
 
+    /// Address for logs of OpenTelemetry over gRPC, usually port 4317; off by default
+    #[arg(long, value_name = "HOST:PORT", default_value = "")]
+    pub(crate) listen_otlp: ListenAddress,
+
+    /// Address for logs of OpenTelemetry over HTTP, usually port 4318; off by default
+    ///
+    /// The address of --listen takes them, too.
+    #[arg(long, value_name = "HOST:PORT", default_value = "")]
+    pub(crate) listen_otlp_http: ListenAddress,
+
     /// Address for the other nodes of the cluster
     ///
     /// Defaults to 127.0.0.1:7659. If that address is in use, a node without --join runs alone.

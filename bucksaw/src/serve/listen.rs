@@ -38,15 +38,27 @@ pub(super) struct Listeners {
     syslog_socket: Option<SocketFile>,
     /// Answers heartbeats of Fluentd's protocol.
     heartbeats: Option<UdpSocket>,
+    /// OTLP over gRPC, and over HTTP.
+    otlp: Option<TcpListener>,
+    otlp_http: Option<TcpListener>,
 }
 
 impl Listeners {
     /// Binds each listener on the runtime that serves it. Only the ingest role has listeners for records.
     pub(super) fn bind(args: &ServeArgs, roles: Roles, runtimes: &Runtimes) -> anyhow::Result<Self> {
         let http = runtimes.http.block_on(bind("--listen", &args.listen))?;
-        let mut listeners =
-            Self { http, tcp: Vec::new(), datagrams: Vec::new(), syslog_socket: None, heartbeats: None };
+        let mut listeners = Self {
+            http,
+            tcp: Vec::new(),
+            datagrams: Vec::new(),
+            syslog_socket: None,
+            heartbeats: None,
+            otlp: None,
+            otlp_http: None,
+        };
         if roles.ingest {
+            listeners.otlp = runtimes.http.block_on(bind("--listen-otlp", &args.listen_otlp))?;
+            listeners.otlp_http = runtimes.http.block_on(bind("--listen-otlp-http", &args.listen_otlp_http))?;
             runtimes.net.block_on(listeners.bind_records(args))?;
         }
         Ok(listeners)
@@ -94,7 +106,9 @@ impl Listeners {
     /// The addresses in use, by name.
     pub(super) fn addresses(&self) -> BTreeMap<String, String> {
         let tcp = self.tcp.iter().map(|(endpoint, listener)| (endpoint.name, listener));
-        let all = self.http.iter().map(|listener| ("http", listener)).chain(tcp);
+        let http = [("http", &self.http), ("otlp", &self.otlp), ("otlp-http", &self.otlp_http)];
+        let http = http.into_iter().filter_map(|(name, listener)| Some((name, listener.as_ref()?)));
+        let all = http.chain(tcp);
         let all = all.filter_map(|(name, listener)| Some((name, listener.local_addr().ok()?.to_string())));
         let file = self.syslog_socket.iter().map(|file| ("syslog-socket", file.path().display().to_string()));
         all.chain(file).map(|(name, address)| (name.to_owned(), address)).collect()
@@ -108,7 +122,7 @@ impl Listeners {
         app: &App,
         stopping: &watch::Receiver<bool>,
     ) -> Vec<JoinHandle<()>> {
-        let Self { http, tcp, datagrams, mut syslog_socket, heartbeats } = self;
+        let Self { http, tcp, datagrams, mut syslog_socket, heartbeats, otlp, otlp_http } = self;
         let tcp = tcp.into_iter().map(|(endpoint, listener)| {
             runtimes.net.spawn(bucksaw_sources::serve(listener, endpoint, intake.clone(), stopping.clone()))
         });
@@ -124,10 +138,11 @@ impl Listeners {
             let clock = Arc::clone(&intake.intake.env.clock);
             runtimes.net.spawn(bucksaw_sources::serve_heartbeats(socket, clock, stopping.clone()))
         });
-        let http = http.into_iter();
-        let http =
-            http.map(|listener| runtimes.http.spawn(bucksaw_api::serve(listener, app.clone(), stopping.clone())));
-        tcp.chain(datagrams).chain(heartbeats).chain(http).collect()
+        let (app, stop, runtime) = (|| app.clone(), || stopping.clone(), &runtimes.http);
+        let http = http.map(|listener| runtime.spawn(bucksaw_api::serve(listener, app(), stop())));
+        let otlp = otlp.map(|listener| runtime.spawn(bucksaw_api::serve_otlp_grpc(listener, app(), stop())));
+        let otlp_http = otlp_http.map(|listener| runtime.spawn(bucksaw_api::serve_otlp_http(listener, app(), stop())));
+        tcp.chain(datagrams).chain(heartbeats).chain(http).chain(otlp).chain(otlp_http).collect()
     }
 }
 

@@ -140,7 +140,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
 
 fn log_ready(addresses: &BTreeMap<String, String>, data_dir: &Path) {
     let of = |name: &str| addresses.get(name).map_or("off", String::as_str);
-    let senders = ["syslog", "syslog-socket", "gelf", "fluent"];
+    let senders = ["syslog", "syslog-socket", "gelf", "fluent", "otlp", "otlp-http"];
     for (name, address) in senders.iter().filter_map(|name| addresses.get_key_value(*name)) {
         info!(listener = name, address, "listening");
     }

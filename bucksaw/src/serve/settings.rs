@@ -166,7 +166,8 @@ pub(super) fn api(args: &ServeArgs, plan: &MemoryPlan, shares: DescriptorShares)
 
 /// Host names that HTTP clients may use: those of `--http-allowed-host`, and those of its own addresses.
 fn allowed_hosts(args: &ServeArgs) -> Vec<String> {
-    let own = args.listen.0.iter().chain(&args.advertise_cluster).map(|at| at.host.clone());
+    let otlp_http = args.listen_otlp_http.0.iter();
+    let own = args.listen.0.iter().chain(otlp_http).chain(&args.advertise_cluster).map(|at| at.host.clone());
     own.chain(args.http_allowed_host.iter().map(|name| name.0.clone())).collect()
 }
 

@@ -5,12 +5,12 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 mod syslog;
 
 use crate::client::encode;
-use crate::node::TestServer;
+use crate::node::{TestServer, run};
 use crate::wait::wait_until;
 
 /// Records that each client sends.
@@ -45,6 +45,20 @@ fn client_file(path: &str) -> PathBuf {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/clients").join(path);
     assert!(file.exists(), "the clients are missing: run `make clients`");
     file
+}
+
+/// A program of Debian, with its libraries.
+fn debian_program(path: &str) -> Command {
+    let root = client_file("debian");
+    let directories = std::fs::read_dir(root.join("usr/lib")).unwrap().map(|entry| entry.unwrap().file_name());
+    let arch = directories.map(|name| name.into_string().unwrap()).find(|name| name.ends_with("-linux-gnu")).unwrap();
+    let libraries = [format!("usr/lib/{arch}"), format!("lib/{arch}"), "usr/lib/syslog-ng".to_owned()];
+    let libraries = libraries.map(|directory| root.join(directory).display().to_string());
+    // Debian has moved all programs below `usr`.
+    let program = [root.join(path), root.join("usr").join(path)].into_iter().find(|program| program.exists());
+    let mut command = Command::new(program.unwrap_or_else(|| panic!("no {path}: run `make clients`")));
+    command.env("LD_LIBRARY_PATH", libraries.join(":"));
+    command
 }
 
 fn stored(node: &TestServer) -> Vec<SenderRecord> {
@@ -132,6 +146,21 @@ fn otlp_over_http() {
 }
 
 #[test]
+fn otlp_over_http_on_its_own_port() {
+    every_record_is_stored_by("--listen-otlp-http", "otlp.py", &["http"], true);
+}
+
+#[test]
+fn otlp_over_grpc() {
+    every_record_is_stored_by("--listen-otlp", "otlp.py", &["grpc", "fast"], true);
+}
+
+#[test]
+fn otlp_over_grpc_synced() {
+    every_record_is_stored_by("--listen-otlp", "otlp.py", &["grpc", "durable"], true);
+}
+
+#[test]
 fn elasticsearch() {
     every_record_is_stored("elastic.py", &[], true);
 }
@@ -144,6 +173,55 @@ fn splunk() {
 #[test]
 fn datadog() {
     every_record_is_stored("datadog.py", &[], true);
+}
+
+/// A journal with [`RECORDS`] entries.
+fn write_journal(directory: &Path) {
+    let mut entries = Vec::new();
+    for number in 0..RECORDS {
+        let time = 1_795_000_000_000_000_u64 + number as u64;
+        let head = format!("__REALTIME_TIMESTAMP={time}\n__MONOTONIC_TIMESTAMP={number}\n_BOOT_ID={:032x}\n", 1);
+        let fields =
+            format!("_HOSTNAME=web1\nSYSLOG_IDENTIFIER=shop\nPRIORITY=4\nORDER={number}\nMESSAGE=paid {number}\n\n");
+        entries.extend([head, fields].concat().into_bytes());
+    }
+    let mut writer = debian_program("lib/systemd/systemd-journal-remote");
+    let written = run(writer.arg("-o").arg(directory.join("a.journal")).arg("-"), &entries);
+    assert!(written.status.success(), "{written:?}");
+}
+
+/// Uploads what it has not uploaded yet. Returns whether that succeeded.
+fn upload_journal(directory: &Path, address: &str) -> bool {
+    let mut upload = debian_program("lib/systemd/systemd-journal-upload");
+    upload.args([&format!("--url=http://{address}"), "--follow=no"]).arg("-D").arg(directory);
+    let state = format!("--save-state={}", directory.join("state").display());
+    upload.arg(state).stderr(Stdio::null()).status().unwrap().success()
+}
+
+/// It goes on where it was when a node took entries last, and is started again by its service when it fails.
+#[test]
+fn journal_upload() {
+    let directory = tempfile::tempdir().unwrap();
+    write_journal(directory.path());
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let address = format!("127.0.0.1:{port}");
+    assert!(!upload_journal(directory.path(), &address), "no node runs yet");
+    let mut node = TestServer::start(&["--listen", &address]);
+    assert!(upload_journal(directory.path(), &address));
+    node.restart();
+    assert!(upload_journal(directory.path(), &address));
+    let found = stored(&node);
+    // Version 252 begins with the last entry that it has sent.
+    let last = format!("paid {}", RECORDS - 1);
+    assert_eq!(found.iter().filter(|record| record.line() != last).count(), RECORDS - 1);
+    for number in 0..RECORDS {
+        let want = json!({
+            "line": format!("paid {number}"),
+            "labels": { "host": "web1", "app": "shop" },
+            "attributes": { "severity_text": "warning", "ORDER": number.to_string() },
+        });
+        assert!(found.iter().any(|record| record.has_all_of(&SenderRecord(want.clone()))), "{want}: {:?}", found[0]);
+    }
 }
 
 /// This client repeats nothing, so its node stays.

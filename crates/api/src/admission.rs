@@ -29,7 +29,7 @@ use crate::metrics::{ConnectionLimit, Metrics};
 /// Paths that are answered on a reserved connection.
 const MONITORING_PATHS: [&str; 3] = ["/-/healthy", "/-/ready", "/metrics"];
 
-/// Counts the connections of a listener, also in the gauge of the metrics.
+/// Counts the connections of all listeners, also in the gauge of the metrics.
 #[derive(Debug)]
 pub(crate) struct Admission {
     config: Arc<Config>,
@@ -83,19 +83,11 @@ impl Admission {
 
     /// Assigns a slot to a connection from this address.
     pub(crate) fn admit(self: &Arc<Self>, peer: SocketAddr) -> Admitted {
-        let address = network(peer.ip());
-        let mut counts = self.counts();
-        let of_address = counts.by_address.get(&address).copied().unwrap_or(0);
-        let limit = if counts.ordinary >= self.config.connections_max {
-            ConnectionLimit::all
-        } else if of_address >= self.config.address_connections_max {
-            ConnectionLimit::address
-        } else {
-            counts.ordinary += 1;
-            *counts.by_address.entry(address).or_default() += 1;
-            self.metrics.connections.inc();
-            return Admitted::Ordinary(OrdinarySlot { admission: Arc::clone(self), address });
+        let limit = match self.admit_ordinary(peer) {
+            Ok(slot) => return Admitted::Ordinary(slot),
+            Err(limit) => limit,
         };
+        let mut counts = self.counts();
         if counts.reserved.len() >= self.config.reserved_connections_max {
             let idle = counts.reserved.iter().position(|reserved| !reserved.has_request.load(Ordering::Relaxed));
             let Some(idle) = idle.and_then(|at| counts.reserved.remove(at)) else {
@@ -107,6 +99,26 @@ impl Admission {
         counts.reserved.push_back(Arc::clone(&reserved));
         self.metrics.connections.inc();
         Admitted::Reserved(ReservedSlot { admission: Arc::clone(self), reserved }, limit)
+    }
+
+    /// Assigns an ordinary slot, for a listener on which nothing is monitored.
+    ///
+    /// # Errors
+    /// The limit that leaves no slot.
+    pub(crate) fn admit_ordinary(self: &Arc<Self>, peer: SocketAddr) -> Result<OrdinarySlot, ConnectionLimit> {
+        let address = network(peer.ip());
+        let mut counts = self.counts();
+        let of_address = counts.by_address.get(&address).copied().unwrap_or(0);
+        if counts.ordinary >= self.config.connections_max {
+            return Err(ConnectionLimit::all);
+        }
+        if of_address >= self.config.address_connections_max {
+            return Err(ConnectionLimit::address);
+        }
+        counts.ordinary += 1;
+        *counts.by_address.entry(address).or_default() += 1;
+        self.metrics.connections.inc();
+        Ok(OrdinarySlot { admission: Arc::clone(self), address })
     }
 }
 

@@ -16,6 +16,7 @@ use bucksaw_store::repair::Repair;
 use prometheus_client::registry::Registry;
 use tokio::sync::Semaphore;
 
+use crate::admission::Admission;
 use crate::config::Config;
 use crate::history::History;
 use crate::metrics::Metrics;
@@ -48,6 +49,7 @@ pub struct App {
     pub(crate) bodies: BodyIntake,
     pub(crate) shedder: Arc<LoadShedder>,
     pub(crate) metrics: Metrics,
+    pub(crate) admission: Arc<Admission>,
     pub(crate) query_permits: Arc<Semaphore>,
     pub(crate) answer_permits: Arc<Semaphore>,
     pub(crate) tail_permits: Arc<Semaphore>,
@@ -81,18 +83,20 @@ impl App {
     ) -> Self {
         let intake = Intake { queue: Arc::clone(answers.engine().queue()), env: env.clone() };
         let bodies = BodyIntake::new(intake, config.body_limits(), metrics.bodies.clone());
+        let config = Arc::new(config);
         Self {
             answers,
             env,
             bodies,
             shedder,
+            admission: Admission::new(Arc::clone(&config), metrics.clone()),
             metrics,
             query_permits: Arc::new(Semaphore::new(config.queries_max)),
             answer_permits: Arc::new(Semaphore::new(config.answers_max)),
             tail_permits: Arc::new(Semaphore::new(config.tails_max)),
             compression_permits: Arc::new(Semaphore::new(config.compressed_max)),
             history: Arc::default(),
-            config: Arc::new(config),
+            config,
             info: Arc::new(info),
             registry: Arc::new(registry),
             membership: None,

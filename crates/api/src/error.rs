@@ -69,6 +69,11 @@ impl ApiError {
         &self.message
     }
 
+    /// Seconds after which the request may be sent again, if that helps.
+    pub(crate) fn retry_after_s(&self) -> Option<u32> {
+        self.retry_after_s
+    }
+
     /// Adds `Retry-After` to an answer in another format.
     pub(crate) fn with_retry_after(&self, mut response: Response) -> Response {
         if let Some(wait) = self.retry_after_s {

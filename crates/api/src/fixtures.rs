@@ -17,9 +17,13 @@ use crate::{App, NodeInfo};
 pub(crate) const NOW_MS: u64 = 1_700_000_000_000;
 
 /// The surface of a node with queue and store in a file system. Other seeds give other ids and a later time.
-#[expect(clippy::disallowed_types, reason = "a real store")]
 pub(crate) fn app(fs: &sim::Fs, seed: u64) -> App {
-    let clock = Arc::new(sim::Clock::at_unix_ms(NOW_MS + seed));
+    app_with(fs, seed, Arc::new(sim::Clock::at_unix_ms(NOW_MS + seed)), Config::default())
+}
+
+/// The same with this clock and these settings.
+#[expect(clippy::disallowed_types, reason = "a real store")]
+pub(crate) fn app_with(fs: &sim::Fs, seed: u64, clock: Arc<sim::Clock>, api_config: Config) -> App {
     let env = Env { fs: Arc::new(fs.clone()), clock, entropy: Arc::new(sim::Entropy::seeded(seed)) };
     let mut registry = Registry::default();
     let (config, metrics) = (bucksaw_ingest::Config::default(), QueueMetrics::new(&mut Registry::default()));
@@ -33,5 +37,5 @@ pub(crate) fn app(fs: &sim::Fs, seed: u64) -> App {
     let metrics = Metrics::new(&mut registry);
     let tasks = real::Tasks::new(tokio::runtime::Handle::current());
     let answers = Answers::new(Arc::new(engine), Arc::new(tasks));
-    App::new(answers, shedder, env, Config::default(), metrics, NodeInfo::default(), registry)
+    App::new(answers, shedder, env, api_config, metrics, NodeInfo::default(), registry)
 }

@@ -40,12 +40,21 @@ pub(crate) fn content_encoding(headers: &HeaderMap) -> Result<Encoding, ApiError
 
 /// The labels of the parameter `label`, and another one.
 pub(crate) fn label_params(params: &Params, other: Option<(&str, &str)>) -> Result<Labels, ApiError> {
+    labels("label", params.all("label"), other)
+}
+
+/// Labels that a client states as `k=v`, and another one. Errors start with `name`.
+pub(crate) fn labels<'a>(
+    name: &str,
+    stated: impl Iterator<Item = &'a [u8]>,
+    other: Option<(&'a str, &'a str)>,
+) -> Result<Labels, ApiError> {
     let pair = |label| {
-        let text: &str = str::from_utf8(label).map_err(|_| ApiError::bad_request("label: not UTF-8"))?;
-        text.split_once('=').ok_or_else(|| ApiError::bad_request(format!("label: `{text}` is not k=v")))
+        let text: &str = str::from_utf8(label).map_err(|_| ApiError::bad_request(format!("{name}: not UTF-8")))?;
+        text.split_once('=').ok_or_else(|| ApiError::bad_request(format!("{name}: `{text}` is not k=v")))
     };
-    Labels::new(params.all("label").map(pair).chain(other.map(Ok)).collect::<Result<Vec<_>, _>>()?)
-        .map_err(|error| ApiError::bad_request(format!("label: {error}")))
+    Labels::new(stated.map(pair).chain(other.map(Ok)).collect::<Result<Vec<_>, _>>()?)
+        .map_err(|error| ApiError::bad_request(format!("{name}: {error}")))
 }
 
 pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<&[u8]>, ApiError> {

@@ -1,4 +1,4 @@
-//! The HTTP surface: ingest, queries, status, and the page.
+//! The HTTP surface: ingest, queries, status, and the page; and OTLP over gRPC.
 //!
 //! Handlers check a request, run it on threads that may block, and stream the answer. A slow reader slows only its own
 //! query; one that leaves cancels it. `docs/http.md` describes every call.
@@ -10,11 +10,13 @@ mod admission;
 mod app;
 mod compress;
 mod config;
+mod connections;
 mod detached;
 mod error;
 #[cfg(test)]
 mod fixtures;
 mod groups;
+mod grpc;
 mod guard;
 mod hints;
 mod history;
@@ -38,4 +40,4 @@ mod tail;
 pub use app::{App, NodeInfo};
 pub use config::Config;
 pub use metrics::Metrics;
-pub use server::serve;
+pub use server::{serve, serve_otlp_grpc, serve_otlp_http};

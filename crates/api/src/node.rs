@@ -301,7 +301,7 @@ pub(crate) async fn calls() -> &'static str {
     "Bucksaw\n\
      \n\
      POST /api/v1/ingest     send lines:    curl --data-binary @app.log 'http://HOST/api/v1/ingest?label=app=web'\n\
-     Other senders           see docs/senders: /v1/logs, /loki/api/v1/push, /_bulk, /services/collector, /gelf, /api/v2/logs\n\
+     Other senders           see docs/senders: /v1/logs, /loki/api/v1/push, /_bulk, /services/collector, /gelf, /api/v2/logs, /upload\n\
      GET  /api/v1/query?q=   grep them:     curl 'http://HOST/api/v1/query?q=error&from=15m' -H 'Accept: text/plain'\n\
      GET  /api/v1/tail?q=    follow them:   curl -N 'http://HOST/api/v1/tail?q=error'\n\
      GET  /api/v1/count, /api/v1/histogram, /api/v1/fields, /api/v1/context, /api/v1/labels, /api/v1/streams\n\

@@ -89,10 +89,12 @@ pub enum Source {
     Syslog,
     /// Fluentd's forward protocol.
     Fluent,
+    /// Uploads of systemd's journal.
+    Journald,
 }
 
 impl Source {
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Tcp,
         Self::Forward,
         Self::Http,
@@ -105,6 +107,7 @@ impl Source {
         Self::Datadog,
         Self::Syslog,
         Self::Fluent,
+        Self::Journald,
     ];
 
     /// The label in metrics.
@@ -127,6 +130,7 @@ impl Source {
             Self::Datadog => "datadog",
             Self::Syslog => "syslog",
             Self::Fluent => "fluent",
+            Self::Journald => "journald",
         }
     }
 }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use super::{SenderRecord, all_are_stored, client_file};
+use super::{SenderRecord, all_are_stored, client_file, debian_program};
 use crate::child_process::ChildProcess;
 use crate::node::TestServer;
 use crate::wait::wait_until;
@@ -84,21 +84,15 @@ fn send_to_daemon(socket: &Path) -> Vec<SenderRecord> {
     stated
 }
 
-/// Starts a program of Debian, which `make clients` unpacks.
-fn start_daemon(program: &str, arguments: &[&str]) -> ChildProcess {
-    let root = client_file("debian");
-    let arch = std::fs::read_dir(root.join("usr/lib")).unwrap().find_map(|entry| {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        name.ends_with("-linux-gnu").then_some(name)
-    });
-    let arch = arch.unwrap();
-    let libraries = [format!("usr/lib/{arch}"), format!("lib/{arch}"), "usr/lib/syslog-ng".to_owned()];
-    let libraries: Vec<String> = libraries.iter().map(|dir| root.join(dir).display().to_string()).collect();
-    let modules = root.join(format!("usr/lib/{arch}/rsyslog"));
-    let arguments = arguments.iter().map(|argument| argument.replace("RSYSLOG_MODULES", modules.to_str().unwrap()));
-    let mut command = Command::new(root.join(program));
-    command.args(arguments).env("LD_LIBRARY_PATH", libraries.join(":")).stdout(Stdio::null()).stderr(Stdio::null());
-    ChildProcess::start(&mut command)
+fn start_daemon(mut command: Command, arguments: &[&str]) -> ChildProcess {
+    ChildProcess::start(command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null()))
+}
+
+/// The only directory of this name below the libraries of Debian's packages.
+fn modules(name: &str) -> String {
+    let root = client_file("debian/usr/lib");
+    let directories = std::fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().path().join(name));
+    directories.chain([root.join(name)]).find(|path| path.is_dir()).unwrap().display().to_string()
 }
 
 #[test]
@@ -116,7 +110,8 @@ action(type="omfwd" target="127.0.0.1" port="{port}" protocol="tcp" TCP_Framing=
     );
     let (file, pid) = (format!("{at}/rsyslog.conf"), format!("{at}/pid"));
     std::fs::write(&file, config).unwrap();
-    let _daemon = start_daemon("usr/sbin/rsyslogd", &["-n", "-i", &pid, "-f", &file, "-M", "RSYSLOG_MODULES"]);
+    let _daemon =
+        start_daemon(debian_program("usr/sbin/rsyslogd"), &["-n", "-i", &pid, "-f", &file, "-M", &modules("rsyslog")]);
     let stated = send_to_daemon(&dir.path().join("in"));
     all_are_stored(&node, &stated);
 }
@@ -142,7 +137,8 @@ log {{ source(s); destination(d); }};
     let modules = modules.display().to_string();
     let arguments =
         ["-F", "--no-caps", "-f", &conf, "--persist-file", &persist, "--pidfile", &pid, "--control", &control];
-    let _daemon = start_daemon("usr/sbin/syslog-ng", &[&arguments[..], &["--module-path", &modules]].concat());
+    let _daemon =
+        start_daemon(debian_program("usr/sbin/syslog-ng"), &[&arguments[..], &["--module-path", &modules]].concat());
     let stated = send_to_daemon(&dir.path().join("in"));
     all_are_stored(&node, &stated);
 }

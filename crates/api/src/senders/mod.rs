@@ -11,9 +11,11 @@
 mod datadog;
 mod elasticsearch;
 mod gelf;
+mod journald;
 pub(crate) mod json;
 mod loki;
 mod otlp;
+mod otlp_grpc;
 mod request;
 mod splunk;
 
@@ -21,6 +23,8 @@ use axum::Router;
 use axum::routing::{any, post};
 
 pub(crate) use elasticsearch::info as elasticsearch_info;
+pub(crate) use otlp::unknown_path as unknown_otlp_path;
+pub(crate) use otlp_grpc::call as otlp_call;
 pub(crate) use request::SenderRequest;
 
 use crate::app::App;
@@ -28,11 +32,11 @@ use crate::app::App;
 /// All routes, except `GET /` of Elasticsearch, which is the page's too, and JSON, which has that of lines.
 pub(crate) fn routes() -> Router<App> {
     Router::new()
-        .route("/v1/logs", post(otlp::export))
-        .route("/otlp/v1/logs", post(otlp::export))
+        .merge(otlp_routes())
         .route("/loki/api/v1/push", post(loki::push))
         .route("/services/collector", any(splunk::call))
         .route("/services/collector/{*path}", any(splunk::call))
+        .route("/upload", post(journald::upload))
         .route("/gelf", post(gelf::messages))
         .route("/api/v2/logs", any(datadog::call))
         .route("/api/v1/validate", any(datadog::call))
@@ -59,6 +63,11 @@ pub(crate) fn routes() -> Router<App> {
         .route("/elasticsearch", any(elasticsearch::call))
         .route("/elasticsearch/", any(elasticsearch::call))
         .route("/elasticsearch/{*path}", any(elasticsearch::call))
+}
+
+/// The routes of OTLP over HTTP.
+pub(crate) fn otlp_routes() -> Router<App> {
+    Router::new().route("/v1/logs", post(otlp::export)).route("/otlp/v1/logs", post(otlp::export))
 }
 
 #[cfg(test)]

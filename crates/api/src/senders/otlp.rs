@@ -9,6 +9,7 @@ use bucksaw_protocols::otlp::{ExportAnswer, OtlpDecoder, OtlpStatus};
 use super::request::{BodyPlan, SenderRequest, answer, ingest};
 use crate::app::App;
 use crate::error::ApiError;
+use crate::grpc::GrpcCode;
 use crate::ingest_params::media_type;
 
 const PROTOBUF: &str = "application/x-protobuf";
@@ -43,12 +44,20 @@ pub(super) async fn export(State(app): State<App>, request: Request) -> Response
 
 /// A `google.rpc.Status`. Senders repeat requests that get 429, 502, 503 or 504, after the seconds of `Retry-After`.
 fn refused(media_type: &'static str, error: &ApiError) -> Response {
-    let code = match error.status() {
-        StatusCode::TOO_MANY_REQUESTS => OtlpStatus::RESOURCE_EXHAUSTED,
-        StatusCode::SERVICE_UNAVAILABLE => OtlpStatus::UNAVAILABLE,
-        _ => OtlpStatus::INVALID_ARGUMENT,
+    let GrpcCode(code) = match error.status() {
+        // Its status of HTTP says what is wrong with it.
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => GrpcCode::INVALID_ARGUMENT,
+        status => GrpcCode::of(status),
     };
-    let status = OtlpStatus { code, message: error.message().to_owned() };
+    let status = OtlpStatus { code, message: error.message().to_owned(), retry_after_s: error.retry_after_s() };
     let body = if media_type == JSON { status.json() } else { status.protobuf() };
     error.with_retry_after(answer(error.status().as_u16(), media_type, body))
+}
+
+/// The answer to any other request on the listener for OTLP.
+pub(crate) async fn unknown_path() -> ApiError {
+    ApiError::new(
+        StatusCode::NOT_FOUND,
+        "this port takes POST /v1/logs, logs by OTLP: traces and metrics are not stored",
+    )
 }

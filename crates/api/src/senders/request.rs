@@ -4,10 +4,10 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use bucksaw_ingest::Source;
+use bucksaw_ingest::{Durability, Source};
 use bucksaw_protocols::EventSink;
 use bucksaw_record::Labels;
-use bucksaw_sources::http::{Encoding, EventRequest};
+use bucksaw_sources::http::{BodyChunks, Encoding, EventRequest};
 use bucksaw_steering::ListenerKind;
 
 use crate::app::App;
@@ -67,31 +67,61 @@ pub(super) async fn ingest<T: Send + 'static>(
     request: SenderRequest,
     decode: impl FnOnce(&Labels, &[u8], &mut dyn EventSink) -> T + Send + 'static,
 ) -> Result<T, ApiError> {
+    refuse_if_overloaded(app)?;
+    let params = Params::parse(request.query.as_bytes());
+    let plan = EventPlan {
+        source: plan.source,
+        durability: durability_param(&params)?,
+        labels: label_params(&params, plan.label)?,
+        encoding: match plan.encoding {
+            Some(encoding) => encoding,
+            None => content_encoding(&request.headers)?,
+        },
+        key: idempotency_key(&request.headers)?,
+        context: request.query.as_bytes(),
+        bytes_min: axum::body::HttpBody::size_hint(&request.body).lower(),
+    };
+    ingest_chunks(app, plan, BodyFrames(request.body), decode).await
+}
+
+/// Refuses a request if the node is overloaded and a less loaded one is known.
+pub(super) fn refuse_if_overloaded(app: &App) -> Result<(), ApiError> {
     if app.shedder.refuses_unredirectable(ListenerKind::Http) {
         app.shedder.count_refused();
         return Err(ApiError::too_many_requests("the node is overloaded: send again later, or to another node"));
     }
-    let params = Params::parse(request.query.as_bytes());
-    let durability = durability_param(&params)?;
-    let labels = label_params(&params, plan.label)?;
-    let encoding = match plan.encoding {
-        Some(encoding) => encoding,
-        None => content_encoding(&request.headers)?,
-    };
+    Ok(())
+}
+
+/// All that is known of a body of events before it is read.
+pub(super) struct EventPlan<'a> {
+    pub(super) source: Source,
+    pub(super) encoding: Encoding,
+    pub(super) durability: Durability,
+    /// The labels that all its events have.
+    pub(super) labels: Labels,
+    pub(super) key: Option<&'a [u8]>,
+    /// What determines the records besides the body and the labels.
+    pub(super) context: &'a [u8],
+    /// The minimum length of the body, in bytes.
+    pub(super) bytes_min: u64,
+}
+
+/// Decodes a body as it arrives; see [`ingest`].
+pub(super) async fn ingest_chunks<T: Send + 'static>(
+    app: &App,
+    plan: EventPlan<'_>,
+    body: impl BodyChunks,
+    decode: impl FnOnce(&Labels, &[u8], &mut dyn EventSink) -> T + Send + 'static,
+) -> Result<T, ApiError> {
+    let EventPlan { source, encoding, durability, labels, key, context: other, bytes_min } = plan;
     app.queue().check_accepting()?;
     let mut context = Vec::new();
     labels.encode(&mut context);
-    context.extend_from_slice(request.query.as_bytes());
-    let body = EventRequest {
-        source: plan.source,
-        encoding,
-        durability,
-        key: idempotency_key(&request.headers)?,
-        context: &context,
-        bytes_min: axum::body::HttpBody::size_hint(&request.body).lower(),
-    };
+    context.extend_from_slice(other);
+    let request = EventRequest { source, encoding, durability, key, context: &context, bytes_min };
     let decode = move |body: &[u8], sink: &mut dyn EventSink| decode(&labels, body, sink);
-    Ok(app.bodies.ingest_events(body, BodyFrames(request.body), decode).await?)
+    Ok(app.bodies.ingest_events(request, body, decode).await?)
 }
 
 /// An answer with a JSON text.

@@ -86,8 +86,11 @@ impl JournalDecoder {
             let mut held = held;
             held.extend_from_slice(part);
             let rest = self.decode(&held, &mut decoded, sink)?.len();
-            held.drain(..held.len() - rest);
-            self.buffer = held;
+            // A sender that pauses holds no more than it must.
+            self.buffer = match rest < held.len() {
+                true => held.get(held.len() - rest..).unwrap_or_default().to_vec(),
+                false => held,
+            };
         }
         Ok(decoded)
     }

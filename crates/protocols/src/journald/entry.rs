@@ -6,6 +6,9 @@ use super::fields::{FieldUse, field_use, priority_name};
 use crate::stream_labels::StreamLabels;
 use crate::{AttributeList, Decoded, Event, EventSink};
 
+/// Memory of an entry that is kept for the next one, in bytes. A sender may pause for any time between them.
+const KEPT_BYTES_MAX: usize = 4 << 10;
+
 /// Collects fields, and gives an event at the end of the entry.
 #[derive(Debug)]
 pub(super) struct JournalEntry {
@@ -65,6 +68,9 @@ impl JournalEntry {
             let line = self.line.get(..end).unwrap_or_default();
             let labels = self.stream.get();
             decoded.push(sink, &labels, &Event { time: self.time, line, attributes: &self.attributes });
+        }
+        if self.bytes() > KEPT_BYTES_MAX {
+            (self.line, self.attributes) = (Vec::new(), AttributeList::default());
         }
         self.line.clear();
         self.time = None;

@@ -5,6 +5,9 @@ use serde::Serialize;
 use crate::Decoded;
 use crate::protobuf::{write_bytes, write_varint};
 
+/// The type of the detail that has the delay of a retry.
+const RETRY_INFO: &str = "type.googleapis.com/google.rpc.RetryInfo";
+
 /// An `ExportLogsServiceResponse`: the answer to a request that was decoded. It states how many records were refused.
 #[derive(Clone, Copy, Debug)]
 pub struct ExportAnswer<'a>(pub &'a Decoded);
@@ -54,22 +57,25 @@ pub struct OtlpStatus {
     pub code: i32,
     /// What was wrong and what to do.
     pub message: String,
+    /// Seconds after which the sender may try again, as the detail `google.rpc.RetryInfo`.
+    pub retry_after_s: Option<u32>,
 }
 
 impl OtlpStatus {
-    /// The code of a request that is wrong and must not be sent again; HTTP status 400.
-    pub const INVALID_ARGUMENT: i32 = 3;
-    /// The code of a node that takes no more for now; the sender tries again. HTTP status 429.
-    pub const RESOURCE_EXHAUSTED: i32 = 8;
-    /// The code of a node that stores nothing for now; the sender tries again. HTTP status 503.
-    pub const UNAVAILABLE: i32 = 14;
-
-    /// The body of an answer to a protobuf request.
+    /// The encoded status: the body of an answer to a protobuf request, or the details of a status of gRPC.
     pub fn protobuf(&self) -> Vec<u8> {
         let mut out = Vec::new();
         // Negative numbers take ten bytes, as protobuf extends the sign.
         write_varint(&mut out, 1, i64::from(self.code) as u64);
         write_bytes(&mut out, 2, self.message.as_bytes());
+        if let Some(seconds) = self.retry_after_s {
+            let (mut delay, mut info, mut any) = (Vec::new(), Vec::new(), Vec::new());
+            write_varint(&mut delay, 1, u64::from(seconds));
+            write_bytes(&mut info, 1, &delay);
+            write_bytes(&mut any, 1, RETRY_INFO.as_bytes());
+            write_bytes(&mut any, 2, &info);
+            write_bytes(&mut out, 3, &any);
+        }
         out
     }
 
@@ -78,6 +84,10 @@ impl OtlpStatus {
         let mut out = format!(r#"{{"code":{},"message":"#, self.code).into_bytes();
         // A text always has a JSON form.
         let _ = serde_json::to_writer(&mut out, &self.message);
+        if let Some(seconds) = self.retry_after_s {
+            let details = format!(r#","details":[{{"@type":"{RETRY_INFO}","retryDelay":"{seconds}s"}}]"#);
+            out.extend_from_slice(details.as_bytes());
+        }
         out.push(b'}');
         out
     }

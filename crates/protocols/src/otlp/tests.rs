@@ -179,11 +179,16 @@ fn answers_decode_with_the_official_crate() {
     assert_eq!((partial.rejected_log_records, &*partial.error_message), (300, "too \"long\""));
     let json = br#"{"partialSuccess":{"rejectedLogRecords":"300","errorMessage":"too \"long\""}}"#;
     assert_eq!(ExportAnswer(&some).json(), json);
-    let status = OtlpStatus { code: OtlpStatus::INVALID_ARGUMENT, message: "x".to_owned() };
+    let status = OtlpStatus { code: 3, message: "x".to_owned(), retry_after_s: None };
     assert_eq!(
         (status.protobuf(), status.json()),
         (b"\x08\x03\x12\x01x".to_vec(), br#"{"code":3,"message":"x"}"#.to_vec())
     );
+    let status = OtlpStatus { code: 8, message: "x".to_owned(), retry_after_s: Some(5) };
+    let any = b"\x0a\x28type.googleapis.com/google.rpc.RetryInfo\x12\x04\x0a\x02\x08\x05";
+    assert_eq!(status.protobuf(), [&b"\x08\x08\x12\x01x\x1a\x30"[..], any].concat());
+    let json: serde_json::Value = serde_json::from_slice(&status.json()).unwrap();
+    assert_eq!(json["details"][0]["retryDelay"], "5s");
 }
 
 #[test]

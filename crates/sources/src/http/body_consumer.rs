@@ -22,6 +22,11 @@ pub(super) trait BodyConsumer: Send + 'static {
     /// Whether the body is too long to be accepted atomically, so that records may be appended at any time.
     fn may_flush_early(&self) -> bool;
 
+    /// Whether the sender may pause for any time, as one that follows a log does. What it sent is appended within a second.
+    fn is_endless(&self) -> bool {
+        false
+    }
+
     /// Bytes of memory that are held between two calls.
     fn buffered_bytes(&self) -> usize;
 

@@ -13,8 +13,9 @@ use super::body_reader::{BodyChunks, BodyLimits, BodyReader, BodyResources};
 use super::body_records::{BUFFER_BYTES, BodyRecords};
 use super::decompressor::{Decompressor, PEAK_BYTES_MAX, decompressor_bytes};
 use super::event_body::{EventBody, EventRequest, text_bytes_max};
+use super::journal_body::{JournalBody, JournalReply};
 use super::metrics::BodyMetrics;
-use super::request::{BodyFormat, IngestReply, IngestRequest};
+use super::request::{BodyFormat, Encoding, IngestReply, IngestRequest};
 use crate::intake::{DurabilityWait, EventRecords, EventTarget, IdAssignment, Intake, RecordStream};
 
 /// Memory that one body may need, in bytes. A snappy body may need more, because it is decompressed as a whole.
@@ -79,14 +80,42 @@ impl BodyIntake {
         let context = [source.name().as_bytes(), b"\0", context].concat();
         let records = EventRecords::new(target, self.ids(key, &context), limits.record_bytes_max);
         let durability_wait = records.durability_wait();
-        let memory_bytes = self.resources.memory.request_bytes_max();
-        let text_bytes_max = text_bytes_max(memory_bytes, decompressor_bytes(encoding), limits.record_bytes_max);
+        let text_bytes_max = self.event_text_bytes_max(encoding);
         let consumer = EventBody::new(Box::new(decode), records, text_bytes_max, limits.record_bytes_max);
         let decompressor = Decompressor::new(encoding, consumer, limits.decompressed_bytes_max)?;
         let consumer = BodyReader::new(&self.resources, decompressor, bytes_min).read(body).await?;
         let (records, decoded) = consumer.into_parts();
         self.wait(durability, &durability_wait, records.batch()).await?;
         decoded.ok_or_else(|| BodyErrorReason::Internal.into())
+    }
+
+    /// Ingests a body of journal entries while it arrives, and waits for the durability of its records, which all have
+    /// `labels`. A body with a key is cut by its text alone, so a key is not used.
+    ///
+    /// # Errors
+    /// [`BodyError`]. The entries before it may be accepted.
+    pub async fn ingest_journal(
+        &self,
+        request: EventRequest<'_>,
+        labels: &Labels,
+        body: impl BodyChunks,
+    ) -> Result<JournalReply, BodyError> {
+        let EventRequest { source, encoding, durability, bytes_min, .. } = request;
+        let limits = &self.resources.limits;
+        let target = EventTarget { intake: self.intake.clone(), source, durability };
+        let records = EventRecords::new(target, self.ids(None, &[]), limits.record_bytes_max);
+        let durability_wait = records.durability_wait();
+        let consumer = JournalBody::new(labels, records, limits.record_bytes_max);
+        let decompressor = Decompressor::new(encoding, consumer, limits.decompressed_bytes_max)?;
+        let consumer = BodyReader::new(&self.resources, decompressor, bytes_min).read(body).await?;
+        self.wait(durability, &durability_wait, None).await?;
+        Ok(consumer.reply())
+    }
+
+    /// The longest body of events, in bytes after decompression.
+    pub fn event_text_bytes_max(&self, encoding: Encoding) -> usize {
+        let memory_bytes = self.resources.memory.request_bytes_max();
+        text_bytes_max(memory_bytes, decompressor_bytes(encoding), self.resources.limits.record_bytes_max)
     }
 
     fn ids(&self, key: Option<&[u8]>, context: &[u8]) -> IdAssignment {

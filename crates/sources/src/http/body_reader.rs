@@ -30,6 +30,9 @@ const UNRESERVED_WORK_BYTES_MAX: usize = 64 << 10;
 /// How often an idle body that holds memory checks whether other requests wait for it.
 const IDLE_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
+/// How long the first bytes of an endless body wait before they are appended.
+const APPEND_DELAY_MAX: Duration = Duration::from_secs(1);
+
 /// While other requests wait for memory, a body must send this many bytes per window to keep its own.
 const SEND_WINDOW_BYTES_MIN: usize = 32 << 10;
 const SEND_WINDOW: Duration = Duration::from_secs(2);
@@ -71,6 +74,8 @@ pub(super) struct BodyReader<'a, C: BodyConsumer> {
     bodies: &'a BodyResources,
     state: BodyState<C>,
     send_rate: SendRate,
+    /// When the first bytes of an endless body arrived that may not be appended yet.
+    unappended_since: Option<Duration>,
 }
 
 /// What moves with a body from thread to thread.
@@ -99,6 +104,8 @@ enum BodyWork {
 enum BodyEvent {
     Bytes(bytes::Bytes),
     End,
+    /// It is time to append what has arrived of an endless body.
+    Append,
     /// Other requests wait for memory, and the client is slow.
     YieldMemory,
 }
@@ -112,7 +119,7 @@ impl<'a, C: BodyConsumer> BodyReader<'a, C> {
             expected_bytes: expected_bytes(bytes_min),
             reserved_bytes_min: 0,
         };
-        Self { bodies, state, send_rate: SendRate::new(bodies.uptime()) }
+        Self { bodies, state, send_rate: SendRate::new(bodies.uptime()), unappended_since: None }
     }
 
     /// Reads the body to its end and returns its consumer.
@@ -124,9 +131,16 @@ impl<'a, C: BodyConsumer> BodyReader<'a, C> {
                 BodyEvent::Bytes(bytes) => {
                     self = self.reserve_for(bytes.len()).await?;
                     self.state.push(&bytes);
+                    if self.is_endless() && self.unappended_since.is_none() {
+                        self.unappended_since = Some(self.bodies.uptime());
+                    }
                     false
                 }
                 BodyEvent::End => true,
+                BodyEvent::Append => {
+                    self = self.run(BodyWork::Flush).await?;
+                    false
+                }
                 BodyEvent::YieldMemory => {
                     self = self.flush_if_streamed().await?;
                     if self.state.reservation.bytes() > 0 {
@@ -150,8 +164,14 @@ impl<'a, C: BodyConsumer> BodyReader<'a, C> {
         }
     }
 
+    fn is_endless(&self) -> bool {
+        self.state.decompressor.consumer().is_endless()
+    }
+
     async fn next_event(&mut self, body: &mut impl BodyChunks) -> Result<BodyEvent, BodyError> {
-        let (since, idle_timeout) = (self.bodies.uptime(), self.bodies.limits.idle_timeout);
+        let since = self.bodies.uptime();
+        // Without bytes, an endless body holds little memory. The system detects clients that vanished.
+        let idle_timeout = if self.is_endless() { Duration::MAX } else { self.bodies.limits.idle_timeout };
         loop {
             let now = self.bodies.uptime();
             let holds_memory = self.state.reservation.bytes() > 0;
@@ -159,11 +179,15 @@ impl<'a, C: BodyConsumer> BodyReader<'a, C> {
                 self.send_rate = SendRate::new(now);
                 return Ok(BodyEvent::YieldMemory);
             }
+            let is_unappended = self.unappended_since.is_some();
+            if self.unappended_since.is_some_and(|since| now.saturating_sub(since) >= APPEND_DELAY_MAX) {
+                return Ok(BodyEvent::Append);
+            }
             let left = idle_timeout.saturating_sub(now.saturating_sub(since));
             if left.is_zero() {
                 return Err(BodyErrorReason::IdleTimeout.into());
             }
-            let wait = if holds_memory { left.min(IDLE_POLL_INTERVAL) } else { left };
+            let wait = if holds_memory || is_unappended { left.min(IDLE_POLL_INTERVAL) } else { left };
             match timeout(wait, body.next_chunk()).await {
                 Err(_) => {}
                 Ok(None) => return Ok(BodyEvent::End),
@@ -200,7 +224,7 @@ impl<'a, C: BodyConsumer> BodyReader<'a, C> {
 
     /// Processes the collected bytes on a thread that may wait for the disk.
     async fn run(self, work: BodyWork) -> Result<Self, BodyError> {
-        let Self { bodies, mut state, send_rate } = self;
+        let Self { bodies, mut state, send_rate, unappended_since } = self;
         let accepted = state.accepted();
         let peak = state.buffer.capacity() + state.decompressor.peak_bytes(&state.buffer, work == BodyWork::Finish);
         // Little memory is held only briefly, and by few workers at a time.
@@ -222,7 +246,8 @@ impl<'a, C: BodyConsumer> BodyReader<'a, C> {
             state.reserved_bytes_min = 0;
         }
         state.reservation.shrink(state.bytes().max(state.reserved_bytes_min));
-        Ok(Self { bodies, state, send_rate })
+        let unappended_since = if work == BodyWork::Push { unappended_since } else { None };
+        Ok(Self { bodies, state, send_rate, unappended_since })
     }
 }
 

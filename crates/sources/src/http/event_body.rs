@@ -15,7 +15,7 @@ const TEXT_BYTES_MAX: usize = 16 << 20;
 const TEXT_BYTES_MIN: usize = 64 << 10;
 
 /// Memory of the collected records besides one of maximum length; see [`EventRecords`].
-const RECORDS_BYTES: usize = 3 << 20;
+pub(super) const RECORDS_BYTES: usize = 3 << 20;
 
 /// The longest text of a body whose request can reserve `memory_bytes`, of which the decompressor takes some: a power of two.
 pub(super) fn text_bytes_max(memory_bytes: usize, decompressor_bytes: usize, record_bytes_max: usize) -> usize {

@@ -184,6 +184,13 @@ impl EventRecords {
         self.streams.iter().map(|(_, buffer)| STREAM_BYTES + buffer.memory_bytes()).sum()
     }
 
+    /// Frees the memory that is kept for further records, if none are collected.
+    pub fn release_memory(&mut self) {
+        if self.buffered_records == 0 {
+            (self.streams, self.by_labels) = (Vec::new(), HashMap::new());
+        }
+    }
+
     /// Appends the collected records.
     ///
     /// # Errors
@@ -194,14 +201,6 @@ impl EventRecords {
             retained.append_again(&self.durability_wait, &mut self.accepted)?;
         }
         self.failure.take().map_or(Ok(()), Err)
-    }
-
-    /// Frees the memory of what is appended, for a connection that may be idle.
-    pub(crate) fn release_memory(&mut self) {
-        if self.buffered_records == 0 {
-            self.streams.clear();
-            self.by_labels.clear();
-        }
     }
 
     /// As [`Self::flush`], for a connection, whose ids cannot run out.

@@ -1,0 +1,18 @@
+//! Unary calls of gRPC: framing of the message, status, and answers, on the HTTP/2 of `hyper`.
+//!
+//! Libraries for gRPC collect a message in memory of their own, of the length that its prefix states, and decompress it there.
+//! Here the prefix is checked first, and the bytes behind it take the way of every body, so they count as memory of bodies.
+//!
+//! ```text
+//!   POST /package.Service/Method                  request: headers, then 1 byte flag · 4 bytes length (big-endian) · message
+//!   200, flag · length · message, grpc-status: 0  answer: the status is in the trailers
+//!   200, grpc-status: 8, grpc-message: …          refusal: the status is in the headers
+//! ```
+
+mod answer;
+mod message;
+mod status;
+
+pub(crate) use answer::{answer, not_grpc, refusal};
+pub(crate) use message::MessageBody;
+pub(crate) use status::{GrpcCode, GrpcError};
