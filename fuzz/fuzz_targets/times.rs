@@ -5,6 +5,10 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
     let _ = time::event_time_text(data);
+    let mut reader = time::LineTimeReader::new(time::TimeZone::UTC);
+    for line in data.split(|byte| *byte == b'\n') {
+        let _ = reader.next_time(line, false, Millis(1_700_000_000_000));
+    }
     if let Ok(text) = str::from_utf8(data) {
         let _ = time::event_time_number(text);
         let _ = time::parse_duration(text);

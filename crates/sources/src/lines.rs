@@ -4,17 +4,22 @@
 //! copied, too, and the connection is not read from until the chunk is appended.
 
 use std::borrow::Cow;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_env::{CountGuard, log_limited};
 
 use bucksaw_ingest::{Durability, IngestError, Source};
-use bucksaw_record::{Flags, Labels, LineSplitter, SplitLines};
+use bucksaw_record::time::{LineTimeReader, TimeZone};
+use bucksaw_record::{Flags, Labels, LineSplitter, Millis, SplitLines};
 
-use crate::intake::{FrameMeta, IdAssignment, PrepareError, RecordStream, Records};
+use crate::intake::{FrameMeta, IdAssignment, PrepareError, RecordStream, RecordTime, Records, for_each_timed_line};
 use crate::listener_state::{CarriedBytesGuard, ListenerState};
 use crate::socket_reader::{CHUNK_BYTES, SocketRead, SocketReader};
+
+/// Times for which an idle connection keeps memory.
+const TIMES_CAPACITY_MAX: usize = 64;
 
 /// Reads of a busy connection before it yields to others.
 const READS_PER_TURN: usize = 16;
@@ -45,7 +50,41 @@ struct LineConnection {
     splitter: LineSplitter,
     stream: RecordStream,
     ids: IdAssignment,
+    /// `None` if lines have the time of their arrival.
+    times: Option<LineTimes>,
     carried_bytes: CarriedBytesGuard,
+}
+
+/// Reads the times of the lines of a connection.
+struct LineTimes {
+    reader: LineTimeReader,
+    /// The last record was cut.
+    is_continuation: bool,
+    /// Those of the lines that are being appended.
+    times: Vec<Option<RecordTime>>,
+}
+
+impl LineTimes {
+    fn new(zone: TimeZone) -> Self {
+        Self { reader: LineTimeReader::new(zone), is_continuation: false, times: Vec::new() }
+    }
+
+    fn read(&mut self, lines: &SplitLines<'_>, now: Millis) -> &[Option<RecordTime>] {
+        self.times.clear();
+        // An idle connection keeps little memory.
+        self.times.shrink_to(TIMES_CAPACITY_MAX);
+        let text = match lines.parts.as_slice() {
+            [text] => Cow::Borrowed(*text),
+            parts => Cow::Owned(parts.concat()),
+        };
+        let Self { reader, is_continuation, times } = self;
+        let read = for_each_timed_line(reader, is_continuation, (&text, &lines.flags), now, |_, _, time| {
+            times.push(time);
+            Ok::<(), Infallible>(())
+        });
+        let Ok(()) = read;
+        times
+    }
 }
 
 /// Input of a connection.
@@ -82,6 +121,7 @@ pub(crate) async fn run(feed: &mut SocketReader<'_>, shared: &Arc<ListenerState>
             durability: shared.durability,
         },
         ids: IdAssignment::arrival(&shared.intake),
+        times: shared.config.line_zone.clone().map(LineTimes::new),
         carried_bytes: CarriedBytesGuard::new(shared),
     };
     let mut appended = lines.append_chunk(&first);
@@ -123,22 +163,28 @@ pub(crate) async fn run(feed: &mut SocketReader<'_>, shared: &Arc<ListenerState>
 fn append_lines(
     stream: &RecordStream,
     ids: &mut IdAssignment,
+    times: Option<&mut LineTimes>,
     lines: &SplitLines<'_>,
     prepared: Option<Box<FrameMeta<'static>>>,
 ) -> Result<(), RefusedAppend> {
     if lines.count == 0 {
         return Ok(());
     }
-    let records = Records::from(lines);
+    let mut records = Records::from(lines);
     let prepared = match prepared {
         Some(prepared) => *prepared,
-        None => stream.prepare(ids, records, false).map_err(|error| RefusedAppend {
-            prepared: None,
-            refusal: match error {
-                PrepareError::Refused(refusal) => refusal,
-                PrepareError::SequenceExhausted => IngestError::Io(error.to_string()),
-            },
-        })?,
+        None => {
+            if let Some(times) = times {
+                records.times = times.read(lines, stream.intake.now());
+            }
+            stream.prepare(ids, records, false).map_err(|error| RefusedAppend {
+                prepared: None,
+                refusal: match error {
+                    PrepareError::Refused(refusal) => refusal,
+                    PrepareError::SequenceExhausted => IngestError::Io(error.to_string()),
+                },
+            })?
+        }
     };
     // Lines have no acknowledgement.
     match stream.append(&prepared, records.text, |_| {}) {
@@ -184,13 +230,13 @@ impl LineConnection {
         match input {
             LineInput::Chunk(chunk) => {
                 let lines = self.splitter.split(chunk);
-                append_lines(&self.stream, &mut self.ids, &lines, prepared)?;
+                append_lines(&self.stream, &mut self.ids, self.times.as_mut(), &lines, prepared)?;
                 let remainder = lines.remainder();
                 self.splitter.advance(chunk, remainder);
             }
             LineInput::UnfinishedLine(flag) => {
                 if let Some(line) = self.splitter.finish(*flag) {
-                    append_lines(&self.stream, &mut self.ids, &line, prepared)?;
+                    append_lines(&self.stream, &mut self.ids, self.times.as_mut(), &line, prepared)?;
                 }
                 self.splitter.clear();
             }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use bucksaw_ingest::{Durability, IdempotentBatch, Source};
-use bucksaw_record::Labels;
+use bucksaw_record::time::TimeZone;
+use bucksaw_record::{Labels, key_time};
 use tokio::sync::{Mutex, Semaphore};
 
 use super::body_error::{BodyError, BodyErrorReason};
@@ -46,10 +47,12 @@ impl BodyIntake {
     /// # Errors
     /// [`BodyError`].
     pub async fn ingest(&self, request: IngestRequest<'_>, body: impl BodyChunks) -> Result<IngestReply, BodyError> {
-        let IngestRequest { format, encoding, labels, durability, key, bytes_min } = request;
+        let IngestRequest { format, encoding, line_zone, labels, durability, key, bytes_min } = request;
         let queue = &self.intake.queue;
         let ids = match key {
-            Some(key) => IdAssignment::Keyed(IdempotentBatch::new(key, &batch_context(format, &labels))),
+            Some(key) => {
+                IdAssignment::Keyed(IdempotentBatch::new(key, &batch_context(format, line_zone.as_ref(), &labels)))
+            }
             None => IdAssignment::consecutive(&self.intake),
         };
         let limits = &self.resources.limits;
@@ -58,6 +61,9 @@ impl BodyIntake {
         let mut records = BodyRecords::new(stream, format, ids, limits.record_bytes_max, durability_wait.clone());
         if bytes_min > BUFFER_BYTES as u64 {
             records.set_streamed();
+        }
+        if let Some(zone) = line_zone {
+            records.set_line_zone(zone, key.and_then(key_time));
         }
         let decompressor = Decompressor::new(encoding, records, limits.decompressed_bytes_max)?;
         let records = BodyReader::new(&self.resources, decompressor, bytes_min).read(body).await?;
@@ -88,11 +94,14 @@ impl BodyIntake {
 }
 
 /// What determines the records of a body besides its text.
-fn batch_context(format: BodyFormat, labels: &Labels) -> Vec<u8> {
+fn batch_context(format: BodyFormat, line_zone: Option<&TimeZone>, labels: &Labels) -> Vec<u8> {
     let mut context = vec![match format {
         BodyFormat::Lines => 0,
         BodyFormat::Ndjson => 1,
     }];
     labels.encode(&mut context);
+    if let Some(zone) = line_zone {
+        context.extend_from_slice(format!("{zone:?}").as_bytes());
+    }
     context
 }

@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use bucksaw_ingest::{IdempotentBatch, IngestError};
+use bucksaw_record::time::{LineTimeReader, TimeZone};
 use bucksaw_record::{Flags, LineSplitter, Millis};
 
 use super::body_error::{BodyError, BodyErrorReason};
 use super::durability_wait::DurabilityWait;
 use super::ndjson::event_time;
 use super::request::{BodyFormat, IngestReply};
-use crate::intake::{FrameMeta, IdAssignment, PrepareError, RecordBuffer, RecordStream, RecordTime, Records};
+use crate::intake::{
+    FrameMeta, IdAssignment, PrepareError, RecordBuffer, RecordStream, RecordTime, Records, for_each_timed_line,
+};
 
 /// Records are appended when their text has this size, in bytes.
 pub(super) const BUFFER_BYTES: usize = 1 << 20;
@@ -29,6 +32,9 @@ const OBJECT_TIME_BYTES: usize = size_of::<Option<RecordTime>>() + 2 * size_of::
 /// The shortest object, with its LF.
 const OBJECT_BYTES_MIN: usize = 3;
 
+/// The shortest line: its LF.
+const LINE_BYTES_MIN: usize = 1;
+
 /// Rejected lines that a reply names.
 const LINE_ERRORS_MAX: usize = 10;
 
@@ -43,6 +49,7 @@ const SYNC_RETRY_DELAY: Duration = Duration::from_millis(10);
 pub(super) struct BodyRecords {
     stream: RecordStream,
     format: BodyFormat,
+    line_times: Option<LineTimes>,
     ids: IdAssignment,
     /// Bytes of text up to the end of the section, of a body with a key.
     section_left: usize,
@@ -53,6 +60,15 @@ pub(super) struct BodyRecords {
     is_streamed: bool,
     line: u64,
     reply: IngestReply,
+}
+
+/// Reads the times of the lines of a body.
+struct LineTimes {
+    reader: LineTimeReader,
+    /// The last record was cut.
+    is_continuation: bool,
+    /// The time near which times without a year are.
+    now: Millis,
 }
 
 impl BodyRecords {
@@ -66,6 +82,7 @@ impl BodyRecords {
         Self {
             stream,
             format,
+            line_times: None,
             ids,
             section_left: BUFFER_BYTES,
             durability_wait,
@@ -106,21 +123,29 @@ impl BodyRecords {
         let buffered = self.buffer.text_bytes().saturating_add(text_bytes).min(BUFFER_BYTES);
         // A carried line is copied where it ends.
         let lines = 2 * carried + RecordBuffer::text_capacity(buffered, BUFFER_CAPACITY_MAX);
-        match self.format {
-            BodyFormat::Lines => lines,
-            BodyFormat::Ndjson => {
-                let portion = text_bytes.min(SPLIT_BYTES_MAX);
-                let buffered = self.buffer.count() as usize;
-                let objects = buffered.saturating_add(text_bytes / OBJECT_BYTES_MIN).min(BUFFER_OBJECTS_MAX);
-                lines + portion + carried + (objects + portion / OBJECT_BYTES_MIN) * OBJECT_TIME_BYTES
-            }
-        }
+        let record_bytes_min = match self.format {
+            BodyFormat::Lines if self.line_times.is_none() => return lines,
+            BodyFormat::Lines => LINE_BYTES_MIN,
+            BodyFormat::Ndjson => OBJECT_BYTES_MIN,
+        };
+        let portion = text_bytes.min(SPLIT_BYTES_MAX);
+        let buffered = self.buffer.count() as usize;
+        let records = buffered.saturating_add(text_bytes / record_bytes_min).min(BUFFER_OBJECTS_MAX);
+        lines + portion + carried + (records + portion / record_bytes_min) * OBJECT_TIME_BYTES
     }
 
     /// The upper bound of [`Self::peak_bytes`].
     pub(super) fn peak_bytes_max(record_bytes_max: usize) -> usize {
-        let objects = BUFFER_OBJECTS_MAX + SPLIT_BYTES_MAX / OBJECT_BYTES_MIN;
+        let objects = BUFFER_OBJECTS_MAX + SPLIT_BYTES_MAX / LINE_BYTES_MIN;
         3 * record_bytes_max + BUFFER_BYTES + 2 * SPLIT_BYTES_MAX + objects * OBJECT_TIME_BYTES
+    }
+
+    /// Reads the times of lines, in `zone`. Times without a year are in the one nearest to the time in the key, or else to
+    /// now.
+    pub(super) fn set_line_zone(&mut self, zone: TimeZone, key_time: Option<Millis>) {
+        let now = self.stream.intake.now();
+        let now = key_time.filter(|at| *at <= now).unwrap_or(now);
+        self.line_times = Some(LineTimes { reader: LineTimeReader::new(zone), is_continuation: false, now });
     }
 
     /// Records that the body is longer than the buffer.
@@ -149,16 +174,13 @@ impl BodyRecords {
             }
             let lines = self.splitter.split(portion);
             let remainder = lines.remainder();
-            match self.format {
-                BodyFormat::Lines => {
-                    self.buffer.push_lines(&lines);
-                    self.splitter.advance(portion, remainder);
-                }
-                BodyFormat::Ndjson => {
-                    let (text, flags) = (lines.parts.concat(), lines.flags);
-                    self.splitter.advance(portion, remainder);
-                    self.push_objects(&text, &flags)?;
-                }
+            if self.has_times() {
+                let (text, flags) = (lines.parts.concat(), lines.flags);
+                self.splitter.advance(portion, remainder);
+                self.push_timed(&text, &flags)?;
+            } else {
+                self.buffer.push_lines(&lines);
+                self.splitter.advance(portion, remainder);
             }
             if !self.is_keyed() && self.is_buffer_full() {
                 self.flush()?;
@@ -168,11 +190,11 @@ impl BodyRecords {
     }
 
     fn is_buffer_full(&self) -> bool {
-        self.buffer.text_bytes() >= BUFFER_BYTES || self.has_objects_max()
+        self.buffer.text_bytes() >= BUFFER_BYTES || self.has_records_max()
     }
 
-    fn has_objects_max(&self) -> bool {
-        self.format == BodyFormat::Ndjson && self.buffer.count() as usize >= BUFFER_OBJECTS_MAX
+    fn has_records_max(&self) -> bool {
+        self.buffer.has_times() && self.buffer.count() as usize >= BUFFER_OBJECTS_MAX
     }
 
     /// Frees memory that is not needed until there is more text.
@@ -185,16 +207,37 @@ impl BodyRecords {
     /// Processes the end of the text.
     pub(super) fn finish(&mut self) -> Result<(), BodyError> {
         if let Some(lines) = self.splitter.finish(Flags::UNTERMINATED) {
-            match self.format {
-                BodyFormat::Lines => self.buffer.push_lines(&lines),
-                BodyFormat::Ndjson => {
-                    let (text, flags) = (lines.parts.concat(), lines.flags);
-                    self.push_objects(&text, &flags)?;
-                }
+            if self.has_times() {
+                let (text, flags) = (lines.parts.concat(), lines.flags);
+                self.push_timed(&text, &flags)?;
+            } else {
+                self.buffer.push_lines(&lines);
             }
         }
         self.splitter.clear();
         self.append_buffer(true)
+    }
+
+    /// Whether its records have event times.
+    fn has_times(&self) -> bool {
+        self.format == BodyFormat::Ndjson || self.line_times.is_some()
+    }
+
+    fn push_timed(&mut self, text: &[u8], flags: &Flags) -> Result<(), BodyError> {
+        if self.format == BodyFormat::Ndjson {
+            return self.push_objects(text, flags);
+        }
+        let Some(mut times) = self.line_times.take() else { return Ok(()) };
+        let LineTimes { reader, is_continuation, now } = &mut times;
+        let pushed = for_each_timed_line(reader, is_continuation, (text, flags), *now, |line, bits, time| {
+            if self.is_keyed() && self.has_records_max() {
+                self.flush()?;
+            }
+            self.buffer.push_record(line, bits, time);
+            Ok(())
+        });
+        self.line_times = Some(times);
+        pushed
     }
 
     fn push_objects(&mut self, text: &[u8], flags: &Flags) -> Result<(), BodyError> {
@@ -205,7 +248,7 @@ impl BodyRecords {
             }
             match event_time(line) {
                 Ok(time) => {
-                    if self.is_keyed() && self.has_objects_max() {
+                    if self.is_keyed() && self.has_records_max() {
                         self.flush()?;
                     }
                     self.buffer.push_record(line, flags.get(row), time);

@@ -18,12 +18,14 @@
 
 mod clamp;
 mod ids;
+mod line_times;
 mod record_buffer;
 mod record_stream;
 mod records;
 mod target;
 
 pub use ids::{IdAssignment, PrepareError};
+pub(crate) use line_times::for_each_timed_line;
 pub use record_buffer::RecordBuffer;
 pub use record_stream::{FrameMeta, RecordStream};
 pub use records::{RecordTime, Records};

@@ -27,6 +27,11 @@ impl RecordBuffer {
         self.count
     }
 
+    /// Whether records of it may have event times, which take memory.
+    pub fn has_times(&self) -> bool {
+        !self.times.is_empty()
+    }
+
     /// Bytes of text, the LFs included.
     pub fn text_bytes(&self) -> usize {
         self.text.len()
