@@ -205,7 +205,7 @@ mod tests {
         let config = Config { record_bytes_max: 24, line_zone, ..Config::default() };
         let mut packer = BatchPacker::new(&config, &Env::real());
         let chunks =
-            [&b"none\n2023-11-14 22:13:20.5 x\n\tat y\n2023-11-14 22:1"[..], b"3:21 long long 2001-01-01 00:00:00\n"];
+            [&b"none\n2023-11-14 22:13:20.5 x\n\tat y\n2023-11-14 22:1"[..], b"3:21 long 2001-01-01 00:00:00\n"];
         assert!(chunks.iter().all(|chunk| packer.push(chunk).is_empty()));
         let packed = packer.finish();
         let Ok(DecodeProgress::Complete(ClientMessage::Batch(frame), _)) =
