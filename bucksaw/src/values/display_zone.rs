@@ -19,6 +19,11 @@ impl DisplayZone {
         Self(TimeZone::system())
     }
 
+    /// The zone itself.
+    pub(crate) const fn zone(&self) -> &TimeZone {
+        &self.0
+    }
+
     /// A time as typed.
     pub(crate) fn parse(&self, text: &str, now: Millis) -> Result<Millis, InvalidTime> {
         time::parse_timestamp(text, now, &self.0)

@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bucksaw_ingest::Durability;
 use bucksaw_record::Labels;
+use bucksaw_record::time::{self, TimeZone};
 use bucksaw_sources::http::{BodyChunks, BodyFormat, Encoding, IngestReply, IngestRequest};
 use bucksaw_steering::ListenerKind;
 use http_body_util::BodyExt as _;
@@ -43,7 +44,7 @@ pub(crate) async fn ingest(State(app): State<App>, query: RawQuery, headers: Hea
 async fn ingest_body(app: App, query: RawQuery, headers: HeaderMap, body: Body) -> Result<Response, ApiError> {
     let query = query.0.unwrap_or_default();
     let params = Params::parse(query.as_bytes());
-    params.reject_unknown(&["durability", "label", "time_field", "message_field", "label_fields"])?;
+    params.reject_unknown(&["durability", "label", "time_field", "message_field", "label_fields", "time_from", "time_zone"])?;
     let names_members = json::PARAMS.iter().any(|name| params.bytes(name).is_some());
     if names_members || media_type(&headers).is_some_and(|media_type| media_type == "application/json") {
         let request = SenderRequest { method: Method::POST, path: String::new(), query, headers, body };
@@ -52,9 +53,11 @@ async fn ingest_body(app: App, query: RawQuery, headers: HeaderMap, body: Body) 
     let durability = durability_param(&params)?;
     let format = body_format(&headers)?;
     let labels = label_params(&params, None)?;
+    let line_zone = line_zone(&params)?;
     app.queue().check_accepting()?;
     let request = IngestRequest {
         format,
+        line_zone,
         labels,
         durability,
         key: idempotency_key(&headers)?,
@@ -128,6 +131,20 @@ pub(crate) fn label_params(params: &Params, other: Option<(&str, &str)>) -> Resu
     };
     Labels::new(params.all("label").map(pair).chain(other.map(Ok)).collect::<Result<Vec<_>, _>>()?)
         .map_err(|error| ApiError::bad_request(format!("label: {error}")))
+}
+
+/// The zone of the times in lines, with `time_from=line`.
+fn line_zone(params: &Params) -> Result<Option<TimeZone>, ApiError> {
+    let zone = params.text("time_zone")?;
+    match params.text("time_from")?.unwrap_or("arrival") {
+        "line" => {
+            let zone = time::parse_zone(zone.unwrap_or("UTC"));
+            zone.map(Some).map_err(|error| ApiError::bad_request(format!("time_zone: {error}")))
+        }
+        "arrival" if zone.is_some() => Err(ApiError::bad_request("time_zone: needs time_from=line")),
+        "arrival" => Ok(None),
+        other => Err(ApiError::bad_request(format!("time_from: `{other}` is neither line nor arrival"))),
+    }
 }
 
 pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<&[u8]>, ApiError> {

@@ -34,3 +34,13 @@ pub fn parse_zone(text: &str) -> Result<TimeZone, InvalidTime> {
     };
     zone.ok_or_else(|| InvalidTime::Zone(text.to_owned()))
 }
+
+/// The name of a time zone, which is the same in all versions of the program: two zones with one name have the same rules,
+/// apart from those of different machines that `local` found without a name.
+pub fn zone_name(zone: &TimeZone) -> String {
+    match (zone.iana_name(), zone.to_fixed_offset()) {
+        (Some(name), _) => name.to_owned(),
+        (None, Ok(offset)) => format!("{:+}", offset.seconds()),
+        (None, Err(_)) => "local".to_owned(),
+    }
+}

@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use bucksaw_ingest::Durability;
 use bucksaw_record::Labels;
+use bucksaw_record::time::TimeZone;
 
 /// How a body is cut into records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +53,8 @@ pub struct IngestRequest<'a> {
     pub format: BodyFormat,
     /// How it is compressed.
     pub encoding: Encoding,
+    /// The zone of the times in its lines; `None` if lines have the time of their arrival. Objects have their own times.
+    pub line_zone: Option<TimeZone>,
     /// The labels of its records.
     pub labels: Labels,
     /// When its records count as accepted.

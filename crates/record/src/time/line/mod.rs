@@ -22,8 +22,9 @@ mod json;
 mod tests;
 
 use jiff::tz::TimeZone;
+use memchr::memchr_iter;
 
-use crate::Millis;
+use crate::{Flags, Millis};
 use civil_cache::CivilCache;
 use cursor::TextCursor;
 use forms::RecognisedTime;
@@ -31,33 +32,68 @@ use forms::RecognisedTime;
 /// Bytes at the start of a line in which a time may begin.
 const SEARCHED_BYTES: usize = 128;
 
-/// Reads the times of the lines of one source.
+/// Reads the times of the lines of one source, in their order.
+///
+/// ```
+/// # use bucksaw_record::{Flags, Millis, time::{LineTimeReader, TimeZone}};
+/// let mut reader = LineTimeReader::new(TimeZone::UTC);
+/// let mut times = Vec::new();
+/// let text = b"2023-11-14 22:13:20,5 it fails\n\tat line 7\n";
+/// reader.read(&[text], &Flags::empty(), Millis(1_700_000_009_000), &mut times);
+/// assert_eq!(times, [Some((Millis(1_700_000_000_500), 0)); 2]);
+/// ```
 #[derive(Clone, Debug)]
 pub struct LineTimeReader {
     civil: CivilCache,
     /// The time of the last line that states one.
     previous: Option<(Millis, u32)>,
+    /// The last line was cut, so the next one is its rest.
+    is_continuation: bool,
 }
 
 impl LineTimeReader {
     /// A reader that reads times without a zone in `zone`.
     pub fn new(zone: TimeZone) -> Self {
-        Self { civil: CivilCache::new(zone), previous: None }
+        Self { civil: CivilCache::new(zone), previous: None, is_continuation: false }
     }
 
-    /// The time of the next line: the one that it states, else that of the line before it; `None` if no line before it
-    /// states one either. A continuation is the rest of a cut line, and states no time of its own.
+    /// Appends to `times` the time of each line: the one that it states, else that of the line before it; `None` if no line
+    /// before it states one either. The rest of a cut line states no time of its own.
     ///
-    /// A time without a year is in the year in which it is nearest to `now`.
-    pub fn next_time(&mut self, line: &[u8], is_continuation: bool, now: Millis) -> Option<(Millis, u32)> {
-        if !is_continuation && let Some(time) = self.stated_time(line, now) {
-            self.previous = Some(time);
+    /// `parts` are whole lines with an LF behind each, divided anywhere; `flags` are those of the lines. A time without a
+    /// year is in the year in which it is nearest to `now`.
+    pub fn read(&mut self, parts: &[&[u8]], flags: &Flags, now: Millis, times: &mut Vec<Option<(Millis, u32)>>) {
+        let first = times.len();
+        let mut add = |line: &[u8]| {
+            let is_rest = self.is_continuation;
+            let row = u32::try_from(times.len() - first).unwrap_or(u32::MAX);
+            self.is_continuation = !flags.is_empty() && flags.get(row) & Flags::CUT != 0;
+            if !is_rest && let Some(time) = self.stated_time(line, now) {
+                self.previous = Some(time);
+            }
+            times.push(self.previous);
+        };
+        // The beginning of a line that continues in the next part.
+        let mut begun = Vec::new();
+        for part in parts {
+            let mut at = 0;
+            for end in memchr_iter(b'\n', part) {
+                let line = part.get(at..end).unwrap_or_default();
+                at = end + 1;
+                if begun.is_empty() {
+                    add(line);
+                } else {
+                    begun.extend_from_slice(line);
+                    add(&begun);
+                    begun.clear();
+                }
+            }
+            begun.extend_from_slice(part.get(at..).unwrap_or_default());
         }
-        self.previous
     }
 
     /// The time that a line states: milliseconds, and nanoseconds below.
-    pub fn stated_time(&mut self, line: &[u8], now: Millis) -> Option<(Millis, u32)> {
+    fn stated_time(&mut self, line: &[u8], now: Millis) -> Option<(Millis, u32)> {
         if line.first() == Some(&b'{')
             && let Some(time) = json::event_time(line)
         {

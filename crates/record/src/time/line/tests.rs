@@ -118,17 +118,39 @@ fn a_time_without_a_year_is_nearest_to_now() {
     assert_eq!(read("Feb 29 00:00:00 x", "2026-03-01T00:00:00Z"), "2024-02-29T00:00:00.000000Z");
 }
 
+/// The seconds of the times that a reader reads one text after another.
+fn seconds_of(reader: &mut LineTimeReader, parts: &[&str], flags: &Flags) -> Vec<Option<u64>> {
+    let parts: Vec<&[u8]> = parts.iter().map(|part| part.as_bytes()).collect();
+    let mut times = Vec::new();
+    reader.read(&parts, flags, NOW, &mut times);
+    times.into_iter().map(|time| time.map(|(at, _)| at.0 / 1_000)).collect()
+}
+
 #[test]
-fn a_line_without_a_time_and_a_continuation_have_that_of_the_line_before() {
+fn a_line_without_a_time_has_that_of_the_line_before() {
     let mut reader = LineTimeReader::new(TimeZone::UTC);
-    let mut next = |line: &str, is_continuation| {
-        reader.next_time(line.as_bytes(), is_continuation, NOW).map(|(at, _)| at.0 / 1_000)
-    };
-    assert_eq!(next("\tat x", false), None);
-    assert_eq!(next("2026-11-24 22:40:04 x", false), Some(SECOND));
-    assert_eq!(next("\tat x", false), Some(SECOND));
-    assert_eq!(next("2026-11-24 22:40:05 x", true), Some(SECOND));
-    assert_eq!(next("2026-11-24 22:40:05 x", false), Some(SECOND + 1));
+    let text = "\tat x\n2026-11-24 22:40:04 x\n\tat x\n\n";
+    let want = [None, Some(SECOND), Some(SECOND), Some(SECOND)];
+    assert_eq!(seconds_of(&mut reader, &[text], &Flags::empty()), want);
+    // Also after the end of a text.
+    assert_eq!(seconds_of(&mut reader, &["\tat x\n"], &Flags::empty()), [Some(SECOND)]);
+    assert_eq!(seconds_of(&mut reader, &["2026-11-24 22:40:05 x\n"], &Flags::empty()), [Some(SECOND + 1)]);
+    assert_eq!(seconds_of(&mut reader, &[], &Flags::empty()), []);
+}
+
+#[test]
+fn the_rest_of_a_cut_line_has_the_time_of_its_beginning() {
+    let mut flags = Flags::empty();
+    flags.push(1, Flags::CUT);
+    let mut reader = LineTimeReader::new(TimeZone::UTC);
+    let text = "2026-11-24 22:40:04 x\n2026-11-24 22:40:05 x\n2026-11-24 22:40:09 x\n2026-11-24 22:40:06 x\n";
+    let want = [SECOND, SECOND + 1, SECOND + 1, SECOND + 2].map(Some);
+    assert_eq!(seconds_of(&mut reader, &[text], &flags), want);
+    // Also if the text ends between them.
+    flags = Flags::empty();
+    flags.push(0, Flags::CUT);
+    assert_eq!(seconds_of(&mut reader, &["2026-11-24 22:40:07 x\n"], &flags), [Some(SECOND + 3)]);
+    assert_eq!(seconds_of(&mut reader, &["2026-11-24 22:40:09 x\n"], &Flags::empty()), [Some(SECOND + 3)]);
 }
 
 proptest! {
@@ -160,11 +182,35 @@ proptest! {
         }
     }
 
+    /// A text may be divided anywhere.
+    #[test]
+    fn parts_have_the_times_of_the_whole(
+        seconds in prop::collection::vec(prop::option::of(0_u32..60), 1..8),
+        cuts in prop::collection::vec(0_usize..200, 0..5),
+        cut_rows in prop::collection::btree_set(0_u32..8, 0..3),
+    ) {
+        let line = |second: &Option<u32>| match second {
+            Some(second) => format!("x 2026-11-24 22:40:{second:02} y\n"),
+            None => "\tat z\n".to_owned(),
+        };
+        let text: String = seconds.iter().map(line).collect();
+        let mut flags = Flags::empty();
+        cut_rows.iter().for_each(|row| flags.push(*row, Flags::CUT));
+        let mut cuts: Vec<usize> = cuts.into_iter().chain([0, text.len()]).map(|at| at.min(text.len())).collect();
+        cuts.sort_unstable();
+        let parts: Vec<&str> = cuts.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect();
+        let whole = seconds_of(&mut LineTimeReader::new(TimeZone::UTC), &[&text], &flags);
+        prop_assert_eq!(whole.len(), seconds.len());
+        prop_assert_eq!(seconds_of(&mut LineTimeReader::new(TimeZone::UTC), &parts, &flags), whole);
+    }
+
     #[test]
     fn any_bytes_are_read(line in prop::collection::vec(any::<u8>(), 0..200), digits in "[0-9:. /TZ+{}\"\\\\A-Z-]{0,60}") {
         let mut reader = LineTimeReader::new(crate::time::parse_zone("Europe/Berlin").unwrap());
-        let _ = reader.next_time(&line, false, NOW);
-        let _ = reader.next_time(digits.as_bytes(), false, NOW);
-        let _ = reader.next_time(format!("{{{digits}").as_bytes(), false, Millis(0));
+        let mut times = Vec::new();
+        reader.read(&[&line], &Flags::empty(), NOW, &mut times);
+        reader.read(&[digits.as_bytes(), b"\n"], &Flags::empty(), NOW, &mut times);
+        reader.read(&[format!("{{{digits}\n").as_bytes()], &Flags::empty(), Millis(0), &mut times);
+        prop_assert_eq!(times.len(), line.iter().filter(|byte| **byte == b'\n').count() + 2);
     }
 }
