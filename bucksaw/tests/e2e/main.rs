@@ -20,6 +20,7 @@ mod faults;
 mod hostile;
 mod http;
 mod kill;
+mod line_times;
 mod memory;
 mod node;
 mod pattern;

@@ -14,10 +14,12 @@
 //! | short dates | `11-24 22:40:04.123`, `26/11/24 22:40:04`, `261124 224004` |
 //! | since 1970, at the start of a line | `1795560004`, `[1795560004.123]`, `1795560004123` |
 
+mod candidates;
 mod civil_cache;
 mod cursor;
 mod forms;
 mod json;
+mod recent_minute;
 #[cfg(test)]
 mod tests;
 
@@ -25,9 +27,10 @@ use jiff::tz::TimeZone;
 use memchr::memchr_iter;
 
 use crate::{Flags, Millis};
+use candidates::Candidates;
 use civil_cache::CivilCache;
-use cursor::TextCursor;
 use forms::RecognisedTime;
+use recent_minute::RecentMinute;
 
 /// Bytes at the start of a line in which a time may begin.
 const SEARCHED_BYTES: usize = 128;
@@ -49,12 +52,15 @@ pub struct LineTimeReader {
     previous: Option<(Millis, u32)>,
     /// The last line was cut, so the next one is its rest.
     is_continuation: bool,
+    /// The minute of the last time, and the time by which years were guessed.
+    minute: Option<RecentMinute>,
+    now: Millis,
 }
 
 impl LineTimeReader {
     /// A reader that reads times without a zone in `zone`.
     pub fn new(zone: TimeZone) -> Self {
-        Self { civil: CivilCache::new(zone), previous: None, is_continuation: false }
+        Self { civil: CivilCache::new(zone), previous: None, is_continuation: false, minute: None, now: Millis(0) }
     }
 
     /// Appends to `times` the time of each line: the one that it states, else that of the line before it; `None` if no line
@@ -63,6 +69,10 @@ impl LineTimeReader {
     /// `parts` are whole lines with an LF behind each, divided anywhere; `flags` are those of the lines. A time without a
     /// year is in the year in which it is nearest to `now`.
     pub fn read(&mut self, parts: &[&[u8]], flags: &Flags, now: Millis, times: &mut Vec<Option<(Millis, u32)>>) {
+        if now != self.now {
+            // The year may be another one.
+            (self.minute, self.now) = (None, now);
+        }
         let first = times.len();
         let mut add = |line: &[u8]| {
             let is_rest = self.is_continuation;
@@ -94,33 +104,34 @@ impl LineTimeReader {
 
     /// The time that a line states: milliseconds, and nanoseconds below.
     fn stated_time(&mut self, line: &[u8], now: Millis) -> Option<(Millis, u32)> {
-        if line.first() == Some(&b'{')
-            && let Some(time) = json::event_time(line)
+        let first = line.first()?;
+        if *first == b'{'
+            && let Some(time) = json::event_time(line, |value| self.time_at(value, 0, now))
         {
             return Some(time);
         }
-        let head = line.get(..line.len().min(SEARCHED_BYTES))?;
-        // A digit or a capital that follows neither a letter nor a digit may begin a time.
-        let mut is_inside_word = false;
-        let mut is_line_start = true;
-        for (at, byte) in head.iter().enumerate() {
-            let begins = !is_inside_word && (byte.is_ascii_digit() || byte.is_ascii_uppercase());
-            if begins && let Some(time) = forms::read(TextCursor::at(line, at), is_line_start, at == 0) {
-                let time = self.resolve(&time, now);
-                if time.is_some() {
-                    return time;
-                }
-            }
-            is_line_start &= matches!(byte, b' ' | b'\t' | b'[' | b'-' | b'"' | b'(');
-            is_inside_word = byte.is_ascii_alphanumeric();
+        // Most times are at the start of the line; a word there is rarely a month, or the level of glog.
+        let begins = first.is_ascii_digit()
+            || first.is_ascii_uppercase()
+                && (line.get(3) == Some(&b' ') || line.get(1).is_some_and(u8::is_ascii_digit));
+        if begins && let Some(time) = self.time_at(line, 0, now) {
+            return Some(time);
         }
-        None
+        Candidates::new(line, SEARCHED_BYTES).find_map(|at| self.time_at(line, at, now))
     }
 
-    fn resolve(&mut self, stated: &RecognisedTime, now: Millis) -> Option<(Millis, u32)> {
-        match *stated {
-            RecognisedTime::Epoch { nanos } => super::event::from_nanos(nanos).ok(),
-            RecognisedTime::Civil(civil) => self.civil.resolve(&civil, now),
+    /// The time that begins at an offset of a line.
+    fn time_at(&mut self, line: &[u8], at: usize, now: Millis) -> Option<(Millis, u32)> {
+        if let Some(time) = self.minute.as_ref().and_then(|minute| minute.read(line, at)) {
+            return self.civil.at_local(time.local, time.nanos, time.offset);
+        }
+        match forms::read(line, at)? {
+            RecognisedTime::Epoch { nanos } => Some((Millis(nanos / 1_000_000), (nanos % 1_000_000) as u32)),
+            RecognisedTime::Civil(civil) => {
+                let (time, local) = self.civil.resolve(&civil, now)?;
+                self.minute = local.and_then(|local| RecentMinute::new(line, at, &civil, local));
+                Some(time)
+            }
         }
     }
 }

@@ -65,8 +65,10 @@ fn each_form_has_its_time() {
         ("1795560004123456 x", 123_456_000),
         ("1795560004123456789", 123_456_789),
         ("2026-11-24-22.40.04.675872 RAS", 675_872_000),
-        (r#"{"level":"x","ts":1795560004.5,"time":"2026-11-24T22:40:04Z"}"#, 0),
+        (r#"{"level":"x","time":"2026-11-24T22:40:04Z","ts":1795560004.5}"#, 0),
         (r#"{"a":{"time":1},"ts":1795560004.5}"#, 500_000_000),
+        (r#"{"time":"soon","ts":1795560004.5}"#, 500_000_000),
+        (r#"{"a long text, in which is no \" quote":"time","time":1795560004}"#, 0),
         (r#"{"msg":"a \"time\":1","@timestamp":"2026-11-24T22:40:04Z"}"#, 0),
         (r#"{"t":{"$date":"2026-11-24T22:40:04Z"}}"#, 0),
     ] {
@@ -100,8 +102,31 @@ fn other_lines_state_no_time() {
 }
 
 #[test]
+fn a_leap_second_is_the_next_minute() {
+    let mut reader = LineTimeReader::new(TimeZone::UTC);
+    let text = "2016-12-31 23:59:60.5 x\n2016-12-31 23:59:58 y\n2016-12-31 23:59:60 z\n";
+    let want = [1_483_228_800, 1_483_228_798, 1_483_228_800].map(Some);
+    assert_eq!(seconds_of(&mut reader, &[text], &Flags::empty()), want);
+}
+
+#[test]
+fn the_year_follows_the_clock_from_text_to_text() {
+    let mut reader = LineTimeReader::new(TimeZone::UTC);
+    for (now, want) in
+        [("2026-01-01T00:00:05Z", "2025-12-31T23:59:59"), ("2026-12-31T23:59:59Z", "2026-12-31T23:59:59")]
+    {
+        let now = crate::time::event_time_text(now.as_bytes()).unwrap().0;
+        let mut times = Vec::new();
+        reader.read(&[b"Dec 31 23:59:59 x\n"], &Flags::empty(), now, &mut times);
+        let (at, nanos) = times[0].unwrap();
+        assert_eq!(crate::time::format_rfc3339(at, nanos), format!("{want}.000000Z"));
+    }
+}
+
+#[test]
 fn times_without_a_zone_are_in_that_of_the_reader() {
     assert_eq!(nanos("Europe/Berlin", "2026-11-24 23:40:04"), at(0));
+    assert_eq!(nanos("Europe/Berlin", r#"{"ts":"2026-11-24 23:40:04"}"#), at(0));
     assert_eq!(nanos("Europe/Berlin", "2026-11-24T22:40:04Z"), at(0));
     assert_eq!(nanos("-03:30", "Nov 24 19:10:04 x"), at(0));
 }
@@ -179,6 +204,35 @@ proptest! {
             let (read, below) = LineTimeReader::new(zone.clone()).stated_time(line.as_bytes(), NOW).unwrap();
             let first = zone.to_ambiguous_timestamp(at.datetime()).compatible().unwrap().as_nanosecond();
             prop_assert_eq!(i128::from(read.0) * 1_000_000 + i128::from(below), first - first % 1_000, "{}", line);
+        }
+    }
+
+    /// The minute that is remembered from the line before changes nothing.
+    #[test]
+    fn each_line_has_the_time_that_it_has_alone(
+        lines in prop::collection::vec((0_usize..16, 0_i64..200, 0_u32..4), 1..12),
+        zone in 0_usize..2,
+        start in 0_usize..3,
+    ) {
+        let zone = crate::time::parse_zone(["UTC", "Europe/Berlin"][zone]).unwrap();
+        // Now, at the end of the year, and when clocks in Berlin are set back.
+        let start = [1_795_560_004_i64, 1_798_761_500, 1_792_976_300][start];
+        let line = |(form, seconds, ending): &(usize, i64, u32)| {
+            let form = [
+                "%Y-%m-%dT%H:%M:%S.%3fZ", "%Y-%m-%d %H:%M:%S,%3f", "%Y-%m-%d %H:%M:%S%z", "x [%d/%b/%Y:%H:%M:%S %z]",
+                "%b %e %H:%M:%S", "[%a %b %e %H:%M:%S.%6f %Y]", "%b %e %H:%M:%S %Z %Y", "%b %e, %Y %I:%M:%S %p",
+                "I%m%d %H:%M:%S.%6f", "%m-%d %H:%M:%S.%3f", "%y%m%d %H%M%S", "%Y%m%dT%H%M%S", "%Y%m%d-%H:%M:%S:%3f",
+                "%s.%3f", "{\"ts\":\"%Y-%m-%d %H:%M:%S\"}", "%Y-%m-%d %H:%M",
+            ][*form];
+            let at = jiff::Timestamp::from_second(start + seconds).unwrap().to_zoned(zone.clone());
+            format!("{}{}\n", at.strftime(form), ["", " x", " 2026", "0"][*ending as usize])
+        };
+        let lines: Vec<String> = lines.iter().map(line).collect();
+        let mut reader = LineTimeReader::new(zone.clone());
+        for line in &lines {
+            let alone = LineTimeReader::new(zone.clone()).stated_time(line.trim_end().as_bytes(), NOW);
+            reader.now = NOW;
+            prop_assert_eq!(reader.stated_time(line.trim_end().as_bytes(), NOW), alone, "{} in {:?}", line, lines);
         }
     }
 
