@@ -38,7 +38,7 @@ pub(super) enum Place {
 
 /// How the seconds of a form go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Clock {
+pub(super) enum ClockForm {
     /// `04.123`, `04,123` or `04:123`.
     Plain,
     /// `04.123` or `04,123`, in a time without colons.
@@ -54,7 +54,7 @@ pub(super) struct Seconds {
     pub(super) left: usize,
     /// The seconds of the time of day; 60 is a leap second.
     pub(super) second: u32,
-    pub(super) clock: Clock,
+    pub(super) clock: ClockForm,
     /// The year behind the time of day, with a space before it.
     pub(super) year_text: Option<[u8; 5]>,
 }
@@ -170,7 +170,7 @@ fn month_first(mut cursor: TextCursor<'_>) -> Option<CivilTime> {
     }
     let (mut time, mut rest) = clock_and_rest(cursor, (None, month, day))?;
     if let Some(seconds) = &mut time.seconds {
-        seconds.clock = Clock::BeforeYear;
+        seconds.clock = ClockForm::BeforeYear;
     }
     // C prints the year after the time of day.
     let year_text = rest.first_bytes::<5>();
@@ -222,8 +222,8 @@ fn clock_and_rest(mut cursor: TextCursor<'_>, date: Date) -> Option<(CivilTime, 
     if cursor.eat(&[separator]).is_some() {
         let left = cursor.bytes_left();
         second = cursor.one_or_two()?;
-        seconds = Some(Seconds { left, second, clock: Clock::Plain, year_text: None });
-        nanos = fraction(&mut cursor, Clock::Plain);
+        seconds = Some(Seconds { left, second, clock: ClockForm::Plain, year_text: None });
+        nanos = fraction(&mut cursor, ClockForm::Plain);
     } else if separator == b'.' {
         // `2026.11` and the like are numbers.
         return None;
@@ -251,17 +251,17 @@ fn compact_clock(mut cursor: TextCursor<'_>, date: Date) -> Option<CivilTime> {
     let (hour, minute) = (cursor.two()?, cursor.two()?);
     let left = cursor.bytes_left();
     let second = cursor.two()?;
-    let seconds = Some(Seconds { left, second, clock: Clock::Compact, year_text: None });
-    let nanos = fraction(&mut cursor, Clock::Compact);
+    let seconds = Some(Seconds { left, second, clock: ClockForm::Compact, year_text: None });
+    let nanos = fraction(&mut cursor, ClockForm::Compact);
     let offset = offset(&mut cursor);
     civil(date, (hour, minute, second), nanos, offset).map(|time| CivilTime { seconds, ..time })
 }
 
 /// Takes a fraction of the seconds, as nanoseconds; 0 without one. Some print milliseconds after a colon.
-pub(super) fn fraction(cursor: &mut TextCursor<'_>, clock: Clock) -> u32 {
+pub(super) fn fraction(cursor: &mut TextCursor<'_>, clock: ClockForm) -> u32 {
     let is_mark = match cursor.peek() {
         Some(b'.' | b',') => true,
-        Some(b':') => clock != Clock::Compact,
+        Some(b':') => clock != ClockForm::Compact,
         _ => false,
     };
     if !is_mark || !cursor.byte(1).is_some_and(|byte| byte.is_ascii_digit()) {

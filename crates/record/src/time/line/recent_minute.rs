@@ -1,7 +1,7 @@
 //! The minute of the last time that a line stated, which the next line often states with the same bytes.
 
 use super::cursor::TextCursor;
-use super::forms::{self, CivilTime, Clock, Place};
+use super::forms::{self, CivilTime, ClockForm, Place};
 
 /// Bytes before the seconds of the longest form, `Nov 24, 2026 22:40:`, with room for longer ones. They are compared as
 /// numbers of eight bytes each.
@@ -15,7 +15,7 @@ pub(super) struct RecentMinute {
     mask: Words,
     text_len: usize,
     place: Place,
-    clock: Clock,
+    clock: ClockForm,
     /// The year behind the time of day, where the form has it there.
     year_text: Option<[u8; 5]>,
     /// Its beginning in local seconds since 1970.
@@ -82,7 +82,7 @@ impl RecentMinute {
                 return None;
             }
             // A year may follow.
-            if self.clock == Clock::BeforeYear && rest.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+            if self.clock == ClockForm::BeforeYear && rest.peek().is_some_and(|byte| byte.is_ascii_digit()) {
                 let is_same = self.year_text.is_some_and(|year| cursor.starts_with(&year));
                 cursor.skip(5);
                 let is_end = cursor.is_word_end() && !matches!(cursor.peek(), Some(b'.' | b':' | b'/'));
@@ -94,7 +94,7 @@ impl RecentMinute {
             return None;
         }
         let offset = forms::offset(&mut cursor);
-        if self.clock == Clock::BeforeYear && offset.is_some() {
+        if self.clock == ClockForm::BeforeYear && offset.is_some() {
             return None;
         }
         Some(TimeInMinute { local: self.local + i64::from(second), nanos, offset })
