@@ -19,6 +19,7 @@ mod disk;
 mod faults;
 mod hostile;
 mod http;
+mod import;
 mod kill;
 mod line_times;
 mod memory;

@@ -8,8 +8,8 @@ use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bucksaw_ingest::Durability;
-use bucksaw_record::Labels;
 use bucksaw_record::time::{self, TimeZone};
+use bucksaw_record::{Labels, Millis};
 use bucksaw_sources::http::{BodyChunks, BodyFormat, Encoding, IngestReply, IngestRequest};
 use bucksaw_steering::ListenerKind;
 use http_body_util::BodyExt as _;
@@ -44,7 +44,16 @@ pub(crate) async fn ingest(State(app): State<App>, query: RawQuery, headers: Hea
 async fn ingest_body(app: App, query: RawQuery, headers: HeaderMap, body: Body) -> Result<Response, ApiError> {
     let query = query.0.unwrap_or_default();
     let params = Params::parse(query.as_bytes());
-    params.reject_unknown(&["durability", "label", "time_field", "message_field", "label_fields", "time_from", "time_zone"])?;
+    params.reject_unknown(&[
+        "durability",
+        "label",
+        "time_field",
+        "message_field",
+        "label_fields",
+        "time_from",
+        "time_zone",
+        "batch_time",
+    ])?;
     let names_members = json::PARAMS.iter().any(|name| params.bytes(name).is_some());
     if names_members || media_type(&headers).is_some_and(|media_type| media_type == "application/json") {
         let request = SenderRequest { method: Method::POST, path: String::new(), query, headers, body };
@@ -54,13 +63,16 @@ async fn ingest_body(app: App, query: RawQuery, headers: HeaderMap, body: Body) 
     let format = body_format(&headers)?;
     let labels = label_params(&params, None)?;
     let line_zone = line_zone(&params)?;
+    let key = idempotency_key(&headers)?;
+    let batch_time = batch_time(&params, key.is_some(), Millis(app.env.clock.unix_ms()))?;
     app.queue().check_accepting()?;
     let request = IngestRequest {
         format,
         line_zone,
         labels,
         durability,
-        key: idempotency_key(&headers)?,
+        key,
+        batch_time,
         encoding: content_encoding(&headers)?,
         bytes_min: axum::body::HttpBody::size_hint(&body).lower(),
     };
@@ -144,6 +156,20 @@ fn line_zone(params: &Params) -> Result<Option<TimeZone>, ApiError> {
         "arrival" if zone.is_some() => Err(ApiError::bad_request("time_zone: needs time_from=line")),
         "arrival" => Ok(None),
         other => Err(ApiError::bad_request(format!("time_from: `{other}` is neither line nor arrival"))),
+    }
+}
+
+/// The time of a batch with a key.
+fn batch_time(params: &Params, has_key: bool, now: Millis) -> Result<Option<Millis>, ApiError> {
+    let Some(text) = params.text("batch_time")? else { return Ok(None) };
+    if !has_key {
+        return Err(ApiError::bad_request("batch_time: needs an Idempotency-Key"));
+    }
+    let stated = time::event_time_text(text.as_bytes()).or_else(|| time::event_time_number(text));
+    match stated {
+        Some((at, _)) if !at.clamp_future(now).1 => Ok(Some(at)),
+        Some(_) => Err(ApiError::bad_request("batch_time: more than an hour ahead of the clock of the node")),
+        None => Err(ApiError::bad_request(format!("batch_time: `{text}` is neither RFC 3339 nor a number since 1970"))),
     }
 }
 

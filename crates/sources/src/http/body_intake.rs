@@ -48,8 +48,11 @@ impl BodyIntake {
     /// # Errors
     /// [`BodyError`].
     pub async fn ingest(&self, request: IngestRequest<'_>, body: impl BodyChunks) -> Result<IngestReply, BodyError> {
-        let IngestRequest { format, encoding, line_zone, labels, durability, key, bytes_min } = request;
-        let ids = self.ids(key, &batch_context(format, line_zone.as_ref(), &labels));
+        let IngestRequest { format, encoding, line_zone, labels, durability, key, batch_time, bytes_min } = request;
+        let mut ids = self.ids(key, &batch_context(format, line_zone.as_ref(), &labels));
+        if let (IdAssignment::Keyed(batch), Some(at)) = (&mut ids, batch_time) {
+            *batch = batch.clone().with_time(at);
+        }
         let limits = &self.resources.limits;
         let durability_wait = DurabilityWait::default();
         let stream = RecordStream { intake: self.intake.clone(), source: Source::Http, labels, durability };

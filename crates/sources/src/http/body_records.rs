@@ -8,9 +8,7 @@ use super::body_consumer::BodyConsumer;
 use super::body_error::{BodyError, BodyErrorReason};
 use super::ndjson::event_time;
 use super::request::{BodyFormat, IngestReply};
-use crate::intake::{
-    DurabilityWait, IdAssignment, PrepareError, RecordBuffer, RecordStream, RecordTime, Records,
-};
+use crate::intake::{DurabilityWait, IdAssignment, PrepareError, RecordBuffer, RecordStream, RecordTime, Records};
 
 /// Records are appended when their text has this size, in bytes.
 pub(super) const BUFFER_BYTES: usize = 1 << 20;
