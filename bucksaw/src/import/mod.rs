@@ -73,6 +73,17 @@ enum ImportDurability {
     Bulk,
 }
 
+impl ImportDurability {
+    /// Its name in the API.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Fast => "fast",
+            Self::Durable => "durable",
+            Self::Bulk => "bulk",
+        }
+    }
+}
+
 /// Where the time of a line comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ImportTime {
@@ -100,7 +111,7 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
     let labels = Labels::new(pairs).map_err(|error| UsageError(format!("--label: {error}")))?;
     let runtime = runtime()?;
     let client = NodeClient::new(&NodeArgs { addr: args.addr.clone(), timeout: None });
-    let mut upload = Upload::new(client, upload_path(args, &labels));
+    let mut upload = Upload::new(client, upload_path(args, &labels), args.durability.name());
     let mut progress = Progress::new("importing");
     let mut failed = false;
     for path in &args.paths {
@@ -160,18 +171,15 @@ async fn import(
     }
 }
 
-/// The path of the call, but the time of the part.
+/// The path of the call, with all that the records of a part depend on but its time.
 fn upload_path(args: &ImportArgs, labels: &Labels) -> String {
-    let durability = match args.durability {
-        ImportDurability::Fast => "fast",
-        ImportDurability::Durable => "durable",
-        ImportDurability::Bulk => "bulk",
+    let mut parameters = match args.time_from {
+        ImportTime::Line => {
+            let zone = bucksaw_record::time::zone_name(args.time_zone.zone());
+            vec![("time_from", "line".to_owned()), ("time_zone", zone)]
+        }
+        ImportTime::File => vec![("time_from", "arrival".to_owned())],
     };
-    let mut parameters = vec![("durability", durability.to_owned())];
     parameters.extend(labels.iter().map(|(name, value)| ("label", format!("{name}={value}"))));
-    if args.time_from == ImportTime::Line {
-        let zone = bucksaw_record::time::zone_name(args.time_zone.zone());
-        parameters.extend([("time_from", "line".to_owned()), ("time_zone", zone)]);
-    }
     crate::node_client::path("/api/v1/ingest", &parameters)
 }

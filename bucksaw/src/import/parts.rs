@@ -91,7 +91,7 @@ impl<R: Read> Parts<R> {
 mod tests {
     use super::*;
 
-    /// Gives at most so many bytes at once, then an error if there is one.
+    /// A text, the maximum of bytes that one read gives of it, and an error that follows.
     struct InPieces<'a>(&'a [u8], usize, Option<io::ErrorKind>);
 
     impl Read for InPieces<'_> {

@@ -24,16 +24,18 @@ const RETRY_DELAY_MAX: Duration = Duration::from_secs(30);
 /// Sends parts to one node.
 pub(super) struct Upload {
     client: NodeClient,
+    /// The path of the call, with all that the records depend on but the time of their part.
     path: String,
+    durability: &'static str,
     /// The node has accepted a part, so that it is one and its address is right.
     has_succeeded: bool,
     has_failed: bool,
 }
 
 impl Upload {
-    /// Sends to this path, to which the time of the part is added.
-    pub(super) fn new(client: NodeClient, path: String) -> Self {
-        Self { client, path, has_succeeded: false, has_failed: false }
+    /// Sends to this path, to which the durability and the time of each part are added.
+    pub(super) fn new(client: NodeClient, path: String, durability: &'static str) -> Self {
+        Self { client, path, durability, has_succeeded: false, has_failed: false }
     }
 
     /// Whether the node has not accepted a part, so that it will accept no other.
@@ -43,8 +45,11 @@ impl Upload {
 
     /// Sends a part until it is accepted; returns the number of its records.
     pub(super) async fn send(&mut self, part: Part, at: Millis) -> anyhow::Result<u64> {
-        let path = format!("{}&batch_time={}", self.path, at.0);
-        let key = format!("import {} {:016x}", part.offset, XxHash3_64::oneshot(&part.text));
+        // Other labels, another zone or another time are another batch.
+        let call = format!("{}&batch_time={}", self.path, at.0);
+        let hash = XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot(call.as_bytes()), &part.text);
+        let key = format!("import {} {hash:016x}", part.offset);
+        let path = format!("{call}&durability={}", self.durability);
         let body = Bytes::from(part.text);
         let started = Instant::now();
         let mut is_reported = false;

@@ -39,11 +39,8 @@ struct BatchBuilder {
     /// `None` if lines have the time of their batch.
     line_times: Option<LineTimeReader>,
     /// Of each record, or of none.
-    times: Vec<Option<RecordTime>>,
+    times: Vec<Option<(Millis, u32)>>,
 }
-
-/// A time, and the nanoseconds below its millisecond.
-type RecordTime = (Millis, u32);
 
 impl BatchPacker {
     pub(crate) fn new(config: &Config, env: &Env) -> Self {

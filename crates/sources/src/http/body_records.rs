@@ -31,6 +31,9 @@ const OBJECT_BYTES_MIN: usize = 3;
 /// The shortest line: its LF.
 const LINE_BYTES_MIN: usize = 1;
 
+/// Text of lines with times that is cut at once, in bytes: no more records than objects in [`SPLIT_BYTES_MAX`].
+const SPLIT_TIMED_BYTES_MAX: usize = SPLIT_BYTES_MAX / OBJECT_BYTES_MIN;
+
 /// Rejected lines that a reply names.
 const LINE_ERRORS_MAX: usize = 10;
 
@@ -94,7 +97,7 @@ impl BodyRecords {
 
     /// The upper bound of [`BodyConsumer::peak_bytes`].
     pub(super) fn peak_bytes_max(record_bytes_max: usize) -> usize {
-        let records = BUFFER_RECORDS_MAX + SPLIT_BYTES_MAX / LINE_BYTES_MIN;
+        let records = BUFFER_RECORDS_MAX + SPLIT_BYTES_MAX / OBJECT_BYTES_MIN;
         3 * record_bytes_max + BUFFER_BYTES + 2 * SPLIT_BYTES_MAX + records * RECORD_TIME_BYTES
     }
 
@@ -198,7 +201,8 @@ impl BodyConsumer for BodyRecords {
                 self.flush()?;
                 self.section_left = BUFFER_BYTES;
             }
-            let portion_max = if self.is_keyed() { self.section_left.min(SPLIT_BYTES_MAX) } else { SPLIT_BYTES_MAX };
+            let portion_max = if self.line_times.is_some() { SPLIT_TIMED_BYTES_MAX } else { SPLIT_BYTES_MAX };
+            let portion_max = if self.is_keyed() { self.section_left.min(portion_max) } else { portion_max };
             let (portion, rest) = text.split_at(text.len().min(portion_max));
             text = rest;
             if self.is_keyed() {
@@ -262,12 +266,12 @@ impl BodyConsumer for BodyRecords {
         let buffered = self.buffer.text_bytes().saturating_add(text_bytes).min(BUFFER_BYTES);
         // A carried line is copied where it ends.
         let lines = 2 * carried + RecordBuffer::text_capacity(buffered, BUFFER_CAPACITY_MAX);
-        let record_bytes_min = match self.format {
+        let (record_bytes_min, portion_max) = match self.format {
             BodyFormat::Lines if self.line_times.is_none() => return lines,
-            BodyFormat::Lines => LINE_BYTES_MIN,
-            BodyFormat::Ndjson => OBJECT_BYTES_MIN,
+            BodyFormat::Lines => (LINE_BYTES_MIN, SPLIT_TIMED_BYTES_MAX),
+            BodyFormat::Ndjson => (OBJECT_BYTES_MIN, SPLIT_BYTES_MAX),
         };
-        let portion = text_bytes.min(SPLIT_BYTES_MAX);
+        let portion = text_bytes.min(portion_max);
         let buffered = self.buffer.count() as usize;
         let records = buffered.saturating_add(text_bytes / record_bytes_min).min(BUFFER_RECORDS_MAX);
         lines + portion + carried + (records + portion / record_bytes_min) * RECORD_TIME_BYTES

@@ -102,9 +102,17 @@ fn other_lines_state_no_time() {
 }
 
 #[test]
+fn a_half_of_the_day_may_follow_a_minute_that_is_known() {
+    let mut reader = LineTimeReader::new(TimeZone::UTC);
+    let text = "Nov 24, 2026 10:40:04 a long line\nNov 24, 2026 10:40:04 PM a long line\n";
+    let want = [SECOND - 12 * 3_600, SECOND].map(Some);
+    assert_eq!(seconds_of(&mut reader, &[text], &Flags::empty()), want);
+}
+
+#[test]
 fn a_leap_second_is_the_next_minute() {
     let mut reader = LineTimeReader::new(TimeZone::UTC);
-    let text = "2016-12-31 23:59:60.5 x\n2016-12-31 23:59:58 y\n2016-12-31 23:59:60 z\n";
+    let text = "2016-12-31 23:59:60.5 a long line\n2016-12-31 23:59:58 a long line\n2016-12-31 23:59:60 a long line\n";
     let want = [1_483_228_800, 1_483_228_798, 1_483_228_800].map(Some);
     assert_eq!(seconds_of(&mut reader, &[text], &Flags::empty()), want);
 }
@@ -113,11 +121,11 @@ fn a_leap_second_is_the_next_minute() {
 fn the_year_follows_the_clock_from_text_to_text() {
     let mut reader = LineTimeReader::new(TimeZone::UTC);
     for (now, want) in
-        [("2026-01-01T00:00:05Z", "2025-12-31T23:59:59"), ("2026-12-31T23:59:59Z", "2026-12-31T23:59:59")]
+        [("2026-12-31T23:59:59Z", "2026-12-31T23:59:59"), ("2027-12-31T23:59:59Z", "2027-12-31T23:59:59")]
     {
         let now = crate::time::event_time_text(now.as_bytes()).unwrap().0;
         let mut times = Vec::new();
-        reader.read(&[b"Dec 31 23:59:59 x\n"], &Flags::empty(), now, &mut times);
+        reader.read(&[b"Dec 31 23:59:59 a long line\n"], &Flags::empty(), now, &mut times);
         let (at, nanos) = times[0].unwrap();
         assert_eq!(crate::time::format_rfc3339(at, nanos), format!("{want}.000000Z"));
     }
@@ -210,7 +218,7 @@ proptest! {
     /// The minute that is remembered from the line before changes nothing.
     #[test]
     fn each_line_has_the_time_that_it_has_alone(
-        lines in prop::collection::vec((0_usize..16, 0_i64..200, 0_u32..4), 1..12),
+        lines in prop::collection::vec((0_usize..17, 0_i64..200, 0_u32..4), 1..12),
         zone in 0_usize..2,
         start in 0_usize..3,
     ) {
@@ -222,10 +230,10 @@ proptest! {
                 "%Y-%m-%dT%H:%M:%S.%3fZ", "%Y-%m-%d %H:%M:%S,%3f", "%Y-%m-%d %H:%M:%S%z", "x [%d/%b/%Y:%H:%M:%S %z]",
                 "%b %e %H:%M:%S", "[%a %b %e %H:%M:%S.%6f %Y]", "%b %e %H:%M:%S %Z %Y", "%b %e, %Y %I:%M:%S %p",
                 "I%m%d %H:%M:%S.%6f", "%m-%d %H:%M:%S.%3f", "%y%m%d %H%M%S", "%Y%m%dT%H%M%S", "%Y%m%d-%H:%M:%S:%3f",
-                "%s.%3f", "{\"ts\":\"%Y-%m-%d %H:%M:%S\"}", "%Y-%m-%d %H:%M",
+                "%s.%3f", "{\"ts\":\"%Y-%m-%d %H:%M:%S\"}", "%Y-%m-%d %H:%M", "%b %e, %Y %I:%M:%S",
             ][*form];
             let at = jiff::Timestamp::from_second(start + seconds).unwrap().to_zoned(zone.clone());
-            format!("{}{}\n", at.strftime(form), ["", " x", " 2026", "0"][*ending as usize])
+            format!("{}{} and the rest of the line\n", at.strftime(form), ["", " x", " 2026", "0"][*ending as usize])
         };
         let lines: Vec<String> = lines.iter().map(line).collect();
         let mut reader = LineTimeReader::new(zone.clone());
