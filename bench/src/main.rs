@@ -21,6 +21,7 @@ mod hostile;
 mod http_load;
 mod idle;
 mod ingest;
+mod line_times;
 mod machine;
 mod memory;
 mod ndjson_stream;
@@ -64,6 +65,8 @@ enum BenchCommand {
     Encode(encode::EncodeArgs),
     /// Speed of decoding OTLP, compared with prost
     Decode(decode::DecodeArgs),
+    /// Cost of reading times from lines, by form
+    LineTimes(line_times::LineTimesArgs),
     /// Latency of queries during ingest
     UnderIngest(under_ingest::UnderIngestArgs),
     /// Time from sending a line to its visibility
@@ -88,6 +91,7 @@ fn main() -> anyhow::Result<()> {
         BenchCommand::Search(args) => search::run(&args, &context),
         BenchCommand::Encode(args) => encode::run(&args, &context),
         BenchCommand::Decode(args) => decode::run(&args, &context),
+        BenchCommand::LineTimes(args) => line_times::run(&args, &context),
         BenchCommand::UnderIngest(args) => under_ingest::run(&args, &context),
         BenchCommand::Freshness(args) => freshness::run(&args, &context),
         BenchCommand::Segments(args) => segments::run(&args, &context),

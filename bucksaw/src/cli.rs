@@ -16,14 +16,15 @@ use crate::forget::ForgetArgs;
 use crate::forward::ForwardArgs;
 use crate::generate::GenerateArgs;
 use crate::histogram::HistogramArgs;
+use crate::import::ImportArgs;
 use crate::labels::LabelsArgs;
 use crate::layers::{Layer, Layers};
 use crate::man::ManArgs;
 use crate::status::StatusArgs;
 use crate::verify::VerifyArgs;
 use crate::{
-    completions, config, context, fields, forget, forward, generate, histogram, labels, man, query, serve, status,
-    tail, verify,
+    completions, config, context, fields, forget, forward, generate, histogram, import, labels, man, query, serve,
+    status, tail, verify,
 };
 
 /// Widest help, in columns.
@@ -54,6 +55,7 @@ struct Cli {
 enum Command {
     Serve(Box<ServeArgs>),
     Forward(ForwardArgs),
+    Import(ImportArgs),
     Query(Box<QueryArgs>),
     Tail(TailArgs),
     Context(ContextArgs),
@@ -112,6 +114,7 @@ impl Command {
         match self {
             Self::Serve(args) => serve::run(*args),
             Self::Forward(args) => forward::run(args),
+            Self::Import(args) => import::run(&args),
             Self::Query(args) => query::run(&args),
             Self::Tail(args) => tail::run(&args),
             Self::Context(args) => context::run(&args),

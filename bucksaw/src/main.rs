@@ -18,6 +18,7 @@ mod forget;
 mod forward;
 mod generate;
 mod histogram;
+mod import;
 mod interrupt;
 mod labels;
 mod layers;

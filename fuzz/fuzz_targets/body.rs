@@ -49,6 +49,8 @@ fn ingest(format: BodyFormat, encoding: Encoding, body: Vec<u8>, chunk_bytes: us
     let intake = Intake { queue: Arc::new(queue), env };
     let bodies = BodyIntake::new(intake, limits, BodyMetrics::register(&mut Registry::default()));
     let request = IngestRequest {
+        batch_time: None,
+        line_zone: (data.len() % 2 == 0).then_some(bucksaw_record::time::TimeZone::UTC),
         format,
         encoding,
         labels: Labels::default(),

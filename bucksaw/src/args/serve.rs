@@ -7,7 +7,7 @@ use bucksaw_record::time::parse_duration;
 use clap::{Args, ValueEnum};
 
 use crate::values::{
-    ByteSize, DisplayZone, HostName, HostPort, ListenAddress, LogFilter, OptionalLimit, replication_factor,
+    ByteSize, DisplayZone, HostName, HostPort, ListenAddress, LogFilter, OptionalLimit, TimeFrom, replication_factor,
 };
 
 /// Run a node
@@ -81,10 +81,6 @@ pub(crate) struct ServeArgs {
     /// `fast`: written, `durable`: synced to disk, `bulk`: replicated. Only Fluentd's protocol acknowledges records.
     #[arg(long, value_name = "DURABILITY", default_value = "fast")]
     pub(crate) sender_durability: SenderDurability,
-
-    /// Zone of times that name none: an IANA name, UTC, an offset, or local
-    #[arg(long, value_name = "ZONE", default_value = "UTC")]
-    pub(crate) time_zone: DisplayZone,
 
     /// Address for logs of OpenTelemetry over gRPC, usually port 4317; off by default
     #[arg(long, value_name = "HOST:PORT", default_value = "")]
@@ -211,6 +207,17 @@ pub(crate) struct ServeArgs {
     /// At most 16MB and a 128th of the memory limit; a node with less memory does not start.
     #[arg(long, value_name = "SIZE", default_value = "1MB")]
     pub(crate) max_record_bytes: ByteSize,
+
+    /// Time of the records of the line ports: that of their arrival, or the one near the start of the line
+    ///
+    /// A line without a time has that of the line before it on its connection, or of its arrival if there is none. See
+    /// docs/times.md for the forms.
+    #[arg(long, value_name = "FROM", value_enum, default_value = "arrival")]
+    pub(crate) time_from: TimeFrom,
+
+    /// Zone of times that name none, in lines and in syslog: an IANA name, UTC, an offset, or local
+    #[arg(long, value_name = "ZONE", default_value = "UTC")]
+    pub(crate) time_zone: DisplayZone,
 
     /// Memory for all HTTP bodies being ingested
     ///

@@ -18,7 +18,7 @@ use crate::exit::Exit;
 use crate::failure::{UsageError, print_error};
 use crate::print::human_bytes;
 use crate::progress::Progress;
-use crate::values::HostPort;
+use crate::values::{DisplayZone, HostPort, TimeFrom};
 use counted_input::CountedInput;
 
 /// Ship lines to a node
@@ -45,6 +45,17 @@ pub(crate) struct ForwardArgs {
     /// When a line counts as shipped
     #[arg(long, value_name = "WHEN", value_enum, default_value = "fast")]
     durability: ForwardDurability,
+
+    /// Time of the lines: that of their arrival here, or the one near the start of the line
+    ///
+    /// A line without a time has that of the line before it, or of its arrival if there is none. See docs/times.md for the
+    /// forms.
+    #[arg(long, value_name = "FROM", value_enum, default_value = "arrival")]
+    time_from: TimeFrom,
+
+    /// Zone of times in lines that name none: an IANA name, UTC, an offset, or local
+    #[arg(long, value_name = "ZONE", default_value = "UTC")]
+    time_zone: DisplayZone,
 
     /// Directory for the positions in the followed files; created if missing
     #[arg(long, value_name = "DIR", default_value = "./bucksaw-forward")]
@@ -127,5 +138,6 @@ fn config(args: &ForwardArgs) -> anyhow::Result<Config> {
     let pairs: Vec<(&str, &str)> = args.labels.iter().flat_map(Labels::iter).collect();
     let labels = Labels::new(pairs).map_err(|error| UsageError(format!("--label: {error}")))?;
     // Shuffled, so that agents with the same list spread over its nodes.
-    Ok(Config { addresses: to, labels, shuffle: true, ..Config::default() })
+    let line_zone = args.time_from.line_zone(&args.time_zone);
+    Ok(Config { addresses: to, labels, shuffle: true, line_zone, ..Config::default() })
 }

@@ -3,11 +3,13 @@
 mod patience;
 mod request;
 
+use std::time::Duration;
+
 use anyhow::{Context, anyhow, bail};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
-use hyper::header::CONTENT_TYPE;
+use hyper::header::{CONTENT_TYPE, RETRY_AFTER};
 use hyper::http::request::Builder;
 use hyper::{Request, Response, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -45,9 +47,15 @@ pub(crate) struct Refusal {
     addr: NodeUrl,
     reason: String,
     status: StatusCode,
+    retry_after: Option<Duration>,
 }
 
 impl Refusal {
+    /// The delay after which the node asks for the request again.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
+    }
+
     /// Whether the same request would be refused again.
     pub(crate) fn is_final(&self) -> bool {
         self.status.is_client_error()
@@ -94,6 +102,17 @@ impl NodeClient {
         self.patience.wait(self.request(request, "application/json")).await?.map(drop)
     }
 
+    /// The answer to a `POST` of lines with an idempotency key.
+    pub(crate) async fn post_lines(&self, path: &str, key: &str, lines: Bytes) -> anyhow::Result<Bytes> {
+        let request =
+            Request::post(target(&self.addr, path)?).header(CONTENT_TYPE, "text/plain").header("idempotency-key", key);
+        let answer = async {
+            let body = self.request_with(request, "application/json", lines).await?.into_body();
+            read_body(body).await.with_context(|| format!("the answer of {} is incomplete", self.addr))
+        };
+        self.patience.wait(answer).await?
+    }
+
     /// The answer to a `GET` as a stream of messages, of which also the end must arrive in time.
     pub(crate) async fn open_answer(&self, path: &str) -> anyhow::Result<AnswerStream> {
         let stream = self.open(path).await?;
@@ -121,13 +140,19 @@ impl NodeClient {
     }
 
     async fn request(&self, request: Builder, accept: &str) -> anyhow::Result<Response<Incoming>> {
-        let response = send(&self.addr, request, accept).await?;
+        self.request_with(request, accept, Bytes::new()).await
+    }
+
+    async fn request_with(&self, request: Builder, accept: &str, body: Bytes) -> anyhow::Result<Response<Incoming>> {
+        let response = send(&self.addr, request, accept, body).await?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
         }
+        let seconds = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
         let body = read_body(response.into_body()).await.unwrap_or_default();
-        Err(Refusal { addr: self.addr.clone(), reason: reason(&body), status }.into())
+        let retry_after = seconds.map(Duration::from_secs);
+        Err(Refusal { addr: self.addr.clone(), reason: reason(&body), status, retry_after }.into())
     }
 }
 

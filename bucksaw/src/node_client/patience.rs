@@ -9,6 +9,7 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail};
+use bytes::Bytes;
 use hyper::Request;
 
 use super::request::{send, target};
@@ -60,7 +61,7 @@ impl Patience {
 
     async fn check_health(&self, limit: Duration) -> anyhow::Result<()> {
         let request = Request::get(target(&self.addr, "/-/healthy")?);
-        match tokio::time::timeout(limit, send(&self.addr, request, "*/*")).await {
+        match tokio::time::timeout(limit, send(&self.addr, request, "*/*", Bytes::new())).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => Err(error),
             Err(_) if self.timeout.is_some_and(|timeout| timeout <= self.started.elapsed()) => Err(self.timed_out()),

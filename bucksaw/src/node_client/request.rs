@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{anyhow, bail};
 use bytes::Bytes;
-use http_body_util::Empty;
+use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper::header::{ACCEPT, HOST, USER_AGENT};
@@ -25,12 +25,17 @@ pub(super) fn target(addr: &NodeUrl, path: &str) -> anyhow::Result<Uri> {
 }
 
 /// Sends a request on a new connection, and waits for the head of the response.
-pub(super) async fn send(addr: &NodeUrl, request: Builder, accept: &str) -> anyhow::Result<Response<Incoming>> {
+pub(super) async fn send(
+    addr: &NodeUrl,
+    request: Builder,
+    accept: &str,
+    body: Bytes,
+) -> anyhow::Result<Response<Incoming>> {
     let request = request
         .header(HOST, addr.authority())
         .header(ACCEPT, accept)
         .header(USER_AGENT, concat!("bucksaw/", env!("CARGO_PKG_VERSION")))
-        .body(Empty::<Bytes>::new())?;
+        .body(Full::new(body))?;
     let connection = connect(addr).await?;
     let (mut sender, driver) =
         http1::handshake(TokioIo::new(connection)).await.map_err(|error| broken(addr, &error))?;

@@ -14,14 +14,14 @@ impl DisplayZone {
         Self(TimeZone::UTC)
     }
 
-    /// The zone itself.
-    pub(crate) const fn zone(&self) -> &TimeZone {
-        &self.0
-    }
-
     /// The zone of this machine, by `TZ` or else `/etc/localtime`; UTC if there is neither.
     pub(crate) fn system() -> Self {
         Self(TimeZone::system())
+    }
+
+    /// The zone itself.
+    pub(crate) const fn zone(&self) -> &TimeZone {
+        &self.0
     }
 
     /// A time as typed.

@@ -12,6 +12,7 @@ mod node_url;
 mod number;
 mod switch;
 mod template;
+mod time_from;
 
 pub(crate) use byte_size::ByteSize;
 pub(crate) use color_choice::ColorChoice;
@@ -25,3 +26,4 @@ pub(crate) use node_url::NodeUrl;
 pub(crate) use number::{bucket_count, context_count, count, line_count, replication_factor};
 pub(crate) use switch::switch;
 pub(crate) use template::{OutputPart, OutputTemplate};
+pub(crate) use time_from::TimeFrom;

@@ -11,6 +11,7 @@ fn help() {
         "",
         "serve",
         "forward",
+        "import",
         "query",
         "tail",
         "context",

@@ -1,6 +1,7 @@
 //! Packs lines into batches with ids, encoded as they are sent.
 
 use bucksaw_env::Env;
+use bucksaw_record::time::LineTimeReader;
 use bucksaw_record::{Flags, Id, IdAllocator, LineSplitter, Millis, Producer, SplitLines};
 use bucksaw_segment::{FrameHeader, RowMeta};
 use bucksaw_wire::Batch;
@@ -35,6 +36,10 @@ struct BatchBuilder {
     text: Vec<u8>,
     count: u32,
     flags: Flags,
+    /// `None` if lines have the time of their batch.
+    line_times: Option<LineTimeReader>,
+    /// Of each record, or of none.
+    times: Vec<Option<(Millis, u32)>>,
 }
 
 impl BatchPacker {
@@ -46,6 +51,8 @@ impl BatchPacker {
             text: Vec::new(),
             count: 0,
             flags: Flags::empty(),
+            line_times: config.line_zone.clone().map(LineTimeReader::new),
+            times: Vec::new(),
         };
         Self { splitter: LineSplitter::new(config.record_bytes_max.clamp(1, RECORD_BYTES_LIMIT)), batch }
     }
@@ -85,17 +92,26 @@ impl BatchBuilder {
         if self.text.len() + lines.text_bytes() > self.bytes_max {
             full.extend(self.finish());
         }
+        let text_at = self.text.len();
         for part in &lines.parts {
             self.text.extend_from_slice(part);
         }
         for (row, bits) in lines.flags.iter() {
             self.flags.push(self.count + row, bits);
         }
+        self.read_times(text_at, &lines.flags);
         self.count += lines.count;
         if self.text.len() >= self.bytes_max {
             full.extend(self.finish());
         }
         full
+    }
+
+    /// Reads the times of the lines from this offset on.
+    fn read_times(&mut self, text_at: usize, flags: &Flags) {
+        let Some(reader) = &mut self.line_times else { return };
+        let now = Millis(self.env.clock.unix_ms());
+        reader.read(&[self.text.get(text_at..).unwrap_or_default()], flags, now, &mut self.times);
     }
 
     fn finish(&mut self) -> Option<ShippedBatch> {
@@ -107,7 +123,10 @@ impl BatchBuilder {
         self.count = 0;
         let first = self.next_first_id(now, count);
         let mut row_meta = Vec::new();
-        let layout_bits = RowMeta::with_flags(flags).encode(first.time(), &mut row_meta);
+        let times = std::mem::take(&mut self.times);
+        let has_times = times.iter().any(Option::is_some);
+        let times = has_times.then(|| times.into_iter().map(|time| time.unwrap_or((first.time(), 0))).collect());
+        let layout_bits = RowMeta { times, flags, ..RowMeta::default() }.encode(first.time(), &mut row_meta);
         let frame =
             Batch { first_id: first, count, accepted: now, layout_bits, row_meta: &row_meta, text: &text }.encode();
         Some(ShippedBatch { frame, records: count, text_bytes: text.len() })
@@ -168,6 +187,27 @@ mod tests {
             &[batch("abcd\nef\n", 0, &[(0, Flags::CUT)]), batch("g\n", 2, &[(0, Flags::UNTERMINATED)])],
         );
         check("x\nab", 9, &[batch("x\nab\n", 0, &[(1, Flags::UNTERMINATED)])]);
+    }
+
+    #[test]
+    fn lines_have_the_time_that_they_state_or_that_of_the_line_before() {
+        let line_zone = Some(bucksaw_record::time::TimeZone::UTC);
+        let config = Config { record_bytes_max: 24, line_zone, ..Config::default() };
+        let mut packer = BatchPacker::new(&config, &Env::real());
+        let chunks =
+            [&b"none\n2023-11-14 22:13:20.5 x\n\tat y\n2023-11-14 22:1"[..], b"3:21 long 2001-01-01 00:00:00\n"];
+        assert!(chunks.iter().all(|chunk| packer.push(chunk).is_empty()));
+        let packed = packer.finish();
+        let Ok(DecodeProgress::Complete(ClientMessage::Batch(frame), _)) =
+            ClientMessage::decode(&packed[0].frame, u32::MAX)
+        else {
+            panic!("no batch")
+        };
+        let rows = frame.rows().unwrap();
+        let times: Vec<u64> = (0..rows.count).map(|row| rows.id(row).unwrap().time().0).collect();
+        let batch = frame.header.first_id.time().0;
+        let (first, second) = (1_700_000_000_500, 1_700_000_001_000);
+        assert_eq!(times, [batch, first, first, second, second]);
     }
 
     proptest! {

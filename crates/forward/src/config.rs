@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bucksaw_record::Labels;
+use bucksaw_record::time::TimeZone;
 
 /// Settings of the agent.
 #[derive(Clone, Debug)]
@@ -13,6 +14,8 @@ pub struct Config {
     pub shuffle: bool,
     /// The labels of all records.
     pub labels: Labels,
+    /// The zone of the times in lines; `None` if lines have the time of their batch.
+    pub line_zone: Option<TimeZone>,
     /// Longer lines are cut, in bytes without the LF; at most 16 MiB. A node refuses frames that are much longer than its own
     /// limit.
     pub record_bytes_max: usize,
@@ -43,6 +46,7 @@ impl Default for Config {
             addresses: Vec::new(),
             shuffle: true,
             labels: Labels::default(),
+            line_zone: None,
             record_bytes_max: 1 << 20,
             batch_bytes: 256 << 10,
             linger: Duration::from_millis(50),

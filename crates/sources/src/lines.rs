@@ -10,6 +10,7 @@ use std::time::Duration;
 use bucksaw_env::{CountGuard, log_limited};
 
 use bucksaw_ingest::{Durability, IngestError, Source};
+use bucksaw_record::time::LineTimeReader;
 use bucksaw_record::{Flags, Labels, LineSplitter, SplitLines};
 
 use crate::append_retry::{FULL_PAUSE, retry_append};
@@ -28,6 +29,8 @@ struct LineConnection {
     splitter: LineSplitter,
     stream: RecordStream,
     ids: IdAssignment,
+    /// `None` if lines have the time of their arrival.
+    line_times: Option<LineTimeReader>,
     carried_bytes: CarriedBytesGuard,
 }
 
@@ -65,6 +68,7 @@ pub(crate) async fn run(feed: &mut SocketReader<'_>, shared: &Arc<ListenerState>
             durability: shared.endpoint.durability,
         },
         ids: IdAssignment::arrival(&shared.intake),
+        line_times: shared.config.line_zone.clone().map(LineTimeReader::new),
         carried_bytes: CarriedBytesGuard::new(shared),
     };
     let mut appended = lines.append_chunk(&first);
@@ -106,6 +110,7 @@ pub(crate) async fn run(feed: &mut SocketReader<'_>, shared: &Arc<ListenerState>
 fn append_lines(
     stream: &RecordStream,
     ids: &mut IdAssignment,
+    line_times: Option<&mut LineTimeReader>,
     lines: &SplitLines<'_>,
     prepared: Option<Box<FrameMeta<'static>>>,
 ) -> Result<(), RefusedAppend> {
@@ -115,13 +120,19 @@ fn append_lines(
     let records = Records::from(lines);
     let prepared = match prepared {
         Some(prepared) => *prepared,
-        None => stream.prepare(ids, records, false).map_err(|error| RefusedAppend {
-            prepared: None,
-            refusal: match error {
-                PrepareError::Refused(refusal) => refusal,
-                PrepareError::SequenceExhausted => IngestError::Io(error.to_string()),
-            },
-        })?,
+        None => {
+            let prepared = match line_times {
+                Some(reader) => stream.prepare_lines(ids, records, reader, false),
+                None => stream.prepare(ids, records, false),
+            };
+            prepared.map_err(|error| RefusedAppend {
+                prepared: None,
+                refusal: match error {
+                    PrepareError::Refused(refusal) => refusal,
+                    PrepareError::SequenceExhausted => IngestError::Io(error.to_string()),
+                },
+            })?
+        }
     };
     // Lines have no acknowledgement.
     match stream.append(&prepared, records.text, |_| {}) {
@@ -167,13 +178,13 @@ impl LineConnection {
         match input {
             LineInput::Chunk(chunk) => {
                 let lines = self.splitter.split(chunk);
-                append_lines(&self.stream, &mut self.ids, &lines, prepared)?;
+                append_lines(&self.stream, &mut self.ids, self.line_times.as_mut(), &lines, prepared)?;
                 let remainder = lines.remainder();
                 self.splitter.advance(chunk, remainder);
             }
             LineInput::UnfinishedLine(flag) => {
                 if let Some(line) = self.splitter.finish(*flag) {
-                    append_lines(&self.stream, &mut self.ids, &line, prepared)?;
+                    append_lines(&self.stream, &mut self.ids, self.line_times.as_mut(), &line, prepared)?;
                 }
                 self.splitter.clear();
             }

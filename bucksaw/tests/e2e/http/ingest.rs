@@ -109,6 +109,25 @@ fn event_times_are_read() {
 }
 
 #[test]
+fn the_times_of_lines_are_read() {
+    let node = TestServer::start(&[]);
+    let body = b"2023-11-14 23:13:20.25 one\n\tat two\n[14/Nov/2023:22:13:21 +0000] three\n";
+    let path = "/api/v1/ingest?time_from=line&time_zone=Europe/Berlin";
+    let key = ("idempotency-key", "a key");
+    for _ in 0..2 {
+        assert_eq!(node.post(path, &[key], body).expect(200).json(), json!({ "accepted": 3, "rejected": 0 }));
+    }
+    let mut records = node.get("/api/v1/query?from=1970-01-01").expect(200).objects();
+    records.pop();
+    let times: Vec<&str> = records.iter().map(|record| record["time"].as_str().unwrap()).collect();
+    assert_eq!(times, ["2023-11-14T22:13:20.250000Z", "2023-11-14T22:13:20.250000Z", "2023-11-14T22:13:21.000000Z"]);
+    node.post("/api/v1/ingest", &[key], body).expect(422);
+    node.post("/api/v1/ingest?time_from=mars", &[], body).expect(400);
+    node.post("/api/v1/ingest?time_zone=UTC", &[], body).expect(400);
+    node.post("/api/v1/ingest?time_from=line&time_zone=Mars", &[], body).expect(400);
+}
+
+#[test]
 fn invalid_lines_are_reported() {
     let node = TestServer::start(&[]);
     let body = b"{\"a\":1}\nnonsense\n\n[1]\n{\"b\":2}\n{\"c\":\"\xff\"}\n{\"d\":4";

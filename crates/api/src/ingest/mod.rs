@@ -7,6 +7,8 @@ use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use bucksaw_record::Millis;
+use bucksaw_record::time::{self, TimeZone};
 use bucksaw_sources::http::{BodyFormat, IngestReply, IngestRequest};
 use bucksaw_steering::ListenerKind;
 use serde_json::{Value, json};
@@ -39,7 +41,16 @@ pub(crate) async fn ingest(State(app): State<App>, query: RawQuery, headers: Hea
 async fn ingest_body(app: App, query: RawQuery, headers: HeaderMap, body: Body) -> Result<Response, ApiError> {
     let query = query.0.unwrap_or_default();
     let params = Params::parse(query.as_bytes());
-    params.reject_unknown(&["durability", "label", "time_field", "message_field", "label_fields"])?;
+    params.reject_unknown(&[
+        "durability",
+        "label",
+        "time_field",
+        "message_field",
+        "label_fields",
+        "time_from",
+        "time_zone",
+        "batch_time",
+    ])?;
     let names_members = json::PARAMS.iter().any(|name| params.bytes(name).is_some());
     if names_members || media_type(&headers).is_some_and(|media_type| media_type == "application/json") {
         let request = SenderRequest { method: Method::POST, path: String::new(), query, headers, body };
@@ -48,12 +59,17 @@ async fn ingest_body(app: App, query: RawQuery, headers: HeaderMap, body: Body) 
     let durability = durability_param(&params)?;
     let format = body_format(&headers)?;
     let labels = label_params(&params, None)?;
+    let line_zone = line_zone(&params)?;
+    let key = idempotency_key(&headers)?;
+    let batch_time = batch_time(&params, key.is_some(), Millis(app.env.clock.unix_ms()))?;
     app.queue().check_accepting()?;
     let request = IngestRequest {
         format,
+        line_zone,
         labels,
         durability,
-        key: idempotency_key(&headers)?,
+        key,
+        batch_time,
         encoding: content_encoding(&headers)?,
         bytes_min: axum::body::HttpBody::size_hint(&body).lower(),
     };
@@ -87,6 +103,34 @@ fn body_format(headers: &HeaderMap) -> Result<BodyFormat, ApiError> {
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             format!("Content-Type {other} is not known: send lines as text/plain, or records as application/x-ndjson"),
         )),
+    }
+}
+
+/// The zone of the times in lines, with `time_from=line`.
+fn line_zone(params: &Params) -> Result<Option<TimeZone>, ApiError> {
+    let zone = params.text("time_zone")?;
+    match params.text("time_from")?.unwrap_or("arrival") {
+        "line" => {
+            let zone = time::parse_zone(zone.unwrap_or("UTC"));
+            zone.map(Some).map_err(|error| ApiError::bad_request(format!("time_zone: {error}")))
+        }
+        "arrival" if zone.is_some() => Err(ApiError::bad_request("time_zone: needs time_from=line")),
+        "arrival" => Ok(None),
+        other => Err(ApiError::bad_request(format!("time_from: `{other}` is neither line nor arrival"))),
+    }
+}
+
+/// The time of a batch with a key.
+fn batch_time(params: &Params, has_key: bool, now: Millis) -> Result<Option<Millis>, ApiError> {
+    let Some(text) = params.text("batch_time")? else { return Ok(None) };
+    if !has_key {
+        return Err(ApiError::bad_request("batch_time: needs an Idempotency-Key"));
+    }
+    let stated = time::event_time_text(text.as_bytes()).or_else(|| time::event_time_number(text));
+    match stated {
+        Some((at, _)) if !at.clamp_future(now).1 => Ok(Some(at)),
+        Some(_) => Err(ApiError::bad_request("batch_time: more than an hour ahead of the clock of the node")),
+        None => Err(ApiError::bad_request(format!("batch_time: `{text}` is neither RFC 3339 nor a number since 1970"))),
     }
 }
 

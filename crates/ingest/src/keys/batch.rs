@@ -4,7 +4,7 @@ use bucksaw_record::{Millis, Producer, key_time};
 use twox_hash::XxHash3_64;
 
 /// A batch with an idempotency key, while it arrives.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct IdempotentBatch {
     pub(super) key: u64,
     pub(super) key_time: Option<Millis>,
@@ -28,6 +28,12 @@ impl IdempotentBatch {
             base_time: None,
             last_producer: Producer::new(0),
         }
+    }
+
+    /// The same batch with this time instead of one by its key: a retry gets the same ids at every node and on every day.
+    #[must_use]
+    pub fn with_time(self, at: Millis) -> Self {
+        Self { key_time: Some(at), base_time: Some(at), ..self }
     }
 
     /// The time of the batch; known when its first section has ids.

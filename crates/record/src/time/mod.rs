@@ -38,4 +38,4 @@ pub use invalid::InvalidTime;
 pub use jiff::tz::TimeZone;
 pub use line::LineTimeReader;
 pub use parse::parse_timestamp;
-pub use zone::parse_zone;
+pub use zone::{parse_zone, zone_name};

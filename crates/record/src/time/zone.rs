@@ -34,3 +34,22 @@ pub fn parse_zone(text: &str) -> Result<TimeZone, InvalidTime> {
     };
     zone.ok_or_else(|| InvalidTime::Zone(text.to_owned()))
 }
+
+/// The name of a time zone, of which [`parse_zone`] makes the zone. It is the same in all versions of the program. `local` if
+/// that is how the zone was found, and it has no name.
+///
+/// ```
+/// use bucksaw_record::time::{parse_zone, zone_name};
+/// assert_eq!(zone_name(&parse_zone("europe/berlin").unwrap()), "Europe/Berlin");
+/// assert_eq!(zone_name(&parse_zone("-0330").unwrap()), "-03:30");
+/// ```
+pub fn zone_name(zone: &TimeZone) -> String {
+    match (zone.iana_name(), zone.to_fixed_offset()) {
+        (Some(name), _) => name.to_owned(),
+        (None, Ok(offset)) => {
+            let (sign, minutes) = (if offset.seconds() < 0 { '-' } else { '+' }, offset.seconds().unsigned_abs() / 60);
+            format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60)
+        }
+        (None, Err(_)) => "local".to_owned(),
+    }
+}

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bucksaw_ingest::{Durability, IdempotentBatch, Source};
 use bucksaw_protocols::EventSink;
 use bucksaw_record::Labels;
+use bucksaw_record::time::{LineTimeReader, TimeZone, zone_name};
 use tokio::sync::{Mutex, Semaphore};
 
 use super::body_error::{BodyError, BodyErrorReason};
@@ -48,14 +49,20 @@ impl BodyIntake {
     /// # Errors
     /// [`BodyError`].
     pub async fn ingest(&self, request: IngestRequest<'_>, body: impl BodyChunks) -> Result<IngestReply, BodyError> {
-        let IngestRequest { format, encoding, labels, durability, key, bytes_min } = request;
-        let ids = self.ids(key, &batch_context(format, &labels));
+        let IngestRequest { format, encoding, line_zone, labels, durability, key, batch_time, bytes_min } = request;
+        let mut ids = self.ids(key, &batch_context(format, line_zone.as_ref(), &labels));
+        if let (IdAssignment::Keyed(batch), Some(at)) = (&mut ids, batch_time) {
+            *batch = batch.clone().with_time(at);
+        }
         let limits = &self.resources.limits;
         let durability_wait = DurabilityWait::default();
         let stream = RecordStream { intake: self.intake.clone(), source: Source::Http, labels, durability };
         let mut records = BodyRecords::new(stream, format, ids, limits.record_bytes_max, durability_wait.clone());
         if bytes_min > BUFFER_BYTES as u64 {
             records.set_streamed();
+        }
+        if let Some(zone) = line_zone.filter(|_| format == BodyFormat::Lines) {
+            records.set_line_times(LineTimeReader::new(zone));
         }
         let decompressor = Decompressor::new(encoding, records, limits.decompressed_bytes_max)?;
         let records = BodyReader::new(&self.resources, decompressor, bytes_min).read(body).await?;
@@ -158,11 +165,14 @@ impl BodyIntake {
 }
 
 /// What determines the records of a body besides its text.
-fn batch_context(format: BodyFormat, labels: &Labels) -> Vec<u8> {
+fn batch_context(format: BodyFormat, line_zone: Option<&TimeZone>, labels: &Labels) -> Vec<u8> {
     let mut context = vec![match format {
         BodyFormat::Lines => 0,
         BodyFormat::Ndjson => 1,
     }];
     labels.encode(&mut context);
+    if let Some(zone) = line_zone {
+        context.extend_from_slice(zone_name(zone).as_bytes());
+    }
     context
 }

@@ -1,6 +1,7 @@
 //! Cuts the decompressed text of a body into records and appends them. Runs on threads that may wait for the disk.
 
 use bucksaw_ingest::IdempotentBatch;
+use bucksaw_record::time::LineTimeReader;
 use bucksaw_record::{Flags, LineSplitter, Millis};
 
 use super::body_consumer::BodyConsumer;
@@ -12,8 +13,8 @@ use crate::intake::{DurabilityWait, IdAssignment, PrepareError, RecordBuffer, Re
 /// Records are appended when their text has this size, in bytes.
 pub(super) const BUFFER_BYTES: usize = 1 << 20;
 
-/// Objects are appended when there are this many, however short: the time of each takes memory too.
-const BUFFER_OBJECTS_MAX: usize = 32 << 10;
+/// Records with times are appended when there are this many, however short: the time of each takes memory too.
+const BUFFER_RECORDS_MAX: usize = 32 << 10;
 
 /// Text that is cut at once, in bytes, so that the buffer stays near its size however much is decompressed at once.
 const SPLIT_BYTES_MAX: usize = 64 << 10;
@@ -21,11 +22,17 @@ const SPLIT_BYTES_MAX: usize = 64 << 10;
 /// The largest capacity to which the buffer grows ahead, in bytes.
 const BUFFER_CAPACITY_MAX: usize = BUFFER_BYTES + SPLIT_BYTES_MAX;
 
-/// Memory for an object's event time: as read, as stated, and in the column.
-const OBJECT_TIME_BYTES: usize = size_of::<Option<RecordTime>>() + 2 * size_of::<(Millis, u32)>();
+/// Memory for the event time of a record: as read, as stated, and in the column.
+const RECORD_TIME_BYTES: usize = size_of::<Option<RecordTime>>() + 2 * size_of::<(Millis, u32)>();
 
 /// The shortest object, with its LF.
 const OBJECT_BYTES_MIN: usize = 3;
+
+/// The shortest line: its LF.
+const LINE_BYTES_MIN: usize = 1;
+
+/// Text of lines with times that is cut at once, in bytes: no more records than objects in [`SPLIT_BYTES_MAX`].
+const SPLIT_TIMED_BYTES_MAX: usize = SPLIT_BYTES_MAX / OBJECT_BYTES_MIN;
 
 /// Rejected lines that a reply names.
 const LINE_ERRORS_MAX: usize = 10;
@@ -33,10 +40,12 @@ const LINE_ERRORS_MAX: usize = 10;
 /// The records of one body.
 ///
 /// A body with an idempotency key is divided into sections by its text alone, so a retry has the same sections: after each
-/// [`BUFFER_BYTES`], and before each object beyond [`BUFFER_OBJECTS_MAX`].
+/// [`BUFFER_BYTES`], and before each record with a time beyond [`BUFFER_RECORDS_MAX`].
 pub(super) struct BodyRecords {
     stream: RecordStream,
     format: BodyFormat,
+    /// Reads the times of lines, if they have some.
+    line_times: Option<LineTimeReader>,
     ids: IdAssignment,
     /// Bytes of text up to the end of the section, of a body with a key.
     section_left: usize,
@@ -60,6 +69,7 @@ impl BodyRecords {
         Self {
             stream,
             format,
+            line_times: None,
             ids,
             section_left: BUFFER_BYTES,
             durability_wait,
@@ -87,8 +97,13 @@ impl BodyRecords {
 
     /// The upper bound of [`BodyConsumer::peak_bytes`].
     pub(super) fn peak_bytes_max(record_bytes_max: usize) -> usize {
-        let objects = BUFFER_OBJECTS_MAX + SPLIT_BYTES_MAX / OBJECT_BYTES_MIN;
-        3 * record_bytes_max + BUFFER_BYTES + 2 * SPLIT_BYTES_MAX + objects * OBJECT_TIME_BYTES
+        let records = BUFFER_RECORDS_MAX + SPLIT_BYTES_MAX / OBJECT_BYTES_MIN;
+        3 * record_bytes_max + BUFFER_BYTES + 2 * SPLIT_BYTES_MAX + records * RECORD_TIME_BYTES
+    }
+
+    /// Gives lines the times that this reader reads.
+    pub(super) fn set_line_times(&mut self, reader: LineTimeReader) {
+        self.line_times = Some(reader);
     }
 
     /// Records that the body is longer than the buffer.
@@ -97,11 +112,33 @@ impl BodyRecords {
     }
 
     fn is_buffer_full(&self) -> bool {
-        self.buffer.text_bytes() >= BUFFER_BYTES || self.has_objects_max()
+        self.buffer.text_bytes() >= BUFFER_BYTES || self.has_records_max()
     }
 
-    fn has_objects_max(&self) -> bool {
-        self.format == BodyFormat::Ndjson && self.buffer.count() as usize >= BUFFER_OBJECTS_MAX
+    fn has_times(&self) -> bool {
+        self.format == BodyFormat::Ndjson || self.line_times.is_some()
+    }
+
+    fn has_records_max(&self) -> bool {
+        self.has_times() && self.buffer.count() as usize >= BUFFER_RECORDS_MAX
+    }
+
+    /// Objects are parsed, and the section of a keyed body must end at the same line, however the body is divided.
+    fn pushes_lines_one_by_one(&self) -> bool {
+        self.format == BodyFormat::Ndjson || self.line_times.is_some() && self.is_keyed()
+    }
+
+    fn push_one_by_one(&mut self, text: &[u8], flags: &Flags) -> Result<(), BodyError> {
+        if self.format == BodyFormat::Ndjson {
+            return self.push_objects(text, flags);
+        }
+        for (row, line) in (0..).zip(text.split_inclusive(|byte| *byte == b'\n')) {
+            if self.has_records_max() {
+                self.flush()?;
+            }
+            self.buffer.push_line(line, flags.get(row));
+        }
+        Ok(())
     }
 
     fn push_objects(&mut self, text: &[u8], flags: &Flags) -> Result<(), BodyError> {
@@ -112,7 +149,7 @@ impl BodyRecords {
             }
             match event_time(line) {
                 Ok(time) => {
-                    if self.is_keyed() && self.has_objects_max() {
+                    if self.is_keyed() && self.has_records_max() {
                         self.flush()?;
                     }
                     self.buffer.push_record(line, flags.get(row), time);
@@ -149,7 +186,10 @@ impl BodyRecords {
     }
 
     fn append(&mut self, records: Records<'_>, is_last: bool) -> Result<(), BodyError> {
-        let meta = self.stream.prepare(&mut self.ids, records, is_last)?;
+        let meta = match &mut self.line_times {
+            Some(reader) => self.stream.prepare_lines(&mut self.ids, records, reader, is_last)?,
+            None => self.stream.prepare(&mut self.ids, records, is_last)?,
+        };
         Ok(self.stream.append_with_retries(&meta, records.text, &self.durability_wait)?)
     }
 }
@@ -161,7 +201,8 @@ impl BodyConsumer for BodyRecords {
                 self.flush()?;
                 self.section_left = BUFFER_BYTES;
             }
-            let portion_max = if self.is_keyed() { self.section_left.min(SPLIT_BYTES_MAX) } else { SPLIT_BYTES_MAX };
+            let portion_max = if self.line_times.is_some() { SPLIT_TIMED_BYTES_MAX } else { SPLIT_BYTES_MAX };
+            let portion_max = if self.is_keyed() { self.section_left.min(portion_max) } else { portion_max };
             let (portion, rest) = text.split_at(text.len().min(portion_max));
             text = rest;
             if self.is_keyed() {
@@ -169,16 +210,13 @@ impl BodyConsumer for BodyRecords {
             }
             let lines = self.splitter.split(portion);
             let remainder = lines.remainder();
-            match self.format {
-                BodyFormat::Lines => {
-                    self.buffer.push_lines(&lines);
-                    self.splitter.advance(portion, remainder);
-                }
-                BodyFormat::Ndjson => {
-                    let (text, flags) = (lines.parts.concat(), lines.flags);
-                    self.splitter.advance(portion, remainder);
-                    self.push_objects(&text, &flags)?;
-                }
+            if self.pushes_lines_one_by_one() {
+                let (text, flags) = (lines.parts.concat(), lines.flags);
+                self.splitter.advance(portion, remainder);
+                self.push_one_by_one(&text, &flags)?;
+            } else {
+                self.buffer.push_lines(&lines);
+                self.splitter.advance(portion, remainder);
             }
             if !self.is_keyed() && self.is_buffer_full() {
                 self.flush()?;
@@ -189,12 +227,11 @@ impl BodyConsumer for BodyRecords {
 
     fn finish(&mut self) -> Result<(), BodyError> {
         if let Some(lines) = self.splitter.finish(Flags::UNTERMINATED) {
-            match self.format {
-                BodyFormat::Lines => self.buffer.push_lines(&lines),
-                BodyFormat::Ndjson => {
-                    let (text, flags) = (lines.parts.concat(), lines.flags);
-                    self.push_objects(&text, &flags)?;
-                }
+            if self.pushes_lines_one_by_one() {
+                let (text, flags) = (lines.parts.concat(), lines.flags);
+                self.push_one_by_one(&text, &flags)?;
+            } else {
+                self.buffer.push_lines(&lines);
             }
         }
         self.splitter.clear();
@@ -229,15 +266,15 @@ impl BodyConsumer for BodyRecords {
         let buffered = self.buffer.text_bytes().saturating_add(text_bytes).min(BUFFER_BYTES);
         // A carried line is copied where it ends.
         let lines = 2 * carried + RecordBuffer::text_capacity(buffered, BUFFER_CAPACITY_MAX);
-        match self.format {
-            BodyFormat::Lines => lines,
-            BodyFormat::Ndjson => {
-                let portion = text_bytes.min(SPLIT_BYTES_MAX);
-                let buffered = self.buffer.count() as usize;
-                let objects = buffered.saturating_add(text_bytes / OBJECT_BYTES_MIN).min(BUFFER_OBJECTS_MAX);
-                lines + portion + carried + (objects + portion / OBJECT_BYTES_MIN) * OBJECT_TIME_BYTES
-            }
-        }
+        let (record_bytes_min, portion_max) = match self.format {
+            BodyFormat::Lines if self.line_times.is_none() => return lines,
+            BodyFormat::Lines => (LINE_BYTES_MIN, SPLIT_TIMED_BYTES_MAX),
+            BodyFormat::Ndjson => (OBJECT_BYTES_MIN, SPLIT_BYTES_MAX),
+        };
+        let portion = text_bytes.min(portion_max);
+        let buffered = self.buffer.count() as usize;
+        let records = buffered.saturating_add(text_bytes / record_bytes_min).min(BUFFER_RECORDS_MAX);
+        lines + portion + carried + (records + portion / record_bytes_min) * RECORD_TIME_BYTES
     }
 }
 

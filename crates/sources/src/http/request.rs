@@ -3,7 +3,8 @@
 use std::str::FromStr;
 
 use bucksaw_ingest::Durability;
-use bucksaw_record::Labels;
+use bucksaw_record::time::TimeZone;
+use bucksaw_record::{Labels, Millis};
 
 /// How a body is cut into records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,12 +53,16 @@ pub struct IngestRequest<'a> {
     pub format: BodyFormat,
     /// How it is compressed.
     pub encoding: Encoding,
+    /// The zone of the times in its lines; `None` if lines have the time of their arrival. Objects have their own times.
+    pub line_zone: Option<TimeZone>,
     /// The labels of its records.
     pub labels: Labels,
     /// When its records count as accepted.
     pub durability: Durability,
     /// Its idempotency key.
     pub key: Option<&'a [u8]>,
+    /// The time of a body with a key, if it does not follow from the key.
+    pub batch_time: Option<Millis>,
     /// The minimum length of the body by its head, in bytes.
     pub bytes_min: u64,
 }

@@ -82,6 +82,18 @@ impl RecordBuffer {
         }
     }
 
+    /// Adds a line, its LF included, of a source whose records have no event times of their own.
+    pub fn push_line(&mut self, line: &[u8], flags: u8) {
+        if flags != 0 {
+            self.flags.push(self.count, flags);
+        }
+        self.push_text(line);
+        self.count += 1;
+        if let Some(lines) = &mut self.lines {
+            lines.push(1);
+        }
+    }
+
     /// Adds a record, its LF included, of a source whose records may have event times.
     pub fn push_record(&mut self, text: &[u8], flags: u8, time: Option<RecordTime>) {
         self.push_text(text);

@@ -4,12 +4,13 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use bucksaw_ingest::{Durability, FrameRecords, IngestError, Source};
+use bucksaw_record::time::LineTimeReader;
 use bucksaw_record::{Flags, Id, Labels};
 use bucksaw_segment::{Frame, FrameError, RowMeta};
 
 use super::clamp::{clamp_frame, clamp_times};
 use super::durability_wait::DurabilityWait;
-use super::ids::{IdAssignment, PrepareError};
+use super::ids::{AssignedIds, IdAssignment, PrepareError};
 use super::records::Records;
 use super::target::Intake;
 
@@ -56,23 +57,25 @@ impl RecordStream {
         is_last: bool,
     ) -> Result<FrameMeta<'static>, PrepareError> {
         let assigned = ids.assign(&self.intake, &records, is_last)?;
-        let base = assigned.first_id.time();
-        let (times, clamped_count) = clamp_times(records.times, base, assigned.now);
-        let mut row_meta = Vec::new();
-        let layout_bits = if times.is_none() && records.flags.is_empty() && records.lines.is_none() {
-            0
-        } else {
-            let (lines, attributes) = (records.lines.map(<[u32]>::to_vec), records.attributes.clone());
-            RowMeta { times, lines, flags: records.flags.clone(), attributes }.encode(base, &mut row_meta)
-        };
-        Ok(FrameMeta {
-            first_id: assigned.first_id,
-            count: records.count,
-            layout_bits,
-            row_meta: Cow::Owned(row_meta),
-            cut_count: cut_count(records.flags),
-            clamped_count,
-        })
+        Ok(frame_meta(&assigned, &records))
+    }
+
+    /// As [`Self::prepare`], for lines whose event times `reader` reads. A retry of an idempotent batch has the same ones,
+    /// because years are guessed by the time of the batch.
+    ///
+    /// # Errors
+    /// As [`Self::prepare`]; the reader is unchanged then.
+    pub fn prepare_lines(
+        &self,
+        ids: &mut IdAssignment,
+        lines: Records<'_>,
+        reader: &mut LineTimeReader,
+        is_last: bool,
+    ) -> Result<FrameMeta<'static>, PrepareError> {
+        let assigned = ids.assign(&self.intake, &lines, is_last)?;
+        let mut times = Vec::with_capacity(lines.count as usize);
+        reader.read(lines.text, lines.flags, assigned.now, &mut times);
+        Ok(frame_meta(&assigned, &Records { times: &times, ..lines }))
     }
 
     /// Checks a frame whose ids and row metadata a client assigned, and replaces times that are too far ahead.
@@ -156,6 +159,26 @@ impl RecordStream {
             }
         }
         Err(IngestError::SyncBacklog)
+    }
+}
+
+fn frame_meta(assigned: &AssignedIds, records: &Records<'_>) -> FrameMeta<'static> {
+    let base = assigned.first_id.time();
+    let (times, clamped_count) = clamp_times(records.times, base, assigned.now);
+    let mut row_meta = Vec::new();
+    let layout_bits = if times.is_none() && records.flags.is_empty() && records.lines.is_none() {
+        0
+    } else {
+        let (lines, attributes) = (records.lines.map(<[u32]>::to_vec), records.attributes.clone());
+        RowMeta { times, lines, flags: records.flags.clone(), attributes }.encode(base, &mut row_meta)
+    };
+    FrameMeta {
+        first_id: assigned.first_id,
+        count: records.count,
+        layout_bits,
+        row_meta: Cow::Owned(row_meta),
+        cut_count: cut_count(records.flags),
+        clamped_count,
     }
 }
 

@@ -11,6 +11,9 @@ use crate::time::{civil, event};
 const DAY_SECONDS: i64 = 86_400;
 const SECOND_NANOS: i128 = 1_000_000_000;
 
+/// A time without a year that is as near as this is nearer than in any other year, also a minute later. In milliseconds.
+const NEAR_MS: u64 = 181 * 86_400_000;
+
 #[derive(Clone, Debug)]
 pub(super) struct CivilCache {
     zone: TimeZone,
@@ -29,26 +32,33 @@ impl CivilCache {
         Self { zone, is_utc, date: None, second: None, year_of: None }
     }
 
-    /// The time since 1970; `None` if the date does not exist or is out of range.
-    pub(super) fn resolve(&mut self, time: &CivilTime, now: Millis) -> Option<(Millis, u32)> {
+    /// The time since 1970; `None` if the date does not exist or is out of range. With it the local seconds since 1970, unless
+    /// they may change with `now`.
+    pub(super) fn resolve(&mut self, time: &CivilTime, now: Millis) -> Option<((Millis, u32), Option<i64>)> {
         if let Some(year) = time.year {
-            return self.in_year(time, year);
+            let local = self.local(time, year)?;
+            return Some((self.at_local(local, time.nanos, time.offset)?, Some(local)));
         }
         let this = self.year(now);
         let distance = |at: &(Millis, u32)| at.0.0.abs_diff(now.0);
-        let same = self.in_year(time, this);
-        // Nearer than any other year can be.
-        if let Some(found) = same.filter(|found| distance(found) < 182 * 86_400_000) {
-            return Some(found);
+        if let Some(local) = self.local(time, this)
+            && let Some(found) = self.at_local(local, time.nanos, time.offset)
+            && distance(&found) < NEAR_MS
+        {
+            return Some((found, Some(local)));
         }
         // 29 February may be years away.
         let years = this.saturating_sub(4)..=this + 1;
-        years.filter_map(|year| self.in_year(time, year)).min_by_key(distance)
+        let found = years.filter_map(|year| {
+            let local = self.local(time, year)?;
+            self.at_local(local, time.nanos, time.offset)
+        });
+        Some((found.min_by_key(distance)?, None))
     }
 
-    fn in_year(&mut self, time: &CivilTime, year: u32) -> Option<(Millis, u32)> {
-        let local = self.days(year, time.month, time.day)? * DAY_SECONDS + i64::from(time.second);
-        let seconds = match time.offset {
+    /// The time since 1970 at local seconds since 1970.
+    pub(super) fn at_local(&mut self, local: i64, nanos: u32, offset: Option<i32>) -> Option<(Millis, u32)> {
+        let seconds = match offset {
             Some(offset) => local - i64::from(offset),
             None if self.is_utc => local,
             None => self.unix_of_local(local)?,
@@ -57,9 +67,13 @@ impl CivilCache {
         if let Ok(seconds) = u64::try_from(seconds)
             && seconds < Millis::MAX.0 / 1_000
         {
-            return Some((Millis(seconds * 1_000 + u64::from(time.nanos / 1_000_000)), time.nanos % 1_000_000));
+            return Some((Millis(seconds * 1_000 + u64::from(nanos / 1_000_000)), nanos % 1_000_000));
         }
-        event::from_nanos(i128::from(seconds) * SECOND_NANOS + i128::from(time.nanos)).ok()
+        event::from_nanos(i128::from(seconds) * SECOND_NANOS + i128::from(nanos)).ok()
+    }
+
+    fn local(&mut self, time: &CivilTime, year: u32) -> Option<i64> {
+        Some(self.days(year, time.month, time.day)? * DAY_SECONDS + i64::from(time.second))
     }
 
     fn days(&mut self, year: u32, month: u32, day: u32) -> Option<i64> {

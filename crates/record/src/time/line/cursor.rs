@@ -1,5 +1,8 @@
 //! Reads digits and separators from a position in a line.
 
+const POWERS_OF_TEN: [u32; 10] =
+    [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
+
 /// A position in a line. Each method moves it only if the expected bytes follow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TextCursor<'a>(&'a [u8]);
@@ -35,7 +38,7 @@ impl<'a> TextCursor<'a> {
 
     /// Takes exactly two digits.
     pub(super) fn two(&mut self) -> Option<u32> {
-        let [tens, ones] = self.clone_take::<2>()?.map(|byte| byte.wrapping_sub(b'0'));
+        let [tens, ones] = self.first_bytes::<2>()?.map(|byte| byte.wrapping_sub(b'0'));
         if tens > 9 || ones > 9 {
             return None;
         }
@@ -67,20 +70,33 @@ impl<'a> TextCursor<'a> {
 
     /// Takes the digits of a fraction as nanoseconds; digits below a nanosecond are dropped.
     pub(super) fn fraction(&mut self) -> Option<u32> {
-        let (mut nanos, mut weight, mut count) = (0, 100_000_000, 0);
-        while let Some(digit) = self.byte(count).filter(u8::is_ascii_digit) {
-            nanos += u32::from(digit - b'0') * weight;
-            weight /= 10;
+        let (mut value, mut count) = (0, 0);
+        for digit in self.0.iter().take(9).map(|byte| byte.wrapping_sub(b'0')) {
+            if digit > 9 {
+                break;
+            }
+            value = value * 10 + u32::from(digit);
             count += 1;
         }
+        let weight = POWERS_OF_TEN.get(9_usize.checked_sub(count)?)?;
         self.skip(count);
-        (count > 0).then_some(nanos)
+        while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+            self.skip(1);
+        }
+        (count > 0).then_some(value * weight)
     }
 
-    /// Takes the digits of a number.
+    /// Takes a number of this many digits, at most 19.
     pub(super) fn number(&mut self, digits: usize) -> Option<u64> {
-        let number = str::from_utf8(self.0.get(..digits)?).ok()?.parse().ok()?;
-        self.skip(digits);
+        let (taken, rest) = self.0.split_at_checked(digits.min(19))?;
+        let mut number = 0;
+        for digit in taken.iter().map(|byte| byte.wrapping_sub(b'0')) {
+            if digit > 9 {
+                return None;
+            }
+            number = number * 10 + u64::from(digit);
+        }
+        self.0 = rest;
         Some(number)
     }
 
@@ -89,7 +105,18 @@ impl<'a> TextCursor<'a> {
         !self.peek().is_some_and(|byte| byte.is_ascii_alphanumeric())
     }
 
-    fn clone_take<const N: usize>(&self) -> Option<[u8; N]> {
+    /// The next `N` bytes.
+    pub(super) fn first_bytes<const N: usize>(self) -> Option<[u8; N]> {
         self.0.first_chunk::<N>().copied()
+    }
+
+    /// Whether this text follows.
+    pub(super) fn starts_with(self, text: &[u8]) -> bool {
+        self.0.starts_with(text)
+    }
+
+    /// Bytes up to the end of the line.
+    pub(super) fn bytes_left(self) -> usize {
+        self.0.len()
     }
 }
