@@ -93,7 +93,8 @@ fn timed(
     Ok(seconds)
 }
 
-fn request(lines: &[&[u8]]) -> ExportLogsServiceRequest {
+/// A request with these lines, with two attributes each.
+pub(crate) fn request(lines: &[&[u8]]) -> ExportLogsServiceRequest {
     let records = (0_u64..).zip(lines).map(|(number, line)| LogRecord {
         time_unix_nano: 1_700_000_000_000_000_000 + number * 1_000_000,
         severity_text: "INFO".to_owned(),

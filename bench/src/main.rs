@@ -31,6 +31,7 @@ mod program;
 mod results;
 mod search;
 mod segments;
+mod senders;
 mod spread;
 mod startup;
 mod trace;
@@ -55,6 +56,8 @@ struct Cli {
 enum BenchCommand {
     /// Speed and cost of ingest
     Ingest(ingest::IngestArgs),
+    /// Cost of ingest in the protocols of other log systems
+    Senders(senders::SendersArgs),
     /// Cost of merging many small segments
     Compaction(compaction::CompactionArgs),
     /// CPU of ingest and of queries, compared with another build of the program
@@ -86,6 +89,7 @@ fn main() -> anyhow::Result<()> {
     let context = BenchContext::new(cli.options)?;
     match cli.command {
         BenchCommand::Ingest(args) => ingest::run(&args, &context),
+        BenchCommand::Senders(args) => senders::run(&args, &context),
         BenchCommand::Compaction(args) => compaction::run(&args, &context),
         BenchCommand::Compare(args) => compare::run(&args, &context),
         BenchCommand::Search(args) => search::run(&args, &context),

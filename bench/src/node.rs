@@ -208,7 +208,7 @@ fn value(metrics: &str, name: &str) -> Option<f64> {
 }
 
 /// The sum over all labels.
-fn sum(metrics: &str, name: &str) -> f64 {
+pub(crate) fn sum(metrics: &str, name: &str) -> f64 {
     let of = |line: &str| {
         let rest = line.strip_prefix(name)?;
         rest.starts_with(['{', ' ']).then(|| rest.rsplit(' ').next()?.parse::<f64>().ok())?

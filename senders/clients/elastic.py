@@ -1,9 +1,11 @@
 """The official client of Elasticsearch with its bulk helper: `elastic.py ADDRESS COUNT`."""
 
 import json
+import sys
+import time
 
-from common import arguments, fail, records, state
-from elasticsearch import Elasticsearch, helpers
+from common import arguments, records, state
+from elasticsearch import Elasticsearch, TransportError, helpers
 
 host, port, count = arguments()
 client = Elasticsearch(f"http://{host}:{port}", max_retries=20, retry_on_timeout=True, retry_on_status=(429, 502, 503, 504))
@@ -23,6 +25,20 @@ def actions():
         state(json.dumps(document, separators=(",", ":"), ensure_ascii=False), {"index": "shop-orders"})
 
 
-for succeeded, item in helpers.streaming_bulk(client, actions(), chunk_size=50, max_retries=20, initial_backoff=0.2):
-    if not succeeded:
-        fail(item)
+def deliver(batch):
+    """Sends documents as a shipper does: until the node takes them, however long it is away."""
+    while True:
+        try:
+            return helpers.bulk(client, batch, max_retries=20, initial_backoff=0.2)
+        except TransportError as error:
+            print(error, file=sys.stderr)
+            time.sleep(0.2)
+
+
+batch = []
+for action in actions():
+    batch.append(action)
+    if len(batch) == 50:
+        deliver(batch)
+        batch = []
+deliver(batch)

@@ -11,7 +11,7 @@ use anyhow::{Context as _, bail};
 use bucksaw_api::App;
 use bucksaw_cluster::Roles;
 use bucksaw_ingest::Durability;
-use bucksaw_sources::{DatagramSocket, Endpoint, EndpointProtocol, SharedKey, TcpIntake, serve_datagrams};
+use bucksaw_sources::{DatagramSocket, ListenerProtocol, ListenerSetup, SharedKey, TcpIntake, serve_datagrams};
 use tokio::net::{TcpListener, TcpSocket, UdpSocket, lookup_host};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -32,9 +32,9 @@ const FREE_PORT_ATTEMPTS: u32 = 20;
 pub(super) struct Listeners {
     http: Option<TcpListener>,
     /// The listeners for records over TCP.
-    tcp: Vec<(Endpoint, TcpListener)>,
+    tcp: Vec<(ListenerSetup, TcpListener)>,
     /// The sockets for records in datagrams.
-    datagrams: Vec<(Endpoint, DatagramSocket)>,
+    datagrams: Vec<(ListenerSetup, DatagramSocket)>,
     syslog_socket: Option<SocketFile>,
     /// Answers heartbeats of Fluentd's protocol.
     heartbeats: Option<UdpSocket>,
@@ -72,18 +72,18 @@ impl Listeners {
         ];
         for (durability, flag, listen) in lines {
             let listener = bind(flag, listen).await?;
-            self.tcp.extend(listener.map(|listener| (Endpoint::lines(durability), listener)));
+            self.tcp.extend(listener.map(|listener| (ListenerSetup::lines(durability), listener)));
         }
         let durability = match args.sender_durability {
             SenderDurability::Fast => Durability::Fast,
             SenderDurability::Durable => Durability::Durable,
             SenderDurability::Bulk => Durability::Bulk,
         };
-        let endpoint = |name, protocol| Endpoint { name, durability, protocol };
-        let syslog = endpoint("syslog", EndpointProtocol::Syslog(args.time_zone.zone().clone()));
+        let endpoint = |name, protocol| ListenerSetup { name, durability, protocol };
+        let syslog = endpoint("syslog", ListenerProtocol::Syslog(args.time_zone.zone().clone()));
         let both = [
             ("--listen-syslog", &args.listen_syslog, syslog.clone()),
-            ("--listen-gelf", &args.listen_gelf, endpoint("gelf", EndpointProtocol::Gelf)),
+            ("--listen-gelf", &args.listen_gelf, endpoint("gelf", ListenerProtocol::Gelf)),
         ];
         for (flag, listen, endpoint) in both {
             let Some((listener, socket)) = bind_both(flag, listen).await? else { continue };
@@ -92,13 +92,13 @@ impl Listeners {
         }
         if let Some((listener, socket)) = bind_both("--listen-fluent", &args.listen_fluent).await? {
             let key = args.fluent_shared_key_file.as_deref().map(read_shared_key).transpose()?;
-            self.tcp.push((endpoint("fluent", EndpointProtocol::Fluent(key)), listener));
+            self.tcp.push((endpoint("fluent", ListenerProtocol::Fluent(key)), listener));
             self.heartbeats = Some(socket);
         }
         if let Some(path) = &args.listen_syslog_socket {
             let (file, socket) = SocketFile::bind(path)?;
             self.syslog_socket = Some(file);
-            self.datagrams.push((Endpoint { name: "syslog-socket", ..syslog }, DatagramSocket::Unix(socket)));
+            self.datagrams.push((ListenerSetup { name: "syslog-socket", ..syslog }, DatagramSocket::Unix(socket)));
         }
         Ok(())
     }

@@ -247,14 +247,35 @@ fn fluent_logger_for_python() {
     every_record_is_stored_by("--listen-fluent", "fluent.py", &[], false);
 }
 
-/// Messages of Node.js in each form, with acknowledgements and a shared key.
-fn fluent_logger_for_node(mode: &str, durability: &str) {
+/// Node.js with the clients.
+fn node_js() -> Command {
     let mut command = Command::new("node");
     command.env("NODE_PATH", client_file("node/node_modules"));
+    command
+}
+
+#[test]
+fn otlp_over_http_by_node_js() {
+    every_record_of(node_js(), "otlp.js", &["http"], "--listen", &[], true);
+}
+
+#[test]
+fn otlp_over_grpc_by_node_js() {
+    every_record_of(node_js(), "otlp.js", &["grpc"], "--listen-otlp", &[], true);
+}
+
+/// Its helper gives up when a connection is refused, so its node stays.
+#[test]
+fn elasticsearch_by_node_js() {
+    every_record_of(node_js(), "elastic.js", &[], "--listen", &[], false);
+}
+
+/// Messages of Node.js in each form, with acknowledgements and a shared key.
+fn fluent_logger_for_node(mode: &str, durability: &str) {
     let key = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(&key, "a shared key\n").unwrap();
     let of_node = ["--fluent-shared-key-file", key.path().to_str().unwrap(), "--sender-durability", durability];
-    every_record_of(command, "fluent.js", &[mode, "a shared key"], "--listen-fluent", &of_node, true);
+    every_record_of(node_js(), "fluent.js", &[mode, "a shared key"], "--listen-fluent", &of_node, true);
 }
 
 #[test]

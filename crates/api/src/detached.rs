@@ -2,7 +2,7 @@
 //!
 //! Some senders close the connection once they have sent a request, and read no answer. A server that finds the end of the
 //! connection before it has called the handler would drop the request with it. So a request with records is a task of its own
-//! from the moment its head is read. All others end with their connection, as nobody waits for their answers.
+//! from the moment its head is read. All others end with their connection, as their answers have no reader.
 
 use std::convert::Infallible;
 use std::pin::Pin;

@@ -11,6 +11,9 @@ use crate::stop_watch::StopWatch;
 /// The delay of a retry while the disk is full.
 pub(crate) const FULL_PAUSE: Duration = Duration::from_millis(250);
 
+/// How long a connection waits while another has a refused chunk.
+pub(crate) const REFUSED_PAUSE: Duration = Duration::from_millis(50);
+
 /// The delay of a retry while the disk syncs.
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 

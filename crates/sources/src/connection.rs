@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tracing::debug;
 
-use crate::endpoint::EndpointProtocol;
+use crate::listener_setup::ListenerProtocol;
 use crate::listener_state::{CarriedBytesGuard, ListenerState};
 use crate::protocol::{LABELS_LINE_MAX, Protocol};
 use crate::socket_reader::{CHUNK_BYTES, SocketRead, SocketReader};
@@ -35,25 +35,25 @@ pub(crate) async fn run(
     let _open = shared.count_connection();
     let mut feed = SocketReader::new(&socket, stop, Arc::clone(&shared.intake.env.clock));
     // Nothing was read yet, so the sender learns that nothing arrived.
-    if !shared.endpoint.is_lines() && !feed.is_stopped() && shared.refuses_unredirectable() {
+    if !shared.setup.is_lines() && !feed.is_stopped() && shared.refuses_unredirectable() {
         shared.shedder.count_refused();
         debug!(%peer, "connection closed: this node is overloaded and others are less loaded");
         return;
     }
-    if let EndpointProtocol::Fluent(key) = &shared.endpoint.protocol {
+    if let ListenerProtocol::Fluent(key) = &shared.setup.protocol {
         fluent::run(&socket, &mut feed, &shared, peer, key.as_ref()).await;
         return;
     }
     let (protocol, mut first) = detect_protocol(&mut feed, &shared).await;
     if protocol == Protocol::Http {
         shared.metrics.http_refused.inc();
-        log_limited!(shared.log_limits, warn, %peer, listener = shared.endpoint.name, "HTTP request refused: another port serves HTTP");
+        log_limited!(shared.log_limits, warn, %peer, listener = shared.setup.name, "HTTP request refused: another port serves HTTP");
         drop(feed);
         http_refusal::refuse(&mut socket, shared.config.http_address.as_deref()).await;
         close_gracefully(&mut socket).await;
         return;
     }
-    if !shared.endpoint.is_lines() {
+    if !shared.setup.is_lines() {
         return events::run(&mut feed, &shared, peer, first).await;
     }
     if !matches!(protocol, Protocol::Framed) && !feed.is_stopped() && shared.refuses_unredirectable() {
@@ -92,8 +92,7 @@ async fn detect_protocol(feed: &mut SocketReader<'_>, shared: &Arc<ListenerState
     let mut carried = CarriedBytesGuard::new(shared);
     let mut first = Vec::new();
     loop {
-        let protocol =
-            if shared.endpoint.is_lines() { Protocol::detect(&first) } else { Protocol::detect_http(&first) };
+        let protocol = if shared.setup.is_lines() { Protocol::detect(&first) } else { Protocol::detect_http(&first) };
         if protocol != Protocol::Undecided || shared.exceeds_memory_share(first.len()) || !feed.wait().await {
             return (protocol, first);
         }

@@ -109,7 +109,7 @@ pub(crate) async fn run(
             intake: shared.intake.clone(),
             source: Source::Forward,
             labels,
-            durability: shared.endpoint.durability,
+            durability: shared.setup.durability,
         },
         frame_bytes_max,
         received_bytes: &received_bytes,
@@ -200,7 +200,7 @@ impl FramedConnection<'_, '_> {
                 used
             }
             DecodeProgress::Complete(ClientMessage::Flush, used) => {
-                if self.shared.endpoint.durability == Durability::Bulk {
+                if self.shared.setup.durability == Durability::Bulk {
                     self.shared.intake.queue.flush_bulk();
                 }
                 used

@@ -1,4 +1,4 @@
-//! Listeners and the intake of records: lines and the framed protocol over TCP, bodies over HTTP.
+//! Listeners and the intake of records: lines, the framed protocol, syslog, GELF and Fluentd over TCP or UDP, bodies over HTTP.
 //!
 //! A TCP listener has one durability and accepts both protocols; the first bytes of a connection select one. A connection is
 //! one task, one stream and, for lines, one producer.
@@ -29,14 +29,14 @@
 //! ```no_run
 //! use std::sync::Arc;
 //! use bucksaw_ingest::{Durability, Queue};
-//! use bucksaw_sources::{Config, ConnectionSlots, Endpoint, Intake, Metrics, TcpIntake, UnfinishedBytes, serve};
+//! use bucksaw_sources::{Config, ConnectionSlots, ListenerSetup, Intake, Metrics, TcpIntake, UnfinishedBytes, serve};
 //! # async fn run(queue: Arc<Queue>, shedder: Arc<bucksaw_steering::LoadShedder>, metrics: Metrics, stop: tokio::sync::watch::Receiver<bool>) -> std::io::Result<()> {
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:7651").await?;
 //! let intake = Intake { queue, env: bucksaw_env::Env::real() };
 //! let (config, slots) = (Config::default(), ConnectionSlots::new(1_000));
 //! let sender_memory = UnfinishedBytes::new(&config);
 //! let tcp = TcpIntake { intake, shedder, config, metrics, slots, sender_memory };
-//! serve(listener, Endpoint::lines(Durability::Fast), tcp, stop).await;
+//! serve(listener, ListenerSetup::lines(Durability::Fast), tcp, stop).await;
 //! # Ok(()) }
 //! ```
 #![deny(clippy::indexing_slicing)]
@@ -46,7 +46,6 @@ mod acks;
 mod append_retry;
 mod config;
 mod connection;
-mod endpoint;
 mod events;
 mod fluent;
 mod framed;
@@ -54,21 +53,24 @@ pub mod http;
 mod http_refusal;
 pub mod intake;
 mod lines;
+mod listener_setup;
 mod listener_state;
 mod message_buffer;
 mod metrics;
 mod protocol;
 mod redirects;
 mod serve;
+mod shared_key;
 mod socket_reader;
 mod stop_watch;
 
 pub use acceptor::Acceptor;
 pub use config::Config;
-pub use endpoint::{Endpoint, EndpointProtocol};
 pub use events::{DatagramSocket, serve_datagrams};
-pub use fluent::{SharedKey, serve_heartbeats};
+pub use fluent::serve_heartbeats;
 pub use intake::Intake;
+pub use listener_setup::{ListenerProtocol, ListenerSetup};
 pub use listener_state::{ConnectionSlots, TcpIntake, UnfinishedBytes};
 pub use metrics::Metrics;
 pub use serve::serve;
+pub use shared_key::SharedKey;

@@ -5,7 +5,6 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bucksaw_env::{CountGuard, log_limited};
 
@@ -13,16 +12,13 @@ use bucksaw_ingest::{Durability, IngestError, Source};
 use bucksaw_record::time::LineTimeReader;
 use bucksaw_record::{Flags, Labels, LineSplitter, SplitLines};
 
-use crate::append_retry::{FULL_PAUSE, retry_append};
+use crate::append_retry::{FULL_PAUSE, REFUSED_PAUSE, retry_append};
 use crate::intake::{FrameMeta, IdAssignment, PrepareError, RecordStream, Records};
 use crate::listener_state::{CarriedBytesGuard, ListenerState};
 use crate::socket_reader::{CHUNK_BYTES, SocketRead, SocketReader};
 
 /// Reads of a busy connection before it yields to others.
 const READS_PER_TURN: usize = 16;
-
-/// How long a connection waits while another has a refused chunk.
-pub(crate) const REFUSED_PAUSE: Duration = Duration::from_millis(50);
 
 struct LineConnection {
     shared: Arc<ListenerState>,
@@ -65,7 +61,7 @@ pub(crate) async fn run(feed: &mut SocketReader<'_>, shared: &Arc<ListenerState>
             intake: shared.intake.clone(),
             source: Source::Tcp,
             labels,
-            durability: shared.endpoint.durability,
+            durability: shared.setup.durability,
         },
         ids: IdAssignment::arrival(&shared.intake),
         line_times: shared.config.line_zone.clone().map(LineTimeReader::new),
@@ -101,7 +97,7 @@ pub(crate) async fn run(feed: &mut SocketReader<'_>, shared: &Arc<ListenerState>
     if let Err(held) = lines.append_or_hold(LineInput::UnfinishedLine(Flags::UNTERMINATED)) {
         lines.retry_until_appended(feed, held).await;
     }
-    if shared.endpoint.durability == Durability::Bulk {
+    if shared.setup.durability == Durability::Bulk {
         shared.intake.queue.flush_bulk();
     }
 }

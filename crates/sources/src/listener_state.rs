@@ -11,8 +11,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::config::Config;
-use crate::endpoint::Endpoint;
 use crate::intake::{EventRecords, Intake};
+use crate::listener_setup::ListenerSetup;
 use crate::metrics::{ByListener, Metrics};
 
 /// What the TCP listeners of a node share. Cheap to clone.
@@ -90,7 +90,7 @@ pub(crate) struct ListenerState {
     pub(crate) config: Config,
     pub(crate) metrics: Metrics,
     pub(crate) slots: ConnectionSlots,
-    pub(crate) endpoint: Endpoint,
+    pub(crate) setup: ListenerSetup,
     connections: Gauge,
     opened: Counter,
     pub(crate) refused: Counter,
@@ -103,10 +103,10 @@ pub(crate) struct ListenerState {
 }
 
 impl ListenerState {
-    pub(crate) fn new(endpoint: Endpoint, tcp: TcpIntake) -> Self {
+    pub(crate) fn new(setup: ListenerSetup, tcp: TcpIntake) -> Self {
         let TcpIntake { intake, shedder, config, metrics, slots, sender_memory } = tcp;
-        let by = ByListener { listener: endpoint.name };
-        let unfinished = if endpoint.is_lines() {
+        let by = ByListener { listener: setup.name };
+        let unfinished = if setup.is_lines() {
             UnfinishedBytes::new(&config)
         } else {
             // So that it is 0 before the first drop.
@@ -122,7 +122,7 @@ impl ListenerState {
             shedder,
             config,
             slots,
-            endpoint,
+            setup,
             metrics,
             connections,
             opened,
@@ -134,7 +134,7 @@ impl ListenerState {
     }
 
     pub(crate) fn port(&self) -> ListenerKind {
-        match self.endpoint.durability {
+        match self.setup.durability {
             Durability::Fast => ListenerKind::Fast,
             Durability::Durable => ListenerKind::Durable,
             Durability::Bulk => ListenerKind::Bulk,
@@ -179,7 +179,7 @@ impl ListenerState {
 
     /// Counts and logs records that are dropped with their connection.
     pub(crate) fn count_dropped(&self, records: &EventRecords, reason: &IngestError) {
-        let (listener, count) = (self.endpoint.name, records.retained_records());
+        let (listener, count) = (self.setup.name, records.retained_records());
         self.metrics.dropped_events.get_or_create(&ByListener { listener }).inc_by(count);
         log_limited!(self.log_limits, error, listener, records = count, %reason, "last records dropped: the queue refuses them");
     }

@@ -14,7 +14,7 @@ use tracing::{error, warn};
 
 use crate::acceptor::Acceptor;
 use crate::connection;
-use crate::endpoint::Endpoint;
+use crate::listener_setup::ListenerSetup;
 use crate::listener_state::{ListenerState, TcpIntake};
 use crate::stop_watch::wait_for_stop;
 
@@ -29,10 +29,10 @@ const CONNECTIONS_END_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Serves a listener until `stop` is true or its sender is dropped, and then until the connections have ended. Dropping the future
 /// ends all connections at once.
-pub async fn serve(listener: TcpListener, endpoint: Endpoint, tcp: TcpIntake, stop: watch::Receiver<bool>) {
+pub async fn serve(listener: TcpListener, setup: ListenerSetup, tcp: TcpIntake, stop: watch::Receiver<bool>) {
     let slots = Arc::new(Semaphore::new(tcp.config.connections_max.clamp(1, Semaphore::MAX_PERMITS)));
     let acceptor = Acceptor::new(listener, Arc::clone(&tcp.intake.env.clock), tcp.metrics.accept_failed.clone());
-    let shared = Arc::new(ListenerState::new(endpoint, tcp));
+    let shared = Arc::new(ListenerState::new(setup, tcp));
     let mut tasks = JoinSet::new();
     let mut end = stop.clone();
     loop {
@@ -79,7 +79,7 @@ async fn accept(acceptor: &Acceptor, slots: &Arc<Semaphore>, shared: &ListenerSt
                 log_limited!(
                     shared.log_limits,
                     warn,
-                    listener = shared.endpoint.name,
+                    listener = shared.setup.name,
                     "all connections are in use; new ones are closed: raise the limit of open files, or use fewer"
                 );
             }

@@ -12,7 +12,7 @@ use bucksaw_forward::Config;
 use bucksaw_ingest::{Durability, Queue};
 use bucksaw_record::{Id, Labels};
 use bucksaw_segment::queue::HEADER_LEN;
-use bucksaw_sources::{ConnectionSlots, Endpoint, Intake, Metrics, TcpIntake, UnfinishedBytes, serve};
+use bucksaw_sources::{ConnectionSlots, Intake, ListenerSetup, Metrics, TcpIntake, UnfinishedBytes, serve};
 use bucksaw_steering::LoadShedder;
 use prometheus_client::registry::Registry;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -68,7 +68,7 @@ impl IngestNode {
             sender_memory: UnfinishedBytes::new(&bucksaw_sources::Config::default()),
             slots: ConnectionSlots::new(10_000),
         };
-        tokio::spawn(serve(listener, Endpoint::lines(durability), intake, stopped));
+        tokio::spawn(serve(listener, ListenerSetup::lines(durability), intake, stopped));
         let committing = Arc::clone(&queue);
         tokio::spawn(async move {
             loop {

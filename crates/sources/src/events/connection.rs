@@ -6,10 +6,10 @@ use std::sync::Arc;
 use bucksaw_env::{CountGuard, log_limited};
 use bucksaw_ingest::{Durability, IngestError};
 
-use super::{StreamDecoder, event_records};
-use crate::append_retry::{FULL_PAUSE, retry_append};
+use super::decoder::StreamDecoder;
+use super::protocol::event_records;
+use crate::append_retry::{FULL_PAUSE, REFUSED_PAUSE, retry_append};
 use crate::intake::EventRecords;
-use crate::lines::REFUSED_PAUSE;
 use crate::listener_state::{CarriedBytesGuard, ListenerState};
 use crate::socket_reader::{CHUNK_BYTES, SocketRead, SocketReader};
 
@@ -29,7 +29,7 @@ struct RefusedRecords(IngestError, CountGuard);
 
 /// Reads events until the stream ends or the node stops. `first` has already arrived.
 pub(crate) async fn run(feed: &mut SocketReader<'_>, shared: &Arc<ListenerState>, peer: SocketAddr, first: Vec<u8>) {
-    let protocol = &shared.endpoint.protocol;
+    let protocol = &shared.setup.protocol;
     let (Some(source), Some(decoder)) = (protocol.source(), protocol.stream_decoder(peer, &shared.config)) else {
         return;
     };
@@ -69,7 +69,7 @@ pub(crate) async fn run(feed: &mut SocketReader<'_>, shared: &Arc<ListenerState>
     if let Err(refused) = connection.finish_message() {
         connection.retry_until_appended(feed, refused).await;
     }
-    if shared.endpoint.durability == Durability::Bulk {
+    if shared.setup.durability == Durability::Bulk {
         shared.intake.queue.flush_bulk();
     }
 }
@@ -106,7 +106,7 @@ impl EventConnection {
     fn append(&mut self) -> Result<(), RefusedRecords> {
         self.carried_bytes.set(self.decoder.carry_bytes());
         if let Some(reason) = self.records.take_rejection() {
-            log_limited!(self.shared.log_limits, warn, peer = %self.peer, listener = self.shared.endpoint.name, %reason, "a record was refused");
+            log_limited!(self.shared.log_limits, warn, peer = %self.peer, listener = self.shared.setup.name, %reason, "a record was refused");
         }
         let appended = self.records.flush_retained();
         appended.map_err(|refusal| RefusedRecords(refusal, self.shared.count_blocked()))

@@ -8,12 +8,12 @@ use prometheus_client::metrics::counter::Counter;
 use tokio::sync::watch;
 
 use super::datagram_socket::DatagramSocket;
+use super::decoder::DatagramDecoder;
 use super::kernel_drops::KernelDrops;
-use super::{DatagramDecoder, event_records};
-use crate::append_retry::retry_append;
-use crate::endpoint::Endpoint;
+use super::protocol::event_records;
+use crate::append_retry::{REFUSED_PAUSE, retry_append};
 use crate::intake::EventRecords;
-use crate::lines::REFUSED_PAUSE;
+use crate::listener_setup::ListenerSetup;
 use crate::listener_state::{ListenerState, TcpIntake};
 use crate::metrics::ByListener;
 use crate::socket_reader::with_chunk;
@@ -34,10 +34,15 @@ struct Datagrams {
 }
 
 /// Reads datagrams until `stop` is true or its sender is dropped, and then those that have arrived.
-pub async fn serve_datagrams(socket: DatagramSocket, endpoint: Endpoint, tcp: TcpIntake, stop: watch::Receiver<bool>) {
+pub async fn serve_datagrams(
+    socket: DatagramSocket,
+    setup: ListenerSetup,
+    tcp: TcpIntake,
+    stop: watch::Receiver<bool>,
+) {
     let mut stop = StopWatch::new(stop, Arc::clone(&tcp.intake.env.clock));
-    let shared = Arc::new(ListenerState::new(endpoint, tcp));
-    let protocol = &shared.endpoint.protocol;
+    let shared = Arc::new(ListenerState::new(setup, tcp));
+    let protocol = &shared.setup.protocol;
     let (Some(source), Some(decoder)) = (protocol.source(), protocol.datagram_decoder(&shared.config)) else { return };
     socket.enlarge_buffer(shared.config.partial_bytes_max);
     let (drops, records) = (DropCounts::new(&shared, &socket), event_records(&shared, source));
@@ -98,7 +103,7 @@ impl Datagrams {
     async fn append(&mut self, stop: &mut StopWatch) -> bool {
         let Self { shared, records, .. } = self;
         if let Some(reason) = records.take_rejection() {
-            log_limited!(shared.log_limits, warn, listener = shared.endpoint.name, %reason, "a record was refused");
+            log_limited!(shared.log_limits, warn, listener = shared.setup.name, %reason, "a record was refused");
         }
         let Err(refusal) = records.flush_retained() else { return true };
         let _blocked: CountGuard = shared.count_blocked();
@@ -122,7 +127,7 @@ struct DropCounts {
 
 impl DropCounts {
     fn new(shared: &ListenerState, socket: &DatagramSocket) -> Self {
-        let by = ByListener { listener: shared.endpoint.name };
+        let by = ByListener { listener: shared.setup.name };
         Self {
             kernel: KernelDrops::of(socket),
             kernel_metric: shared.metrics.dropped_datagrams.get_or_create(&by).clone(),
@@ -146,7 +151,7 @@ impl DropCounts {
             log_limited!(
                 shared.log_limits,
                 warn,
-                listener = shared.endpoint.name,
+                listener = shared.setup.name,
                 datagrams = kernel,
                 messages = new_chunked,
                 "datagrams were lost: the kernel's buffer was full, or chunks of messages did not arrive"

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use bucksaw_protocols::gelf::{GelfChunks, GelfDecoder, GelfError, GelfSplitter, Reassembled};
 use bucksaw_record::{Labels, Millis};
 
-use super::{DatagramDecoder, StreamDecoder};
+use super::decoder::{DatagramDecoder, StreamDecoder};
 use crate::intake::EventRecords;
 
 /// The messages of one connection.

@@ -6,7 +6,7 @@ use bucksaw_protocols::syslog::{SyslogArrival, SyslogDecoder, SyslogSplitter};
 use bucksaw_record::time::TimeZone;
 use bucksaw_record::{Labels, Millis};
 
-use super::{DatagramDecoder, StreamDecoder};
+use super::decoder::{DatagramDecoder, StreamDecoder};
 use crate::intake::EventRecords;
 
 /// The messages of one connection.

@@ -6,7 +6,7 @@ use bucksaw_ingest::IngestError;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
-use super::FluentEnd;
+use super::connection_end::FluentEnd;
 use crate::acks::write_all;
 use crate::intake::DurabilityWait;
 use crate::listener_state::ListenerState;

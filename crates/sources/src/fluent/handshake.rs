@@ -1,18 +1,17 @@
 //! The proof that a sender knows the shared key.
 #![expect(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
-use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_protocols::fluent::FluentHandshake;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::FluentEnd;
+use super::connection_end::FluentEnd;
 use super::inbox::FluentInbox;
 use crate::acks::write_all;
 use crate::listener_state::ListenerState;
+use crate::shared_key::SharedKey;
 use crate::socket_reader::SocketReader;
 
 /// How long a sender may take to prove that it knows the key.
@@ -20,23 +19,6 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The name of the listener. Fluentd refuses a listener with its own name, which is that of the machine.
 const NAME: &str = "bucksaw";
-
-/// A key that the listener and all senders know. Its debug form does not show it.
-#[derive(Clone)]
-pub struct SharedKey(Arc<[u8]>);
-
-impl SharedKey {
-    /// A key of any bytes.
-    pub fn new(key: &[u8]) -> Self {
-        Self(key.into())
-    }
-}
-
-impl fmt::Debug for SharedKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SharedKey")
-    }
-}
 
 /// Asks a sender for its proof, and answers it.
 pub(super) async fn check(
@@ -50,7 +32,7 @@ pub(super) async fn check(
     for half in nonce.chunks_exact_mut(8) {
         half.copy_from_slice(&shared.intake.env.entropy.next_u64().to_le_bytes());
     }
-    let handshake = FluentHandshake::new(&key.0, NAME, nonce);
+    let handshake = FluentHandshake::new(key.bytes(), NAME, nonce);
     inbox.limit(FluentHandshake::PING_BYTES_MAX);
     let checked = timeout(HANDSHAKE_TIMEOUT, async {
         write_all(socket, &handshake.helo()).await.map_err(|_| FluentEnd::Unreachable)?;

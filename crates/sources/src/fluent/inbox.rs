@@ -9,7 +9,7 @@ use bucksaw_protocols::fluent::{FluentFrame, FluentFramer};
 use tokio::sync::SemaphorePermit;
 use tokio::time::timeout;
 
-use super::FluentEnd;
+use super::connection_end::FluentEnd;
 use crate::listener_state::ListenerState;
 use crate::socket_reader::{CHUNK_BYTES, SocketReader};
 
@@ -62,7 +62,7 @@ impl<'a> FluentInbox<'a> {
             self.reserve(self.bytes.len().saturating_add(missing)).await?;
         }
         if self.shared.is_refusing() && !feed.is_stopped() {
-            feed.pause(crate::lines::REFUSED_PAUSE).await;
+            feed.pause(crate::append_retry::REFUSED_PAUSE).await;
         }
         let bytes_max = if self.reserved.is_some() { CHUNK_BYTES } else { UNRESERVED_BYTES_MAX };
         let is_started = !self.bytes.is_empty();

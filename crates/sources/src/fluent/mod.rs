@@ -10,6 +10,7 @@
 #![expect(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 mod acks;
+mod connection_end;
 mod handshake;
 mod heartbeat;
 mod inbox;
@@ -21,40 +22,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_env::log_limited;
-use bucksaw_ingest::IngestError;
-use bucksaw_protocols::fluent::FluentError;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tracing::debug;
 
 use crate::listener_state::ListenerState;
+use crate::shared_key::SharedKey;
 use crate::socket_reader::SocketReader;
 use acks::{ACKS_MAX, PendingAck, write_acks};
+use connection_end::FluentEnd;
 use inbox::FluentInbox;
 use records::FluentRecords;
 
-pub use handshake::SharedKey;
 pub use heartbeat::serve_heartbeats;
 
 /// How long acknowledgements are waited for when the node stops, and when the sender has closed its side.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Why a connection ends.
-#[derive(Debug, thiserror::Error)]
-enum FluentEnd {
-    #[error("the sender has closed its side, or the node stops")]
-    Closed,
-    #[error(transparent)]
-    Message(#[from] FluentError),
-    #[error("{0}")]
-    Sender(&'static str),
-    #[error("the queue refuses records: {0}")]
-    Refused(#[from] IngestError),
-    #[error("an acknowledgement cannot be sent")]
-    Unreachable,
-}
 
 /// Reads messages until the sender closes the connection, a message is damaged, or the node stops.
 pub(crate) async fn run(
@@ -69,7 +54,7 @@ pub(crate) async fn run(
         FluentEnd::Closed => {}
         FluentEnd::Message(_) | FluentEnd::Sender(_) => {
             shared.metrics.protocol_errors.inc();
-            log_limited!(shared.log_limits, warn, %peer, listener = shared.endpoint.name, reason = %end, "connection closed");
+            log_limited!(shared.log_limits, warn, %peer, listener = shared.setup.name, reason = %end, "connection closed");
         }
         FluentEnd::Refused(_) | FluentEnd::Unreachable => debug!(%peer, reason = %end, "connection closed"),
     }

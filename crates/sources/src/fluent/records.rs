@@ -7,8 +7,8 @@ use bucksaw_ingest::{Durability, IdempotentBatch, IngestError, Source};
 use bucksaw_protocols::fluent::{FluentDecoder, FluentError, FluentMessage};
 use bucksaw_record::Labels;
 
-use super::FluentEnd;
 use super::acks::PendingAck;
+use super::connection_end::FluentEnd;
 use crate::append_retry::retry_append;
 use crate::intake::{EventRecords, EventTarget, IdAssignment};
 use crate::listener_state::ListenerState;
@@ -67,11 +67,11 @@ impl<'a> FluentRecords<'a> {
         let mut attempt = || {
             let result = self.try_append_chunk((!is_reused).then_some(chunk), message);
             match result {
-                Err(ChunkError::Refused(IngestError::KeyReused)) => {
+                Err(FluentAppendError::Refused(IngestError::KeyReused)) => {
                     is_reused = true;
                     Err(IngestError::KeyReused)
                 }
-                Err(ChunkError::Refused(refusal)) => Err(refusal),
+                Err(FluentAppendError::Refused(refusal)) => Err(refusal),
                 other => {
                     appended = Some(other);
                     Ok(())
@@ -84,15 +84,15 @@ impl<'a> FluentRecords<'a> {
         }
         match appended {
             Some(Ok(ack)) => Ok(ack),
-            Some(Err(ChunkError::Message(error))) => Err(error.into()),
-            Some(Err(ChunkError::Refused(refusal))) => Err(refusal.into()),
+            Some(Err(FluentAppendError::Message(error))) => Err(error.into()),
+            Some(Err(FluentAppendError::Refused(refusal))) => Err(refusal.into()),
             None => Err(FluentEnd::Unreachable),
         }
     }
 
     /// Appends the records of a chunk, with ids from its name. A sender that gives one name to two chunks loses nothing: the
     /// second gets other ids.
-    fn try_append_chunk(&mut self, chunk: Option<&[u8]>, message: &[u8]) -> Result<PendingAck, ChunkError> {
+    fn try_append_chunk(&mut self, chunk: Option<&[u8]>, message: &[u8]) -> Result<PendingAck, FluentAppendError> {
         let Self { shared, decoder, .. } = self;
         let ids = match chunk {
             Some(chunk) => IdAssignment::Keyed(IdempotentBatch::new(chunk, Source::Fluent.name().as_bytes())),
@@ -100,27 +100,27 @@ impl<'a> FluentRecords<'a> {
         };
         let mut records = records(shared, ids).without_waiting();
         let decoded = decoder.decode(message, shared.config.message_bytes(), &mut records);
-        let decoded = decoded.map_err(ChunkError::Message)?;
-        records.finish_message().map_err(ChunkError::Refused)?;
+        let decoded = decoded.map_err(FluentAppendError::Message)?;
+        records.finish_message().map_err(FluentAppendError::Refused)?;
         count_rejected(shared, &decoded, records.rejected());
         let depends_on_key = records.batch().is_some_and(IdempotentBatch::depends_on_remembered_key);
         Ok(PendingAck {
             durability_wait: records.durability_wait(),
-            syncs_keys: depends_on_key && shared.endpoint.durability != Durability::Fast,
+            syncs_keys: depends_on_key && shared.setup.durability != Durability::Fast,
             answer: decoded.ack.unwrap_or_default(),
         })
     }
 }
 
 /// Why a chunk is not appended.
-enum ChunkError {
+enum FluentAppendError {
     Message(FluentError),
     Refused(IngestError),
 }
 
 fn records(shared: &ListenerState, ids: IdAssignment) -> EventRecords {
     let intake = shared.intake.clone();
-    let target = EventTarget { intake, source: Source::Fluent, durability: shared.endpoint.durability };
+    let target = EventTarget { intake, source: Source::Fluent, durability: shared.setup.durability };
     EventRecords::new(target, ids, shared.config.record_bytes())
 }
 
@@ -130,6 +130,6 @@ fn count_rejected(shared: &ListenerState, message: &FluentMessage, counted: u64)
     let rejected = metrics.rejected_records.get_or_create(&Source::Fluent.label());
     rejected.inc_by(message.decoded.rejected.saturating_sub(counted));
     if let Some(reason) = &message.decoded.first_error {
-        log_limited!(shared.log_limits, warn, listener = shared.endpoint.name, %reason, "a record was refused");
+        log_limited!(shared.log_limits, warn, listener = shared.setup.name, %reason, "a record was refused");
     }
 }

@@ -4,16 +4,16 @@
 use std::time::Duration;
 
 use bucksaw_ingest::Durability;
-use bucksaw_sources::{Config, Endpoint, EndpointProtocol, SharedKey};
+use bucksaw_sources::{Config, ListenerProtocol, ListenerSetup, SharedKey};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::node::{ListenerNode, run_ready_tasks, wait_until};
 
 async fn start(durability: Durability, key: Option<&str>, config: Config) -> ListenerNode {
-    let protocol = EndpointProtocol::Fluent(key.map(|key| SharedKey::new(key.as_bytes())));
-    let endpoint = Endpoint { name: "fluent", durability, protocol };
-    ListenerNode::start_endpoint(endpoint, config, bucksaw_ingest::Config::default()).await
+    let protocol = ListenerProtocol::Fluent(key.map(|key| SharedKey::new(key.as_bytes())));
+    let setup = ListenerSetup { name: "fluent", durability, protocol };
+    ListenerNode::start_setup(setup, config, bucksaw_ingest::Config::default()).await
 }
 
 /// `["t", 1700000000, {"log": line}, {"chunk": chunk}]`, without the options if there is no chunk.

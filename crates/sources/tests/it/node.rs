@@ -13,8 +13,8 @@ use bucksaw_ingest::{Durability, Queue};
 use bucksaw_record::{Flags, Id, Labels};
 use bucksaw_segment::queue::HEADER_LEN;
 use bucksaw_sources::{
-    Config, ConnectionSlots, DatagramSocket, Endpoint, EndpointProtocol, Intake, Metrics, TcpIntake, UnfinishedBytes,
-    serve, serve_datagrams,
+    Config, ConnectionSlots, DatagramSocket, Intake, ListenerProtocol, ListenerSetup, Metrics, TcpIntake,
+    UnfinishedBytes, serve, serve_datagrams,
 };
 use bucksaw_steering::LoadShedder;
 use prometheus_client::registry::Registry;
@@ -49,11 +49,11 @@ impl ListenerNode {
     }
 
     pub(crate) async fn start_with(durability: Durability, config: Config, queue: bucksaw_ingest::Config) -> Self {
-        Self::start_endpoint(Endpoint::lines(durability), config, queue).await
+        Self::start_setup(ListenerSetup::lines(durability), config, queue).await
     }
 
     /// A listener of any protocol. One that is not lines receives datagrams, too, on the same port.
-    pub(crate) async fn start_endpoint(endpoint: Endpoint, config: Config, queue: bucksaw_ingest::Config) -> Self {
+    pub(crate) async fn start_setup(setup: ListenerSetup, config: Config, queue: bucksaw_ingest::Config) -> Self {
         let fs = sim::Fs::new();
         let env = Env { fs: Arc::new(fs.clone()), ..Env::real() };
         let mut registry = Registry::default();
@@ -79,16 +79,16 @@ impl ListenerNode {
                 tokio::time::sleep(TICK).await;
             }
         });
-        let datagrams = match endpoint.protocol {
-            EndpointProtocol::Lines => None,
+        let datagrams = match setup.protocol {
+            ListenerProtocol::Lines => None,
             _ => Some(UdpSocket::bind(address).await.unwrap()),
         };
         let serving = tokio::spawn(async move {
             let datagrams = datagrams.map(|socket| {
                 let socket = DatagramSocket::Udp(socket);
-                tokio::spawn(serve_datagrams(socket, endpoint.clone(), intake.clone(), stopped.clone()))
+                tokio::spawn(serve_datagrams(socket, setup.clone(), intake.clone(), stopped.clone()))
             });
-            serve(listener, endpoint, intake, stopped).await;
+            serve(listener, setup, intake, stopped).await;
             if let Some(datagrams) = datagrams {
                 datagrams.await.unwrap();
             }

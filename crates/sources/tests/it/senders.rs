@@ -3,18 +3,19 @@
 
 use bucksaw_ingest::Durability;
 use bucksaw_record::time::TimeZone;
-use bucksaw_sources::{Config, Endpoint, EndpointProtocol};
+use bucksaw_sources::{Config, ListenerProtocol, ListenerSetup};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UdpSocket;
 
 use crate::node::{AcceptedRecord, ListenerNode, wait_until};
 
-const SYSLOG: Endpoint =
-    Endpoint { name: "syslog", durability: Durability::Fast, protocol: EndpointProtocol::Syslog(TimeZone::UTC) };
-const GELF: Endpoint = Endpoint { name: "gelf", durability: Durability::Fast, protocol: EndpointProtocol::Gelf };
+const SYSLOG: ListenerSetup =
+    ListenerSetup { name: "syslog", durability: Durability::Fast, protocol: ListenerProtocol::Syslog(TimeZone::UTC) };
+const GELF: ListenerSetup =
+    ListenerSetup { name: "gelf", durability: Durability::Fast, protocol: ListenerProtocol::Gelf };
 
-async fn start(endpoint: Endpoint, config: Config) -> ListenerNode {
-    ListenerNode::start_endpoint(endpoint, config, bucksaw_ingest::Config::default()).await
+async fn start(setup: ListenerSetup, config: Config) -> ListenerNode {
+    ListenerNode::start_setup(setup, config, bucksaw_ingest::Config::default()).await
 }
 
 /// Labels and the line, without the values of attributes, which are below it.

@@ -3,22 +3,22 @@
 use bucksaw_ingest::Durability;
 use bucksaw_record::time::TimeZone;
 
-use crate::fluent::SharedKey;
+use crate::shared_key::SharedKey;
 
 /// What a listener accepts, and when its records count as accepted.
 #[derive(Clone, Debug)]
-pub struct Endpoint {
+pub struct ListenerSetup {
     /// The name of the listener in metrics, logs and `addresses.json`.
     pub name: &'static str,
     /// When records count as accepted. Protocols without acknowledgements do not tell their senders.
     pub durability: Durability,
     /// What its connections or datagrams are.
-    pub protocol: EndpointProtocol,
+    pub protocol: ListenerProtocol,
 }
 
 /// A protocol that is not HTTP.
 #[derive(Clone, Debug)]
-pub enum EndpointProtocol {
+pub enum ListenerProtocol {
     /// Lines, or the framed protocol if the first bytes select it.
     Lines,
     /// Syslog. Times without a zone are in this one.
@@ -29,13 +29,13 @@ pub enum EndpointProtocol {
     Fluent(Option<SharedKey>),
 }
 
-impl Endpoint {
+impl ListenerSetup {
     /// A listener for lines and the framed protocol, with the name of its durability.
     pub fn lines(durability: Durability) -> Self {
-        Self { name: durability.name(), durability, protocol: EndpointProtocol::Lines }
+        Self { name: durability.name(), durability, protocol: ListenerProtocol::Lines }
     }
 
     pub(crate) fn is_lines(&self) -> bool {
-        matches!(self.protocol, EndpointProtocol::Lines)
+        matches!(self.protocol, ListenerProtocol::Lines)
     }
 }
