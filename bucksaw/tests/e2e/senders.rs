@@ -244,7 +244,7 @@ fn gelf_over_udp_in_chunks() {
 /// This client has no acknowledgements, so its node stays.
 #[test]
 fn fluent_logger_for_python() {
-    every_record_is_stored_by("--listen-fluent", "fluent.py", &[], false);
+    every_record_is_stored_by("--listen-fluent", "fluentd.py", &[], false);
 }
 
 /// Node.js with the clients.

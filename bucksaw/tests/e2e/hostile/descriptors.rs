@@ -108,7 +108,7 @@ fn all_line_listeners_share_one_limit() {
     let crowd: Vec<TcpStream> =
         listeners.iter().flat_map(|listener| (0..100).map(|_| node.connect(listener))).collect();
     let sum = |name: &str| -> f64 {
-        listeners.iter().map(|listener| node.metric(&format!("{name}{{durability=\"{listener}\"}}"))).sum()
+        listeners.iter().map(|listener| node.metric(&format!("{name}{{listener=\"{listener}\"}}"))).sum()
     };
     let open = || sum("bucksaw_sources_connections");
     wait_until("all are open or closed", || open() + sum("bucksaw_sources_connections_refused_total") == 300.0);

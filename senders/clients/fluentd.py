@@ -1,4 +1,4 @@
-"""fluent-logger for Python: `fluent.py ADDRESS COUNT`. It has no acknowledgements, and sends again what a lost connection left."""
+"""fluent-logger for Python: `fluentd.py ADDRESS COUNT`. It has no acknowledgements, and sends again what a lost connection left."""
 
 from common import arguments, fail, records, state
 from fluent import sender
