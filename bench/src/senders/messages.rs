@@ -9,29 +9,29 @@ use crate::decode;
 
 /// Loki's `PushRequest`.
 #[derive(Clone, PartialEq, Message)]
-struct LokiPush {
+struct PushMessage {
     #[prost(message, repeated, tag = "1")]
-    streams: Vec<LokiStream>,
+    streams: Vec<PushStream>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct LokiStream {
+struct PushStream {
     #[prost(string, tag = "1")]
     labels: String,
     #[prost(message, repeated, tag = "2")]
-    entries: Vec<LokiEntry>,
+    entries: Vec<PushEntry>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct LokiEntry {
+struct PushEntry {
     #[prost(message, optional, tag = "1")]
-    time: Option<LokiTime>,
+    time: Option<PushTime>,
     #[prost(string, tag = "2")]
     line: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
-struct LokiTime {
+struct PushTime {
     #[prost(int64, tag = "1")]
     seconds: i64,
     #[prost(int32, tag = "2")]
@@ -45,15 +45,15 @@ fn times() -> impl Iterator<Item = u64> {
 }
 
 pub(super) fn loki(lines: &[&str]) -> anyhow::Result<Vec<u8>> {
-    let entry = |(nanos, line): (u64, &&str)| LokiEntry {
-        time: Some(LokiTime { seconds: (nanos / 1_000_000_000) as i64, nanos: (nanos % 1_000_000_000) as i32 }),
+    let entry = |(nanos, line): (u64, &&str)| PushEntry {
+        time: Some(PushTime { seconds: (nanos / 1_000_000_000) as i64, nanos: (nanos % 1_000_000_000) as i32 }),
         line: (*line).to_owned(),
     };
-    let stream = LokiStream {
+    let stream = PushStream {
         labels: r#"{app="shop", env="prod"}"#.to_owned(),
         entries: times().zip(lines).map(entry).collect(),
     };
-    let push = LokiPush { streams: vec![stream] }.encode_to_vec();
+    let push = PushMessage { streams: vec![stream] }.encode_to_vec();
     snap::raw::Encoder::new().compress_vec(&push).context("snappy")
 }
 

@@ -3,6 +3,7 @@
 //! Every subject gets the same lines in the same requests. Encoding them is not part of the figures: it is done by this process.
 
 mod messages;
+mod protocol;
 mod server;
 
 use std::fs::File;
@@ -15,13 +16,14 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, ensure};
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use crate::context::BenchContext;
 use crate::corpus::Corpus;
 use crate::machine;
 use crate::node::http_client;
 use crate::results::{BenchRun, Figure, figure};
+use protocol::SenderProtocol;
 use server::SenderServer;
 
 /// Text of a request, as shippers send it, and concurrent senders.
@@ -42,42 +44,6 @@ pub(crate) struct SendersArgs {
     /// Program of VictoriaLogs to compare with
     #[arg(long, value_name = "FILE")]
     victoria: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum SenderProtocol {
-    /// Loki push: protobuf with snappy
-    Loki,
-    /// Elasticsearch `_bulk`
-    Elasticsearch,
-    /// OTLP over HTTP: protobuf
-    Otlp,
-    /// Syslog over TCP: RFC 5424 with octet counting
-    Syslog,
-    /// Fluentd forward: packed messages
-    Fluent,
-}
-
-impl SenderProtocol {
-    fn name(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-    }
-
-    /// A message with these lines.
-    fn message(self, lines: &[&str]) -> anyhow::Result<Vec<u8>> {
-        match self {
-            Self::Loki => messages::loki(lines),
-            Self::Elasticsearch => Ok(messages::elasticsearch(lines)),
-            Self::Otlp => Ok(messages::otlp(lines)),
-            Self::Syslog => Ok(messages::syslog(lines)),
-            Self::Fluent => messages::fluent(lines),
-        }
-    }
-
-    /// Whether it is TCP without HTTP.
-    fn is_stream(self) -> bool {
-        matches!(self, Self::Syslog | Self::Fluent)
-    }
 }
 
 pub(crate) fn run(args: &SendersArgs, context: &BenchContext) -> anyhow::Result<()> {

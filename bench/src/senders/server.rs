@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use bucksaw_faults::wait;
 
-use super::SenderProtocol;
+use super::protocol::SenderProtocol;
 use crate::context::BenchContext;
 use crate::node::{BenchNode, http_client, sum};
 use crate::process;
