@@ -11,11 +11,11 @@ use crate::decode;
 #[derive(Clone, PartialEq, Message)]
 struct PushMessage {
     #[prost(message, repeated, tag = "1")]
-    streams: Vec<PushStream>,
+    streams: Vec<PushedLines>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct PushStream {
+struct PushedLines {
     #[prost(string, tag = "1")]
     labels: String,
     #[prost(message, repeated, tag = "2")]
@@ -49,7 +49,7 @@ pub(super) fn loki(lines: &[&str]) -> anyhow::Result<Vec<u8>> {
         time: Some(PushTime { seconds: (nanos / 1_000_000_000) as i64, nanos: (nanos % 1_000_000_000) as i32 }),
         line: (*line).to_owned(),
     };
-    let stream = PushStream {
+    let stream = PushedLines {
         labels: r#"{app="shop", env="prod"}"#.to_owned(),
         entries: times().zip(lines).map(entry).collect(),
     };
