@@ -231,7 +231,10 @@ impl<S: BufRead> StreamingResponse<S> {
         let status = status.ok_or_else(|| io::Error::other(format!("not a status line: {line:?}")))?;
         let headers = read_headers(&mut source)?;
         let header = |name: &str| headers.iter().find(|(have, _)| have == name).map(|(_, value)| value.as_str());
-        let remaining = if header("transfer-encoding") == Some("chunked") {
+        let remaining = if matches!(status, 204 | 304) {
+            // These have no body, and need not say so.
+            BodyRemaining::Bytes(0)
+        } else if header("transfer-encoding") == Some("chunked") {
             BodyRemaining::Chunks(0)
         } else {
             let length = header("content-length").map(str::parse).transpose().map_err(io::Error::other)?;
