@@ -8,6 +8,7 @@ use std::time::Duration;
 use bucksaw_env::{Env, sim};
 use bucksaw_ingest::{Config, Durability, Metrics, Queue};
 use bucksaw_record::Labels;
+use bucksaw_record::time::TimeZone;
 use bucksaw_sources::Intake;
 use bucksaw_sources::http::{
     BodyChunks, BodyError, BodyFormat, BodyIntake, BodyLimits, BodyMetrics, Encoding, IngestReply, IngestRequest,
@@ -18,7 +19,8 @@ use tokio::runtime::{Builder, Runtime};
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Builder::new_current_thread().enable_time().build().unwrap());
 
-const ENCODINGS: [Encoding; 4] = [Encoding::Identity, Encoding::Gzip, Encoding::Zstd, Encoding::Snappy];
+const ENCODINGS: [Encoding; 5] =
+    [Encoding::Identity, Encoding::Gzip, Encoding::Deflate, Encoding::Zstd, Encoding::Snappy];
 
 struct FuzzedBody(Vec<u8>, usize);
 
@@ -30,7 +32,15 @@ impl BodyChunks for FuzzedBody {
     }
 }
 
-fn ingest(format: BodyFormat, encoding: Encoding, body: Vec<u8>, chunk_bytes: usize) -> Result<IngestReply, BodyError> {
+/// The format of a body, and the zone if its lines have times.
+type BodyKind = (BodyFormat, Option<TimeZone>);
+
+fn ingest(
+    (format, line_zone): BodyKind,
+    encoding: Encoding,
+    body: Vec<u8>,
+    chunk_bytes: usize,
+) -> Result<IngestReply, BodyError> {
     let env = Env {
         fs: Arc::new(sim::Fs::new()),
         clock: Arc::new(sim::Clock::at_unix_ms(1_700_000_000_000)),
@@ -50,7 +60,7 @@ fn ingest(format: BodyFormat, encoding: Encoding, body: Vec<u8>, chunk_bytes: us
     let bodies = BodyIntake::new(intake, limits, BodyMetrics::register(&mut Registry::default()));
     let request = IngestRequest {
         batch_time: None,
-        line_zone: (data.len() % 2 == 0).then_some(bucksaw_record::time::TimeZone::UTC),
+        line_zone,
         format,
         encoding,
         labels: Labels::default(),
@@ -69,6 +79,11 @@ fn compress(encoding: Encoding, text: &[u8]) -> Vec<u8> {
             encoder.write_all(text).unwrap();
             encoder.finish().unwrap()
         }
+        Encoding::Deflate => {
+            let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+            encoder.write_all(text).unwrap();
+            encoder.finish().unwrap()
+        }
         Encoding::Zstd => zstd::encode_all(text, 1).unwrap(),
         Encoding::Snappy => snap::raw::Encoder::new().compress_vec(text).unwrap(),
     }
@@ -77,10 +92,11 @@ fn compress(encoding: Encoding, text: &[u8]) -> Vec<u8> {
 fuzz_target!(|data: &[u8]| {
     let Some((&[choice, chunk_bytes], body)) = data.split_first_chunk() else { return };
     let format = if choice & 1 == 0 { BodyFormat::Lines } else { BodyFormat::Ndjson };
-    let encoding = ENCODINGS[usize::from(choice >> 1) % ENCODINGS.len()];
+    let kind = (format, (choice & 2 != 0).then_some(TimeZone::UTC));
+    let encoding = ENCODINGS[usize::from(choice >> 2) % ENCODINGS.len()];
     let chunk_bytes = usize::from(chunk_bytes) + 1;
-    let _ = ingest(format, encoding, body.to_vec(), chunk_bytes);
-    let plain = ingest(format, Encoding::Identity, body.to_vec(), usize::MAX);
-    let compressed = ingest(format, encoding, compress(encoding, body), chunk_bytes);
+    let _ = ingest(kind.clone(), encoding, body.to_vec(), chunk_bytes);
+    let plain = ingest(kind.clone(), Encoding::Identity, body.to_vec(), usize::MAX);
+    let compressed = ingest(kind, encoding, compress(encoding, body), chunk_bytes);
     assert_eq!(compressed, plain, "{encoding:?} {format:?}");
 });

@@ -11,7 +11,8 @@ use libfuzzer_sys::fuzz_target;
 
 fn sample() -> Vec<u8> {
     let file = sim::Fs::new().create(Path::new("s")).expect("a new file");
-    let mut writer = Writer::start(Arc::clone(&file), FileHeader { id: Id::from_bits(1), version: 2 }).expect("a start");
+    let mut writer =
+        Writer::start(Arc::clone(&file), FileHeader { id: Id::from_bits(1), version: 2 }).expect("a start");
     for codec in [Codec::Plain, Codec::Lz4, Codec::Zstd(1)] {
         let mut rows = Rows::default();
         rows.push_run(Id::new(Millis(5), Producer::new(2), 0), 3);
