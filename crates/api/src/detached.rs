@@ -1,4 +1,4 @@
-//! Lets a request with records go on when its connection ends.
+//! Completes a request that carries records even if its client has closed the connection.
 //!
 //! Some senders close the connection once they have sent a request, and read no answer. A server that finds the end of the
 //! connection before it has called the handler would drop the request with it. So a request with records is a task of its own

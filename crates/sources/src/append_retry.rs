@@ -1,4 +1,4 @@
-//! Appends again what the queue refused, for as long as that helps.
+//! What a connection does while the queue refuses records: it appends them again for as long as that helps, and is not read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,10 +6,11 @@ use std::time::Duration;
 use bucksaw_ingest::IngestError;
 
 use crate::listener_state::ListenerState;
+use crate::socket_reader::SocketReader;
 use crate::stop_watch::StopWatch;
 
 /// The delay of a retry while the disk is full.
-pub(crate) const FULL_PAUSE: Duration = Duration::from_millis(250);
+const FULL_PAUSE: Duration = Duration::from_millis(250);
 
 /// How long a connection waits while another has a refused chunk.
 pub(crate) const REFUSED_PAUSE: Duration = Duration::from_millis(50);
@@ -26,6 +27,27 @@ pub(crate) fn pause_after(refusal: &IngestError) -> Option<Duration> {
         IngestError::ShuttingDown => None,
         IngestError::SyncBacklog => Some(BUSY_PAUSE),
         _ => Some(FULL_PAUSE),
+    }
+}
+
+/// Waits until bytes may be readable and the queue accepts records. False if the stream has ended or will not be read any more.
+pub(crate) async fn wait_to_read(feed: &mut SocketReader<'_>, shared: &ListenerState) -> bool {
+    loop {
+        if !feed.wait().await {
+            return false;
+        }
+        if !shared.is_refusing() {
+            return true;
+        }
+        if feed.is_stopped() && shared.has_given_up() {
+            return false;
+        }
+        // Without reading, the end of the stream must be detected separately, to free the descriptor.
+        if feed.is_hung_up_and_read().await {
+            return false;
+        }
+        // If the queue is not halted, other connections wait for one sync.
+        feed.pause(if shared.intake.queue.is_halted() { FULL_PAUSE } else { REFUSED_PAUSE }).await;
     }
 }
 

@@ -12,7 +12,7 @@ use bucksaw_ingest::{Durability, IngestError, Source};
 use bucksaw_record::time::LineTimeReader;
 use bucksaw_record::{Flags, Labels, LineSplitter, SplitLines};
 
-use crate::append_retry::{FULL_PAUSE, REFUSED_PAUSE, retry_append};
+use crate::append_retry::{retry_append, wait_to_read};
 use crate::intake::{FrameMeta, IdAssignment, PrepareError, RecordStream, Records};
 use crate::listener_state::{CarriedBytesGuard, ListenerState};
 use crate::socket_reader::{CHUNK_BYTES, SocketRead, SocketReader};
@@ -75,24 +75,11 @@ pub(crate) async fn run(feed: &mut SocketReader<'_>, shared: &Arc<ListenerState>
         {
             return;
         }
-        appended = Ok(());
-        if !feed.wait().await {
+        if !wait_to_read(feed, shared).await {
             break;
         }
-        if shared.is_refusing() {
-            if feed.is_stopped() && shared.has_given_up() {
-                break;
-            }
-            // Without reading, the end of the stream must be detected separately, to free the descriptor.
-            if feed.is_hung_up_and_read().await {
-                break;
-            }
-            // If the queue is not halted, other connections wait for one sync.
-            feed.pause(if shared.intake.queue.is_halted() { FULL_PAUSE } else { REFUSED_PAUSE }).await;
-        } else {
-            appended = lines.read_available(feed);
-            tokio::task::yield_now().await;
-        }
+        appended = lines.read_available(feed);
+        tokio::task::yield_now().await;
     }
     if let Err(held) = lines.append_or_hold(LineInput::UnfinishedLine(Flags::UNTERMINATED)) {
         lines.retry_until_appended(feed, held).await;
