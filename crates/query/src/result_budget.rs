@@ -12,8 +12,9 @@
 //! it could not continue without: the memory for a batch.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use bucksaw_env::lock;
 use prometheus_client::metrics::gauge::Gauge;
 
 /// A search may always reserve this part of the budget.
@@ -73,7 +74,7 @@ impl QueryAccount {
 
     /// Replaces a reservation of `before` by one of `after` bytes, if these are free or `force` is set.
     fn replace(&self, before: u64, after: u64, force: bool) -> bool {
-        let mut reserved = self.budget.reserved_bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reserved = lock(&self.budget.reserved_bytes);
         let all = (*reserved + after).saturating_sub(before);
         let own = (self.reserved_bytes.load(Ordering::Relaxed) + after).saturating_sub(before);
         if !force && all.saturating_add(own) > self.budget.bytes_max {

@@ -7,9 +7,10 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bucksaw_env::lock;
 use bucksaw_record::Id;
 use bucksaw_scan::Plan;
 
@@ -67,11 +68,11 @@ pub(crate) struct SearchProgress(Arc<Mutex<(u128, QueryStats)>>);
 impl SearchProgress {
     /// The lowest key that a record may have which is still to come, and the statistics so far.
     pub(crate) fn get(&self) -> (u128, QueryStats) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.0).clone()
     }
 
     fn set(&self, key: u128, stats: &QueryStats) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (key, stats.clone());
+        *lock(&self.0) = (key, stats.clone());
     }
 }
 

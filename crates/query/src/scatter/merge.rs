@@ -116,10 +116,9 @@ impl BatchMerge {
         self.under_replicated = None;
     }
 
-    /// The nodes without whose next message the merge cannot continue.
-    pub(crate) fn awaited_nodes(&self) -> impl Iterator<Item = usize> {
-        let awaited = |(_, input): &(usize, &MergeInput)| input.batch.is_none() && input.next_key_min.is_some();
-        self.inputs.iter().enumerate().filter(awaited).map(|(at, _)| at)
+    /// Whether the merge cannot continue without the next message of this node.
+    pub(crate) fn is_awaiting(&self, node: usize) -> bool {
+        self.inputs.get(node).is_some_and(|input| input.batch.is_none() && input.next_key_min.is_some())
     }
 
     /// Whether no record is left.

@@ -1,5 +1,6 @@
 //! A node's reply as a stream of messages, each within its timeout.
 
+use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -82,6 +83,42 @@ impl NodeReply {
         self.read = None;
         self.reader = reader.filter(|_| !matches!(message, Err(_) | Ok(ReplyMessage::End(_))));
         Poll::Ready(message)
+    }
+}
+
+/// The replies of all nodes to one request, by node; `None` after its end.
+#[derive(Debug, Default)]
+pub(crate) struct ReplySet(pub(crate) Vec<Option<NodeReply>>);
+
+impl ReplySet {
+    pub(crate) fn is_open(&self, node: usize) -> bool {
+        self.0.get(node).is_some_and(Option::is_some)
+    }
+
+    /// Ends the work of a node.
+    pub(crate) fn close(&mut self, node: usize) {
+        self.0.get_mut(node).map(Option::take);
+    }
+
+    /// Waits for the next message of a node that `is_read` selects; `None` if all replies have ended.
+    pub(crate) async fn next(
+        &mut self,
+        is_read: impl Fn(usize) -> bool,
+    ) -> Option<(usize, Result<ReplyMessage, MissingReason>)> {
+        if self.0.iter().all(Option::is_none) {
+            return None;
+        }
+        let message = poll_fn(|context| {
+            for (node, reply) in self.0.iter_mut().enumerate().filter(|(node, _)| is_read(*node)) {
+                if let Some(reply) = reply
+                    && let Poll::Ready(message) = reply.poll_next(context)
+                {
+                    return Poll::Ready((node, message));
+                }
+            }
+            Poll::Pending
+        });
+        Some(message.await)
     }
 }
 
