@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::exit::Exit;
 use crate::failure::print_error;
 use crate::node_client::one_line;
 use crate::print::{human_bytes, human_seconds};
@@ -23,6 +24,14 @@ impl AnswerStats {
 
     pub(crate) fn number(&self, key: &str) -> u64 {
         self.0[key].as_u64().unwrap_or_default()
+    }
+
+    /// Prints the hints, and why the answer is partial. Returns the exit code of a search: of trouble if the answer is partial,
+    /// unless that is allowed.
+    pub(crate) fn settle(&self, any: bool, allow_partial: bool) -> Exit {
+        self.print_hints();
+        self.print_partial();
+        if self.is_partial() && !allow_partial { Exit::Trouble } else { Exit::found(any) }
     }
 
     /// Reports why the answer is partial, if it is, and which of its records are in the trash.

@@ -19,7 +19,7 @@ use tracing::warn;
 
 use super::runtimes::Runtimes;
 use super::socket_file::SocketFile;
-use crate::args::{SenderDurability, ServeArgs};
+use crate::args::ServeArgs;
 use crate::values::{HostPort, ListenAddress};
 
 /// Connections that wait to be accepted, within the limit of the kernel.
@@ -74,11 +74,7 @@ impl Listeners {
             let listener = bind(flag, listen).await?;
             self.tcp.extend(listener.map(|listener| (ListenerSetup::lines(durability), listener)));
         }
-        let durability = match args.sender_durability {
-            SenderDurability::Fast => Durability::Fast,
-            SenderDurability::Durable => Durability::Durable,
-            SenderDurability::Bulk => Durability::Bulk,
-        };
+        let durability = args.sender_durability;
         let endpoint = |name, protocol| ListenerSetup { name, durability, protocol };
         let syslog = endpoint("syslog", ListenerProtocol::Syslog(args.time_zone.zone().clone()));
         let both = [

@@ -32,5 +32,5 @@ pub mod syslog;
 pub use attribute_list::AttributeList;
 pub use decoded::Decoded;
 pub use event::{Discard, Event, EventError, EventSink};
-pub use inflate::{InflateError, snappy};
+pub use inflate::InflateError;
 pub use protobuf::ProtobufError;

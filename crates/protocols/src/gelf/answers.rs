@@ -1,7 +1,7 @@
 //! What the HTTP input of GELF answers.
 
 use super::GelfError;
-use crate::EventError;
+use crate::{EventError, InflateError};
 
 /// An answer to `POST /gelf`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +20,12 @@ impl GelfAnswer {
 
     /// The answer to a refused message: `413` if it is too long, else `400`.
     pub fn refused(error: &GelfError) -> Self {
-        let is_long = matches!(error, GelfError::TooLong(_) | GelfError::Event(EventError::TooLong { .. }));
+        let is_long = matches!(
+            error,
+            GelfError::TooLong(_)
+                | GelfError::Inflate(InflateError::TooLong(_))
+                | GelfError::Event(EventError::TooLong { .. })
+        );
         Self { status: if is_long { 413 } else { 400 }, body: format!("{error}\n") }
     }
 }

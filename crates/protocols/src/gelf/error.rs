@@ -1,6 +1,6 @@
 //! Why a message is no event.
 
-use crate::EventError;
+use crate::{EventError, InflateError};
 
 /// Why a GELF message is refused.
 #[derive(Debug, thiserror::Error)]
@@ -12,9 +12,9 @@ pub enum GelfError {
     /// It has no text.
     #[error("the GELF message has no `short_message`")]
     NoMessage,
-    /// The gzip or zlib data is damaged or cut off.
-    #[error("the compressed GELF message is damaged: {0}")]
-    Compression(#[source] std::io::Error),
+    /// It is compressed, and cannot be decompressed.
+    #[error("the compressed GELF message: {0}")]
+    Inflate(#[from] InflateError),
     /// It is longer than the maximum of its decoder.
     #[error("the GELF message is longer than {0} bytes")]
     TooLong(usize),

@@ -35,7 +35,6 @@ mod answers;
 mod chunks;
 mod decoder;
 mod error;
-mod inflate;
 mod splitter;
 
 pub use answers::GelfAnswer;
