@@ -13,6 +13,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::middleware::from_fn;
 use axum::response::Response;
+use bucksaw_env::wait_for_stop;
 use bucksaw_sources::Acceptor;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
@@ -85,7 +86,7 @@ where
     loop {
         let (stream, peer) = tokio::select! {
             accepted = acceptor.accept() => accepted,
-            _ = stop.wait_for(|stop| *stop) => break,
+            () = wait_for_stop(&mut stop) => break,
         };
         let admitted = match &monitoring_routes {
             Some(_) => admission.admit(peer),

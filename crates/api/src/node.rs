@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bucksaw_cluster::{Cluster, ClusterVersion, DataSummary, ForgetError, IncompatiblePeer, Member};
-use bucksaw_env::Body;
+use bucksaw_env::{Body, wait_for_stop};
 use bucksaw_ingest::HaltReason;
 use bucksaw_query::re_replicated_stores;
 use bucksaw_steering::LoadShedder;
@@ -257,7 +257,7 @@ pub(crate) async fn sample_metrics(app: App, mut stop: watch::Receiver<bool>) {
     loop {
         tokio::select! {
             _ = interval.tick() => {}
-            _ = stop.wait_for(|stop| *stop) => return,
+            () = wait_for_stop(&mut stop) => return,
         }
         if let Ok(text) = metrics_text(&app) {
             app.history.add(app.now(), &text);

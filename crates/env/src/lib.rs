@@ -37,11 +37,11 @@ pub use entropy::Entropy;
 pub use fs::{File, FileLock, Fs, Space};
 pub use lock::lock;
 pub use log_rate_limiter::{LogLimits, LogRateLimiter};
-pub use metrics::set_gauge;
+pub use metrics::{MetricLabel, create_series, set_gauge};
 pub use net::{DATAGRAM_BYTES_MAX, IncomingCall, Net, Reply};
 pub use shortage::Shortage;
 pub use small_file::{file_name, read_file, replace};
-pub use tasks::{BoxFuture, Tasks, run_blocking, run_blocking_low_priority, with_timeout};
+pub use tasks::{BoxFuture, Tasks, run_blocking, run_blocking_low_priority, wait_for_stop, with_timeout};
 
 /// Files, time and random numbers. Cheap to clone.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bucksaw_env::Env;
+use bucksaw_env::{Env, wait_for_stop};
 use bucksaw_steering::AddressSelector;
 use bucksaw_wire::{FLUSH, Redirect, RedirectReason, ServerMessage};
 use tokio::io::AsyncWriteExt;
@@ -22,7 +22,6 @@ use crate::Config;
 use crate::connect::{NodeConnection, connect, read_message};
 use crate::error::ConnectionError;
 use crate::send_window::{SendAction, SendWindow};
-use crate::stop::wait_for_stop;
 
 /// How long the agent waits for the node's last message after sending has failed.
 const FINAL_READ_TIMEOUT: Duration = Duration::from_secs(1);

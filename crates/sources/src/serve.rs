@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_env::log_limited;
+use bucksaw_env::{log_limited, wait_for_stop};
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -16,7 +16,6 @@ use crate::acceptor::Acceptor;
 use crate::connection;
 use crate::listener_setup::ListenerSetup;
 use crate::listener_state::{ListenerState, TcpIntake};
-use crate::stop_watch::wait_for_stop;
 
 /// After the stop the backlog counts as empty when no connection arrives for this time.
 const BACKLOG_QUIET: Duration = Duration::from_millis(20);

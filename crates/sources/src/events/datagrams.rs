@@ -15,7 +15,6 @@ use crate::append_retry::{REFUSED_PAUSE, retry_append};
 use crate::intake::EventRecords;
 use crate::listener_setup::ListenerSetup;
 use crate::listener_state::{ListenerState, TcpIntake};
-use crate::metrics::ByListener;
 use crate::socket_reader::with_chunk;
 use crate::stop_watch::StopWatch;
 
@@ -127,7 +126,7 @@ struct DropCounts {
 
 impl DropCounts {
     fn new(shared: &ListenerState, socket: &DatagramSocket) -> Self {
-        let by = ByListener { listener: shared.setup.name };
+        let by = [("listener", shared.setup.name)];
         Self {
             kernel: KernelDrops::of(socket),
             kernel_metric: shared.metrics.dropped_datagrams.get_or_create(&by).clone(),
