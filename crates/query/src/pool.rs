@@ -1,7 +1,7 @@
 //! The scan pool: one thread per core, separate from the threads that serve the network.
 //!
 //! Each query has its own job queue. A free thread takes one job from the queue that has waited longest. So each query
-//! gets its share of the threads, independent of the number of jobs that others have queued.
+//! gets an equal share of the threads, however many jobs other queries have queued.
 //!
 //! A job may run for seconds without interruption. Each queue with jobs has at least one running job, so long jobs of
 //! one query do not block other queries. If all threads run jobs of other queues, an extra thread runs the job, and the
@@ -13,7 +13,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use bucksaw_env::lock;

@@ -1,15 +1,15 @@
 //! The memory of answers: one budget that all queries of a node share.
 //!
-//! Counted are matches that were not yet passed to the reader, which is all that a slow reader makes a node keep. Not
-//! counted are scans, which are bounded by [`ScanMemory`](crate::scan_memory::ScanMemory), and the few pooled buffers of
+//! The budget counts matches that were not yet passed to the reader; a slow reader holds no other memory. It does not
+//! count scans, which are bounded by [`ScanMemory`](crate::scan_memory::ScanMemory), and the few pooled buffers of
 //! [`MatchBufferPools`](crate::match_buffer::MatchBufferPools).
 //!
 //! A query may reserve as much as it leaves free: one alone half of the budget, two a third each. This is the dynamic
 //! threshold of switches that share a buffer among ports (Choudhury and Hahne, 1998). Memory returns as readers read;
 //! [`Search::release_memory`](crate::search::Search::release_memory) takes it back from readers that stall.
 //!
-//! Invariant: reserved is at most the budget, plus the little that a query [forces](QueryAccount::force_reserve) because
-//! it could not continue without: the memory for a batch.
+//! Invariant: reservations exceed the budget by at most the memory for a batch per query, which it
+//! [forces](QueryAccount::force_reserve) because it cannot continue without.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

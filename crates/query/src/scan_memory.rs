@@ -1,7 +1,7 @@
 //! Memory of running scans, for the blocks that they read and decode.
 //!
-//! A scan states what it needs before it starts and waits until that is free, in order of arrival. A scan that needs more
-//! than the limit runs alone, so that every scan runs eventually.
+//! Before it starts, a scan reserves its estimated memory and waits until that is free, in order of arrival. A scan
+//! that needs more than the limit runs alone, so every scan runs eventually.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 

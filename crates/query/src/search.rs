@@ -27,7 +27,7 @@ use crate::unit::Unit;
 /// Records at which a batch ends, and that a run has at most.
 const BATCH_RECORDS: usize = 2_048;
 
-/// Few, since their matches stay in memory until the frontier has passed.
+/// Few, because matches stay in memory until the frontier has passed them.
 const JOBS_PER_THREAD: usize = 2;
 
 /// Bytes at which a batch ends, and that a run has at most, except for a longer record.
@@ -76,7 +76,7 @@ impl SearchProgress {
     }
 }
 
-/// A unit, and the request for which it is scanned.
+/// A unit and the request to scan it for.
 #[derive(Clone)]
 struct ScanTask {
     /// The lowest key of its records.
@@ -102,8 +102,8 @@ struct OutputBatch<'a> {
 }
 
 impl OutputBatch<'_> {
-    /// Passes on the next records, at most `records_max`, all of which are `wanted`. Returns the last id and the number
-    /// of records.
+    /// Passes on the next records while they are `wanted`, at most `records_max`. Returns the last id and the number of
+    /// records.
     fn push_from(
         &mut self,
         matches: &mut SealedMatches,

@@ -18,8 +18,9 @@ use bucksaw_rpc::{MalformedMessage, MessageReader};
 /// Timeouts of replies.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplyTimeouts {
-    /// From the request to the head of a reply, which a node sends when it has taken its snapshot. Well below the time
-    /// for which a queue shows committed segments, so that a moving record is seen by one of two nodes.
+    /// From the request to the head of a reply, which a node sends when it has taken its snapshot. Much shorter than
+    /// the time for which a queue lists committed segments. So a record that moves from a queue to a store is in at
+    /// least one of the two snapshots.
     pub head: Duration,
     /// Between two messages. Nodes send keepalives every five seconds.
     pub idle: Duration,
@@ -31,7 +32,7 @@ impl Default for ReplyTimeouts {
     }
 }
 
-/// Timeouts, and what is needed to wait for them.
+/// Timeouts, with the tasks and clock that measure them.
 #[derive(Clone, Debug)]
 pub(crate) struct ReplyTiming {
     pub(crate) tasks: Arc<dyn Tasks>,
@@ -60,7 +61,7 @@ type ReadOutcome = (Option<ReplyReader>, Result<ReplyMessage, MissingReason>);
 
 /// A node's reply.
 ///
-/// It is read only while a reader waits for it, so a node can send ahead only what the network buffers.
+/// It is read only while a consumer waits for it, so a node can send ahead no more than the network buffers.
 pub(crate) struct NodeReply {
     reader: Option<ReplyReader>,
     read: Option<BoxFuture<ReadOutcome>>,
@@ -87,7 +88,7 @@ impl NodeReply {
 }
 
 /// The replies of all nodes to one request, by node; `None` after its end.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct ReplySet(pub(crate) Vec<Option<NodeReply>>);
 
 impl ReplySet {

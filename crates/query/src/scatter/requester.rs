@@ -68,7 +68,7 @@ impl Scatter {
         [self.peers.local_peer()].into_iter().chain(self.peers.remote_peers()).collect()
     }
 
-    /// Sends a request to all live nodes. Returns the replies by node, that of this one first.
+    /// Sends a request to all live nodes. Returns the replies by node, this one first.
     pub(super) fn send_request(
         &self,
         name: &str,

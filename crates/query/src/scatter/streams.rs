@@ -1,8 +1,8 @@
 //! Streams of all nodes with their numbers of records.
 //!
-//! Each node sends the records of its queue and of its store apart ([`sent_streams`](super::sent_streams)). The stored ones
-//! are on as many stores as the replication factor, so their sum is divided by it: an estimate, as some records may have
-//! fewer replicas.
+//! Each node sends the records of its queue and of its store apart ([`sent_streams`](super::sent_streams)). Each stored
+//! record is on as many stores as the replication factor, so their sum is divided by it. This is an estimate, because
+//! some records may have fewer replicas.
 
 use std::sync::Arc;
 
