@@ -1,6 +1,6 @@
 //! Samples of some metrics over the last hour, for the charts of the page.
 //!
-//! They take about 70 kB of memory and are lost when the node stops. Names and values are those of the metrics.
+//! They take about 70 kB of memory and are lost when the node stops. Names and values are the same as in the metrics.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;

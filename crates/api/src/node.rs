@@ -136,7 +136,7 @@ fn member_status(member: &Member, reported: Option<Value>, is_own: bool) -> Valu
         node["state"] = if member.is_live() { "unresponsive" } else { member.state.name() }.into();
     }
     if !is_own {
-        // A node that listens on all interfaces does not know the addresses at which others reach it.
+        // A node that listens on all interfaces cannot report the address at which others reach it.
         let clients = &facts.clients;
         node["addresses"] = json!({ "cluster": facts.address.to_string() });
         for (name, address) in

@@ -1,4 +1,4 @@
-//! Elasticsearch's bulk API, and what its senders ask before.
+//! Elasticsearch's bulk API, and the calls that its senders make before.
 
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -49,8 +49,8 @@ async fn bulk(app: &App, request: SenderRequest, index: String) -> Response {
     }
 }
 
-/// An error in Elasticsearch's terms. A node that takes nothing for now answers as one with a full write queue, which senders
-/// repeat after a pause.
+/// An error in Elasticsearch's terms. An overloaded node answers like one with a full write queue: senders retry after
+/// a pause.
 fn elastic_error(error: &ApiError) -> ElasticError {
     let (status, kind) = match error.status() {
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => (429, "es_rejected_execution_exception"),

@@ -14,7 +14,7 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::params::Params;
 
-/// The longest question about acknowledgements.
+/// The longest query for acknowledgements.
 const ACKS_BYTES_MAX: usize = 64 << 10;
 
 /// Any request below `/services/collector`.
@@ -40,7 +40,7 @@ async fn events(app: &App, request: SenderRequest, is_raw: bool) -> Response {
         if is_raw { decoder.raw(body, sink) } else { decoder.events(body, sink) }
     });
     match decoded.await {
-        // The records have their durability, so the number is acknowledged as soon as it is asked for.
+        // The records have their durability, so a query for this number is answered with true at once.
         Ok(Ok(_)) => respond(&HecAnswer::success(channel.then(|| app.next_ack.fetch_add(1, Ordering::Relaxed)))),
         Ok(Err(error)) => respond(&HecAnswer::from(&error)),
         Err(error) => {
@@ -58,7 +58,7 @@ async fn events(app: &App, request: SenderRequest, is_raw: bool) -> Response {
     }
 }
 
-/// Every number that was given out belongs to a request whose records had their durability before.
+/// A number is assigned only after the records of its request have their durability, so every number is acknowledged.
 #[expect(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 async fn acks(app: &App, request: SenderRequest) -> Response {
     if !channel(&request) {
@@ -71,7 +71,7 @@ async fn acks(app: &App, request: SenderRequest) -> Response {
     }
 }
 
-/// Whether a request names a channel, and so asks for an acknowledgement.
+/// Whether a request names a channel, which requests an acknowledgement.
 fn channel(request: &SenderRequest) -> bool {
     let of_query = Params::parse(request.query.as_bytes()).bytes("channel").is_some_and(|channel| !channel.is_empty());
     of_query || request.header("x-splunk-request-channel").is_some_and(|channel| !channel.is_empty())
