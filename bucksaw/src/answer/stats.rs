@@ -39,7 +39,7 @@ impl AnswerStats {
         self.partial().into_iter().chain(self.trashed()).for_each(|line| print_error(&line));
     }
 
-    /// Prints what was probably meant instead of the expression.
+    /// Prints the hints on the expression.
     pub(crate) fn print_hints(&self) {
         self.hints().iter().for_each(|hint| print_error(hint));
     }
@@ -62,7 +62,7 @@ impl AnswerStats {
         })
     }
 
-    /// Prints what was read and how long it took.
+    /// Prints the amounts read and the time taken.
     pub(crate) fn print(&self) {
         self.lines().iter().for_each(|line| print_error(line));
     }

@@ -113,7 +113,7 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
     Ok(if failed { Exit::Failed } else { Exit::Done })
 }
 
-/// Imports one file, and counts in `imported` what the node has accepted.
+/// Imports one file, and adds the records that the node has accepted to `imported`.
 async fn import(
     path: &Path,
     args: &ImportArgs,

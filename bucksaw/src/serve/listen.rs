@@ -25,7 +25,7 @@ use crate::values::{HostPort, ListenAddress};
 /// Connections that wait to be accepted, within the limit of the kernel.
 const BACKLOG: u32 = 4_096;
 
-/// Attempts to find a port that is free for TCP and UDP, if any free one is wanted.
+/// Attempts to find a port that is free for TCP and UDP, with port 0.
 const FREE_PORT_ATTEMPTS: u32 = 20;
 
 /// The listeners that are turned on.
