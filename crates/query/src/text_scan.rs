@@ -13,7 +13,7 @@ use crate::request::{Cancel, Request};
 pub(crate) enum MatchChunk<'a> {
     /// Text with candidates; the plan finds the matches.
     Text(&'a Chunk<'a>, &'a mut BoundPlan),
-    /// Matching lines of columns.
+    /// Lines of columns, all of which match.
     Lines(&'a ColumnLines<'a>),
 }
 
