@@ -5,7 +5,7 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use bucksaw_ingest::{Durability, Source};
-use bucksaw_protocols::EventSink;
+use bucksaw_protocols::{EventSink, HttpAnswer};
 use bucksaw_record::Labels;
 use bucksaw_sources::http::{BodyChunks, Encoding, EventRequest};
 use bucksaw_steering::ListenerKind;
@@ -125,8 +125,8 @@ pub(super) async fn ingest_chunks<T: Send + 'static>(
 }
 
 /// An answer with a JSON text.
-pub(super) fn json_answer(status: u16, body: impl Into<Body>) -> Response {
-    answer(status, "application/json", body)
+pub(super) fn json_answer(HttpAnswer { status, body }: HttpAnswer) -> Response {
+    answer(status, "application/json", body.into_owned())
 }
 
 pub(super) fn answer(status: u16, media_type: &'static str, body: impl Into<Body>) -> Response {

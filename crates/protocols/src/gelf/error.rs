@@ -1,6 +1,6 @@
 //! Why a message is no event.
 
-use crate::{EventError, InflateError};
+use crate::{EventError, HttpAnswer, InflateError};
 
 /// Why a GELF message is refused.
 #[derive(Debug, thiserror::Error)]
@@ -21,4 +21,15 @@ pub enum GelfError {
     /// The sink refuses the event.
     #[error(transparent)]
     Event(#[from] EventError),
+}
+
+impl GelfError {
+    /// The answer to a request over HTTP: `413` if the message is too long, else `400`.
+    pub fn answer(&self) -> HttpAnswer {
+        let is_long = matches!(
+            self,
+            Self::TooLong(_) | Self::Inflate(InflateError::TooLong(_)) | Self::Event(EventError::TooLong { .. })
+        );
+        HttpAnswer::new(if is_long { 413 } else { 400 }, format!("{self}\n"))
+    }
 }
