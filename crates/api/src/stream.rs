@@ -143,6 +143,7 @@ impl StreamSender {
         }
     }
 
+    /// Sends a frame, and waits while the channel to the client is full.
     async fn send(&self, frame: StreamFrame) -> Result<(), SinkClosed> {
         self.sender.send(frame).await.map_err(|_| SinkClosed)
     }

@@ -1,7 +1,7 @@
 //! One connection: sends batches and receives acknowledgements until the connection is lost or the agent moves.
 //!
-//! Both directions run at the same time, so neither side waits for the other to read. Each connection counts its batches from
-//! 0, beginning with the first unacknowledged batch of the window.
+//! Both directions run at the same time, so no side waits for the other to read. Each connection counts its batches
+//! from 0, beginning with the first unacknowledged batch of the window.
 //!
 //! To move, the agent sends nothing after the last whole batch, closes its side, and receives the missing acknowledgements
 //! until a timeout. Unacknowledged batches are sent again on the next connection, with the same bytes and ids.

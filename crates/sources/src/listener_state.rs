@@ -32,7 +32,7 @@ pub struct TcpIntake {
     pub sender_memory: UnfinishedBytes,
 }
 
-/// Limits the memory for what has arrived in part. Cheap to clone.
+/// Limits the memory for messages that have arrived in part. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct UnfinishedBytes {
     /// Bytes of unfinished lines and messages.

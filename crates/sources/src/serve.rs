@@ -66,8 +66,8 @@ type Accepted = (TcpStream, SocketAddr, ConnectionPermits);
 /// A slot of the listener, and one of all listeners together.
 type ConnectionPermits = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 
-/// The next connection for which a slot is free. Others are closed at once, because they would hold descriptors that the queue's
-/// files need.
+/// Returns the next accepted connection with a free slot. Closes the others at once, because they would hold
+/// descriptors that the queue's files need.
 async fn accept(acceptor: &Acceptor, slots: &Arc<Semaphore>, shared: &ListenerState) -> Accepted {
     loop {
         let (socket, peer) = acceptor.accept().await;

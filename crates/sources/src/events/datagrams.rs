@@ -81,7 +81,7 @@ impl Datagrams {
         }
     }
 
-    /// Reads what has arrived, up to a number of datagrams. Whether that was all.
+    /// Reads the datagrams that have arrived, up to a maximum number. Whether that was all.
     fn read_available(&mut self) -> bool {
         let now = self.shared.intake.now();
         let Self { socket, decoder, records, .. } = self;
@@ -114,7 +114,7 @@ impl Datagrams {
     }
 }
 
-/// Counts what was lost before it was read.
+/// Counts the datagrams that were lost before they were read.
 struct DropCounts {
     kernel: Option<KernelDrops>,
     kernel_metric: Counter,
