@@ -8,10 +8,12 @@ use bucksaw_ingest::{Durability, FrameRecords, IdempotentBatch, IngestError, Que
 use bucksaw_node::Node;
 use bucksaw_record::{Id, Labels};
 use bucksaw_rpc::{message_body, read_message};
+use bucksaw_segment::RowMeta;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use crate::injected_bug::InjectedBug;
+use crate::record_attributes::add_attributes;
 
 /// The call by which clients append.
 pub(crate) const APPEND: &str = "sim/append";
@@ -142,7 +144,10 @@ fn reply_for(appended: Result<(), IngestError>, acknowledged: AppendReply) -> Ap
 /// Appends as a source does; returns when the durability is reached. With `syncs_keys` the key must be durable, too.
 async fn append(queue: &Queue, batch: AppendRequest, syncs_keys: bool) -> Result<(), IngestError> {
     let durability: Durability = batch.durability.parse().map_err(IngestError::Io)?;
-    let text: String = batch.lines.iter().map(|line| format!("{line}\n")).collect();
+    let (text, lines, attributes) = add_attributes(&batch.lines).map_err(|error| IngestError::Io(error.to_string()))?;
+    let lines = (!attributes.is_empty()).then_some(lines);
+    let mut row_meta = Vec::new();
+    let layout_bits = RowMeta { lines, attributes, ..RowMeta::default() }.encode(batch.first.time(), &mut row_meta);
     let labels = Labels::parse("app=sim").unwrap_or_default();
     let records = FrameRecords {
         source: Source::Forward,
@@ -150,8 +155,8 @@ async fn append(queue: &Queue, batch: AppendRequest, syncs_keys: bool) -> Result
         first_id: batch.first,
         count: batch.lines.len() as u32,
         accepted: batch.first.time(),
-        layout_bits: 0,
-        row_meta: &[],
+        layout_bits,
+        row_meta: &row_meta,
         text: &[text.as_bytes()],
     };
     let (sender, result) = oneshot::channel();

@@ -64,7 +64,7 @@ injected_bugs! {
     FailureReportedAsSuccess, "failure-reported-as-success", 60, "Every failed append is acknowledged.";
     FailureReportedAsRefusal, "failure-reported-as-refusal", 100, "An append with unknown outcome is reported as refused.";
     OneCopy, "one-copy", 10, "Stores run with a lower replication factor than configured for the cluster.";
-    NoGrace, "no-grace", 80, "Committed segments are deleted at once: an answer that read the store first misses records that moved meanwhile.";
+    NoGrace, "no-grace", 150, "Committed segments are deleted at once: an answer that read the store first misses records that moved meanwhile.";
     EarlyRetention, "early-retention", 10, "Retention removes records far too early.";
     IdReused, "id-reused", 10, "A client gives one id to two records.";
     RetryWithNewIds, "retry-with-new-ids", 40, "A client gives records new ids when it retries.";

@@ -33,6 +33,7 @@ mod pending_query;
 mod program_version;
 mod query_filter;
 mod query_kind;
+mod record_attributes;
 mod records;
 #[cfg(test)]
 mod repair;

@@ -19,6 +19,7 @@ use crate::injected_bug::answers::AnswerBug;
 use crate::ledger::{RecordLedger, Violation};
 use crate::machine::Machine;
 use crate::query_kind::QueryKind;
+use crate::record_attributes::checked_line;
 use crate::rng::SeededRng;
 use crate::sim_cluster::SimCluster;
 
@@ -144,7 +145,7 @@ struct PausingReader {
 
 impl RecordSink for PausingReader {
     fn push(&mut self, record: RecordRef<'_>) -> ControlFlow<()> {
-        self.records.push((record.id, String::from_utf8_lossy(record.view.line()).into()));
+        self.records.push((record.id, checked_line(record.view)));
         ControlFlow::Continue(())
     }
 

@@ -2,6 +2,7 @@
 
 use bucksaw_record::Expr;
 
+use crate::record_attributes::{record_number, values_of};
 use crate::rng::SeededRng;
 
 /// A filter expression of the table below.
@@ -10,18 +11,22 @@ pub(crate) struct QueryFilter(usize);
 
 type Oracle = fn(&str) -> bool;
 
-/// Expressions and their oracles: everything, a literal, a regex over a number, a conjunction with a negation.
-const FILTERS: [(&str, Oracle); 4] = [
+/// Expressions and their oracles: everything, a literal, a regex over a number, a conjunction with a negation, a field that is an
+/// attribute, the value of an attribute without its name, a level, and the lack of one.
+const FILTERS: [(&str, Oracle); 8] = [
     ("", |_| true),
     (r#""record 1""#, |line| line.contains("record 1")),
     (r"/record [0-9]*[05] /", |line| record_number(line).is_some_and(|number| number.ends_with(['0', '5']))),
     (r#""client 0" AND NOT xxxxxxxxxxxxxxxx"#, |line| line.contains("client 0") && !line.contains("xxxxxxxxxxxxxxxx")),
+    ("trace=t20", |line| has_attribute(line, "t20")),
+    (r"/^t[0-9]*7$/", |line| values_of(line).is_some_and(|[trace, _]| trace.ends_with('7'))),
+    ("@level>=warn", |line| has_attribute(line, "warn") || has_attribute(line, "error")),
+    ("@level=none", |line| values_of(line).is_none()),
 ];
 
-/// The number after the only `record ` of a line of a client; a space follows it.
-fn record_number(line: &str) -> Option<&str> {
-    let (_, rest) = line.split_once("record ")?;
-    rest.split_once(' ').map(|(number, _)| number)
+/// Whether a record has the attribute `trace` with this value, or `level`.
+fn has_attribute(line: &str, value: &str) -> bool {
+    values_of(line).is_some_and(|values| values.iter().any(|own| own == value))
 }
 
 impl QueryFilter {

@@ -8,10 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use bucksaw_env::{File, Fs as _, lock, sim};
 use bucksaw_ingest::SegmentView;
 use bucksaw_node::Node;
-use bucksaw_record::Id;
+use bucksaw_record::{Id, RecordView};
 use bucksaw_segment::queue::{HEADER_LEN, read_header, scan_segment};
 use bucksaw_segment::stored::{Reader, SearchableBlock};
 use bucksaw_segment::{Block, Chunk};
+
+use crate::record_attributes::checked_line;
 
 /// Records of one block or file.
 pub(crate) type RecordTexts = Vec<(Id, Arc<str>)>;
@@ -235,7 +237,8 @@ fn view_records(view: &SegmentView) -> Option<RecordTexts> {
 fn collect_records(chunk: &Chunk<'_>, all: &mut RecordTexts) {
     for (row, record) in (0..).zip(chunk.records()) {
         if let Some(id) = chunk.rows.id(row) {
-            all.push((id, String::from_utf8_lossy(record).into()));
+            let record = RecordView::new(record, chunk.rows.attributes.get(row));
+            all.push((id, checked_line(record)));
         }
     }
 }

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use bucksaw_env::sim::{Delay, NetworkConditions};
 use bucksaw_node::Roles;
+use bucksaw_segment::Codec;
 
 use crate::fault_kind::{DESTROY, FAULTS, KILLS, LOSE_DISK, POWER};
 use crate::rng::SeededRng;
+use crate::settings::SMALL_COLUMNS;
 
 /// The size, roles, faults and conditions of a run.
 #[derive(Clone, Debug)]
@@ -37,6 +39,8 @@ pub struct Scenario {
     pub has_keyed_clients: bool,
     /// Draws damage to queue segments and member files, and shortages of descriptors; `None` for none.
     pub damage_seed: Option<u64>,
+    /// The codec of batches from the queue.
+    pub quick_codec: Codec,
     /// Whether queries have minimal memory.
     pub has_little_memory: bool,
     /// How long clients append and faults occur.
@@ -105,6 +109,7 @@ impl Scenario {
             version_seed: draw_version_seed(seed),
             has_keyed_clients: draw_keyed_clients(seed),
             damage_seed: draw_damage_seed(seed),
+            quick_codec: draw_quick_codec(seed),
             has_little_memory: SeededRng::new(seed ^ 0x0074_6967_6874).percent(25),
             time: Duration::from_secs(rng.between(30, 120) as u64),
             batch_interval: ms(rng.between(50, 500) as u64),
@@ -150,6 +155,7 @@ impl Scenario {
             version_seed: None,
             has_keyed_clients: false,
             damage_seed: None,
+            quick_codec: SMALL_COLUMNS,
             has_little_memory: false,
             time: Duration::from_secs(600),
             batch_interval: Duration::from_secs(1),
@@ -176,6 +182,11 @@ fn draw_keyed_clients(seed: u64) -> bool {
 fn draw_damage_seed(seed: u64) -> Option<u64> {
     let rng = SeededRng::new(seed ^ 0x0072_6f74);
     rng.percent(33).then(|| rng.next_u64())
+}
+
+/// Columns in three quarters of the runs, else LZ4. Both are recompressed as columns.
+fn draw_quick_codec(seed: u64) -> Codec {
+    if SeededRng::new(seed ^ 0x636f_6465).percent(75) { SMALL_COLUMNS } else { Codec::Lz4 }
 }
 
 /// All faults or a few: fewer kinds combine more often ("Swarm testing", Groce and others).

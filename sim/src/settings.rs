@@ -21,6 +21,9 @@ const NEVER: Duration = Duration::from_secs(365 * 24 * 3_600);
 /// Bytes of text in a block: the minimum that the default codec encodes as columns.
 const BLOCK_BYTES: u64 = 16 << 10;
 
+/// Batches from the queue are small and stored as columns too, and still recompressed.
+pub(crate) const SMALL_COLUMNS: Codec = Codec::ColumnsAlways(3);
+
 /// Settings of the nodes.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeSettings {
@@ -43,8 +46,7 @@ impl NodeSettings {
         let mut store = store::Config {
             segment_bytes: 128 << 10,
             block_bytes: BLOCK_BYTES,
-            // Batches are stored as columns too, and still recompressed.
-            codec_quick: Codec::ColumnsAlways(3),
+            codec_quick: SMALL_COLUMNS,
             gather_age: Duration::from_secs(4),
             free_bytes_min: reserve / 2,
             replication_factor: copies,
@@ -77,6 +79,12 @@ impl NodeSettings {
             bug,
             version_seed: None,
         }
+    }
+
+    /// The same with this codec for batches from the queue.
+    pub(crate) fn with_quick_codec(mut self, codec: Codec) -> Self {
+        self.store.codec_quick = codec;
+        self
     }
 
     /// Minimal memory for queries: many small partial results, and no block cache.

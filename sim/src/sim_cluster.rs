@@ -46,6 +46,8 @@ impl SimCluster {
                 version_seed,
                 ..NodeSettings::for_simulation(scenario.copies, scenario.reserve, join, bug)
             };
+            // Some injected bugs are in columns.
+            let settings = if bug.is_none() { settings.with_quick_codec(scenario.quick_codec) } else { settings };
             let settings = if scenario.has_little_memory { settings.with_little_memory() } else { settings };
             let roles = scenario.roles.get(number).copied().unwrap_or_default();
             let mut machine = Machine::new(world.add_host(name), number, roles, settings);

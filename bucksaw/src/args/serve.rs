@@ -8,7 +8,7 @@ use bucksaw_record::time::parse_duration;
 use clap::{Args, ValueEnum};
 
 use crate::values::{
-    ByteSize, DisplayZone, HostName, HostPort, ListenAddress, LogFilter, OptionalLimit, TimeFrom, durability,
+    ByteSize, DisplayZone, HostName, HostPort, ListenAddress, ListenerTimes, LogFilter, OptionalLimit, durability,
     replication_factor,
 };
 
@@ -212,10 +212,10 @@ pub(crate) struct ServeArgs {
 
     /// Time of the records of the line ports: that of their arrival, or the one near the start of the line
     ///
-    /// A line without a time has that of the line before it on its connection, or of its arrival if there is none. See
+    /// `line` is for all of them, `fast=line` for one; several with commas. A line without a time has that of the line before it on its connection, or of its arrival if there is none. See
     /// docs/times.md for the forms.
-    #[arg(long, value_name = "FROM", value_enum, default_value = "arrival")]
-    pub(crate) time_from: TimeFrom,
+    #[arg(long, value_name = "[LISTENER=]FROM", value_parser = ListenerTimes::parse, default_value = "arrival")]
+    pub(crate) time_from: ListenerTimes,
 
     /// Zone of times that name none, in lines and in syslog: an IANA name, UTC, an offset, or local
     #[arg(long, value_name = "ZONE", default_value = "UTC")]

@@ -72,7 +72,9 @@ impl Listeners {
         ];
         for (durability, flag, listen) in lines {
             let listener = bind(flag, listen).await?;
-            self.tcp.extend(listener.map(|listener| (ListenerSetup::lines(durability), listener)));
+            let zone = args.time_from.of(durability.name()).line_zone(&args.time_zone);
+            let setup = ListenerSetup { protocol: ListenerProtocol::Lines(zone), ..ListenerSetup::lines(durability) };
+            self.tcp.extend(listener.map(|listener| (setup, listener)));
         }
         let durability = args.sender_durability;
         let endpoint = |name, protocol| ListenerSetup { name, durability, protocol };
@@ -152,10 +154,11 @@ pub(super) fn http_address(addresses: &BTreeMap<String, String>) -> Option<Strin
 /// Warns of each listener that other machines can reach, because no listener authenticates.
 pub(super) fn warn_exposed(addresses: &BTreeMap<String, String>) {
     for (listener, address) in exposed(addresses) {
+        let allowed = if listener == "http" { "read and write all records" } else { "write records" };
         warn!(
             listener,
             address,
-            "THIS LISTENER IS OPEN TO OTHER MACHINES AND HAS NO AUTHENTICATION: every machine that can connect can read and write all records; restrict it by a firewall, or listen on 127.0.0.1"
+            "THIS LISTENER IS OPEN TO OTHER MACHINES AND HAS NO AUTHENTICATION: every machine that can connect can {allowed}; restrict it by a firewall, or listen on 127.0.0.1"
         );
     }
 }

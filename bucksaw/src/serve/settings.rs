@@ -135,7 +135,6 @@ pub(super) fn sources(
 ) -> bucksaw_sources::Config {
     bucksaw_sources::Config {
         http_address,
-        line_zone: args.time_from.line_zone(&args.time_zone),
         record_bytes_max: bytes(args.max_record_bytes.0),
         connections_max: plan.line_connections.min(shares.lines_per_listener),
         partial_bytes_max: bytes(plan.partial_lines),

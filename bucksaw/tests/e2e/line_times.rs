@@ -82,6 +82,23 @@ fn a_line_port_reads_the_times_of_lines() {
 }
 
 #[test]
+fn one_listener_alone_reads_the_times_of_lines() {
+    let node = TestServer::start(&["--time-from", "durable=line"]);
+    let since = now(&node);
+    for listener in ["fast", "durable"] {
+        let line = format!("#labels by={listener}\n2023-11-14 23:13:20 one\n");
+        node.connect(listener).write_all(line.as_bytes()).unwrap();
+        wait_until("the line is found", || count(&node, &format!("by={listener}")) == 1);
+    }
+    let time = |listener: &str| {
+        let target = format!("/api/v1/query?from=1970-01-01&q=by%3D{listener}");
+        node.get(&target).expect(200).objects()[0]["time"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(time("durable"), "2023-11-14T23:13:20.000000Z");
+    assert!(time("fast") >= since, "{}", time("fast"));
+}
+
+#[test]
 fn forward_reads_the_times_of_lines() {
     let mut node = TestServer::start(&[]);
     let since = now(&node);

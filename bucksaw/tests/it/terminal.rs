@@ -24,6 +24,9 @@ const RECORD: &str = concat!(
 /// Limit of a wait. The machine may be busy.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
+/// The capacity of a pipe.
+const PIPE_BYTES: usize = 4_096;
+
 /// A terminal of this number of columns.
 struct Terminal {
     /// What is written, from the side of the program that shows it.
@@ -155,4 +158,30 @@ fn a_forwarder_shows_how_much_it_has_read() {
     let mut out = String::new();
     child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
     assert_eq!((end(child), out.as_str()), (None, ""));
+}
+
+#[test]
+fn a_check_shows_the_file_that_it_has_reached() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(dir.path().join("store")).unwrap();
+    for number in 0..PIPE_BYTES / 16 {
+        std::fs::write(dir.path().join(format!("store/{number:04}.seg")), "no segment").unwrap();
+    }
+    // The findings fill the pipe, so the check is at work until they are read.
+    let (mut findings, stdout) = std::io::pipe().unwrap();
+    rustix::pipe::fcntl_setpipe_size(&stdout, PIPE_BYTES).unwrap();
+    let mut terminal = Terminal::open(200);
+    let mut command = bucksaw(["verify", dir.path().to_str().unwrap()]);
+    command.env_remove("COLUMNS").env("TERM", "xterm");
+    let child = command.stdout(stdout).stderr(terminal.stdio()).spawn().unwrap();
+    drop(command);
+    // Nothing is shown in the first second of the work.
+    std::thread::sleep(Duration::from_secs(2));
+    let mut out = String::new();
+    findings.read_to_string(&mut out).unwrap();
+    let shown = terminal.wait(".seg");
+    assert!(shown.contains("\r\u{1b}[Kchecking for ") && shown.contains(" records checked, now store/"), "{shown:?}");
+    assert_eq!(out.lines().filter(|line| line.contains(".seg: ")).count(), PIPE_BYTES / 16);
+    assert!(!out.contains("checking"), "{out}");
+    assert_eq!(end(child), Some(1));
 }

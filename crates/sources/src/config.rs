@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use bucksaw_record::time::TimeZone;
 use bucksaw_segment::FrameHeader;
 
 /// Settings of a listener.
@@ -10,8 +9,6 @@ use bucksaw_segment::FrameHeader;
 pub struct Config {
     /// The address of the HTTP port, for the error that clients get when they send HTTP to a line port.
     pub http_address: Option<String>,
-    /// The zone of the times in lines; `None` if lines have the time of their arrival.
-    pub line_zone: Option<TimeZone>,
     /// Longer lines are cut, in bytes without the LF; at most [`Self::RECORD_BYTES_LIMIT`].
     pub record_bytes_max: usize,
     /// Connections of one listener. Further ones are closed at once and counted.
@@ -66,7 +63,6 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             http_address: None,
-            line_zone: None,
             record_bytes_max: 1 << 20,
             connections_max: 10_000,
             partial_bytes_max: 64 << 20,

@@ -64,7 +64,7 @@ pub(crate) async fn run(feed: &mut SocketReader<'_>, shared: &Arc<ListenerState>
             durability: shared.setup.durability,
         },
         ids: IdAssignment::arrival(&shared.intake),
-        line_times: shared.config.line_zone.clone().map(LineTimeReader::new),
+        line_times: shared.setup.line_zone().cloned().map(LineTimeReader::new),
         carried_bytes: CarriedBytesGuard::new(shared),
     };
     let mut appended = lines.append_chunk(&first);

@@ -19,8 +19,9 @@ pub struct ListenerSetup {
 /// A protocol that is not HTTP.
 #[derive(Clone, Debug)]
 pub enum ListenerProtocol {
-    /// Lines, or the framed protocol if the first bytes select it.
-    Lines,
+    /// Lines, or the framed protocol if the first bytes select it. With a zone, lines have the time that they state, else
+    /// that of their arrival.
+    Lines(Option<TimeZone>),
     /// Syslog. Times without a zone are in this one.
     Syslog(TimeZone),
     /// GELF.
@@ -32,10 +33,18 @@ pub enum ListenerProtocol {
 impl ListenerSetup {
     /// A listener for lines and the framed protocol, with the name of its durability.
     pub fn lines(durability: Durability) -> Self {
-        Self { name: durability.name(), durability, protocol: ListenerProtocol::Lines }
+        Self { name: durability.name(), durability, protocol: ListenerProtocol::Lines(None) }
+    }
+
+    /// The zone of the times in lines, if lines have the time that they state.
+    pub(crate) fn line_zone(&self) -> Option<&TimeZone> {
+        match &self.protocol {
+            ListenerProtocol::Lines(zone) => zone.as_ref(),
+            _ => None,
+        }
     }
 
     pub(crate) fn is_lines(&self) -> bool {
-        matches!(self.protocol, ListenerProtocol::Lines)
+        matches!(self.protocol, ListenerProtocol::Lines(_))
     }
 }

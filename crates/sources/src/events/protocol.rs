@@ -15,7 +15,7 @@ impl ListenerProtocol {
     /// Where its records come in; `None` for protocols that are not served here.
     pub(super) fn source(&self) -> Option<Source> {
         match self {
-            Self::Lines | Self::Fluent(_) => None,
+            Self::Lines(_) | Self::Fluent(_) => None,
             Self::Syslog(_) => Some(Source::Syslog),
             Self::Gelf => Some(Source::Gelf),
         }
@@ -23,7 +23,7 @@ impl ListenerProtocol {
 
     pub(super) fn stream_decoder(&self, peer: SocketAddr, config: &Config) -> Option<Box<dyn StreamDecoder>> {
         match self {
-            Self::Lines | Self::Fluent(_) => None,
+            Self::Lines(_) | Self::Fluent(_) => None,
             Self::Syslog(zone) => Some(Box::new(syslog::SyslogStream::new(zone.clone(), peer, config.record_bytes()))),
             Self::Gelf => Some(Box::new(gelf::GelfStream::new(config.message_bytes()))),
         }
@@ -31,7 +31,7 @@ impl ListenerProtocol {
 
     pub(super) fn datagram_decoder(&self, config: &Config) -> Option<Box<dyn DatagramDecoder>> {
         match self {
-            Self::Lines | Self::Fluent(_) => None,
+            Self::Lines(_) | Self::Fluent(_) => None,
             Self::Syslog(zone) => Some(Box::new(syslog::SyslogDatagrams::new(zone.clone()))),
             Self::Gelf => Some(Box::new(gelf::GelfDatagrams::new(config.message_bytes(), config.partial_bytes_max))),
         }

@@ -80,7 +80,7 @@ impl ListenerNode {
             }
         });
         let datagrams = match setup.protocol {
-            ListenerProtocol::Lines => None,
+            ListenerProtocol::Lines(_) => None,
             _ => Some(UdpSocket::bind(address).await.unwrap()),
         };
         let serving = tokio::spawn(async move {
