@@ -213,7 +213,7 @@ mod tests {
         let _fifth = ordinary("2001:db8::3").unwrap();
         drop(_second);
         assert_eq!(ordinary("2001:db8::4").unwrap_err(), ConnectionLimit::address);
-        assert_eq!(admission.counts().by_address.len(), 1);
+        assert_eq!(lock(&admission.counts).by_address.len(), 1);
         let _other_network = ordinary("2001:db8:0:1::1").unwrap();
     }
 
@@ -321,10 +321,10 @@ mod tests {
                     }
                     Op::Close(_) | Op::SendRequest(_) => {}
                 }
-                prop_assert!(admission.counts().reserved.len() == model.len() && model.len() <= reserved);
+                prop_assert!(lock(&admission.counts).reserved.len() == model.len() && model.len() <= reserved);
             }
             drop(open);
-            let counts = admission.counts();
+            let counts = lock(&admission.counts);
             prop_assert_eq!((counts.ordinary, counts.by_address.len(), counts.reserved.len()), (0, 0, 0));
         }
     }

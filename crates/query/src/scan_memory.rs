@@ -86,6 +86,6 @@ mod tests {
         });
         let used_max = used_max.into_inner();
         assert!((1..=10).contains(&used_max), "{used_max}");
-        assert_eq!(memory.state().reserved_bytes, 0);
+        assert_eq!(lock(&memory.state).reserved_bytes, 0);
     }
 }

@@ -14,7 +14,7 @@ pub enum GelfError {
     NoMessage,
     /// It is compressed, and cannot be decompressed.
     #[error("the compressed GELF message: {0}")]
-    Inflate(#[from] InflateError),
+    Inflate(#[source] InflateError),
     /// It is longer than the maximum of its decoder.
     #[error("the GELF message is longer than {0} bytes")]
     TooLong(usize),
@@ -26,10 +26,16 @@ pub enum GelfError {
 impl GelfError {
     /// The answer to a request over HTTP: `413` if the message is too long, else `400`.
     pub fn answer(&self) -> HttpAnswer {
-        let is_long = matches!(
-            self,
-            Self::TooLong(_) | Self::Inflate(InflateError::TooLong(_)) | Self::Event(EventError::TooLong { .. })
-        );
+        let is_long = matches!(self, Self::TooLong(_) | Self::Event(EventError::TooLong { .. }));
         HttpAnswer::new(if is_long { 413 } else { 400 }, format!("{self}\n"))
+    }
+}
+
+impl From<InflateError> for GelfError {
+    fn from(error: InflateError) -> Self {
+        match error {
+            InflateError::TooLong(bytes_max) => Self::TooLong(bytes_max),
+            error => Self::Inflate(error),
+        }
     }
 }
