@@ -1,6 +1,6 @@
 //! Senders of other log systems: requests over HTTP, and the protocols of listeners of their own.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 
 use serde_json::json;
@@ -129,22 +129,22 @@ fn stream(shared: &LoadState, at: SocketAddr, message: impl Fn(u64, &mut Vec<u8>
 /// number of acknowledged records.
 pub(super) fn fluent(shared: &LoadState, ip: Ipv4Addr, name: &str) -> u64 {
     let mut acknowledged = 0;
-    let mut connection: Option<BufReader<TcpStream>> = None;
+    let mut connection: Option<TcpStream> = None;
     for turn in 0.. {
         if shared.stopped() {
             break;
         }
-        // The text of a chunk's name is 24 bytes.
-        let id = format!("{name:>8.8}{:016x}", millis() * 1_000 + turn as u64 % 1_000);
+        let id = format!("{name} {} {turn}", millis());
         let chunk = fluent_chunk(name, &id, turn);
+        let encoded_id = chunk[chunk.len() - id.len() - 2..].to_vec();
         // A chunk that was sent is repeated until its outcome is known, also after the stop.
         for _ in 0..1_000 {
             connection = connection.or_else(|| {
                 let socket = TcpStream::connect((ip, FLUENT)).ok()?;
                 socket.set_read_timeout(Some(REQUEST_TIMEOUT)).ok()?;
-                Some(BufReader::new(socket))
+                Some(socket)
             });
-            if connection.as_mut().is_some_and(|socket| is_acknowledged(socket, &chunk)) {
+            if connection.as_mut().is_some_and(|socket| is_acknowledged(socket, &chunk, &encoded_id)) {
                 acknowledged += LINES as u64;
                 break;
             }
@@ -155,13 +155,13 @@ pub(super) fn fluent(shared: &LoadState, ip: Ipv4Addr, name: &str) -> u64 {
     acknowledged
 }
 
-fn is_acknowledged(socket: &mut BufReader<TcpStream>, chunk: &[u8]) -> bool {
-    if socket.get_mut().write_all(chunk).is_err() {
+fn is_acknowledged(socket: &mut TcpStream, chunk: &[u8], id: &[u8]) -> bool {
+    if socket.write_all(chunk).is_err() {
         return false;
     }
-    // A map of one pair: `ack`, and the 24 bytes of the name.
-    let mut reply = [0; 1 + 4 + 1 + 24];
-    socket.fill_buf().is_ok_and(|buffer| !buffer.is_empty()) && socket.read_exact(&mut reply).is_ok()
+    // A map of one pair: `ack`, and the name as it was sent.
+    let mut reply = vec![0; 1 + 4 + id.len()];
+    socket.read_exact(&mut reply).is_ok() && reply.ends_with(id)
 }
 
 /// A message in the mode Forward: tag, records, option.
