@@ -1,7 +1,7 @@
-//! Errors of the argument parser in the words of this program: what was wrong, and what to do, in one line.
+//! Errors of the argument parser in one line: the problem and the remedy.
 //!
-//! The messages of `clap` are not used: its tips suggest `-- -A` for an unknown letter, and its parsers of numbers say
-//! "invalid digit found in string".
+//! The messages of `clap` are replaced: they suggest `-- -A` for an unknown letter, and report "invalid digit found in
+//! string" for a number.
 
 use std::env;
 
@@ -81,7 +81,7 @@ pub(crate) fn describe(error: &clap::Error, command: Option<&str>) -> String {
     }
 }
 
-/// What the parser of a value says.
+/// The message of the parser of a value.
 fn reason(error: &clap::Error) -> Option<String> {
     std::error::Error::source(error).map(|source| one_line(&source.to_string()))
 }

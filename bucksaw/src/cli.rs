@@ -137,7 +137,7 @@ pub(crate) fn tree() -> Layers {
     Layers::new(Cli::command())
 }
 
-/// Parses the arguments, of which the first is the program's name, runs the command, and reports its error.
+/// Parses the arguments, after the name of the program, runs the command, and reports its error.
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     match parse(arguments.into_iter().collect()) {
         Ok((command, layers)) => {

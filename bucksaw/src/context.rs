@@ -3,7 +3,7 @@
 use bucksaw_record::Id;
 use clap::Args;
 
-use crate::answer::{self, NodeRecord, RecordContext, context_path};
+use crate::answer::{NodeRecord, RecordContext, context_path};
 use crate::args::{DisplayArgs, NodeArgs, OutputFormat};
 use crate::exit::Exit;
 use crate::interrupt;
@@ -72,5 +72,5 @@ pub(crate) fn run(args: &ContextArgs) -> anyhow::Result<Exit> {
         }
         printer.finish()?;
     }
-    Ok(answer::settle(&context.stats, !context.records.is_empty(), args.allow_partial))
+    Ok(context.stats.settle(!context.records.is_empty(), args.allow_partial))
 }

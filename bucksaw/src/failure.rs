@@ -1,4 +1,4 @@
-//! Errors as one line on standard error that says what went wrong and what to do.
+//! Prints an error as one line on standard error: the problem and the remedy.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -8,12 +8,12 @@ use crate::argument_error;
 use crate::exit::Exit;
 use crate::print::{self, Colour, PipeClosed};
 
-/// Wrong usage that the argument parser cannot see; ends with [`Exit::Trouble`].
+/// Wrong usage that the argument parser does not detect; ends with [`Exit::Trouble`].
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct UsageError(pub(crate) String);
 
-/// The arguments do not fit the command, or ask for help or the version.
+/// The arguments are invalid for the command, or request help or the version.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub(crate) struct ArgumentError {

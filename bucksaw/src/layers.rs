@@ -11,8 +11,8 @@
 //! data-dir = "/var/lib/bucksaw"
 //! join = ["10.0.0.1:7659", "10.0.0.2:7659"]
 //! ```
-//! Values of the file become the defaults of their flags before the arguments are parsed, so the parser keeps the
-//! order. All values are checked, also those of other commands.
+//! Values of the file become the defaults of their flags before the arguments are parsed, so the parser applies the
+//! precedence. All values are checked, also for other commands.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -20,7 +20,7 @@ pub(crate) fn start(level: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Standard error. On a terminal it removes what a line of progress left.
+/// Standard error. On a terminal it removes a line of progress first.
 struct LogWriter;
 
 impl Write for LogWriter {

@@ -26,7 +26,7 @@ pub(crate) fn run(args: ManArgs, mut tree: Command) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Writes the page of a command and those of its subcommands.
+/// Writes the pages of a command and of its subcommands.
 fn write_pages(dir: &Path, name: &str, command: &Command) -> anyhow::Result<()> {
     let path = dir.join(format!("{name}.1"));
     let page = page(command.clone().name(name.to_owned()))?;

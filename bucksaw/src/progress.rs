@@ -1,7 +1,7 @@
 //! Progress of long work, as one line on a terminal's standard error that is replaced as the work proceeds.
 //!
-//! Nothing is shown where standard error is no terminal, nor in the first second. `indicatif` would bring five crates for
-//! what is one line here: the width of the terminal, and two escape sequences.
+//! Nothing is shown in the first second, or if standard error is no terminal. `indicatif` would add five crates for one
+//! line with two escape sequences.
 #![allow(clippy::disallowed_methods, reason = "the program itself runs on a real machine")]
 
 use std::io::{self, IsTerminal as _, Write as _};

@@ -1,4 +1,4 @@
-//! Small files, and how `bucksaw verify` checks and repairs those of a data directory.
+//! Checks and repairs the small files of a data directory, for `bucksaw verify`.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -68,7 +68,7 @@ pub(crate) fn check(fs: &dyn Fs, dir: &Path, name: &str) -> Option<String> {
     found.damage().map(|damage| format!("{name} {damage} (no record is missing)"))
 }
 
-/// Restores the damaged copy of a backed-up file from the other; `false` if neither is valid.
+/// Restores the damaged copy of a backed-up file from the other copy; `false` if no copy is valid.
 pub(crate) fn restore(fs: &dyn Fs, dir: &Path, name: &str) -> io::Result<bool> {
     let path = dir.join(name);
     match BackedUpFile::read(fs, &path, BYTES_MAX)? {

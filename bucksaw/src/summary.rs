@@ -5,7 +5,7 @@ use bucksaw_env::{Clock, real};
 use bucksaw_record::Millis;
 use serde_json::Value;
 
-use crate::answer::{self, AnswerStats};
+use crate::answer::AnswerStats;
 use crate::args::{DocumentFormat, SummaryArgs};
 use crate::exit::Exit;
 use crate::expression::RecordFilter;
@@ -55,7 +55,7 @@ pub(crate) fn run(
     }
     out.flush()?;
     let stats = AnswerStats::from_answer(&document).unwrap_or_default();
-    Ok(answer::settle(&stats, any, args.allow_partial))
+    Ok(stats.settle(any, args.allow_partial))
 }
 
 /// The most frequent values of a field with their counts, as a cell: `200 (7), 404 (1)`.

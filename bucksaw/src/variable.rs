@@ -1,7 +1,7 @@
 //! Names of environment variables.
 
-/// Commands and flags that share neither the variable nor the top key of an equally named flag, because the values are of
-/// another kind, or because a range of `query` must not fill the screen of `tail`.
+/// Commands and flags with a variable of their own and no key at the top of the file. Their values are of another kind
+/// than those of equally named flags, or a range for `query` must not apply to `tail`.
 const OWN_VARIABLE: [(&str, &str); 2] = [("generate", "count"), ("tail", "since")];
 
 /// Whether a flag of a command has a variable of its own, and its key is read in the table of the command only.

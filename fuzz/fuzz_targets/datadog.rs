@@ -1,6 +1,6 @@
 //! Bodies of Datadog's logs API: a body is taken if and only if it is JSON with objects, and every answer is JSON.
 #![no_main]
-use bucksaw_protocols::datadog::{DatadogAnswer, DatadogDecoder, DatadogDefaults};
+use bucksaw_protocols::datadog::{DatadogDecoder, DatadogDefaults};
 use bucksaw_protocols::{Event, EventError, EventSink};
 use bucksaw_record::Labels;
 use libfuzzer_sys::fuzz_target;
@@ -21,8 +21,7 @@ fuzz_target!(|data: &[u8]| {
     match &taken {
         Ok(count) => assert_eq!(*count, events.0),
         Err(error) => {
-            let answer = DatadogAnswer::from(error);
-            serde_json::from_str::<serde_json::Value>(&answer.body).unwrap();
+            serde_json::from_str::<serde_json::Value>(&error.answer().body).unwrap();
         }
     }
     let parsed = serde_json::from_slice::<serde_json::Value>(data);

@@ -1,6 +1,6 @@
 //! Bodies of the HTTP Event Collector: every answer is JSON.
 #![no_main]
-use bucksaw_protocols::splunk_hec::{HecAnswer, HecDecoder, HecMetadata, answer_acks};
+use bucksaw_protocols::splunk_hec::{HecDecoder, HecMetadata, answer_acks, success};
 use bucksaw_protocols::{Event, EventError, EventSink};
 use bucksaw_record::Labels;
 use libfuzzer_sys::fuzz_target;
@@ -24,9 +24,9 @@ fuzz_target!(|data: &[u8]| {
         let answer = match taken {
             Ok(count) => {
                 assert_eq!(count, events.0);
-                HecAnswer::success(Some(count))
+                success(Some(count))
             }
-            Err(error) => HecAnswer::from(&error),
+            Err(error) => error.answer(),
         };
         serde_json::from_str::<serde_json::Value>(&answer.body).unwrap();
     }

@@ -11,7 +11,7 @@ use crate::node_client::{AnswerStream, ConnectionLost, one_line};
 use crate::progress::Progress;
 use crate::values::NodeUrl;
 
-/// Longest record in JSON, in bytes: many times what a node accepts.
+/// Longest record in JSON, in bytes: much longer than any that a node accepts.
 const OBJECT_BYTES_MAX: usize = 64 << 20;
 
 /// A part of an answer.

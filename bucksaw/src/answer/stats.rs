@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::exit::Exit;
 use crate::failure::print_error;
 use crate::node_client::one_line;
 use crate::print::{human_bytes, human_seconds};
@@ -25,12 +26,20 @@ impl AnswerStats {
         self.0[key].as_u64().unwrap_or_default()
     }
 
+    /// Prints the hints, and why the answer is partial. Returns the exit code of a search: of trouble if the answer is partial,
+    /// unless that is allowed.
+    pub(crate) fn settle(&self, any: bool, allow_partial: bool) -> Exit {
+        self.print_hints();
+        self.print_partial();
+        if self.is_partial() && !allow_partial { Exit::Trouble } else { Exit::found(any) }
+    }
+
     /// Reports why the answer is partial, if it is, and which of its records are in the trash.
     pub(crate) fn print_partial(&self) {
         self.partial().into_iter().chain(self.trashed()).for_each(|line| print_error(&line));
     }
 
-    /// Prints what was probably meant instead of the expression.
+    /// Prints the hints on the expression.
     pub(crate) fn print_hints(&self) {
         self.hints().iter().for_each(|hint| print_error(hint));
     }
@@ -53,7 +62,7 @@ impl AnswerStats {
         })
     }
 
-    /// Prints what was read and how long it took.
+    /// Prints the amounts read and the time taken.
     pub(crate) fn print(&self) {
         self.lines().iter().for_each(|line| print_error(line));
     }

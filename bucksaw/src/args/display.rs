@@ -1,10 +1,11 @@
 //! How output is shown: colours and the zone of times.
 
 use clap::Args;
+use clap::ColorChoice;
 
 use crate::failure::UsageError;
 use crate::layers::Layer;
-use crate::values::{ColorChoice, DisplayZone};
+use crate::values::DisplayZone;
 
 /// Colours and the zone of times.
 #[derive(Clone, Debug, Args)]

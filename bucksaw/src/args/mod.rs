@@ -18,7 +18,7 @@ pub(crate) use node::NodeArgs;
 pub(crate) use output::{DocumentFormat, OutputFormat};
 pub(crate) use pattern::PatternArgs;
 pub(crate) use query::QueryArgs;
-pub(crate) use serve::{Role, SenderDurability, ServeArgs, StoreCodec};
+pub(crate) use serve::{Role, ServeArgs, StoreCodec};
 pub(crate) use summary::SummaryArgs;
 pub(crate) use tail::TailArgs;
 pub(crate) use window::{WindowArgs, time_parameter};

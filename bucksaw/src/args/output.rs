@@ -39,6 +39,7 @@ pub(crate) enum DocumentFormat {
     /// For people
     Text,
     /// The JSON of the node
+    #[value(alias = "raw")]
     Json,
 }
 

@@ -1,4 +1,4 @@
-//! Arguments of `query`. Short flags mean what they mean to grep.
+//! Arguments of `query`. Short flags have the meaning that they have in grep.
 
 use clap::Args;
 

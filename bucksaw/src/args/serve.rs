@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bucksaw_ingest::Durability;
 use bucksaw_record::time::parse_duration;
 use clap::{Args, ValueEnum};
 
 use crate::values::{
-    ByteSize, DisplayZone, HostName, HostPort, ListenAddress, ListenerTimes, LogFilter, OptionalLimit,
+    ByteSize, DisplayZone, HostName, HostPort, ListenAddress, ListenerTimes, LogFilter, OptionalLimit, durability,
     replication_factor,
 };
 
@@ -80,8 +81,8 @@ pub(crate) struct ServeArgs {
     /// When records of the listeners for syslog, GELF and Fluentd count as accepted
     ///
     /// `fast`: written, `durable`: synced to disk, `bulk`: replicated. Only Fluentd's protocol acknowledges records.
-    #[arg(long, value_name = "DURABILITY", default_value = "fast")]
-    pub(crate) sender_durability: SenderDurability,
+    #[arg(long, value_name = "DURABILITY", value_parser = durability(&["fast", "durable", "bulk"]), default_value = "fast")]
+    pub(crate) sender_durability: Durability,
 
     /// Address for logs of OpenTelemetry over gRPC, usually port 4317; off by default
     #[arg(long, value_name = "HOST:PORT", default_value = "")]
@@ -227,17 +228,6 @@ pub(crate) struct ServeArgs {
     /// quarter.
     #[arg(long, value_name = "SIZE", default_value = "64MB")]
     pub(crate) max_bodies_bytes: ByteSize,
-}
-
-/// When records count as accepted, on listeners whose protocol does not state it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum SenderDurability {
-    /// Once they are written.
-    Fast,
-    /// Once they are synced to disk.
-    Durable,
-    /// Once they are replicated.
-    Bulk,
 }
 
 /// Compression of stored blocks.

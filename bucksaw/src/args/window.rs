@@ -55,8 +55,8 @@ impl WindowArgs {
     }
 }
 
-/// A time for the node. Times that depend on the zone are resolved here, because the node does not know the zone of this
-/// machine. Others are sent as typed, so `15m` is relative to the clock of the node.
+/// A time for the node. Times that depend on the zone are resolved here, because the zone of this machine is not sent.
+/// Others are sent as typed, so `15m` is relative to the clock of the node.
 pub(crate) fn time_parameter(text: &str, now: Millis, zone: &DisplayZone) -> anyhow::Result<String> {
     let at = zone.parse(text, now)?;
     // If the zones differ by less than a day from UTC, some text may be equal in UTC; then both spellings are equal.

@@ -1,4 +1,4 @@
-//! Finds what a filter expression matched in a line, to colour it.
+//! Finds the matches of a filter expression in a line, to colour them.
 
 use std::ops::Range;
 

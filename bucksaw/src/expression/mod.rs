@@ -21,7 +21,8 @@ const SHOWN_CHARS: usize = 50;
 #[derive(Clone, Debug)]
 pub(crate) struct RecordFilter {
     expr: Expr,
-    /// What is sent: the typed text if no flag changes it, so that hints of the node refer to it; else the canonical spelling.
+    /// The text that is sent: as typed if no flag changes it, so that hints of the node refer to it; else the canonical
+    /// spelling.
     pub(crate) spelling: String,
 }
 
@@ -80,7 +81,7 @@ fn member(args: &PatternArgs, text: &[u8]) -> Result<Expr, UsageError> {
         return Ok(expr);
     }
     let expr = Expr::parse(text).map_err(|error| UsageError(with_caret(text, &error)))?;
-    // The node compiles it too; here the error can point at what was typed.
+    // The node compiles it too, but here the error can point at the typed text.
     Plan::compile(&expr).map_err(|error| UsageError(with_caret(text, &error.in_expression(text))))?;
     Ok(expr)
 }

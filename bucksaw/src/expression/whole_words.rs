@@ -1,8 +1,8 @@
 //! Makes texts and regexes match whole words only, as `grep -w`.
 //!
-//! A match must start behind, and end before, a byte that is no letter, digit or underscore, or a bound of the line. The
-//! half assertions of the `regex` crate say exactly this; `\b` would also demand that the match itself begins with a
-//! letter, so that `-w '(a)'` would find nothing.
+//! A match must start behind, and end before, a byte that is no letter, digit or underscore, or a bound of the line.
+//! The half assertions of the `regex` crate express exactly this. `\b` would also require the match to begin with a
+//! letter, so `-w '(a)'` would find nothing.
 
 use bucksaw_record::Expr;
 use bucksaw_record::expr::{LineTest, Literal, Pattern};

@@ -9,8 +9,9 @@ use std::sync::atomic::Ordering;
 use anyhow::{Context as _, bail};
 use bucksaw_env::Env;
 use bucksaw_forward::{Config, ForwardError};
+use bucksaw_ingest::Durability;
 use bucksaw_record::Labels;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -18,7 +19,7 @@ use crate::exit::Exit;
 use crate::failure::{UsageError, print_error};
 use crate::print::human_bytes;
 use crate::progress::Progress;
-use crate::values::{DisplayZone, HostPort, TimeFrom};
+use crate::values::{DisplayZone, HostPort, TimeFrom, all_labels, durability};
 use counted_input::CountedInput;
 
 /// Ship lines to a node
@@ -43,8 +44,10 @@ pub(crate) struct ForwardArgs {
     labels: Vec<Labels>,
 
     /// When a line counts as shipped
-    #[arg(long, value_name = "WHEN", value_enum, default_value = "fast")]
-    durability: ForwardDurability,
+    ///
+    /// `fast`: when the node has written it, `durable`: when the node has synced it to disk.
+    #[arg(long, value_name = "WHEN", value_parser = durability(&["fast", "durable"]), default_value = "fast")]
+    durability: Durability,
 
     /// Time of the lines: that of their arrival here, or the one near the start of the line
     ///
@@ -60,15 +63,6 @@ pub(crate) struct ForwardArgs {
     /// Directory for the positions in the followed files; created if missing
     #[arg(long, value_name = "DIR", default_value = "./bucksaw-forward")]
     state_dir: PathBuf,
-}
-
-/// When a line counts as shipped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ForwardDurability {
-    /// When the node has written it
-    Fast,
-    /// When the node has synced it to disk
-    Durable,
 }
 
 pub(crate) fn run(args: ForwardArgs) -> anyhow::Result<Exit> {
@@ -127,16 +121,12 @@ pub(crate) fn run(args: ForwardArgs) -> anyhow::Result<Exit> {
 }
 
 fn config(args: &ForwardArgs) -> anyhow::Result<Config> {
-    let port = match args.durability {
-        ForwardDurability::Fast => 7651,
-        ForwardDurability::Durable => 7652,
-    };
+    let port = if args.durability == Durability::Durable { 7652 } else { 7651 };
     let mut to: Vec<String> = args.to.iter().map(ToString::to_string).collect();
     if to.is_empty() {
         to.push(format!("127.0.0.1:{port}"));
     }
-    let pairs: Vec<(&str, &str)> = args.labels.iter().flat_map(Labels::iter).collect();
-    let labels = Labels::new(pairs).map_err(|error| UsageError(format!("--label: {error}")))?;
+    let labels = all_labels(&args.labels)?;
     // Shuffled, so that agents with the same list spread over its nodes.
     let line_zone = args.time_from.line_zone(&args.time_zone);
     Ok(Config { addresses: to, labels, shuffle: true, line_zone, ..Config::default() })

@@ -16,7 +16,7 @@ const READ_BYTES: usize = 256 << 10;
 /// The longest magic number, in bytes.
 const MAGIC_BYTES: usize = 4;
 
-/// The largest window of zstd, as a power of two: that of `zstd --long`, which takes this much memory.
+/// The largest window of zstd, as a power of two: as with `zstd --long`. It is held in memory.
 const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 
 /// The text of a file or of standard input.

@@ -13,6 +13,7 @@ mod upload;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use bucksaw_ingest::Durability;
 use bucksaw_record::Labels;
 use clap::{Args, ValueEnum};
 
@@ -22,7 +23,7 @@ use crate::failure::{UsageError, print_error};
 use crate::node_client::{NodeClient, runtime};
 use crate::print::human_bytes;
 use crate::progress::Progress;
-use crate::values::{DisplayZone, NodeUrl};
+use crate::values::{DisplayZone, NodeUrl, all_labels, durability};
 use input::Input;
 use part_clock::PartClock;
 use parts::Parts;
@@ -48,8 +49,10 @@ pub(crate) struct ImportArgs {
     labels: Vec<Labels>,
 
     /// When a part of a file counts as imported
-    #[arg(long, value_name = "WHEN", value_enum, default_value = "durable")]
-    durability: ImportDurability,
+    ///
+    /// `fast`: when the node has written it, `durable`: when the node has synced it to disk, `bulk`: when it is in the store.
+    #[arg(long, value_name = "WHEN", value_parser = durability(&["fast", "durable", "bulk"]), default_value = "durable")]
+    durability: Durability,
 
     /// Time of the lines: the one near the start of the line, or that of the file
     ///
@@ -60,28 +63,6 @@ pub(crate) struct ImportArgs {
     /// Zone of times in lines that name none: an IANA name, UTC, an offset, or local
     #[arg(long, value_name = "ZONE", default_value = "UTC")]
     time_zone: DisplayZone,
-}
-
-/// When a part counts as imported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ImportDurability {
-    /// When the node has written it
-    Fast,
-    /// When the node has synced it to disk
-    Durable,
-    /// When it is in the store
-    Bulk,
-}
-
-impl ImportDurability {
-    /// Its name in the API.
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Fast => "fast",
-            Self::Durable => "durable",
-            Self::Bulk => "bulk",
-        }
-    }
 }
 
 /// Where the time of a line comes from.
@@ -107,8 +88,7 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
             return Err(UsageError(format!("{shown} is a directory: name its files, such as {shown}/*.log")).into());
         }
     }
-    let pairs: Vec<(&str, &str)> = args.labels.iter().flat_map(Labels::iter).collect();
-    let labels = Labels::new(pairs).map_err(|error| UsageError(format!("--label: {error}")))?;
+    let labels = all_labels(&args.labels)?;
     let runtime = runtime()?;
     let client = NodeClient::new(&NodeArgs { addr: args.addr.clone(), timeout: None });
     let mut upload = Upload::new(client, upload_path(args, &labels), args.durability.name());
@@ -133,7 +113,7 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
     Ok(if failed { Exit::Failed } else { Exit::Done })
 }
 
-/// Imports one file, and counts in `imported` what the node has accepted.
+/// Imports one file, and adds the records that the node has accepted to `imported`.
 async fn import(
     path: &Path,
     args: &ImportArgs,

@@ -3,8 +3,8 @@
 use bucksaw_record::time::{LineTimeReader, TimeZone};
 use bucksaw_record::{Flags, Millis};
 
-/// The time of a part is that of the line before it, which its first lines have if they state none. Before the first line that
-/// states a time it is that of this line, and without any that of the file.
+/// Lines without a time have the time of the line before them, so a part has the time of the last line before it. Until
+/// a line states a time, parts have the time of the first line that does; without any, the time of the file.
 pub(super) struct PartClock {
     reader: Option<LineTimeReader>,
     /// The last change of the file.
@@ -27,7 +27,7 @@ impl PartClock {
         let mut times = Vec::new();
         reader.read(&[text], &Flags::empty(), now, &mut times);
         let mut stated = times.iter().flatten().map(|(at, _)| *at);
-        // A file is not written before its lines; other times are those of a wrong clock, and the node clamps them.
+        // Times after the last change of the file come from a wrong clock; the node clamps them.
         let is_past = |at: &Millis| *at <= self.modified;
         let first = self.before.or_else(|| stated.find(is_past)).unwrap_or(self.modified);
         self.before = times.iter().rev().flatten().map(|(at, _)| *at).find(is_past).or(self.before);

@@ -18,7 +18,7 @@ const GIVE_UP_AFTER: Duration = Duration::from_secs(120);
 /// The delay before a part is sent again, if the node names none.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// The longest delay that a node may ask for.
+/// The longest delay that a node may request.
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(30);
 
 /// Sends parts to one node.
@@ -27,7 +27,7 @@ pub(super) struct Upload {
     /// The path of the call, with all that the records depend on but the time of their part.
     path: String,
     durability: &'static str,
-    /// The node has accepted a part, so that it is one and its address is right.
+    /// Whether the node has accepted a part, which shows that its address is right.
     has_succeeded: bool,
     has_failed: bool,
 }
@@ -38,7 +38,7 @@ impl Upload {
         Self { client, path, durability, has_succeeded: false, has_failed: false }
     }
 
-    /// Whether the node has not accepted a part, so that it will accept no other.
+    /// Whether a part could not be sent, so that further parts would fail, too.
     pub(super) fn has_failed(&self) -> bool {
         self.has_failed
     }

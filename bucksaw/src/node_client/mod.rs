@@ -51,7 +51,7 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
-    /// The delay after which the node asks for the request again.
+    /// The delay that the node requests before a retry.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         self.retry_after
     }
@@ -113,7 +113,7 @@ impl NodeClient {
         self.patience.wait(answer).await?
     }
 
-    /// The answer to a `GET` as a stream of messages, of which also the end must arrive in time.
+    /// The answer to a `GET` as a stream of messages. Its end, too, must arrive within the time limit.
     pub(crate) async fn open_answer(&self, path: &str) -> anyhow::Result<AnswerStream> {
         let stream = self.open(path).await?;
         Ok(AnswerStream { patience: self.patience.clone(), ..stream })
@@ -188,7 +188,7 @@ async fn read_body(body: Incoming) -> anyhow::Result<Bytes> {
     }
 }
 
-/// The error in a body: that of `{"error":"…"}`, else its text.
+/// The error in a body: from `{"error":"…"}`, else the whole text.
 fn reason(body: &[u8]) -> String {
     let answer: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
     let error = answer.get("error").and_then(serde_json::Value::as_str);

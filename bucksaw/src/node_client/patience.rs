@@ -1,8 +1,8 @@
 //! How long to wait for a node.
 //!
-//! A node may be silent for a minute because a count is slow, and a tail may be silent for hours because no record matches.
-//! A stopped process and a port of another program are silent too. So after [`SILENCE_MAX`] the node is asked for
-//! `/-/healthy` on a second connection: if any HTTP response arrives, the wait continues.
+//! A node may be silent for a minute because a count is slow, or for hours because a tail has no match. A stopped
+//! process and a port of another program are silent, too. So after [`SILENCE_MAX`] the client requests `/-/healthy` on
+//! a second connection. If any HTTP response arrives, the wait continues.
 #![allow(clippy::disallowed_methods, reason = "the program itself runs on a real machine")]
 
 use std::pin::pin;

@@ -3,7 +3,7 @@
 use std::env;
 use std::io::IsTerminal;
 
-use crate::values::ColorChoice;
+use clap::ColorChoice;
 
 /// Whether a stream is coloured: if it is a terminal and `NO_COLOR` is unset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

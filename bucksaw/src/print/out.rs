@@ -6,11 +6,11 @@ use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 use std::os::fd::AsFd;
 
 use anyhow::Context;
+use clap::ColorChoice;
 
 use super::sanitise::sanitise_json;
 use super::{Colour, sanitise};
 use crate::exit::Exit;
-use crate::values::ColorChoice;
 
 const BUFFER_BYTES: usize = 64 << 10;
 

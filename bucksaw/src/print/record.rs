@@ -95,12 +95,12 @@ impl<W: Write> RecordPrinter<W> {
         self.out.write(b"\n")
     }
 
-    /// Passes what was printed to the reader.
+    /// Flushes the output.
     pub(crate) fn flush(&mut self) -> anyhow::Result<()> {
         self.out.flush()
     }
 
-    /// Prints what was held back, and flushes.
+    /// Prints the rest of a partial character, and flushes.
     pub(crate) fn finish(&mut self) -> anyhow::Result<()> {
         let mut shown = Vec::new();
         self.pieces.finish(&mut shown);
@@ -157,7 +157,7 @@ impl<W: Write> RecordPrinter<W> {
         self.out.write(b"\n")
     }
 
-    /// Prints a line with what the expression matched in colour.
+    /// Prints a line with the matches in colour.
     fn line(&mut self, line: &[u8], is_match: bool) -> anyhow::Result<()> {
         let highlighter = self.style.highlighter.as_ref().filter(|_| is_match);
         let spans = highlighter.map(|highlighter| highlighter.spans(line)).unwrap_or_default();

@@ -1,9 +1,9 @@
 //! `query -A`, `-B`, `-C`: matches with the records around them in their streams.
 //!
-//! The records around a match come from `/api/v1/context`, one call per match. Several calls run at a time, since each
-//! spends most of its time on a connection and in the search of one node. A group holds records of one stream.
-//! Matches that follow each other in one stream and whose contexts touch share a group, as in grep, and groups are
-//! separated by `--`. No record is printed twice: what one group has printed of a stream, a later one leaves out.
+//! The records around a match come from `/api/v1/context`, one call per match. Several calls run at a time, because
+//! each mostly waits for its connection and for the search. A group holds records of one stream. Matches that follow
+//! each other in one stream and whose contexts touch share a group, as in grep, and groups are separated by `--`. No
+//! record is printed twice: a group omits records of its stream that an earlier group has printed.
 //!
 //! With `--newest-first` each match is a group of its own, oldest record first within it, because joined groups would not
 //! be newest first.
@@ -113,7 +113,7 @@ impl<W: std::io::Write> Groups<W> {
         Self { printer, newest_first, stream, last: None, pending, printed, any: false }
     }
 
-    /// Adds a match with the records around it, of which at most `before` precede it in the output.
+    /// Adds a match with the records around it. At most `before` records precede it in the output.
     fn push(&mut self, id: Id, object: &[u8], around: Vec<Bytes>, before: u64) -> anyhow::Result<()> {
         let stream = NodeRecord::parse(object)?.stream();
         let record = |object: Bytes| {
@@ -173,7 +173,7 @@ impl<W: std::io::Write> Groups<W> {
         Ok(())
     }
 
-    /// Prints what is left of the group.
+    /// Prints the remaining records of the group.
     fn end(&mut self) -> anyhow::Result<()> {
         while let Some(record) = self.pending.pop_front() {
             self.print(&record, false)?;

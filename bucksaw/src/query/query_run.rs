@@ -3,7 +3,7 @@
 use anyhow::{Context as _, anyhow};
 use serde_json::Value;
 
-use crate::answer::{self, AnswerItem, AnswerReader, AnswerStats};
+use crate::answer::{AnswerItem, AnswerReader, AnswerStats};
 use crate::args::QueryArgs;
 use crate::exit::Exit;
 use crate::expression::RecordFilter;
@@ -96,7 +96,7 @@ impl QueryRun<'_> {
     }
 
     pub(super) fn settle(&self, stats: &AnswerStats, any: bool) -> Exit {
-        let exit = answer::settle(stats, any, self.args.allow_partial);
+        let exit = stats.settle(any, self.args.allow_partial);
         if self.args.stats {
             stats.print();
         }

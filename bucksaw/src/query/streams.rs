@@ -1,7 +1,7 @@
 //! `query -l`: names the streams with matching records.
 //!
-//! The node lists the streams of the time range without reading lines, and a histogram by stream counts the matches of
-//! twenty of them at a time. Of many streams, or with `-m`, the matching records themselves are read.
+//! The node lists the streams of the time range without reading lines. A histogram by stream then counts the matches of
+//! twenty streams at a time. With many streams, or with `-m`, the matching records are read instead.
 
 use std::collections::BTreeSet;
 
@@ -53,7 +53,7 @@ async fn candidates(search: &QueryRun<'_>) -> anyhow::Result<Option<(Vec<String>
     Ok(is_counted.then(|| (streams, AnswerStats::from_answer(&document).unwrap_or_default())))
 }
 
-/// Prints those of the streams that have matches.
+/// Prints the streams that have matches.
 async fn count(search: &QueryRun<'_>, streams: &[String], listed: AnswerStats) -> anyhow::Result<Exit> {
     let mut out = Out::coloured(search.args.display.color)?;
     let (mut any, mut stats) = (false, listed);

@@ -1,8 +1,8 @@
 //! The scan pool, with one thread pinned to each core.
 //!
-//! To the kernel a core with low-priority work is not idle. While the store merges, it often puts two unpinned threads
-//! on one core and separates them only after some tens of milliseconds, in which a query has half of the machine.
-//! Pinned threads take jobs as they finish others, so a thread on a busy core gets fewer.
+//! The kernel counts a core with low-priority work as busy. While the store merges, it often puts two unpinned threads
+//! on one core and separates them only after tens of milliseconds. Until then a query runs on half of the cores. Pinned
+//! threads take jobs as they finish others, so a thread on a busy core gets fewer.
 
 use bucksaw_query::ScanPool;
 

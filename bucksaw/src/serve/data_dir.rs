@@ -123,7 +123,7 @@ impl DataDir {
     }
 }
 
-/// The path and text of a file for which the disk had no space.
+/// The path and text of a file that did not fit on the disk.
 pub(super) type PendingFile = (PathBuf, Vec<u8>);
 
 /// Retries until the file is written.

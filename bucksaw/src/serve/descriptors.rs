@@ -35,7 +35,8 @@ const LIMIT_MAX: usize = 1 << 20;
 /// Descriptors of runtimes, listeners and the log.
 const RESERVED: usize = 32;
 
-/// Descriptors for short-lived files, such as those of a merge: at most this number, and this part of the limit.
+/// Descriptors for short-lived files, such as the outputs of a merge: at most this number, and at most the limit
+/// divided by `SPARE_SHARE`.
 const SPARE: usize = 32;
 const SPARE_SHARE: usize = 16;
 
@@ -75,7 +76,7 @@ pub(super) fn raise_limit() -> anyhow::Result<usize> {
     Ok(limit)
 }
 
-/// Refuses a limit that is too low for the stored segments, each of which is an open file.
+/// Refuses a limit that is too low for the stored segments. Each is an open file.
 pub(super) fn check(limit: usize, fs: &dyn Fs, data_dir: &Path) -> anyhow::Result<()> {
     let list = |dir: &str| fs.list(&data_dir.join(dir)).unwrap_or_default();
     let (queue, store) = (list("queue"), list("store").len());
@@ -91,7 +92,7 @@ pub(super) fn check(limit: usize, fs: &dyn Fs, data_dir: &Path) -> anyhow::Resul
     Ok(())
 }
 
-/// Limit of committed queue segments that a start keeps: about those of one grace period on a busy node.
+/// Limit of committed queue segments that a start keeps: about as many as a busy node commits in one grace period.
 pub(super) fn committed_kept_max(limit: usize) -> usize {
     (files_max(limit) / 4).min(256)
 }

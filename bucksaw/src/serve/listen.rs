@@ -19,13 +19,13 @@ use tracing::warn;
 
 use super::runtimes::Runtimes;
 use super::socket_file::SocketFile;
-use crate::args::{SenderDurability, ServeArgs};
+use crate::args::ServeArgs;
 use crate::values::{HostPort, ListenAddress};
 
 /// Connections that wait to be accepted, within the limit of the kernel.
 const BACKLOG: u32 = 4_096;
 
-/// Attempts to find a port that is free for TCP and UDP, if any free one is wanted.
+/// Attempts to find a port that is free for TCP and UDP, with port 0.
 const FREE_PORT_ATTEMPTS: u32 = 20;
 
 /// The listeners that are turned on.
@@ -76,11 +76,7 @@ impl Listeners {
             let setup = ListenerSetup { protocol: ListenerProtocol::Lines(zone), ..ListenerSetup::lines(durability) };
             self.tcp.extend(listener.map(|listener| (setup, listener)));
         }
-        let durability = match args.sender_durability {
-            SenderDurability::Fast => Durability::Fast,
-            SenderDurability::Durable => Durability::Durable,
-            SenderDurability::Bulk => Durability::Bulk,
-        };
+        let durability = args.sender_durability;
         let endpoint = |name, protocol| ListenerSetup { name, durability, protocol };
         let syslog = endpoint("syslog", ListenerProtocol::Syslog(args.time_zone.zone().clone()));
         let both = [

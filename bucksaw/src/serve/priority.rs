@@ -1,13 +1,13 @@
 //! Low-priority threads for the background work of the store.
 //!
-//! That work yields to queries only between blocks, and a block takes a fraction of a second. At a lower priority a
-//! query that arrives meanwhile does not share its cores equally.
+//! Background work yields to queries only between blocks, and a block takes a fraction of a second. At a lower priority
+//! it takes little of the cores from a query that arrives meanwhile.
 //!
 //! Only a privileged process can raise a priority again, so the work has threads of its own. They are kept between
 //! merges: a merge leaves tens of megabytes in the allocator's arena of its thread, and a new thread would take another
 //! arena.
 //!
-//! Systems with priorities of processes only lower none.
+//! On systems where only processes have priorities, nothing is lowered.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ use anyhow::Context as _;
 use tokio::runtime::{Builder, Runtime};
 use tracing::debug;
 
-/// Difference in niceness to other threads. Each step is a quarter of CPU time: 15 leave a thirtieth of an equal share,
-/// which queries hardly notice. 19 would leave an eightieth, and a block would take minutes under constant queries.
-/// With a large compaction backlog the store no longer uses these threads.
+/// Difference in niceness to other threads. Each step changes the share of CPU time by a quarter. With 15 steps the
+/// work gets a thirtieth of an equal share, which slows queries little. With 19 it would get an eightieth, and a block
+/// would take minutes under constant queries. With a large compaction backlog the store does not use these threads.
 #[cfg(target_os = "linux")]
 const NICE_STEPS: i32 = 15;
 
@@ -38,7 +38,7 @@ pub(super) fn background_runtime() -> anyhow::Result<Runtime> {
         .context("cannot start the threads of a lower priority")
 }
 
-/// On Linux the priority of "this process" is that of the calling thread, whatever POSIX says.
+/// On Linux, unlike POSIX, this sets the priority of the calling thread only.
 #[cfg(target_os = "linux")]
 fn lower_this_thread() {
     if let Err(error) = rustix::process::nice(NICE_STEPS) {

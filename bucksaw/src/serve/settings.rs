@@ -20,7 +20,7 @@ const RETAINED_SEGMENTS_MIN: u64 = 8;
 /// unless a segment would become smaller than this.
 const RETAINED_SEGMENT_BYTES_MIN: u64 = 1 << 20;
 
-/// Time for which a down node stays listed when retention by age is off.
+/// How long a down node stays listed while retention by age is off.
 const REMEMBER_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Refuses invalid combinations of arguments.
@@ -164,7 +164,7 @@ pub(super) fn api(args: &ServeArgs, plan: &MemoryPlan, shares: DescriptorShares)
     }
 }
 
-/// Host names that HTTP clients may use: those of `--http-allowed-host`, and those of its own addresses.
+/// Host names that HTTP clients may use: `--http-allowed-host`, and the host names of its own addresses.
 fn allowed_hosts(args: &ServeArgs) -> Vec<String> {
     let otlp_http = args.listen_otlp_http.0.iter();
     let own = args.listen.0.iter().chain(otlp_http).chain(&args.advertise_cluster).map(|at| at.host.clone());

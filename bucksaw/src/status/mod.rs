@@ -5,10 +5,10 @@ mod health;
 mod replication;
 
 use anyhow::Context;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::{Map, Value};
 
-use crate::args::NodeArgs;
+use crate::args::{DocumentFormat, NodeArgs};
 use crate::exit::Exit;
 use crate::interrupt;
 use crate::node_client::{self, NodeClient};
@@ -53,19 +53,10 @@ const CLUSTER_KEYS: [&str; 8] = [
 pub(crate) struct StatusArgs {
     /// Output format: text is a summary and a table, json is the complete answer of the node
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "text", hide_possible_values = true)]
-    output: StatusFormat,
+    output: DocumentFormat,
 
     #[command(flatten)]
     node: NodeArgs,
-}
-
-/// How the status is printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum StatusFormat {
-    Text,
-    Json,
-    #[value(hide = true)]
-    Raw,
 }
 
 pub(crate) fn run(args: StatusArgs) -> anyhow::Result<Exit> {
@@ -73,7 +64,7 @@ pub(crate) fn run(args: StatusArgs) -> anyhow::Result<Exit> {
     let answer =
         node_client::runtime()?.block_on(async { NodeClient::new(&args.node).get("/api/v1/cluster").await })?;
     let mut text = answer.to_vec();
-    if args.output == StatusFormat::Text {
+    if args.output == DocumentFormat::Text {
         let cluster: Value = serde_json::from_slice(&answer)
             .with_context(|| format!("cannot parse the answer of {}: is it a bucksaw node?", args.node.addr))?;
         text = render(&cluster).into_bytes();

@@ -79,7 +79,7 @@ impl Follower {
         }
     }
 
-    /// Prints what was probably meant instead of the expression: the answer of a tail has no statistics that would hold it.
+    /// Prints hints on the expression. The answer of a tail has no statistics that would contain them.
     async fn print_hints(&self) {
         if self.expr.is_empty() {
             return;
@@ -132,14 +132,14 @@ impl Follower {
         Ok(())
     }
 
-    /// Shows what was accepted since the connection was lost.
+    /// Shows the records accepted since the connection was lost.
     async fn show_missed(&mut self, lost: Instant) -> anyhow::Result<()> {
         let point = self.shown.resume_after();
         let after = point.map(|point| point.after);
         let from = match (after, self.shown.oldest_wanted()) {
             (Some(after), Some(_)) => time::format_rfc3339(after.time(), 0),
-            // Records from before the start were not asked for. The clock of the node is not that of this machine, so the
-            // time is relative.
+            // Records from before the start were not requested. The clocks of the node and this machine may differ, so
+            // the time is relative.
             _ => format!("{}ms", self.started.elapsed().as_millis()),
         };
         let mut parameters = vec![("from", from)];

@@ -1,4 +1,4 @@
-//! The records that a tail has shown, so that it shows none twice and knows where to continue.
+//! Remembers the records that a tail has shown: each is shown once, and the tail can resume.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -7,20 +7,20 @@ use bucksaw_record::Id;
 /// Ids that are remembered: more than a node buffers for a tail that falls behind, if records have 250 bytes.
 const IDS_MAX: usize = 1 << 18;
 
-/// How far before the newest record a query continues at least: records are accepted out of order, above all those of
-/// several nodes.
+/// A query resumes at least this long before the newest record, because records are accepted out of order, especially
+/// by several nodes.
 const MARGIN_MS: u64 = 60_000;
 
-/// How far before the newest record a query continues at most, if the last record that was shown states an earlier time.
-/// Everything in between is searched again.
+/// A query resumes at most this long before the newest record, if the last shown record states an earlier time. All
+/// records in between are searched again.
 const MARGIN_MS_MAX: u64 = 3_600_000;
 
 /// Where a query continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ResumePoint {
-    /// The id behind which it finds what was not shown, and every id that was shown is remembered.
+    /// The query searches after this id. Every shown id after it is remembered.
     pub(super) after: Id,
-    /// Whether the last record that was shown is before it, so that records like that one may be missed.
+    /// Whether the last shown record is before it, so that similar records may be missed.
     pub(super) is_limited: bool,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct ShownRecords {
     newest: Option<Id>,
     /// The record that was shown last.
     last: Option<Id>,
-    /// The first record of the past that was shown: what precedes it was not asked for.
+    /// The first shown record of the past. Earlier ones were not requested.
     oldest_wanted: Option<Id>,
 }
 
@@ -73,7 +73,7 @@ impl ShownRecords {
         let before = |margin| Id::first_at(newest.saturating_sub(margin));
         let reach = before(MARGIN_MS).min(Id::first_at(last.time())).max(before(MARGIN_MS_MAX));
         let after = self.forgotten.max(Some(reach)).unwrap_or(reach);
-        // What precedes the past that was asked for is not missed.
+        // Records before the requested past are not missed.
         let is_limited = last < after;
         Some(ResumePoint { after: self.oldest_wanted.unwrap_or(after).max(after), is_limited })
     }

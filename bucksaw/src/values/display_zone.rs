@@ -65,7 +65,7 @@ impl FromStr for DisplayZone {
     }
 }
 
-/// Checks that a text is a time. Whether it is one depends neither on the current time nor on the zone.
+/// Checks that a text is a time. The result depends on neither the current time nor the zone.
 pub(crate) fn checked_time(text: &str) -> Result<String, InvalidTime> {
     // Late enough for any time before it.
     DisplayZone::utc().parse(text, Millis(4_000_000_000_000)).map(|_| text.to_owned())

@@ -16,7 +16,7 @@ impl HostPort {
         let (host, port) = text.rsplit_once(':')?;
         let bare = host.strip_prefix('[').map_or(Some(host), |host| host.strip_suffix(']'))?;
         let odd = |char: char| char.is_whitespace() || char.is_control() || matches!(char, '/' | '[' | ']' | ',');
-        // A host with colons must be in brackets, or its last colon could be that of the port.
+        // A host with colons must be in brackets; otherwise its last colon could start the port.
         let is_host = !bare.is_empty() && !bare.contains(odd) && (!bare.contains(':') || bare.len() != host.len());
         let is_port = port.bytes().all(|byte| byte.is_ascii_digit());
         (is_host && is_port).then_some(Self { host: bare.to_owned(), port: port.parse().ok()? })

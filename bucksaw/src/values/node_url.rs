@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use hyper::Uri;
 
-/// `[http://]HOST[:PORT][/PREFIX]`, or `:PORT` for this machine. The port defaults to that of a node, and with `http://` to 80,
-/// because a proxy may be meant; a prefix is for proxies.
+/// `[http://]HOST[:PORT][/PREFIX]`, or `:PORT` for this machine. The default port is 7650, with `http://` 80 for a
+/// proxy. A prefix is for proxies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeUrl {
     authority: String,

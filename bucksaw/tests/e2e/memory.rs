@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -133,15 +134,14 @@ fn unread_answers_of_one_document_stay_within_the_limit() {
             stalled
         };
         let stalled: Vec<_> = (0..times).map(ask).collect();
-        let mut peak = 0.0_f64;
-        wait_until("all answers have begun", || {
-            peak = peak.max(node.metric("bucksaw_memory_used_bytes"));
-            stalled.iter().all(|stream| stream.peek(&mut [0; 1]).is_ok_and(|bytes| bytes > 0))
+        let (mut peak, mut settled) = (0.0, 0);
+        wait_until("all answers have begun, and the memory no longer grows", || {
+            let used = node.metric("bucksaw_memory_used_bytes");
+            settled = if used > peak { 0 } else { settled + 1 };
+            peak = used.max(peak);
+            let has_begun = |stream: &TcpStream| stream.peek(&mut [0; 1]).is_ok_and(|bytes| bytes > 0);
+            stalled.iter().all(has_begun) && settled >= 20
         });
-        for _ in 0..20 {
-            peak = peak.max(node.metric("bucksaw_memory_used_bytes"));
-            std::thread::sleep(std::time::Duration::from_millis(50));
-        }
         assert!(peak < f64::from(96 << 20), "{target}: {peak}");
         drop(stalled);
         wait_until("new queries are answered", || node.get(&target).status == 200);

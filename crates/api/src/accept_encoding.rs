@@ -14,7 +14,7 @@ pub(crate) fn choose(headers: &HeaderMap, offered: impl IntoIterator<Item = &'st
     best.map(|(_, encoding)| encoding)
 }
 
-/// The weight of an encoding: that of its own item, such as `br;q=0.8`, else that of `*`, else 0.
+/// The weight of an encoding: from its own item, such as `br;q=0.8`, else from `*`, else 0.
 fn weight(headers: &HeaderMap, encoding: &str) -> f32 {
     let values = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     let items: Vec<(&str, f32)> = values.flat_map(|value| value.split(',')).filter_map(parse).collect();

@@ -14,12 +14,13 @@ use std::collections::HashMap;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use axum::extract::Request;
 use axum::http::{HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use bucksaw_env::lock;
 use tokio::sync::Notify;
 
 use crate::config::Config;
@@ -77,17 +78,13 @@ impl Admission {
         Arc::new(Self { config, metrics, counts: Mutex::default() })
     }
 
-    fn counts(&self) -> MutexGuard<'_, ConnectionCounts> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Assigns a slot to a connection from this address.
     pub(crate) fn admit(self: &Arc<Self>, peer: SocketAddr) -> Admitted {
         let limit = match self.admit_ordinary(peer) {
             Ok(slot) => return Admitted::Ordinary(slot),
             Err(limit) => limit,
         };
-        let mut counts = self.counts();
+        let mut counts = lock(&self.counts);
         if counts.reserved.len() >= self.config.reserved_connections_max {
             let idle = counts.reserved.iter().position(|reserved| !reserved.has_request.load(Ordering::Relaxed));
             let Some(idle) = idle.and_then(|at| counts.reserved.remove(at)) else {
@@ -107,7 +104,7 @@ impl Admission {
     /// The limit that leaves no slot.
     pub(crate) fn admit_ordinary(self: &Arc<Self>, peer: SocketAddr) -> Result<OrdinarySlot, ConnectionLimit> {
         let address = network(peer.ip());
-        let mut counts = self.counts();
+        let mut counts = lock(&self.counts);
         let of_address = counts.by_address.get(&address).copied().unwrap_or(0);
         if counts.ordinary >= self.config.connections_max {
             return Err(ConnectionLimit::all);
@@ -132,7 +129,7 @@ pub(crate) struct OrdinarySlot {
 impl Drop for OrdinarySlot {
     fn drop(&mut self) {
         self.admission.metrics.connections.dec();
-        let mut counts = self.admission.counts();
+        let mut counts = lock(&self.admission.counts);
         counts.ordinary = counts.ordinary.saturating_sub(1);
         if let Some(count) = counts.by_address.get_mut(&self.address) {
             *count = count.saturating_sub(1);
@@ -153,7 +150,7 @@ pub(crate) struct ReservedSlot {
 impl Drop for ReservedSlot {
     fn drop(&mut self) {
         self.admission.metrics.connections.dec();
-        self.admission.counts().reserved.retain(|reserved| !Arc::ptr_eq(reserved, &self.reserved));
+        lock(&self.admission.counts).reserved.retain(|reserved| !Arc::ptr_eq(reserved, &self.reserved));
     }
 }
 
@@ -216,7 +213,7 @@ mod tests {
         let _fifth = ordinary("2001:db8::3").unwrap();
         drop(_second);
         assert_eq!(ordinary("2001:db8::4").unwrap_err(), ConnectionLimit::address);
-        assert_eq!(admission.counts().by_address.len(), 1);
+        assert_eq!(lock(&admission.counts).by_address.len(), 1);
         let _other_network = ordinary("2001:db8:0:1::1").unwrap();
     }
 
@@ -324,10 +321,10 @@ mod tests {
                     }
                     Op::Close(_) | Op::SendRequest(_) => {}
                 }
-                prop_assert!(admission.counts().reserved.len() == model.len() && model.len() <= reserved);
+                prop_assert!(lock(&admission.counts).reserved.len() == model.len() && model.len() <= reserved);
             }
             drop(open);
-            let counts = admission.counts();
+            let counts = lock(&admission.counts);
             prop_assert_eq!((counts.ordinary, counts.by_address.len(), counts.reserved.len()), (0, 0, 0));
         }
     }

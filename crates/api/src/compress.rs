@@ -1,15 +1,15 @@
 //! Compresses answers with gzip or zstd, as the client accepts.
 //!
-//! An answer is flushed whenever the query has nothing more to send at the moment, so the first records arrive as early as
-//! without compression. Tails and server-sent events are not compressed: each record would be flushed alone, and each open
-//! tail would keep an encoder.
+//! An answer is flushed whenever the query has nothing to send, so the first records arrive as early as without
+//! compression. Tails and server-sent events are not compressed, because each record would be flushed alone and each
+//! open tail would hold an encoder.
 //!
-//! An encoder takes up to 600 kB, and a compressed answer up to a megabyte, with the frame that is being compressed and the
-//! output. Their number is limited by the memory plan; while all are in use, an
-//! answer is sent as it is. A slow reader costs no more than that: a frame is compressed when the connection takes it.
+//! A compressed answer takes up to a megabyte: an encoder of up to 600 kB, a frame and the output. The memory plan
+//! limits their number; further answers are sent uncompressed. A slow reader takes no more memory, because a frame is
+//! compressed only when the connection accepts it.
 //!
-//! `tower-http` and `async-compression` do not serve: the former has no setting for the window of zstd, by default some
-//! megabytes per answer, and neither passes on trailers.
+//! `tower-http` and `async-compression` are not used. Neither passes trailers on, and the former cannot set the window
+//! of zstd, which takes some megabytes per answer by default.
 
 use std::io::{self, Write as _};
 use std::pin::Pin;
@@ -32,7 +32,7 @@ use crate::accept_encoding::choose;
 /// The base-two logarithm of the window of zstd, and so of its blocks. With the default, an encoder takes megabytes.
 const WINDOW_LOG: u32 = 16;
 
-/// Both compress log lines to a fifth or less at this level, and higher levels cost a multiple of the time.
+/// At this level both compress log lines to a fifth or less; higher levels take a multiple of the time.
 const LEVEL: u32 = 1;
 
 /// Bytes that are compressed at a time: less than a millisecond of work.
@@ -93,7 +93,7 @@ impl AnswerEncoder {
         }
     }
 
-    /// Writes out all that was given.
+    /// Flushes all input to the output.
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Gzip(encoder) => encoder.flush(),
@@ -152,7 +152,7 @@ impl CompressedBody {
         Ok(self.take_output())
     }
 
-    /// Writes out what was compressed and not sent.
+    /// Flushes compressed data that was not sent.
     fn flush(&mut self) -> io::Result<Option<Bytes>> {
         match &mut self.encoder {
             Some(encoder) if self.unsent > 0 => encoder.flush()?,

@@ -4,6 +4,12 @@ use std::time::Duration;
 
 use bucksaw_sources::http::{self, BodyLimits};
 
+/// Limit of a decompressed body in bytes. Uncompressed bodies have no limit.
+const DECOMPRESSED_BYTES_MAX: u64 = 256 << 20;
+
+/// The longest time that a body waits for memory before its client gets 503.
+const BODIES_WAIT_MAX: Duration = Duration::from_secs(10);
+
 /// Settings of the HTTP surface. Numbers of connections, requests and answers are limits on how many exist at once.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -21,13 +27,9 @@ pub struct Config {
     pub body_idle_timeout: Duration,
     /// Longest record in bytes; longer lines are cut.
     pub record_bytes_max: usize,
-    /// Limit of a decompressed body in bytes. Uncompressed bodies have no limit.
-    pub unpacked_bytes_max: u64,
     /// Memory of all bodies in bytes, raised to one and a quarter times [`Self::body_bytes_max`] if it is less. With
     /// more, more slow clients send at once.
     pub bodies_bytes_max: usize,
-    /// How long a body waits for that memory before its client gets 503.
-    pub bodies_wait_max: Duration,
     /// Bodies being processed; others wait.
     pub ingests_max: usize,
     /// Queries being processed; others wait, and get 429 after a while. A query that waits for its reader does not
@@ -51,9 +53,7 @@ impl Default for Config {
             header_timeout: Duration::from_secs(10),
             body_idle_timeout: Duration::from_secs(30),
             record_bytes_max: 1 << 20,
-            unpacked_bytes_max: 256 << 20,
             bodies_bytes_max: 64 << 20,
-            bodies_wait_max: Duration::from_secs(10),
             ingests_max: 32,
             queries_max: 16,
             answers_max: 64,
@@ -74,9 +74,9 @@ impl Config {
         BodyLimits {
             idle_timeout: self.body_idle_timeout,
             record_bytes_max: self.record_bytes_max,
-            decompressed_bytes_max: self.unpacked_bytes_max,
+            decompressed_bytes_max: DECOMPRESSED_BYTES_MAX,
             memory_bytes_max: self.bodies_bytes_max,
-            memory_wait_max: self.bodies_wait_max,
+            memory_wait_max: BODIES_WAIT_MAX,
             workers_max: self.ingests_max,
         }
     }

@@ -13,6 +13,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::middleware::from_fn;
 use axum::response::Response;
+use bucksaw_env::{BoxFuture, wait_for_stop};
 use bucksaw_sources::Acceptor;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
@@ -31,7 +32,7 @@ use crate::detached::DetachedRoutes;
 /// Time limit of running requests when the node stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Time limit for the head of a request on a reserved connection, of which there are few.
+/// Time limit for the head of a request on a reserved connection. These are few.
 const RESERVED_HEADER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Read buffer of a connection of HTTP/1 in bytes. The head of a request must fit; a body is read in chunks of this size.
@@ -44,8 +45,8 @@ pub(crate) const STREAMS_MAX: u32 = 8;
 const CONNECTION_WINDOW_BYTES: u32 = 128 << 10;
 const STREAM_WINDOW_BYTES: u32 = 64 << 10;
 
-/// Limit of the headers of a call over HTTP/2, in bytes. With the windows and what calls hold without a reservation, a
-/// connection takes up to 256 KiB: the window, and 16 KiB for each call.
+/// Limit of the headers of a call over HTTP/2, in bytes. A connection takes up to 256 KiB without a reservation: its
+/// window, and 16 KiB for each call.
 pub(crate) const HEADER_BYTES_MAX: u32 = 8 << 10;
 
 /// Answers that a client of HTTP/2 has not read, in bytes for each call. Answers are short.
@@ -55,25 +56,19 @@ const SEND_BYTES_MAX: usize = 16 << 10;
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// Answers the calls of gRPC, and requests of HTTP/1, which are mistakes of clients.
+pub(crate) type GrpcCalls = Arc<dyn Fn(Request) -> BoxFuture<Response> + Send + Sync>;
+
 /// What the connections of a listener are for.
-pub(crate) enum Surface<F> {
+pub(crate) enum Surface {
     /// HTTP/1 with these routes.
     Http(Router),
-    /// gRPC, whose calls this function answers. It also answers requests of HTTP/1, which are mistakes of clients.
-    Grpc(F),
-}
-
-/// A surface without gRPC.
-pub(crate) fn http(routes: Router) -> Surface<fn(Request) -> std::future::Ready<Response>> {
-    Surface::Http(routes)
+    /// gRPC.
+    Grpc(GrpcCalls),
 }
 
 /// Serves a listener until `stop` is true or its sender is gone, then drains for up to five seconds.
-pub(crate) async fn serve<F, A>(listener: TcpListener, app: App, surface: Surface<F>, mut stop: watch::Receiver<bool>)
-where
-    F: Fn(Request) -> A + Clone + Send + Sync + 'static,
-    A: Future<Output = Response> + Send + 'static,
-{
+pub(crate) async fn serve(listener: TcpListener, app: App, surface: Surface, mut stop: watch::Receiver<bool>) {
     let (metrics, admission) = (app.metrics.clone(), Arc::clone(&app.admission));
     let header_timeout = app.config.header_timeout;
     let acceptor = Acceptor::new(listener, Arc::clone(&app.env.clock), metrics.accept_failed.clone());
@@ -85,7 +80,7 @@ where
     loop {
         let (stream, peer) = tokio::select! {
             accepted = acceptor.accept() => accepted,
-            _ = stop.wait_for(|stop| *stop) => break,
+            () = wait_for_stop(&mut stop) => break,
         };
         let admitted = match &monitoring_routes {
             Some(_) => admission.admit(peer),
@@ -98,8 +93,8 @@ where
             (Admitted::Ordinary(slot), Surface::Http(routes), _) => {
                 serve_http(stream, slot, routes.clone(), header_timeout, &graceful);
             }
-            (Admitted::Ordinary(slot), Surface::Grpc(call), _) => {
-                serve_grpc(stream, slot, call.clone(), header_timeout, &graceful);
+            (Admitted::Ordinary(slot), Surface::Grpc(calls), _) => {
+                serve_grpc(stream, slot, Arc::clone(calls), header_timeout, &graceful);
             }
             (Admitted::Reserved(slot, _), _, Some(routes)) => serve_monitoring(stream, slot, routes.clone(), &graceful),
             (Admitted::Reserved(..) | Admitted::Refused(_), ..) => drop(stream),
@@ -142,21 +137,18 @@ fn serve_monitoring(stream: TcpStream, slot: ReservedSlot, routes: Router, grace
     });
 }
 
-fn serve_grpc<F, A>(
+fn serve_grpc(
     stream: TcpStream,
     slot: OrdinarySlot,
-    call: F,
+    calls: GrpcCalls,
     header_timeout: Duration,
     graceful: &GracefulShutdown,
-) where
-    F: Fn(Request) -> A + Clone + Send + Sync + 'static,
-    A: Future<Output = Response> + Send + 'static,
-{
+) {
     let has_request = Arc::new(AtomicBool::new(false));
     let mark = Arc::clone(&has_request);
     let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
         mark.store(true, Ordering::Relaxed);
-        let answer = call(request.map(Body::new));
+        let answer = calls(request.map(Body::new));
         async move { Ok::<_, Infallible>(answer.await) }
     });
     let connection = grpc_builder(header_timeout).serve_connection(TokioIo::new(stream), service).into_owned();
@@ -183,7 +175,7 @@ fn http1_builder(header_timeout: Duration) -> http1::Builder {
     builder
 }
 
-/// HTTP/2, and HTTP/1 for an answer that says so.
+/// HTTP/2, and HTTP/1 for an answer that the port needs HTTP/2.
 fn grpc_builder(header_timeout: Duration) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     let mut http1 = builder.http1();

@@ -1,40 +1,41 @@
 //! Completes a request that carries records even if its client has closed the connection.
 //!
-//! Some senders close the connection once they have sent a request, and read no answer. A server that finds the end of the
-//! connection before it has called the handler would drop the request with it. So a request with records is a task of its own
-//! from the moment its head is read. All others end with their connection, as their answers have no reader.
+//! Some senders close the connection once they have sent a request, and read no answer. A server that detects the end
+//! of the connection before it has called the handler drops the request. So a request with records runs in its own task
+//! as soon as its head is read. Other requests end with their connection, because nobody reads their answers.
 
 use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::http::{Method, Request};
 use axum::response::{IntoResponse as _, Response};
+use bucksaw_env::BoxFuture;
 use hyper::body::Incoming;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 
+use crate::admission::OrdinarySlot;
 use crate::error::ApiError;
 
 /// The routes, for one connection.
-pub(crate) struct DetachedRoutes<T> {
+pub(crate) struct DetachedRoutes {
     routes: TowerToHyperService<Router>,
     /// Held while a request of the connection runs.
-    slot: Arc<T>,
+    slot: Arc<OrdinarySlot>,
 }
 
-impl<T> DetachedRoutes<T> {
+impl DetachedRoutes {
     /// `slot` is dropped when the connection and all of its requests have ended.
-    pub(crate) fn new(routes: Router, slot: T) -> Self {
+    pub(crate) fn new(routes: Router, slot: OrdinarySlot) -> Self {
         Self { routes: TowerToHyperService::new(routes), slot: Arc::new(slot) }
     }
 }
 
-impl<T: Send + Sync + 'static> Service<Request<Incoming>> for DetachedRoutes<T> {
+impl Service<Request<Incoming>> for DetachedRoutes {
     type Response = Response;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+    type Future = BoxFuture<Result<Response, Infallible>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let has_records = has_records(request.method(), request.uri().path());
@@ -51,7 +52,7 @@ impl<T: Send + Sync + 'static> Service<Request<Incoming>> for DetachedRoutes<T> 
     }
 }
 
-/// Whether a request has records by its path. Below `/api/v1` are questions, except one.
+/// Whether a request has records, by its path. Below `/api/v1` only one call has.
 fn has_records(method: &Method, path: &str) -> bool {
     matches!(*method, Method::POST | Method::PUT) && (path == "/api/v1/ingest" || !path.starts_with("/api/v1/"))
 }

@@ -41,7 +41,7 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
 
-    /// The answer of a check, which has the column apart.
+    /// The answer of a check, with the column as a field.
     pub(crate) fn invalid_expression(error: &SyntaxError) -> Self {
         Self { column: Some(error.column), ..Self::bad_request(&error.message) }
     }
@@ -64,7 +64,7 @@ impl ApiError {
         self.status
     }
 
-    /// What is wrong and what to do.
+    /// The message: the problem and the remedy.
     pub(crate) fn message(&self) -> &str {
         &self.message
     }

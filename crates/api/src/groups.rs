@@ -19,7 +19,7 @@ const NAME_BYTES_MAX: usize = 256;
 /// Bytes of all values together, so that they fit in a request to other nodes.
 const VALUES_BYTES_MAX: usize = 64 << 10;
 
-/// What a client wants a histogram grouped by.
+/// The grouping that a client requests for a histogram.
 #[derive(Debug)]
 pub(crate) enum RequestedGrouping {
     None,
@@ -27,7 +27,7 @@ pub(crate) enum RequestedGrouping {
     Levels(Option<Vec<LevelGroup>>),
     /// Groups that the client names.
     Named(Grouping),
-    /// Groups that are to be chosen.
+    /// Groups that the node chooses.
     Chosen(GroupBy),
 }
 

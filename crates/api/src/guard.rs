@@ -106,7 +106,7 @@ fn refusal(reason: RefusalReason) -> ApiError {
     }
 }
 
-/// The header by which a request comes from another origin, if it does.
+/// The header that shows another origin, if one does.
 fn cross_origin_reason(host: Option<Authority<'_>>, headers: &HeaderMap) -> Option<RefusalReason> {
     let own = |origin: &str| {
         let (scheme, authority) = origin.split_once("://")?;

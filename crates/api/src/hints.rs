@@ -1,4 +1,4 @@
-//! Hints: what an expression that is valid probably should have been.
+//! Hints: advice on valid expressions that are probably mistaken.
 //!
 //! A hint never changes an answer. It is one sentence in `stats.hints`.
 
@@ -52,7 +52,7 @@ pub(crate) fn text_hints(q: &[u8]) -> Vec<String> {
     expr::hints(q).iter().map(ToString::to_string).collect()
 }
 
-/// Names by which other systems mean the line of a record.
+/// Names of other systems for the line of a record.
 const LINE_NAMES: [&str; 9] = ["line", "message", "msg", "_msg", "@message", "log", "text", "body", "_line"];
 
 fn unknown_field(field: UnknownField) -> String {

@@ -1,11 +1,12 @@
 //! Samples of some metrics over the last hour, for the charts of the page.
 //!
-//! They take about 70 kB of memory and are lost when the node stops. Names and values are those of the metrics.
+//! They take about 70 kB of memory and are lost when the node stops. Names and values are the same as in the metrics.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
+use bucksaw_env::lock;
 use bucksaw_record::{Millis, time};
 use serde_json::{Value, json};
 
@@ -39,7 +40,7 @@ impl History {
     /// Adds a sample, given all metrics as text.
     pub(crate) fn add(&self, at: Millis, metrics: &str) {
         let sample = (at, values(metrics));
-        let mut samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut samples = lock(&self.0);
         if samples.len() == SAMPLES_MAX {
             samples.pop_front();
         }
@@ -47,7 +48,7 @@ impl History {
     }
 
     pub(crate) fn describe(&self) -> Value {
-        let samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let samples = lock(&self.0);
         let times: Vec<String> = samples.iter().map(|(at, _)| time::format_rfc3339(*at, 0)).collect();
         let series = |(at, name): (usize, &&str)| {
             let values: Value = samples.iter().map(|(_, values)| values.get(at).copied()).collect();

@@ -1,7 +1,7 @@
 //! The HTTP surface: ingest, queries, status, and the page; and OTLP over gRPC.
 //!
 //! Handlers check a request, run it on threads that may block, and stream the answer. A slow reader slows only its own
-//! query; one that leaves cancels it. `docs/http.md` describes every call.
+//! query; a disconnect cancels it. `docs/http.md` describes every call.
 //!
 //! This crate binds no port, starts no runtime, and opens no file.
 

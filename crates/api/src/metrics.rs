@@ -1,5 +1,6 @@
 //! Metrics of the HTTP surface. The queue counts records, by source.
 
+use bucksaw_env::metrics;
 use bucksaw_sources::http::BodyMetrics;
 use prometheus_client::encoding::EncodeLabelValue;
 use prometheus_client::metrics::counter::Counter;
@@ -32,40 +33,22 @@ pub(crate) enum ConnectionLimit {
 /// Counters by the label `reason`.
 type CountersByReason<R> = Family<[(&'static str, R); 1], Counter>;
 
-/// Counters and gauges of the HTTP surface.
-#[derive(Clone, Debug)]
-pub struct Metrics {
-    pub(crate) bodies: BodyMetrics,
-    pub(crate) connections: Gauge,
-    pub(crate) accept_failed: Counter,
-    requests_refused: CountersByReason<RefusalReason>,
-    connections_refused: CountersByReason<ConnectionLimit>,
+metrics! {
+    /// Counters and gauges of the HTTP surface.
+    pub struct Metrics {
+        pub(crate) bodies: BodyMetrics;
+        requests_refused: CountersByReason<RefusalReason> = "HTTP requests refused because of a host name that is not allowed, or sent by pages of other origins";
+        pub(crate) accept_failed: Counter = "HTTP connections that could not be accepted";
+        pub(crate) connections: Gauge = "HTTP connections that are open";
+        connections_refused: CountersByReason<ConnectionLimit> = "HTTP connections for which their address, or all addresses, had no slot: only health and metrics were answered";
+    }
 }
 
 impl Metrics {
     /// Registers the metrics.
     pub fn new(registry: &mut Registry) -> Self {
         let api = registry.sub_registry_with_prefix("api");
-        let metrics = Self {
-            bodies: BodyMetrics::register(api),
-            connections: Gauge::default(),
-            accept_failed: Counter::default(),
-            requests_refused: Family::default(),
-            connections_refused: Family::default(),
-        };
-        let all = metrics.clone();
-        api.register(
-            "requests_refused",
-            "HTTP requests refused because of a host name that is not allowed, or sent by pages of other origins",
-            all.requests_refused,
-        );
-        api.register("accept_failed", "HTTP connections that could not be accepted", all.accept_failed);
-        api.register("connections", "HTTP connections that are open", all.connections);
-        api.register(
-            "connections_refused",
-            "HTTP connections for which their address, or all addresses, had no slot: only health and metrics were answered",
-            all.connections_refused,
-        );
+        let metrics = Self { bodies: BodyMetrics::register(api), ..Self::register(api) };
         // Each series exists from the start, at 0.
         for limit in [ConnectionLimit::address, ConnectionLimit::all] {
             drop(metrics.connections_refused.get_or_create(&[("reason", limit)]));

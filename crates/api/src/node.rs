@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bucksaw_cluster::{Cluster, ClusterVersion, DataSummary, ForgetError, IncompatiblePeer, Member};
-use bucksaw_env::Body;
+use bucksaw_env::{Body, wait_for_stop};
 use bucksaw_ingest::HaltReason;
 use bucksaw_query::re_replicated_stores;
 use bucksaw_steering::LoadShedder;
@@ -136,7 +136,7 @@ fn member_status(member: &Member, reported: Option<Value>, is_own: bool) -> Valu
         node["state"] = if member.is_live() { "unresponsive" } else { member.state.name() }.into();
     }
     if !is_own {
-        // A node that listens on all interfaces does not know the addresses at which others reach it.
+        // A node that listens on all interfaces cannot report the address at which others reach it.
         let clients = &facts.clients;
         node["addresses"] = json!({ "cluster": facts.address.to_string() });
         for (name, address) in
@@ -257,7 +257,7 @@ pub(crate) async fn sample_metrics(app: App, mut stop: watch::Receiver<bool>) {
     loop {
         tokio::select! {
             _ = interval.tick() => {}
-            _ = stop.wait_for(|stop| *stop) => return,
+            () = wait_for_stop(&mut stop) => return,
         }
         if let Ok(text) = metrics_text(&app) {
             app.history.add(app.now(), &text);

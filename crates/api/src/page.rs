@@ -1,7 +1,7 @@
 //! The files of the page.
 //!
-//! Browsers keep files with a hash in their name for ever, and revalidate the others by `ETag`. Only paths that the
-//! page uses are answered with it; others get 404.
+//! Browsers cache files with a hash in their name without a time limit, and revalidate other files by `ETag`. Only
+//! paths that the page uses are served; others get 404.
 //!
 //! A content security policy keeps the page from loading anything from elsewhere and from running inline scripts, so
 //! that a log line is never more than text.

@@ -30,7 +30,8 @@ impl Params {
         Self(query.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()).map(pair).collect())
     }
 
-    /// Refuses parameters that the call does not have: a misspelt `form` must not mean "from an hour ago".
+    /// Refuses parameters that the call does not have. Otherwise a misspelt `form` would be ignored, and the search
+    /// start an hour ago.
     pub(crate) fn reject_unknown(&self, known: &[&str]) -> Result<(), ApiError> {
         match self.0.iter().find(|(name, _)| !known.contains(&name.as_str())) {
             None => Ok(()),

@@ -87,7 +87,7 @@ fn seconds_since(clock: &dyn Clock, started: Duration) -> f64 {
     (clock.uptime() - started).as_secs_f64()
 }
 
-/// Runs a query that has one result, with its rendered statistics.
+/// Runs a query with a single result. Returns it with rendered statistics.
 pub(crate) async fn run_query<T, Q: Future<Output = Result<(T, QueryStats), RequestError>>>(
     app: &App,
     hints: Hints,

@@ -68,7 +68,7 @@ fn head(record: RecordRef<'_>, out: &mut Vec<u8>) {
 /// A string of an object.
 #[derive(Clone, Debug)]
 struct ObjectPart {
-    /// What stands between it and the string before.
+    /// The JSON between it and the string before.
     before: Vec<u8>,
     /// Where it is in the text of the record.
     text: Range<usize>,
@@ -147,8 +147,8 @@ const STEP_BYTES: usize = 9 << 10;
 /// Size at which a piece of a long record is complete.
 const LONG_PIECE_BYTES: usize = 64 << 10;
 
-/// The object of a long record, in pieces. The whole may be six times as long as its text, and a stream holds several pieces
-/// for a stalled reader.
+/// The object of a long record, in pieces. JSON may be six times as long as the text, and a stream buffers several
+/// pieces for a stalled reader.
 #[derive(Clone, Debug)]
 pub(crate) struct LongRecord {
     record: Arc<OwnedRecord>,
@@ -316,7 +316,7 @@ impl RawWriter {
         }
     }
 
-    /// Returns what was pushed since the last call.
+    /// Returns the pieces since the last call.
     pub(crate) fn take(&mut self) -> Vec<Bytes> {
         self.flush_copied();
         std::mem::take(&mut self.pieces)

@@ -1,7 +1,7 @@
-//! Replication status of a store and of the cluster: what is under-replicated, and the progress of repair.
+//! Replication status of a store and of the cluster: under-replicated records, and the progress of repair.
 //!
-//! A store knows exactly which of the records it has compared are under-replicated. For records not compared yet there
-//! is only an upper bound: the bytes of the absent stores, times the fraction of the pass that remains.
+//! For records that a store has compared, the number of under-replicated ones is exact. For the others there is only an
+//! upper bound: the bytes of the absent stores, times the fraction of the pass that remains.
 
 use bucksaw_store::repair::RepairStatus;
 use serde_json::{Value, json};

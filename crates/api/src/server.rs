@@ -11,6 +11,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::app::App;
+use crate::connections::{GrpcCalls, Surface};
 use crate::guard::Guard;
 use crate::{compress, connections, guard, ingest, node, page, query, senders, streams, tail};
 
@@ -18,23 +19,23 @@ use crate::{compress, connections, guard, ingest, node, page, query, senders, st
 pub async fn serve(listener: TcpListener, app: App, stop: watch::Receiver<bool>) {
     tokio::spawn(node::sample_metrics(app.clone(), stop.clone()));
     let routes = router(app.clone());
-    connections::serve(listener, app, connections::http(routes), stop).await;
+    connections::serve(listener, app, Surface::Http(routes), stop).await;
 }
 
 /// Serves OTLP over HTTP on a listener of its own, as [`serve`] does.
 pub async fn serve_otlp_http(listener: TcpListener, app: App, stop: watch::Receiver<bool>) {
     let routes = otlp_router(app.clone());
-    connections::serve(listener, app, connections::http(routes), stop).await;
+    connections::serve(listener, app, Surface::Http(routes), stop).await;
 }
 
 /// Serves OTLP over gRPC on a listener, within the limits and until the stop of [`serve`].
 pub async fn serve_otlp_grpc(listener: TcpListener, app: App, stop: watch::Receiver<bool>) {
     let calls = app.clone();
-    let surface = connections::Surface::Grpc(move |request| senders::otlp_call(calls.clone(), request));
-    connections::serve(listener, app, surface, stop).await;
+    let calls: GrpcCalls = Arc::new(move |request| Box::pin(senders::otlp_call(calls.clone(), request)));
+    connections::serve(listener, app, Surface::Grpc(calls), stop).await;
 }
 
-/// The page; for senders to Elasticsearch, which ask for JSON, the version.
+/// The page; the version for senders to Elasticsearch, which accept JSON.
 async fn root(method: Method, headers: HeaderMap) -> Response {
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
     if accept.contains("json") && !accept.contains("html") {

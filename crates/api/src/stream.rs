@@ -33,8 +33,8 @@ use crate::render::{self, LongRecord};
 /// Frames between the query and the network.
 const FRAMES_QUEUED_MAX: usize = 8;
 
-/// Free places in the channel at which a blocked sender resumes. At one, two threads would wake each other for every
-/// frame.
+/// Free places in the channel at which a blocked sender resumes. With one place, two threads would wake each other for
+/// every frame.
 const RESUME_CAPACITY: usize = FRAMES_QUEUED_MAX / 2;
 
 /// Size at which a frame is sent. Smaller frames cost CPU time each; larger ones cost memory per stalled client.
@@ -143,6 +143,7 @@ impl StreamSender {
         }
     }
 
+    /// Sends a frame, and waits while the channel to the client is full.
     async fn send(&self, frame: StreamFrame) -> Result<(), SinkClosed> {
         self.sender.send(frame).await.map_err(|_| SinkClosed)
     }
@@ -234,7 +235,7 @@ impl StreamSender {
     }
 }
 
-/// A frame for which the channel had no place.
+/// A frame that did not fit in the channel.
 #[derive(Debug)]
 pub(crate) struct BlockedSend<'a> {
     sender: &'a StreamSender,

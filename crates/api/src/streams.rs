@@ -90,7 +90,7 @@ fn stream_object(stream: &StreamSize) -> Value {
     json!({ "labels": labels, "text": text, "records": stream.records, "bytes": stream.bytes })
 }
 
-/// A label with its values, those of most streams first.
+/// A label with its values, most streams first.
 fn label_object(name: &str, values: BTreeMap<String, u64>, limit: usize) -> Value {
     let distinct = values.len();
     let mut values: Vec<(String, u64)> = values.into_iter().collect();

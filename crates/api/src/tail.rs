@@ -25,7 +25,7 @@ const FRAME_BYTES: usize = 32 << 10;
 /// Interval of reports of records that the rate limiter skipped.
 const SKIPPED_REPORT_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Interval of keepalives, without which proxies close idle connections.
+/// Interval of keepalives; without them proxies close idle connections.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// A comment, which server-sent events ignore.
@@ -76,7 +76,7 @@ impl TailRateLimiter {
         }
     }
 
-    /// Adds the tokens of the time since the last call; at most those of one second are kept.
+    /// Adds tokens for the time since the last call, up to the rate of one second.
     fn refill(&mut self) {
         let now = self.clock.uptime();
         let rate = self.records_per_second.map_or(0.0, |rate| rate as f64);

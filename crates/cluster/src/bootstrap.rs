@@ -1,7 +1,7 @@
 //! Bootstrap: whether unknown nodes may exist, because the data directory is new.
 //!
-//! A node without a member file knows no node that is down or that it has not reached, and the records of such nodes are
-//! missing from answers. Another known node proves nothing, because it may be as new. So bootstrap lasts until
+//! A node without a member file lists neither nodes that are down nor nodes that it has not reached, and answers lack
+//! their records. Another known node proves nothing, because it may be as new. So bootstrap lasts until
 //!
 //! - each seed of `--join` was reached once, or resolves to this node; or
 //! - a node that is not bootstrapping has sent its digest.

@@ -88,7 +88,7 @@ impl Cluster {
         *self.context.bootstrapping.borrow()
     }
 
-    /// Whether this node has joined. Before, it must accept no records, because no other node knows it.
+    /// Whether this node has joined. Before that it must not accept records, because no other node would search it.
     pub fn join_state(&self) -> JoinState {
         *self.context.join_state.borrow()
     }
@@ -142,7 +142,7 @@ impl Cluster {
     /// Calls a member with a JSON message and reads its JSON reply, of at most [`bucksaw_rpc::MESSAGE_BYTES_MAX`] bytes, within `time`.
     ///
     /// # Errors
-    /// `TimedOut`; `InvalidData` for an invalid reply; otherwise those of [`Net::call`].
+    /// `TimedOut`; `InvalidData` for an invalid reply; otherwise the errors of [`Net::call`].
     pub async fn call_json<Q: Serialize + Sync, A: DeserializeOwned>(
         &self,
         member: &Member,

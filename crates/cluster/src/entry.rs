@@ -20,7 +20,7 @@ pub(crate) struct Entry {
     /// Set if it is live: its process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) live: Option<LiveIdentity>,
-    /// In the first entry of a digest: the sender may not know all nodes yet.
+    /// In the first entry of a digest: the sender's list of nodes may be incomplete.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) bootstrapping: bool,
 }

@@ -66,9 +66,9 @@ pub struct Facts {
     /// replication factor, because then records may have no replica left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repair_pass_started: Option<Millis>,
-    /// Lost stores that are re-replicated as far as this store's records go, by the [fingerprint](Facts::fingerprint) of their
-    /// last facts: since their loss a repair pass has completed here without under-replicated records. At most
-    /// [`RE_REPLICATED_MAX`], those with the lowest ids. New facts of such a store end this.
+    /// Lost stores, by the [fingerprint](Facts::fingerprint) of their last facts, after whose loss a repair pass
+    /// completed here without under-replicated records. At most [`RE_REPLICATED_MAX`], those with the lowest ids. New
+    /// facts of such a store end this.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub re_replicated: Vec<u64>,
     /// Free bytes on the file system of its data directory.

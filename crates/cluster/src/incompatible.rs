@@ -1,4 +1,4 @@
-//! Incompatible peers: nodes of another major version, of which only the version is understood.
+//! Incompatible peers: nodes of another major version. Only their version can be decoded.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

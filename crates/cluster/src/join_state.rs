@@ -1,4 +1,4 @@
-//! The join procedure: a node joins if no other process runs with its id, and after other nodes know it.
+//! The join procedure: a node joins if no other process runs with its id, and only after other nodes have its facts.
 //!
 //! A copied data directory, or a machine image that is started twice, makes two processes with one node id. Answers do not
 //! contain the records of one of them until other nodes know both. So a starting node
@@ -58,7 +58,7 @@ pub enum JoinState {
     Probing,
     /// It announces itself to other nodes.
     Announcing,
-    /// It has joined: all reachable live nodes know it.
+    /// It has joined: all reachable live nodes have its facts.
     Joined,
     /// Another process runs with its id, at this address.
     Refused(SocketAddr),

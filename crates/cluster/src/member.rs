@@ -16,8 +16,8 @@ pub struct Member {
     pub state: MemberState,
     /// When it entered the state, by this node's wall clock. The state does not depend on that clock.
     pub since: Millis,
-    /// The address of another live process with the same id: a data directory was copied. `facts` are those of the process
-    /// that started last; records of the other are in no answer.
+    /// The address of another live process with the same id: a data directory was copied. `facts` are of the process
+    /// that started last; no answer contains the records of the other.
     pub duplicate_at: Option<SocketAddr>,
     /// The same without delay, so also if the node has just moved and its old process is not yet known to have stopped. Until
     /// then, the old process may accept records that no answer finds.

@@ -3,9 +3,10 @@
 //! ```text
 //!   {"format": 1, "incarnation": "<id>", "bootstrapping": true, "members": [{"facts": {…}, "departure": {…}}, …]}
 //! ```
-//! Without it a node needs `--join`, and does not know down members that may have the only replicas of records. So it has a
-//! backup ([`backed_up_file`](bucksaw_env::backed_up_file)), `members.backup`, which replaces a damaged file. Without a valid
-//! backup, an invalid file is quarantined as `members.json.damaged`, or as `members.json.newer` if it has a newer format.
+//! Without it a node needs `--join`, and does not list members that are down, which may have the only replicas of
+//! records. So it has a backup ([`backed_up_file`](bucksaw_env::backed_up_file)), `members.backup`, which replaces a
+//! damaged file. Without a valid backup, an invalid file is quarantined as `members.json.damaged`, or as
+//! `members.json.newer` if it has a newer format.
 //!
 //! A version without backups may leave an outdated backup. Its file has a later incarnation, and takes precedence.
 

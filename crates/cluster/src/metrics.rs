@@ -1,6 +1,6 @@
 //! The metrics of the cluster.
 
-use bucksaw_env::metrics;
+use bucksaw_env::{MetricLabel, create_series, metrics};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -11,7 +11,7 @@ use crate::MemberState;
 metrics! {
     /// Counters and gauges of the cluster.
     pub struct Metrics {
-        pub(crate) members: Family<[(&'static str, &'static str); 1], Gauge> = "Known nodes, including this one, by state";
+        pub(crate) members: Family<MetricLabel, Gauge> = "Known nodes, including this one, by state";
         pub(crate) duplicate_ids: Gauge = "Node ids of more than one live node (a data directory was copied)";
         pub(crate) packets_sent: Counter = "Datagrams sent to other nodes";
         pub(crate) packets_received: Counter = "Datagrams received";
@@ -32,9 +32,7 @@ impl Metrics {
     /// Registers the cluster's metrics.
     pub fn new(registry: &mut Registry) -> Self {
         let metrics = Self::register(registry.sub_registry_with_prefix("cluster"));
-        for state in MemberState::ALL {
-            drop(metrics.members.get_or_create(&[("state", state.name())]));
-        }
+        create_series(&metrics.members, "state", MemberState::ALL.map(MemberState::name));
         metrics
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
-use bucksaw_env::{Body, BoxFuture, IncomingCall, Net, Tasks};
+use bucksaw_env::{Body, BoxFuture, GaugeGuard, IncomingCall, Net, Tasks};
 use tokio::sync::Semaphore;
 
 use crate::{ClusterVersion, Metrics};
@@ -91,28 +91,12 @@ pub(crate) async fn serve(
             reply.send(Err(io::Error::other(words)));
             continue;
         };
-        let in_flight = InFlightCall::new(&metrics);
+        let in_flight = GaugeGuard::new(&metrics.calls_in_flight);
         tasks.spawn(Box::pin(async move {
             let answer = handler.answer(body).await;
             drop((in_flight, permit));
             reply.send(answer);
         }));
-    }
-}
-
-/// Counts a call until it is dropped, also after a panic.
-struct InFlightCall(Metrics);
-
-impl InFlightCall {
-    fn new(metrics: &Metrics) -> Self {
-        metrics.calls_in_flight.inc();
-        Self(metrics.clone())
-    }
-}
-
-impl Drop for InFlightCall {
-    fn drop(&mut self) {
-        self.0.calls_in_flight.dec();
     }
 }
 

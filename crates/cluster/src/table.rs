@@ -1,7 +1,7 @@
 //! The member table, as a pure state machine: time and liveness are arguments.
 //!
-//! Facts from any node are merged; the newest win, by incarnation and version. Foca alone decides whether a member is live;
-//! what other nodes report about that is used only for members that foca does not know.
+//! Facts from any node are merged; the newest win, by incarnation and version. Foca alone decides whether a member is
+//! live. Reports of other nodes about that are used only for members that foca does not list.
 //!
 //! ```text
 //!                 foca has it                   foca lost it
@@ -211,7 +211,7 @@ impl MemberTable {
         if let Some(departure) = departure {
             let worse = match node.presence {
                 Presence::Unconfirmed => true,
-                // Its own facts say that it left; otherwise foca decides.
+                // Its own facts state that it left; otherwise foca decides.
                 Presence::Live { .. } => departure.reason == DepartureReason::Left && node.facts.left,
                 Presence::Departed(reason) => departure.reason > reason,
             };

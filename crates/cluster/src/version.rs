@@ -3,8 +3,9 @@
 //! A minor version only adds fields, calls, and packet kinds from 128 on. Unknown ones are ignored, and missing fields have
 //! defaults. Any other change is a major version, and nodes of different major versions form no cluster.
 //!
-//! Only compatible versions are tested together. So segments are neither fetched from an incompatible member nor replicated to
-//! it: its records stay in its queue and are found there, and [`Member::version_skew`](crate::Member::version_skew) reports it.
+//! Only compatible versions are tested together. So segments are not fetched from an incompatible member, and not
+//! replicated to it. Its records stay in its queue and are found there, and
+//! [`Member::version_skew`](crate::Member::version_skew) reports it.
 //!
 //! Files are exchanged unchanged. The version that introduces a format only reads it; the next one writes it. So compatible
 //! versions read each other's files, and a downgrade by one version is possible. The published [`Formats`] ensure that no node

@@ -1,5 +1,5 @@
-//! A codec for blocks of similar lines, such as logs: lines are tokenised, tokens become typed columns, and a search runs on
-//! the columns without building lines.
+//! A codec for blocks of similar lines, such as logs. Lines are tokenised, and tokens become typed columns. A search
+//! runs on the columns without building lines.
 //!
 //! ```text
 //!   line            2026-11-20 23:10:42 WARN  [pool-7] took 1210 ms for "GET /a?b=c"
@@ -21,7 +21,7 @@
 //!
 //! The modules depend on each other downwards only: `encode` and `search` on `decode`, `encode` on `filter`.
 //!
-//! The crate knows no files, checksums, records or ids: `segment` stores blocks, `scan` searches them.
+//! The crate uses no files, checksums, records or ids: `segment` stores blocks, `scan` searches them.
 
 mod decimal;
 mod decode;

@@ -4,9 +4,9 @@
 //!   node.json      the bytes, readable without this module
 //!   node.backup    "crc32c <8 hex digits> after <8 hex digits>\n", then the same bytes
 //! ```
-//! The backup is written first. Its first checksum covers the second and the bytes; the second is that of the file it replaces,
-//! 0 if none. So an intact backup is always right, and a file that differs from it is damaged, unless it has the second
-//! checksum: then a crash came between the two writes.
+//! The backup is written first. Its first checksum covers the second one and the bytes. The second is the checksum of
+//! the file that it replaces, 0 if there is none. So an intact backup is always right, and a file that differs from it
+//! is damaged, unless it has the second checksum: then a crash came between the two writes.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,10 @@
 //! The environment of a node: files, time, random numbers, tasks and the network between nodes, as traits.
 //!
-//! [`real`] implements them on the operating system. [`sim`] implements them under one seed: a file system that distinguishes
-//! written from durable bytes and can lose power, a clock that tests advance, and worlds of hosts under virtual time with
-//! injected faults ([`sim::World`]). Code above this crate receives [`Env`], [`Tasks`] and [`Net`] in its constructors and never
-//! calls the operating system itself, so that it can be tested under crashes and simulated; `clippy.toml` bans direct calls.
+//! [`real`] implements them on the operating system. [`sim`] implements them under one seed: a file system that
+//! distinguishes written from durable bytes and can lose power, and a clock that tests advance. [`sim::World`] has
+//! hosts under virtual time with injected faults. Code above this crate receives [`Env`], [`Tasks`] and [`Net`] in its
+//! constructors, and never calls the operating system itself. So it can be simulated, and tested under crashes.
+//! `clippy.toml` bans direct calls.
 //!
 //! ```
 //! use bucksaw_env::{Clock, sim};
@@ -37,11 +38,11 @@ pub use entropy::Entropy;
 pub use fs::{File, FileLock, Fs, Space};
 pub use lock::lock;
 pub use log_rate_limiter::{LogLimits, LogRateLimiter};
-pub use metrics::set_gauge;
+pub use metrics::{MetricLabel, create_series, set_gauge};
 pub use net::{DATAGRAM_BYTES_MAX, IncomingCall, Net, Reply};
 pub use shortage::Shortage;
 pub use small_file::{file_name, read_file, replace};
-pub use tasks::{BoxFuture, Tasks, run_blocking, run_blocking_low_priority, with_timeout};
+pub use tasks::{BoxFuture, Tasks, run_blocking, run_blocking_low_priority, wait_for_stop, with_timeout};
 
 /// Files, time and random numbers. Cheap to clone.
 #[derive(Clone, Debug)]

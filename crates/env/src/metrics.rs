@@ -1,5 +1,6 @@
 //! Declares the metrics of a crate.
 
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 
 /// Declares a struct of metrics and its function `register`. Each field is a metric of the same name, with its help text. A
@@ -41,6 +42,18 @@ macro_rules! metrics {
     };
     (@initial) => { std::default::Default::default() };
     (@initial $initial:expr) => { $initial };
+}
+
+/// The label of a metric with several series: its name and a value.
+pub type MetricLabel = [(&'static str, &'static str); 1];
+
+/// Creates a series for each value of a label, so that it is exported as 0 before its first event.
+pub fn create_series<M: Clone>(
+    family: &Family<MetricLabel, M>,
+    label: &'static str,
+    values: impl IntoIterator<Item = &'static str>,
+) {
+    values.into_iter().for_each(|value| drop(family.get_or_create(&[(label, value)])));
 }
 
 /// Sets a gauge to a number of any size.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 /// A boxed future that may move between threads.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -28,6 +28,11 @@ pub trait Tasks: Send + Sync + Debug {
     fn spawn_blocking_low_priority(&self, work: Box<dyn FnOnce() + Send>) -> BoxFuture<()> {
         self.spawn_blocking(work)
     }
+}
+
+/// Resolves when `stop` is true or its sender is dropped.
+pub async fn wait_for_stop(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stop| *stop).await;
 }
 
 /// The result of work run by [`Tasks::spawn_blocking`]; `None` if it panicked.

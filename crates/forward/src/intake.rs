@@ -4,7 +4,7 @@
 use std::io;
 use std::pin::Pin;
 
-use bucksaw_env::Env;
+use bucksaw_env::{Env, wait_for_stop};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::watch;
 use tokio::time::{Sleep, sleep};
@@ -12,7 +12,6 @@ use tokio::time::{Sleep, sleep};
 use crate::Config;
 use crate::batch_packer::{BatchPacker, ShippedBatch};
 use crate::send_window::SendWindow;
-use crate::stop::wait_for_stop;
 
 /// Bytes of one read, unless a batch is smaller.
 const CHUNK_BYTES: usize = 64 << 10;

@@ -34,7 +34,6 @@ mod intake;
 mod run;
 mod send_window;
 mod session;
-mod stop;
 
 pub use config::Config;
 pub use error::ForwardError;

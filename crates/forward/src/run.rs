@@ -4,14 +4,13 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use bucksaw_env::Env;
+use bucksaw_env::{Env, wait_for_stop};
 use tokio::io::AsyncRead;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::connection_loop::ConnectionLoop;
 use crate::send_window::SendWindow;
-use crate::stop::wait_for_stop;
 use crate::{Config, ForwardError, intake};
 
 /// The result of a run.

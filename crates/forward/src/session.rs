@@ -1,7 +1,7 @@
 //! One connection: sends batches and receives acknowledgements until the connection is lost or the agent moves.
 //!
-//! Both directions run at the same time, so neither side waits for the other to read. Each connection counts its batches from
-//! 0, beginning with the first unacknowledged batch of the window.
+//! Both directions run at the same time, so no side waits for the other to read. Each connection counts its batches
+//! from 0, beginning with the first unacknowledged batch of the window.
 //!
 //! To move, the agent sends nothing after the last whole batch, closes its side, and receives the missing acknowledgements
 //! until a timeout. Unacknowledged batches are sent again on the next connection, with the same bytes and ids.
@@ -10,7 +10,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bucksaw_env::Env;
+use bucksaw_env::{Env, wait_for_stop};
 use bucksaw_steering::AddressSelector;
 use bucksaw_wire::{FLUSH, Redirect, RedirectReason, ServerMessage};
 use tokio::io::AsyncWriteExt;
@@ -22,7 +22,6 @@ use crate::Config;
 use crate::connect::{NodeConnection, connect, read_message};
 use crate::error::ConnectionError;
 use crate::send_window::{SendAction, SendWindow};
-use crate::stop::wait_for_stop;
 
 /// How long the agent waits for the node's last message after sending has failed.
 const FINAL_READ_TIMEOUT: Duration = Duration::from_secs(1);

@@ -163,7 +163,7 @@ impl FrameRecords<'_> {
     }
 }
 
-/// Why records were not accepted. None of them is kept unless the variant says so.
+/// Why records were not accepted. No record is kept, unless the variant states otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IngestError {

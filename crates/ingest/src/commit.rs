@@ -55,7 +55,7 @@ impl Queue {
         }
         let (lost, synced): (Vec<UnsyncedRecords>, Vec<UnsyncedRecords>) =
             records.into_iter().partition(|waiting| contains(&failed, &waiting.segment));
-        // The name says that the file ends in its seal, so the seal is synced first.
+        // The name states that the file ends in its seal, so the seal is synced first.
         let synced_segments = sealed_segments.iter().filter(|segment| !contains(&failed, segment));
         let renamed = synced_segments.filter(|segment| self.rename_sealed(segment)).count();
         self.durable_slot.state().unsynced_bytes -= synced.iter().map(|waiting| waiting.body.len() as u64).sum::<u64>();
@@ -69,7 +69,7 @@ impl Queue {
         true
     }
 
-    /// Makes the names of closed segments durable. Without this sync, a power cut can restore the name `active`, under which
+    /// Makes the names of closed segments durable: syncs the queue's directory, and logs a failure. Without this sync, a power cut can restore the name `active`, under which
     /// damage counts as an end that was not synced.
     pub(crate) fn sync_dir(&self) {
         if let Err(error) = self.env.fs.sync_dir(&self.dir) {

@@ -48,7 +48,7 @@ impl HaltReason {
         }
     }
 
-    /// The name in metrics.
+    /// The value of the label `reason` in metrics.
     pub fn name(&self) -> &'static str {
         match self {
             Self::DiskFull => "disk_full",

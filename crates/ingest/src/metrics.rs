@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 
-use bucksaw_env::metrics;
+use bucksaw_env::{MetricLabel, create_series, metrics};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -16,22 +16,19 @@ use crate::segment::SegmentState;
 /// The state of quarantined files.
 pub(crate) const DAMAGED: &str = "damaged";
 
-/// A label name and its value.
-type Label = [(&'static str, &'static str); 1];
-
 metrics! {
     /// Counters and gauges of the queue.
     pub struct Metrics {
-        pub(crate) records: Family<Label, Counter> = "Records accepted";
-        pub(crate) bytes: Family<Label, Counter> = "Bytes of record text accepted, line ends included";
+        pub(crate) records: Family<MetricLabel, Counter> = "Records accepted";
+        pub(crate) bytes: Family<MetricLabel, Counter> = "Bytes of record text accepted, line ends included";
         /// Records refused as bad input, by [`Source::label`].
-        pub rejected_records: Family<Label, Counter> = "Records refused as bad input";
+        pub rejected_records: Family<MetricLabel, Counter> = "Records refused as bad input";
         /// Records cut because they were too long, by source.
-        pub cut_records: Family<Label, Counter> = "Records cut because they were too long";
+        pub cut_records: Family<MetricLabel, Counter> = "Records cut because they were too long";
         /// Times too far ahead, replaced by the arrival time, by source.
-        pub times_replaced: Family<Label, Counter> = "Times too far ahead, replaced by the arrival time";
+        pub times_replaced: Family<MetricLabel, Counter> = "Times too far ahead, replaced by the arrival time";
         pub(crate) refused_appends: Counter = "Appends refused: disk full, overload, shutdown, write errors";
-        pub(crate) segments: Family<Label, Gauge> = "Segments of the queue by state";
+        pub(crate) segments: Family<MetricLabel, Gauge> = "Segments of the queue by state";
         pub(crate) pending_bytes: Gauge = "Bytes of segments that wait for a store";
         pub(crate) oldest_pending_seconds: Gauge<f64, AtomicU64> = "Age of the oldest segment that waits for a store";
         pub(crate) expired_leases: Counter = "Segments whose lease expired before their store acknowledged them";
@@ -43,7 +40,7 @@ metrics! {
         pub(crate) sync_seconds: Histogram = (Histogram::new(exponential_buckets(0.000_5, 2.0, 14))) "Time that a group commit took";
         pub(crate) damaged_keys: Gauge = "Idempotency keys lost to damage; for a day, or until the next start";
         pub(crate) index_bytes: Gauge = "Memory of the index of queue segments";
-        pub(crate) halted: Family<Label, Gauge> = "1 while nothing is accepted, by reason";
+        pub(crate) halted: Family<MetricLabel, Gauge> = "1 while nothing is accepted, by reason";
         pub(crate) free_bytes: Gauge;
         pub(crate) disk_full: Gauge;
     }
@@ -60,10 +57,7 @@ impl Metrics {
             "1 while nothing is accepted because the disk is full",
             metrics.disk_full.clone(),
         );
-        // A metric of which no event has happened is exported as 0.
-        for reason in HaltReason::NAMES {
-            drop(metrics.halted.get_or_create(&[("reason", reason)]));
-        }
+        create_series(&metrics.halted, "reason", HaltReason::NAMES);
         for source in Source::ALL {
             for family in [
                 &metrics.records,
@@ -75,9 +69,11 @@ impl Metrics {
                 drop(family.get_or_create(&source.label()));
             }
         }
-        for state in SegmentState::ALL.map(SegmentState::name).into_iter().chain([DAMAGED]) {
-            drop(metrics.segments.get_or_create(&[("state", state)]));
-        }
+        create_series(
+            &metrics.segments,
+            "state",
+            SegmentState::ALL.map(SegmentState::name).into_iter().chain([DAMAGED]),
+        );
         metrics
     }
 

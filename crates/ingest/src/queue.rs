@@ -271,7 +271,7 @@ impl Queue {
             contents.is_flushed = false;
         }
         self.pending_notify.notify_waiters();
-        // The name of a `durable` segment says that its seal is synced; the group commit renames it.
+        // The name of a `durable` segment states that its seal is synced; the group commit renames it.
         if is_sealed && durability != Durability::Durable {
             self.move_file(segment, FileTarget::Pending);
         }
@@ -299,7 +299,7 @@ impl Queue {
     pub(crate) fn rename_sealed(&self, segment: &QueueSegment) -> bool {
         let may_be_renamed = {
             let contents = segment.contents();
-            // After a failed sync a later success proves nothing for what was written before.
+            // After a failed sync, the success of a later one proves nothing about bytes written before the failure.
             matches!(contents.state, SegmentState::Pending | SegmentState::Reserved) && !contents.has_failed_sync
         };
         may_be_renamed
@@ -368,7 +368,7 @@ impl Queue {
         self.config.free_bytes_min
     }
 
-    /// Segments whose records stores do not have yet, oldest first.
+    /// Segments that are not committed yet, oldest first: stores may lack their records.
     pub fn uncommitted_segments(&self) -> Vec<SegmentView> {
         let segments = self.readable_segments();
         let wanted = segments.iter().filter(|segment| segment.state() != SegmentState::Committed);

@@ -1,4 +1,4 @@
-//! The names of the queue's files, and what their damage means.
+//! The names of the queue's files, and the effect of damage to them.
 
 use std::io;
 use std::path::Path;

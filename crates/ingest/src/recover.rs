@@ -160,7 +160,8 @@ impl Queue {
         lock(&self.segments).insert(of.id, Arc::new(segment));
     }
 
-    /// Renames a recovered file whose name does not say whether it ends in its seal. Returns the path that it then has.
+    /// Renames a recovered file whose name does not state whether it ends in its seal. Returns the path that it then
+    /// has.
     fn recovered_name(&self, of: &FoundFile<'_>, found: &SegmentScan) -> PathBuf {
         // `pending` means that the file ends in its seal, so the seal of a `durable` segment is synced before the rename.
         let is_durable = Durability::of_segment(of.id) == Durability::Durable;

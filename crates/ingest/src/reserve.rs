@@ -58,7 +58,7 @@ impl Queue {
         self.segments_by_id(ids).iter().for_each(|segment| self.release_if(segment, |lease| lease.is_none()));
     }
 
-    /// Releases segments on which another node has a lease.
+    /// Releases segments on which `holder` has a lease, so that any store may fetch them. Writes no file.
     pub fn release_lease(&self, holder: Id, ids: &[Id]) {
         let is_held = |lease: Option<Lease>| lease.is_some_and(|lease| lease.holder == holder);
         self.segments_by_id(ids).iter().for_each(|segment| self.release_if(segment, is_held));

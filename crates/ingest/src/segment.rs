@@ -88,7 +88,7 @@ pub(crate) struct SegmentContents {
     pub(crate) failed_reads: u32,
     /// Whether the name of the file is durable.
     pub(crate) is_name_synced: bool,
-    /// Whether it is sealed when a store asks for segments, although it is active.
+    /// Whether a request of a store for segments seals it, although it is active.
     pub(crate) is_flushed: bool,
     /// Whether a sync of the file failed. Such a file is not sealed, because a power cut may remove frames.
     pub(crate) has_failed_sync: bool,
@@ -153,7 +153,7 @@ impl QueueSegment {
         (self.end() > HEADER_LEN as u64).then(|| read(contents.state, &contents.reach))
     }
 
-    /// A view of what is readable now.
+    /// A view of the bytes that are readable now.
     pub fn view(&self) -> SegmentView {
         // Reads the end first. Frames published later may appear in the contents; readers ignore them.
         let end = self.end();

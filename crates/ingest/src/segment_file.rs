@@ -1,8 +1,8 @@
 //! The name of a segment's file, and the requests to rename or remove it. `move_file` executes them without a lock.
 //!
-//! A segment's state changes first, under the lock of its contents; stores and queries go by the state. The name follows later
-//! and only saves a restart work: a file with an outdated name is recovered as pending, its records are stored again, and
-//! answers drop the second copy by id.
+//! A segment's state changes first, under the lock of its contents; stores and queries go by the state. The name
+//! follows later, and only saves work at a restart: a file with an outdated name is recovered as pending, its records
+//! are stored again, and answers drop the second copy by id.
 //!
 //! Invariants:
 //! - One thread at a time renames or removes the file of a segment ([`SegmentFile::is_busy`]). It also executes the requests that

@@ -113,7 +113,7 @@ impl Node {
     /// Like [`Self::open`], with the store that `open_store` opens.
     ///
     /// # Errors
-    /// As [`Self::open`], and those of `open_store`.
+    /// The errors of [`Self::open`] and of `open_store`.
     pub fn open_with(
         config: Config,
         environment: Environment,

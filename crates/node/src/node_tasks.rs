@@ -105,7 +105,8 @@ impl NodeTasks {
         let _ = self.ended.wait_for(|ended| *ended).await;
     }
 
-    /// Stops the node in order: closes the queue, lets stores fetch what it holds, stops the tasks and leaves the cluster.
+    /// Stops the node in order: closes the queue, waits until stores have fetched its records, stops the tasks and
+    /// leaves the cluster.
     ///
     /// The caller has stopped its listeners and set [`Facts::draining`](bucksaw_cluster::Facts::draining). Takes about half a
     /// minute at most.
@@ -239,7 +240,7 @@ fn has_other_members(node: &Node) -> bool {
     node.cluster.members().iter().any(|member| member.facts.node != node.id && member.state != MemberState::Left)
 }
 
-/// Releases the leases of nodes that departed or restarted: they no longer have what they fetched.
+/// Releases the leases of nodes that departed or restarted: they no longer have the fetched records.
 async fn watch_members(node: Node, mut stopping: StopReceiver) {
     let mut changed = node.cluster.subscribe();
     let mut incarnations: BTreeMap<Id, Id> = BTreeMap::new();

@@ -11,7 +11,7 @@ pub struct Event<'a> {
     pub time: Option<(Millis, u32)>,
     /// The line, without an LF behind it; it may have LFs inside.
     pub line: &'a [u8],
-    /// What else the sender says of the record.
+    /// All else that the sender states about the record.
     pub attributes: &'a AttributeList,
 }
 
@@ -38,8 +38,8 @@ pub trait EventSink {
     /// protocol allows it, and pass the same `labels` for them.
     ///
     /// # Errors
-    /// [`EventError`] if this event is refused. The decoder goes on with the next one, and reports the error if the
-    /// protocol can say it.
+    /// [`EventError`] if this event is refused. The decoder continues with the next one, and reports the error if the
+    /// protocol has a way to.
     fn push(&mut self, labels: &Labels, event: &Event<'_>) -> Result<(), EventError>;
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::{MultiGzDecoder, ZlibDecoder};
 use zstd::stream::read::Decoder as ZstdDecoder;
 
 /// The longest window of zstd, as a power of two: 8 MiB, which every decoder should support. The library would allocate up
@@ -21,34 +21,20 @@ pub enum InflateError {
     TooLong(usize),
 }
 
-/// Replaces `text` by the text of a snappy block, which is what Loki's clients send.
-///
-/// The block states the length of its text; a length beyond `bytes_max` is refused before memory is allocated.
-///
-/// # Errors
-/// [`InflateError`] if the block is damaged, or its text longer than `bytes_max`.
-pub fn snappy(block: &[u8], bytes_max: usize, text: &mut Vec<u8>) -> Result<(), InflateError> {
-    let damaged = |error: snap::Error| InflateError::Damaged("snappy", io::Error::other(error));
-    let length = snap::raw::decompress_len(block).map_err(damaged)?;
-    if length > bytes_max {
-        return Err(InflateError::TooLong(bytes_max));
-    }
-    // No byte of a block gives more than 64 bytes of text, so a longer length is a lie that need not be allocated.
-    if length > block.len().saturating_mul(64) {
-        return Err(InflateError::Damaged("snappy", io::ErrorKind::InvalidData.into()));
-    }
-    text.resize(length, 0);
-    let written = snap::raw::Decoder::new().decompress(block, text).map_err(damaged)?;
-    text.truncate(written);
-    Ok(())
-}
-
 /// Replaces `text` by the text of gzip data: one member, or several one after the other.
 ///
 /// # Errors
 /// [`InflateError`] if the data is damaged, or its text longer than `bytes_max`; no more than that is decompressed.
 pub(crate) fn gzip(packed: &[u8], bytes_max: usize, text: &mut Vec<u8>) -> Result<(), InflateError> {
     read_text("gzip", MultiGzDecoder::new(packed), bytes_max, text)
+}
+
+/// Replaces `text` by the text of zlib data.
+///
+/// # Errors
+/// As [`gzip`].
+pub(crate) fn zlib(packed: &[u8], bytes_max: usize, text: &mut Vec<u8>) -> Result<(), InflateError> {
+    read_text("zlib", ZlibDecoder::new(packed), bytes_max, text)
 }
 
 /// Replaces `text` by the text of zstd data: one frame, or several one after the other.
@@ -118,28 +104,5 @@ mod tests {
         encoder.write_all(&vec![7; 1 << 10]).unwrap();
         let packed = encoder.finish().unwrap();
         assert!(matches!(super::zstd(&packed, 1 << 20, &mut Vec::new()), Err(InflateError::Damaged(..))));
-    }
-
-    #[test]
-    fn text_is_bounded_and_damage_is_an_error() {
-        let bomb = vec![0; 1 << 20];
-        let packed = snap::raw::Encoder::new().compress_vec(&bomb).unwrap();
-        let mut text = b"before".to_vec();
-        snappy(&packed, bomb.len(), &mut text).unwrap();
-        assert_eq!(text, bomb);
-        let mut text = Vec::new();
-        assert!(matches!(snappy(&packed, bomb.len() - 1, &mut text), Err(InflateError::TooLong(_))));
-        assert_eq!(text.capacity(), 0);
-        let half = &packed[..packed.len() / 2];
-        assert!(matches!(snappy(half, bomb.len(), &mut text), Err(InflateError::Damaged(..))));
-    }
-
-    #[test]
-    fn a_stated_length_that_cannot_be_true_is_not_allocated() {
-        // A block of 5 bytes that states 1 GiB of text.
-        let lie = [0x80, 0x80, 0x80, 0x80, 0x04];
-        let mut text = Vec::new();
-        assert!(matches!(snappy(&lie, usize::MAX, &mut text), Err(InflateError::Damaged(..))));
-        assert_eq!(text.capacity(), 0);
     }
 }

@@ -1,18 +1,20 @@
 //! Reads JSON objects member by member, without a tree.
 //!
-//! `serde_json` checks the syntax and finds the bounds of each value in one pass. A value stays a slice of the text, so a
-//! member that no decoder needs costs no allocation.
+//! `serde_json` checks the syntax and finds the bounds of each value in one pass. A value stays a slice of the text, so
+//! unused members cost no allocation.
 
 use std::borrow::Cow;
 use std::fmt;
 
-use bucksaw_record::AttributeNames;
+use bucksaw_record::time::{event_time_number, event_time_text};
+use bucksaw_record::{AttributeNames, Millis};
 use memchr::memchr;
-use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::de::StrRead;
 use serde_json::value::RawValue;
 
 use crate::AttributeList;
+use crate::syslog::severity_name;
 
 /// A position in JSON text.
 pub(crate) type JsonText<'de> = serde_json::Deserializer<StrRead<'de>>;
@@ -44,6 +46,23 @@ pub(crate) fn read_only_object<'de>(
     json.end()
 }
 
+/// Reads text that is one array, and calls `visit` with the JSON text of each item until it fails.
+///
+/// # Errors
+/// The first error of `visit`, or the text is not exactly one array. Items before the error were visited.
+pub(crate) fn read_items<'de, E: From<serde_json::Error>>(
+    text: &'de str,
+    visit: impl FnMut(&'de str) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut items = ItemsVisitor { visit, failed: None };
+    let mut json = serde_json::Deserializer::from_str(text);
+    let read = json.deserialize_seq(&mut items).and_then(|()| json.end());
+    match items.failed {
+        Some(error) => Err(error),
+        None => Ok(read?),
+    }
+}
+
 /// The text of JSON, which is UTF-8.
 pub(crate) fn utf8(text: &[u8]) -> Result<&str, serde_json::Error> {
     str::from_utf8(text).map_err(|error| Error::custom(format_args!("invalid UTF-8 at byte {}", error.valid_up_to())))
@@ -59,7 +78,7 @@ pub(crate) fn string(json: &str) -> Option<Cow<'_, str>> {
     Some(serde_json::from_str(json).map_or(Cow::Borrowed(inner), Cow::Owned))
 }
 
-/// The text that a value means: that of a string, and the JSON of any other value. Empty for `null`.
+/// The text of a value: of a string its content, of any other value its JSON. Empty for `null`.
 pub(crate) fn text(json: &str) -> Cow<'_, str> {
     if json == "null" { Cow::Borrowed("") } else { string(json).unwrap_or(Cow::Borrowed(json)) }
 }
@@ -68,6 +87,24 @@ pub(crate) fn text(json: &str) -> Cow<'_, str> {
 pub(crate) fn push_value(attributes: &mut AttributeList, name: &str, json: &str) {
     if json != "null" {
         attributes.push(name, text(json).as_bytes());
+    }
+}
+
+/// Adds a severity as the attribute `severity_text`: a number of syslog by its name, and other text as it is.
+pub(crate) fn push_severity(attributes: &mut AttributeList, json: &str) {
+    let severity = text(json);
+    let name = severity.trim().parse().ok().and_then(severity_name);
+    if !severity.is_empty() {
+        attributes.push("severity_text", name.unwrap_or(&severity).as_bytes());
+    }
+}
+
+/// The time that a value states: RFC 3339 text, or a number of seconds, milliseconds, microseconds or nanoseconds since 1970,
+/// also as a string.
+pub(crate) fn stated_time(json: &str) -> Option<(Millis, u32)> {
+    match string(json) {
+        Some(text) => event_time_text(text.as_bytes()).or_else(|| event_time_number(text.trim())),
+        None => event_time_number(json),
     }
 }
 
@@ -95,6 +132,29 @@ fn push_below(attributes: &mut AttributeList, path: &mut String, json: &str, dep
     });
     if is_empty {
         push_value(attributes, path, json);
+    }
+}
+
+struct ItemsVisitor<F, E> {
+    visit: F,
+    failed: Option<E>,
+}
+
+impl<'de, E, F: FnMut(&'de str) -> Result<(), E>> Visitor<'de> for &mut ItemsVisitor<F, E> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        while let Some(item) = items.next_element::<&'de RawValue>()? {
+            if let Err(error) = (self.visit)(item.get()) {
+                self.failed = Some(error);
+                return Err(A::Error::custom("stopped"));
+            }
+        }
+        Ok(())
     }
 }
 

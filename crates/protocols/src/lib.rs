@@ -1,10 +1,10 @@
-//! The protocols of other log systems as bytes: what a sender means by a body, message or datagram. No I/O.
+//! Decoders for the protocols of other log systems: from the bytes of a body, message or datagram to records. No I/O.
 //!
-//! A decoder gets bytes and gives an [`Event`] to an [`EventSink`] for each record in them. What the sender states of a
-//! record is kept: the line, the time, the labels of its stream, and everything else as attributes. The mapping of each
-//! protocol is documented in `docs/senders/`.
+//! A decoder reads bytes and passes an [`Event`] to an [`EventSink`] for each record in them. Nothing that the sender
+//! states about a record is lost: the line, the time, the labels of its stream, and everything else as attributes. The
+//! mapping of each protocol is documented in `docs/senders/`.
 //!
-//! Decoders bound what they allocate by what they are given, and refuse bad input with an error; they never panic.
+//! Decoders allocate at most in proportion to their input, and refuse bad input with an error; they never panic.
 #![deny(clippy::indexing_slicing)]
 
 mod attribute_list;
@@ -16,6 +16,7 @@ mod event;
 mod event_lines;
 pub mod fluent;
 pub mod gelf;
+mod http_answer;
 mod inflate;
 pub mod journald;
 pub mod json;
@@ -32,5 +33,6 @@ pub mod syslog;
 pub use attribute_list::AttributeList;
 pub use decoded::Decoded;
 pub use event::{Discard, Event, EventError, EventSink};
-pub use inflate::{InflateError, snappy};
+pub use http_answer::HttpAnswer;
+pub use inflate::InflateError;
 pub use protobuf::ProtobufError;

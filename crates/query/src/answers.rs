@@ -1,6 +1,6 @@
 //! Answers of a node: of its own engine while it is the only node, else merged from the replies of all nodes.
 //!
-//! Callers do not see which of the two answers. The records of the engine are not encoded for the network.
+//! Callers need not distinguish the two. Only replies of several nodes are encoded for the network.
 
 use std::sync::Arc;
 
@@ -27,8 +27,8 @@ const CLUSTER_COUNT_BUCKETS: usize = 64;
 
 /// Answers queries for the whole cluster, at one of its nodes. Cheap to clone.
 ///
-/// Dropping a future or stream before its end cancels the work. A `permit` is dropped when the work has ended, which can
-/// be later than that.
+/// Dropping a future or stream before its end cancels the work. A `permit` is dropped when the work has ended, which
+/// may be later.
 #[derive(Clone, Debug)]
 pub struct Answers {
     engine: Arc<Engine>,
@@ -69,7 +69,7 @@ impl Answers {
         self.scatter.as_ref().filter(|scatter| !scatter.is_single_node())
     }
 
-    /// Checks a request, for callers that must know before they start an answer.
+    /// Checks a request before an answer is started.
     ///
     /// # Errors
     /// [`RequestError::Expression`], [`RequestError::ExpressionTooLong`].
@@ -90,8 +90,8 @@ impl Answers {
         Ok(AnswerRecords { answers: self.clone(), cancel, stream, window: None })
     }
 
-    /// Finds the record `id` and starts an answer with it and up to `before` and `after` records of its stream on either
-    /// side, oldest first, at most 4 MB per side.
+    /// Finds the record `id` and starts an answer with its context, oldest first: up to `before` and `after` records of
+    /// its stream, at most 4 MB on each side.
     ///
     /// # Errors
     /// [`RequestError::RecordNotFound`]; [`RequestError::RecordMaybeMissing`] if not all was searched.

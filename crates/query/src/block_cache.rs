@@ -1,8 +1,8 @@
 //! Decoded blocks and skip filters, kept for later queries: people search the same hours again and again.
 //!
-//! A block keeps what was decoded of it, so a block that was searched once is searched again without being read,
-//! verified and decoded. A scan of more than fits does not evict frequently used blocks: the policy is a variant of
-//! S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023).
+//! A cached block keeps its decoded columns, so a repeated search does not read, verify and decode it again. A scan of
+//! more blocks than fit does not evict frequently used ones: the eviction policy is a variant of S3-FIFO (Yang et al.,
+//! "FIFO queues are all you need for cache eviction", SOSP 2023).
 
 use std::sync::Arc;
 

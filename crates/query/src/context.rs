@@ -1,8 +1,9 @@
 //! The records around one, in its stream, oldest first.
 //!
-//! The oldest record is shown first but found last, since the search for it runs backwards. So that search keeps ids only,
-//! some kilobytes, and a second search, from the first of these ids, shows the records. It reads a part of the stream twice.
-//! Rejected: keeping the records of the first search, some megabytes per answer outside the memory of queries.
+//! The oldest record is shown first but found last, because the search for it runs backwards. That search keeps only
+//! ids, some kilobytes. A second search, from the first of these ids, returns the records. It reads a part of the
+//! stream twice. Rejected: keeping the records of the first search, some megabytes per answer outside the memory of
+//! queries.
 
 use std::ops::ControlFlow;
 
@@ -55,7 +56,7 @@ impl ContextWindow {
         self.request(first, next_id(self.id), Order::Ascending, None)
     }
 
-    /// The request for the records after it, if any are wanted.
+    /// The request for the records after it, if any are requested.
     pub(crate) fn request_after(&self) -> Option<Request> {
         let request = self.request(next_id(self.id), Id::MAX, Order::Ascending, Some(self.after_left));
         (self.after_left > 0).then_some(request)

@@ -1,9 +1,9 @@
 //! Counts. No lines are built, and ids are examined only where they matter.
 //!
 //! Rows of a unit are just counted if no other unit can contain the same records. Units that may share records, after
-//! retries or with replicas, yield the ids of their matches, and each id counts once: exactly, by bitmaps of sequence
-//! numbers per producer and bucket. Bitmaps can be neither cut nor deferred, so their memory is reserved by force: some
-//! bits per record of the few units that overlap, since the queue's records move to the store within seconds.
+//! retries or with replicas, yield the ids of their matches. Bitmaps of sequence numbers per producer and bucket count
+//! each id once. A bitmap cannot be cut or deferred, so its memory is reserved by force. It is small: some bits per
+//! record, and few units overlap.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::ControlFlow;
@@ -30,8 +30,8 @@ use crate::unit::Unit;
 /// More buckets than any screen has columns.
 const BUCKETS_MAX: usize = 10_000;
 
-/// A unit is often counted in a fraction of a millisecond, and the receiving thread competes for the cores with the
-/// counting threads: on a busy machine it runs again only after several units.
+/// A unit is often counted in a fraction of a millisecond. On a busy machine the receiving thread runs again only after
+/// several units.
 const JOBS_PER_THREAD: usize = 8;
 
 /// Interval of progress reports.
@@ -164,7 +164,7 @@ impl CountTotal {
         self.add_ids(unit.ids);
     }
 
-    /// Adds ids, each of which counts once.
+    /// Adds ids. Each id counts once.
     pub(crate) fn add_ids(&mut self, ids: impl IntoIterator<Item = ((usize, Producer), RoaringBitmap)>) {
         for ((cell, producer), found) in ids {
             let seen = self.ids.entry((cell, producer)).or_default();

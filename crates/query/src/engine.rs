@@ -23,10 +23,11 @@ use crate::scan_memory::ScanMemory;
 pub struct Config {
     /// Number of records that the fields of an answer are collected from. More give better statistics and take longer.
     pub fields_records_max: u64,
-    /// Bytes by which a tail may lag before it skips to the end.
+    /// A tail that lags by more bytes skips to the end.
     pub tail_lag_bytes_max: u64,
-    /// Memory of matches that readers have not consumed, in bytes, for all queries. With more, fewer large answers are
-    /// searched for twice. A query reserves at most as much as it leaves free, but always a 128th, or one record.
+    /// Memory for matches that readers have not consumed, in bytes, for all queries. A query reserves at most as much
+    /// as it leaves free, but always a 128th, or one record. With little memory, parts of large answers are searched
+    /// twice.
     pub result_bytes_max: u64,
     /// Memory of decoded blocks kept for later queries, in bytes; 0 keeps none. Running scans take memory besides.
     pub cache_bytes_max: u64,

@@ -1,8 +1,7 @@
 //! Fields and labels of the newest matching records, with their most frequent values.
 //!
-//! A field counts at most once per record, with the value by which a filter would find it: the last of its name. Of text that
-//! is read as logfmt only names that look like names are counted ([`fields::is_plain_name`]), since the rest are pieces of URLs and
-//! code.
+//! A field counts at most once per record, with its last value, as in a filter. In logfmt only plain names are counted
+//! ([`fields::is_plain_name`]): other names are mostly pieces of URLs and code.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
@@ -185,7 +184,7 @@ impl NumberTally {
     }
 
     fn range(&self, count: u64) -> NumberRange {
-        // The sum may overflow; the mean is in between.
+        // The sum may overflow, but the mean lies between the bounds.
         let avg = (self.sum / count as f64).clamp(self.min, self.max);
         NumberRange { min: self.min, avg, max: self.max }
     }

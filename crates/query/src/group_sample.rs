@@ -13,7 +13,7 @@ use crate::match_buffer::RecordRef;
 use crate::record_stream::RecordSink;
 use crate::result_budget::ResultReservation;
 
-/// Groups that are chosen. A screen shows no more colours that the eye tells apart.
+/// Groups that are chosen. More colours are hard to distinguish on a screen.
 const CHOSEN_MAX: usize = 10;
 
 /// Maximum bytes of distinct values, or number of streams, that are counted.
@@ -23,7 +23,7 @@ const STREAMS_MAX: usize = 2_000;
 /// Bytes of the labels of the chosen streams, so that they fit in a request to other nodes.
 const STREAM_BYTES_MAX: usize = 64 << 10;
 
-/// By what a histogram groups, where its groups are to be chosen.
+/// The grouping of a histogram whose groups are chosen from a sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupBy {
     /// A field.

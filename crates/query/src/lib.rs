@@ -5,9 +5,9 @@
 //!           ── scan on the pool: skip filter first ──► matches ──► merge by id, drop equal ids, stop at the limit ──► reader
 //! ```
 //! A unit is scanned only when the reader needs it, so an abandoned query stops within one unit. Unread matches of all
-//! queries share one [budget](Config::result_bytes_max): a query reserves at most as much as it leaves free, continues in
-//! parts when memory is short, and releases all of it when its reader stalls. Counts build no lines, and examine ids only
-//! where two units may contain the same record.
+//! queries share one [budget](Config::result_bytes_max). A query reserves at most as much as it leaves free. It
+//! continues in parts when memory is short, and releases its memory when its reader stalls. Counts build no lines, and
+//! examine ids only where two units may contain the same record.
 //!
 //! A node of a cluster queries all nodes ([`Scatter`]); each serves its own records ([`QueryServer`]).
 //!

@@ -10,7 +10,7 @@ use crate::match_buffer::SealedMatches;
 use crate::tail::Tail;
 use crate::tail_event::{TailEvent, TailRecords};
 
-/// Interval of polls for new records: at most twice this passes from accepted to shown.
+/// Interval of polls for new records. A record is shown at most two intervals after it was accepted.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A tail of this node's queue.
@@ -42,7 +42,7 @@ impl LocalTail {
                 return Some(event);
             }
             if self.poll.is_none() {
-                // A tail that has to catch up does not pause.
+                // A tail that lags does not pause.
                 if !self.tail.as_ref()?.has_more() {
                     self.pause.get_or_insert_with(|| self.tasks.sleep(POLL_INTERVAL)).await;
                     self.pause = None;

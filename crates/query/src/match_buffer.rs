@@ -1,9 +1,9 @@
 //! Matching records in memory, from the scan to the reader.
 //!
 //! A scan writes them to a [`MatchBuffer`]: the text, each record followed by an LF, into *slabs*, and their positions
-//! into *pages*. Slabs and pages do not grow, so a match costs no allocation and nothing is moved; growing vectors made
-//! the allocator hold three times the memory. A sealed buffer passes records on in place, one at a time or adjacent ones
-//! together, and frees each page and slab after its last record. A sender may share a slab instead of copying it.
+//! into *pages*. Slabs and pages have a fixed capacity, because growing vectors made the allocator hold three times the
+//! memory. A sealed buffer passes records on in place, one at a time or adjacent ones together. It frees each page and
+//! slab after its last record. A sender may share a slab instead of copying it.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -305,8 +305,8 @@ impl SealedMatches {
         Some(result)
     }
 
-    /// Passes the next records together to `visit` and frees them: adjacent ones that are `wanted` and fit the limits, but
-    /// at least one. `None` at the end.
+    /// Passes adjacent records to `visit` as one run and frees them: at least one record, then further ones while they
+    /// are `wanted` and fit the limits. `None` at the end.
     pub(crate) fn visit_run<R>(
         &mut self,
         records_max: usize,
@@ -433,7 +433,7 @@ pub struct OwnedRecord {
     pub labels: Labels,
     /// The line, and the values of the attributes.
     pub text: Vec<u8>,
-    /// The attributes, as those of row 0.
+    /// The attributes, in row 0.
     pub attributes: RowAttributes,
     /// Whether it was found in a store.
     pub is_stored: bool,
@@ -448,7 +448,7 @@ impl OwnedRecord {
     }
 }
 
-/// Ids of rows, which are asked for in ascending order.
+/// Finds the ids of rows, for rows in ascending order.
 pub(crate) struct RowIds<'a> {
     rows: &'a Rows,
     run: usize,

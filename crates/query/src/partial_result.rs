@@ -1,10 +1,10 @@
 //! The result of one scan of a unit: the first matches in answer order that fit in memory.
 //!
-//! Where memory ends, the result ends at an id, from which a later scan of the unit resumes. A scan meets records in no
-//! reliable order, so matches that come later in the answer are dropped for earlier ones. Scanning twice costs time, but
-//! only when memory is short, and then all scans wait for the reader anyway. Rejected: keeping all matches of a unit,
-//! which made a slow reader as expensive as its largest unit; and resuming at file positions, which say nothing about
-//! ids.
+//! When memory runs out, the result ends at an id, and a later scan of the unit resumes there. A scan finds records in
+//! no reliable order, so it drops matches that come later in the answer to make room for earlier ones. A second scan
+//! costs time only when memory is short, and then all scans wait for the reader anyway. Rejected: keeping all matches
+//! of a unit, because a slow reader then holds as much memory as its largest unit; and resuming at file positions,
+//! because they have no order by id.
 //!
 //! Invariant: a result with a `resume_id` has at least one record, so every scan advances the answer.
 
@@ -31,7 +31,7 @@ pub(crate) struct PartialResult {
 }
 
 impl PartialResult {
-    /// Scans a unit for at most `limit` records, within `reservation` and what it can grow to.
+    /// Scans a unit for at most `limit` records. The matches fit in `reservation`, which grows while memory is free.
     pub(crate) fn scan(
         unit: &Unit,
         request: &Request,
@@ -80,7 +80,7 @@ impl PartialResult {
     }
 }
 
-/// Whether to stop; asks `cancel` once per 65 rows.
+/// Whether to stop. Polls `cancel` once per 65 rows.
 pub(crate) fn poll_cancel(rows_until_poll: &mut u32, cancel: &Cancel) -> bool {
     const CANCEL_POLL_ROWS: u32 = 64;
     let left = rows_until_poll.checked_sub(1);

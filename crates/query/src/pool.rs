@@ -1,7 +1,7 @@
 //! The scan pool: one thread per core, separate from the threads that serve the network.
 //!
 //! Each query has its own job queue. A free thread takes one job from the queue that has waited longest. So each query
-//! gets its share of the threads, independent of the number of jobs that others have queued.
+//! gets an equal share of the threads, however many jobs other queries have queued.
 //!
 //! A job may run for seconds without interruption. Each queue with jobs has at least one running job, so long jobs of
 //! one query do not block other queries. If all threads run jobs of other queues, an extra thread runs the job, and the
@@ -13,9 +13,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use bucksaw_env::lock;
 use tracing::{error, warn};
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -139,7 +140,7 @@ impl ScanPool {
     /// Whether no job is queued or running.
     #[cfg(test)]
     pub(crate) fn is_idle(&self) -> bool {
-        let jobs = self.shared.lock();
+        let jobs = lock(&self.shared.queues);
         jobs.ready.is_empty() && jobs.running.is_empty()
     }
 
@@ -151,7 +152,7 @@ impl ScanPool {
         if self.threads.is_empty() {
             return run_job(job);
         }
-        let mut jobs = self.shared.lock();
+        let mut jobs = lock(&self.shared.queues);
         jobs.push(queue, Box::new(job));
         self.shared.start_extra_threads(&mut jobs);
         drop(jobs);
@@ -160,12 +161,8 @@ impl ScanPool {
 }
 
 impl PoolState {
-    fn lock(&self) -> MutexGuard<'_, JobQueues> {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn run_worker(self: &Arc<Self>) {
-        let mut jobs = self.lock();
+        let mut jobs = lock(&self.queues);
         jobs.idle -= 1;
         loop {
             let (queue, job) = loop {
@@ -182,7 +179,7 @@ impl PoolState {
             self.start_extra_threads(&mut jobs);
             drop(jobs);
             run_job(job);
-            jobs = self.lock();
+            jobs = lock(&self.queues);
             jobs.job_finished(queue);
         }
     }
@@ -208,7 +205,7 @@ impl PoolState {
                     // The job waits for a pool thread.
                     warn!(%error, "cannot start an extra thread for a query");
                     jobs.job_finished(queue);
-                    if let Some(job) = first.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                    if let Some(job) = lock(&first).take() {
                         jobs.push(queue, job);
                     }
                     return;
@@ -222,10 +219,10 @@ impl PoolState {
         if let Some(on_thread_start) = &self.on_thread_start {
             on_thread_start(self.threads);
         }
-        let mut job = first.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut job = lock(first).take();
         while let Some(next) = job {
             run_job(next);
-            let mut jobs = self.lock();
+            let mut jobs = lock(&self.queues);
             jobs.job_finished(queue);
             let another = if jobs.idle == 0 { jobs.pop_starved() } else { None };
             job = match another {
@@ -251,14 +248,14 @@ fn run_job(job: impl FnOnce()) {
 
 impl Drop for ScanPool {
     fn drop(&mut self) {
-        self.shared.lock().closed = true;
+        lock(&self.shared.queues).closed = true;
         self.shared.job_added.notify_all();
         for thread in self.threads.drain(..) {
             // A panic was reported when it happened.
             let _ = thread.join();
         }
         // Extra threads start no others.
-        let extras = std::mem::take(&mut self.shared.lock().extra_threads);
+        let extras = std::mem::take(&mut lock(&self.shared.queues).extra_threads);
         for thread in extras {
             let _ = thread.join();
         }

@@ -6,8 +6,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 use bucksaw_record::Id;
 
-/// Memory of queries per id: a tail remembers `result_bytes_max` divided by this, within the bounds below, which is 1 to 4
-/// MB of ids. With fewer, records that were sent twice would be shown twice under little load.
+/// A tail remembers `result_bytes_max` divided by this number of ids, within the bounds below: 1 to 4 MB of ids. With
+/// fewer, repeated records would be shown twice even under low load.
 const BYTES_PER_RECENT_ID: u64 = 2_048;
 const RECENT_IDS_MIN: u64 = 16_384;
 const RECENT_IDS_MAX: u64 = 65_536;

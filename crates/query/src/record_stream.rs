@@ -27,13 +27,13 @@ pub trait RecordSink: Send + 'static {
         false
     }
 
-    /// Takes the next record; `Break` asks for a flush before another record is pushed.
+    /// Takes the next record; after `Break` the caller flushes before it pushes another record.
     fn push(&mut self, record: RecordRef<'_>) -> ControlFlow<()>;
 
     /// Takes the next records as received, as many at once as are adjacent in memory.
     fn push_run(&mut self, _: RecordRun<'_>) {}
 
-    /// Whether the sink needs no more records, so that the search ends. Asked after each flush.
+    /// Whether the sink needs no more records, so that the search ends. Called after each flush.
     fn is_full(&self) -> bool {
         false
     }

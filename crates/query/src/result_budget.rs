@@ -1,19 +1,20 @@
 //! The memory of answers: one budget that all queries of a node share.
 //!
-//! Counted are matches that were not yet passed to the reader, which is all that a slow reader makes a node keep. Not
-//! counted are scans, which are bounded by [`ScanMemory`](crate::scan_memory::ScanMemory), and the few pooled buffers of
+//! The budget counts matches that were not yet passed to the reader; a slow reader holds no other memory. It does not
+//! count scans, which are bounded by [`ScanMemory`](crate::scan_memory::ScanMemory), and the few pooled buffers of
 //! [`MatchBufferPools`](crate::match_buffer::MatchBufferPools).
 //!
 //! A query may reserve as much as it leaves free: one alone half of the budget, two a third each. This is the dynamic
 //! threshold of switches that share a buffer among ports (Choudhury and Hahne, 1998). Memory returns as readers read;
 //! [`Search::release_memory`](crate::search::Search::release_memory) takes it back from readers that stall.
 //!
-//! Invariant: reserved is at most the budget, plus the little that a query [forces](QueryAccount::force_reserve) because
-//! it could not continue without: the memory for a batch.
+//! Invariant: reservations exceed the budget by at most the memory for a batch per query, which it
+//! [forces](QueryAccount::force_reserve) because it cannot continue without.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use bucksaw_env::lock;
 use prometheus_client::metrics::gauge::Gauge;
 
 /// A search may always reserve this part of the budget.
@@ -73,7 +74,7 @@ impl QueryAccount {
 
     /// Replaces a reservation of `before` by one of `after` bytes, if these are free or `force` is set.
     fn replace(&self, before: u64, after: u64, force: bool) -> bool {
-        let mut reserved = self.budget.reserved_bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reserved = lock(&self.budget.reserved_bytes);
         let all = (*reserved + after).saturating_sub(before);
         let own = (self.reserved_bytes.load(Ordering::Relaxed) + after).saturating_sub(before);
         if !force && all.saturating_add(own) > self.budget.bytes_max {

@@ -1,9 +1,11 @@
 //! Memory of running scans, for the blocks that they read and decode.
 //!
-//! A scan states what it needs before it starts and waits until that is free, in order of arrival. A scan that needs more
-//! than the limit runs alone, so that every scan runs eventually.
+//! Before it starts, a scan reserves its estimated memory and waits until that is free, in order of arrival. A scan
+//! that needs more than the limit runs alone, so every scan runs eventually.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use bucksaw_env::lock;
 
 /// Limits the memory of running scans.
 #[derive(Debug)]
@@ -26,14 +28,10 @@ impl ScanMemory {
         Self { bytes_max, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    fn state(&self) -> MutexGuard<'_, ScanMemoryState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Waits for `bytes`, which are free again when the result is dropped. A thread holds one reservation at a time.
     pub(crate) fn reserve(&self, bytes: u64) -> ScanReservation<'_> {
         let bytes = bytes.min(self.bytes_max);
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         let ticket = state.next_ticket;
         state.next_ticket += 1;
         while state.serving_ticket != ticket || state.reserved_bytes.saturating_add(bytes) > self.bytes_max {
@@ -56,7 +54,7 @@ pub(crate) struct ScanReservation<'a> {
 
 impl Drop for ScanReservation<'_> {
     fn drop(&mut self) {
-        self.memory.state().reserved_bytes -= self.bytes;
+        lock(&self.memory.state).reserved_bytes -= self.bytes;
         self.memory.changed.notify_all();
     }
 }
@@ -88,6 +86,6 @@ mod tests {
         });
         let used_max = used_max.into_inner();
         assert!((1..=10).contains(&used_max), "{used_max}");
-        assert_eq!(memory.state().reserved_bytes, 0);
+        assert_eq!(lock(&memory.state).reserved_bytes, 0);
     }
 }

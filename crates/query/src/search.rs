@@ -7,9 +7,10 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bucksaw_env::lock;
 use bucksaw_record::Id;
 use bucksaw_scan::Plan;
 
@@ -26,7 +27,7 @@ use crate::unit::Unit;
 /// Records at which a batch ends, and that a run has at most.
 const BATCH_RECORDS: usize = 2_048;
 
-/// Few, since their matches stay in memory until the frontier has passed.
+/// Few, because matches stay in memory until the frontier has passed them.
 const JOBS_PER_THREAD: usize = 2;
 
 /// Bytes at which a batch ends, and that a run has at most, except for a longer record.
@@ -67,15 +68,15 @@ pub(crate) struct SearchProgress(Arc<Mutex<(u128, QueryStats)>>);
 impl SearchProgress {
     /// The lowest key that a record may have which is still to come, and the statistics so far.
     pub(crate) fn get(&self) -> (u128, QueryStats) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.0).clone()
     }
 
     fn set(&self, key: u128, stats: &QueryStats) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (key, stats.clone());
+        *lock(&self.0) = (key, stats.clone());
     }
 }
 
-/// A unit, and the request for which it is scanned.
+/// A unit and the request to scan it for.
 #[derive(Clone)]
 struct ScanTask {
     /// The lowest key of its records.
@@ -101,8 +102,8 @@ struct OutputBatch<'a> {
 }
 
 impl OutputBatch<'_> {
-    /// Passes on the next records, at most `records_max`, all of which are `wanted`. Returns the last id and the number
-    /// of records.
+    /// Passes on the next records while they are `wanted`, at most `records_max`. Returns the last id and the number of
+    /// records.
     fn push_from(
         &mut self,
         matches: &mut SealedMatches,

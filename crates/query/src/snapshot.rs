@@ -1,4 +1,4 @@
-//! The snapshot of a query: which units may hold its records, and what is missing from them.
+//! The snapshot of a query: the units that may hold its records, and the damaged files.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,12 +15,13 @@ use crate::request::Request;
 use crate::stats::{QueryStats, TrashStats};
 use crate::unit::Unit;
 
-/// The units that may contain records of the request. Adds to the stats how much is read and skipped, and what is damaged.
+/// The units that may contain records of the request. Adds the amounts read and skipped and the damaged files to
+/// `stats`.
 pub(crate) fn units(engine: &Engine, request: &Request, plan: &Plan, stats: &mut QueryStats) -> Vec<Unit> {
     let (queue, store) = (&engine.queue, &engine.store);
-    // The queue is listed before the store. A batch that moves in between is seen in both, and is removed here because the
-    // stored segment names its origin; in the other order it could be seen in neither. Committed segments are listed too:
-    // another node's store may have answered before it had them.
+    // The queue is listed before the store. A batch that moves in between is in both lists, and is dropped here because
+    // the stored segment names its origin. In the other order it could be in neither list. Committed segments are
+    // listed too: another node's store may have answered before it had them.
     let mut queued = queue.readable_segments();
     let since = store.answers_since();
     let may_contain = |summary: &RecordSummary| may_contain(request, since, summary);

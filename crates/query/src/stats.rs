@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// What was read for an answer, and what is missing from it.
+/// Statistics of an answer: what was read, and what is missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueryStats {
     /// Records in the answer.
     pub matched: u64,
-    /// Segments of which at least one unit was read.
+    /// Segments with at least one unit that was read.
     pub segments_read: u64,
     /// Segments skipped entirely.
     pub segments_skipped: u64,
@@ -45,7 +45,7 @@ pub struct NodeStats {
     pub answered: u64,
     /// The other nodes.
     pub missing: Vec<MissingNode>,
-    /// Whether the queried node does not know all nodes yet.
+    /// Whether nodes may exist that the queried node has not heard of.
     pub has_unknown_nodes: bool,
     /// Duplicate node ids, one sentence each: records that one of the two processes accepted may be missing.
     pub duplicate_ids: BTreeSet<String>,
@@ -68,7 +68,7 @@ pub struct MissingNode {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MissingReason {
-    /// It is down, as the cluster knows.
+    /// The member list has it as down.
     #[error("is down")]
     Down,
     /// It cannot be reached.

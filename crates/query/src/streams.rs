@@ -1,12 +1,11 @@
 //! The streams of a time range with their numbers of records, without reading a line.
 //!
-//! Blocks keep the ids of each stream's records apart from the text, in a hundredth of its bytes; of a block with one stream
-//! the summary is enough. Queue segments, which are few, are read. Ids that may occur twice are counted by bitmaps, so the
-//! records of one node are exact. Bytes are not kept per stream: those of a block are divided among its streams by their
-//! records.
+//! A block stores the ids of each stream apart from the text, in a hundredth of its bytes; for a block with one stream
+//! the summary is enough. Queue segments are few, and are read. Bitmaps count ids that may occur twice, so the records
+//! of one node are exact. The bytes of a block are divided among its streams in proportion to their records.
 //!
-//! Over several nodes the numbers are estimates. The ids of all records of a range would be sent and kept for an exact
-//! sum, as a histogram by stream does for the streams that it names.
+//! Over several nodes the numbers are estimates: an exact sum would need the ids of all records of the range. A
+//! histogram by stream is exact, for the streams that it names.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -126,7 +125,7 @@ impl StreamTallies {
         self.streams.into_iter()
     }
 
-    /// The streams, of whose stored records each is counted `replicas` times.
+    /// The streams. Each stored record was counted `replicas` times.
     pub(crate) fn finish(self, replicas: u64) -> Streams {
         let size = |(labels, tally): (Labels, StreamTally)| {
             let mut sum = tally.stored.part(replicas.max(1));
@@ -139,7 +138,7 @@ impl StreamTallies {
     }
 }
 
-/// Whether the labels of a stream settle the expression, if a stream without a label has no such field.
+/// Whether the labels of a stream decide the expression, if fields that are no labels count as missing.
 pub(crate) fn is_about_labels(expr: &Expr) -> bool {
     match expr {
         Expr::All | Expr::Field(_) => true,
@@ -203,7 +202,7 @@ struct StreamCount<'a> {
 }
 
 impl StreamCount<'_> {
-    /// Whether a stream is requested: its labels pass the filter, as those of a record without text.
+    /// Whether a stream is requested: its labels match the filter, tested with an empty line.
     fn is_requested(&self, labels: &Labels) -> bool {
         self.request.matches_stream(labels) && self.plan.matches(labels, RecordView::line_only(b""))
     }

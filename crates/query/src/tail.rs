@@ -21,7 +21,7 @@ use crate::result_budget::QueryAccount;
 use crate::text_scan::{MatchChunk, scan_text};
 use crate::unit::visit_frames;
 
-/// Bytes that one poll reads, so that a tail that catches up shows its records, and a stalled one holds no more memory.
+/// Bytes that one poll reads: the memory of a tail, and the size of its steps while it catches up.
 const POLL_BYTES: u64 = 1 << 20;
 
 /// Bytes that one poll reads when the memory of queries is used up.
@@ -92,7 +92,7 @@ impl Tail {
             if *at >= view.end {
                 continue;
             }
-            // Otherwise each of many segments would give one more frame.
+            // Otherwise a frame of each further segment would be read.
             if bytes_left == 0 {
                 self.has_more = true;
                 break;

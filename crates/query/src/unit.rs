@@ -58,9 +58,9 @@ impl Unit {
         }
     }
 
-    /// Passes the chunks that may hold matches to `visit`, with the plan bound to their stream, and of columns the matching
-    /// lines: at most `limit` per stream, from the start of the answer. Adds the names of damaged parts to `damaged` and
-    /// returns the bytes of text scanned.
+    /// Passes chunks that may hold matches to `visit`, with the plan bound to their stream; of a columnar block, passes
+    /// the matching lines, at most `limit` per stream, from the start of the answer. Adds the names of damaged parts to
+    /// `damaged` and returns the bytes of text scanned.
     pub(crate) fn scan(
         &self,
         request: &Request,

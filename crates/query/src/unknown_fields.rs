@@ -1,6 +1,6 @@
-//! Fields of an expression that no record has, with the nearest name that exists: the cause of many empty answers.
+//! Fields of an expression that no record has, with the nearest existing name. They cause many empty answers.
 //!
-//! Whether any record has a field would take a search of all of them, so the newest ones of the time range decide.
+//! Only the newest records of the time range are examined: to examine all would be a full search.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;

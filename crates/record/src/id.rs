@@ -10,7 +10,7 @@
 //!
 //! Invariant: a producer assigns each sequence number to one record only, so producer and sequence number identify it.
 //!
-//! The text form is that of <https://github.com/ulid/spec>: 26 characters of Crockford's base 32.
+//! The text form is defined in <https://github.com/ulid/spec>: 26 characters of Crockford's base 32.
 
 use std::fmt;
 use std::str::FromStr;

@@ -12,8 +12,8 @@ use crate::cursor::Cursor;
 use crate::plan_node::PlanNode;
 use crate::record_boundaries::{RecordBoundaries, ScanWindow};
 
-/// The size of a scan window, in bytes: at worst some milliseconds of work between two polls of `cancel`, and small enough to stay
-/// in a core's cache while the terms of an expression search it.
+/// The size of a scan window, in bytes: at worst some milliseconds of work between two polls of `cancel`. A window
+/// stays in a core's cache while all terms search it.
 const WINDOW_BYTES: usize = 256 * 1024;
 
 /// A plan for the records of one stream, used by one thread. Binding again for another thread is cheap.
@@ -56,8 +56,9 @@ impl BoundPlan {
         }
     }
 
-    /// Calls `each` for the matching records of `chunk`, in the order of their rows, until it breaks. Polls `cancel` every 256 KiB
-    /// of text or more often, also inside a long record that is searched for a regex; nothing is found after a cancellation.
+    /// Calls `each` for the matching records of `chunk`, in the order of their rows, until it breaks. Polls `cancel` at
+    /// least every 256 KiB of text, also inside a long record that a regex searches. Finds nothing after a
+    /// cancellation.
     pub fn find(
         &mut self,
         chunk: &Chunk<'_>,
@@ -106,8 +107,8 @@ impl BoundPlan {
         }
     }
 
-    /// Whether a record of a block with this filter may match; `false` is certain. `has_attributes` says whether records of the
-    /// block may have attributes, whose names are not in the filter.
+    /// Whether a record of a block with this filter may match; `false` is certain. With `has_attributes`, records of
+    /// the block may have attributes; their names are not in the filter.
     pub fn may_match(&self, filter: impl SkipFilter, has_attributes: bool) -> bool {
         match self {
             Self::Nothing => false,
@@ -189,7 +190,7 @@ fn match_records<B: SearchBlock>(
     Some(found)
 }
 
-/// Rows of a block that were built and not yet tested: one scan window at a time, so that they stay in a core's cache and the
+/// Rows of a block that were built but not yet tested, one scan window at a time: they stay in a core's cache, and the
 /// buffer is reused.
 struct RowBatch<'a, R> {
     matcher: &'a mut Matcher,

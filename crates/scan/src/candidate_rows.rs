@@ -230,7 +230,7 @@ fn evaluate_regex<B: SearchBlock>(
     if regex.is_within_lines() || block.is_identity() {
         return Some(CandidateRows::exact(rows));
     }
-    // Where a part has several lines, a match may cross their ends, and the end of a line is not that of the part.
+    // In a part with several lines a match may cross line ends, and the end of a line need not be the end of the part.
     let several_lines = among & block.with_several_lines();
     Some(CandidateRows { must_match: rows.clone() & !several_lines.clone(), may_match: rows | several_lines })
 }

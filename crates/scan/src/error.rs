@@ -37,7 +37,7 @@ pub enum CompileError {
 }
 
 impl CompileError {
-    /// The error as that of the regex of this number.
+    /// The same error for the regex with this number.
     pub(crate) fn of_regex(self, position: usize) -> Self {
         match self {
             Self::Regex { regex, column, reason, .. } => Self::Regex { regex, column, reason, number: position },

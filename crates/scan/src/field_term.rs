@@ -1,7 +1,8 @@
 //! Field terms: tests of fields that are attributes of records, or are read from their lines.
 //!
-//! Parsing fields is slow compared with searching bytes, so a record is parsed only if it contains the parts of the name, and the
-//! value if the test is an equality. Either may be written with escapes, so a record with such an escape is always parsed.
+//! Parsing fields is slow compared with searching bytes. So a record is parsed only if it contains the parts of the
+//! name and, for an equality, the value. Either may be written with escapes, so a record with such an escape is always
+//! parsed.
 //!
 //! The name of an attribute is not in the text of a record, but its value is, without escapes.
 

@@ -1,7 +1,7 @@
 //! Level terms: the [level](bucksaw_record::level) of a record.
 //!
-//! The rule examines one record at a time. A regex that matches every text that may have the level finds the records to
-//! examine, in the text of a chunk and in columns, so that a search for a rare level builds few lines.
+//! The rule examines one record at a time. A regex finds the records that may have the level, in the text of a chunk
+//! and in columns. So a search for a rare level builds few lines.
 
 use std::sync::{Arc, OnceLock};
 
@@ -33,7 +33,7 @@ impl LevelSet {
     }
 }
 
-/// What a test of the level means.
+/// Which levels a test accepts.
 #[derive(Debug)]
 pub(crate) enum CompiledLevel {
     /// Every record passes, or none.

@@ -20,7 +20,7 @@
 //!   [limit](bucksaw_record::expr::Limit): decimal numbers, which compare exactly, durations or sizes.
 //! - A level is that of [`level`], which histograms count by.
 //!
-//! The crate knows no files, threads or clocks: `query` decides what is scanned, where, and for how long.
+//! The crate uses no files, threads or clocks: `query` decides what is scanned, where, and for how long.
 //!
 //! ```
 //! use std::ops::ControlFlow;

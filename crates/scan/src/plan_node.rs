@@ -18,8 +18,8 @@ pub(crate) const REGEXES_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// A node of a plan. Cheap to clone except for its branches.
 ///
-/// Invariant: `All` and `Nothing` are roots only; `And` has no member `And`, `Or` no `Or`, `Not` no `Not`; `And` and `Or` have two
-/// members or more.
+/// Invariant: Invariants: `All` and `Nothing` are only roots. `And` has no member `And`, `Or` no `Or`, `Not` no `Not`.
+/// `And` and `Or` have at least two members.
 #[derive(Clone, Debug)]
 pub(crate) enum PlanNode {
     All,

@@ -1,14 +1,15 @@
 //! Searches a text for a regex, in slices of bounded work.
 //!
-//! The [meta engine](meta::Regex) is the fastest for most regexes, but it cannot be interrupted, and where its lazy DFA
-//! gives up, its time per byte grows with the number of NFA states. So it searches only texts for which that product is
+//! The [meta engine](meta::Regex) is the fastest for most regexes, but it cannot be interrupted. If its lazy DFA fails,
+//! its time per byte grows with the number of NFA states. So it searches only texts for which bytes times states is
 //! small. Other texts are searched here:
 //!
 //! - a lazy DFA, with a cache that holds all states of most large regexes;
 //! - where its cache fills too quickly, a simulation of the NFA. Its memory and its time per byte are proportional to the NFA, and
 //!   it polls for cancellation after each slice of work.
 //!
-//! Both find only whether a match exists and where one ends first, so neither needs priorities or groups.
+//! Both find only whether a match exists and the first position at which one ends. So they need no priorities or
+//! groups.
 //!
 //! Invariant: between two polls of a [`CancelPoll`] lie at most about [`SLICE_WORK`] steps of an automaton.
 
@@ -43,8 +44,8 @@ const SLICE_BYTES_MAX: usize = 256 << 10;
 /// The cache of the meta engine's lazy DFA per searching thread, in bytes.
 const META_CACHE_BYTES: usize = 1 << 20;
 
-/// The cache of a lazy DFA of this module per searching thread, in bytes: a thousand repetitions of a class need a thousand states of
-/// a thousand bytes each.
+/// The cache of a lazy DFA per searching thread, in bytes: enough for a thousand repetitions of a class, which need a
+/// thousand states of a thousand bytes each.
 const CACHE_BYTES: usize = 8 << 20;
 
 /// The limit of all caches of lazy DFAs of this module in the process, in bytes. A search without a cache simulates the NFA. The

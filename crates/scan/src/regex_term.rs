@@ -1,7 +1,7 @@
 //! Regex terms: compiles the source of a regex to automata, within limits.
 //!
-//! A regex has up to three automata: one for a single record, one for the text of many lines, which
-//! [never matches an LF](crate::line_regex), and [one for columns](crate::automaton). A [`RegexEngine`] runs the first two.
+//! A regex has up to three automata: for a single record, for the text of many lines ([never matching an
+//! LF](crate::line_regex)), and [for columns](crate::automaton). A [`RegexEngine`] runs the first two.
 
 use bucksaw_record::RecordView;
 use bucksaw_record::expr::Pattern;

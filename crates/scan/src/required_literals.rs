@@ -1,7 +1,7 @@
 //! Literals that every match of a regex contains, which filters and columns are searched for before any line is built.
 //!
-//! A regex has clauses, each a list of texts of which every match contains at least one. Adjacent literals form one text; a letter
-//! that matches in both cases makes its text case-insensitive.
+//! A regex has clauses. A clause is a list of texts; every match contains at least one of them. Adjacent literals form
+//! one text; a letter that matches in both cases makes its text case-insensitive.
 
 use bucksaw_search::Needle;
 use regex_syntax::hir::{Class, Hir, HirKind};

@@ -13,8 +13,8 @@ const CORE_NEEDLE_BYTES_MAX: usize = 256;
 
 /// A text that is searched for.
 ///
-/// A codec that stores a line in parts searches its parts for the *core*, which leaves up to two bytes out at each end:
-/// more parts of a needle contain its core than contain the whole needle.
+/// A codec that stores a line in parts searches the parts for the *core*: the needle without up to two bytes at each
+/// end. The shorter core fits into more parts than the whole needle.
 #[derive(Clone, Debug)]
 pub struct Needle {
     text: Vec<u8>,

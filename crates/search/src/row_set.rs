@@ -100,7 +100,7 @@ impl Bitmap {
 }
 
 impl RowSet {
-    /// An evenly spread sample of `wanted` of these rows; `None` if the set has fewer than eight times as many.
+    /// An even sample of `wanted` rows of the set; `None` if the set has fewer than eight times `wanted` rows.
     pub fn sample(&self, len: usize, wanted: usize) -> Option<Self> {
         let count = self.count(len);
         let step = count / wanted;

@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(RecordSummary::decode(&mut ByteReader(&out)), Some(full));
         let mut head = Vec::new();
         RecordSummary::default().encode(&mut head);
-        // Without its last byte, which says that no producer follows.
+        // Without its last byte, which states that no producer follows.
         head.pop();
         for stated in [PRODUCERS_MAX as u64 + 1, 1 << 40, u64::MAX - 1] {
             let mut bytes = head.clone();

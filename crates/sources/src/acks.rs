@@ -9,11 +9,13 @@ use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bucksaw_env::lock;
-
 use bucksaw_ingest::IngestError;
 use bucksaw_wire::ServerMessage;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
+
+/// Bytes of unacknowledged batches above which a connection is not read from.
+const UNACKED_BYTES_MAX: usize = 32 << 20;
 
 /// The batches of one connection.
 #[derive(Default)]
@@ -72,13 +74,13 @@ impl AckTracker {
     }
 
     /// Waits until another batch may be read. One is always allowed, whatever its size.
-    pub(crate) async fn wait_for_capacity(&self, frames_max: u64, bytes_max: usize) {
+    pub(crate) async fn wait_for_capacity(&self, frames_max: u64) {
         loop {
             let batch_done = self.batch_done.notified();
             {
                 let inner = self.state();
                 let open = inner.started - inner.acked;
-                if open == 0 || (open < frames_max && inner.unacked_bytes < bytes_max) {
+                if open == 0 || (open < frames_max && inner.unacked_bytes < UNACKED_BYTES_MAX) {
                     return;
                 }
             }

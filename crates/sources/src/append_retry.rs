@@ -51,7 +51,7 @@ pub(crate) async fn wait_to_read(feed: &mut SocketReader<'_>, shared: &ListenerS
     }
 }
 
-/// Calls `append` with pauses until it succeeds. `refusal` is that of the first attempt.
+/// Calls `append` with pauses until it succeeds. `refusal` is the error of the first attempt.
 ///
 /// # Errors
 /// The last refusal, if the records must be dropped: after the stop, or after seconds of write errors.

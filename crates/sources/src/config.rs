@@ -20,8 +20,6 @@ pub struct Config {
     pub frame_bytes_max: usize,
     /// Unacknowledged batches above which a connection is not read from.
     pub unacked_frames_max: u64,
-    /// Bytes of unacknowledged batches above which a connection is not read from.
-    pub unacked_bytes_max: usize,
     /// How long the rest of a frame may take to arrive. Half a frame holds memory that others wait for.
     pub frame_timeout: Duration,
     /// A framed client is checked for a redirect after this interval or up to twice that. A client that moves at once again
@@ -68,7 +66,6 @@ impl Default for Config {
             partial_bytes_max: 64 << 20,
             frame_bytes_max: 4 << 20,
             unacked_frames_max: 1_024,
-            unacked_bytes_max: 32 << 20,
             frame_timeout: Duration::from_secs(30),
             redirect_interval_min: Duration::from_secs(5),
             close_timeout: Duration::from_secs(10),

@@ -187,7 +187,7 @@ impl FramedConnection<'_, '_> {
         let config = &self.shared.config;
         tokio::select! {
             biased;
-            () = self.acks.wait_for_capacity(config.unacked_frames_max, config.unacked_bytes_max) => {}
+            () = self.acks.wait_for_capacity(config.unacked_frames_max) => {}
             // Batches that arrive after the stop are not read.
             () = self.feed.until_stop() => return Err(ReceiveError::Ended),
         }

@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::config::Config;
 use crate::intake::{EventRecords, Intake};
 use crate::listener_setup::ListenerSetup;
-use crate::metrics::{ByListener, Metrics};
+use crate::metrics::Metrics;
 
 /// What the TCP listeners of a node share. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ pub struct TcpIntake {
     pub sender_memory: UnfinishedBytes,
 }
 
-/// Limits the memory for what has arrived in part. Cheap to clone.
+/// Limits the memory for messages that have arrived in part. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct UnfinishedBytes {
     /// Bytes of unfinished lines and messages.
@@ -105,7 +105,7 @@ pub(crate) struct ListenerState {
 impl ListenerState {
     pub(crate) fn new(setup: ListenerSetup, tcp: TcpIntake) -> Self {
         let TcpIntake { intake, shedder, config, metrics, slots, sender_memory } = tcp;
-        let by = ByListener { listener: setup.name };
+        let by = [("listener", setup.name)];
         let unfinished = if setup.is_lines() {
             UnfinishedBytes::new(&config)
         } else {
@@ -180,7 +180,7 @@ impl ListenerState {
     /// Counts and logs records that are dropped with their connection.
     pub(crate) fn count_dropped(&self, records: &EventRecords, reason: &IngestError) {
         let (listener, count) = (self.setup.name, records.retained_records());
-        self.metrics.dropped_events.get_or_create(&ByListener { listener }).inc_by(count);
+        self.metrics.dropped_events.get_or_create(&[("listener", listener)]).inc_by(count);
         log_limited!(self.log_limits, error, listener, records = count, %reason, "last records dropped: the queue refuses them");
     }
 

@@ -1,33 +1,26 @@
 //! Metrics of the TCP listeners. The queue counts records by source.
 
-use bucksaw_env::metrics;
+use bucksaw_env::{MetricLabel, create_series, metrics};
 use bucksaw_ingest::Durability;
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-/// The label `listener`.
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(crate) struct ByListener {
-    pub(crate) listener: &'static str,
-}
-
 metrics! {
     /// Counters and gauges of all listeners of a node.
     pub struct Metrics {
-        pub(crate) connections: Family<ByListener, Gauge> = "TCP connections that are open";
+        pub(crate) connections: Family<MetricLabel, Gauge> = "TCP connections that are open";
         // Not `connections_total`: to a parser that is the same metric as the gauge.
-        pub(crate) connections_opened: Family<ByListener, Counter> = "TCP connections accepted";
-        pub(crate) connections_refused: Family<ByListener, Counter> = "TCP connections closed at once because all slots were in use";
+        pub(crate) connections_opened: Family<MetricLabel, Counter> = "TCP connections accepted";
+        pub(crate) connections_refused: Family<MetricLabel, Counter> = "TCP connections closed at once because all slots were in use";
         pub(crate) accept_failed: Counter = "TCP connections that could not be accepted";
         pub(crate) protocol_errors: Counter = "Protocol errors of framed clients";
         pub(crate) http_refused: Counter = "Connections refused because they spoke HTTP at a port for lines";
         pub(crate) dropped_bytes: Counter = "Bytes of lines read and not kept: shutdown or write errors";
-        pub(crate) dropped_events: Family<ByListener, Counter> = "Records of other protocols read and not kept: shutdown or write errors";
-        pub(crate) dropped_datagrams: Family<ByListener, Counter> = "Datagrams that the kernel dropped because they were not read in time";
-        pub(crate) dropped_chunked: Family<ByListener, Counter> = "Messages in several datagrams that were dropped because not all arrived in time, or memory was short";
+        pub(crate) dropped_events: Family<MetricLabel, Counter> = "Records of other protocols read and not kept: shutdown or write errors";
+        pub(crate) dropped_datagrams: Family<MetricLabel, Counter> = "Datagrams that the kernel dropped because they were not read in time";
+        pub(crate) dropped_chunked: Family<MetricLabel, Counter> = "Messages in several datagrams that were dropped because not all arrived in time, or memory was short";
     }
 }
 
@@ -35,12 +28,10 @@ impl Metrics {
     /// Registers the metrics.
     pub fn new(registry: &mut Registry) -> Self {
         let metrics = Self::register(registry.sub_registry_with_prefix("sources"));
-        for durability in [Durability::Fast, Durability::Durable, Durability::Bulk] {
-            let by = ByListener { listener: durability.name() };
-            drop(metrics.connections.get_or_create(&by));
-            drop(metrics.connections_opened.get_or_create(&by));
-            drop(metrics.connections_refused.get_or_create(&by));
-        }
+        let ports = [Durability::Fast, Durability::Durable, Durability::Bulk].map(Durability::name);
+        create_series(&metrics.connections, "listener", ports);
+        create_series(&metrics.connections_opened, "listener", ports);
+        create_series(&metrics.connections_refused, "listener", ports);
         metrics
     }
 }

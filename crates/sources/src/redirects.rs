@@ -8,6 +8,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bucksaw_env::wait_for_stop;
 use bucksaw_steering::{ClientRate, RedirectDecision, RedirectKind, jittered};
 use bucksaw_wire::{HelloReply, Redirect, RedirectReason, RefusalCode, ServerMessage};
 use tokio::sync::watch;
@@ -15,7 +16,6 @@ use tokio::time::sleep;
 
 use crate::acks::AckTracker;
 use crate::listener_state::ListenerState;
-use crate::stop_watch::wait_for_stop;
 
 /// The text of a refusal or a close.
 pub(crate) const BUSY_TEXT: &str = "the node is overloaded; other nodes are less loaded";

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_env::log_limited;
+use bucksaw_env::{log_limited, wait_for_stop};
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -16,7 +16,6 @@ use crate::acceptor::Acceptor;
 use crate::connection;
 use crate::listener_setup::ListenerSetup;
 use crate::listener_state::{ListenerState, TcpIntake};
-use crate::stop_watch::wait_for_stop;
 
 /// After the stop the backlog counts as empty when no connection arrives for this time.
 const BACKLOG_QUIET: Duration = Duration::from_millis(20);
@@ -67,8 +66,8 @@ type Accepted = (TcpStream, SocketAddr, ConnectionPermits);
 /// A slot of the listener, and one of all listeners together.
 type ConnectionPermits = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 
-/// The next connection for which a slot is free. Others are closed at once, because they would hold descriptors that the queue's
-/// files need.
+/// Returns the next accepted connection with a free slot. Closes the others at once, because they would hold
+/// descriptors that the queue's files need.
 async fn accept(acceptor: &Acceptor, slots: &Arc<Semaphore>, shared: &ListenerState) -> Accepted {
     loop {
         let (socket, peer) = acceptor.accept().await;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// A key that the listener and all senders know. Its debug form does not show it.
+/// The key that the listener and all senders share. Its debug form does not show it.
 #[derive(Clone)]
 pub struct SharedKey(Arc<[u8]>);
 

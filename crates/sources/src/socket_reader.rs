@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use crate::stop_watch::StopWatch;
 
-/// Bytes of one read, about what a kernel buffers for a socket. Few large chunks cost less than many small ones.
+/// Bytes of one read, about the size of a socket buffer of the kernel. Few large chunks cost less than many small ones.
 pub(crate) const CHUNK_BYTES: usize = 256 << 10;
 
 /// After the stop a socket counts as empty when no bytes arrive for this time, which a busy machine may need to deliver them.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_env::Clock;
+use bucksaw_env::{Clock, wait_for_stop};
 use tokio::sync::watch;
 
 /// How long a client that keeps sending is read from after the stop.
@@ -12,11 +12,6 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The longest pause between two attempts after the stop.
 const STOPPED_PAUSE_MAX: Duration = Duration::from_millis(10);
-
-/// Resolves when `stop` is true or its sender is dropped.
-pub(crate) async fn wait_for_stop(stop: &mut watch::Receiver<bool>) {
-    let _ = stop.wait_for(|stop| *stop).await;
-}
 
 /// The stop, as one task sees it.
 pub(crate) struct StopWatch {

@@ -1,7 +1,6 @@
 //! Metrics of client steering.
 
-use bucksaw_env::metrics;
-use prometheus_client::encoding::EncodeLabelSet;
+use bucksaw_env::{MetricLabel, create_series, metrics};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -9,18 +8,12 @@ use prometheus_client::registry::Registry;
 
 use crate::policy::RedirectKind;
 
-/// The label `kind`.
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct RedirectLabels {
-    kind: &'static str,
-}
-
 metrics! {
     /// Gauges and counters of client steering.
     pub struct Metrics {
         pub(crate) load_level: Gauge = "0 idle, 1 busy, 2 very busy, 3 overloaded";
         pub(crate) refusing: Gauge = "1 while new connections may be refused for the load";
-        redirected: Family<RedirectLabels, Counter> = "Clients redirected because of load or shutdown, by kind";
+        redirected: Family<MetricLabel, Counter> = "Clients redirected because of load or shutdown, by kind";
     }
 }
 
@@ -28,13 +21,12 @@ impl Metrics {
     /// Registers the metrics.
     pub fn new(registry: &mut Registry) -> Self {
         let metrics = Self::register(registry.sub_registry_with_prefix("steering"));
-        for kind in [RedirectKind::Suggested, RedirectKind::Refused, RedirectKind::Disconnected] {
-            drop(metrics.redirected.get_or_create(&RedirectLabels { kind: kind.name() }));
-        }
+        let kinds = [RedirectKind::Suggested, RedirectKind::Refused, RedirectKind::Disconnected];
+        create_series(&metrics.redirected, "kind", kinds.map(RedirectKind::name));
         metrics
     }
 
     pub(crate) fn count_redirect(&self, kind: RedirectKind) {
-        self.redirected.get_or_create(&RedirectLabels { kind: kind.name() }).inc();
+        self.redirected.get_or_create(&[("kind", kind.name())]).inc();
     }
 }

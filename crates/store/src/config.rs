@@ -26,9 +26,6 @@ pub struct Config {
     pub codec_quick: Codec,
     /// Codec for text that stays: small, and quick to search.
     pub codec_final: Codec,
-    /// Minimum share of time, in percent from 1 to 100, of gathering and of merging while queries run. More keeps the store
-    /// compact under permanent queries, less makes these queries faster.
-    pub share_percent_min: u32,
     /// Compaction backlog, in bytes of text, above which background work is not throttled. The default is the input of the
     /// largest merge, so that no single merge exceeds it.
     pub backlog_bytes_max: u64,
@@ -59,7 +56,6 @@ impl Default for Config {
             block_bytes: 16 << 20,
             codec_quick: Codec::Lz4,
             codec_final: Codec::Columns(3),
-            share_percent_min: 20,
             backlog_bytes_max: 2 << 30,
             free_bytes_min: 0,
             replication_factor: 1,

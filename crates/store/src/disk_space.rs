@@ -1,9 +1,9 @@
 //! Limits of batches and merges by free disk space.
 //!
 //! The output of a batch or a merge is written before its input can be removed, and its compressed size is not known in
-//! advance. A batch therefore takes at most half of the free space, as if its text were incompressible, and is halved after
-//! each one that does not fit, down to a single queue segment. A merge takes the space above the reserve or a quarter of the
-//! free space, so that the queue can still shrink.
+//! advance. A batch therefore has at most half as much text as there is free space, and its limit is halved after each
+//! batch that does not fit, down to a single queue segment. A merge takes the space above the reserve or a quarter of
+//! the free space, so that the queue can still shrink.
 
 use crate::segment_store::SegmentStore;
 

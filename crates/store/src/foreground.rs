@@ -1,9 +1,9 @@
 //! Whether a client waits for an answer right now.
 //!
-//! A query holds a [`ForegroundGuard`] for each piece of work, from queueing for a thread until the work is done. A query that
-//! waits for its reader holds none, so it does not throttle background work. Queries often follow each other after one
-//! round trip. So the state lasts for a moment after the last piece of work; otherwise each of these gaps would be filled
-//! with a background block that takes far longer than the gap.
+//! A query holds a [`ForegroundGuard`] for each piece of work, from queueing for a thread until the work is done. A
+//! query that waits for its reader holds none, so it does not throttle background work. Queries often follow each other
+//! after one round trip. So the state lasts for a moment after the last piece of work. Otherwise a background block
+//! would start in each gap, and take far longer than the gap.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

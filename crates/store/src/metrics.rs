@@ -2,20 +2,13 @@
 
 use std::sync::atomic::AtomicU64;
 
-use bucksaw_env::{metrics, set_gauge};
-use prometheus_client::encoding::EncodeLabelSet;
+use bucksaw_env::{MetricLabel, create_series, metrics, set_gauge};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use crate::repair::{RepairBlocker, RepairStatus};
-
-/// The reason why repair is blocked.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct RepairBlockerLabels {
-    pub(crate) reason: &'static str,
-}
 
 metrics! {
     /// Counters and gauges of the store.
@@ -51,7 +44,7 @@ metrics! {
         pub(crate) repair_remaining_bytes: Gauge = "Estimated segment file bytes left in the current repair pass";
         pub(crate) repair_lost_bytes_max: Gauge = "Segment file bytes of down or lost stores that are not re-replicated: upper bound of what is under-replicated";
         pub(crate) repair_lost_stores: Gauge = "Lost stores that are not re-replicated";
-        pub(crate) repair_blocked: Family<RepairBlockerLabels, Gauge> = "1 while repair is blocked, by reason";
+        pub(crate) repair_blocked: Family<MetricLabel, Gauge> = "1 while repair is blocked, by reason";
         pub(crate) compactions: Counter = "Merges done";
         pub(crate) compacted_bytes: Counter = "Bytes of record text that went through merges";
         pub(crate) compact_failed: Counter = "Merges that failed";
@@ -67,9 +60,7 @@ impl Metrics {
     /// Registers the store's metrics.
     pub fn new(registry: &mut Registry) -> Self {
         let metrics = Self::register(registry.sub_registry_with_prefix("store"));
-        for reason in RepairBlocker::NAMES {
-            metrics.repair_blocked.get_or_create(&RepairBlockerLabels { reason }).set(0);
-        }
+        create_series(&metrics.repair_blocked, "reason", RepairBlocker::NAMES);
         metrics
     }
 
@@ -82,7 +73,7 @@ impl Metrics {
         set_gauge(&self.repair_lost_stores, status.unrepaired_stores.len() as u64);
         let blocker = status.blocked_by.map(RepairBlocker::name);
         for reason in RepairBlocker::NAMES {
-            self.repair_blocked.get_or_create(&RepairBlockerLabels { reason }).set((blocker == Some(reason)).into());
+            self.repair_blocked.get_or_create(&[("reason", reason)]).set((blocker == Some(reason)).into());
         }
     }
 }

@@ -33,7 +33,7 @@ impl SegmentStore {
     /// [`OpenError`]. Damage is no error: a damaged file is logged, counted and quarantined.
     pub fn open(env: Env, dir: &Path, config: Config, metrics: Metrics) -> Result<Self, OpenError> {
         let foreground = Foreground::new(Arc::clone(&env.clock));
-        let throttle = || BackgroundThrottle::new(&foreground, &env.clock, &metrics, config.share_percent_min);
+        let throttle = || BackgroundThrottle::new(&foreground, &env.clock, &metrics);
         let mut store = Self {
             gather_throttle: throttle(),
             merge_throttle: throttle(),

@@ -8,8 +8,8 @@
 //!    │         └ oldest first, from the queue that is due, then from random others until the batch is full
 //!    └ until a queue is due, the local one or another node's
 //! ```
-//! After any failure the queues have their segments back: by an ack if they can be reached, otherwise when the lease expires.
-//! An ack that may have been lost is not undone, because the records are stored; if they are fetched again, answers drop the
+//! After any failure the queues have their segments back: by an ack if they can be reached, otherwise when the lease
+//! expires. If an acknowledgement may be lost, the records stay stored; if they are fetched again, answers drop the
 //! duplicates.
 //!
 //! Invariant: a queue commits only what as many stores as the replication factor have, durable and searchable. While stores

@@ -179,7 +179,7 @@ impl BlockSource for StoredSegment {
         self.reader().version() >= 2
     }
 
-    /// The packed block, and twice its text for what is decoded.
+    /// The packed block, and twice the bytes of its text for decoding.
     fn scan_bytes(&self, index: usize) -> u64 {
         let entry = self.footer().blocks.get(index);
         entry.map_or(0, |entry| entry.packed_bytes().saturating_add(entry.summary.text_bytes.saturating_mul(2)))

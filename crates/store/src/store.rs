@@ -1,8 +1,8 @@
 //! The interface of a store, as the node and its queries use it.
 //!
-//! A queue's segments are appended in batches; the store makes them durable and searchable, and removes them after their
-//! retention. A query asks for the blocks that it has to read ([`Store::select`]), and each block is the work of one scan
-//! job. [`SegmentStore`](crate::SegmentStore) reads blocks from its files; a store over a database can fetch them when they
+//! A queue's segments are appended in batches; the store makes them durable and searchable, and removes them after
+//! their retention. A query selects the blocks to read ([`Store::select`]); each block is the work of one scan job.
+//! [`SegmentStore`](crate::SegmentStore) reads blocks from its files; a store over a database can fetch them when they
 //! are opened.
 //!
 //! A count has no call of its own. It needs the ids of its matches, because other nodes may hold the same records, so it
@@ -68,7 +68,7 @@ pub trait Store: Debug + Send + Sync {
         1
     }
 
-    /// Removes a batch of which no other store has accepted a replica: its records return to their queues.
+    /// Removes a batch without a replica on another store: its records return to their queues.
     fn withdraw(&self, _segment: &StoredSegment) {}
 
     /// Whether the store takes no batches now, because its index memory is used up.
@@ -175,7 +175,7 @@ pub trait BlockSource: Debug + Send + Sync {
     /// [`ReadError`].
     fn rows(&self, index: usize) -> Result<Vec<Arc<Rows>>, ReadError>;
 
-    /// Whether a record of a block may have attributes. Cheap: a search asks it before it reads the block.
+    /// Whether a record of a block may have attributes. Cheap: a search calls it before it reads the block.
     fn may_have_attributes(&self, index: usize) -> bool;
 
     /// Memory, in bytes, that the scan of a block takes.

@@ -79,7 +79,7 @@ impl StoreContext {
     /// Appends `bytes` bytes of a body to a file.
     ///
     /// # Errors
-    /// Those of [`Self::read_chunk`], `UnexpectedEof`, or those of the file.
+    /// The errors of [`Self::read_chunk`] and of the file, and `UnexpectedEof`.
     pub(crate) async fn append_to_file(
         &self,
         rest: &mut BodyRemainder,

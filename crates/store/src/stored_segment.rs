@@ -181,7 +181,8 @@ impl StoredSegment {
         lock(&self.damaged_blocks).apply_proof(&known.blocks, &known.proof);
     }
 
-    /// The approximate time since which its records are stored: of its gathering, or of that of its newest merge input.
+    /// The approximate time since which its records are stored: when it was gathered, or for a merged segment, when the
+    /// newest input was.
     pub(crate) fn stored_since(&self) -> Millis {
         let merged = self.footer().merge.as_ref().and_then(|merge| merge.inputs.iter().map(|input| input.time()).max());
         merged.unwrap_or_else(|| self.id().time())

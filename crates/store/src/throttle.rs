@@ -30,14 +30,16 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Maximum credit, and so the longest pause: a client may begin to wait for a batch meanwhile.
 pub(crate) const CREDIT_MAX: Duration = Duration::from_secs(1);
 
+/// Pause credit per second of work, as a factor: at least a fifth of the time is for work. A greater share keeps the store
+/// compact under permanent queries, a smaller one makes these queries faster.
+const CREDIT_PER_WORK: u32 = 4;
+
 /// Throttles one kind of background work. Only one thread at a time does that kind of work.
 #[derive(Debug)]
 pub(crate) struct BackgroundThrottle {
     foreground: Arc<Foreground>,
     clock: Arc<dyn Clock>,
     metrics: Metrics,
-    /// Pause credit per second of work, as a factor.
-    credit_per_work: u32,
     /// Earned and not spent. The lock is held briefly.
     credit: Mutex<Duration>,
     is_disabled: AtomicBool,
@@ -54,14 +56,11 @@ pub(crate) struct ThrottledTask<'a> {
 }
 
 impl BackgroundThrottle {
-    /// A throttle that leaves at least `share_min` percent of the time for work.
-    pub(crate) fn new(foreground: &Arc<Foreground>, clock: &Arc<dyn Clock>, metrics: &Metrics, share_min: u32) -> Self {
-        let share = share_min.clamp(1, 100);
+    pub(crate) fn new(foreground: &Arc<Foreground>, clock: &Arc<dyn Clock>, metrics: &Metrics) -> Self {
         Self {
             foreground: Arc::clone(foreground),
             clock: Arc::clone(clock),
             metrics: metrics.clone(),
-            credit_per_work: (100 - share) / share,
             credit: Mutex::default(),
             is_disabled: AtomicBool::new(false),
         }
@@ -120,7 +119,7 @@ impl ThrottledTask<'_> {
         let now = self.throttle.clock.uptime();
         let worked = now.saturating_sub(self.working_since.replace(now));
         let mut credit = lock(&self.throttle.credit);
-        *credit = credit.saturating_add(worked.saturating_mul(self.throttle.credit_per_work)).min(CREDIT_MAX);
+        *credit = credit.saturating_add(worked.saturating_mul(CREDIT_PER_WORK)).min(CREDIT_MAX);
         *credit
     }
 }
@@ -150,7 +149,7 @@ mod tests {
         let shared = Arc::clone(&clock) as Arc<dyn Clock>;
         let (foreground, metrics) =
             (Foreground::new(Arc::clone(&shared)), Metrics::new(&mut prometheus_client::registry::Registry::default()));
-        let throttle = BackgroundThrottle::new(&foreground, &shared, &metrics, 20);
+        let throttle = BackgroundThrottle::new(&foreground, &shared, &metrics);
         ThrottleTest { clock, foreground, metrics, throttle }
     }
 

@@ -1,9 +1,9 @@
 //! Makes the allocator return freed memory, under a small memory limit.
 //!
-//! The allocator of glibc keeps freed memory in an arena for almost each thread, which is fast and may take several
-//! times what the node uses. Without unsafe calls it is configured only by environment variables, which it reads at a
-//! start. So the program executes itself again in the same process. Measured under equal load with a limit of 128 MB,
-//! the allocator kept 9 to 34 MB without the variables, 7 to 14 MB with them, and 28 to 94 MB as mimalloc.
+//! The allocator of glibc keeps freed memory in an arena for almost each thread. This is fast, but may take several
+//! times the memory that the node uses. Without unsafe calls, only environment variables configure it, and it reads
+//! them at the start. So the program executes itself again in the same process. Under equal load with a limit of 128
+//! MB, glibc kept 9 to 34 MB without the variables and 7 to 14 MB with them; mimalloc kept 28 to 94 MB.
 //!
 //! Other C libraries ignore the variables.
 

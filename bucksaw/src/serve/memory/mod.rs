@@ -63,7 +63,7 @@ pub(super) struct MemoryLimit {
     pub(super) origin: String,
 }
 
-/// The budgets of a node: bytes, or numbers of what they name.
+/// The budgets of a node, in bytes or as numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MemoryPlan {
     /// Unread results; the limit of `--query-memory-bytes`.
@@ -230,7 +230,7 @@ fn decide(requested: Option<u64>, found: MemoryLimit) -> anyhow::Result<MemoryLi
 fn detect() -> MemoryLimit {
     let mut system = sysinfo::System::new();
     system.refresh_memory();
-    // Where it is unknown, the most that a plan makes use of.
+    // If it is unknown: the largest memory that a plan uses.
     let total = Some(system.total_memory()).filter(|bytes| *bytes > 0).unwrap_or(LARGE);
     let machine = MemoryLimit { bytes: total, origin: "the memory of the machine".to_owned() };
     let text = |path: &str| read(Path::new(path)).unwrap_or_default();
@@ -300,7 +300,7 @@ mod tests {
     /// Gather, compaction and repair may each encode a block.
     const ENCODERS: u64 = 3;
 
-    /// The sum of all budgets with records of this length; unlimited ones count as what a few threads need.
+    /// The sum of all budgets with records of this length. Unlimited budgets count as the memory of a few threads.
     fn sum(plan: &MemoryPlan, record_bytes: u64) -> u64 {
         let scans = plan.scans.min(GB / 2);
         let store = plan.merge_input + plan.queue_segment + plan.merge_blocks.min(GB / 4) + plan.repair;

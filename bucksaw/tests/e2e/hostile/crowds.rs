@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::Write as _;
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -18,9 +17,6 @@ const SENDERS: usize = 500;
 
 /// Maximum queue files, independent of the number of clients.
 const FILES_MAX: usize = 20;
-
-/// Maximum time from accepted to found.
-const LAG_MAX: Duration = Duration::from_secs(1);
 
 fn queue_files(node: &TestServer) -> usize {
     fs::read_dir(node.dir().join("queue")).unwrap().count()
@@ -57,23 +53,19 @@ fn five_thousand_idle_connections_cost_little() {
 }
 
 #[test]
-fn lines_of_two_hundred_slow_clients_are_found_soon() {
+fn lines_of_two_hundred_slow_clients_are_found_while_they_are_connected() {
     let mut node = TestServer::start(&["--segment-max-age", "200ms"]);
     let mut streams: Vec<TcpStream> = (0..200).map(|_| node.connect("fast")).collect();
-    let mut worst = Duration::ZERO;
     let mut sent = 0;
     for turn in 0..15 {
         for (number, stream) in streams.iter_mut().enumerate() {
             stream.write_all(format!("turn {turn} of client {number}\n").as_bytes()).unwrap();
             sent += 1;
         }
-        let started = Instant::now();
         wait_until("the lines are found", || node.count("client") == sent);
-        worst = worst.max(started.elapsed());
         assert!(queue_files(&node) < FILES_MAX, "{} files", queue_files(&node));
         // The next turn then needs new queue files.
         node.wait_stored();
     }
-    assert!(worst < LAG_MAX, "seen after {worst:?}");
     assert_healthy(&mut node);
 }

@@ -1,15 +1,11 @@
 //! Clients that do not read their answers.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::time::{Duration, Instant};
 
 use super::{MEMORY_MAX, assert_healthy};
 use crate::client::{StreamingResponse, encode, open};
 use crate::node::TestServer;
 use crate::wait::wait_until;
-
-/// An abandoned query ends within this.
-const ABANDON_MAX: Duration = Duration::from_secs(2);
 
 /// Maximum growth by two tails during 40 MB of ingest, one of which reads nothing.
 const FOLLOWED_MAX: u64 = 192 << 20;
@@ -49,9 +45,7 @@ fn an_abandoned_query_ends() {
         stream.write_all(format!("GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").as_bytes()).unwrap();
         wait_until("the query runs", || in_flight() == 1.0);
         drop(stream);
-        let gone = Instant::now();
         wait_until("the query has ended", || in_flight() == 0.0);
-        assert!(gone.elapsed() < ABANDON_MAX, "{call}: it ended after {:?}", gone.elapsed());
     }
     assert!(node.metric("bucksaw_query_cancelled_total") >= 4.0);
     assert_healthy(&mut node);

@@ -48,9 +48,7 @@ fn slow_bodies_block_no_thread() {
     open.iter_mut().for_each(|stream| stream.write_all(head).unwrap());
     for _ in 0..5 {
         open.iter_mut().for_each(|stream| stream.write_all(b"x").unwrap());
-        let started = Instant::now();
         node.post("/api/v1/ingest", &[], b"a line\n").expect(200);
-        assert!(started.elapsed() < Duration::from_secs(2), "a normal request took {:?}", started.elapsed());
         assert!(threads(&node) < 60, "{} threads", threads(&node));
     }
     assert_eq!(node.count("from=drips"), 0);

@@ -15,11 +15,11 @@ const PREFIX_BYTES: usize = 5;
 
 /// The one message of a call, whose prefix was read.
 pub(crate) struct MessageBody {
-    /// Whether the message is compressed, as `grpc-encoding` says.
+    /// Whether the message is compressed, by the algorithm in `grpc-encoding`.
     pub(crate) is_compressed: bool,
     /// Its length as it is sent, in bytes.
     pub(crate) length: u32,
-    /// Bytes of the message that were not given away yet.
+    /// Bytes of the message that were not returned yet.
     left: usize,
     /// Bytes that arrived with the prefix.
     rest: Bytes,
@@ -27,7 +27,7 @@ pub(crate) struct MessageBody {
 }
 
 impl MessageBody {
-    /// Reads the prefix, for which a client has `time_max`. Nothing is allocated for the message.
+    /// Reads the prefix within `time_max`. Allocates nothing for the message.
     pub(crate) async fn open(mut body: Body, time_max: Duration) -> Result<Self, GrpcError> {
         let mut prefix = BytesMut::new();
         let collected = async {

@@ -1,7 +1,7 @@
 //! Unary calls of gRPC: framing of the message, status, and answers, on the HTTP/2 of `hyper`.
 //!
-//! Libraries for gRPC collect a message in memory of their own, of the length that its prefix states, and decompress it there.
-//! Here the prefix is checked first, and the bytes behind it take the way of every body, so they count as memory of bodies.
+//! Libraries for gRPC allocate the length that the prefix of a message states, and decompress the message there. Here
+//! the prefix is checked first. The bytes behind it are read like any body, so the budget of bodies counts them.
 //!
 //! ```text
 //!   POST /package.Service/Method                  request: headers, then 1 byte flag · 4 bytes length (big-endian) · message

@@ -3,7 +3,7 @@
 use axum::extract::{Request, State};
 use axum::response::Response;
 use bucksaw_ingest::Source;
-use bucksaw_protocols::datadog::{DatadogAnswer, DatadogDecoder, DatadogDefaults, DatadogRequest, route};
+use bucksaw_protocols::datadog::{DatadogDecoder, DatadogDefaults, DatadogRequest, accepted, refused, route};
 
 use super::request::{BodyPlan, SenderRequest, ingest, json_answer};
 use crate::app::App;
@@ -12,7 +12,7 @@ use crate::app::App;
 pub(super) async fn call(State(app): State<App>, request: Request) -> Response {
     let request = SenderRequest::from(request);
     match route(request.method.as_str(), &request.path) {
-        DatadogRequest::Answer(answer) => respond(answer),
+        DatadogRequest::Answer(answer) => json_answer(answer),
         DatadogRequest::Logs => logs(&app, request).await,
     }
 }
@@ -23,16 +23,11 @@ async fn logs(app: &App, request: SenderRequest) -> Response {
         DatadogDecoder::new(labels, defaults).logs(body, sink)
     });
     match decoded.await {
-        Ok(Ok(_)) => respond(DatadogAnswer::accepted()),
-        Ok(Err(error)) => respond(DatadogAnswer::from(&error)),
+        Ok(Ok(_)) => json_answer(accepted()),
+        Ok(Err(error)) => json_answer(error.answer()),
         Err(error) => {
             let title = error.status().canonical_reason().unwrap_or_default();
-            let refused = DatadogAnswer::refused(error.status().as_u16(), title, error.message());
-            error.with_retry_after(respond(refused))
+            error.with_retry_after(json_answer(refused(error.status().as_u16(), title, error.message())))
         }
     }
-}
-
-fn respond(DatadogAnswer { status, body }: DatadogAnswer) -> Response {
-    json_answer(status, body)
 }

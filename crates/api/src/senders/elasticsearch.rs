@@ -1,15 +1,14 @@
-//! Elasticsearch's bulk API, and what its senders ask before.
+//! Elasticsearch's bulk API, and the calls that its senders make before.
 
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::header::HeaderName;
 use axum::response::Response;
 use bucksaw_ingest::Source;
-use bucksaw_protocols::elasticsearch::{
-    BulkDecoder, ElasticAnswer, ElasticError, ElasticRequest, PRODUCT_HEADER, route,
-};
+use bucksaw_protocols::HttpAnswer;
+use bucksaw_protocols::elasticsearch::{BulkDecoder, ElasticError, ElasticRequest, PRODUCT_HEADER, route};
 
-use super::request::{BodyPlan, SenderRequest, ingest, json_answer};
+use super::request::{BodyPlan, SenderRequest, answer, ingest, json_answer};
 use crate::app::App;
 use crate::error::ApiError;
 
@@ -30,7 +29,7 @@ pub(super) async fn call(State(app): State<App>, request: Request) -> Response {
 pub(crate) fn info(method: &str) -> Response {
     match route(method, "/") {
         ElasticRequest::Answer(answer) => respond(answer),
-        ElasticRequest::Bulk { .. } => respond(ElasticAnswer::from(&elastic_error(&ApiError::internal()))),
+        ElasticRequest::Bulk { .. } => respond(elastic_error(&ApiError::internal()).answer()),
     }
 }
 
@@ -42,15 +41,15 @@ async fn bulk(app: &App, request: SenderRequest, index: String) -> Response {
     match decoded.await {
         Ok(Ok(reply)) => {
             let took_ms = app.env.clock.uptime().saturating_sub(started).as_millis();
-            with_product(json_answer(200, reply.body(u64::try_from(took_ms).unwrap_or(u64::MAX))))
+            with_product(answer(200, "application/json", reply.body(u64::try_from(took_ms).unwrap_or(u64::MAX))))
         }
-        Ok(Err(error)) => respond(ElasticAnswer::from(&error)),
-        Err(error) => error.with_retry_after(respond(ElasticAnswer::from(&elastic_error(&error)))),
+        Ok(Err(error)) => respond(error.answer()),
+        Err(error) => error.with_retry_after(respond(elastic_error(&error).answer())),
     }
 }
 
-/// An error in Elasticsearch's terms. A node that takes nothing for now answers as one with a full write queue, which senders
-/// repeat after a pause.
+/// An error in Elasticsearch's terms. An overloaded node answers like one with a full write queue: senders retry after
+/// a pause.
 fn elastic_error(error: &ApiError) -> ElasticError {
     let (status, kind) = match error.status() {
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => (429, "es_rejected_execution_exception"),
@@ -60,8 +59,8 @@ fn elastic_error(error: &ApiError) -> ElasticError {
     ElasticError { status, kind, reason: error.message().to_owned() }
 }
 
-fn respond(answer: ElasticAnswer) -> Response {
-    with_product(json_answer(answer.status, answer.body.into_owned()))
+fn respond(answer: HttpAnswer) -> Response {
+    with_product(json_answer(answer))
 }
 
 fn with_product(mut response: Response) -> Response {

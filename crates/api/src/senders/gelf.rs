@@ -4,7 +4,8 @@ use axum::extract::{Request, State};
 use axum::http::header;
 use axum::response::Response;
 use bucksaw_ingest::Source;
-use bucksaw_protocols::gelf::{GelfAnswer, GelfDecoder};
+use bucksaw_protocols::HttpAnswer;
+use bucksaw_protocols::gelf::GelfDecoder;
 use bucksaw_sources::http::Encoding;
 
 use super::request::{BodyPlan, SenderRequest, answer, ingest};
@@ -20,15 +21,15 @@ pub(super) async fn messages(State(app): State<App>, request: Request) -> Respon
     let plan = BodyPlan { encoding: is_graypy.then_some(Encoding::Deflate), ..BodyPlan::of(Source::Gelf) };
     let decoded = ingest(&app, plan, request, |labels, body, sink| GelfDecoder::new(labels).body(body, sink));
     match decoded.await {
-        Ok(Ok(_)) => respond(GelfAnswer::accepted()),
-        Ok(Err(error)) => respond(GelfAnswer::refused(&error)),
+        Ok(Ok(_)) => respond(HttpAnswer::new(202, "")),
+        Ok(Err(error)) => respond(error.answer()),
         Err(error) => {
-            let refused = GelfAnswer { status: error.status().as_u16(), body: format!("{}\n", error.message()) };
+            let refused = HttpAnswer::new(error.status().as_u16(), format!("{}\n", error.message()));
             error.with_retry_after(respond(refused))
         }
     }
 }
 
-fn respond(GelfAnswer { status, body }: GelfAnswer) -> Response {
-    answer(status, "text/plain; charset=utf-8", body)
+fn respond(HttpAnswer { status, body }: HttpAnswer) -> Response {
+    answer(status, "text/plain; charset=utf-8", body.into_owned())
 }

@@ -1,7 +1,8 @@
 //! The HTTP routes of other systems' protocols.
 //!
-//! A module for each protocol answers in the protocol's own terms. What they share is in `request`: the parameters `durability`
-//! and `label`, the header `Idempotency-Key`, compression, back-pressure, and the way of a body into the queue.
+//! Each protocol has a module, which answers in the terms of the protocol. Their common part is in `request`: the
+//! parameters `durability` and `label`, the header `Idempotency-Key`, compression, back-pressure, and the intake of the
+//! body.
 //!
 //! ```text
 //!   route ─► SenderRequest ─► ingest ─► BodyIntake ─► decoder of `bucksaw_protocols` ─► queue
@@ -29,7 +30,7 @@ pub(crate) use request::SenderRequest;
 
 use crate::app::App;
 
-/// All routes, except `GET /` of Elasticsearch, which is the page's too, and JSON, which has that of lines.
+/// All routes except two that are shared: `GET /` of Elasticsearch with the page, and JSON with lines.
 pub(crate) fn routes() -> Router<App> {
     Router::new()
         .merge(otlp_routes())

@@ -45,7 +45,7 @@ pub(super) async fn export(State(app): State<App>, request: Request) -> Response
 /// A `google.rpc.Status`. Senders repeat requests that get 429, 502, 503 or 504, after the seconds of `Retry-After`.
 fn refused(media_type: &'static str, error: &ApiError) -> Response {
     let GrpcCode(code) = match error.status() {
-        // Its status of HTTP says what is wrong with it.
+        // The HTTP status is specific enough.
         StatusCode::UNSUPPORTED_MEDIA_TYPE => GrpcCode::INVALID_ARGUMENT,
         status => GrpcCode::of(status),
     };

@@ -16,7 +16,7 @@ use crate::ingest_params::{idempotency_key, labels, media_type};
 
 const EXPORT: &str = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
 
-/// Services of OTLP for what is not logs.
+/// Services of OTLP for other signals than logs.
 const OTHER_SIGNALS: &str = "/opentelemetry.proto.collector.";
 
 /// Answers a request on the listener for gRPC.

@@ -1,11 +1,11 @@
-//! A request of a sender, and the way of its body into the queue.
+//! A request of a sender, and the intake of its body.
 
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use bucksaw_ingest::{Durability, Source};
-use bucksaw_protocols::EventSink;
+use bucksaw_protocols::{EventSink, HttpAnswer};
 use bucksaw_record::Labels;
 use bucksaw_sources::http::{BodyChunks, Encoding, EventRequest};
 use bucksaw_steering::ListenerKind;
@@ -47,9 +47,9 @@ impl SenderRequest {
 /// How the body of a request becomes records.
 pub(super) struct BodyPlan<'a> {
     pub(super) source: Source,
-    /// The encoding, if not that of the header `Content-Encoding`.
+    /// The encoding, if it is not in the header `Content-Encoding`.
     pub(super) encoding: Option<Encoding>,
-    /// A label besides those of the parameter `label`.
+    /// A further label besides the parameter `label`.
     pub(super) label: Option<(&'a str, &'a str)>,
 }
 
@@ -59,8 +59,8 @@ impl BodyPlan<'_> {
     }
 }
 
-/// Decodes the body of a request and waits until its records have their durability. Returns what `decode` returned, whose
-/// first argument is the labels that all events have.
+/// Decodes the body of a request and waits until its records have their durability. Returns the result of `decode`,
+/// whose first argument is the labels that all events have.
 pub(super) async fn ingest<T: Send + 'static>(
     app: &App,
     plan: BodyPlan<'_>,
@@ -93,7 +93,7 @@ pub(super) fn refuse_if_overloaded(app: &App) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// All that is known of a body of events before it is read.
+/// The properties of a body of events before it is read.
 pub(super) struct EventPlan<'a> {
     pub(super) source: Source,
     pub(super) encoding: Encoding,
@@ -101,7 +101,7 @@ pub(super) struct EventPlan<'a> {
     /// The labels that all its events have.
     pub(super) labels: Labels,
     pub(super) key: Option<&'a [u8]>,
-    /// What determines the records besides the body and the labels.
+    /// Further input that determines the records, besides the body and the labels.
     pub(super) context: &'a [u8],
     /// The minimum length of the body, in bytes.
     pub(super) bytes_min: u64,
@@ -125,8 +125,8 @@ pub(super) async fn ingest_chunks<T: Send + 'static>(
 }
 
 /// An answer with a JSON text.
-pub(super) fn json_answer(status: u16, body: impl Into<Body>) -> Response {
-    answer(status, "application/json", body)
+pub(super) fn json_answer(HttpAnswer { status, body }: HttpAnswer) -> Response {
+    answer(status, "application/json", body.into_owned())
 }
 
 pub(super) fn answer(status: u16, media_type: &'static str, body: impl Into<Body>) -> Response {

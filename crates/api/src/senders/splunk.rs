@@ -7,14 +7,15 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use bucksaw_ingest::Source;
-use bucksaw_protocols::splunk_hec::{HecAnswer, HecCode, HecDecoder, HecMetadata, HecRequest, answer_acks, route};
+use bucksaw_protocols::HttpAnswer;
+use bucksaw_protocols::splunk_hec::{HecCode, HecDecoder, HecMetadata, HecRequest, answer_acks, route, success};
 
 use super::request::{BodyPlan, SenderRequest, ingest, json_answer};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::params::Params;
 
-/// The longest question about acknowledgements.
+/// The longest query for acknowledgements.
 const ACKS_BYTES_MAX: usize = 64 << 10;
 
 /// Any request below `/services/collector`.
@@ -24,7 +25,7 @@ pub(super) async fn call(State(app): State<App>, request: Request) -> Response {
         kind @ (HecRequest::Events | HecRequest::Raw) => events(&app, request, kind == HecRequest::Raw).await,
         HecRequest::Health => {
             let is_accepting = app.queue().check_accepting().is_ok();
-            respond(&if is_accepting { HecCode::Healthy } else { HecCode::Unhealthy }.into())
+            json_answer(if is_accepting { HecCode::Healthy } else { HecCode::Unhealthy }.answer())
         }
         HecRequest::Acks => acks(&app, request).await,
         HecRequest::WrongMethod => StatusCode::METHOD_NOT_ALLOWED.into_response(),
@@ -40,43 +41,39 @@ async fn events(app: &App, request: SenderRequest, is_raw: bool) -> Response {
         if is_raw { decoder.raw(body, sink) } else { decoder.events(body, sink) }
     });
     match decoded.await {
-        // The records have their durability, so the number is acknowledged as soon as it is asked for.
-        Ok(Ok(_)) => respond(&HecAnswer::success(channel.then(|| app.next_ack.fetch_add(1, Ordering::Relaxed)))),
-        Ok(Err(error)) => respond(&HecAnswer::from(&error)),
+        // The records have their durability, so a query for this number is answered with true at once.
+        Ok(Ok(_)) => json_answer(success(channel.then(|| app.next_ack.fetch_add(1, Ordering::Relaxed)))),
+        Ok(Err(error)) => json_answer(error.answer()),
         Err(error) => {
             let answer = match error.status() {
-                StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => HecCode::ServerBusy.into(),
-                StatusCode::INTERNAL_SERVER_ERROR => HecCode::InternalServerError.into(),
+                StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => HecCode::ServerBusy.answer(),
+                StatusCode::INTERNAL_SERVER_ERROR => HecCode::InternalServerError.answer(),
                 status => {
                     let text = serde_json::Value::from(error.message());
                     let code = HecCode::InvalidDataFormat.number();
-                    HecAnswer { status: status.as_u16(), body: format!(r#"{{"text":{text},"code":{code}}}"#) }
+                    HttpAnswer::new(status.as_u16(), format!(r#"{{"text":{text},"code":{code}}}"#))
                 }
             };
-            error.with_retry_after(respond(&answer))
+            error.with_retry_after(json_answer(answer))
         }
     }
 }
 
-/// Every number that was given out belongs to a request whose records had their durability before.
+/// A number is assigned only after the records of its request have their durability, so every number is acknowledged.
 #[expect(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 async fn acks(app: &App, request: SenderRequest) -> Response {
     if !channel(&request) {
-        return respond(&HecCode::DataChannelMissing.into());
+        return json_answer(HecCode::DataChannelMissing.answer());
     }
     let read = tokio::time::timeout(app.config.body_idle_timeout, to_bytes(request.body, ACKS_BYTES_MAX));
     match read.await {
-        Ok(Ok(body)) => respond(&answer_acks(&body, |_| true)),
-        _ => respond(&HecCode::InvalidDataFormat.into()),
+        Ok(Ok(body)) => json_answer(answer_acks(&body, |_| true)),
+        _ => json_answer(HecCode::InvalidDataFormat.answer()),
     }
 }
 
-/// Whether a request names a channel, and so asks for an acknowledgement.
+/// Whether a request names a channel, which requests an acknowledgement.
 fn channel(request: &SenderRequest) -> bool {
     let of_query = Params::parse(request.query.as_bytes()).bytes("channel").is_some_and(|channel| !channel.is_empty());
     of_query || request.header("x-splunk-request-channel").is_some_and(|channel| !channel.is_empty())
-}
-
-fn respond(answer: &HecAnswer) -> Response {
-    json_answer(answer.status, answer.body.clone())
 }

@@ -38,7 +38,7 @@ impl Actor {
         self.send_digests();
     }
 
-    /// Replies with the digest when no probe is in flight.
+    /// Replies with the digest, once no probe is in flight: at once, or after the last probe.
     pub(super) fn reply_when_probed(&mut self, reply: oneshot::Sender<Vec<Entry>>) {
         self.probes.digest_replies.push(reply);
         self.send_digests();

@@ -1,7 +1,7 @@
 //! Dictionary codes and table ids in as few bytes as they need.
 //!
-//! Most dictionaries have fewer than 256 values. Codes of one byte are read where the frame was unpacked: printing a tenth of
-//! the rows is bound by memory, and a cache line holds four times as many bytes as words.
+//! Most dictionaries have fewer than 256 values. Codes of one byte are read in the unpacked frame, without widening:
+//! building a tenth of the rows is bound by memory, and a cache line holds four times as many bytes as words.
 #![deny(clippy::indexing_slicing)]
 
 use crate::decode::column_tree::{CodePlanesRef, Payload};
@@ -67,7 +67,7 @@ impl DecodedCodes {
         }
     }
 
-    /// Memory in bytes, without that of the frames.
+    /// Memory in bytes, without the frames.
     pub(crate) fn memory(&self) -> usize {
         match self {
             Self::Packed(_) => 0,

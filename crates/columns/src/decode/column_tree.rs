@@ -309,7 +309,7 @@ impl ColumnTreeReader<'_> {
     fn table(&mut self, rows: usize, depth: usize) -> Option<TableNode> {
         let layout = self.text()?.indices();
         let bytes = self.bytes.get(layout.clone())?;
-        // The parts of a table are adjacent; those of nested tables follow.
+        // The parts of a table are adjacent; nested tables follow.
         let first = self.tree.parts.len();
         let mut from = layout.start;
         for mark in memchr::memchr_iter(TOKEN_PLACEHOLDER, bytes).map(|at| layout.start + at) {

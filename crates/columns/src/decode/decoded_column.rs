@@ -14,7 +14,7 @@ pub(crate) enum DecodedColumn {
     Fixed(Vec<Vec<u64>>),
     /// Dictionary codes, and the values if they are not a raw column.
     Codes {
-        /// `None` if the codes are those of the determinant.
+        /// `None` if the determinant has the same codes.
         codes: Option<DecodedCodes>,
         texts: OnceLock<Option<OwnedTexts>>,
     },

@@ -1,11 +1,11 @@
 //! Builds rows from columns, in batches, column by column.
 //!
-//! The lengths of all rows of a batch are measured first. Then each column writes its values, each with the literal behind
-//! it, to their offsets. Building rows one by one takes more than twice as long: each value belongs to another kind of column
-//! elsewhere in memory, which is resolved once per column and batch here.
+//! The lengths of all rows of a batch are measured first. Then each column writes its values, each with the literal
+//! behind it, to their offsets. Building rows one by one takes more than twice as long, because each value belongs to
+//! another kind of column elsewhere in memory. Here a column is resolved once per batch.
 //!
-//! Values are copied in pieces of fixed size that overwrite the bytes behind them, so each row is written from start to end
-//! and has padding behind it.
+//! Values are copied in pieces of fixed size, which overwrite the bytes behind the value. So each row is written from
+//! start to end and has padding behind it.
 //!
 //! Invariant: a materialiser never returns more text than the block declares.
 #![deny(clippy::indexing_slicing)]

@@ -29,7 +29,7 @@ impl RowMaterialiser<'_> {
         Some(lens)
     }
 
-    /// Adds the lengths of values to those of their rows, and returns the length that all rows have in addition.
+    /// Adds the lengths of values to their rows. Returns the length that all rows have in common, which is not added.
     fn measure(&mut self, at: usize, rows: &[u32], lens: &mut [u32]) -> Option<u32> {
         let block = self.block;
         match block.node(at)?.kind {

@@ -1,6 +1,6 @@
 //! Classes of bytes by which text is tokenised.
 
-/// What a byte is to the tokeniser; the order is that of how strongly it splits.
+/// The class of a byte in the tokeniser, ordered by how strongly it splits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ByteClass {
     Digit,

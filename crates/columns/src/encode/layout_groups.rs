@@ -14,8 +14,8 @@ use crate::encode::work_budget::WorkBudget;
 /// The most layouts of a column; values of further layouts are outliers.
 const LAYOUTS_MAX: usize = 8_192;
 
-/// Rows of a layout that are added to its columns at once: few enough for their text to be in near caches, and enough to make
-/// loading the state of a column rare.
+/// Rows of a layout that are added to its columns at once. Their text fits in the first caches, and the state of a
+/// column is rarely loaded.
 const ENCODE_BATCH_ROWS: usize = 128;
 
 /// The most columns that are built while values are tokenised. Columns of further layouts are built when all values are

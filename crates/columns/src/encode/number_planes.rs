@@ -1,7 +1,7 @@
 //! Encodes numbers as byte planes: differences from the minimum, or deltas.
 //!
-//! All lowest bytes come first, then all second bytes, and so on: zstd packs bytes of similar distribution together, and one
-//! width for the whole column makes decoding a loop without branches.
+//! All lowest bytes come first, then all second bytes, and so on, because zstd packs bytes of similar distribution
+//! well. One width for the whole column makes decoding a loop without branches.
 
 /// Encoded numbers.
 #[derive(Debug, PartialEq, Eq)]

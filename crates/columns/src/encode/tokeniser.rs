@@ -177,8 +177,8 @@ impl TokenWriter<'_, '_> {
         self.finish(gap_from, end)
     }
 
-    /// Splits at bytes that are neither letters nor digits, and where `joins` denies that a byte belongs to a token with the given
-    /// first byte.
+    /// Splits at bytes that are neither letters nor digits, and where `joins` returns false for a byte and the first
+    /// byte of its token.
     #[inline]
     fn tokenise_words(
         mut self,

@@ -65,6 +65,7 @@ struct ValueState {
 }
 
 impl ValueState {
+    /// The state for the next finer tokenisation; for none after the finest.
     fn with_finer_granularity(self) -> Self {
         Self { granularity: self.granularity.and_then(Granularity::finer), ..self }
     }

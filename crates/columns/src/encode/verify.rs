@@ -10,7 +10,7 @@ use crate::decode::partition::TablePartition;
 use crate::decode::value_source::ValueSource;
 use crate::encode::hash::bytes_equal;
 
-/// Lines of a batch: few enough for their text to stay in the first cache, and enough per table on average to make loading its
+/// Lines of a batch. Their text stays in the first cache, and most tables have enough lines to make loading their
 /// columns worthwhile.
 const BATCH_ROWS_MIN: usize = 256;
 const BATCH_ROWS_PER_TABLE: usize = 16;

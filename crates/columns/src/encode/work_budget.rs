@@ -1,8 +1,8 @@
 //! Limits the work of encoding a text, so that packing never falls below a rate.
 //!
-//! The cost of columns is mainly proportional to the values and tokens that are tokenised, at any depth: each is numbered,
-//! written, and compared with the text. Each column and each byte of filter grams has a cost too. The work is counted while
-//! columns are encoded, first of a sample of the lines. No clock is read, so the same text is always packed in the same way.
+//! The cost of columns is mainly proportional to the number of tokens at all depths: each is numbered, written, and
+//! compared with the text. Each column and each byte of filter grams has a cost too. The work is counted while columns
+//! are encoded, first of a sample of the lines. No clock is read, so the same text is always packed in the same way.
 
 /// Tokens per [`UNIT_BYTES`] of the text, at most: of a sample, and of the whole text, where slightly more than estimated is no
 /// reason to discard the columns. A token takes 20 to 40 ns in total, and 60 MB/s leave 16 ns per byte.
@@ -26,7 +26,7 @@ const GRAM_BYTES_PER_TOKEN: usize = 4;
 #[derive(Debug, Default)]
 pub(crate) struct WorkBudget {
     tokens_left: usize,
-    /// The bytes that are encoded, and those of the text that they represent.
+    /// The encoded bytes, and the bytes of text that they represent.
     sample_bytes: usize,
     text_bytes: usize,
 }

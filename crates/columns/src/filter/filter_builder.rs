@@ -7,8 +7,8 @@ use crate::filter::recent_runs::RecentRuns;
 /// Bits of the stored filter per bit that is set while it is built, in quarters.
 const QUARTER_BITS: usize = 7;
 
-/// Runs of texts of at least this many bytes are looked up among the recent runs: such texts are lines or parts of lines, some of
-/// which recur, while shorter texts are distinct values of a column.
+/// Runs of texts of at least this many bytes are looked up among the recent runs. Long texts are lines or parts of
+/// lines, of which some recur; shorter texts are distinct values of a column.
 const RECENT_CHECK_BYTES_MIN: usize = 64;
 
 /// The share of set bits, in sixteenths, from which on a filter is saturated: it excludes almost nothing, and no more grams

@@ -7,8 +7,8 @@
 //!   adjacent;
 //! - seven bytes, three and three of the same: where words have many neighbours, most grams of two bytes each occur.
 //!
-//! ASCII letters count in lower case. No gram contains another byte, so it does not matter which delimiters join tokens: a
-//! text that occurs in a line has its words there, whole or in part, and so its grams. The bytes between two words of a gram
+//! ASCII letters count in lower case. A gram contains only these bytes, so the delimiters between tokens do not matter:
+//! the words of a text that occurs in a line, and so its grams, are in the line. The bytes between two words of a gram
 //! always belong to one token or one delimiter.
 
 /// The number of different grams while a block is encoded, as a power of two.
@@ -118,8 +118,8 @@ fn for_each_gram_of_letters(text: &[u8], mut each: impl FnMut(u32)) {
     }
 }
 
-/// The same for a run of letters and digits. Branches on digits would be mispredicted, so from the sixth byte on each byte emits two
-/// grams, of which the second may repeat the first.
+/// The same for a run of letters and digits. Branches on digits would be mispredicted. So from the sixth byte on each
+/// byte emits two grams; the second may repeat the first.
 #[inline]
 fn for_each_gram_of_word(text: &[u8], mut each: impl FnMut(u32)) {
     let (mut bytes, mut letters) = (0, 0);

@@ -5,9 +5,9 @@
 //!   text       ok 1210 ms
 //!              ══ ════ ═══       the end of a literal, a whole value, the beginning of a literal
 //! ```
-//! A text starts in a literal or a value, may span several parts, and ends in a literal or a value. The part of the text
-//! that lies over a column becomes a predicate on it: the end of a value first, then whole values, then the start of one.
-//! A row matches if all predicates of one alignment hold in it.
+//! A text starts in a literal or a value, may span several parts, and ends in a literal or a value. The part of the
+//! text over a column becomes a predicate on its values: first the end of a value, then whole values, last the start of
+//! a value. A row matches if all predicates of one alignment hold in it.
 #![deny(clippy::indexing_slicing)]
 
 use std::ops::Range;

@@ -5,9 +5,9 @@
 //!   row 0    s ──────► 3 ───────► 3 ──────► 7 ─────► 1
 //!   row 1    s ──────► 3 ───────► 5 ──────► 0 ·
 //! ```
-//! While all rows are in one state, a literal is run once for all rows and a dictionary once per distinct value; a column
-//! whose possible bytes do not change the state is not decoded. Few states meet few values, so a run takes a fraction of the
-//! time that the bytes of the lines would take.
+//! While all rows are in one state, a literal is run once for all rows, and a dictionary once per distinct value. A
+//! column is not decoded if none of its possible bytes changes the state. Few states meet few values, so a run takes a
+//! fraction of the time that the bytes of the lines would take.
 #![deny(clippy::indexing_slicing)]
 
 use crate::decimal::{self, NUMBER_BYTES_MAX};
@@ -282,7 +282,7 @@ impl<'b> AutomatonRun<'b> {
         })
     }
 
-    /// Whether no value of the column changes a state, as far as its encoding says.
+    /// Whether the encoding of the column shows that no value changes a state.
     fn keeps_states(&self, at: usize, states: &RowStates) -> Option<bool> {
         let mut set = [0; 4];
         if !self.add_possible_bytes(at, &mut set)? {
@@ -294,7 +294,7 @@ impl<'b> AutomatonRun<'b> {
         })
     }
 
-    /// Adds the bytes that values of the column may contain; `false` if the encoding does not say.
+    /// Adds the bytes that values of the column may contain; `false` if the encoding does not show them.
     fn add_possible_bytes(&self, at: usize, set: &mut [u64; 4]) -> Option<bool> {
         let mut add = |bytes: &[u8]| {
             for byte in bytes {

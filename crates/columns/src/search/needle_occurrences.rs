@@ -7,9 +7,9 @@
 //!                 login":"a
 //! ```
 //!
-//! A block has thousands of columns, most of them with a few values. Searching the frame that they share is faster than
-//! searching each column: a text without an occurrence costs one pass over the bytes, and a column looks its occurrences
-//! up by two offsets.
+//! A block has thousands of columns, most of them with a few values. Searching the frame that columns share is faster
+//! than searching each column. A text without an occurrence costs one pass over the bytes, and a column finds its
+//! occurrences by two offsets.
 #![deny(clippy::indexing_slicing)]
 
 use std::cell::OnceCell;

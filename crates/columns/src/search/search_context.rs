@@ -23,7 +23,7 @@ impl SearchContext<'_> {
         }
     }
 
-    /// Whether a value of the column may pass, as far as its encoding says.
+    /// Whether a value of the column may pass, judged by its encoding alone.
     pub(crate) fn may_match(&self, column: usize, predicate: &TextPredicate<'_>) -> bool {
         match self.block.node(column).map(|node| node.kind) {
             Some(ColumnKind::Integers(_)) => {

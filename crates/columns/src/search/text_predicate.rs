@@ -25,7 +25,7 @@ pub(crate) struct TextPredicate<'n> {
     /// The offset of the part in the needle.
     pub(crate) needle_offset: usize,
     pub(crate) anchor: MatchAnchor,
-    /// If the needle is a literal prefix: the automaton by which rows without a match may be left out.
+    /// If the needle is a literal prefix of a regex: its automaton, which may exclude rows without a match.
     pub(crate) literal_prefix: Option<LiteralPrefix<'n>>,
 }
 

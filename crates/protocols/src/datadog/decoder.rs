@@ -1,17 +1,12 @@
 //! Each object of a body becomes one event.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use bucksaw_record::time::{event_time_number, event_time_text};
-use bucksaw_record::{Labels, Millis};
-use serde::de::{Deserializer, SeqAccess, Visitor};
-use serde_json::value::RawValue;
+use bucksaw_record::Labels;
 
 use super::{DatadogDefaults, DatadogError};
-use crate::json_members::{push_flattened, read_only_object, string, text, utf8};
+use crate::json_members::{push_flattened, push_severity, read_items, read_only_object, stated_time, text, utf8};
 use crate::stream_labels::StreamLabels;
-use crate::syslog::severity_name;
 use crate::{AttributeList, Event, EventError, EventSink};
 
 /// Decodes the bodies of requests with equal defaults. Keeps the labels of earlier logs, at most 1 MiB of them.
@@ -57,22 +52,12 @@ impl DatadogDecoder {
             self.log(body.trim(), sink).map_err(|error| error.of_log(0))?;
             return Ok(1);
         }
-        let (mut count, mut failed) = (0, None);
-        let mut json = serde_json::Deserializer::from_str(body);
-        json.deserialize_seq(LogsVisitor(|log: &str| match self.log(log, sink) {
-            Ok(()) => {
-                count += 1;
-                true
-            }
-            Err(error) => {
-                failed = Some(error.of_log(count));
-                false
-            }
-        }))?;
-        if let Some(error) = failed {
-            return Err(error);
-        }
-        json.end()?;
+        let mut count = 0;
+        read_items(body, |log| {
+            self.log(log, sink).map_err(|error| error.of_log(count))?;
+            count += 1;
+            Ok::<(), DatadogError>(())
+        })?;
         Ok(count)
     }
 
@@ -110,9 +95,9 @@ impl DatadogDecoder {
             attributes.clear();
         }
         push_tags(&defaults.tags, labels, attributes);
-        push_status(members.status, attributes);
+        push_severity(attributes, members.status);
         let line = if message.is_empty() { log } else { message.trim_end_matches(['\n', '\r']) };
-        let event = Event { time: time(members.timestamp), line: line.as_bytes(), attributes };
+        let event = Event { time: stated_time(members.timestamp), line: line.as_bytes(), attributes };
         sink.push(&labels.get(), &event).map_err(LogError::Event)
     }
 }
@@ -134,41 +119,5 @@ fn push_tags(tags: &str, labels: &mut StreamLabels, attributes: &mut AttributeLi
             ("env", value) => labels.push("env", value, attributes),
             (name, value) => attributes.push(name, value.as_bytes()),
         }
-    }
-}
-
-/// Adds the status: a number of syslog by its name, and other text as it is.
-fn push_status(json: &str, attributes: &mut AttributeList) {
-    let status = text(json);
-    let name = status.trim().parse().ok().and_then(severity_name);
-    if !status.is_empty() {
-        attributes.push("severity_text", name.unwrap_or(&status).as_bytes());
-    }
-}
-
-/// A number of milliseconds or seconds since 1970, also in a string, or RFC 3339 text.
-fn time(json: &str) -> Option<(Millis, u32)> {
-    match string(json) {
-        Some(text) => event_time_text(text.as_bytes()).or_else(|| event_time_number(text.trim())),
-        None => event_time_number(json),
-    }
-}
-
-/// Calls a function with the text of each element, until it returns false.
-struct LogsVisitor<F>(F);
-
-impl<'de, F: FnMut(&'de str) -> bool> Visitor<'de> for LogsVisitor<F> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array of objects")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut logs: A) -> Result<(), A::Error> {
-        let mut goes_on = true;
-        while let Some(log) = logs.next_element::<&'de RawValue>()? {
-            goes_on = goes_on && (self.0)(log.get());
-        }
-        Ok(())
     }
 }

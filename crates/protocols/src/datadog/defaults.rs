@@ -7,7 +7,7 @@ use crate::query_pairs::query_pairs;
 pub struct DatadogDefaults {
     /// The integration, such as `nginx`.
     pub source: String,
-    /// The tags, such as `env:prod,team:shop`. They are added to those of a log.
+    /// The tags, such as `env:prod,team:shop`. They are added to the tags of a log.
     pub tags: String,
     /// The host.
     pub hostname: String,

@@ -6,7 +6,7 @@ use crate::EventError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DatadogError {
-    /// Not JSON, or neither an object nor an array of objects.
+    /// The body is not JSON, or not an object or an array of objects.
     #[error("the body is not a JSON object or an array of them: {0}")]
     Json(#[from] serde_json::Error),
     /// The sink refuses a log.

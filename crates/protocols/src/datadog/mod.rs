@@ -1,10 +1,11 @@
 //! The logs API of Datadog: arrays of JSON objects, as the Datadog Agent, Vector and others send them.
 //!
-//! [`route`] tells what a request is, [`DatadogDecoder`] turns a body into events, and [`DatadogAnswer`] states the outcome.
+//! [`route`] classifies a request, [`DatadogDecoder`] turns a body into events; [`accepted`] and [`DatadogError::answer`] are
+//! the answers.
 //! The mapping is in `docs/senders/datadog.md`.
 //!
 //! ```
-//! use bucksaw_protocols::datadog::{DatadogAnswer, DatadogDecoder, DatadogDefaults};
+//! use bucksaw_protocols::datadog::{DatadogDecoder, DatadogDefaults, accepted};
 //! use bucksaw_protocols::{Event, EventError, EventSink};
 //! use bucksaw_record::Labels;
 //!
@@ -21,8 +22,8 @@
 //! let mut sink = Lines::default();
 //! let body = br#"[{"message":"hello","service":"shop","hostname":"web1","ddsource":"java","ddtags":"env:prod"}]"#;
 //! let answer = match decoder.logs(body, &mut sink) {
-//!     Ok(_) => DatadogAnswer::accepted(),
-//!     Err(error) => DatadogAnswer::from(&error),
+//!     Ok(_) => accepted(),
+//!     Err(error) => error.answer(),
 //! };
 //! assert_eq!(sink.0, ["app=shop,env=prod,host=web1,source=java: hello"]);
 //! assert_eq!((answer.status, &*answer.body), (202, "{}"));
@@ -33,7 +34,7 @@ mod decoder;
 mod defaults;
 mod error;
 
-pub use answers::{DatadogAnswer, DatadogRequest, route};
+pub use answers::{DatadogRequest, accepted, refused, route};
 pub use decoder::DatadogDecoder;
 pub use defaults::DatadogDefaults;
 pub use error::DatadogError;

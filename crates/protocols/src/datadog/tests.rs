@@ -3,13 +3,14 @@
 use bucksaw_record::Labels;
 use proptest::prelude::*;
 
-use super::{DatadogAnswer, DatadogDecoder, DatadogDefaults, DatadogRequest, route};
+use super::{DatadogDecoder, DatadogDefaults, DatadogRequest, accepted, route};
+use crate::HttpAnswer;
 use crate::event_lines::EventLines;
 
-fn decode(body: &[u8], query: &str) -> (DatadogAnswer, Vec<String>) {
+fn decode(body: &[u8], query: &str) -> (HttpAnswer, Vec<String>) {
     let mut events = EventLines::default();
     let result = DatadogDecoder::new(&Labels::default(), DatadogDefaults::from_query(query)).logs(body, &mut events);
-    (result.map_or_else(|error| DatadogAnswer::from(&error), |_| DatadogAnswer::accepted()), events.events)
+    (result.map_or_else(|error| error.answer(), |_| accepted()), events.events)
 }
 
 #[test]

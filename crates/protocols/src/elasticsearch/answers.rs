@@ -1,18 +1,18 @@
-//! What a sender asks before it sends, and the answers: the version, the licence, the health of the cluster, templates,
-//! policies and pipelines.
+//! The requests that a sender makes before it sends, and the answers: the version, the licence, the health of the cluster,
+//! templates, policies and pipelines.
 //!
 //! Senders set up templates, policies and pipelines before they send documents, and stop if they cannot. Such requests are
-//! acknowledged and have no effect, as nothing here depends on them; asked for, they are not found. Whatever is neither
-//! that nor `_bulk` is refused.
+//! acknowledged and have no effect; a `GET` of such a thing finds none. All other requests except `_bulk` are refused.
 
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 
 use super::ElasticError;
+use crate::HttpAnswer;
 
-/// The version of Elasticsearch whose `_bulk` API is offered. Senders refuse to send to versions that they do not know, so
-/// it is stated as the version number; all other parts of the answer name this program.
+/// The version of Elasticsearch whose `_bulk` API is offered. Senders refuse to send to unknown versions, so the answer
+/// states this number as its version; all other parts of the answer name this program.
 pub const API_VERSION: &str = "8.17.0";
 
 /// A header of all answers. The official clients send to servers with this header only.
@@ -24,15 +24,6 @@ const PATH_CHARS_MAX: usize = 100;
 /// Identifies this program where clients expect a unique id.
 const UUID: &str = "bucksaw";
 
-/// An answer in JSON.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ElasticAnswer {
-    /// The status of HTTP.
-    pub status: u16,
-    /// The JSON; empty for `HEAD`.
-    pub body: Cow<'static, str>,
-}
-
 /// What a request is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ElasticRequest<'a> {
@@ -42,31 +33,10 @@ pub enum ElasticRequest<'a> {
         index: Cow<'a, str>,
     },
     /// Its body is ignored.
-    Answer(ElasticAnswer),
+    Answer(HttpAnswer),
 }
 
-impl From<&ElasticError> for ElasticAnswer {
-    fn from(error: &ElasticError) -> Self {
-        Self { status: error.status, body: Cow::Owned(error.body()) }
-    }
-}
-
-impl ElasticAnswer {
-    fn ok(body: impl Into<Cow<'static, str>>) -> Self {
-        Self { status: 200, body: body.into() }
-    }
-
-    /// The answer to a request that would set up something.
-    fn acknowledged() -> Self {
-        Self::ok(r#"{"acknowledged":true}"#)
-    }
-
-    fn error(status: u16, kind: &'static str, reason: String) -> Self {
-        Self::from(&ElasticError { status, kind, reason })
-    }
-}
-
-/// Tells what a request is by its method, in capitals, and its path without the query.
+/// Classifies a request by its method, in capitals, and its path without the query.
 pub fn route<'a>(method: &str, path: &'a str) -> ElasticRequest<'a> {
     let parts: Vec<&str> = path.trim_matches('/').split('/').take(6).collect();
     if matches!(method, "POST" | "PUT")
@@ -91,31 +61,36 @@ fn bulk_index<'a>(parts: &[&'a str]) -> Option<&'a str> {
     }
 }
 
-fn answer(method: &str, parts: &[&str], path: &str) -> ElasticAnswer {
+fn answer(method: &str, parts: &[&str], path: &str) -> HttpAnswer {
     if bulk_index(parts).is_some() {
         return method_refused(method, path, "POST, PUT");
     }
     match (method, parts) {
-        ("GET", [""]) => ElasticAnswer::ok(info()),
-        ("GET", ["_license"]) => ElasticAnswer::ok(format!(r#"{{"license":{}}}"#, license())),
-        ("GET", ["_xpack"]) => ElasticAnswer::ok(format!(
-            r#"{{"build":{{"hash":"{UUID}","date":"1970-01-01T00:00:00.000Z"}},"license":{},"features":{{}},"tagline":"You know, for X"}}"#,
-            license()
-        )),
-        ("GET", ["_cluster", "health"]) => ElasticAnswer::ok(
+        ("GET", [""]) => HttpAnswer::new(200, info()),
+        ("GET", ["_license"]) => HttpAnswer::new(200, format!(r#"{{"license":{}}}"#, license())),
+        ("GET", ["_xpack"]) => HttpAnswer::new(
+            200,
+            format!(
+                r#"{{"build":{{"hash":"{UUID}","date":"1970-01-01T00:00:00.000Z"}},"license":{},"features":{{}},"tagline":"You know, for X"}}"#,
+                license()
+            ),
+        ),
+        ("GET", ["_cluster", "health"]) => HttpAnswer::new(
+            200,
             r#"{"cluster_name":"bucksaw","status":"green","timed_out":false,"number_of_nodes":1,"number_of_data_nodes":1,"active_primary_shards":0,"active_shards":0,"relocating_shards":0,"initializing_shards":0,"unassigned_shards":0}"#,
         ),
         // Senders that look for further nodes find none, and keep to the address that they have.
-        ("GET", ["_nodes", ..]) => {
-            ElasticAnswer::ok(r#"{"_nodes":{"total":0,"successful":0,"failed":0},"cluster_name":"bucksaw","nodes":{}}"#)
-        }
-        ("GET", ["_ilm", "status"]) => ElasticAnswer::ok(r#"{"operation_mode":"STOPPED"}"#),
-        ("GET", ["_ingest", "pipeline"]) => ElasticAnswer::ok("{}"),
+        ("GET", ["_nodes", ..]) => HttpAnswer::new(
+            200,
+            r#"{"_nodes":{"total":0,"successful":0,"failed":0},"cluster_name":"bucksaw","nodes":{}}"#,
+        ),
+        ("GET", ["_ilm", "status"]) => HttpAnswer::new(200, r#"{"operation_mode":"STOPPED"}"#),
+        ("GET", ["_ingest", "pipeline"]) => HttpAnswer::new(200, "{}"),
         (_, ["" | "_license" | "_xpack"] | ["_cluster", "health"] | ["_nodes", ..]) => {
             method_refused(method, path, "GET, HEAD")
         }
         (_, parts) => match set_up(parts) {
-            Some(_) if matches!(method, "PUT" | "POST") => ElasticAnswer::acknowledged(),
+            Some(_) if matches!(method, "PUT" | "POST") => HttpAnswer::new(200, r#"{"acknowledged":true}"#),
             Some(kind) if method == "GET" => not_found(kind, parts.last().copied().unwrap_or_default()),
             Some(_) => method_refused(method, path, "GET, HEAD, POST, PUT"),
             None => unsupported(method, path),
@@ -152,23 +127,28 @@ fn license() -> String {
     )
 }
 
-fn not_found(kind: &str, name: &str) -> ElasticAnswer {
-    ElasticAnswer::error(404, "resource_not_found_exception", format!("{kind} [{}] does not exist", short(name)))
+fn not_found(kind: &str, name: &str) -> HttpAnswer {
+    ElasticError {
+        status: 404,
+        kind: "resource_not_found_exception",
+        reason: format!("{kind} [{}] does not exist", short(name)),
+    }
+    .answer()
 }
 
-fn method_refused(method: &str, path: &str, allowed: &str) -> ElasticAnswer {
+fn method_refused(method: &str, path: &str, allowed: &str) -> HttpAnswer {
     let reason =
         format!("Incorrect HTTP method for uri [{}] and method [{}], allowed: [{allowed}]", short(path), short(method));
-    ElasticAnswer::error(405, "method_not_allowed_exception", reason)
+    ElasticError { status: 405, kind: "method_not_allowed_exception", reason }.answer()
 }
 
-fn unsupported(method: &str, path: &str) -> ElasticAnswer {
+fn unsupported(method: &str, path: &str) -> HttpAnswer {
     let reason = format!(
         "no handler found for uri [{}] and method [{}]: of Elasticsearch, only [_bulk] is supported here",
         short(path),
         short(method)
     );
-    ElasticAnswer::error(400, "illegal_argument_exception", reason)
+    ElasticError { status: 400, kind: "illegal_argument_exception", reason }.answer()
 }
 
 fn short(text: &str) -> String {

@@ -78,7 +78,7 @@ impl BulkDecoder {
     }
 }
 
-/// Checks everything for which Elasticsearch refuses a request as a whole.
+/// Checks for all errors for which Elasticsearch refuses a whole request.
 fn check(body: &[u8], default_index: &str) -> Result<(), ElasticError> {
     if body.is_empty() {
         let reason = "request body is required".to_owned();

@@ -1,9 +1,8 @@
 //! The few members of a document that are more than a part of the line.
 
 use bucksaw_record::Millis;
-use bucksaw_record::time::{event_time_number, event_time_text};
 
-use crate::json_members::{read_only_object, string, text};
+use crate::json_members::{read_only_object, stated_time, text};
 
 /// The JSON of some members of a document; empty if it has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,7 +22,7 @@ impl<'a> DocumentMembers<'a> {
     pub(super) fn read(document: &'a [u8]) -> Result<Self, serde_json::Error> {
         let mut members = Self::default();
         read_only_object(document, |name, value| match name {
-            "@timestamp" => members.time = time(value),
+            "@timestamp" => members.time = stated_time(value),
             "host" => members.host = named(value),
             "host.name" => members.host = value,
             "service" => members.service = named(value),
@@ -47,14 +46,6 @@ fn named(json: &str) -> &str {
         _ => {}
     });
     if text(name).is_empty() { hostname } else { name }
-}
-
-/// A time as RFC 3339 text, or as a number of milliseconds or seconds, also in a string.
-fn time(json: &str) -> Option<(Millis, u32)> {
-    match string(json) {
-        Some(text) => event_time_text(text.as_bytes()).or_else(|| event_time_number(text.trim())),
-        None => event_time_number(json),
-    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! Errors in the format of Elasticsearch.
 
-use std::fmt;
+use crate::HttpAnswer;
 
 /// An error with a status of HTTP, one of Elasticsearch's types of errors, and a reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{kind}: {reason}")]
 pub struct ElasticError {
     /// The status of HTTP.
     pub status: u16,
@@ -19,10 +20,12 @@ impl ElasticError {
         Self { status: 400, kind: "illegal_argument_exception", reason: reason.into() }
     }
 
-    /// The body of an answer.
-    pub fn body(&self) -> String {
+    /// The answer to the request.
+    pub fn answer(&self) -> HttpAnswer {
         let cause = self.cause();
-        format!(r#"{{"error":{{"root_cause":[{cause}],{},"status":{}}}"#, cause.trim_start_matches('{'), self.status)
+        let members = cause.trim_start_matches('{');
+        let body = format!(r#"{{"error":{{"root_cause":[{cause}],{members},"status":{}}}"#, self.status);
+        HttpAnswer::new(self.status, body)
     }
 
     /// The error as an object with type and reason.
@@ -32,14 +35,6 @@ impl ElasticError {
     }
 }
 
-impl fmt::Display for ElasticError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.kind, self.reason)
-    }
-}
-
-impl std::error::Error for ElasticError {}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,7 +43,7 @@ mod tests {
     fn the_body_has_the_format_of_elasticsearch() {
         let error = ElasticError::illegal_argument("a \"b\"");
         assert_eq!(
-            error.body(),
+            error.answer().body,
             r#"{"error":{"root_cause":[{"type":"illegal_argument_exception","reason":"a \"b\""}],"type":"illegal_argument_exception","reason":"a \"b\""},"status":400}"#
         );
         assert_eq!(error.to_string(), "illegal_argument_exception: a \"b\"");

@@ -1,7 +1,7 @@
-//! The part of Elasticsearch's HTTP API by which log senders deliver: `_bulk`, and what they ask before.
+//! The part of Elasticsearch's HTTP API that log senders use: `_bulk`, and the requests before it.
 //!
-//! [`route`] tells a bulk request from others and answers those, [`BulkDecoder`] turns a bulk body into events, and
-//! [`BulkReply`] states what became of each operation. A document stays the line byte for byte: it is scanned for a few
+//! [`route`] recognises a bulk request and answers all others, [`BulkDecoder`] turns a bulk body into events, and
+//! [`BulkReply`] states the result of each operation. A document stays the line byte for byte: it is scanned for a few
 //! members, and not parsed into a tree. The mapping is in `docs/senders/elasticsearch.md`.
 //!
 //! ```
@@ -34,7 +34,7 @@ mod error;
 mod operations;
 mod reply;
 
-pub use answers::{API_VERSION, ElasticAnswer, ElasticRequest, PRODUCT_HEADER, route};
+pub use answers::{API_VERSION, ElasticRequest, PRODUCT_HEADER, route};
 pub use bulk::BulkDecoder;
 pub use error::ElasticError;
 pub use reply::BulkReply;

@@ -59,7 +59,7 @@ pub(super) struct BulkOperations<'a> {
     /// The number of the last line.
     line: u64,
     default_index: &'a str,
-    /// The last action line and what it means: as a rule, all are equal.
+    /// The last action line and its meaning; usually all are equal.
     last: Option<(&'a [u8], BulkOperation<'a>)>,
 }
 

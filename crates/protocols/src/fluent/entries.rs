@@ -17,7 +17,7 @@ const GROUP_BYTES_MAX: usize = 16 << 10;
 #[derive(Debug)]
 pub(super) struct FluentEntries {
     stream: StreamLabels,
-    /// Those of the group, then those of the event.
+    /// The attributes of the group, then those of the event.
     attributes: AttributeList,
     group_attributes: usize,
     line: Vec<u8>,

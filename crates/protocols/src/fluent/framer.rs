@@ -8,8 +8,8 @@ use super::{FluentError, MESSAGE_DEPTH_MAX};
 pub enum FluentFrame {
     /// The buffer begins with a message of this many bytes.
     Whole(usize),
-    /// At least this many bytes of the first message are missing, at least one. It is what the sender states: read them in
-    /// parts, and do not allocate them at once.
+    /// At least this many bytes of the first message are missing, at least one. The sender states it, so read the bytes
+    /// in parts and do not allocate them at once.
     Missing(usize),
 }
 
@@ -33,8 +33,8 @@ impl FluentFramer {
     /// message. After [`FluentFrame::Whole`] remove the message from the buffer, and call again for the next one.
     ///
     /// # Errors
-    /// [`FluentError`] if the bytes are no message, or one that is too long; the connection has no later message then. A
-    /// message that states too long a length is refused before its bytes arrive.
+    /// [`FluentError`] if the bytes are no message, or the message is too long. No later message of the connection can
+    /// be read then. A message that states too long a length is refused before its bytes arrive.
     pub fn frame(&mut self, buffer: &[u8]) -> Result<FluentFrame, FluentError> {
         let Some(first) = buffer.first() else { return Ok(FluentFrame::Missing(1)) };
         if !matches!(first, 0x90..=0x9f | 0xc0 | 0xdc | 0xdd) {

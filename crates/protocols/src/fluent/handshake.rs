@@ -1,4 +1,4 @@
-//! The handshake by which a sender proves that it knows the shared key.
+//! The handshake: proves that the sender has the shared key.
 
 use std::fmt;
 
@@ -19,8 +19,8 @@ const NONCE_BYTES: usize = 16;
 ///   PONG hostname, digest of salt, hostname, nonce, key ─►
 ///                                                ◄─    messages
 /// ```
-/// A sender is not asked for a user and a password. The key proves no more than that both know it: use TLS against readers of
-/// the connection.
+/// User names and passwords are not supported. The key authenticates both sides, and encrypts nothing: use TLS for
+/// that.
 pub struct FluentHandshake {
     shared_key: Vec<u8>,
     hostname: String,
@@ -88,7 +88,7 @@ impl FluentHandshake {
         Ok(FluentPong { answer, is_accepted, client })
     }
 
-    /// The digest by which the host of this name proves that it knows the key, in hexadecimal digits.
+    /// The digest with which the host of this name proves that it has the key, in hexadecimal digits.
     fn digest(&self, salt: &[u8], hostname: &[u8]) -> String {
         let mut digest = Sha512::new();
         for part in [salt, hostname, &self.nonce, &self.shared_key] {

@@ -1,4 +1,4 @@
-//! The first bytes of a MessagePack value, which say how long it is.
+//! The first bytes of a MessagePack value, which contain its kind and length.
 
 use rmp::Marker;
 

@@ -17,7 +17,7 @@ pub(super) enum EntryCompression {
 /// What the last element of a message states.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FluentOptions<'a> {
-    /// The id that the sender wants to be acknowledged, as MessagePack.
+    /// The id that the acknowledgement repeats, as MessagePack.
     pub(super) chunk: Option<&'a [u8]>,
     pub(super) size: Option<u64>,
     pub(super) compression: EntryCompression,

@@ -1,7 +1,7 @@
 //! Reads MessagePack values in place.
 //!
-//! `rmpv` makes a tree with an allocation for each string, and `rmp-serde` needs types for what a record may be. This reader
-//! borrows strings from the message, and the caller reads what an array or map has.
+//! `rmpv` builds a tree with an allocation for each string, and `rmp-serde` needs a type for each kind of record. This
+//! reader borrows strings from the message, and the caller reads what an array or map has.
 
 use rmp::Marker;
 

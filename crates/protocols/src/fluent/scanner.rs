@@ -8,7 +8,7 @@ use super::{MsgpackError, MsgpackHead};
 #[derive(Debug)]
 pub(super) struct MsgpackScanner {
     depth_max: usize,
-    /// The offset of the next head. Beyond the bytes that are there if those of a string are still missing.
+    /// The offset of the next head. Beyond the available bytes while those of a string are missing.
     at: u64,
     /// For each array or map around the next head: how many of its values are not yet scanned.
     open: Vec<u64>,
@@ -31,8 +31,8 @@ impl MsgpackScanner {
         Self { depth_max, at: 0, open: Vec::new(), outstanding: 1 }
     }
 
-    /// Goes on with the value at the start of `bytes`, which begin with those of the last call. After [`Scanned::Whole`] the
-    /// next call is for another value.
+    /// Continues with the value at the start of `bytes`, which begin with the bytes of the last call. After
+    /// [`Scanned::Whole`] the next call is for another value.
     ///
     /// # Errors
     /// [`MsgpackError`] if the bytes are no value, or one that is nested too deeply.

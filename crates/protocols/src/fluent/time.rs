@@ -11,8 +11,8 @@ const EVENT_TIME: i8 = 0;
 /// The type of a timestamp of MessagePack.
 const TIMESTAMP: i8 = -1;
 
-/// The time that a value states: seconds, an `EventTime`, or text. `None` for the time of arrival, which is that of an event
-/// without a time, with the time 0, or with an invalid one.
+/// The time that a value states: seconds, an `EventTime`, or text. `None` if there is no time, the time is 0, or it is
+/// invalid: then the event has the time of its arrival.
 pub(super) fn event_time(value: MsgpackValue<'_>) -> Option<(Millis, u32)> {
     match value {
         MsgpackValue::Extension(kind, bytes) => extension_time(kind, bytes),

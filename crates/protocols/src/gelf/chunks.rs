@@ -8,8 +8,8 @@
 //!       11     1  count      1..=128
 //!       12        part       of the message
 //! ```
-//! All chunks must arrive within five seconds, in any order. Memory is bounded: beyond the limit, the oldest unfinished message
-//! is dropped. Invariant: `held` is the sum of what the unfinished messages are charged with.
+//! All chunks must arrive within five seconds, in any order. Memory is bounded: beyond the limit, the oldest unfinished
+//! message is dropped. Invariant: `held` is the sum of the charges of all unfinished messages.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;

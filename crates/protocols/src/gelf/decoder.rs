@@ -1,14 +1,11 @@
 //! One message becomes one event.
 
-use bucksaw_record::time::{event_time_number, event_time_text};
-use bucksaw_record::{Labels, Millis};
+use bucksaw_record::Labels;
 
 use super::GelfError;
-use super::inflate::{inflate, is_compressed};
-use crate::json_members::{JsonText, push_value, read_object, string, text, utf8};
+use crate::json_members::{JsonText, push_severity, push_value, read_object, stated_time, text, utf8};
 use crate::stream_labels::StreamLabels;
-use crate::syslog::severity_name;
-use crate::{AttributeList, Event, EventSink};
+use crate::{AttributeList, Event, EventSink, inflate};
 
 /// Decodes the messages of one listener, connection or request. Keeps the labels of earlier messages, at most 1 MiB of them.
 #[derive(Debug)]
@@ -107,14 +104,15 @@ impl GelfDecoder {
         message: &[u8],
         read: impl FnOnce(&mut Self, &mut JsonText<'_>) -> Result<T, GelfError>,
     ) -> Result<T, GelfError> {
-        if !is_compressed(message) {
-            if message.len() > self.message_bytes_max {
-                return Err(GelfError::TooLong(self.message_bytes_max));
-            }
-            return read(self, &mut serde_json::Deserializer::from_str(utf8(message)?));
-        }
+        let bytes_max = self.message_bytes_max;
+        let inflate = match message {
+            [0x1f, 0x8b, ..] => inflate::gzip,
+            _ if is_zlib(message) => inflate::zlib,
+            _ if message.len() > bytes_max => return Err(GelfError::TooLong(bytes_max)),
+            _ => return read(self, &mut serde_json::Deserializer::from_str(utf8(message)?)),
+        };
         let mut inflated = std::mem::take(&mut self.inflated);
-        let result = inflate(message, self.message_bytes_max, &mut inflated).and_then(|()| {
+        let result = inflate(message, bytes_max, &mut inflated).map_err(GelfError::from).and_then(|()| {
             let json = utf8(&inflated)?;
             read(self, &mut serde_json::Deserializer::from_str(json))
         });
@@ -141,7 +139,7 @@ impl GelfDecoder {
         })?;
         labels.push("host", &text(members.host), attributes);
         labels.push("app", &text(members.app.map_or("", |(_, app)| app)), attributes);
-        push_level(members.level, attributes);
+        push_severity(attributes, members.level);
         let (short, full) = (text(members.short_message), text(members.full_message));
         let line = match (&*short, &*full) {
             ("", "") => return Err(GelfError::NoMessage),
@@ -153,9 +151,14 @@ impl GelfDecoder {
             }
         };
         let line = line.trim_end_matches(['\n', '\r']);
-        let event = Event { time: time(members.timestamp), line: line.as_bytes(), attributes };
+        let event = Event { time: stated_time(members.timestamp), line: line.as_bytes(), attributes };
         Ok(sink.push(&labels.get(), &event)?)
     }
+}
+
+/// A zlib header is deflate with a window of at most 32 KiB, and a multiple of 31.
+fn is_zlib(message: &[u8]) -> bool {
+    matches!(message, [method, flags, ..] if method & 0x0f == 8 && method >> 4 <= 7 && u16::from_be_bytes([*method, *flags]) % 31 == 0)
 }
 
 /// Adds a field as an attribute. The name of the program is a label too.
@@ -169,21 +172,4 @@ fn push_field<'a>(name: &str, json: &'a str, members: &mut GelfMembers<'a>, attr
         members.app = Some((rank, json));
     }
     push_value(attributes, attribute, json);
-}
-
-/// Adds the level: a number of syslog by its name, and other text as it is.
-fn push_level(json: &str, attributes: &mut AttributeList) {
-    let level = text(json);
-    let name = level.trim().parse().ok().and_then(severity_name);
-    if !level.is_empty() {
-        attributes.push("severity_text", name.unwrap_or(&level).as_bytes());
-    }
-}
-
-/// The time of seconds since 1970 as a number or a string, or of RFC 3339 text, which some libraries send.
-fn time(json: &str) -> Option<(Millis, u32)> {
-    match string(json) {
-        Some(text) => event_time_number(text.trim()).or_else(|| event_time_text(text.as_bytes())),
-        None => event_time_number(json),
-    }
 }

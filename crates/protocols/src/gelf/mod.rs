@@ -31,14 +31,11 @@
 //! assert_eq!(sink.0, ["host=web1: hello"]);
 //! ```
 
-mod answers;
 mod chunks;
 mod decoder;
 mod error;
-mod inflate;
 mod splitter;
 
-pub use answers::GelfAnswer;
 pub use chunks::{ChunkError, GelfChunks, Reassembled};
 pub use decoder::GelfDecoder;
 pub use error::GelfError;

@@ -7,7 +7,7 @@ use flate2::Compression;
 use flate2::write::{GzEncoder, ZlibEncoder};
 use proptest::prelude::*;
 
-use super::{GelfAnswer, GelfDecoder, GelfError};
+use super::{GelfDecoder, GelfError};
 use crate::event_lines::EventLines;
 
 fn decode(message: &[u8]) -> Result<String, GelfError> {
@@ -103,10 +103,9 @@ fn a_body_has_one_or_several_messages() {
     assert_eq!(events.events, ["host=h,site=x|-|x|"; 3]);
     let error = decoder.body(&[PLAIN, b"\n{}"].concat(), &mut events).unwrap_err();
     assert_eq!(events.events.len(), 4);
-    let answer = GelfAnswer::refused(&error);
+    let answer = error.answer();
     assert_eq!((answer.status, &*answer.body), (400, "the GELF message has no `short_message`\n"));
-    assert_eq!(GelfAnswer::refused(&GelfError::TooLong(1)).status, 413);
-    assert_eq!(GelfAnswer::accepted().status, 202);
+    assert_eq!(GelfError::TooLong(1).answer().status, 413);
 }
 
 proptest! {

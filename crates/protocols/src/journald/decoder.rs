@@ -108,7 +108,7 @@ impl JournalDecoder {
         Ok(decoded)
     }
 
-    /// Decodes what is complete, and returns the rest.
+    /// Decodes the complete entries, and returns the rest of the bytes.
     fn decode<'a>(
         &mut self,
         mut bytes: &'a [u8],

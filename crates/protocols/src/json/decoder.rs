@@ -1,10 +1,10 @@
 //! Bodies as events.
 
-use bucksaw_record::{Labels, Millis, time};
+use bucksaw_record::Labels;
 
 use super::JsonNames;
 use super::objects::JsonObjects;
-use crate::json_members::{push_flattened, read_only_object, string, text, utf8};
+use crate::json_members::{push_flattened, read_only_object, stated_time, string, text, utf8};
 use crate::stream_labels::StreamLabels;
 use crate::{AttributeList, Decoded, Event, EventSink};
 
@@ -29,7 +29,7 @@ pub struct JsonDecoder {
 }
 
 impl JsonDecoder {
-    /// A decoder whose events all have `labels`, those of the listener and of the request.
+    /// Creates a decoder; each event has `labels`, the labels of the listener and of the request.
     pub fn new(names: JsonNames, labels: &Labels) -> Self {
         Self { names, stream: StreamLabels::new(labels), attributes: AttributeList::default() }
     }
@@ -104,7 +104,7 @@ fn prefer<'a, T>(
     }
 }
 
-/// The value that a member has for a wanted name: its own, or that of a contained object.
+/// The value of the wanted name in a member: the member itself, or a member of its object.
 fn member<'a>(wanted: &str, name: &str, json: &'a str) -> Option<&'a str> {
     let rest = wanted.strip_prefix(name)?;
     if rest.is_empty() {
@@ -115,12 +115,4 @@ fn member<'a>(wanted: &str, name: &str, json: &'a str) -> Option<&'a str> {
     // The value was read once, so it has no error.
     let _ = read_only_object(json.as_bytes(), |name, json| found = found.take().or_else(|| member(inner, name, json)));
     found
-}
-
-/// The time of RFC 3339 text, or of a number of seconds, milliseconds, microseconds or nanoseconds, also as a string.
-fn stated_time(json: &str) -> Option<(Millis, u32)> {
-    match string(json) {
-        Some(text) => time::event_time_text(text.as_bytes()).or_else(|| time::event_time_number(text.trim())),
-        None => time::event_time_number(json),
-    }
 }

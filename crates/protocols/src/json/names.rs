@@ -3,7 +3,7 @@
 /// Members with the time, if the sender names none. The first one that is present and valid is used.
 const TIME_NAMES: [&str; 4] = ["time", "timestamp", "@timestamp", "ts"];
 
-/// The names of members. A name with dots means a member of that name, or else a member of a contained object: `app.name`
+/// The names of members. A name with dots is a member of that name, or else a member of a contained object: `app.name`
 /// is `{"app.name":…}` or `{"app":{"name":…}}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonNames {

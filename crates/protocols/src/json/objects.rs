@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-/// The values of a body, one after the other: those of an array, or those that follow each other.
+/// The values of a body, in order: the items of an array, or values that follow each other.
 #[derive(Debug)]
 pub(super) struct JsonObjects<'a> {
     body: &'a str,

@@ -13,13 +13,13 @@ pub struct LokiDecoder {
 }
 
 impl LokiDecoder {
-    /// A decoder whose events all have `labels`: those of the listener, and the tenant of the header `X-Scope-OrgID` as the
-    /// label that the listener chooses for it.
+    /// Creates a decoder; each event has `labels`: the labels of the listener, and the tenant of the header
+    /// `X-Scope-OrgID` under the name that the listener chooses.
     pub fn new(labels: &Labels) -> Self {
         Self { stream: PushStream::new(labels) }
     }
 
-    /// Decodes a protobuf request, of which the snappy compression was removed.
+    /// Decodes a protobuf request; the caller has removed its snappy compression.
     ///
     /// # Errors
     /// [`LokiError`] if the request is refused as a whole. The events before the error were given to the sink.

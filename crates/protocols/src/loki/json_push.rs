@@ -2,14 +2,11 @@
 //!
 //! The labels of a stream may follow its entries, so the entries are kept as a slice of the body until the labels are known.
 
-use std::fmt;
-
-use serde::de::{DeserializeSeed, Deserializer, Error, SeqAccess, Visitor};
-use serde_json::value::RawValue;
+use serde::de::Error;
 
 use super::LokiError;
 use super::stream::PushStream;
-use crate::json_members::{push_value, read_only_object, string, text, utf8};
+use crate::json_members::{push_value, read_items, read_only_object, string, text, utf8};
 use crate::{Decoded, EventSink};
 
 /// Decodes the JSON of a push request.
@@ -26,7 +23,7 @@ pub(super) fn decode(body: &[u8], stream: &mut PushStream, sink: &mut dyn EventS
     if !is_push {
         return Err(LokiError::Json(Error::missing_field("streams")));
     }
-    each_item(streams, |json| decode_stream(json, stream, &mut decoded, sink))?;
+    read_items(streams, |json| decode_stream(json, stream, &mut decoded, sink))?;
     Ok(decoded)
 }
 
@@ -45,7 +42,7 @@ fn decode_stream(
     stream.begin_stream();
     read_only_object(labels.as_bytes(), |name, json| stream.label(name, &text(json)))?;
     stream.end_labels();
-    each_item(values, |json| entry(json, stream, decoded, sink))
+    read_items(values, |json| entry(json, stream, decoded, sink))
 }
 
 /// An entry is an array of its time, its line and, optionally, an object of structured metadata.
@@ -57,7 +54,7 @@ fn entry(
 ) -> Result<(), LokiError> {
     stream.begin_entry();
     let (mut time, mut line, mut at) = (None, "\"\"", 0);
-    each_item(json, |part| {
+    read_items(json, |part| {
         match at {
             0 => time = Some(nanoseconds(part)?),
             1 => line = part,
@@ -67,7 +64,7 @@ fn entry(
             _ => {}
         }
         at += 1;
-        Ok(())
+        Ok::<(), LokiError>(())
     })?;
     let line = string(line).filter(|_| at >= 2);
     let line = line.ok_or_else(|| Error::custom("an entry is not [\"nanoseconds\", \"line\"]"));
@@ -80,49 +77,4 @@ fn nanoseconds(json: &str) -> Result<Option<u128>, LokiError> {
     let text = text(json);
     let nanos = text.parse::<i128>().map_err(|_| LokiError::Time(text.chars().take(40).collect()))?;
     Ok(u128::try_from(nanos).ok())
-}
-
-/// Calls `visit` with the JSON of each item of an array, until it fails.
-fn each_item<'a>(json: &'a str, mut visit: impl FnMut(&'a str) -> Result<(), LokiError>) -> Result<(), LokiError> {
-    let mut failed = None;
-    let visitor = ItemsVisitor(|item: &'a RawValue| match visit(item.get()) {
-        Ok(()) => true,
-        Err(error) => {
-            failed = Some(error);
-            false
-        }
-    });
-    let read = visitor.deserialize(&mut serde_json::Deserializer::from_str(json));
-    match failed {
-        Some(error) => Err(error),
-        None => Ok(read?),
-    }
-}
-
-/// Visits the items of an array until the function returns false.
-struct ItemsVisitor<F>(F);
-
-impl<'de, F: FnMut(&'de RawValue) -> bool> DeserializeSeed<'de> for ItemsVisitor<F> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
-        json.deserialize_seq(self)
-    }
-}
-
-impl<'de, F: FnMut(&'de RawValue) -> bool> Visitor<'de> for ItemsVisitor<F> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {
-        while let Some(item) = list.next_element::<&'de RawValue>()? {
-            if !(self.0)(item) {
-                return Err(A::Error::custom("stopped"));
-            }
-        }
-        Ok(())
-    }
 }

@@ -13,7 +13,7 @@ pub struct OtlpDecoder {
 }
 
 impl OtlpDecoder {
-    /// A decoder whose events all have `labels`, those of the listener.
+    /// Creates a decoder; each event has `labels`, the labels of the listener.
     pub fn new(labels: &Labels) -> Self {
         Self { writer: OtlpRecordWriter::new(labels) }
     }

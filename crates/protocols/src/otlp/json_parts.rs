@@ -1,13 +1,11 @@
-//! The strings, integers and arrays of the JSON of OTLP.
+//! The strings and integers of the JSON of OTLP.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, SeqAccess, Visitor};
-use serde_json::value::RawValue;
+use serde::de::{Deserializer, Error, Visitor};
 
-use super::OtlpError;
 use super::severity::severity_number;
 
 /// The text of a JSON string, as bytes: half a surrogate pair is no UTF-8, and is kept. Empty for `null`.
@@ -83,7 +81,7 @@ impl<'de> Deserialize<'de> for JsonSeverity {
 }
 
 struct IntegerVisitor {
-    /// The number of a text that is none.
+    /// The number of a text that is no integer.
     names: fn(&str) -> Option<i64>,
 }
 
@@ -122,47 +120,5 @@ impl Visitor<'_> for IntegerVisitor {
 
     fn visit_unit<E: Error>(self) -> Result<i128, E> {
         Ok(0)
-    }
-}
-
-/// The items of an array, one after the other.
-pub(super) struct JsonItems<F> {
-    visit: F,
-    failed: Option<OtlpError>,
-}
-
-impl<'a, F: FnMut(&'a RawValue) -> Result<(), OtlpError>> JsonItems<F> {
-    /// Calls `visit` with each item of an array until it fails. `null` is an empty array.
-    pub(super) fn read(array: &'a RawValue, visit: F) -> Result<(), OtlpError> {
-        let mut items = Self { visit, failed: None };
-        let mut json = serde_json::Deserializer::from_str(array.get());
-        let read = json.deserialize_any(&mut items);
-        match items.failed {
-            Some(error) => Err(error),
-            None => Ok(read?),
-        }
-    }
-}
-
-impl<'de, F: FnMut(&'de RawValue) -> Result<(), OtlpError>> Visitor<'de> for &mut JsonItems<F> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        while let Some(item) = list.next_element::<&'de RawValue>()? {
-            if let Err(error) = (self.visit)(item) {
-                let message = error.to_string();
-                self.failed = Some(error);
-                return Err(A::Error::custom(message));
-            }
-        }
-        Ok(())
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<(), E> {
-        Ok(())
     }
 }

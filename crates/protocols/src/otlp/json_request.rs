@@ -1,11 +1,11 @@
 //! Requests as JSON.
 //!
-//! The JSON of OTLP is that of protobuf with exceptions: ids are hexadecimal, enums are numbers, names are in lower camel
-//! case. Integers of 64 bits are strings, but numbers are accepted too. Unknown members are ignored.
+//! OTLP uses the JSON mapping of protobuf, with exceptions: ids are hexadecimal, enums are numbers, and names are in
+//! lower camel case. Integers of 64 bits are strings, but numbers are accepted too. Unknown members are ignored.
 //!
-//! A resource may follow its records, so a request is read in two passes: the first keeps the bounds of each record, of which
-//! the second reads one after the other. The memory of the first pass is a small multiple of the body: what has no records is
-//! dropped.
+//! A resource may follow its records, so a request is read in two passes. The first keeps the bounds of each record;
+//! the second decodes the records one by one. The first pass drops resources and scopes without records, so its memory
+//! is a small multiple of the body.
 
 use std::fmt;
 
@@ -14,10 +14,10 @@ use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::OtlpError;
-use super::json_parts::{JsonBytes, JsonInteger, JsonItems, JsonSeverity};
+use super::json_parts::{JsonBytes, JsonInteger, JsonSeverity};
 use super::json_value::{JsonKeyValue, write_value};
 use super::log_record::{LogFields, OtlpRecordWriter};
-use crate::json_members::utf8;
+use crate::json_members::{read_items, utf8};
 use crate::{Decoded, EventSink};
 
 #[derive(Debug, Default, Deserialize)]
@@ -42,7 +42,7 @@ struct JsonScopeLogs<'a> {
     log_records: Option<&'a RawValue>,
 }
 
-/// What may have no records and is then dropped.
+/// A resource or a scope, which is dropped if it has no records.
 trait MayBeEmpty {
     fn is_empty(&self) -> bool;
 }
@@ -110,7 +110,7 @@ pub(super) fn decode(
             each_attribute(scope.attributes, writer, OtlpRecordWriter::attribute)?;
             writer.end_scope();
             let Some(records) = scope_logs.log_records else { continue };
-            JsonItems::read(records, |record| log_record(record, writer, &mut decoded, sink))?;
+            read_items(records.get(), |record| log_record(record, writer, &mut decoded, sink))?;
         }
     }
     Ok(decoded)
@@ -127,8 +127,8 @@ fn each_attribute(
     add: fn(&mut OtlpRecordWriter, &str),
 ) -> Result<(), OtlpError> {
     let Some(json) = json else { return Ok(()) };
-    JsonItems::read(json, |pair| {
-        let pair: JsonKeyValue<'_> = serde_json::from_str(pair.get())?;
+    read_items(json.get(), |pair| {
+        let pair: JsonKeyValue<'_> = serde_json::from_str(pair)?;
         let name = pair.read(&mut writer.value)?;
         add(writer, &name);
         Ok(())
@@ -136,13 +136,13 @@ fn each_attribute(
 }
 
 fn log_record(
-    json: &RawValue,
+    json: &str,
     writer: &mut OtlpRecordWriter,
     decoded: &mut Decoded,
     sink: &mut dyn EventSink,
 ) -> Result<(), OtlpError> {
     writer.begin_record();
-    let record: JsonLogRecord<'_> = serde_json::from_str(json.get())?;
+    let record: JsonLogRecord<'_> = serde_json::from_str(json)?;
     if let Some(body) = record.body {
         write_value(body, &mut writer.line)?;
     }
@@ -188,7 +188,7 @@ fn hex_id<'a>(digits: &[u8], id: &'a mut [u8]) -> Result<&'a [u8], OtlpError> {
     Ok(id)
 }
 
-/// Reads a list, and leaves out what has no records. `null` is an empty list.
+/// Reads a list, and leaves out items without records. `null` is an empty list.
 fn not_empty<'de, D: Deserializer<'de>, T: Deserialize<'de> + MayBeEmpty>(json: D) -> Result<Vec<T>, D::Error> {
     struct ListVisitor<T>(Vec<T>);
     impl<'de, T: Deserialize<'de> + MayBeEmpty> Visitor<'de> for ListVisitor<T> {

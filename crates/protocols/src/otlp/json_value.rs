@@ -6,8 +6,9 @@ use base64::Engine as _;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::json_parts::{JsonBytes, JsonInteger, JsonItems};
+use super::json_parts::{JsonBytes, JsonInteger};
 use super::{NESTING_MAX, OtlpError};
+use crate::json_members::read_items;
 use crate::json_text::{write_bytes, write_double, write_string};
 
 /// An `AnyValue`. At most one member is set.
@@ -98,14 +99,14 @@ fn write_json(value: &JsonAnyValue<'_>, out: &mut Vec<u8>, depth_left: u32, is_i
         JsonAnyValue { array_value: Some(list), .. } => {
             out.push(b'[');
             write_members(list, out, |json, out| {
-                write_inner(&serde_json::from_str::<Option<JsonAnyValue<'_>>>(json.get())?, out, depth_left)
+                write_inner(&serde_json::from_str::<Option<JsonAnyValue<'_>>>(json)?, out, depth_left)
             })?;
             out.push(b']');
         }
         JsonAnyValue { kvlist_value: Some(list), .. } => {
             out.push(b'{');
             write_members(list, out, |json, out| {
-                let pair: JsonKeyValue<'_> = serde_json::from_str(json.get())?;
+                let pair: JsonKeyValue<'_> = serde_json::from_str(json)?;
                 write_string(&pair.key.0, out);
                 out.push(b':');
                 let value = pair.value.map(|json| serde_json::from_str::<Option<JsonAnyValue<'_>>>(json.get()));
@@ -132,11 +133,11 @@ fn write_inner(value: &Option<JsonAnyValue<'_>>, out: &mut Vec<u8>, depth_left: 
 fn write_members(
     list: &JsonValues<'_>,
     out: &mut Vec<u8>,
-    mut write: impl FnMut(&RawValue, &mut Vec<u8>) -> Result<(), OtlpError>,
+    mut write: impl FnMut(&str, &mut Vec<u8>) -> Result<(), OtlpError>,
 ) -> Result<(), OtlpError> {
     let Some(values) = list.values else { return Ok(()) };
     let mut is_first = true;
-    JsonItems::read(values, |json| {
+    read_items(values.get(), |json| {
         if !std::mem::take(&mut is_first) {
             out.push(b',');
         }

@@ -1,7 +1,7 @@
 //! OTLP logs: the body of `POST /v1/logs` and the message of the gRPC method `LogsService/Export`, as protobuf or JSON.
 //!
-//! [`OtlpDecoder`] turns an `ExportLogsServiceRequest` into events. [`ExportAnswer`] and [`OtlpStatus`] encode what the sender
-//! gets back. The mapping is in `docs/senders/otlp.md`.
+//! [`OtlpDecoder`] turns an `ExportLogsServiceRequest` into events. [`ExportAnswer`] and [`OtlpStatus`] encode the
+//! answer. The mapping is in `docs/senders/otlp.md`.
 //!
 //! ```
 //! use bucksaw_protocols::otlp::{ExportAnswer, OtlpDecoder};

@@ -1,6 +1,7 @@
 //! What a request is, and the answers.
 
 use super::{HecCode, HecError};
+use crate::HttpAnswer;
 
 /// What a request is, by its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,7 +10,7 @@ pub enum HecRequest {
     Events,
     /// Its body is for [`HecDecoder::raw`](super::HecDecoder::raw).
     Raw,
-    /// It asks whether the server takes events: [`HecCode::Healthy`] or [`HecCode::Unhealthy`].
+    /// The answer is [`HecCode::Healthy`] or [`HecCode::Unhealthy`].
     Health,
     /// Its body is for [`answer_acks`](super::answer_acks).
     Acks,
@@ -19,7 +20,7 @@ pub enum HecRequest {
     NotFound,
 }
 
-/// Tells what a request is by its method, in capitals, and its path without the query.
+/// Classifies a request by its method, in capitals, and its path without the query.
 pub fn route(method: &str, path: &str) -> HecRequest {
     let Some(endpoint) = path.strip_prefix("/services/collector") else { return HecRequest::NotFound };
     let endpoint = endpoint.trim_end_matches('/');
@@ -33,37 +34,27 @@ pub fn route(method: &str, path: &str) -> HecRequest {
     if method == allowed { request } else { HecRequest::WrongMethod }
 }
 
-/// An answer in JSON.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HecAnswer {
-    /// The status of HTTP.
-    pub status: u16,
-    /// The JSON.
-    pub body: String,
+/// All events were taken. `ack_id` is stated if the request names a channel.
+pub fn success(ack_id: Option<u64>) -> HttpAnswer {
+    let ack = ack_id.map(|id| format!(r#","ackId":{id}"#));
+    answer(HecCode::Success, &ack.unwrap_or_default())
 }
 
-impl HecAnswer {
-    /// All events were taken. `ack_id` is stated if the request names a channel.
-    pub fn success(ack_id: Option<u64>) -> Self {
-        let ack = ack_id.map(|id| format!(r#","ackId":{id}"#));
-        Self::with(HecCode::Success, &ack.unwrap_or_default())
-    }
-
-    fn with(code: HecCode, end: &str) -> Self {
-        let body = format!(r#"{{"text":"{}","code":{}{end}}}"#, code.text(), code.number());
-        Self { status: code.status(), body }
+impl HecCode {
+    /// The answer with this code.
+    pub fn answer(self) -> HttpAnswer {
+        answer(self, "")
     }
 }
 
-impl From<HecCode> for HecAnswer {
-    fn from(code: HecCode) -> Self {
-        Self::with(code, "")
+impl HecError {
+    /// The answer to the request.
+    pub fn answer(&self) -> HttpAnswer {
+        let number = self.event.map(|number| format!(r#","invalid-event-number":{number}"#));
+        answer(self.code, &number.unwrap_or_default())
     }
 }
 
-impl From<&HecError> for HecAnswer {
-    fn from(error: &HecError) -> Self {
-        let number = error.event.map(|number| format!(r#","invalid-event-number":{number}"#));
-        Self::with(error.code, &number.unwrap_or_default())
-    }
+fn answer(code: HecCode, end: &str) -> HttpAnswer {
+    HttpAnswer::new(code.status(), format!(r#"{{"text":"{}","code":{}{end}}}"#, code.text(), code.number()))
 }

@@ -1,4 +1,4 @@
-//! The codes of Splunk's table of answers.
+//! The codes of Splunk's table of answers that a node sends.
 
 /// An outcome, with its number, its text and its status of HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -6,14 +6,6 @@
 pub enum HecCode {
     /// All events were taken.
     Success,
-    /// The token may not be used.
-    TokenDisabled,
-    /// The request has no token.
-    TokenRequired,
-    /// The header `Authorization` is not `Splunk TOKEN`.
-    InvalidAuthorization,
-    /// The token is not known.
-    InvalidToken,
     /// The body is empty.
     NoData,
     /// The body is not JSON, or a member is of the wrong type.
@@ -24,14 +16,10 @@ pub enum HecCode {
     ServerBusy,
     /// A request about acknowledgements names no channel.
     DataChannelMissing,
-    /// The channel is not valid.
-    InvalidDataChannel,
     /// An object has no `event`.
     EventRequired,
     /// The `event` is empty.
     EventBlank,
-    /// Acknowledgements are not offered.
-    AckDisabled,
     /// The `fields` are not a flat object.
     IndexedFields,
     /// The server is healthy.
@@ -59,19 +47,13 @@ impl HecCode {
     const fn entry(self) -> (u8, u16, &'static str) {
         match self {
             Self::Success => (0, 200, "Success"),
-            Self::TokenDisabled => (1, 403, "Token disabled"),
-            Self::TokenRequired => (2, 401, "Token is required"),
-            Self::InvalidAuthorization => (3, 401, "Invalid authorization"),
-            Self::InvalidToken => (4, 403, "Invalid token"),
             Self::NoData => (5, 400, "No data"),
             Self::InvalidDataFormat => (6, 400, "Invalid data format"),
             Self::InternalServerError => (8, 500, "Internal server error"),
             Self::ServerBusy => (9, 503, "Server is busy"),
             Self::DataChannelMissing => (10, 400, "Data channel is missing"),
-            Self::InvalidDataChannel => (11, 400, "Invalid data channel"),
             Self::EventRequired => (12, 400, "Event field is required"),
             Self::EventBlank => (13, 400, "Event field cannot be blank"),
-            Self::AckDisabled => (14, 400, "ACK is disabled"),
             Self::IndexedFields => (15, 400, "Error in handling indexed fields"),
             Self::Healthy => (17, 200, "HEC is healthy"),
             Self::Unhealthy => (18, 503, "HEC is unhealthy, queues are full"),

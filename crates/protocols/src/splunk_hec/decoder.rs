@@ -12,18 +12,16 @@ use crate::{AttributeList, Event, EventError, EventSink};
 
 /// Why a body is refused from one event on.
 #[derive(Debug, thiserror::Error)]
-#[error("{text}: {reason}", text = code.text())]
+#[error("{}", code.text())]
 pub struct HecError {
     /// The code for the answer.
     pub code: HecCode,
     /// The number of the event, from 0. `None` if the error is of the whole body.
     pub event: Option<u64>,
-    /// What is wrong; the answer cannot say it.
-    pub reason: String,
 }
 
-/// What is wrong with one event.
-type HecRefusal = (HecCode, String);
+/// A body without an event.
+const NO_DATA: HecError = HecError { code: HecCode::NoData, event: None };
 
 /// Decodes the bodies of requests with equal metadata. Keeps the labels of earlier events, at most 1 MiB of them.
 #[derive(Debug)]
@@ -46,8 +44,8 @@ struct HecMembers<'a> {
 }
 
 impl HecDecoder {
-    /// A decoder whose events all get `labels` too, which prevail over what events state. `defaults` are for events that do
-    /// not state a value themselves.
+    /// Creates a decoder. Each event has `labels`, which prevail over those that it states. `defaults` are the values that
+    /// an event does not state.
     pub fn new(labels: &Labels, defaults: HecMetadata) -> Self {
         Self { defaults, labels: StreamLabels::new(labels), attributes: AttributeList::default() }
     }
@@ -58,20 +56,14 @@ impl HecDecoder {
     /// # Errors
     /// The first [`HecError`]. The events before it were passed to the sink, as Splunk does too.
     pub fn events(&mut self, body: &[u8], sink: &mut dyn EventSink) -> Result<u64, HecError> {
-        let invalid = |error: serde_json::Error| HecError {
-            code: HecCode::InvalidDataFormat,
-            event: Some(0),
-            reason: error.to_string(),
-        };
-        let body = utf8(body).map_err(invalid)?;
+        let body = utf8(body).map_err(|_| HecError { code: HecCode::InvalidDataFormat, event: Some(0) })?;
         if body.trim().is_empty() {
-            return Err(no_data());
+            return Err(NO_DATA);
         }
         let mut json = serde_json::Deserializer::from_str(body);
         let mut count = 0;
         loop {
-            let taken = self.next_event(&mut json, sink);
-            taken.map_err(|(code, reason)| HecError { code, event: Some(count), reason })?;
+            self.next_event(&mut json, sink).map_err(|code| HecError { code, event: Some(count) })?;
             count += 1;
             if json.end().is_ok() {
                 return Ok(count);
@@ -87,14 +79,14 @@ impl HecDecoder {
         let lines = body.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
         let mut count = 0;
         for line in lines.filter(|line| !line.is_empty()) {
-            let taken = self.push(&HecMembers::default(), line, sink);
-            taken.map_err(|(code, reason)| HecError { code, event: Some(count), reason })?;
+            let pushed = self.push(&HecMembers::default(), line, sink);
+            pushed.map_err(|code| HecError { code, event: Some(count) })?;
             count += 1;
         }
-        if count == 0 { Err(no_data()) } else { Ok(count) }
+        if count == 0 { Err(NO_DATA) } else { Ok(count) }
     }
 
-    fn next_event(&mut self, json: &mut JsonText<'_>, sink: &mut dyn EventSink) -> Result<(), HecRefusal> {
+    fn next_event(&mut self, json: &mut JsonText<'_>, sink: &mut dyn EventSink) -> Result<(), HecCode> {
         let mut members = HecMembers::default();
         self.attributes.clear();
         let read = read_object(json, |name, value| match name {
@@ -107,21 +99,18 @@ impl HecDecoder {
             "index" => members.index = value,
             _ => push_value(&mut self.attributes, name, value),
         });
-        read.map_err(|error| (HecCode::InvalidDataFormat, error.to_string()))?;
-        let line = match text(members.event) {
-            line if line.is_empty() => {
-                let code =
-                    if matches!(members.event, "" | "null") { HecCode::EventRequired } else { HecCode::EventBlank };
-                return Err((code, "an object needs a member `event` that is not empty".to_owned()));
-            }
-            line => line,
-        };
+        read.map_err(|_| HecCode::InvalidDataFormat)?;
+        let line = text(members.event);
+        if line.is_empty() {
+            let is_missing = matches!(members.event, "" | "null");
+            return Err(if is_missing { HecCode::EventRequired } else { HecCode::EventBlank });
+        }
         push_fields(members.fields, &mut self.attributes)?;
         self.push(&members, line.trim_end_matches(['\n', '\r']).as_bytes(), sink)
     }
 
     /// Passes on an event. Its attributes are there.
-    fn push(&mut self, members: &HecMembers<'_>, line: &[u8], sink: &mut dyn EventSink) -> Result<(), HecRefusal> {
+    fn push(&mut self, members: &HecMembers<'_>, line: &[u8], sink: &mut dyn EventSink) -> Result<(), HecCode> {
         let Self { defaults, labels, attributes } = self;
         let time = time(members.time)?.or(defaults.time);
         labels.clear();
@@ -136,51 +125,33 @@ impl HecDecoder {
             let value = if value.is_empty() { Cow::Borrowed(default.as_str()) } else { value };
             labels.push(name, &value, attributes);
         }
-        let taken = sink.push(&labels.get(), &Event { time, line, attributes });
-        taken.map_err(|error| {
-            let code = match error {
-                EventError::Attributes(_) => HecCode::IndexedFields,
-                _ => HecCode::InvalidDataFormat,
-            };
-            (code, error.to_string())
+        let pushed = sink.push(&labels.get(), &Event { time, line, attributes });
+        pushed.map_err(|error| match error {
+            EventError::Attributes(_) => HecCode::IndexedFields,
+            _ => HecCode::InvalidDataFormat,
         })
     }
 }
 
-fn no_data() -> HecError {
-    HecError { code: HecCode::NoData, event: None, reason: "the body has no event".to_owned() }
-}
-
 /// Adds the members of `fields` as attributes. Only objects of plain values, and of arrays, are allowed.
-fn push_fields(json: &str, attributes: &mut AttributeList) -> Result<(), HecRefusal> {
+fn push_fields(json: &str, attributes: &mut AttributeList) -> Result<(), HecCode> {
     if matches!(json, "" | "null") {
         return Ok(());
     }
-    let mut nested = None;
+    let mut is_flat = true;
     let read = read_only_object(json.as_bytes(), |name, value| {
-        if value.starts_with('{') {
-            nested = Some(name.chars().take(40).collect::<String>());
-        }
+        is_flat &= !value.starts_with('{');
         push_value(attributes, name, value);
     });
-    let reason = match (read, nested) {
-        (Ok(()), None) => return Ok(()),
-        (Err(error), _) => format!("`fields`: {error}"),
-        (_, Some(name)) => format!("`fields.{name}` is an object: send its members as fields"),
-    };
-    Err((HecCode::IndexedFields, reason))
+    if read.is_ok() && is_flat { Ok(()) } else { Err(HecCode::IndexedFields) }
 }
 
 /// A number of seconds since 1970, also in a string.
-fn time(json: &str) -> Result<Option<(Millis, u32)>, HecRefusal> {
+fn time(json: &str) -> Result<Option<(Millis, u32)>, HecCode> {
     let number = text(json);
     let number = number.trim();
     if number.is_empty() {
         return Ok(None);
     }
-    let invalid = || {
-        let number: String = number.chars().take(40).collect();
-        (HecCode::InvalidDataFormat, format!("`time` is not a number of seconds since 1970: {number}"))
-    };
-    event_time_number(number).map(Some).ok_or_else(invalid)
+    event_time_number(number).map(Some).ok_or(HecCode::InvalidDataFormat)
 }

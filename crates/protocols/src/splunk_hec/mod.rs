@@ -1,10 +1,10 @@
 //! The HTTP Event Collector of Splunk: events in JSON, raw text, health and acknowledgements.
 //!
-//! [`route`] tells what a request is, [`HecDecoder`] turns a body into events, and [`HecAnswer`] states the outcome with the
-//! codes of Splunk's own table. The mapping is in `docs/senders/splunk-hec.md`.
+//! [`route`] classifies a request, [`HecDecoder`] turns a body into events; [`success`] and [`HecError::answer`] are the
+//! answers, with the codes of Splunk's own table. The mapping is in `docs/senders/splunk-hec.md`.
 //!
 //! ```
-//! use bucksaw_protocols::splunk_hec::{HecAnswer, HecDecoder, HecMetadata};
+//! use bucksaw_protocols::splunk_hec::{HecDecoder, HecMetadata, success};
 //! use bucksaw_protocols::{Event, EventError, EventSink};
 //! use bucksaw_record::Labels;
 //!
@@ -21,8 +21,8 @@
 //! let mut sink = Lines::default();
 //! let body = br#"{"event":"one","sourcetype":"shop"}{"event":{"a": 1}}"#;
 //! let answer = match decoder.events(body, &mut sink) {
-//!     Ok(_) => HecAnswer::success(None),
-//!     Err(error) => HecAnswer::from(&error),
+//!     Ok(_) => success(None),
+//!     Err(error) => error.answer(),
 //! };
 //! assert_eq!(sink.0, ["host=web1,sourcetype=shop: one", r#"host=web1: {"a": 1}"#]);
 //! assert_eq!(answer.body, r#"{"text":"Success","code":0}"#);
@@ -35,7 +35,7 @@ mod decoder;
 mod metadata;
 
 pub use acks::answer_acks;
-pub use answers::{HecAnswer, HecRequest, route};
+pub use answers::{HecRequest, route, success};
 pub use code::HecCode;
 pub use decoder::{HecDecoder, HecError};
 pub use metadata::HecMetadata;

@@ -3,13 +3,14 @@
 use bucksaw_record::Labels;
 use proptest::prelude::*;
 
-use super::{HecAnswer, HecCode, HecDecoder, HecMetadata, HecRequest, answer_acks, route};
+use super::{HecCode, HecDecoder, HecMetadata, HecRequest, answer_acks, route, success};
+use crate::HttpAnswer;
 use crate::event_lines::EventLines;
 
-fn decode(body: &[u8], query: &str) -> (HecAnswer, Vec<String>) {
+fn decode(body: &[u8], query: &str) -> (HttpAnswer, Vec<String>) {
     let mut events = EventLines::default();
     let result = HecDecoder::new(&Labels::default(), HecMetadata::from_query(query)).events(body, &mut events);
-    (result.map_or_else(|error| HecAnswer::from(&error), |_| HecAnswer::success(None)), events.events)
+    (result.map_or_else(|error| error.answer(), |_| success(None)), events.events)
 }
 
 #[test]
@@ -88,12 +89,9 @@ fn wrong_events_have_the_codes_of_splunk() {
     let many: Vec<String> = (0..300).map(|n| format!("\"f{n}\":1")).collect();
     check(&format!("{{\"event\":\"x\",\"fields\":{{{}}}}}", many.join(",")), 400, fields, 0);
     assert_eq!(decode(b"{\"event\":\"\xff\"}", "").0.status, 400);
-    assert_eq!(HecAnswer::success(Some(7)).body, r#"{"text":"Success","code":0,"ackId":7}"#);
-    assert_eq!(
-        HecAnswer::from(HecCode::ServerBusy),
-        HecAnswer { status: 503, body: r#"{"text":"Server is busy","code":9}"#.to_owned() }
-    );
-    assert_eq!(HecAnswer::from(HecCode::Healthy).body, r#"{"text":"HEC is healthy","code":17}"#);
+    assert_eq!(success(Some(7)).body, r#"{"text":"Success","code":0,"ackId":7}"#);
+    assert_eq!(HecCode::ServerBusy.answer(), HttpAnswer::new(503, r#"{"text":"Server is busy","code":9}"#));
+    assert_eq!(HecCode::Healthy.answer().body, r#"{"text":"HEC is healthy","code":17}"#);
 }
 
 #[test]

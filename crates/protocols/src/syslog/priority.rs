@@ -1,6 +1,6 @@
 //! The priority in front of a message: `<34>` is facility 4 and severity 2.
 
-/// The names of the severities 0 to 7, which the rule for levels knows.
+/// The names of the severities 0 to 7; the rule for levels recognises them.
 const SEVERITIES: [&str; 8] = ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
 
 /// The names of the facilities 0 to 23.

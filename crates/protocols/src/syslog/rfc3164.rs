@@ -4,7 +4,7 @@
 //!
 //! - the time: `Mmm dd hh:mm:ss`, with a year or a fraction if stated, or RFC 3339 as rsyslog writes it;
 //! - the tag: a word that ends with a colon or with a process id in brackets, see [`take_tag`];
-//! - the host: the word behind the time, unless it is the tag, or contains what a host's name cannot.
+//! - the host: the word behind the time, unless it is the tag, or contains bytes that a host's name cannot have.
 //!
 //! The line is what follows them. Where nothing is recognised, the line is all of the text.
 //!
@@ -24,7 +24,7 @@ const FORWARDED: &[u8] = b"Message forwarded from ";
 /// The maximum length of a host's name, that of a domain name.
 const HOST_BYTES_MAX: usize = 255;
 
-/// A time, and what is behind it: a space and a host as a rule.
+/// A time and the text behind it, usually a space and a host.
 type TimeAndRest<'a> = (Option<StatedTime>, &'a [u8]);
 
 /// Reads a text without priority: the header if there is one beyond doubt, and else the time alone and all of the text.

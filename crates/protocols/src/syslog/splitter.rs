@@ -39,7 +39,7 @@ pub struct SyslogSplitter {
 enum SplitState {
     /// Before a message.
     Start,
-    /// In a message of which `left` bytes are still to come.
+    /// Inside a message; `left` bytes are still missing.
     Counted { left: usize },
     /// In a message that ends with an LF.
     Line,

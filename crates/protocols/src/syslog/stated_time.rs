@@ -1,7 +1,7 @@
 //! Times in headers: RFC 3339, and `Nov 14 22:13:20`, which states neither a year nor a zone.
 //!
-//! The zone that a time does not state is that of the listener. The year is the one that puts the time nearest to the time
-//! of arrival: a message of 31 December that arrives in January is of last year.
+//! A time without a zone is in the zone of the listener. The year is the one that puts the time nearest to the time of
+//! arrival: a message of 31 December that arrives in January is of last year.
 
 use bucksaw_record::Millis;
 use bucksaw_record::time::{self, TimeZone};

@@ -29,8 +29,8 @@ pub(super) fn take_tag(text: &[u8]) -> Option<SyslogTag<'_>> {
             b':' if is_end(behind.get(1)) => {
                 return has_letter.then(|| SyslogTag { app, procid: b"", line: without_space(behind.get(1..)) });
             }
-            // Of colons inside a name, only those of `Foo::Bar` are known. Numbers such as those of `audit(1131538222.234:0):`
-            // would make a stream of each message.
+            // A colon inside a name is accepted only as in `Foo::Bar`. Numbers such as those of
+            // `audit(1131538222.234:0):` would make a stream of each message.
             b':' if behind.get(1) != Some(&b':') && !app.ends_with(b":") => return None,
             b'[' => return take_procid(app, behind.get(1..)?).filter(|_| has_letter),
             b' ' | b'\t' | b'\n' | b'\r' | b'=' | b'"' => return None,

@@ -13,7 +13,7 @@
 //! ```
 //! A run has one stream, and ids that ascend by one, or descend. Most records cost the four bytes of their length.
 //!
-//! A batch with attributes is a message of another kind, which is sent only to a requester that asks for it.
+//! A batch with attributes is a message of another kind. A node sends it only if the request allows attributes.
 //!
 //! Invariant: the ids of a batch ascend, or descend, and are distinct; the decoder checks it.
 
@@ -35,7 +35,7 @@ const HAS_FLAGS: u8 = 2;
 const IS_DESCENDING: u8 = 4;
 const HAS_ATTRIBUTES: u8 = 8;
 
-/// An unknown bit would mean an unknown table, which hides the positions of the others.
+/// An unknown bit announces an unknown table; the tables behind it cannot be found.
 const KNOWN_BITS: u8 = HAS_NANOS | HAS_FLAGS | IS_DESCENDING | HAS_ATTRIBUTES;
 
 /// The bit of a run's stream that marks stored records.
@@ -49,7 +49,7 @@ const LONG_BYTES: usize = 64 << 10;
 /// Maximum records of a batch.
 const RECORDS_MAX: usize = 1 << 16;
 
-/// What the requester of a batch understands.
+/// Which content the requester of a batch can decode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum BatchContent {
     /// The lines of records.

@@ -3,15 +3,13 @@
 //! Nodes send ids in order of time and report their progress, so the ids of a bucket are dropped when all nodes are past
 //! it. While ids take much memory, nodes that are ahead of the others wait.
 
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
 
 use bucksaw_rpc::MalformedMessage;
 
 use super::cells;
 use super::coverage::Coverage;
-use super::reply::{NodeReply, ReplyMessage, invalid_reply};
+use super::reply::{ReplyMessage, ReplySet, invalid_reply};
 use super::request::{ReplyStatus, ScatterRequest};
 use super::requester::Scatter;
 use super::server::COUNT;
@@ -22,14 +20,15 @@ use crate::stats::{MissingReason, QueryStats};
 /// Part of the memory of queries beyond whose ids nodes that are ahead wait.
 const AHEAD_MEMORY_DIVISOR: u64 = 4;
 
+#[derive(Default)]
 struct NodeCount {
-    reply: Option<NodeReply>,
     /// The node sends nothing further for buckets before this.
     buckets_done: usize,
     fraction_done: f64,
 }
 
 struct ScatterCount {
+    replies: ReplySet,
     nodes: Vec<NodeCount>,
     coverage: Coverage,
     grid: BucketGrid,
@@ -51,10 +50,10 @@ impl Scatter {
         let grid = BucketGrid::new(request, &bucketing);
         let scatter_request = ScatterRequest::new(request).with_bucketing(bucketing);
         let (replies, coverage) = self.send_request(COUNT, &scatter_request, request)?;
-        let node = |reply| NodeCount { reply, buckets_done: 0, fraction_done: 0.0 };
         let ahead_bytes_max = self.engine().config.result_bytes_max / AHEAD_MEMORY_DIVISOR;
         let mut count = ScatterCount {
-            nodes: replies.into_iter().map(node).collect(),
+            nodes: replies.0.iter().map(|_| NodeCount::default()).collect(),
+            replies,
             coverage,
             grid,
             total: CountTotal::new(grid, self.engine()),
@@ -78,25 +77,12 @@ impl Scatter {
 }
 
 impl ScatterCount {
-    /// Waits for the next message of a node; `None` when all replies have ended.
+    /// Waits for the next message; while ids take much memory, not for one of a node that is ahead.
     async fn next_message(&mut self) -> Option<(usize, Result<ReplyMessage, MissingReason>)> {
-        if self.nodes.iter().all(|node| node.reply.is_none()) {
-            return None;
-        }
+        let Self { replies, nodes, buckets_done, .. } = self;
         let is_memory_short = self.total.id_bytes() > self.ahead_bytes_max;
-        let (nodes, buckets_done) = (&mut self.nodes, self.buckets_done);
-        let message = poll_fn(|context| {
-            for (number, node) in nodes.iter_mut().enumerate() {
-                let must_wait = is_memory_short && node.buckets_done > buckets_done;
-                if let Some(reply) = node.reply.as_mut().filter(|_| !must_wait)
-                    && let Poll::Ready(message) = reply.poll_next(context)
-                {
-                    return Poll::Ready((number, message));
-                }
-            }
-            Poll::Pending
-        });
-        Some(message.await)
+        let is_ahead = |node: usize| nodes.get(node).is_some_and(|node| node.buckets_done > *buckets_done);
+        replies.next(|node| !(is_memory_short && is_ahead(node))).await
     }
 
     fn accept_message(&mut self, number: usize, message: Result<ReplyMessage, MissingReason>) {
@@ -116,7 +102,7 @@ impl ScatterCount {
                 Ok(())
             }
             ReplyMessage::End(status) => {
-                node.reply = None;
+                self.replies.close(number);
                 self.coverage.accept_status(number, status)
             }
             ReplyMessage::Batch(_) | ReplyMessage::Streams(_) => {
@@ -124,11 +110,11 @@ impl ScatterCount {
             }
         });
         if let Err(reason) = accepted {
-            node.reply = None;
+            self.replies.close(number);
             self.coverage.mark_missing(number, reason);
         }
-        let open = self.nodes.iter().filter(|node| node.reply.is_some());
-        let buckets_done = open.map(|node| node.buckets_done).min().unwrap_or(self.grid.buckets());
+        let open = self.nodes.iter().enumerate().filter(|(number, _)| self.replies.is_open(*number));
+        let buckets_done = open.map(|(_, node)| node.buckets_done).min().unwrap_or(self.grid.buckets());
         if buckets_done > self.buckets_done {
             self.buckets_done = buckets_done;
             self.total.discard_before(buckets_done);
@@ -137,8 +123,10 @@ impl ScatterCount {
 
     /// The mean over all nodes.
     fn fraction_done(&self) -> f64 {
-        let done = |node: &NodeCount| if node.reply.is_some() { node.fraction_done } else { 1.0 };
-        self.nodes.iter().map(done).sum::<f64>() / self.nodes.len().max(1) as f64
+        let done = |(number, node): (usize, &NodeCount)| {
+            if self.replies.is_open(number) { node.fraction_done } else { 1.0 }
+        };
+        self.nodes.iter().enumerate().map(done).sum::<f64>() / self.nodes.len().max(1) as f64
     }
 }
 

@@ -5,7 +5,7 @@
 //!
 //! - as many stores are missing as the replication factor, [re-replicated](super::re_replicated_stores()) ones aside,
 //! - a node is missing whose queue may contain records of the requested time,
-//! - this node does not know all nodes, because it is joining or because another node knows more, or
+//! - nodes are unknown to this one: it is joining, or another node knows more, or
 //! - two live processes are known to share a node id, since only one of them is queried.
 
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ use crate::stats::{MissingNode, MissingReason, NodeStats, QueryStats};
 struct CoveredNode {
     peer: QueryPeer,
     missing: Option<MissingReason>,
-    /// The last one received.
+    /// The last received status.
     status: ReplyStatus,
 }
 
@@ -61,7 +61,7 @@ impl Coverage {
         }
     }
 
-    /// Takes the status of a reply. This node does not know all nodes if the replying node knows more.
+    /// Takes the status of a reply. If the replying node knows more nodes, some nodes are unknown here.
     ///
     /// # Errors
     /// If the status is from another node than the queried one.

@@ -1,8 +1,8 @@
 //! Merges the record batches of all nodes by id and drops equal ids.
 //!
-//! The records of each node arrive in order. A record may be returned when no node can send one before it: each has its
-//! next record here, or has reported its position. Batches that do not overlap are passed on whole, and runs of equal
-//! ids on several nodes as one, so the only work per record is comparing ids.
+//! The records of each node arrive in order. A record may be returned when no node can send an earlier one: the next
+//! record of each node has arrived, or the node has reported its position. Batches that do not overlap are passed on
+//! whole, and equal runs of several nodes once. Only ids are compared per record.
 
 use std::sync::Arc;
 
@@ -116,10 +116,9 @@ impl BatchMerge {
         self.under_replicated = None;
     }
 
-    /// The nodes without whose next message the merge cannot continue.
-    pub(crate) fn awaited_nodes(&self) -> impl Iterator<Item = usize> {
-        let awaited = |(_, input): &(usize, &MergeInput)| input.batch.is_none() && input.next_key_min.is_some();
-        self.inputs.iter().enumerate().filter(awaited).map(|(at, _)| at)
+    /// Whether the merge cannot continue without the next message of this node.
+    pub(crate) fn is_awaiting(&self, node: usize) -> bool {
+        self.inputs.get(node).is_some_and(|input| input.batch.is_none() && input.next_key_min.is_some())
     }
 
     /// Whether no record is left.
@@ -189,8 +188,7 @@ impl BatchMerge {
         Some((batch, from, from + count))
     }
 
-    /// Notes those of the next records that all `holders` have in a store: no other node has them, and they are in no
-    /// queue.
+    /// Notes the next records that all `holders` have in a store. No other node and no queue has them.
     fn note_under_replicated(&mut self, holders: &[usize], count: usize) {
         let is_stored = |step: usize, holder: &usize| {
             let input = self.inputs.get(*holder);

@@ -75,10 +75,10 @@ pub struct GossipPeers {
     has_join_targets: bool,
 }
 
-/// Time after the start in which the known members may be those of before it.
+/// Time after the start during which the member list may be outdated.
 const STARTUP_GRACE: Duration = Duration::from_secs(10);
 
-/// A queue that was empty in the last gossip may hold unreported records of this last time, in milliseconds.
+/// A queue that was empty in the last gossip may hold unreported records of this age, in milliseconds.
 const UNREPORTED_MS: u64 = 60_000;
 
 impl GossipPeers {
@@ -88,7 +88,7 @@ impl GossipPeers {
         Self { cluster, clock, replication_factor, started_at, has_join_targets: false }
     }
 
-    /// For a node that joins others. Until it has reached them it knows nothing of their records
+    /// For a node with `--join`. Its answers are incomplete until it has reached the others
     /// ([`Cluster::is_bootstrapping`]).
     #[must_use]
     pub fn with_join_targets(self) -> Self {

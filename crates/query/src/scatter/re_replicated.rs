@@ -1,13 +1,13 @@
-//! Selects the lost stores that an answer can do without, because enough other stores hold their records.
+//! Selects lost stores whose records are all on enough other stores, so that an answer is complete without them.
 //!
 //! While stores are lost, each remaining store makes a pass over its records, then publishes the lost stores that it
 //! has re-replicated ([`Facts::re_replicated`]). After the pass, each of these records has its full replication factor
-//! on stores that are not lost. One pass is not sufficient: if the second store of a record is lost before its pass, no
-//! pass covers the record. So lost stores are excluded in groups. A group is excluded only if
+//! on stores that are not lost. One pass is not sufficient: if both stores of a record are lost, the second before its
+//! pass, no pass covers the record. So lost stores are excluded in groups. A group is excluded only if
 //!
 //! - it is smaller than the replication factor, so each record had at least one replica outside of the group, and
 //! - all other stores, by their last facts, have re-replicated the group and all groups before it. This includes lost
-//!   stores. So a pass has covered that replica on any store.
+//!   stores. So a pass has covered that replica, whichever store holds it.
 //!
 //! Then each record has as many replicas as the replication factor on the remaining stores, and the next group follows. New
 //! records are replicated among live stores.

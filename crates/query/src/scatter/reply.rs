@@ -1,5 +1,6 @@
 //! A node's reply as a stream of messages, each within its timeout.
 
+use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,8 +18,9 @@ use bucksaw_rpc::{MalformedMessage, MessageReader};
 /// Timeouts of replies.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplyTimeouts {
-    /// From the request to the head of a reply, which a node sends when it has taken its snapshot. Well below the time
-    /// for which a queue shows committed segments, so that a moving record is seen by one of two nodes.
+    /// From the request to the head of a reply, which a node sends when it has taken its snapshot. Much shorter than
+    /// the time for which a queue lists committed segments. So a record that moves from a queue to a store is in at
+    /// least one of the two snapshots.
     pub head: Duration,
     /// Between two messages. Nodes send keepalives every five seconds.
     pub idle: Duration,
@@ -30,7 +32,7 @@ impl Default for ReplyTimeouts {
     }
 }
 
-/// Timeouts, and what is needed to wait for them.
+/// Timeouts, with the tasks and clock that measure them.
 #[derive(Clone, Debug)]
 pub(crate) struct ReplyTiming {
     pub(crate) tasks: Arc<dyn Tasks>,
@@ -59,7 +61,7 @@ type ReadOutcome = (Option<ReplyReader>, Result<ReplyMessage, MissingReason>);
 
 /// A node's reply.
 ///
-/// It is read only while a reader waits for it, so a node can send ahead only what the network buffers.
+/// It is read only while a consumer waits for it, so a node can send ahead no more than the network buffers.
 pub(crate) struct NodeReply {
     reader: Option<ReplyReader>,
     read: Option<BoxFuture<ReadOutcome>>,
@@ -82,6 +84,42 @@ impl NodeReply {
         self.read = None;
         self.reader = reader.filter(|_| !matches!(message, Err(_) | Ok(ReplyMessage::End(_))));
         Poll::Ready(message)
+    }
+}
+
+/// The replies of all nodes to one request, by node; `None` after its end.
+#[derive(Default)]
+pub(crate) struct ReplySet(pub(crate) Vec<Option<NodeReply>>);
+
+impl ReplySet {
+    pub(crate) fn is_open(&self, node: usize) -> bool {
+        self.0.get(node).is_some_and(Option::is_some)
+    }
+
+    /// Ends the work of a node.
+    pub(crate) fn close(&mut self, node: usize) {
+        self.0.get_mut(node).map(Option::take);
+    }
+
+    /// Waits for the next message of a node that `is_read` selects; `None` if all replies have ended.
+    pub(crate) async fn next(
+        &mut self,
+        is_read: impl Fn(usize) -> bool,
+    ) -> Option<(usize, Result<ReplyMessage, MissingReason>)> {
+        if self.0.iter().all(Option::is_none) {
+            return None;
+        }
+        let message = poll_fn(|context| {
+            for (node, reply) in self.0.iter_mut().enumerate().filter(|(node, _)| is_read(*node)) {
+                if let Some(reply) = reply
+                    && let Poll::Ready(message) = reply.poll_next(context)
+                {
+                    return Poll::Ready((node, message));
+                }
+            }
+            Poll::Pending
+        });
+        Some(message.await)
     }
 }
 

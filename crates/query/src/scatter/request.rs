@@ -17,11 +17,11 @@ use bucksaw_rpc::{DecodeError, MalformedMessage, decode_versioned};
 /// The version of replies, and of requests that every node understands.
 const VERSION: u32 = 1;
 
-/// The latest version of requests. It is that of the grammar: a request has the earliest version that has the forms of its
-/// expression, so that a node that would misread a form refuses the request.
+/// The latest version of requests, which is the version of the grammar. A request has the earliest version whose
+/// grammar has all forms of its expression, so a node that would misread a form refuses the request.
 ///
-/// The groupings by field and by stream came with version 2. A node that knows only version 1 would ignore them, and count in
-/// cells of other buckets.
+/// Version 2 added the groupings by field and by stream. A node of version 1 would ignore them and count into wrong
+/// cells.
 const REQUEST_VERSION_MAX: u32 = bucksaw_record::expr::GRAMMAR_VERSION;
 
 /// The version that added the groupings by field and by stream.
@@ -219,7 +219,7 @@ pub(crate) struct ReplyStatus {
     pub(crate) trashed_segments: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) trashed_records: u64,
-    /// In the head: the number of nodes that it knows, itself included.
+    /// In the head: the number of nodes in the member list of the replying node, itself included.
     #[serde(default)]
     pub(crate) nodes: u64,
     /// In the head: the id of the node.
@@ -266,7 +266,7 @@ impl ReplyStatus {
         }
     }
 
-    /// Adds the replying node and the duplicate node ids that it knows.
+    /// Adds the replying node and the duplicate node ids that it has found.
     pub(crate) fn with_node(self, node: Id, duplicate_ids: impl IntoIterator<Item = String>) -> Self {
         let duplicate_ids = duplicate_ids.into_iter().take(DUPLICATE_IDS_MAX).collect();
         Self { node: node.to_string(), duplicate_ids, ..self }
@@ -298,7 +298,7 @@ impl ReplyStatus {
         self.reached.as_ref().and_then(|id| id.parse().ok()).map_or(0, |id| order.key(id))
     }
 
-    /// Whether it carries no information but that the node is live.
+    /// Whether it only shows that the node is live.
     pub(crate) fn is_keepalive(&self) -> bool {
         self.version == 0
     }

@@ -8,7 +8,7 @@ use bucksaw_record::{Expr, Id};
 
 use super::coverage::Coverage;
 use super::peers::{QueryPeer, QueryPeers};
-use super::reply::{NodeReply, ReplyTimeouts, ReplyTiming};
+use super::reply::{NodeReply, ReplySet, ReplyTimeouts, ReplyTiming};
 use super::request::ScatterRequest;
 use super::server::QueryServer;
 use crate::engine::Engine;
@@ -68,20 +68,20 @@ impl Scatter {
         [self.peers.local_peer()].into_iter().chain(self.peers.remote_peers()).collect()
     }
 
-    /// Sends a request to all live nodes. Returns the replies by node, that of this one first.
+    /// Sends a request to all live nodes. Returns the replies by node, this one first.
     pub(super) fn send_request(
         &self,
         name: &str,
         scatter_request: &ScatterRequest,
         request: &Request,
-    ) -> Result<(Vec<Option<NodeReply>>, Coverage), RequestError> {
+    ) -> Result<(ReplySet, Coverage), RequestError> {
         self.check_request(request)?;
         let encoded = scatter_request.encode();
         let nodes = self.nodes();
         let reply = |(at, peer): (usize, &QueryPeer)| {
             peer.is_live.then(|| self.call((at > 0).then_some(peer.node), name, &encoded))
         };
-        let replies = nodes.iter().enumerate().map(reply).collect();
+        let replies = ReplySet(nodes.iter().enumerate().map(reply).collect());
         Ok((replies, Coverage::new(nodes, self.peers.replication_factor(), self.peers.is_joining(), request)))
     }
 

@@ -1,15 +1,13 @@
 //! Searches over all nodes: records in order, each once.
 
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
 
 use bucksaw_rpc::MalformedMessage;
 
 use super::batch::{BatchSlice, RecordBatch};
 use super::coverage::Coverage;
 use super::merge::BatchMerge;
-use super::reply::{NodeReply, ReplyMessage, invalid_reply};
+use super::reply::{ReplyMessage, ReplySet, invalid_reply};
 use super::request::ScatterRequest;
 use super::requester::{RepairHints, Scatter};
 use super::server::SEARCH;
@@ -28,8 +26,7 @@ const BATCH_BYTES: usize = 256 << 10;
 /// A search over all nodes that runs as far as its reader reads. Dropping it ends the work on all nodes.
 pub(crate) struct ScatterSearch {
     scatter: Arc<Scatter>,
-    /// By node; `None` after its end.
-    replies: Vec<Option<NodeReply>>,
+    replies: ReplySet,
     merge: BatchMerge,
     coverage: Coverage,
     matched: u64,
@@ -55,8 +52,8 @@ impl Scatter {
         let (replies, coverage) = self.send_request(SEARCH, &scatter_request, request)?;
         let repair_hints = self.repair_hints.clone();
         let replication_factor = if repair_hints.is_some() { self.peers.replication_factor() } else { 0 };
-        let mut merge = BatchMerge::new(request, replies.len(), replication_factor);
-        let closed = replies.iter().enumerate().filter(|(_, reply)| reply.is_none());
+        let mut merge = BatchMerge::new(request, replies.0.len(), replication_factor);
+        let closed = replies.0.iter().enumerate().filter(|(_, reply)| reply.is_none());
         closed.for_each(|(node, _)| merge.close(node));
         if coverage.is_store_missing() {
             merge.stop_checking_replicas();
@@ -78,11 +75,14 @@ impl ScatterSearch {
                 self.matched += slices.iter().map(|slice| slice.len() as u64).sum::<u64>();
                 return slices;
             }
-            if self.merge.is_done() {
+            let message = match self.merge.is_done() {
+                true => None,
+                false => self.replies.next(|node| self.merge.is_awaiting(node)).await,
+            };
+            let Some((node, message)) = message else {
                 self.finish();
                 return slices;
-            }
-            let (node, message) = self.next_message().await;
+            };
             self.accept_message(node, message);
         }
     }
@@ -90,22 +90,6 @@ impl ScatterSearch {
     /// The statistics so far; complete at the end.
     pub(crate) fn stats(&self) -> QueryStats {
         QueryStats { matched: self.matched, ..self.coverage.stats() }
-    }
-
-    /// Waits for the next message of a node without which the merge cannot continue.
-    async fn next_message(&mut self) -> (usize, Result<ReplyMessage, MissingReason>) {
-        let (replies, merge) = (&mut self.replies, &self.merge);
-        poll_fn(|context| {
-            for node in merge.awaited_nodes() {
-                if let Some(Some(reply)) = replies.get_mut(node)
-                    && let Poll::Ready(message) = reply.poll_next(context)
-                {
-                    return Poll::Ready((node, message));
-                }
-            }
-            Poll::Pending
-        })
-        .await
     }
 
     fn accept_message(&mut self, node: usize, message: Result<ReplyMessage, MissingReason>) {
@@ -139,15 +123,13 @@ impl ScatterSearch {
 
     fn close_node(&mut self, node: usize) {
         self.merge.close(node);
-        if let Some(reply) = self.replies.get_mut(node) {
-            *reply = None;
-        }
+        self.replies.close(node);
     }
 
     fn finish(&mut self) {
         if !std::mem::replace(&mut self.is_finished, true) {
             // Dropping the open replies ends the work of their nodes.
-            self.replies.iter_mut().for_each(|reply| *reply = None);
+            self.replies = ReplySet::default();
             self.scatter.count_missing(&self.coverage.stats().nodes);
         }
     }

@@ -39,7 +39,7 @@ pub(crate) const STREAMS: &str = "query/streams";
 /// The call for new records.
 pub(crate) const TAIL: &str = "query/tail";
 
-/// How long a request waits for a permit. Well below [`ReplyTimeouts::head`](super::ReplyTimeouts::head).
+/// How long a request waits for a permit; much shorter than [`ReplyTimeouts::head`](super::ReplyTimeouts::head).
 const ADMISSION_MAX: Duration = Duration::from_secs(4);
 
 /// Interval of progress reports while a search finds nothing.
@@ -115,7 +115,7 @@ impl QueryServer {
 
     /// Serves a call: `query/search`, `query/count`, `query/streams` or `query/tail`. A task of its own writes the reply.
     ///
-    /// The error is `Unsupported` if this node does not understand the request; else it gives the reason.
+    /// The error is `Unsupported` for a request of an unsupported version; else it has the reason.
     pub fn serve(self: &Arc<Self>, name: &str, body: Body) -> BoxFuture<io::Result<Body>> {
         let (server, name) = (Arc::clone(self), name.to_owned());
         Box::pin(async move {

@@ -1,17 +1,15 @@
 //! Streams of all nodes with their numbers of records.
 //!
-//! Each node sends the records of its queue and of its store apart ([`sent_streams`](super::sent_streams)). The stored ones
-//! are on as many stores as the replication factor, so their sum is divided by it: an estimate, as some records may have
-//! fewer replicas.
+//! Each node sends the records of its queue and of its store apart ([`sent_streams`](super::sent_streams)). Each stored
+//! record is on as many stores as the replication factor, so their sum is divided by it. This is an estimate, because
+//! some records may have fewer replicas.
 
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
 
 use bucksaw_rpc::MalformedMessage;
 
 use super::coverage::Coverage;
-use super::reply::{NodeReply, ReplyMessage, invalid_reply};
+use super::reply::{ReplyMessage, invalid_reply};
 use super::request::ScatterRequest;
 use super::requester::Scatter;
 use super::sent_streams::decode;
@@ -23,25 +21,13 @@ use crate::streams::{StreamTallies, Streams};
 impl Scatter {
     /// As [`Answers::streams`](crate::Answers::streams), over the records of all nodes.
     pub(crate) async fn streams(self: &Arc<Self>, request: &Request) -> Result<(Streams, QueryStats), RequestError> {
-        let (replies, mut coverage) = self.send_request(STREAMS, &ScatterRequest::new(request), request)?;
-        let mut replies: Vec<Option<NodeReply>> = replies;
+        let (mut replies, mut coverage) = self.send_request(STREAMS, &ScatterRequest::new(request), request)?;
         let mut total = StreamTallies::new(self.engine());
-        while replies.iter().any(Option::is_some) {
-            let (number, message) = poll_fn(|context| {
-                for (number, reply) in replies.iter_mut().enumerate() {
-                    if let Some(reply) = reply
-                        && let Poll::Ready(message) = reply.poll_next(context)
-                    {
-                        return Poll::Ready((number, message));
-                    }
-                }
-                Poll::Pending
-            })
-            .await;
+        while let Some((number, message)) = replies.next(|_| true).await {
             let is_end = matches!(message, Ok(ReplyMessage::End(_)));
             let accepted = message.and_then(|message| accept_message(number, message, &mut total, &mut coverage));
             if is_end || accepted.is_err() {
-                replies.get_mut(number).map(Option::take);
+                replies.close(number);
             }
             if let Err(reason) = accepted {
                 coverage.mark_missing(number, reason);

@@ -1,8 +1,9 @@
 //! The tail of all nodes.
 //!
-//! Records of one node arrive in the order in which it accepted them; records of several nodes in no order. A record that
-//! several nodes accepted, because a client sent it again, is shown once, within the limits of [`RecentIds`]. Nodes that
-//! join are followed from then on. The loss of a node is reported once, and the node is followed again when it is back.
+//! Records of one node arrive in the order in which it accepted them; records of several nodes in no order. A record
+//! that several nodes accepted, because a client sent it again, is shown once, within the limits of [`RecentIds`].
+//! Nodes that join are followed from then on. The loss of a node is reported once; the tail follows the node again when
+//! it returns.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;

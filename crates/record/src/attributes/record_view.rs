@@ -74,7 +74,7 @@ impl<'a> RecordView<'a> {
         found
     }
 
-    /// The value of an attribute; that of the last with this name.
+    /// The value of the last attribute with this name.
     pub fn attribute(&self, name: &str) -> Option<&'a [u8]> {
         let shape = self.shape?;
         let behind = shape.names.len() - 1 - shape.names.position(name)?;

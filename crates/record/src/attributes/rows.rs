@@ -89,7 +89,7 @@ impl RowAttributes {
         self.push_value_lines(row, shape.value_lines);
     }
 
-    /// Sets the number of lines of each value of a row, all behind the rows for which it is set.
+    /// Sets the number of lines of each value of a row. Rows are set in ascending order.
     pub fn push_value_lines(&mut self, row: u32, lines: &[u32]) {
         if lines.iter().any(|lines| *lines != 1) {
             debug_assert!(self.value_lines.last().is_none_or(|(last, _)| *last < row), "rows descend");

@@ -1,8 +1,8 @@
-//! Hints: where an expression is valid, but probably means something else than its author meant.
+//! Hints: places where a valid expression probably does not mean what its author intended.
 //!
 //! People bring the habits of other query languages. What they type is often a search for a few words here, so that an
-//! answer without matches would be no help. A hint says how the expression is read, and how to write what was probably
-//! meant. It is only advice: it never changes an answer.
+//! answer without matches would be no help. A hint states how the expression is read, and how to write the probable
+//! intention. It is only advice: it never changes an answer.
 
 use std::fmt::{self, Formatter};
 use std::ops::Range;
@@ -33,7 +33,7 @@ impl fmt::Display for Hint {
     }
 }
 
-/// The hints for an expression, in order; none if it is invalid, because its error says more.
+/// The hints for an expression, in order; none if it is invalid, because its error is more precise.
 ///
 /// ```
 /// # use bucksaw_record::expr::hints;

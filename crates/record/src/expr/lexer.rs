@@ -10,7 +10,7 @@ use super::quantity::Limit;
 use super::tree::{Expr, Field, LevelTest, LineTest, Literal, Pattern, Test};
 use crate::level::{self, Level};
 
-/// The name by which an expression tests that a record has no level.
+/// The name of the level of records without a level.
 pub(super) const NO_LEVEL: &str = "none";
 
 /// Advice for text that was parsed as syntax.
@@ -115,7 +115,7 @@ impl<'a> Lexer<'a> {
         SyntaxError { column: column(self.input, offset), message }
     }
 
-    /// An error that names what was expected and found at `offset`.
+    /// An error with the expected and the found token at `offset`.
     pub(super) fn expected(&self, what: &str, offset: usize) -> SyntaxError {
         self.error(offset, format!("expected {what}, found {}", self.describe_found(offset)))
     }

@@ -31,9 +31,9 @@ impl Expr {
     }
 }
 
-/// The candidate that `name` is probably a misspelling of: the one of the fewest edits (a character more, less, other, or two
-/// exchanged), at most a third of its characters; case of ASCII letters counts as no edit. `None` if there is none, or if
-/// `name` itself is a candidate.
+/// The candidate of which `name` is probably a misspelling: the one with the fewest edits, at most a third of its
+/// characters. An edit is a character more, less or different, or two exchanged; the case of ASCII letters does not
+/// count. `None` if there is none, or if `name` itself is a candidate.
 ///
 /// ```
 /// # use bucksaw_record::expr::nearest_name;

@@ -1,7 +1,7 @@
 //! Limits of comparisons: numbers, durations and sizes.
 //!
-//! A limit with a unit compares with values that have a unit of its kind, whatever the unit: `dur>1500ms` matches `2s`. A
-//! value without a unit is a number, and compares with limits without a unit only, since nothing tells its unit.
+//! A limit with a unit compares with values that have a unit of its kind, whatever the unit: `dur>1500ms` matches `2s`.
+//! A value without a unit is a number, and compares only with limits without a unit, because its unit is unknown.
 
 use std::cmp::Ordering;
 use std::fmt::{self, Formatter};

@@ -1,4 +1,4 @@
-//! The version of the grammar, so that a node is sent only what it understands.
+//! The version of the grammar: a node receives only expressions that it can parse.
 //!
 //! An earlier version reads some of the later forms as others, `@level=error` as a field of that name, and would give a
 //! wrong answer instead of an error.

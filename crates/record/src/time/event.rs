@@ -217,7 +217,7 @@ impl<'a> Reader<'a> {
         Decimal { whole: &[], fraction, point: 9 }.trunc()
     }
 
-    /// Takes an offset, if one is stated, and returns the seconds by which the stated time is ahead of UTC.
+    /// Parses an offset if there is one, and returns the seconds by which the stated time is ahead of UTC.
     fn offset(&mut self) -> Result<Option<i64>, EventTimeError> {
         let Some(sign) = self.eat(b"+-") else {
             return Ok(self.eat(b"Zz").map(|_| 0));

@@ -19,8 +19,8 @@ use crate::Millis;
 /// - a number since 1970, including `0`; its magnitude decides the unit, as in
 ///   [`event_time_number`](super::event_time_number).
 ///
-/// A day of a duration has 24 hours. Of a local time that occurs twice, because clocks are set back, the first is taken.
-/// A local time that does not occur, because clocks are set forward, is later by what they skip. A time relative to
+/// A day of a duration has 24 hours. Of a local time that occurs twice, because clocks are set back, the first is
+/// taken. A local time that clocks skip when they are set forward is later by the skipped time. A time relative to
 /// `now` is at least 1970 and at most [`Millis::MAX`].
 ///
 /// # Errors

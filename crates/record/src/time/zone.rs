@@ -1,6 +1,6 @@
 //! Parses time zones.
 //!
-//! The rules of named zones are part of the program, so a name means the same on every node and in a simulation. Only
+//! The rules of named zones are part of the program, so a name has one meaning on all nodes and in a simulation. Only
 //! `local` depends on the machine.
 
 use jiff::tz::{Offset, TimeZone};
@@ -35,8 +35,8 @@ pub fn parse_zone(text: &str) -> Result<TimeZone, InvalidTime> {
     zone.ok_or_else(|| InvalidTime::Zone(text.to_owned()))
 }
 
-/// The name of a time zone, of which [`parse_zone`] makes the zone. It is the same in all versions of the program. `local` if
-/// that is how the zone was found, and it has no name.
+/// The name of a time zone, in the form that [`parse_zone`] reads. It is the same in all versions of the program.
+/// `local` if that is how the zone was found, and it has no name.
 ///
 /// ```
 /// use bucksaw_record::time::{parse_zone, zone_name};

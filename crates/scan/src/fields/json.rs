@@ -1,8 +1,8 @@
 //! Fields of JSON records, read in one pass and only as far as needed.
 //!
-//! A general JSON reader does not serve, because a record may be truncated or contain bytes that are not UTF-8, and numbers are
-//! compared as written. The reader follows the grammar on the way to a field and is lenient otherwise: in skipped values it only
-//! counts strings and brackets, and any bare word is a number or literal.
+//! A general JSON reader does not serve, because a record may be truncated or contain bytes that are not UTF-8, and
+//! numbers are compared as written. The reader checks the grammar only on the path to a field. In skipped values it
+//! counts strings and brackets, and takes any bare word for a number or literal.
 
 use std::borrow::Cow;
 
@@ -130,7 +130,7 @@ enum MemberKey<'a> {
     Index(usize),
 }
 
-/// A reader of JSON text. `None` from any method means that the text is truncated or invalid.
+/// A reader of JSON text. All methods return `None` for truncated or invalid text.
 struct Reader<'a> {
     rest: &'a [u8],
 }
@@ -202,7 +202,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Whether a text is that of an object or array.
+/// Whether a text is an object or array.
 fn is_container(text: &[u8]) -> bool {
     matches!(text, [b'{' | b'[', ..])
 }

@@ -104,8 +104,8 @@ impl<'a> DistinctFields<'a> {
     }
 }
 
-/// Whether text is a name as programs give it: parts of letters, digits, `_`, `-` and `@`, joined by single `.`, `:` or `/`, the first of
-/// which starts with a letter, `_` or `@`.
+/// Whether text looks like a name of a program's field: parts of letters, digits, `_`, `-` and `@`, joined by single
+/// `.`, `:` or `/`. It starts with a letter, `_` or `@`.
 ///
 /// ```
 /// use bucksaw_scan::fields::is_plain_name;

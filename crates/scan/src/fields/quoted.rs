@@ -16,8 +16,8 @@ pub(super) fn quoted_length(inner: &[u8]) -> Option<usize> {
     }
 }
 
-/// The value of a string without its quotes. An escape that JSON does not define is kept as it is; half of a surrogate pair, as left
-/// by programs that truncate strings, becomes the replacement character.
+/// The value of a string without its quotes. An escape that JSON does not define is kept. Half of a surrogate pair,
+/// which programs that truncate strings produce, becomes the replacement character.
 pub(super) fn unescape(inner: &[u8]) -> Cow<'_, [u8]> {
     if memchr(b'\\', inner).is_none() {
         return Cow::Borrowed(inner);

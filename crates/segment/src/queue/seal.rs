@@ -1,4 +1,4 @@
-//! The seal at the end of a closed queue segment: what the file must contain, so that missing records are detected.
+//! The seal at the end of a closed queue segment: lists the contents of the file, so missing records are detected.
 //!
 //! Frames have checksums of their own. Only the seal shows that a frame is missing at the end of the file, and it repeats the
 //! labels of all streams, which otherwise only their stream frames contain. Format: `docs/format.md`, "Seal".

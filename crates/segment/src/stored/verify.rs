@@ -56,9 +56,9 @@ impl VerifiedSegment {
         &self.summary
     }
 
-    /// Writes the readable blocks into an empty file, as an intact segment, and syncs it. With its own id it is the same
-    /// segment. With another id it has neither sources nor merge info: they would cause the removal of other files, which may
-    /// have the records that are lost here.
+    /// Writes the readable blocks into an empty file, as an intact segment, and syncs it. With its own id it is the
+    /// same segment. With another id it has no sources and no merge info: these would cause the removal of other files,
+    /// which may have the records that are lost here.
     ///
     /// # Errors
     /// [`ReadError`] if a file cannot be read or written.

@@ -63,7 +63,7 @@ pub(crate) async fn run(feed: &mut SocketReader<'_>, shared: &Arc<ListenerState>
 }
 
 impl EventConnection {
-    /// Reads and appends what has arrived, up to a number of reads.
+    /// Reads and appends the data that has arrived, with a maximum number of reads.
     fn read_available(&mut self, feed: &mut SocketReader<'_>) -> Result<(), RefusedRecords> {
         for _ in 0..READS_PER_TURN {
             match feed.read(CHUNK_BYTES, |chunk| self.decode(chunk)) {

@@ -15,7 +15,6 @@ use crate::append_retry::{REFUSED_PAUSE, retry_append};
 use crate::intake::EventRecords;
 use crate::listener_setup::ListenerSetup;
 use crate::listener_state::{ListenerState, TcpIntake};
-use crate::metrics::ByListener;
 use crate::socket_reader::with_chunk;
 use crate::stop_watch::StopWatch;
 
@@ -82,7 +81,7 @@ impl Datagrams {
         }
     }
 
-    /// Reads what has arrived, up to a number of datagrams. Whether that was all.
+    /// Reads the datagrams that have arrived, up to a maximum number. Whether that was all.
     fn read_available(&mut self) -> bool {
         let now = self.shared.intake.now();
         let Self { socket, decoder, records, .. } = self;
@@ -115,7 +114,7 @@ impl Datagrams {
     }
 }
 
-/// Counts what was lost before it was read.
+/// Counts the datagrams that were lost before they were read.
 struct DropCounts {
     kernel: Option<KernelDrops>,
     kernel_metric: Counter,
@@ -127,7 +126,7 @@ struct DropCounts {
 
 impl DropCounts {
     fn new(shared: &ListenerState, socket: &DatagramSocket) -> Self {
-        let by = ByListener { listener: shared.setup.name };
+        let by = [("listener", shared.setup.name)];
         Self {
             kernel: KernelDrops::of(socket),
             kernel_metric: shared.metrics.dropped_datagrams.get_or_create(&by).clone(),

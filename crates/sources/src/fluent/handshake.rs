@@ -1,4 +1,4 @@
-//! The proof that a sender knows the shared key.
+//! The proof that a sender has the shared key.
 #![expect(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::listener_state::ListenerState;
 use crate::shared_key::SharedKey;
 use crate::socket_reader::SocketReader;
 
-/// How long a sender may take to prove that it knows the key.
+/// The maximum time of the handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The name of the listener. Fluentd refuses a listener with its own name, which is that of the machine.
+/// The name of the listener. Fluentd refuses a listener that has its own name, the name of the machine.
 const NAME: &str = "bucksaw";
 
 /// Asks a sender for its proof, and answers it.

@@ -1,4 +1,4 @@
-//! Answers heartbeats over UDP, by which older senders find out whether a listener lives.
+//! Answers heartbeats over UDP: older senders use them to check that the listener is alive.
 
 use bucksaw_env::Clock;
 use tokio::net::UdpSocket;

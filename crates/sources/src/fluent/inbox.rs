@@ -1,8 +1,8 @@
 //! The messages of a connection, as they arrive.
 //!
-//! Little is read of a message without a reservation of its memory, of which all listeners share a limited amount. The length of
-//! a message may not be known before its end, so its reservation grows; one that must wait for others too long ends the
-//! connection, as two messages could wait for each other.
+//! All listeners share a limited amount of memory. Only a small part of a message is read before its memory is
+//! reserved. The length of a message may be unknown until its end, so its reservation grows. A reservation that waits
+//! too long ends the connection, because two messages could wait for each other.
 #![expect(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 use bucksaw_protocols::fluent::{FluentFrame, FluentFramer};

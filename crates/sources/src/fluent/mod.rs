@@ -4,9 +4,9 @@
 //!   socket ─► FluentInbox ─► FluentDecoder ─► EventRecords ─► queue
 //!          ◄─ write_acks ◄─ once the records of a chunk have their durability
 //! ```
-//! A sender that waits for acknowledgements names each chunk, and sends it again when none arrives. The name is the idempotency
-//! key of its records, so that they are stored once. Without a name nothing is sent again, so what the queue refuses is kept and
-//! appended later.
+//! A sender that waits for acknowledgements names each chunk, and sends it again when none arrives. The name is the
+//! idempotency key of its records, so that they are stored once. Without a name the sender does not repeat a message,
+//! so records that the queue refuses are kept and appended later.
 #![expect(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 mod acks;

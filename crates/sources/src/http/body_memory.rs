@@ -20,10 +20,10 @@ use tokio::time::{Instant, timeout};
 use super::body_error::BodyErrorReason;
 use super::metrics::BodyMetrics;
 
-/// A request that holds no more than this needs no reservation, in bytes, so slow clients are served when memory is short.
+/// Bytes that a request may hold without a reservation, so slow clients are served when memory is short.
 pub(super) const UNRESERVED_BYTES_MAX: usize = 4 << 10;
 
-/// Reservations are multiples of this, in bytes, so that a body does not ask for each packet.
+/// Reservations are multiples of this number of bytes, so a body does not reserve memory for each packet.
 const RESERVATION_STEP_BYTES: usize = 64 << 10;
 
 /// The memory of all request bodies. Cheap to clone.
@@ -172,7 +172,7 @@ impl BodyReservation {
         self.wait_left = self.memory.0.wait_max;
     }
 
-    /// Frees what is not needed to hold `to` bytes.
+    /// Frees the memory beyond the need of `to` bytes.
     pub(super) fn shrink(&mut self, to: usize) {
         let wanted = if to <= UNRESERVED_BYTES_MAX { 0 } else { to.next_multiple_of(RESERVATION_STEP_BYTES) };
         if self.overflow.is_some() && wanted > self.permit_bytes() {

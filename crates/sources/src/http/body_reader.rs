@@ -24,7 +24,7 @@ use super::decompressor::Decompressor;
 /// Bytes that are collected before a thread processes them.
 const WORK_BYTES_MIN: usize = 256 << 10;
 
-/// Work that needs no more memory than this needs no reservation, in bytes, so small bodies pass when memory is short.
+/// Bytes that work may use without a reservation, so small bodies pass when memory is short.
 const UNRESERVED_WORK_BYTES_MAX: usize = 64 << 10;
 
 /// How often an idle body that holds memory checks whether other requests wait for it.
@@ -104,7 +104,7 @@ enum BodyWork {
 enum BodyEvent {
     Bytes(bytes::Bytes),
     End,
-    /// It is time to append what has arrived of an endless body.
+    /// It is time to append the part of an endless body that has arrived.
     Append,
     /// Other requests wait for memory, and the client is slow.
     YieldMemory,

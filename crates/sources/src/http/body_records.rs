@@ -39,8 +39,8 @@ const LINE_ERRORS_MAX: usize = 10;
 
 /// The records of one body.
 ///
-/// A body with an idempotency key is divided into sections by its text alone, so a retry has the same sections: after each
-/// [`BUFFER_BYTES`], and before each record with a time beyond [`BUFFER_RECORDS_MAX`].
+/// The text alone divides a body with an idempotency key into sections, so a retry has the same sections. A section
+/// ends after [`BUFFER_BYTES`], and before each record with a time beyond [`BUFFER_RECORDS_MAX`].
 pub(super) struct BodyRecords {
     stream: RecordStream,
     format: BodyFormat,

@@ -8,7 +8,8 @@ use super::body_error::{BodyError, BodyErrorReason};
 use super::request::Encoding;
 use crate::intake::EventRecords;
 
-/// The longest decompressed body where there is memory for it. Senders divide what they have into requests of a few megabytes.
+/// The longest decompressed body where there is memory for it. Senders divide their records into requests of a few
+/// megabytes.
 const TEXT_BYTES_MAX: usize = 16 << 20;
 
 /// The first capacity for the text of a body.

@@ -6,6 +6,7 @@ use prometheus_client::metrics::gauge::Gauge;
 
 metrics! {
     /// Gauges and counters of the memory of request bodies.
+    #[derive(Default)]
     pub struct BodyMetrics {
         pub(super) body_bytes: Gauge = "Memory reserved by request bodies being ingested";
         pub(super) bodies_waiting: Gauge = "Request bodies waiting for memory";

@@ -3,7 +3,6 @@
 use std::sync::{Arc, Mutex};
 
 use bucksaw_env::lock;
-
 use bucksaw_ingest::IngestError;
 use tokio::sync::Notify;
 

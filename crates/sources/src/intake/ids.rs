@@ -85,7 +85,8 @@ impl IdAssignment {
                     [text] => Cow::Borrowed(*text),
                     parts => Cow::Owned(parts.concat()),
                 };
-                // Only what the text does not say is added, so that a batch of lines has the ids that it always had.
+                // Only facts that are not in the text are added, so the ids of a batch of lines stay the same across
+                // versions.
                 let beyond_text = beyond_text(records);
                 let section = [&*text, &flags, &beyond_text];
                 let parts = if beyond_text.is_empty() { section.get(..2).unwrap_or_default() } else { &section };

@@ -13,9 +13,8 @@
 //!
 //! Text is passed on as slices; nothing here copies it.
 //!
-//! Preparing and appending are two steps. Ids are assigned once, in [`RecordStream::prepare`]; an append that the queue
-//! refuses for now is repeated with the same [`FrameMeta`], so that records that the failed append had already
-//! written are not stored twice.
+//! Preparing and appending are two steps. [`RecordStream::prepare`] assigns ids once. An append that the queue refuses
+//! for now is repeated with the same [`FrameMeta`], so records that the first append wrote are not stored twice.
 
 mod clamp;
 mod durability_wait;

@@ -45,8 +45,8 @@ pub struct RecordStream {
 }
 
 impl RecordStream {
-    /// Assigns ids to records and replaces event times that are too far ahead. `is_last` says that an idempotent batch ends
-    /// with them.
+    /// Assigns ids to records and replaces event times that are too far ahead. `is_last` is whether an idempotent batch
+    /// ends with them.
     ///
     /// # Errors
     /// [`PrepareError`]; no id is used up then.

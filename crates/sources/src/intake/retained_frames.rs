@@ -41,7 +41,7 @@ impl RetainedFrames {
         0
     }
 
-    /// Appends what is kept, and counts it in `accepted`.
+    /// Appends the kept frames, and counts their records in `accepted`.
     ///
     /// # Errors
     /// The first refusal. The frame and those behind it are kept.

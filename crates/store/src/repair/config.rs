@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Within this time after its start, a node knows all other stores: the live ones from gossip, the others from its member
-/// file.
+/// After this time since its start, a node has the complete list of stores: the live ones from gossip, the others from
+/// its member file.
 pub(super) const MEMBERS_KNOWN_AFTER: Duration = Duration::from_secs(10);
 
 /// Settings of repair.

@@ -44,7 +44,7 @@ impl DamageState {
         Some(Self { proof: Proof::from_records(stores, is_proven && blocks.is_empty()), blocks, re_replicated })
     }
 
-    /// An unproven proof of the stores that a file names, whatever else it says.
+    /// A proof in which the stores of a file have yet to pass; other contents of the file are ignored.
     pub(crate) fn parse_stores(bytes: &[u8]) -> Option<Proof> {
         let written: DamageFile = serde_json::from_slice(bytes).ok()?;
         Some(Proof::from_records(written.stores, false))

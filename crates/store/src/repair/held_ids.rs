@@ -1,7 +1,7 @@
 //! The call `store/held-ids`: which records of a time range another store holds.
 //!
-//! The request contains the ids of the calling store, and the reply those of them that the other store holds too. So a reply
-//! is never larger than its request, and blocks without the requested producers are not opened. The other store reads the
+//! The request contains ids of the calling store; the reply lists those that the other store holds too. So a reply is
+//! never larger than its request, and blocks without the requested producers are not opened. The other store reads the
 //! rows of blocks, not their text.
 
 use std::io;
@@ -60,7 +60,7 @@ pub(crate) async fn request_held_ids(
     let request = HeldIdsRequest { from_ms: range.from.0, to_ms: range.to.0, set: IdSetChecksum::of(asked) };
     let body = message_with_set(&request, asked)?;
     let reply = async { read_head::<HeldIdsReply>(net.call(peer.address, HELD_IDS, body).await?).await };
-    // The other store reads its disk before it replies, so this timeout is that of durability.
+    // The other store reads its disk before it replies, so this call has the timeout of durability.
     let (head, rest) = with_timeout(tasks, timeouts.durable, reply).await.ok_or_else(timed_out)??;
     Ok((head.set.read(context, rest).await?, head.retention))
 }

@@ -26,7 +26,7 @@ pub(crate) struct PendingRange {
     pub(crate) blocked_by: Option<RepairBlocker>,
 }
 
-/// Pending ranges. Those without `only_ids` neither overlap nor touch.
+/// Pending ranges. Ranges without `only_ids` do not overlap or touch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct RangeQueue(Vec<PendingRange>);
 

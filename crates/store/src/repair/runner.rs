@@ -172,7 +172,7 @@ impl Repair {
         done
     }
 
-    /// Scans a range and asks all live stores for the same ids. The range is halved if it has too many ids.
+    /// Scans a range and requests the same ids from all live stores. The range is halved if it has too many ids.
     async fn compare(
         &self,
         mut range: TimeRange,
@@ -205,7 +205,8 @@ impl Repair {
             if lock(&self.state).common_retention(store.retention_bounds(), live) != retention
                 && scans < SCAN_ATTEMPTS_MAX
             {
-                // The peer's retention is shorter than this node assumed. What it has removed is not under-replicated.
+                // The peer's retention is shorter than this node assumed. A record that it has removed is not
+                // under-replicated.
                 continue;
             }
             let under_replicated = under_replicated(

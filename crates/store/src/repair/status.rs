@@ -2,7 +2,7 @@
 
 use bucksaw_record::{Id, Millis};
 
-/// The status of repair. Bytes are those of segment files, and estimates: they assume records of equal size, evenly
+/// The status of repair. Bytes are estimates of the size of segment files, for records of equal size that are evenly
 /// distributed over time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RepairStatus {

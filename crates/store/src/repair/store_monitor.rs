@@ -35,7 +35,7 @@ impl MonitoredStore {
     }
 }
 
-/// The other stores at one time, and what has changed.
+/// The other stores at one time, and the changes since the last time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StoreChanges {
     pub(crate) live: Vec<PeerStore>,

@@ -120,8 +120,8 @@ impl PieceStream for IncomingBody {
 }
 
 impl Drop for IncomingBody {
-    /// Reads on until [`DRAIN_TIMEOUT`]: a connection that is closed with unread bytes is reset, which discards what was sent
-    /// last, such as the reason of a refusal.
+    /// Reads on until [`DRAIN_TIMEOUT`]: closing a connection with unread bytes resets it, and a reset discards the
+    /// last bytes sent, such as the reason of a refusal.
     fn drop(&mut self) {
         let Some(mut incoming) = self.incoming.take().filter(|incoming| !incoming.is_end_stream()) else { return };
         self.runtime.spawn(timeout(DRAIN_TIMEOUT, async move {

@@ -100,7 +100,7 @@ fn noise_error(error: snow::Error) -> io::Error {
 pub(super) struct NoiseStream<S> {
     stream: S,
     noise: TransportState,
-    /// Received and not decrypted: at most one frame, of which `frame_filled` bytes are valid.
+    /// Received bytes that are not decrypted yet: at most one frame; the first `frame_filled` bytes are valid.
     frame: Vec<u8>,
     frame_filled: usize,
     /// Decrypted; `plaintext_read..plaintext_end` is unread.

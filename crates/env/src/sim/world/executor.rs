@@ -309,7 +309,7 @@ impl WorldState {
         tasks.iter().filter_map(|id| self.tasks.remove(id)).collect()
     }
 
-    /// A new timer at `at`. The seed orders timers of the same time.
+    /// The key of a new timer at `at`. A random number of the world orders timers of the same time.
     pub(super) fn timer_key(&mut self, at: Duration) -> TimerKey {
         let tie_break = self.rng.next_u64();
         self.timers.new_key(at, tie_break)
@@ -355,8 +355,8 @@ impl fmt::Debug for Executor {
     }
 }
 
-/// Resolves at its time. The timer is set at the first poll, because many timeouts are never polled: what they limit is ready at
-/// once. Dropping it removes the timer.
+/// Resolves at its time. The timer is set at the first poll: many timeouts are never polled, because the limited future
+/// is ready at once. Dropping it removes the timer.
 #[derive(Debug)]
 pub(super) struct Sleep {
     executor: Arc<Executor>,

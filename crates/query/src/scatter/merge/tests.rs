@@ -106,7 +106,7 @@ proptest! {
         while !merge.is_done() {
             let (turn, (node, action, records_max)) = turns.next().unwrap();
             let (node, action) = ((node + turn / 7) % inputs.len(), (action + (turn / 5) as u8) % 4);
-            if merge.awaited_nodes().any(|awaited| awaited == node) {
+            if merge.is_awaiting(node) {
                 match (action, pending[node].last()) {
                     (0, Some(next)) => merge.raise_floor(node, order.key(id(next[0].0))),
                     (_, Some(next)) => {

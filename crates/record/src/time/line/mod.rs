@@ -63,8 +63,8 @@ impl LineTimeReader {
         Self { civil: CivilCache::new(zone), previous: None, is_continuation: false, minute: None, now: Millis(0) }
     }
 
-    /// Appends to `times` the time of each line: the one that it states, else that of the line before it; `None` if no line
-    /// before it states one either. The rest of a cut line states no time of its own.
+    /// Appends the time of each line to `times`: its stated time, else the time of the line before it, else `None`. The
+    /// rest of a cut line states no time of its own.
     ///
     /// `parts` are whole lines with an LF behind each, divided anywhere; `flags` are those of the lines. A time without a
     /// year is in the year in which it is nearest to `now`.

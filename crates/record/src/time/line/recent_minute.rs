@@ -7,7 +7,7 @@ use super::forms::{self, CivilTime, ClockForm, Place};
 /// numbers of eight bytes each.
 const TEXT_BYTES_MAX: usize = 24;
 
-/// The text of a time up to its seconds, and the minute that it means.
+/// The text of a time up to its seconds, and its minute.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RecentMinute {
     text: Words,
