@@ -165,11 +165,11 @@ struct MemoryLimitArgs {
     /// 1, or 3 with replication factor 2, of which one loses its disk
     #[arg(long, default_value_t = 1)]
     nodes: usize,
-    /// Connections that hold an unfinished line
+    /// Connections to each listener that hold an unfinished message
     #[arg(long, default_value_t = 200)]
     connections: usize,
-    /// Run only clients of this kind: batches, lines, large, stated, bombs, questions, contexts, followers, stalled or
-    /// holders
+    /// Run only clients of this kind: batches, lines, large, stated, bombs, questions, contexts, followers, stalled, loki,
+    /// bulk, otlp, syslog, gelf, fluent, holders or sender-holders
     #[arg(long)]
     only: Vec<String>,
     /// Additional arguments of the nodes

@@ -4,6 +4,7 @@
 //! Acknowledged records are counted at the end.
 
 mod load;
+mod senders;
 
 use std::cell::Cell;
 use std::fmt::Write as _;
@@ -88,7 +89,7 @@ pub fn limit_memory(memory: &MemoryOptions) -> anyhow::Result<String> {
         }
         // The default sizes: those of small runs would hide the memory of large ones.
         node.segment_arguments = vec!["--segment-max-age".into(), "3s".into()];
-        node.extra_arguments.clone_from(&memory.extra_arguments);
+        node.extra_arguments = [senders::arguments(node.ip), memory.extra_arguments.clone()].concat();
         nodes.push(node);
         groups.push(group);
     }
@@ -112,7 +113,7 @@ pub fn limit_memory(memory: &MemoryOptions) -> anyhow::Result<String> {
     }
     let first = nodes.first().context("no node")?;
     for (writer, acknowledged) in &counts.writers {
-        let found = complete_count(first.http(), &format!("writer%3D{writer}"));
+        let found = complete_count(first.http(), writer);
         let found = found.with_context(|| format!("{writer}: no complete answer"))?;
         if found != *acknowledged {
             bail!("{writer}: {acknowledged} records were acknowledged, {found} are found");

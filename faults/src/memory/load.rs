@@ -1,7 +1,7 @@
 //! The load of a memory run: all clients that take memory, at once.
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,7 +13,11 @@ use anyhow::Context as _;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
+use super::senders;
 use crate::http::{self, call, gzip};
+
+/// The path of Bucksaw's own batches.
+const INGEST: &str = "/api/v1/ingest";
 
 /// Text that is sent repeatedly.
 const CORPUS_BYTES: u64 = 32 << 20;
@@ -27,13 +31,14 @@ const RECORD_BYTES: usize = 1 << 20;
 const RECORDS: usize = 8;
 
 /// The read timeout of an answer.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
+pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Clients of each kind.
 const BATCHES: usize = 3;
 const LINES: usize = 4;
 const LARGE: usize = 4;
 const STATED_TIME_WRITERS: usize = 2;
+const SENDERS: usize = 2;
 const FOLLOWERS: usize = 8;
 const STALLED: usize = 6;
 const CONTEXTS: usize = 6;
@@ -99,7 +104,7 @@ impl LoadCorpus {
 /// Counts of all clients.
 #[derive(Default)]
 pub(super) struct LoadCounts {
-    /// Acknowledged records by writer.
+    /// Acknowledged records of each writer, by the expression that finds them.
     pub(super) writers: Vec<(String, u64)>,
     /// Answers that were read completely.
     pub(super) answers: u64,
@@ -110,7 +115,7 @@ pub(super) struct LoadCounts {
 }
 
 #[derive(Default)]
-struct LoadState {
+pub(super) struct LoadState {
     stop: AtomicBool,
     answers: AtomicU64,
     refused: AtomicU64,
@@ -140,7 +145,7 @@ impl MemoryLoad {
             let (corpus, http) = (Arc::clone(corpus), at(number).0);
             let packed = number == 0;
             load.writer(format!("batch{number}"), move |shared, name| {
-                post(shared, http, name, packed, "text/plain", |turn| {
+                post(shared, http, INGEST, name, packed, "text/plain", |turn| {
                     let (text, lines) = corpus.batch(turn + number * 5);
                     (text.clone(), *lines)
                 })
@@ -153,15 +158,16 @@ impl MemoryLoad {
         for number in 0..count("large", LARGE) {
             let http = at(number).0;
             load.writer(format!("large{number}"), move |shared, name| {
-                post(shared, http, name, false, "text/plain", large_records)
+                post(shared, http, INGEST, name, false, "text/plain", large_records)
             });
         }
         for number in 0..count("stated", STATED_TIME_WRITERS) {
             let http = at(number).0;
             load.writer(format!("stated{number}"), move |shared, name| {
-                post(shared, http, name, false, "application/x-ndjson", stated_times)
+                post(shared, http, INGEST, name, false, "application/x-ndjson", stated_times)
             });
         }
+        load.start_senders(nodes.iter().map(|(http, _)| *http).collect(), &count);
         let (bombs, http) = (Arc::clone(corpus), at(0).0);
         if wants("bombs") {
             load.client(move |shared| bomb(shared, http, &bombs.bomb));
@@ -182,9 +188,38 @@ impl MemoryLoad {
             let http = at(number).0;
             load.client(move |shared| context(shared, http, number % 2 == 0));
         }
-        let lines: Vec<SocketAddr> = (0..count("holders", connections)).map(|number| at(number).1).collect();
-        load.client(move |shared| hold_connections(shared, &lines));
+        let held: Vec<(SocketAddr, &[u8])> = (0..count("holders", connections))
+            .map(|number| (at(number).1, &b"#labels writer=holder\n"[..]))
+            .chain((0..count("sender-holders", connections)).flat_map(|number| senders::unfinished(ipv4(at(number).0))))
+            .collect();
+        load.client(move |shared| hold_connections(shared, &held));
         load
+    }
+
+    /// Starts the senders of other log systems.
+    fn start_senders(&mut self, nodes: Vec<SocketAddr>, count: &impl Fn(&str, usize) -> usize) {
+        let requests: [(&str, &str, &str, fn(usize) -> (Vec<u8>, u64)); 3] = [
+            ("loki", "/loki/api/v1/push", "application/json", senders::loki),
+            ("bulk", "/_bulk", "application/x-ndjson", senders::bulk),
+            ("otlp", "/v1/logs", "application/json", senders::otlp),
+        ];
+        for (kind, path, content, body) in requests {
+            for number in 0..count(kind, SENDERS) {
+                let http = nodes[number % nodes.len()];
+                self.writer(format!("{kind}{number}"), move |shared, name| {
+                    post(shared, http, path, name, number == 1, content, body)
+                });
+            }
+        }
+        let streams: [(&str, &str, fn(&LoadState, Ipv4Addr, &str) -> u64); 3] =
+            [("syslog", "app", senders::syslog), ("gelf", "app", senders::gelf), ("fluent", "tag", senders::fluent)];
+        for (kind, label, send) in streams {
+            for number in 0..count(kind, SENDERS) {
+                let ip = ipv4(nodes[number % nodes.len()]);
+                let name = format!("{kind}{number}");
+                self.labelled_writer(format!("{label}%3D{name}"), move |shared| send(shared, ip, &name));
+            }
+        }
     }
 
     fn client(&mut self, work: impl FnOnce(&LoadState) + Send + 'static) {
@@ -194,9 +229,14 @@ impl MemoryLoad {
 
     /// Starts a client whose records are counted at the end.
     fn writer(&mut self, name: String, work: impl FnOnce(&LoadState, &str) -> u64 + Send + 'static) {
+        self.labelled_writer(format!("writer%3D{name}"), move |shared| work(shared, &name));
+    }
+
+    /// The same for a writer whose records this expression finds.
+    fn labelled_writer(&mut self, expression: String, work: impl FnOnce(&LoadState) -> u64 + Send + 'static) {
         self.client(move |shared| {
-            let acknowledged = work(shared, &name);
-            shared.writers.lock().unwrap_or_else(PoisonError::into_inner).push((name, acknowledged));
+            let acknowledged = work(shared);
+            shared.writers.lock().unwrap_or_else(PoisonError::into_inner).push((expression, acknowledged));
         });
     }
 
@@ -219,7 +259,7 @@ impl MemoryLoad {
 }
 
 impl LoadState {
-    fn stopped(&self) -> bool {
+    pub(super) fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 }
@@ -228,6 +268,7 @@ impl LoadState {
 fn post(
     shared: &LoadState,
     at: SocketAddr,
+    path: &str,
     name: &str,
     packed: bool,
     kind: &str,
@@ -235,7 +276,7 @@ fn post(
 ) -> u64 {
     let (mut acknowledged, run) = (0, millis());
     let durability = if packed { "durable" } else { "fast" };
-    let target = format!("/api/v1/ingest?durability={durability}&label=writer={name}");
+    let target = format!("{path}?durability={durability}&label=writer={name}");
     for turn in 0.. {
         if shared.stopped() {
             break;
@@ -251,11 +292,13 @@ fn post(
         let until = Instant::now() + REQUEST_TIMEOUT * 2;
         loop {
             match call(at, "POST", &target, &headers, &body, REQUEST_TIMEOUT) {
-                Ok(answer) if answer.status == 200 => {
+                Ok(answer) if is_success(answer.status, &answer.body) => {
                     acknowledged += records;
                     break;
                 }
-                Ok(answer) if answer.status == 503 => drop(shared.refused.fetch_add(1, Ordering::Relaxed)),
+                Ok(answer) if matches!(answer.status, 429 | 503) => {
+                    shared.refused.fetch_add(1, Ordering::Relaxed);
+                }
                 _ => {}
             }
             if Instant::now() > until {
@@ -265,6 +308,18 @@ fn post(
         }
     }
     acknowledged
+}
+
+/// Whether all records of a request are stored. An answer of `_bulk` with errors has status 200.
+fn is_success(status: u16, body: &[u8]) -> bool {
+    matches!(status, 200 | 204) && !body.windows(13).any(|bytes| bytes == b"\"errors\":true")
+}
+
+fn ipv4(at: SocketAddr) -> Ipv4Addr {
+    match at.ip() {
+        IpAddr::V4(ip) => ip,
+        IpAddr::V6(_) => Ipv4Addr::LOCALHOST,
+    }
 }
 
 /// Records of the maximum size with little in common, some of control characters.
@@ -344,7 +399,7 @@ fn send_request(at: SocketAddr, target: &str) -> io::Result<TcpStream> {
 }
 
 /// Reads to the end, and returns the number of bytes.
-fn drain(source: &mut impl io::Read) -> io::Result<u64> {
+pub(super) fn drain(source: &mut impl io::Read) -> io::Result<u64> {
     io::copy(source, &mut io::sink())
 }
 
@@ -416,14 +471,16 @@ fn stall_once(shared: &LoadState, at: SocketAddr, question: &str) {
     drop(socket);
 }
 
-/// Holds an unfinished line in each connection, which grows to the maximum length.
-fn hold_connections(shared: &LoadState, at: &[SocketAddr]) {
-    let mut sockets: Vec<TcpStream> = at.iter().filter_map(|at| TcpStream::connect(at).ok()).collect();
-    let piece = vec![b'h'; 16 << 10];
-    for socket in &mut sockets {
+/// Holds an unfinished message in each connection, which grows to the maximum length.
+fn hold_connections(shared: &LoadState, at: &[(SocketAddr, &[u8])]) {
+    let mut sockets: Vec<TcpStream> = Vec::new();
+    for (at, start) in at {
+        let Ok(mut socket) = TcpStream::connect(at) else { continue };
         let _ = socket.set_nonblocking(true);
-        let _ = socket.write_all(b"#labels writer=holder\n");
+        let _ = socket.write_all(start);
+        sockets.push(socket);
     }
+    let piece = vec![b'h'; 16 << 10];
     while !shared.stopped() {
         for socket in &mut sockets {
             // Bytes that the node does not accept now are sent later.
@@ -433,6 +490,6 @@ fn hold_connections(shared: &LoadState, at: &[SocketAddr]) {
     }
 }
 
-fn millis() -> u64 {
+pub(super) fn millis() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
