@@ -82,7 +82,7 @@ pub(crate) struct ServeArgs {
     ///
     /// `fast`: written, `durable`: synced to disk, `bulk`: replicated. Only Fluentd's protocol acknowledges records.
     #[arg(long, value_name = "DURABILITY", default_value = "fast")]
-    #[arg(value_parser = durability(&["fast", "durable", "bulk"]), hide_possible_values = true)]
+    #[arg(value_parser = durability(&["fast", "durable", "bulk"]))]
     pub(crate) sender_durability: Durability,
 
     /// Address for logs of OpenTelemetry over gRPC, usually port 4317; off by default

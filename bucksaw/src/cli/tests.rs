@@ -148,7 +148,8 @@ fn meaning(arg: &Arg) -> String {
     meaning = meaning.split("\n\n").map(str::trim).collect::<Vec<_>>().join(". ").replace('\n', " ");
     let possible = arg.get_possible_values();
     let names: Vec<String> = possible.iter().map(|value| format!("`{}`", value.get_name())).collect();
-    if !names.is_empty() && !arg.is_hide_possible_values_set() && !matches!(arg.get_action(), ArgAction::SetTrue) {
+    let is_explained = names.iter().all(|name| meaning.contains(name));
+    if !is_explained && !arg.is_hide_possible_values_set() && !matches!(arg.get_action(), ArgAction::SetTrue) {
         meaning = format!("{}: {}", meaning.trim_end_matches('.'), names.join(", "));
     }
     meaning.replace('|', "\\|")

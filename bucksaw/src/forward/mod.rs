@@ -47,7 +47,7 @@ pub(crate) struct ForwardArgs {
     ///
     /// `fast`: when the node has written it, `durable`: when the node has synced it to disk.
     #[arg(long, value_name = "WHEN", default_value = "fast")]
-    #[arg(value_parser = durability(&["fast", "durable"]), hide_possible_values = true)]
+    #[arg(value_parser = durability(&["fast", "durable"]))]
     durability: Durability,
 
     /// Time of the lines: that of their arrival here, or the one near the start of the line

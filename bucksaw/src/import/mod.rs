@@ -52,7 +52,7 @@ pub(crate) struct ImportArgs {
     ///
     /// `fast`: when the node has written it, `durable`: when the node has synced it to disk, `bulk`: when it is in the store.
     #[arg(long, value_name = "WHEN", default_value = "durable")]
-    #[arg(value_parser = durability(&["fast", "durable", "bulk"]), hide_possible_values = true)]
+    #[arg(value_parser = durability(&["fast", "durable", "bulk"]))]
     durability: Durability,
 
     /// Time of the lines: the one near the start of the line, or that of the file
