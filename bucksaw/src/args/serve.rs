@@ -81,7 +81,8 @@ pub(crate) struct ServeArgs {
     /// When records of the listeners for syslog, GELF and Fluentd count as accepted
     ///
     /// `fast`: written, `durable`: synced to disk, `bulk`: replicated. Only Fluentd's protocol acknowledges records.
-    #[arg(long, value_name = "DURABILITY", value_parser = durability(&["fast", "durable", "bulk"]), default_value = "fast")]
+    #[arg(long, value_name = "DURABILITY", default_value = "fast")]
+    #[arg(value_parser = durability(&["fast", "durable", "bulk"]), hide_possible_values = true)]
     pub(crate) sender_durability: Durability,
 
     /// Address for logs of OpenTelemetry over gRPC, usually port 4317; off by default

@@ -46,7 +46,8 @@ pub(crate) struct ForwardArgs {
     /// When a line counts as shipped
     ///
     /// `fast`: when the node has written it, `durable`: when the node has synced it to disk.
-    #[arg(long, value_name = "WHEN", value_parser = durability(&["fast", "durable"]), default_value = "fast")]
+    #[arg(long, value_name = "WHEN", default_value = "fast")]
+    #[arg(value_parser = durability(&["fast", "durable"]), hide_possible_values = true)]
     durability: Durability,
 
     /// Time of the lines: that of their arrival here, or the one near the start of the line

@@ -51,7 +51,8 @@ pub(crate) struct ImportArgs {
     /// When a part of a file counts as imported
     ///
     /// `fast`: when the node has written it, `durable`: when the node has synced it to disk, `bulk`: when it is in the store.
-    #[arg(long, value_name = "WHEN", value_parser = durability(&["fast", "durable", "bulk"]), default_value = "durable")]
+    #[arg(long, value_name = "WHEN", default_value = "durable")]
+    #[arg(value_parser = durability(&["fast", "durable", "bulk"]), hide_possible_values = true)]
     durability: Durability,
 
     /// Time of the lines: the one near the start of the line, or that of the file

@@ -2,7 +2,7 @@
 //!
 //! Some senders close the connection once they have sent a request, and read no answer. A server that detects the end
 //! of the connection before it has called the handler drops the request. So a request with records runs in its own task
-//! as soon as its head is read. Other requests end with their connection, because nobody reads their answers.
+//! as soon as its head is read. Other requests end with their connection, because no client reads their answers.
 
 use std::convert::Infallible;
 use std::sync::Arc;

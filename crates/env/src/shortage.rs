@@ -30,7 +30,7 @@ impl Shortage {
         }
     }
 
-    /// Whether the disk is full.
+    /// Whether an error means that the disk is full or a quota is used up.
     pub fn is_disk_full(error: &io::Error) -> bool {
         Self::from_error(error) == Some(Self::Space)
     }

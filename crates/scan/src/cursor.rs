@@ -157,8 +157,8 @@ impl Cursor {
         }
     }
 
-    /// `at` if the record there matches, otherwise an offset behind it before which none matches; `None` if no further record
-    /// matches. With `alone` the record is tested alone instead of searching the text.
+    /// Returns `at` if the record there matches, else a later offset before which no record matches; `None` if no further
+    /// record matches. With `alone` it tests only this record, and does not search the text.
     fn try_at(&mut self, window: &ScanWindow<'_>, at: usize, alone: bool) -> Option<usize> {
         if !alone || self.has_answer_from(at) {
             return self.seek(window, at);

@@ -46,6 +46,7 @@ pub(crate) enum SocketRead<T> {
 }
 
 impl<'a> SocketReader<'a> {
+    /// Creates a reader that ends after `stop`. Reads nothing yet.
     pub(crate) fn new(socket: &'a TcpStream, stop: watch::Receiver<bool>, clock: Arc<dyn Clock>) -> Self {
         Self { socket, stop: StopWatch::new(stop, clock), ended: false }
     }

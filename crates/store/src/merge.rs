@@ -108,7 +108,7 @@ impl SegmentMerge<'_> {
         if (self.is_stopped)() { Err(StoreError::Stopped) } else { Ok(()) }
     }
 
-    /// The packed block, if it can be copied: it is large enough to stay, and nothing interleaves with it.
+    /// Reads the packed block of a unit, if it can be copied: it is large enough to stay, and nothing interleaves with it.
     fn copied_block(&self, unit: &MergeUnit, is_alone: bool) -> Result<Option<PackedBlock>, StoreError> {
         match unit.as_block() {
             Some((segment, block, text_bytes))

@@ -175,10 +175,11 @@ impl GelfChunks {
         Ok(self.remove(&key).map_or(Reassembled::Incomplete, |message| Reassembled::Joined(message.joined())))
     }
 
+    /// Removes an unfinished message and its charge. Drops entries of finished messages from the order when they are many.
     fn remove(&mut self, key: &MessageKey) -> Option<Unfinished> {
         let message = self.messages.remove(key)?;
         self.held -= message.charged;
-        // Entries of finished messages leave the order with their turn, and at the latest when they outnumber the others.
+        // Other entries of finished messages leave the order with their turn.
         if self.order.len() > 2 * self.messages.len() + 16 {
             let messages = &self.messages;
             self.order.retain(|(key, since)| messages.get(key).is_some_and(|message| message.since == *since));

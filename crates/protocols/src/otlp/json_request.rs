@@ -169,22 +169,13 @@ fn hex_id<'a>(digits: &[u8], id: &'a mut [u8]) -> Result<&'a [u8], OtlpError> {
     if digits.is_empty() {
         return Ok(&[]);
     }
-    let invalid = || {
+    let is_id = digits.len() == id.len() * 2 && digits.iter().all(u8::is_ascii_hexdigit);
+    let text = str::from_utf8(digits).ok().filter(|_| is_id);
+    let Some(number) = text.and_then(|text| u128::from_str_radix(text, 16).ok()) else {
         let message = format_args!("`{}` is not an id of {} hexadecimal digits", digits.escape_ascii(), id.len() * 2);
-        OtlpError::Json(Error::custom(message))
+        return Err(OtlpError::Json(Error::custom(message)));
     };
-    if digits.len() != id.len() * 2 {
-        return Err(invalid());
-    }
-    let digit = |byte: &u8| char::from(*byte).to_digit(16).map(|value| value as u8);
-    let mut bytes = digits.chunks_exact(2).map(|pair| match pair {
-        [high, low] => Some(digit(high)? << 4 | digit(low)?),
-        _ => None,
-    });
-    if !digits.iter().all(u8::is_ascii_hexdigit) {
-        return Err(invalid());
-    }
-    id.iter_mut().for_each(|byte| *byte = bytes.next().flatten().unwrap_or_default());
+    id.iter_mut().rev().zip(number.to_le_bytes()).for_each(|(byte, value)| *byte = value);
     Ok(id)
 }
 

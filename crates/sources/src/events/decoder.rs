@@ -8,7 +8,8 @@ use crate::intake::EventRecords;
 
 /// Decodes the bytes of one connection.
 pub(super) trait StreamDecoder: Send {
-    /// Decodes the next bytes.
+    /// Decodes the next bytes: adds the events of complete messages to `records`, which may append them to the queue, and
+    /// keeps an unfinished message.
     fn push(&mut self, chunk: &[u8], now: Millis, records: &mut EventRecords);
 
     /// Ends the stream, or an unfinished message for which there is no memory.

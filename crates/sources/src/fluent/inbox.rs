@@ -27,6 +27,7 @@ pub(super) struct FluentInbox<'a> {
 }
 
 impl<'a> FluentInbox<'a> {
+    /// Creates an empty inbox for messages up to the maximum of the listener. Reserves no memory.
     pub(super) fn new(shared: &'a ListenerState) -> Self {
         let framer = FluentFramer::new(shared.config.message_bytes());
         Self { shared, framer, bytes: Vec::new(), start: 0, reserved: None }

@@ -21,7 +21,7 @@ impl Intake {
         Millis(self.env.clock.unix_ms()).min(Millis::MAX)
     }
 
-    /// A producer that no other source has.
+    /// A random producer, which no other source has.
     pub fn new_producer(&self) -> Producer {
         Producer::random(self.env.entropy.next_u64())
     }

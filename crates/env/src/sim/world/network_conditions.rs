@@ -20,7 +20,7 @@ pub struct Delay {
 }
 
 impl Delay {
-    /// A delay without late cases.
+    /// A delay from `min` to `max`, without late cases.
     pub const fn uniform(min: Duration, max: Duration) -> Self {
         Self { min, max, tail_share: 0.0, tail_max: Duration::ZERO }
     }
