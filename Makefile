@@ -148,8 +148,9 @@ clean: ## remove build results
 	$(CARGO) clean
 	rm -rf ui/node_modules ui/dist ui/test-results
 
+# Without optimisation, as it is built for longer than it runs.
 $(DENY):
-	$(CARGO) install --locked --root $(TOOLS) cargo-deny@0.20.2
+	CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) install --locked --debug --root $(TOOLS) cargo-deny@0.20.2
 
 $(FUZZ):
 	$(CARGO) install --locked --root $(TOOLS) cargo-fuzz@0.13.2
