@@ -4,6 +4,7 @@
 //! Acknowledged records are counted at the end.
 
 mod load;
+mod load_state;
 mod senders;
 
 use std::cell::Cell;

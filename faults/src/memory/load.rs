@@ -4,15 +4,16 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
+use super::load_state::{LoadState, REQUEST_TIMEOUT, drain, millis};
 use super::senders;
 use crate::http::{self, call, gzip};
 
@@ -29,9 +30,6 @@ const BOMB_BYTES: usize = 1 << 30;
 /// The maximum record that nodes accept, with its LF, and the number of such records in a batch.
 const RECORD_BYTES: usize = 1 << 20;
 const RECORDS: usize = 8;
-
-/// The read timeout of an answer.
-pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Clients of each kind.
 const BATCHES: usize = 3;
@@ -112,15 +110,6 @@ pub(super) struct LoadCounts {
     pub(super) refused: u64,
     /// Bombs that were refused.
     pub(super) bombs: u64,
-}
-
-#[derive(Default)]
-pub(super) struct LoadState {
-    stop: AtomicBool,
-    answers: AtomicU64,
-    refused: AtomicU64,
-    bombs: AtomicU64,
-    writers: Mutex<Vec<(String, u64)>>,
 }
 
 /// Running clients.
@@ -258,12 +247,6 @@ impl MemoryLoad {
     }
 }
 
-impl LoadState {
-    pub(super) fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
-}
-
 /// Sends batches with keys, each until it is acknowledged. Returns the number of acknowledged records.
 fn post(
     shared: &LoadState,
@@ -398,11 +381,6 @@ fn send_request(at: SocketAddr, target: &str) -> io::Result<TcpStream> {
     Ok(socket)
 }
 
-/// Reads to the end, and returns the number of bytes.
-pub(super) fn drain(source: &mut impl io::Read) -> io::Result<u64> {
-    io::copy(source, &mut io::sink())
-}
-
 fn query_loop(shared: &LoadState, at: SocketAddr, question: &str) {
     while !shared.stopped() {
         query_once(shared, at, question);
@@ -488,8 +466,4 @@ fn hold_connections(shared: &LoadState, at: &[(SocketAddr, &[u8])]) {
         }
         thread::sleep(Duration::from_millis(50));
     }
-}
-
-pub(super) fn millis() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }

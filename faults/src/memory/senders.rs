@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 
 use serde_json::json;
 
-use super::load::{LoadState, REQUEST_TIMEOUT, drain, millis};
+use super::load_state::{LoadState, REQUEST_TIMEOUT, drain, millis};
 
 /// Ports of the listeners that are off by default.
 const SYSLOG: u16 = 7_514;
