@@ -112,6 +112,12 @@ pub(super) struct LoadCounts {
     pub(super) bombs: u64,
 }
 
+/// Makes the body with a number; returns it with the number of its records.
+type MakeRequest = fn(usize) -> (Vec<u8>, u64);
+
+/// Sends records of a name to a node until the stop; returns the number of acknowledged ones.
+type SendStream = fn(&LoadState, Ipv4Addr, &str) -> u64;
+
 /// Running clients.
 pub(super) struct MemoryLoad {
     shared: Arc<LoadState>,
@@ -187,7 +193,7 @@ impl MemoryLoad {
 
     /// Starts the senders of other log systems.
     fn start_senders(&mut self, nodes: Vec<SocketAddr>, count: &impl Fn(&str, usize) -> usize) {
-        let requests: [(&str, &str, &str, fn(usize) -> (Vec<u8>, u64)); 3] = [
+        let requests: [(&str, &str, &str, MakeRequest); 3] = [
             ("loki", "/loki/api/v1/push", "application/json", senders::loki),
             ("bulk", "/_bulk", "application/x-ndjson", senders::bulk),
             ("otlp", "/v1/logs", "application/json", senders::otlp),
@@ -200,7 +206,7 @@ impl MemoryLoad {
                 });
             }
         }
-        let streams: [(&str, &str, fn(&LoadState, Ipv4Addr, &str) -> u64); 3] =
+        let streams: [(&str, &str, SendStream); 3] =
             [("syslog", "app", senders::syslog), ("gelf", "app", senders::gelf), ("fluent", "tag", senders::fluent)];
         for (kind, label, send) in streams {
             for number in 0..count(kind, SENDERS) {
