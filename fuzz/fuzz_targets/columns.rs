@@ -53,7 +53,7 @@ fn any_text(data: &[u8]) {
         text.push(b'\n');
     }
     let count = text.iter().filter(|byte| **byte == b'\n').count();
-    let packed = Encoder::new().encode(&text, 1);
+    let packed = Encoder::new().encode(&text, &[], 1);
     let (start, any_case) = (*from as usize % text.len().max(1), *any_case % 2 == 1);
     let needle = text.get(start..start + *len as usize % 32).unwrap_or_default();
     let needle = needle.split(|byte| *byte == b'\n').next().unwrap_or_default();

@@ -12,7 +12,7 @@ use text::{lines_of, random};
 pub(crate) mod text;
 
 fn encode(text: &[u8]) -> (Vec<u8>, Vec<u8>) {
-    let encoded = Encoder::with_smallest_tables().encode_always(text, 1);
+    let encoded = Encoder::with_smallest_tables().encode_always(text, &[], 1);
     let TextEncoding::Columns(columns) = encoded.text else { panic!("not encoded as columns") };
     (columns, encoded.filter)
 }
@@ -265,7 +265,7 @@ fn digits() -> Automaton {
 /// counts too.
 fn check_choice(name: &str, text: &[u8], level: i32, want: bool) {
     let zstd: usize = text.chunks(4 << 20).map(|part| zstd::bulk::compress(part, level).unwrap().len()).sum();
-    let packed = Encoder::new().encode(text, level);
+    let packed = Encoder::new().encode(text, &[], level);
     assert_eq!(matches!(packed.text, TextEncoding::Columns(_)), want, "{name}");
     let (bytes, back) = match packed.text {
         TextEncoding::Columns(columns) => {

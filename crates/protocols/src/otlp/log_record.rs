@@ -1,5 +1,7 @@
 //! One log record, whatever it was encoded with, and the events made of it.
 
+use std::io::Write as _;
+
 use bucksaw_record::{Labels, Millis, time};
 
 use super::severity::severity_name;
@@ -157,7 +159,8 @@ fn without_line_end(line: &[u8]) -> &[u8] {
 /// Adds a number that is not zero, which is the default.
 fn push_number(list: &mut AttributeList, name: &str, number: i64) {
     if number != 0 {
-        list.push_parts(&[name], |out| out.extend_from_slice(number.to_string().as_bytes()));
+        // A `Vec` takes everything.
+        list.push_parts(&[name], |out| drop(write!(out, "{number}")));
     }
 }
 

@@ -1,6 +1,7 @@
 //! Values of attributes and bodies as protobuf: `AnyValue` and `KeyValue`.
 
 use std::borrow::Cow;
+use std::io::Write as _;
 
 use super::{NESTING_MAX, OtlpError};
 use crate::json_text::{non_finite_name, write_bytes, write_double, write_string};
@@ -60,7 +61,8 @@ fn write_json(field: ProtobufField<'_>, out: &mut Vec<u8>, depth_left: u32) -> R
     match field.number {
         1 => write_string(field.bytes()?, out),
         2 => out.extend_from_slice(if field.varint()? == 0 { b"false" } else { b"true" }),
-        3 => out.extend_from_slice((field.varint()? as i64).to_string().as_bytes()),
+        // A `Vec` takes everything.
+        3 => drop(write!(out, "{}", field.varint()? as i64)),
         4 => write_double(f64::from_bits(field.fixed64()?), out),
         5 => {
             out.push(b'[');
