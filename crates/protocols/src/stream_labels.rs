@@ -67,7 +67,8 @@ impl StreamLabels {
     pub(crate) fn try_push(&mut self, label: &str, value: &str) -> bool {
         let is_full = self.base_count + self.count >= Labels::COUNT_MAX;
         let is_valid = !value.is_empty() && value.len() <= Labels::VALUE_BYTES_MAX;
-        let is_known = || (self.base_count > 0 && self.base.get(label).is_some()) || (self.count > 0 && self.has(label));
+        let is_known =
+            || (self.base_count > 0 && self.base.get(label).is_some()) || (self.count > 0 && self.has(label));
         if is_full || !is_valid || is_known() {
             return false;
         }

@@ -19,8 +19,8 @@ use bucksaw_search::SearchBlock;
 
 use crate::attribute_column::{decode_attributes, encode_attributes};
 use crate::frame::is_text_of_rows;
-use crate::row_meta::{decode_flags, encode_flags};
 use crate::line_classes::line_classes;
+use crate::row_meta::{decode_flags, encode_flags};
 use crate::{Chunk, Codec, RecordBlock, RecordMap, RecordSummary, Rows};
 
 /// Level for the rows column, which is small and compresses well at any level.

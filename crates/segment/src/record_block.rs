@@ -62,16 +62,25 @@ impl RecordMap {
         let (mut starts, mut end) = (Vec::with_capacity(lines.len() + 1), 0_u32);
         let mut multi_line = Bitmap::new(lines.len());
         starts.push(end);
-        for (row, lines) in lines.iter().enumerate() {
-            let shape = attributes.get(u32::try_from(row).ok()?);
-            let of_values = shape.map_or(0, value_lines);
+        // Looking up the attributes of each row would cost more than the rest.
+        let mut runs = attributes.runs_in(0..u32::MAX);
+        let mut run = runs.next();
+        let mut values_with_lines = attributes.value_lines_in(0..u32::MAX).peekable();
+        for (row, lines) in (0_u32..).zip(lines) {
+            run = run.filter(|(first, count, _)| first + count > row).or_else(|| runs.next());
+            let values = run.filter(|(first, ..)| *first <= row).map_or(0, |(_, _, names)| names.len());
+            let of_values = match values_with_lines.next_if(|(with_lines, _)| *with_lines == row) {
+                Some((_, lines)) => lines.iter().map(|lines| *lines as usize).sum(),
+                None => values,
+            };
             (*lines as usize > of_values).then_some(())?;
-            if *lines as usize != 1 + shape.map_or(0, |shape| shape.names.len()) {
-                multi_line.set(row);
+            if *lines as usize != 1 + values {
+                multi_line.set(row as usize);
             }
             end = end.checked_add(*lines)?;
             starts.push(end);
         }
+        drop((runs, values_with_lines));
         let multi_line = (multi_line.count() > 0).then_some(multi_line);
         Some(Self { records: lines.len(), starts: Some(starts), attributes, multi_line })
     }
@@ -236,6 +245,7 @@ impl<'a, B: SearchBlock> RecordBlock<'a, B> {
         test: &mut dyn FnMut(&[u8]) -> ControlFlow<(), bool>,
     ) -> Option<RowSet> {
         let part = RecordPart::Attribute(name);
+        let among = among.clone() & self.records_of(lines.clone(), part);
         let tested = || {
             let records = among.first_in(0..self.map.records, usize::MAX);
             records.filter_map(|record| match self.map.part(record, part)? {

@@ -88,6 +88,17 @@ impl DictionaryBuilder {
         }
     }
 
+    /// Adds the last value once more; `false`, without effect, if the column has no dictionary.
+    #[inline]
+    pub(crate) fn repeat_last(&mut self, expected: usize) -> bool {
+        if self.is_high_cardinality || self.codes.is_empty() {
+            return false;
+        }
+        reserve(&mut self.codes, 1, expected);
+        self.codes.push(self.last_value.1);
+        true
+    }
+
     /// The finished column.
     pub(crate) fn finish(mut self) -> ColumnValues {
         if !self.is_high_cardinality && self.values.len() * 2 > self.codes.len() {

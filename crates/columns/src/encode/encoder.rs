@@ -153,7 +153,8 @@ impl Encoder {
     /// rule, and say nothing about the lines.
     fn has_common_layouts(&mut self, text: &[u8], lines: &LineOffsets) -> bool {
         let is_sampled = |line: &usize| lines.class(*line) == 0;
-        let count = if lines.classes.is_empty() { lines.count() } else { (0..lines.count()).filter(is_sampled).count() };
+        let count =
+            if lines.classes.is_empty() { lines.count() } else { (0..lines.count()).filter(is_sampled).count() };
         let step = count.div_ceil(SAMPLE_LINES).max(1);
         let (sample, sampled) = copy_lines(text, lines, (0..lines.count()).filter(is_sampled).step_by(step));
         self.tree_encoder.boundaries.compute(&sample);

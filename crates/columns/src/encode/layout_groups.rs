@@ -101,6 +101,18 @@ impl OpenGroup {
         self.pending_offsets.clear();
     }
 
+    /// Adds the last value once more without its text; `false`, without effect, if that is not possible: it has several tokens,
+    /// or its column is not built yet, or has no dictionary.
+    fn repeat_last(&mut self, text: &[u8], expected: usize) -> bool {
+        if self.width != 1 || self.columns.is_empty() {
+            return false;
+        }
+        if !self.pending_offsets.is_empty() {
+            self.encode_pending(text, 1, expected);
+        }
+        self.columns.first_mut().is_some_and(|column| column.repeat_last(expected))
+    }
+
     fn finish(mut self, text: &[u8]) -> LayoutGroup {
         let width = delimiter_lengths(&self.layout).count();
         self.encode_pending(text, width, self.rows);
@@ -142,12 +154,13 @@ impl LayoutGroups {
             let at = if work.is_exhausted() {
                 None
             } else if recent.repeats(text, class, span) {
-                let offsets = recent.offsets.iter().map(|offset| span.start + offset);
-                open[recent.group as usize].pending_offsets.extend(offsets);
+                let group = &mut open[recent.group as usize];
+                let share = text.len() as f64 / f64::from(span.start + span.len);
+                if !group.repeat_last(text, (group.rows as f64 * share) as usize) {
+                    group.pending_offsets.extend(recent.offsets.iter().map(|offset| span.start + offset));
+                }
                 Some(recent.group)
-            } else if span.len as usize > VALUE_BYTES_MAX
-                || !tokeniser.tokenise(granularity, text, boundaries, span)
-            {
+            } else if span.len as usize > VALUE_BYTES_MAX || !tokeniser.tokenise(granularity, text, boundaries, span) {
                 None
             } else {
                 let key = hash(tokeniser.layout()) ^ u64::from(class).wrapping_mul(CLASS_FACTOR);

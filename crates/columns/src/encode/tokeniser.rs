@@ -234,13 +234,7 @@ fn copy_long(gap: &[u8], room: &mut [u8]) {
 }
 
 /// Whether a quoted text is a key. `quote_len`: the bytes of its closing quote.
-fn is_key(
-    text: &[u8],
-    boundaries: &Boundaries,
-    open: usize,
-    (close, quote_len): (usize, usize),
-    end: usize,
-) -> bool {
+fn is_key(text: &[u8], boundaries: &Boundaries, open: usize, (close, quote_len): (usize, usize), end: usize) -> bool {
     close + quote_len < end
         && text[close + quote_len] == b':'
         && !(boundaries.has_zeros && text[open..close].contains(&TOKEN_PLACEHOLDER))
@@ -278,12 +272,7 @@ fn trim_connectors(token: &[u8], start: usize) -> (usize, usize) {
 
 /// The offset of the quote that closes the text from `from` on.
 #[inline]
-fn closing_quote<const ESCAPED: bool>(
-    text: &[u8],
-    boundaries: &Boundaries,
-    from: usize,
-    end: usize,
-) -> Option<usize> {
+fn closing_quote<const ESCAPED: bool>(text: &[u8], boundaries: &Boundaries, from: usize, end: usize) -> Option<usize> {
     let mut at = from;
     loop {
         at = boundaries.next_quote(at, end);

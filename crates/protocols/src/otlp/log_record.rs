@@ -33,8 +33,10 @@ pub(super) struct LogFields<'a> {
     pub(super) flags: u32,
     pub(super) event_name: &'a [u8],
     pub(super) dropped_attributes: u64,
-    /// Whether the record has a body. Its text is in [`OtlpRecordWriter::line`].
+    /// Whether the record has a body.
     pub(super) has_body: bool,
+    /// The text of the body, if it is a string that is read in place. It is in [`OtlpRecordWriter::line`] otherwise.
+    pub(super) body_text: Option<&'a [u8]>,
 }
 
 /// Writes events: first the resource, then a scope of it, then the records of the scope.
@@ -140,7 +142,8 @@ impl OtlpRecordWriter {
             list.push_parts(&["observed_timestamp"], |out| time::write_rfc3339(out, at, below));
         }
         // An event without a body is described by its name and its attributes.
-        let line = if fields.has_body { &*self.line } else { fields.event_name };
+        let body = fields.body_text.unwrap_or(&self.line);
+        let line = if fields.has_body { body } else { fields.event_name };
         let event = Event { time: time.or(observed), line: without_line_end(line), attributes: &self.attributes };
         decoded.push(sink, &self.labels, &event);
     }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io::Write as _;
 
 use super::{NESTING_MAX, OtlpError};
+use crate::AttributeList;
 use crate::json_text::{non_finite_name, write_bytes, write_double, write_string};
 use crate::protobuf::{ProtobufField, ProtobufFields, ProtobufValue};
 
@@ -13,6 +14,23 @@ pub(super) fn key_value<'a>(message: &'a [u8], value: &mut Vec<u8>) -> Result<Co
     let (key, stated) = split_key_value(message)?;
     write_value(stated, value)?;
     Ok(String::from_utf8_lossy(key))
+}
+
+/// Adds a `KeyValue` to the attributes.
+pub(super) fn push_key_value(message: &[u8], attributes: &mut AttributeList) -> Result<(), OtlpError> {
+    let (key, stated) = split_key_value(message)?;
+    let mut written = Ok(());
+    // After an error, the record is not used.
+    attributes.push_parts(&[&String::from_utf8_lossy(key)], |out| written = write_value(stated, out));
+    written
+}
+
+/// The text of an `AnyValue` that is a string, in place; `None` for other values.
+pub(super) fn text(message: &[u8]) -> Result<Option<&[u8]>, OtlpError> {
+    Ok(match any_value(message)? {
+        Some(ProtobufField { number: 1, value: ProtobufValue::Bytes(text) }) => Some(text),
+        _ => None,
+    })
 }
 
 /// The key of a `KeyValue`, and its value, which is empty if there is none.
