@@ -125,8 +125,9 @@ fn store(
     let line_bytes = send(args, corpus, &node, with_attributes)?;
     let (_, cpu) = node.wait_settled(node.metric("bucksaw_ingest_bytes_total")? as u64)?;
     node.wait_removed()?;
-    node.assert_count(args.records)?;
+    // A query fills caches.
     let (stored, peak) = (process::disk_bytes(node.dir())?, process::peak_mb(node.pid())?);
+    node.assert_count(args.records)?;
     node.stop()?;
     Ok(vec![
         figure("records", "records", args.records as f64),

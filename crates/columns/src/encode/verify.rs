@@ -73,7 +73,7 @@ fn compare_column(text: &[u8], source: &ValueSource<'_>, first: usize, places: &
                 // Consecutive lines of a table are consecutive rows of it.
                 let row = *rows.first()? as usize;
                 let sources = split.columns(table as usize)?;
-                if let [ValueSource::Literal(bytes, len)] = &*sources {
+                if let [ValueSource::Literal(bytes, len)] = sources {
                     // Constant values of an attribute, as a rule: there are as many as lines.
                     let literal = bytes.get(..*len)?;
                     for at in order {
