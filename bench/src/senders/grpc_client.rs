@@ -12,13 +12,13 @@ use tokio::runtime::{Builder, Runtime};
 const EXPORT: &str = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
 
 /// A connection.
-pub(super) struct GrpcClient {
+pub(super) struct ExportClient {
     runtime: Runtime,
     sender: SendRequest<Full<Bytes>>,
     address: String,
 }
 
-impl GrpcClient {
+impl ExportClient {
     pub(super) fn connect(address: &str) -> anyhow::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let sender = runtime.block_on(async {

@@ -24,7 +24,7 @@ use crate::corpus::Corpus;
 use crate::machine;
 use crate::node::http_client;
 use crate::results::{BenchRun, Figure, figure};
-use grpc_client::GrpcClient;
+use grpc_client::ExportClient;
 use protocol::SenderProtocol;
 use server::SenderServer;
 
@@ -113,7 +113,7 @@ fn send(protocol: SenderProtocol, corpus: &Corpus, server: &SenderServer) -> any
     thread::scope(|scope| {
         let one = || {
             if protocol == SenderProtocol::OtlpGrpc {
-                let mut grpc = GrpcClient::connect(server.otlp_grpc()?)?;
+                let mut grpc = ExportClient::connect(server.otlp_grpc()?)?;
                 while let Some(message) = next_message()? {
                     grpc.export(&message)?;
                 }

@@ -196,7 +196,7 @@ impl RecordBuffer {
         self.text.extend_from_slice(text);
     }
 
-    /// Makes room for so many bytes.
+    /// Makes room for this number of bytes.
     fn reserve_text(&mut self, bytes: usize) {
         let bytes = self.text.len() + bytes;
         if bytes > self.text.capacity() {
