@@ -568,7 +568,12 @@ fn lines_of_several_classes_round_trip() {
         let level = if next(40) == 0 { "WARN" } else { "INFO" };
         let trace = format!("{:08x}{:08x}", next(1 << 31), next(1 << 31));
         let repeated = if row % 3 == 0 { "" } else { "a b" };
-        let lines = [format!("GET /{} took {} ms", next(50), next(900)), level.to_owned(), trace, repeated.to_owned()];
+        let lines = [
+            format!("GET /{} took {} ms and sent its answer to a client", next(50), next(900)),
+            level.to_owned(),
+            trace,
+            repeated.to_owned(),
+        ];
         for (class, line) in (0..).zip(lines) {
             // Some records lack an attribute.
             if class == 1 && row % 7 == 0 {
