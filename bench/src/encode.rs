@@ -89,7 +89,7 @@ fn columns(codec: Codec) -> impl FnMut(&[u8]) -> anyhow::Result<usize> {
     let mut encoder = Encoder::new();
     move |block| {
         let Codec::Columns(level) = codec else { return Ok(codec.pack(block).1.len()) };
-        let packed = encoder.encode(block, i32::from(level));
+        let packed = encoder.encode(block, &[], i32::from(level));
         Ok(packed.filter.len()
             + match packed.text {
                 TextEncoding::Columns(bytes) | TextEncoding::Zstd(bytes) => bytes.len(),

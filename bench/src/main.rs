@@ -8,6 +8,7 @@
 #![expect(clippy::disallowed_methods, reason = "a measurement uses real time, files and processes")]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a measurement prints its figures and its progress")]
 
+mod attributes;
 mod compaction;
 mod compare;
 mod context;
@@ -58,6 +59,8 @@ enum BenchCommand {
     Ingest(ingest::IngestArgs),
     /// Cost of ingest in the protocols of other log systems
     Senders(senders::SendersArgs),
+    /// Bytes and searches of records with attributes
+    Attributes(attributes::AttributesArgs),
     /// Cost of merging many small segments
     Compaction(compaction::CompactionArgs),
     /// CPU of ingest and of queries, compared with another build of the program
@@ -90,6 +93,7 @@ fn main() -> anyhow::Result<()> {
     match cli.command {
         BenchCommand::Ingest(args) => ingest::run(&args, &context),
         BenchCommand::Senders(args) => senders::run(&args, &context),
+        BenchCommand::Attributes(args) => attributes::run(&args, &context),
         BenchCommand::Compaction(args) => compaction::run(&args, &context),
         BenchCommand::Compare(args) => compare::run(&args, &context),
         BenchCommand::Search(args) => search::run(&args, &context),

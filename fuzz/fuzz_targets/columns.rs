@@ -53,7 +53,10 @@ fn any_text(data: &[u8]) {
         text.push(b'\n');
     }
     let count = text.iter().filter(|byte| **byte == b'\n').count();
-    let packed = Encoder::new().encode(&text, 1);
+    // The values of attributes are lines of other classes.
+    let class_count = 1 + u16::from(any_case / 2 % 4);
+    let classes: Vec<u16> = (0..class_count).cycle().take(if class_count > 1 { count } else { 0 }).collect();
+    let packed = Encoder::new().encode(&text, &classes, 1);
     let (start, any_case) = (*from as usize % text.len().max(1), *any_case % 2 == 1);
     let needle = text.get(start..start + *len as usize % 32).unwrap_or_default();
     let needle = needle.split(|byte| *byte == b'\n').next().unwrap_or_default();

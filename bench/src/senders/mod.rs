@@ -2,6 +2,7 @@
 //!
 //! Every subject gets the same lines in the same requests. Encoding them is not part of the figures: it is done by this process.
 
+mod grpc_client;
 mod messages;
 mod protocol;
 mod server;
@@ -23,6 +24,7 @@ use crate::corpus::Corpus;
 use crate::machine;
 use crate::node::http_client;
 use crate::results::{BenchRun, Figure, figure};
+use grpc_client::ExportClient;
 use protocol::SenderProtocol;
 use server::SenderServer;
 
@@ -38,7 +40,7 @@ pub(crate) struct SendersArgs {
     rounds: u32,
 
     /// Protocols, repeatable or separated by commas
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["loki", "elasticsearch", "otlp", "syslog", "fluent"])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["loki", "elasticsearch", "otlp", "otlp-grpc", "syslog", "fluent"])]
     protocols: Vec<SenderProtocol>,
 
     /// Program of VictoriaLogs to compare with
@@ -52,7 +54,7 @@ pub(crate) fn run(args: &SendersArgs, context: &BenchContext) -> anyhow::Result<
     for round in 1..=args.rounds as usize {
         for protocol in &args.protocols {
             let mut programs = vec![("bucksaw", None)];
-            if let Some(program) = args.victoria.as_deref().filter(|_| *protocol != SenderProtocol::Fluent) {
+            if let Some(program) = args.victoria.as_deref().filter(|_| protocol.is_taken_by_victoria()) {
                 programs.push(("victorialogs", Some(program)));
             }
             for (name, program) in programs {
@@ -110,7 +112,13 @@ fn send(protocol: SenderProtocol, corpus: &Corpus, server: &SenderServer) -> any
     };
     thread::scope(|scope| {
         let one = || {
-            if protocol.is_stream() {
+            if protocol == SenderProtocol::OtlpGrpc {
+                let mut grpc = ExportClient::connect(server.otlp_grpc()?)?;
+                while let Some(message) = next_message()? {
+                    grpc.export(&message)?;
+                }
+                Ok(())
+            } else if protocol.is_stream() {
                 stream(protocol, server, next_message)
             } else {
                 post(protocol, server, next_message)

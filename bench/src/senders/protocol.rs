@@ -13,6 +13,8 @@ pub(super) enum SenderProtocol {
     Elasticsearch,
     /// OTLP over HTTP: protobuf
     Otlp,
+    /// OTLP over gRPC
+    OtlpGrpc,
     /// Syslog over TCP: RFC 5424 with octet counting
     Syslog,
     /// Fluentd forward: packed messages
@@ -29,10 +31,15 @@ impl SenderProtocol {
         match self {
             Self::Loki => messages::loki(lines),
             Self::Elasticsearch => Ok(messages::elasticsearch(lines)),
-            Self::Otlp => Ok(messages::otlp(lines)),
+            Self::Otlp | Self::OtlpGrpc => Ok(messages::otlp(lines)),
             Self::Syslog => Ok(messages::syslog(lines)),
             Self::Fluent => messages::fluent(lines),
         }
+    }
+
+    /// Whether VictoriaLogs takes it.
+    pub(super) fn is_taken_by_victoria(self) -> bool {
+        !matches!(self, Self::Fluent | Self::OtlpGrpc)
     }
 
     /// Whether it is TCP without HTTP.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use bucksaw_faults::wait;
 
 use super::protocol::SenderProtocol;
@@ -16,8 +16,9 @@ use crate::process;
 
 const WAIT_MAX: Duration = Duration::from_secs(900);
 
-/// The idle time after which everything counts as stored, and CPU seconds in that time that a merging program exceeds.
-const IDLE_TIME: Duration = Duration::from_secs(2);
+/// The idle time after which everything counts as stored, and CPU seconds in that time that a merging program exceeds. VictoriaLogs
+/// writes to the disk what is in memory for 5 seconds.
+const IDLE_TIME: Duration = Duration::from_secs(8);
 const IDLE_CPU_SECONDS: f64 = 0.2;
 
 /// A running program with an empty directory.
@@ -37,7 +38,8 @@ pub(super) struct VictoriaLogs {
 
 impl SenderServer {
     pub(super) fn bucksaw(context: &BenchContext) -> anyhow::Result<Self> {
-        let more = ["--listen-syslog", "127.0.0.1:0", "--listen-fluent", "127.0.0.1:0"];
+        let listeners = ["--listen-syslog", "--listen-fluent", "--listen-otlp"];
+        let more = listeners.map(|listener| [listener, "127.0.0.1:0"]).concat();
         Ok(Self::Bucksaw(context.node("node", &more)?))
     }
 
@@ -77,6 +79,14 @@ impl SenderServer {
         match self {
             Self::Bucksaw(node) => node.address(if protocol == SenderProtocol::Fluent { "fluent" } else { "syslog" }),
             Self::Victoria(server) => Ok(&server.syslog),
+        }
+    }
+
+    /// The address of OTLP over gRPC.
+    pub(super) fn otlp_grpc(&self) -> anyhow::Result<&str> {
+        match self {
+            Self::Bucksaw(node) => node.address("otlp"),
+            Self::Victoria(_) => bail!("VictoriaLogs has no listener for OTLP over gRPC"),
         }
     }
 
@@ -124,17 +134,20 @@ impl SenderServer {
         })
     }
 
-    /// Waits until everything is stored and merged. Returns the CPU seconds that all of it took.
+    /// Waits until everything is stored on the disk and merged. Returns the CPU seconds that all of it took.
     pub(super) fn wait_settled(&self) -> anyhow::Result<f64> {
         if let Self::Bucksaw(node) = self {
             return Ok(node.wait_settled(node.metric("bucksaw_ingest_bytes_total")? as u64)?.1);
         }
-        http_client(self.http())?.get("/internal/force_flush")?;
-        let mut rest = (Instant::now(), self.cpu()?);
+        let mut http = http_client(self.http())?;
+        http.get("/internal/force_flush")?;
+        let (mut rest, mut stored) = ((Instant::now(), self.cpu()?), 0);
         wait::until("the program to become idle", Duration::from_millis(250), WAIT_MAX, || {
-            let cpu = self.cpu()?;
-            if cpu - rest.1 >= IDLE_CPU_SECONDS {
-                rest = (Instant::now(), cpu);
+            let (cpu, disk) = (self.cpu()?, self.disk_bytes()?);
+            let metrics = String::from_utf8(http.get("/metrics")?.body)?;
+            let in_memory = sum(&metrics, "vl_storage_rows{type=\"storage/inmemory\"}");
+            if cpu - rest.1 >= IDLE_CPU_SECONDS || disk != stored || in_memory > 0.0 {
+                (rest, stored) = ((Instant::now(), cpu), disk);
             }
             Ok((rest.0.elapsed() >= IDLE_TIME).then_some(rest.1))
         })

@@ -35,4 +35,5 @@ mod tests;
 
 pub use decode::column_block::ColumnBlock;
 pub use encode::encoder::{EncodedText, Encoder, TextEncoding};
+pub use encode::values::LineClass;
 pub use filter::Filter;

@@ -1,11 +1,17 @@
 //! Attributes of one event while it is decoded.
 
+use memchr::memchr;
+
+/// Behind each name; no name contains it.
+const NUL: char = '\0';
+
 /// Names and values in order. Cleared and filled for each event, so that its memory is allocated once for all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AttributeList {
+    /// The names, a NUL behind each.
     names: String,
     values: Vec<u8>,
-    /// The ends of each name and of each value.
+    /// The ends of each name, its NUL included, and of each value.
     ends: Vec<(usize, usize)>,
 }
 
@@ -37,11 +43,12 @@ impl AttributeList {
         }
         for part in name {
             // `AttributeNames` separates names by NULs.
-            match part.contains('\0') {
-                true => self.names.push_str(&part.replace('\0', "\u{fffd}")),
+            match memchr(NUL as u8, part.as_bytes()).is_some() {
+                true => self.names.push_str(&part.replace(NUL, "\u{fffd}")),
                 false => self.names.push_str(part),
             }
         }
+        self.names.push(NUL);
         write(&mut self.values);
         self.ends.push((self.names.len(), self.values.len()));
     }
@@ -51,6 +58,11 @@ impl AttributeList {
         self.names.shrink_to_fit();
         self.values.shrink_to_fit();
         self.ends.shrink_to_fit();
+    }
+
+    /// The names, a NUL behind each: [`AttributeNames::is`](bucksaw_record::AttributeNames::is) compares them.
+    pub fn names(&self) -> &str {
+        &self.names
     }
 
     /// Bytes of all names and values.
@@ -78,7 +90,7 @@ impl AttributeList {
         let mut start = (0, 0);
         self.ends.iter().filter_map(move |end| {
             let (name, value) = std::mem::replace(&mut start, *end);
-            Some((self.names.get(name..end.0)?, self.values.get(value..end.1)?))
+            Some((self.names.get(name..end.0 - NUL.len_utf8())?, self.values.get(value..end.1)?))
         })
     }
 }

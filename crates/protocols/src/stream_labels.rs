@@ -25,6 +25,7 @@ const END: u8 = 0xff;
 pub(crate) struct StreamLabels {
     /// The labels of the listener, which all events have.
     base: Labels,
+    base_count: usize,
     /// Names and values of the event, each followed by [`END`].
     key: Vec<u8>,
     count: usize,
@@ -36,7 +37,7 @@ pub(crate) struct StreamLabels {
 impl StreamLabels {
     /// Labels of events that all have those of `base`.
     pub(crate) fn new(base: &Labels) -> Self {
-        Self { base: base.clone(), ..Self::default() }
+        Self { base: base.clone(), base_count: base.iter().count(), ..Self::default() }
     }
 
     /// Forgets the labels of earlier events, and frees their memory.
@@ -64,9 +65,11 @@ impl StreamLabels {
 
     /// Adds a label with a valid name. Returns false, without effect, if it cannot be one: see the module.
     pub(crate) fn try_push(&mut self, label: &str, value: &str) -> bool {
-        let is_full = self.base.iter().count() + self.count >= Labels::COUNT_MAX;
+        let is_full = self.base_count + self.count >= Labels::COUNT_MAX;
         let is_valid = !value.is_empty() && value.len() <= Labels::VALUE_BYTES_MAX;
-        if is_full || !is_valid || self.base.get(label).is_some() || self.has(label) {
+        let is_known =
+            || (self.base_count > 0 && self.base.get(label).is_some()) || (self.count > 0 && self.has(label));
+        if is_full || !is_valid || is_known() {
             return false;
         }
         for part in [label, value] {

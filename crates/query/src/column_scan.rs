@@ -1,16 +1,16 @@
-//! Scans columnar blocks: the columns decide which lines match, and these are passed on before they are built.
+//! Scans columnar blocks: the columns decide which records match, and these are passed on before they are built.
 
 use std::ops::{ControlFlow, Range};
 
 use bucksaw_scan::{BoundPlan, Plan};
-use bucksaw_search::{Bitmap, RowSet, SearchBlock};
-use bucksaw_segment::{ColumnarBlock, RecordBlock, RecordMap, StreamSlice};
+use bucksaw_search::{Bitmap, RowSet};
+use bucksaw_segment::{ColumnarBlock, StreamSlice};
 
-use crate::column_lines::ColumnLines;
+use crate::column_records::ColumnRecords;
 use crate::request::{Cancel, Order, Request};
 use crate::text_scan::{MatchChunk, Visit};
 
-/// Passes the matching lines of each stream to `visit`, at most `limit` per stream, from the start of the answer. Returns
+/// Passes the matching records of each stream to `visit`, at most `limit` per stream, from the start of the answer. Returns
 /// the bytes of text scanned; `None` if the block is damaged.
 pub(crate) fn scan(
     block: &ColumnarBlock,
@@ -24,11 +24,10 @@ pub(crate) fn scan(
     if requested == RowSet::None {
         return Some(0);
     }
-    let map = RecordMap::identity(block.columns.row_count());
-    let records = RecordBlock::new(&block.columns, &map)?;
+    let records = block.records()?;
     let mut evaluated: Vec<(BoundPlan, RowSet)> = Vec::new();
     let mut scanned = 0;
-    for (slice, lines) in slices_with_lines(block) {
+    for (slice, rows_of_slice) in slices_with_rows(block) {
         if cancel.should_stop() {
             break;
         }
@@ -45,15 +44,15 @@ pub(crate) fn scan(
                 evaluated.last().map(|(_, rows)| rows)?
             }
         };
-        if visit_matching_lines(block, slice, lines, rows, request.order, limit, visit)?.is_break() {
+        if visit_matching(block, slice, rows_of_slice, rows, request.order, limit, visit)?.is_break() {
             break;
         }
     }
     Some(scanned)
 }
 
-/// The slices with the numbers of their lines in the block.
-fn slices_with_lines(block: &ColumnarBlock) -> impl Iterator<Item = (&StreamSlice, Range<usize>)> {
+/// The slices with the numbers of their records in the block.
+fn slices_with_rows(block: &ColumnarBlock) -> impl Iterator<Item = (&StreamSlice, Range<usize>)> {
     let mut end = 0;
     block.slices.iter().map(move |slice| {
         let start = end;
@@ -62,7 +61,7 @@ fn slices_with_lines(block: &ColumnarBlock) -> impl Iterator<Item = (&StreamSlic
     })
 }
 
-/// The lines of the requested time range and stream.
+/// The records of the requested time range and stream.
 fn requested_rows(block: &ColumnarBlock, request: &Request) -> RowSet {
     let is_inside = |slice: &StreamSlice| {
         let range = slice.rows.id_range();
@@ -71,11 +70,11 @@ fn requested_rows(block: &ColumnarBlock, request: &Request) -> RowSet {
     if block.slices.iter().all(|slice| request.matches_stream(&slice.labels) && is_inside(slice)) {
         return RowSet::All;
     }
-    let mut bits = Bitmap::new(block.columns.row_count());
-    for (slice, lines) in slices_with_lines(block).filter(|(slice, _)| request.matches_stream(&slice.labels)) {
+    let mut bits = Bitmap::new(block.slices.iter().map(|slice| slice.rows.count as usize).sum());
+    for (slice, rows) in slices_with_rows(block).filter(|(slice, _)| request.matches_stream(&slice.labels)) {
         for run in &slice.rows.runs {
             // The ids of a run are consecutive, so its requested rows are too.
-            let start = lines.start + run.row as usize;
+            let start = rows.start + run.row as usize;
             let below = |id| start + run.count_below(id) as usize;
             bits.set_range(below(request.from)..below(request.to));
         }
@@ -83,31 +82,33 @@ fn requested_rows(block: &ColumnarBlock, request: &Request) -> RowSet {
     RowSet::from_bitmap(bits)
 }
 
-fn visit_matching_lines(
+fn visit_matching(
     block: &ColumnarBlock,
     slice: &StreamSlice,
-    lines: Range<usize>,
+    rows_of_slice: Range<usize>,
     rows: &RowSet,
     order: Order,
     limit: usize,
     visit: Visit<'_>,
 ) -> Option<ControlFlow<()>> {
-    let all_match = *rows == RowSet::All || lines.clone().all(|line| rows.contains(line));
-    let first = lines.start;
-    let selected = if all_match && limit >= lines.len() {
+    let all_match = *rows == RowSet::All || rows_of_slice.clone().all(|row| rows.contains(row));
+    let first = rows_of_slice.start;
+    let selected = if all_match && limit >= rows_of_slice.len() {
         None
     } else {
-        let row = |line: usize| (line - first) as u32;
+        let row = |row: usize| (row - first) as u32;
         let selected: Vec<u32> = match order {
-            Order::Descending if limit < lines.len() => rows.last_in(lines, limit).into_iter().map(row).collect(),
-            _ => rows.first_in(lines, limit).map(row).collect(),
+            Order::Descending if limit < rows_of_slice.len() => {
+                rows.last_in(rows_of_slice, limit).into_iter().map(row).collect()
+            }
+            _ => rows.first_in(rows_of_slice, limit).map(row).collect(),
         };
         if selected.is_empty() {
             return Some(ControlFlow::Continue(()));
         }
         Some(selected)
     };
-    let lines = ColumnLines::new(block, slice, first, selected);
-    let flow = visit(MatchChunk::Lines(&lines));
-    (!lines.is_damaged()).then_some(flow)
+    let records = ColumnRecords::new(block, slice, first, selected);
+    let flow = visit(MatchChunk::Columns(&records));
+    (!records.is_damaged()).then_some(flow)
 }

@@ -439,14 +439,13 @@ impl UnitCount {
     fn add_chunk(&mut self, chunk: MatchChunk<'_>, cancel: &Cancel, rows_until_poll: &mut u32) {
         let labels = match &chunk {
             MatchChunk::Text(chunk, _) => chunk.labels,
-            MatchChunk::Lines(lines) => lines.labels(),
+            MatchChunk::Columns(records) => records.labels(),
         };
         match (self.grouping.of_stream(labels), chunk) {
-            (Some(group), MatchChunk::Lines(lines)) => self.add_rows(&lines.matching_rows(), group),
-            (None, MatchChunk::Lines(lines)) => {
-                let mut ids = RowIds::new(lines.slice_rows());
-                lines.for_each_line(&mut |row, text| {
-                    let record = RecordView::new(text, lines.slice_rows().attributes(row));
+            (Some(group), MatchChunk::Columns(records)) => self.add_rows(&records.matching_rows(), group),
+            (None, MatchChunk::Columns(records)) => {
+                let mut ids = RowIds::new(records.slice_rows());
+                records.for_each(&mut |row, record| {
                     self.add(ids.id_of_row(row), self.grouping.of_record(record));
                     if poll_cancel(rows_until_poll, cancel) {
                         ControlFlow::Break(())

@@ -20,7 +20,7 @@ mod answers;
 mod block;
 mod block_cache;
 mod buffer_pool;
-mod column_lines;
+mod column_records;
 mod column_scan;
 mod context;
 mod count;

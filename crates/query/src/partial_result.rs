@@ -48,7 +48,7 @@ impl PartialResult {
         let scanned_bytes = unit.scan(request, plan, cancel, limit, &mut damaged, &mut |matches| {
             let (labels, rows) = match &matches {
                 MatchChunk::Text(chunk, _) => (chunk.labels, &*chunk.rows),
-                MatchChunk::Lines(lines) => (lines.labels(), lines.slice_rows()),
+                MatchChunk::Columns(records) => (records.labels(), records.slice_rows()),
             };
             if top.is_past_cutoff(rows) {
                 return ControlFlow::Continue(());
@@ -56,10 +56,10 @@ impl PartialResult {
             let stream = top.buffer.stream_index(labels);
             let mut ids = RowIds::new(rows);
             let sorted = rows.is_sorted();
-            let mut offer = |row: u32, text: &[u8]| {
+            let mut offer = |row: u32, record: RecordView<'_>| {
                 let id = ids.id_of_row(row);
                 if request.contains(id) {
-                    top.offer(id, stream, rows, row, RecordView::new(text, rows.attributes(row)));
+                    top.offer(id, stream, rows, row, record);
                 }
                 // The ids of sorted rows ascend.
                 let done = id >= request.to || (request.order == Order::Ascending && !top.accepts(id));
@@ -67,10 +67,11 @@ impl PartialResult {
             };
             match matches {
                 MatchChunk::Text(chunk, bound) => bound.find(chunk, &|| cancel.should_stop(), &mut |found| {
-                    offer(found.row, chunk.text.get(found.start..found.end).unwrap_or_default())
+                    let text = chunk.text.get(found.start..found.end).unwrap_or_default();
+                    offer(found.row, RecordView::new(text, rows.attributes(found.row)))
                 }),
-                MatchChunk::Lines(lines) => lines.for_each_line(&mut |row, line| {
-                    if poll_cancel(&mut rows_until_poll, cancel) { ControlFlow::Break(()) } else { offer(row, line) }
+                MatchChunk::Columns(records) => records.for_each(&mut |row, record| {
+                    if poll_cancel(&mut rows_until_poll, cancel) { ControlFlow::Break(()) } else { offer(row, record) }
                 }),
             }
             ControlFlow::Continue(())

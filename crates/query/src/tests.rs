@@ -70,18 +70,23 @@ pub(crate) fn groupings() -> Vec<Grouping> {
 pub(crate) fn naive_groups<'a>(
     grouping: &Grouping,
     buckets: &[Bucket],
-    records: impl Iterator<Item = (Id, &'a Labels, &'a [u8])>,
+    records: impl Iterator<Item = (Id, &'a Labels, RecordView<'a>)>,
 ) -> Vec<Vec<u64>> {
     let mut counts: Vec<Vec<u64>> = buckets.iter().map(|_| vec![0; grouping.values().len()]).collect();
-    for (id, labels, line) in records {
+    for (id, labels, record) in records {
         let bucket = buckets.iter().position(|bucket| bucket.from <= id.time() && id.time() < bucket.to).unwrap();
         let value = match grouping {
             Grouping::None => None,
-            Grouping::Level => Level::of(labels, RecordView::line_only(line)).map(|level| level.name().to_owned()),
+            Grouping::Level => Level::of(labels, record).map(|level| level.name().to_owned()),
             Grouping::Streams(_) => Some(labels.to_string()),
             Grouping::Field { name, .. } => match labels.get(name) {
                 Some(value) => Some(value.to_owned()),
-                None => fields::lookup(line, name).map(|value| String::from_utf8_lossy(&value).into_owned()),
+                None => match record.attribute(name) {
+                    Some(value) => Some(String::from_utf8_lossy(value).into_owned()),
+                    None => {
+                        fields::lookup(record.line(), name).map(|value| String::from_utf8_lossy(&value).into_owned())
+                    }
+                },
             },
         };
         let group = grouping.values().iter().position(|known| Some(&**known) == value.as_deref());
@@ -992,7 +997,7 @@ proptest! {
         }
         for grouping in groupings() {
             let grouped = node.histogram(&request, Bucketing { buckets: 13, grouping: grouping.clone() }).0;
-            let records = want.iter().map(|(id, line)| (*id, &node.accepted[id].0, line.as_slice()));
+            let records = want.iter().map(|(id, line)| (*id, &node.accepted[id].0, RecordView::line_only(line)));
             let groups: Vec<Vec<u64>> = grouped.buckets.iter().map(|bucket| bucket.groups.clone()).collect();
             prop_assert_eq!(groups, naive_groups(&grouping, &grouped.buckets, records), "{:?}", grouping);
         }

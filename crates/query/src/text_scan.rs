@@ -6,7 +6,7 @@ use bucksaw_record::Labels;
 use bucksaw_scan::{BoundPlan, Plan};
 use bucksaw_segment::Chunk;
 
-use crate::column_lines::ColumnLines;
+use crate::column_records::ColumnRecords;
 use crate::request::{Cancel, Request};
 
 /// Records of one stream, as a scan passes them to its visitor.
@@ -14,7 +14,7 @@ pub(crate) enum MatchChunk<'a> {
     /// Text with candidates; the plan finds the matches.
     Text(&'a Chunk<'a>, &'a mut BoundPlan),
     /// Lines of columns, all of which match.
-    Lines(&'a ColumnLines<'a>),
+    Columns(&'a ColumnRecords<'a>),
 }
 
 /// The visitor of a scan; `Break` ends the scan.

@@ -58,7 +58,7 @@ fn check_columns(mut bound: BoundPlan, records: &[&[u8]], found: &[usize]) {
     let times = 20_000_usize.div_ceil(once.len().max(1)).max(17);
     let text = once.repeat(if once.len() > 20_000 { 1 } else { times });
     let count = text.iter().filter(|byte| **byte == b'\n').count();
-    let packed = Encoder::new().encode(&text, 1);
+    let packed = Encoder::new().encode(&text, &[], 1);
     assert!(found.is_empty() || bound.may_match(Filter::new(&packed.filter), false), "filtered");
     let TextEncoding::Columns(columns) = packed.text else { return };
     let block = ColumnBlock::open(columns, count, text.len()).unwrap();

@@ -19,8 +19,9 @@ use bucksaw_search::SearchBlock;
 
 use crate::attribute_column::{decode_attributes, encode_attributes};
 use crate::frame::is_text_of_rows;
+use crate::line_classes::line_classes;
 use crate::row_meta::{decode_flags, encode_flags};
-use crate::{Chunk, Codec, RecordSummary, Rows};
+use crate::{Chunk, Codec, RecordBlock, RecordMap, RecordSummary, Rows};
 
 /// Level for the rows column, which is small and compresses well at any level.
 const ROWS_CODEC: Codec = Codec::Zstd(1);
@@ -31,6 +32,8 @@ pub struct BlockBuilder {
     chunks: Vec<ChunkBuilder>,
     by_stream: HashMap<Labels, usize>,
     text_bytes: u64,
+    /// Memory for the text of the next block's first stream: that of a whole block would grow by copies each time.
+    spare_text: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -60,25 +63,20 @@ pub(crate) struct PackedColumn {
 }
 
 impl PackedColumn {
-    fn pack(codec: Codec, raw: Vec<u8>) -> Self {
-        let raw_len = raw.len();
-        let (codec, bytes) = codec.pack(&raw);
-        let bytes = bytes.into_owned();
-        Self { codec, bytes, raw_len }
+    fn pack(codec: Codec, raw: &[u8]) -> Self {
+        let (codec, bytes) = codec.pack(raw);
+        Self { codec, bytes: bytes.into_owned(), raw_len: raw.len() }
     }
 
-    /// Compresses the text of a block, and builds its filter if the codec has one.
-    fn pack_text(codec: Codec, raw: Vec<u8>, are_lines: bool, encoder: &mut Encoder) -> (Self, Vec<u8>) {
+    /// Compresses the text of some chunks, and builds its filter if the codec has one.
+    fn pack_text(codec: Codec, raw: &[u8], chunks: &[ChunkBuilder], encoder: &mut Encoder) -> (Self, Vec<u8>) {
         let (Codec::Columns(level) | Codec::ColumnsAlways(level)) = codec else {
             return (Self::pack(codec, raw), Vec::new());
         };
-        // The rows of columns are lines, so a record with an LF inside would become several rows.
-        if !are_lines {
-            return (Self::pack(codec, raw), Vec::new());
-        }
+        let classes = line_classes(chunks.iter().map(|chunk| &chunk.rows));
         let packed = match codec {
-            Codec::ColumnsAlways(_) => encoder.encode_always(&raw, level.into()),
-            _ => encoder.encode(&raw, level.into()),
+            Codec::ColumnsAlways(_) => encoder.encode_always(raw, &classes, level.into()),
+            _ => encoder.encode(raw, &classes, level.into()),
         };
         let text = match packed.text {
             TextEncoding::Columns(bytes) => Self { codec, bytes, raw_len: raw.len() },
@@ -90,6 +88,11 @@ impl PackedColumn {
 }
 
 impl BlockBuilder {
+    /// An empty builder with memory for this much text.
+    pub fn with_capacity(text_bytes: usize) -> Self {
+        Self { spare_text: Vec::with_capacity(text_bytes), ..Self::default() }
+    }
+
     /// Bytes of text so far.
     pub fn text_bytes(&self) -> u64 {
         self.text_bytes
@@ -106,7 +109,8 @@ impl BlockBuilder {
         let at = match self.by_stream.get(labels) {
             Some(at) => *at,
             None => {
-                self.chunks.push(ChunkBuilder { labels: labels.clone(), rows: Rows::default(), text: Vec::new() });
+                let text = std::mem::take(&mut self.spare_text);
+                self.chunks.push(ChunkBuilder { labels: labels.clone(), rows: Rows::default(), text });
                 self.by_stream.insert(labels.clone(), self.chunks.len() - 1);
                 self.chunks.len() - 1
             }
@@ -129,14 +133,13 @@ impl BlockBuilder {
         let mut rows = Vec::new();
         put_varint(&mut rows, chunks.len() as u64);
         chunks.iter().for_each(|chunk| encode_chunk(chunk, &mut rows));
-        let text = match chunks.as_mut_slice() {
-            [only] => std::mem::take(&mut only.text),
-            several => several.iter().map(|chunk| chunk.text.as_slice()).collect::<Vec<_>>().concat(),
-        };
-        let are_lines = chunks.iter().all(|chunk| chunk.rows.lines.is_none());
-        let (text, filter) = PackedColumn::pack_text(codec, text, are_lines, encoder);
+        let mut raw = std::mem::take(&mut chunks.first_mut()?.text);
+        chunks.iter_mut().for_each(|chunk| raw.append(&mut chunk.text));
+        let (text, filter) = PackedColumn::pack_text(codec, &raw, &chunks, encoder);
+        raw.clear();
+        self.spare_text = raw;
         let streams = chunks.into_iter().map(|chunk| chunk.labels).collect();
-        Some(EncodedBlock { rows: PackedColumn::pack(ROWS_CODEC, rows), text, filter, summary, streams })
+        Some(EncodedBlock { rows: PackedColumn::pack(ROWS_CODEC, &rows), text, filter, summary, streams })
     }
 }
 
@@ -292,25 +295,30 @@ impl SearchBlock for Block {
 /// A block that is searched as columns, without its text.
 #[derive(Debug)]
 pub struct ColumnarBlock {
-    /// The slices of all streams. Each row is a line.
+    /// The slices of all streams.
     pub slices: Vec<StreamSlice>,
     /// The lines of all slices.
     pub columns: bucksaw_columns::ColumnBlock,
+    /// Which lines are which record.
+    map: RecordMap,
 }
 
 impl ColumnarBlock {
     /// Approximate bytes of memory; grows with what a search decodes.
     pub(crate) fn memory(&self) -> usize {
-        slices_memory(&self.slices) + self.columns.memory()
+        slices_memory(&self.slices) + self.columns.memory() + self.map.memory()
+    }
+
+    /// The records of all slices; `None` never happens in a block that was opened.
+    pub fn records(&self) -> Option<RecordBlock<'_, bucksaw_columns::ColumnBlock>> {
+        RecordBlock::new(&self.columns, &self.map)
     }
 
     /// Opens compressed columns; `None` if they are damaged.
     pub(crate) fn open(slices: Vec<StreamSlice>, packed: Vec<u8>, raw_len: usize) -> Option<Self> {
-        if slices.iter().any(|slice| slice.rows.lines.is_some()) {
-            return None;
-        }
-        let lines = slices.iter().map(|slice| slice.rows.count as usize).sum();
-        Some(Self { slices, columns: bucksaw_columns::ColumnBlock::open(packed, lines, raw_len)? })
+        let map = RecordMap::of(slices.iter().map(|slice| &*slice.rows))?;
+        let columns = bucksaw_columns::ColumnBlock::open(packed, map.line_count(), raw_len)?;
+        Some(Self { slices, columns, map })
     }
 }
 

@@ -72,13 +72,18 @@ fn read(block: &Block) -> Vec<PushedRecord> {
 
 fn unpack(packed: &EncodedBlock) -> Option<Block> {
     let column = |column: &PackedColumn| column.codec.unpack(&column.bytes, column.raw_len);
-    Block::from_parts(column(&packed.text)?, decode_slices(&column(&packed.rows)?)?)
+    let slices = decode_slices(&column(&packed.rows)?)?;
+    if let Codec::Columns(_) | Codec::ColumnsAlways(_) = packed.text.codec {
+        let columnar = ColumnarBlock::open(slices, packed.text.bytes.clone(), packed.text.raw_len)?;
+        return Block::from_parts(columnar.columns.text()?, columnar.slices);
+    }
+    Block::from_parts(column(&packed.text)?, slices)
 }
 
 proptest! {
     #[test]
     fn records_round_trip(steps in any_pushes()) {
-        for codec in [Codec::Plain, Codec::Lz4, Codec::Zstd(1)] {
+        for codec in [Codec::Plain, Codec::Lz4, Codec::Zstd(1), Codec::ColumnsAlways(1)] {
             let mut builder = BlockBuilder::default();
             let want = push(&mut builder, &steps);
             let packed = builder.pack(codec, &mut Encoder::new()).unwrap();
@@ -102,6 +107,32 @@ proptest! {
         let _ = decode_slices(&rows).and_then(|slices| Block::from_parts(text.clone(), slices));
         rows.truncate(cut % (rows.len() + 1));
         let _ = decode_slices(&rows).and_then(|slices| Block::from_parts(text, slices));
+    }
+}
+
+proptest! {
+    /// The records of columns are those of the text, one by one.
+    #[test]
+    fn columns_are_searched_by_records(steps in any_pushes()) {
+        let mut builder = BlockBuilder::default();
+        push(&mut builder, &steps);
+        let packed = builder.pack(Codec::ColumnsAlways(1), &mut Encoder::new()).unwrap();
+        let block = unpack(&packed).unwrap();
+        let want: Vec<(Vec<u8>, String)> = block.chunks().flat_map(|chunk| {
+            let rows = Arc::clone(&chunk.rows);
+            let view = move |(row, text)| RecordView::new(text, rows.attributes(row)).attributes().len();
+            let views: Vec<_> = (0..).zip(chunk.records()).map(|record| (record.1.to_vec(), view(record).to_string())).collect();
+            views
+        }).collect();
+        let slices = decode_slices(&packed.rows.codec.unpack(&packed.rows.bytes, packed.rows.raw_len).unwrap()).unwrap();
+        let columnar = ColumnarBlock::open(slices, packed.text.bytes, packed.text.raw_len).unwrap();
+        let records = columnar.records().unwrap();
+        let mut got = Vec::new();
+        records.visit(0..records.record_count(), &mut |record| {
+            got.push((record.text().to_vec(), record.attributes().len().to_string()));
+            ControlFlow::Continue(())
+        }).unwrap();
+        prop_assert_eq!(got, want);
     }
 }
 

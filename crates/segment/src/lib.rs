@@ -18,7 +18,7 @@ mod error;
 mod file_header;
 mod frame;
 pub mod health;
-
+mod line_classes;
 pub mod queue;
 mod record_block;
 mod row_meta;

@@ -11,6 +11,8 @@ use std::ops::{ControlFlow, Range};
 use bucksaw_record::{AttributeShape, RecordView, RowAttributes};
 use bucksaw_search::{Bitmap, Needle, RowSet, SearchBlock};
 
+use crate::Rows;
+
 /// Which lines of a block belong to which record.
 #[derive(Debug, Default)]
 pub struct RecordMap {
@@ -60,23 +62,56 @@ impl RecordMap {
         let (mut starts, mut end) = (Vec::with_capacity(lines.len() + 1), 0_u32);
         let mut multi_line = Bitmap::new(lines.len());
         starts.push(end);
-        for (row, lines) in lines.iter().enumerate() {
-            let shape = attributes.get(u32::try_from(row).ok()?);
-            let of_values = shape.map_or(0, value_lines);
+        // Looking up the attributes of each row would cost more than the rest.
+        let mut runs = attributes.runs_in(0..u32::MAX);
+        let mut run = runs.next();
+        let mut values_with_lines = attributes.value_lines_in(0..u32::MAX).peekable();
+        for (row, lines) in (0_u32..).zip(lines) {
+            run = run.filter(|(first, count, _)| first + count > row).or_else(|| runs.next());
+            let values = run.filter(|(first, ..)| *first <= row).map_or(0, |(_, _, names)| names.len());
+            let of_values = match values_with_lines.next_if(|(with_lines, _)| *with_lines == row) {
+                Some((_, lines)) => lines.iter().map(|lines| *lines as usize).sum(),
+                None => values,
+            };
             (*lines as usize > of_values).then_some(())?;
-            if *lines as usize != 1 + shape.map_or(0, |shape| shape.names.len()) {
-                multi_line.set(row);
+            if *lines as usize != 1 + values {
+                multi_line.set(row as usize);
             }
             end = end.checked_add(*lines)?;
             starts.push(end);
         }
+        drop((runs, values_with_lines));
         let multi_line = (multi_line.count() > 0).then_some(multi_line);
         Some(Self { records: lines.len(), starts: Some(starts), attributes, multi_line })
     }
 
-    /// The number of lines of the block, if they are not the records.
-    pub fn line_count(&self) -> Option<usize> {
-        self.starts.as_ref()?.last().map(|end| *end as usize)
+    /// The map of the rows of a block's chunks; `None` as for [`Self::new`].
+    pub(crate) fn of<'a>(chunks: impl Iterator<Item = &'a Rows> + Clone) -> Option<Self> {
+        let records: usize = chunks.clone().map(|rows| rows.count as usize).sum();
+        if chunks.clone().all(|rows| rows.lines.is_none()) {
+            return Some(Self::identity(records));
+        }
+        let (mut lines, mut attributes) = (Vec::with_capacity(records), RowAttributes::empty());
+        for rows in chunks {
+            attributes.append(u32::try_from(lines.len()).ok()?, &rows.attributes, 0..rows.count);
+            match &rows.lines {
+                Some(given) => lines.extend_from_slice(given),
+                None => lines.resize(lines.len() + rows.count as usize, 1),
+            }
+        }
+        Self::new(&lines, attributes)
+    }
+
+    /// The number of lines of the block.
+    pub fn line_count(&self) -> usize {
+        self.starts.as_ref().and_then(|starts| starts.last()).map_or(self.records, |end| *end as usize)
+    }
+
+    /// Approximate bytes of memory.
+    pub(crate) fn memory(&self) -> usize {
+        let starts = self.starts.as_ref().map_or(0, |starts| size_of_val(starts.as_slice()));
+        let multi_line = self.multi_line.as_ref().map_or(0, |_| self.records / 8);
+        starts + multi_line + self.attributes.memory()
     }
 
     fn shape(&self, record: usize) -> Option<AttributeShape<'_>> {
@@ -118,7 +153,7 @@ fn value_lines(shape: AttributeShape<'_>) -> usize {
 impl<'a, B: SearchBlock> RecordBlock<'a, B> {
     /// A block of lines as records; `None` if the map is that of another number of lines.
     pub fn new(lines: &'a B, map: &'a RecordMap) -> Option<Self> {
-        (lines.row_count() == map.line_count().unwrap_or(map.records)).then_some(Self { lines, map })
+        (lines.row_count() == map.line_count()).then_some(Self { lines, map })
     }
 
     /// The block, whose rows are lines.
@@ -158,8 +193,11 @@ impl<'a, B: SearchBlock> RecordBlock<'a, B> {
 
     /// The lines of some records.
     pub fn lines_of(&self, records: &RowSet) -> RowSet {
-        let (RowSet::Some(records), Some(lines)) = (records, self.map.line_count()) else { return records.clone() };
-        let mut found = Bitmap::new(lines);
+        let RowSet::Some(records) = records else { return records.clone() };
+        if self.is_identity() {
+            return RowSet::Some(records.clone());
+        }
+        let mut found = Bitmap::new(self.map.line_count());
         records.iter().for_each(|record| found.set_range(self.map.lines(record)));
         RowSet::from_bitmap(found)
     }
@@ -207,6 +245,7 @@ impl<'a, B: SearchBlock> RecordBlock<'a, B> {
         test: &mut dyn FnMut(&[u8]) -> ControlFlow<(), bool>,
     ) -> Option<RowSet> {
         let part = RecordPart::Attribute(name);
+        let among = among.clone() & self.records_of(lines.clone(), part);
         let tested = || {
             let records = among.first_in(0..self.map.records, usize::MAX);
             records.filter_map(|record| match self.map.part(record, part)? {

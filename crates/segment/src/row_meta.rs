@@ -109,6 +109,24 @@ impl RowMeta {
         reader.is_empty().then_some(row_meta)
     }
 
+    /// The lowest and the highest id of the `count` rows from the first id on, by the encoded columns; `None` if the times are
+    /// damaged.
+    pub(crate) fn id_range(layout_bits: u8, bytes: &[u8], first: Id, count: u32) -> Option<(Id, Id)> {
+        if layout_bits & TIMES_BIT == 0 {
+            return Some((first, first.checked_add(count.checked_sub(1)?)?));
+        }
+        let mut reader = ByteReader(bytes);
+        let (mut before, mut range) = (first.time().0, None);
+        for row in 0..count {
+            before = reader.delta(before).filter(|ms| *ms <= Millis::MAX.0)?;
+            reader.varint()?;
+            let id = Id::new(Millis(before), first.producer(), first.sequence().checked_add(row)?);
+            let (low, high) = range.unwrap_or((id, id));
+            range = Some((id.min(low), id.max(high)));
+        }
+        range
+    }
+
     /// The rows from the first id on; `None` if the sequence numbers would overflow.
     pub fn into_rows(self, first: Id, count: u32, accepted: Millis) -> Option<Rows> {
         first.checked_add(count.checked_sub(1)?)?;

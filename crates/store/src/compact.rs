@@ -103,7 +103,7 @@ impl SegmentStore {
         // Less than half a block will be merged again.
         let is_final = text_bytes >= block_bytes / 2;
         let codec = if is_final { self.config.codec_final } else { self.config.codec_quick };
-        let merge = SegmentMerge { block_bytes, codec, recompress_codec, throttle, is_stopped };
+        let merge = SegmentMerge { text_bytes, block_bytes, codec, recompress_codec, throttle, is_stopped };
         let version = MergeUnit::version_of(&units);
         let mut output = CompactionOutput { store: self, full: Vec::new(), current: None, mergeable_bytes, version };
         merge.run(UnitReader::default(), units, &mut output)?;

@@ -45,7 +45,7 @@ impl SegmentStore {
         let is_small = text_bytes < self.config.full_block_bytes();
         let is_quick = (backlog.has_waiting_client || is_behind || is_small) && !self.may_not_fit(text_bytes);
         let codec = if is_quick { self.config.codec_quick } else { self.config.codec_final };
-        match self.merge_views(views, codec, &throttle) {
+        match self.merge_views(views, text_bytes, codec, &throttle) {
             Ok(segment) => {
                 self.metrics.gathered_bytes.inc_by(text_bytes);
                 self.gather_batch_size.grow(text_bytes);
@@ -65,6 +65,7 @@ impl SegmentStore {
     fn merge_views(
         &self,
         views: &[SegmentView],
+        text_bytes: u64,
         codec: Codec,
         throttle: &ThrottledTask<'_>,
     ) -> Result<Option<Arc<StoredSegment>>, StoreError> {
@@ -77,6 +78,7 @@ impl SegmentStore {
         }
         let origin = SegmentOrigin { sources: views.iter().map(|view| view.id).collect(), ..SegmentOrigin::default() };
         let merge = SegmentMerge {
+            text_bytes,
             block_bytes: self.config.full_block_bytes(),
             codec,
             recompress_codec: None,

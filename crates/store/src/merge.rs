@@ -29,6 +29,8 @@ impl MergeOutput for SegmentDraft {
 }
 
 pub(crate) struct SegmentMerge<'a> {
+    /// Bytes of text of all units, by which memory is reserved.
+    pub(crate) text_bytes: u64,
     pub(crate) block_bytes: u64,
     pub(crate) codec: Codec,
     /// Blocks that gathering compressed with this codec are always recompressed.
@@ -48,7 +50,9 @@ impl SegmentMerge<'_> {
         let mut units = units.into_iter().peekable();
         let mut cursors: Vec<Option<MergeCursor>> = Vec::new();
         let mut heap: BinaryHeap<Reverse<(Id, usize)>> = BinaryHeap::new();
-        let mut builder = BlockBuilder::default();
+        // Blocks are a little longer than that.
+        let capacity = self.text_bytes.min(self.block_bytes + self.block_bytes / 16);
+        let mut builder = BlockBuilder::with_capacity(capacity as usize);
         let mut last: Option<Id> = None;
         loop {
             while let Some(unit) = units.next_if(|unit| heap.peek().is_none_or(|Reverse((head, _))| unit.low <= *head))

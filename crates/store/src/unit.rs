@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bucksaw_ingest::SegmentView;
 use bucksaw_record::{Id, Labels};
 use bucksaw_segment::queue::{FramePosition, FrameReader};
+use bucksaw_segment::stored;
 use bucksaw_segment::{Chunk, Rows, StreamSlice, lines_end};
 
 use crate::error::StoreError;
@@ -28,7 +29,7 @@ pub(crate) struct MergeCursor {
 pub(crate) struct MergeUnit {
     pub(crate) low: Id,
     pub(crate) high: Id,
-    /// The version of the stored segment that can hold its records.
+    /// The version of its file.
     version: u32,
     from: UnitSource,
 }
@@ -75,8 +76,8 @@ impl UnitReader {
             UnitSource::Frame { reader, place } => {
                 let Some((segment, frames)) = self.frame_readers.get_mut(*reader) else { return Ok(Vec::new()) };
                 frames.seek(place.offset);
-                let chunk = frames.next_chunk().map_err(StoreError::input(*segment))?;
-                Ok(chunk.map(|chunk| MergeCursor::from_frame(&chunk)).into_iter().collect())
+                let taken = frames.take_chunk().map_err(StoreError::input(*segment))?;
+                Ok(taken.map(|(text, slice)| MergeCursor::from_frame(text, slice)).into_iter().collect())
             }
             UnitSource::Block { segment, block, whole } => {
                 let read = segment.block(*block).map_err(StoreError::input(segment.id()))?;
@@ -105,10 +106,10 @@ impl MergeUnit {
         Some(Self { low: reach.low, high: reach.high, version: segment.reader().version(), from })
     }
 
-    /// The version of a stored segment that can hold the records of all units. Versions of queue segments and of stored
-    /// segments mean the same: from 2 on, records may have several lines.
+    /// The version of a stored segment that can hold the records of all units. In queue segments as in stored segments, records
+    /// may have several lines from version 2 on.
     pub(crate) fn version_of(units: &[Self]) -> u32 {
-        units.iter().map(|unit| unit.version).max().unwrap_or(1)
+        if units.iter().all(|unit| unit.version <= 1) { 1 } else { stored::VERSION }
     }
 
     /// The block and its bytes of text, if it is read as a whole.
@@ -124,12 +125,15 @@ impl MergeUnit {
 }
 
 impl MergeCursor {
-    fn from_frame(chunk: &Chunk<'_>) -> Self {
-        let labels = chunk.labels.clone();
-        let (rows, text) =
-            if chunk.rows.is_sorted() { (Arc::clone(&chunk.rows), chunk.text.to_vec()) } else { sort_rows(chunk) };
-        let text_end = text.len();
-        Self { labels, rows, text: Arc::new(text), row: 0, run: 0, text_at: 0, text_end }
+    fn from_frame(text: Vec<u8>, slice: StreamSlice) -> Self {
+        if slice.rows.is_sorted() {
+            return Self::from_slice(slice, Arc::new(text));
+        }
+        let StreamSlice { labels, rows, range } = slice;
+        let chunk = Chunk { labels: &labels, rows, text: text.get(range).unwrap_or_default() };
+        let (rows, text) = sort_rows(&chunk);
+        let range = 0..text.len();
+        Self::from_slice(StreamSlice { labels, rows, range }, Arc::new(text))
     }
 
     fn from_slice(slice: StreamSlice, text: Arc<Vec<u8>>) -> Self {

@@ -1,6 +1,6 @@
 //! Builds the dictionary of a column: codes in the order of first occurrence.
 
-use crate::encode::hash::{ValueKey, bytes_equal};
+use crate::encode::hash::ValueKey;
 use crate::encode::text_span::TextSpan;
 use crate::encode::values::{ValueBuffer, reserve};
 
@@ -20,8 +20,12 @@ pub(crate) struct Dictionary {
     pub(crate) distinct: ValueBuffer,
 }
 
-/// Builds a dictionary from batches of rows. It copies the distinct values, so that comparisons and later steps stay in near
-/// caches and the text is read once, right after it was tokenised.
+/// Builds a dictionary from batches of rows. It copies the distinct values, so that later steps stay in near caches and the text
+/// is read once, right after it was tokenised.
+///
+/// Values of one key count as equal. Comparing them would load a value that is in no near cache, for each row. Two values with
+/// one key, which take input crafted for it, make the columns differ from the text; then the block is packed by zstd, because
+/// it is compared as a whole.
 #[derive(Debug, Default)]
 pub(crate) struct DictionaryBuilder {
     slots: Vec<HashSlot>,
@@ -79,13 +83,23 @@ impl DictionaryBuilder {
         reserve(&mut self.codes, rows.len(), expected);
         for span in rows {
             let key = ValueKey::of(text, span);
-            let (last, code) = self.last_value;
-            let is_last = key == last && !self.codes.is_empty() && (key.is_exact() || self.has_value(code, text, span));
-            if !is_last {
+            let (last, _) = self.last_value;
+            if key != last || self.codes.is_empty() {
                 self.last_value = (key, self.find_or_insert(key, text, span));
             }
             self.codes.push(self.last_value.1);
         }
+    }
+
+    /// Adds the last value once more; `false`, without effect, if the column has no dictionary.
+    #[inline]
+    pub(crate) fn repeat_last(&mut self, expected: usize) -> bool {
+        if self.is_high_cardinality || self.codes.is_empty() {
+            return false;
+        }
+        reserve(&mut self.codes, 1, expected);
+        self.codes.push(self.last_value.1);
+        true
     }
 
     /// The finished column.
@@ -125,7 +139,7 @@ impl DictionaryBuilder {
                 self.slots[at] = HashSlot { bits: key.bits, len: key.len, code_plus_one: number };
                 return number - 1;
             }
-            if slot.key() == key && (key.is_exact() || self.has_value(slot.code_plus_one - 1, text, span)) {
+            if slot.key() == key {
                 return slot.code_plus_one - 1;
             }
             at = (at + 1) & mask;
@@ -142,10 +156,5 @@ impl DictionaryBuilder {
             }
             self.slots[at] = slot;
         }
-    }
-
-    /// Whether the value of a code equals the text at `span`.
-    fn has_value(&self, number: u32, text: &[u8], span: TextSpan) -> bool {
-        bytes_equal(self.values.values().get(number as usize), span.slice(text))
     }
 }

@@ -5,10 +5,11 @@ use crate::encode::layout_groups::{VALUE_BYTES_MAX, count_sampled_layouts};
 use crate::encode::tokeniser::Granularity;
 use crate::encode::tree_encoder::{TableThresholds, TreeEncoder};
 use crate::encode::tree_writer::TreeWriter;
-use crate::encode::values::Values;
+use crate::encode::values::{LineClass, Values};
 use crate::encode::verify::has_text;
 use crate::encode::work_budget::WorkBudget;
 use crate::encode::zstd_sample::{self, ZstdSample};
+use std::borrow::Cow;
 use std::cell::LazyCell;
 
 /// The shortest text that is encoded as columns, in bytes.
@@ -91,8 +92,10 @@ impl Encoder {
     }
 
     /// Encodes a text of lines, an LF after each, with a level of zstd. Text of more than 2 GB is never encoded as columns.
-    pub fn encode(&mut self, text: &[u8], level: i32) -> EncodedText {
-        let packed = self.choose_encoding(text, level).unwrap_or(TextEncoding::Plain);
+    ///
+    /// `classes` are the [classes of the lines](LineClass), or empty if all have the same.
+    pub fn encode(&mut self, text: &[u8], classes: &[LineClass], level: i32) -> EncodedText {
+        let packed = self.choose_encoding(text, classes, level).unwrap_or(TextEncoding::Plain);
         if !matches!(packed, TextEncoding::Columns(_)) {
             self.tree_encoder.filter.clear();
             self.tree_encoder.filter.add(text);
@@ -105,13 +108,15 @@ impl Encoder {
         EncodedText { text: packed, filter: self.tree_encoder.filter.finish(filter_bytes_max) }
     }
 
-    fn choose_encoding(&mut self, text: &[u8], level: i32) -> Option<TextEncoding> {
+    fn choose_encoding(&mut self, text: &[u8], classes: &[LineClass], level: i32) -> Option<TextEncoding> {
         let zstd = |level| zstd_sample::compress(text, level).filter(|packed| packed.len() < text.len());
         if text.len() < TEXT_BYTES_MIN {
             return zstd(level).map(TextEncoding::Zstd);
         }
         let sample = ZstdSample::measure(text, level)?;
-        let Some(columns) = self.try_columns(text, &sample) else { return zstd(sample.level).map(TextEncoding::Zstd) };
+        let Some(columns) = self.try_columns(text, classes, &sample) else {
+            return zstd(sample.level).map(TextEncoding::Zstd);
+        };
         // The samples of dense text predict the size of the whole.
         let expected = sample.expected_bytes(text.len());
         let clearly = columns.len() * 3 < expected * 2 || (columns.len() * 10 < expected * 9 && sample.is_dense);
@@ -126,17 +131,19 @@ impl Encoder {
 
     /// Encodes a text as [`Self::encode`], but as columns whenever that is possible, however small the text or the gain. So
     /// tests with small blocks store and search columns.
-    pub fn encode_always(&mut self, text: &[u8], level: i32) -> EncodedText {
+    pub fn encode_always(&mut self, text: &[u8], classes: &[LineClass], level: i32) -> EncodedText {
         self.tree_encoder.boundaries.compute(text);
-        let lines = LineOffsets::of(text, usize::MAX);
+        let lines = LineOffsets::of(text, classes, usize::MAX);
         let columns = lines.and_then(|lines| self.encode_columns(text, &lines, WorkBudget::unlimited(), level));
-        let Some(columns) = columns else { return self.encode(text, level) };
+        let Some(columns) = columns else { return self.encode(text, classes, level) };
         EncodedText { text: TextEncoding::Columns(columns), filter: self.tree_encoder.filter.finish(usize::MAX) }
     }
 
     /// The columns of a text, if they may be worthwhile.
-    fn try_columns(&mut self, text: &[u8], sample: &ZstdSample) -> Option<Vec<u8>> {
-        let lines = LineOffsets::of(text, text.len() / LINE_BYTES_MIN)?;
+    fn try_columns(&mut self, text: &[u8], classes: &[LineClass], sample: &ZstdSample) -> Option<Vec<u8>> {
+        // Values of attributes are short as a rule, and often repeated. The work budget limits their cost.
+        let values = classes.iter().filter(|class| **class != 0).count();
+        let lines = LineOffsets::of(text, classes, text.len() / LINE_BYTES_MIN + values)?;
         if !self.has_common_layouts(text, &lines) || !self.is_trial_smaller(text, &lines, sample) {
             return None;
         }
@@ -144,10 +151,14 @@ impl Encoder {
         self.encode_columns(text, &lines, WorkBudget::for_text(text.len()), sample.level)
     }
 
-    /// Whether sampled lines share layouts.
+    /// Whether sampled lines share layouts. Only those of the first class are sampled: values of attributes share layouts as a
+    /// rule, and say nothing about the lines.
     fn has_common_layouts(&mut self, text: &[u8], lines: &LineOffsets) -> bool {
-        let step = lines.count().div_ceil(SAMPLE_LINES).max(1);
-        let (sample, sampled) = copy_lines(text, lines.line_ranges().step_by(step));
+        let is_sampled = |line: &usize| lines.class(*line) == 0;
+        let count =
+            if lines.classes.is_empty() { lines.count() } else { (0..lines.count()).filter(is_sampled).count() };
+        let step = count.div_ceil(SAMPLE_LINES).max(1);
+        let (sample, sampled) = copy_lines(text, lines, (0..lines.count()).filter(is_sampled).step_by(step));
         self.tree_encoder.boundaries.compute(&sample);
         let layouts = count_sampled_layouts(
             sampled.values(&sample),
@@ -155,16 +166,17 @@ impl Encoder {
             &self.tree_encoder.boundaries,
             SAMPLE_LINES,
         );
-        layouts * LINES_PER_LAYOUT <= lines.count().min(SAMPLE_LINES)
+        layouts * LINES_PER_LAYOUT <= count.min(SAMPLE_LINES)
     }
 
     /// Whether columns of the whole text may be worthwhile, by a trial on some lines.
     fn is_trial_smaller(&mut self, text: &[u8], lines: &LineOffsets, sample: &ZstdSample) -> bool {
         let piece = if sample.is_dense { TRIAL_BYTES_DENSE } else { TRIAL_BYTES };
-        let (some, lines) = copy_lines(text, lines.trial_lines(text.len(), piece));
+        let (some, lines) = copy_lines(text, lines, lines.trial_lines(text.len(), piece));
         self.tree_encoder.boundaries.compute(&some);
         let work = WorkBudget::for_sample(some.len(), text.len());
-        let Some(split) = self.tree_encoder.encode_lines(lines.values(&some), work) else { return false };
+        let split = self.tree_encoder.encode_lines(lines.values(&some), &lines.classes, work);
+        let Some(split) = split else { return false };
         let columns = || TreeWriter::new(sample.level).and_then(|writer| writer.write(split));
         !sample.is_dense
             || columns()
@@ -173,11 +185,11 @@ impl Encoder {
 
     /// The columns, if they stay within the work budget and the text round-trips.
     fn encode_columns(&mut self, text: &[u8], lines: &LineOffsets, work: WorkBudget, level: i32) -> Option<Vec<u8>> {
-        let split = self.tree_encoder.encode_lines(lines.values(text), work)?;
+        let split = self.tree_encoder.encode_lines(lines.values(text), &lines.classes, work)?;
         let columns = TreeWriter::new(level).and_then(|writer| writer.write(split)).ok()?;
         let block = ColumnBlock::open(columns.clone(), lines.count(), text.len());
+        debug_assert!(block.is_some(), "columns that were just written do not open");
         let same = block.is_some_and(|block| has_text(&block, text, lines.starts()));
-        debug_assert!(same, "a text does not come back from its columns");
         same.then_some(columns)
     }
 }
@@ -191,59 +203,71 @@ fn filter_bytes_max(bytes: usize, packed: usize) -> usize {
     }
 }
 
-/// The starts of the lines of a text, and its end.
-struct LineOffsets(Vec<u32>);
+/// The lines of a text.
+struct LineOffsets<'c> {
+    /// The start of each line, and the end of the text.
+    offsets: Vec<u32>,
+    /// The class of each line, or empty if all have the same.
+    classes: Cow<'c, [LineClass]>,
+}
 
-impl LineOffsets {
+impl<'c> LineOffsets<'c> {
     /// The lines of a text, `most` at most; `None` when it does not end with one of these, or is too long.
-    fn of(text: &[u8], most: usize) -> Option<Self> {
+    fn of(text: &[u8], classes: &'c [LineClass], most: usize) -> Option<Self> {
         // Offsets have 32 bits, also in a copy with an LF behind each token.
         u32::try_from(text.len()).ok().filter(|len| *len < u32::MAX / 2)?;
         // Counting the lines first would be another pass over the text.
         let mut starts = Vec::with_capacity(text.len() / LINE_BYTES_EXPECTED);
         starts.push(0);
         starts.extend(memchr::memchr_iter(b'\n', text).map(|end| end as u32 + 1).take(most));
-        (starts.last().is_some_and(|end| *end as usize == text.len())).then_some(Self(starts))
+        debug_assert!(classes.is_empty() || classes.len() + 1 == starts.len() || starts.len() > most);
+        let classes = Cow::Borrowed(classes);
+        (starts.last().is_some_and(|end| *end as usize == text.len())).then_some(Self { offsets: starts, classes })
     }
 
     fn count(&self) -> usize {
-        self.0.len() - 1
+        self.offsets.len() - 1
     }
 
     fn starts(&self) -> &[u32] {
-        &self.0[..self.count()]
+        &self.offsets[..self.count()]
     }
 
     fn values<'a>(&'a self, text: &'a [u8]) -> Values<'a> {
-        Values::new(text, self.starts(), &self.0[1..], 1)
+        Values::new(text, self.starts(), &self.offsets[1..], 1)
     }
 
-    /// The start of each line and of the next.
-    fn line_ranges(&self) -> impl Iterator<Item = (u32, u32)> {
-        self.starts().iter().copied().zip(self.0[1..].iter().copied())
+    fn class(&self, line: usize) -> LineClass {
+        self.classes.get(line).copied().unwrap_or_default()
     }
 
-    /// The same for a sample spread over a text of `bytes` bytes, without lines that would be outliers.
-    fn trial_lines(&self, bytes: usize, piece_bytes: usize) -> impl Iterator<Item = (u32, u32)> {
+    /// The numbers of lines of a sample spread over a text of `bytes` bytes, without lines that would be outliers.
+    fn trial_lines(&self, bytes: usize, piece_bytes: usize) -> impl Iterator<Item = usize> {
         let step = bytes / TRIAL_PIECES;
         let piece = move |at: usize| {
             let first = self.starts().partition_point(|start| (*start as usize) < step * at);
             let end = step * at + piece_bytes.min(step / 2);
-            let is_cut = |(start, next): &(u32, u32)| (next - start) as usize <= VALUE_BYTES_MAX;
-            self.line_ranges().skip(first).take_while(move |(start, _)| (*start as usize) < end).filter(is_cut)
+            let is_cut = move |line: &usize| (self.offsets[line + 1] - self.offsets[*line]) as usize <= VALUE_BYTES_MAX;
+            let is_inside = move |line: &usize| (self.offsets[*line] as usize) < end;
+            (first..self.count()).take_while(is_inside).filter(is_cut)
         };
         (0..TRIAL_PIECES).flat_map(piece)
     }
 }
 
 /// A copy of some lines, so that a trial does not scan the rest of the text.
-fn copy_lines(text: &[u8], some: impl Iterator<Item = (u32, u32)>) -> (Vec<u8>, LineOffsets) {
-    let (mut copy, mut starts) = (Vec::new(), vec![0]);
-    for (start, next) in some {
-        copy.extend_from_slice(&text[start as usize..next as usize]);
-        starts.push(copy.len() as u32);
+fn copy_lines(
+    text: &[u8],
+    lines: &LineOffsets<'_>,
+    some: impl Iterator<Item = usize>,
+) -> (Vec<u8>, LineOffsets<'static>) {
+    let (mut copy, mut offsets, mut classes) = (Vec::new(), vec![0], Vec::new());
+    for line in some {
+        copy.extend_from_slice(&text[lines.offsets[line] as usize..lines.offsets[line + 1] as usize]);
+        offsets.push(copy.len() as u32);
+        classes.extend(lines.classes.get(line));
     }
-    (copy, LineOffsets(starts))
+    (copy, LineOffsets { offsets, classes: Cow::Owned(classes) })
 }
 
 #[cfg(test)]
@@ -259,13 +283,13 @@ mod tests {
         let long = "x".repeat(VALUE_BYTES_MAX + 1) + "\n";
         let mut text = lines_of(4 << 20, || format!("{} {}\n", next(1 << 31), "y".repeat(next(99) as usize)));
         text.splice(0..0, long.into_bytes());
-        let lines = LineOffsets::of(&text, usize::MAX).unwrap();
-        let (some, few) = copy_lines(&text, lines.trial_lines(text.len(), TRIAL_BYTES));
+        let lines = LineOffsets::of(&text, &[], usize::MAX).unwrap();
+        let (some, few) = copy_lines(&text, &lines, lines.trial_lines(text.len(), TRIAL_BYTES));
         assert!(some.len().abs_diff(TRIAL_PIECES * TRIAL_BYTES) < TRIAL_PIECES * 200 + TRIAL_BYTES, "{}", some.len());
-        assert_eq!(few.starts(), LineOffsets::of(&some, usize::MAX).unwrap().starts());
+        assert_eq!(few.starts(), LineOffsets::of(&some, &[], usize::MAX).unwrap().starts());
         let all: HashSet<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
         assert!(some.split_inclusive(|byte| *byte == b'\n').all(|line| line.len() < 200 && all.contains(line)));
-        let (whole, same) = copy_lines(&text, lines.line_ranges());
+        let (whole, same) = copy_lines(&text, &lines, 0..lines.count());
         assert!(whole == text && same.starts() == lines.starts());
     }
 }

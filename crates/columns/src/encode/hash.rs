@@ -1,4 +1,4 @@
-//! A fast hash for tables that compare bytes afterwards; never stored. It uses wyhash's mixing step (Wang Yi, public domain):
+//! A fast hash for tables that compare bytes, or for columns that are compared with their text; never stored. It uses wyhash's mixing step (Wang Yi, public domain):
 //! multiply to 128 bits and fold.
 
 use crate::encode::text_span::TextSpan;
@@ -54,12 +54,6 @@ impl ValueKey {
             _ => hash(span.slice(text)),
         };
         Self { bits, len: span.len }
-    }
-
-    /// Whether equal keys imply equal values.
-    #[inline]
-    pub(crate) fn is_exact(self) -> bool {
-        self.len <= 8
     }
 
     /// The hash that selects the slot in a table.

@@ -5,10 +5,10 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::encode::boundaries::Boundaries;
 use crate::encode::dictionary::{ColumnValues, DictionaryBuilder};
-use crate::encode::hash::hash;
+use crate::encode::hash::{bytes_equal, hash};
 use crate::encode::text_span::TextSpan;
 use crate::encode::tokeniser::{Granularity, Tokeniser, delimiter_lengths};
-use crate::encode::values::Values;
+use crate::encode::values::{LineClass, Values};
 use crate::encode::work_budget::WorkBudget;
 
 /// The most layouts of a column; values of further layouts are outliers.
@@ -21,6 +21,43 @@ const ENCODE_BATCH_ROWS: usize = 128;
 /// The most columns that are built while values are tokenised. Columns of further layouts are built when all values are
 /// tokenised, which bounds the memory for many layouts.
 const EAGER_COLUMNS_MAX: usize = 4_096;
+
+/// The groups of the last values, by class, which are those of the next values as a rule.
+const RECENT_GROUPS: usize = 32;
+
+/// The last value of a class, whose next value is often the same: a level, a host.
+#[derive(Default)]
+struct RecentValue {
+    /// The hash of its layout and class, and its group.
+    last: Option<(u64, u32)>,
+    /// The class, if the rest is that of a value of an attribute.
+    class: LineClass,
+    span: TextSpan,
+    group: u32,
+    /// The starts of its tokens and its end, from its start on.
+    offsets: Vec<u32>,
+}
+
+impl RecentValue {
+    /// Whether a value equals it. Lines of records are not compared: they hardly recur.
+    #[inline]
+    fn repeats(&self, text: &[u8], class: LineClass, span: TextSpan) -> bool {
+        class > 0
+            && class == self.class
+            && span.len == self.span.len
+            && bytes_equal(span.slice(text), self.span.slice(text))
+    }
+
+    fn keep(&mut self, class: LineClass, span: TextSpan, group: u32, starts: &[u32]) {
+        (self.class, self.span, self.group) = (class, span, group);
+        self.offsets.clear();
+        self.offsets.extend(starts.iter().map(|start| start - span.start));
+        self.offsets.push(span.len);
+    }
+}
+
+/// Makes one layout in two classes two keys: an odd number with its bits spread.
+const CLASS_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The longest value that is tokenised, in bytes; a longer one is an outlier.
 pub(crate) const VALUE_BYTES_MAX: usize = 64 << 10;
@@ -35,15 +72,18 @@ pub(crate) struct LayoutGroup {
 /// A group that is being built.
 struct OpenGroup {
     layout: Vec<u8>,
+    class: LineClass,
     rows: usize,
+    /// Tokens of a value.
+    width: usize,
     /// For each value that is not yet in the columns, the starts of its tokens and its end.
     pending_offsets: Vec<u32>,
     columns: Vec<DictionaryBuilder>,
 }
 
 impl OpenGroup {
-    fn new(layout: &[u8]) -> Self {
-        Self { layout: layout.to_vec(), rows: 0, pending_offsets: Vec::new(), columns: Vec::new() }
+    fn new(layout: &[u8], class: LineClass) -> Self {
+        Self { layout: layout.to_vec(), class, rows: 0, width: 0, pending_offsets: Vec::new(), columns: Vec::new() }
     }
 
     /// Adds the pending rows to the columns, of about `expected` rows in the end.
@@ -59,6 +99,18 @@ impl OpenGroup {
             }
         }
         self.pending_offsets.clear();
+    }
+
+    /// Adds the last value once more without its text; `false`, without effect, if that is not possible: it has several tokens,
+    /// or its column is not built yet, or has no dictionary.
+    fn repeat_last(&mut self, text: &[u8], expected: usize) -> bool {
+        if self.width != 1 || self.columns.is_empty() {
+            return false;
+        }
+        if !self.pending_offsets.is_empty() {
+            self.encode_pending(text, 1, expected);
+        }
+        self.columns.first_mut().is_some_and(|column| column.repeat_last(expected))
     }
 
     fn finish(mut self, text: &[u8]) -> LayoutGroup {
@@ -78,9 +130,10 @@ pub(crate) struct LayoutGroups {
 
 impl LayoutGroups {
     /// Tokenises the values. Values of layouts with fewer than `rows_min` rows are outliers, and so are the values after the work
-    /// budget is exhausted.
+    /// budget is exhausted. Values of different `classes`, if these are not empty, are in different groups.
     pub(crate) fn group_by_layout(
         values: Values<'_>,
+        classes: &[LineClass],
         granularity: Granularity,
         rows_min: usize,
         boundaries: &Boundaries,
@@ -92,43 +145,62 @@ impl LayoutGroups {
         let mut known: HashMap<u64, u32, BuildHasherDefault<IdentityHasher>> = HashMap::default();
         let mut columns_left = EAGER_COLUMNS_MAX;
         let mut tokeniser = Tokeniser::default();
-        let mut last = None;
+        // Values of one class follow those of another in turn.
+        let mut recent: [RecentValue; RECENT_GROUPS] = std::array::from_fn(|_| RecentValue::default());
+        let mut classes = classes.iter();
         for span in values.spans() {
-            if span.len as usize > VALUE_BYTES_MAX
-                || work.is_exhausted()
-                || !tokeniser.tokenise(granularity, text, boundaries, span)
-            {
-                order.push(0);
-                continue;
-            }
-            work.charge_value(tokeniser.starts().len());
-            let key = hash(tokeniser.layout());
-            let at = match last {
-                Some((last_key, at)) if last_key == key => at,
-                _ => match known.get(&key) {
-                    Some(at) => *at,
-                    None if open.len() < LAYOUTS_MAX => {
-                        let at = open.len() as u32;
-                        known.insert(key, at);
-                        open.push(OpenGroup::new(tokeniser.layout()));
-                        at
+            let class = classes.next().copied().unwrap_or_default();
+            let recent = &mut recent[usize::from(class) % RECENT_GROUPS];
+            let at = if work.is_exhausted() {
+                None
+            } else if recent.repeats(text, class, span) {
+                let group = &mut open[recent.group as usize];
+                let share = text.len() as f64 / f64::from(span.start + span.len);
+                if !group.repeat_last(text, (group.rows as f64 * share) as usize) {
+                    group.pending_offsets.extend(recent.offsets.iter().map(|offset| span.start + offset));
+                }
+                Some(recent.group)
+            } else if span.len as usize > VALUE_BYTES_MAX || !tokeniser.tokenise(granularity, text, boundaries, span) {
+                None
+            } else {
+                let key = hash(tokeniser.layout()) ^ u64::from(class).wrapping_mul(CLASS_FACTOR);
+                let known_group = match recent.last {
+                    Some((last_key, at)) if last_key == key => Some(at),
+                    _ => known.get(&key).copied(),
+                };
+                let at = known_group.or_else(|| {
+                    let at = (open.len() < LAYOUTS_MAX).then_some(open.len() as u32)?;
+                    known.insert(key, at);
+                    open.push(OpenGroup::new(tokeniser.layout(), class));
+                    Some(at)
+                });
+                // Input crafted for it can give two layouts one hash.
+                let at = at.filter(|at| {
+                    recent.last = Some((key, *at));
+                    open[*at as usize].layout == tokeniser.layout() && open[*at as usize].class == class
+                });
+                if let Some(at) = at {
+                    let pending = &mut open[at as usize].pending_offsets;
+                    pending.extend_from_slice(tokeniser.starts());
+                    pending.push(span.start + span.len);
+                    if class > 0 {
+                        recent.keep(class, span, at, tokeniser.starts());
                     }
-                    None => {
-                        order.push(0);
-                        continue;
-                    }
-                },
+                } else {
+                    work.charge_value(tokeniser.starts().len());
+                }
+                at
             };
-            last = Some((key, at));
-            let group = &mut open[at as usize];
-            // Input crafted for it can give two layouts one hash.
-            if group.layout != tokeniser.layout() {
+            let Some(at) = at else {
                 order.push(0);
                 continue;
+            };
+            let group = &mut open[at as usize];
+            if group.rows == 0 {
+                group.width = tokeniser.starts().len();
             }
-            let width = tokeniser.starts().len();
-            group.pending_offsets.extend_from_slice(tokeniser.starts());
-            group.pending_offsets.push(span.start + span.len);
+            let width = group.width;
+            work.charge_value(width);
             group.rows += 1;
             order.push(at + 1);
             if group.rows == work.table_rows_min(rows_min) {

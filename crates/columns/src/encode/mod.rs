@@ -15,7 +15,7 @@ mod text_span;
 mod tokeniser;
 mod tree_encoder;
 mod tree_writer;
-mod values;
+pub(crate) mod values;
 pub(crate) mod verify;
 mod work_budget;
 mod zstd_sample;

@@ -1,7 +1,7 @@
 //! A part of a text by offset and length.
 
 /// A part of a text of at most 4 GiB.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TextSpan {
     pub(crate) start: u32,
     pub(crate) len: u32,

@@ -13,6 +13,9 @@ use crate::format::TOKEN_PLACEHOLDER;
 /// The most tokens of a line; a line with more is an outlier.
 pub(crate) const TOKENS_MAX: usize = 400;
 
+/// A quote in a quoted text.
+pub(crate) const ESCAPED_QUOTE: &[u8] = b"\\\"";
+
 /// Delimiters of up to this many bytes are copied without a call.
 const INLINE_COPY_BYTES: usize = 8;
 
@@ -22,6 +25,8 @@ pub(crate) enum Granularity {
     /// At white space, brackets and similar bytes; quoted text is one token. Names before `=`, and quoted names before `:`, belong
     /// to the delimiter.
     Line,
+    /// As a line, in a quoted text: the escaped quotes are its quotes.
+    Quoted,
     /// At every byte that is neither letter nor digit.
     Word,
     /// Also between letters and digits.
@@ -32,7 +37,8 @@ impl Granularity {
     /// The granularity for tokens of this granularity; `None` if they are not tokenised.
     pub(crate) fn finer(self) -> Option<Self> {
         match self {
-            Self::Line => Some(Self::Word),
+            Self::Line => Some(Self::Quoted),
+            Self::Quoted => Some(Self::Word),
             Self::Word => Some(Self::Digits),
             Self::Digits => None,
         }
@@ -51,7 +57,8 @@ pub(crate) struct Tokeniser {
 }
 
 impl Tokeniser {
-    /// Tokenises a value of `text`; `false` if it has too many tokens. [`Granularity::Line`] needs the boundaries of the text.
+    /// Tokenises a value of `text`; `false` if it has too many tokens. [`Granularity::Line`] and
+    /// [`Granularity::Quoted`] need the boundaries of the text.
     pub(crate) fn tokenise(
         &mut self,
         granularity: Granularity,
@@ -68,7 +75,8 @@ impl Tokeniser {
         }
         let writer = TokenWriter { text, layout: &mut self.layout, layout_len: 0, starts: &mut self.starts, count: 0 };
         let lens = match granularity {
-            Granularity::Line => writer.tokenise_line(boundaries, start, end),
+            Granularity::Line => writer.tokenise_line::<false>(boundaries, start, end),
+            Granularity::Quoted => writer.tokenise_line::<true>(boundaries, start, end),
             Granularity::Word => writer.tokenise_words(start, end, |_, next| next <= ByteClass::Letter),
             Granularity::Digits => writer.tokenise_words(start, end, |first, next| first == next),
         };
@@ -124,31 +132,43 @@ impl TokenWriter<'_, '_> {
         Some((self.layout_len, self.count))
     }
 
-    fn tokenise_line(mut self, boundaries: &Boundaries, start: usize, end: usize) -> Option<(usize, usize)> {
+    /// `ESCAPED`: the quotes have a backslash before them.
+    fn tokenise_line<const ESCAPED: bool>(
+        mut self,
+        boundaries: &Boundaries,
+        start: usize,
+        end: usize,
+    ) -> Option<(usize, usize)> {
         let text = self.text;
+        let quote_len = if ESCAPED { ESCAPED_QUOTE.len() } else { 1 };
+        let is_quote = |at: usize| match ESCAPED {
+            true => text[at] == b'\\' && at + 1 < end && text[at + 1] == b'"',
+            false => text[at] == b'"',
+        };
         let mut gap_from = start;
         let mut edges = boundaries.edges(start, end);
         let mut at = edges.next();
         while at < end {
             match text[at] {
-                b'"' => match closing_quote(text, boundaries, at + 1, end) {
-                    Some(close) if is_key(text, boundaries, at, close, end) => {
-                        edges = boundaries.edges(close + 2, end);
+                b'"' | b'\\' if is_quote(at) => match closing_quote::<ESCAPED>(text, boundaries, at + quote_len, end) {
+                    Some(close) if is_key(text, boundaries, at, (close, quote_len), end) => {
+                        let behind = close + quote_len + 1;
+                        edges = boundaries.edges(behind, end);
                         // The colon belongs to a token that may continue behind it.
-                        at = match text.get(close + 2).map(|byte| byte_class(*byte)) {
-                            Some(class) if class <= ByteClass::Connector => close + 2,
-                            Some(ByteClass::Delimiter) if text[close + 2] != b'\\' => edges.next().max(edges.next()),
+                        at = match text.get(behind).map(|byte| byte_class(*byte)) {
+                            Some(class) if class <= ByteClass::Connector => behind,
+                            Some(ByteClass::Delimiter) if text[behind] != b'\\' => edges.next().max(edges.next()),
                             _ => edges.next(),
                         };
                     }
                     Some(close) => {
-                        self.push_token(gap_from, at + 1);
+                        self.push_token(gap_from, at + quote_len);
                         gap_from = close;
-                        at = edges.next_from(close + 1);
+                        at = edges.next_from(close + quote_len);
                     }
                     None => at = edges.next(),
                 },
-                b'\\' => at = edges.next(),
+                b'"' | b'\\' => at = edges.next(),
                 _ => {
                     let from = at;
                     at = edges.next().min(end);
@@ -213,10 +233,10 @@ fn copy_long(gap: &[u8], room: &mut [u8]) {
     room.copy_from_slice(gap);
 }
 
-/// Whether a quoted text is a key.
-fn is_key(text: &[u8], boundaries: &Boundaries, open: usize, close: usize, end: usize) -> bool {
-    close + 1 < end
-        && text[close + 1] == b':'
+/// Whether a quoted text is a key. `quote_len`: the bytes of its closing quote.
+fn is_key(text: &[u8], boundaries: &Boundaries, open: usize, (close, quote_len): (usize, usize), end: usize) -> bool {
+    close + quote_len < end
+        && text[close + quote_len] == b':'
         && !(boundaries.has_zeros && text[open..close].contains(&TOKEN_PLACEHOLDER))
 }
 
@@ -252,17 +272,27 @@ fn trim_connectors(token: &[u8], start: usize) -> (usize, usize) {
 
 /// The offset of the quote that closes the text from `from` on.
 #[inline]
-fn closing_quote(text: &[u8], boundaries: &Boundaries, from: usize, end: usize) -> Option<usize> {
+fn closing_quote<const ESCAPED: bool>(text: &[u8], boundaries: &Boundaries, from: usize, end: usize) -> Option<usize> {
     let mut at = from;
     loop {
         at = boundaries.next_quote(at, end);
         if at >= end {
             return None;
         }
-        if text[at] == b'"' {
-            return Some(at);
+        if ESCAPED {
+            match text[at..end] {
+                [b'\\', b'"', ..] => return Some(at),
+                // An escaped backslash escapes what is behind it.
+                [b'\\', b'\\', b'\\', ..] => at += 4,
+                [b'\\', b'\\', ..] => at += 2,
+                _ => at += 1,
+            }
+        } else {
+            if text[at] == b'"' {
+                return Some(at);
+            }
+            at += 2;
         }
-        at += 2;
     }
 }
 
@@ -299,6 +329,18 @@ mod tests {
         check("\"a\0\":1 \0=1", "\"_\":_ _=_", &["a\0", "1", "\0", "1"]);
         check("\"a\": \"b\" \"c\":\"d\" \"e\":[1,\"f\":", "\"a\": \"_\" \"c\":\"_\" \"e\":[_,\"f\":", &["b", "d", "1"]);
         check("\"\\\"\" \"\"", "\"_\" \"_\"", &["\\\"", ""]);
+    }
+
+    #[test]
+    fn lines_in_quoted_texts_are_cut_at_escaped_quotes() {
+        let check = |line: &str, layout: &str, tokens: &[&str]| {
+            assert_eq!(cut(Granularity::Quoted, line), (layout.to_owned(), tokens.to_vec()), "{line}");
+        };
+        check(r#"- [a:1] \"GET / b\" 7"#, r#"_ [_] \"_\" _"#, &["-", "a:1", "GET / b", "7"]);
+        check(r#"\"key\":\"a b\" x=\"c"#, r#"\"key\":\"_\" x=\"_"#, &["a b", "c"]);
+        check(r#"\"a \\\" b\" \\ c"#, r#"\"_\" \\ _"#, &[r#"a \\\" b"#, "c"]);
+        check(r#"a\nb \" "c" \""#, r#"_\_ \"_\""#, &["a", "nb", " \"c\" "]);
+        check(r#""c" \"#, r#""_" \"#, &["c"]);
     }
 
     #[test]

@@ -7,11 +7,12 @@ use crate::encode::encoded_column::{EncodedColumn, EncodedTable, LayoutTables};
 use crate::encode::layout_groups::{LayoutGroup, LayoutGroups, count_sampled_layouts};
 use crate::encode::number_planes;
 use crate::encode::numeric::NumericValues;
-use crate::encode::tokeniser::Granularity;
-use crate::encode::values::{ValueBuffer, Values};
+use crate::encode::tokeniser::{ESCAPED_QUOTE, Granularity};
+use crate::encode::values::{LineClass, ValueBuffer, Values};
 use crate::encode::work_budget::WorkBudget;
 use crate::filter::FilterBuilder;
 use crate::format::TOKEN_PLACEHOLDER;
+use memchr::memmem;
 
 /// The smallest tables.
 #[derive(Clone, Copy, Debug)]
@@ -94,10 +95,16 @@ impl TreeEncoder {
 
     /// Encodes the lines of a text, whose [`boundaries`](Self::boundaries) are already computed. `None` if the work budget is
     /// exhausted.
-    pub(crate) fn encode_lines(&mut self, values: Values<'_>, work: WorkBudget) -> Option<LayoutTables> {
+    pub(crate) fn encode_lines(
+        &mut self,
+        values: Values<'_>,
+        classes: &[LineClass],
+        work: WorkBudget,
+    ) -> Option<LayoutTables> {
         self.work_budget = work;
         let groups = LayoutGroups::group_by_layout(
             values,
+            classes,
             Granularity::Line,
             self.thresholds.line_rows_min,
             &self.boundaries,
@@ -236,7 +243,7 @@ impl TreeEncoder {
         if step.is_in_filter {
             return step.with_finer_granularity();
         }
-        if step.granularity != Some(Granularity::Word)
+        if !matches!(step.granularity, Some(Granularity::Quoted | Granularity::Word))
             || groups.groups.iter().any(|group| may_join_words(&group.layout))
         {
             self.add_values_to_filter(values, step);
@@ -251,20 +258,39 @@ impl TreeEncoder {
         self.add_texts_to_filter(groups.outliers(values).chain(layouts));
     }
 
+    /// Whether values share layouts, by a sample of them.
+    fn share_layouts(&self, values: Values<'_>, granularity: Granularity) -> bool {
+        let layouts = count_sampled_layouts(values, granularity, &self.boundaries, SAMPLE_VALUES_MAX);
+        layouts * SAMPLED_VALUES_PER_LAYOUT_MIN <= SAMPLE_VALUES_MAX.min(values.len())
+    }
+
+    /// Whether values are lines in JSON strings, with quotes of their own, and share layouts. Their boundaries are computed then:
+    /// those of the whole text are no longer needed below its lines.
+    fn are_quoted_lines(&mut self, values: Values<'_>) -> bool {
+        let step = values.len().div_ceil(SAMPLE_VALUES_MAX).max(1);
+        let sampled = || (0..values.len()).step_by(step).map(|row| values.get(row));
+        let with_quotes = sampled().filter(|value| memmem::find(value, ESCAPED_QUOTE).is_some()).count();
+        if with_quotes * 2 < sampled().count() {
+            return false;
+        }
+        self.boundaries.compute(values.text());
+        self.share_layouts(values, Granularity::Quoted)
+    }
+
     /// Tokenises values that are neither numeric nor few, if they share layouts.
-    fn encode_tokens(&mut self, listed: ValueBuffer, step: ValueState) -> ColumnEncoding {
+    fn encode_tokens(&mut self, listed: ValueBuffer, mut step: ValueState) -> ColumnEncoding {
         let values = listed.values();
-        let sample = SAMPLE_VALUES_MAX.min(values.len());
-        let shares_layouts = |granularity: &Granularity| {
-            let layouts = count_sampled_layouts(values, *granularity, &self.boundaries, SAMPLE_VALUES_MAX);
-            layouts * SAMPLED_VALUES_PER_LAYOUT_MIN <= sample
-        };
+        if step.granularity == Some(Granularity::Quoted) && !self.are_quoted_lines(values) {
+            step = step.with_finer_granularity();
+        }
+        let shares_layouts = |it: &Granularity| *it == Granularity::Quoted || self.share_layouts(values, *it);
         let Some(granularity) = step.granularity.filter(shares_layouts) else {
             self.add_values_to_filter(values, step);
             return ColumnEncoding::Column(EncodedColumn::Raw(listed.into_bytes()));
         };
         let mut groups = LayoutGroups::group_by_layout(
             values,
+            &[],
             granularity,
             self.thresholds.value_rows_min,
             &self.boundaries,

@@ -2,6 +2,10 @@
 
 use crate::encode::text_span::TextSpan;
 
+/// What a line is to its writer, so that lines are compared with their like: 0 for the line of a record, another number for the
+/// value of an attribute of one name. Lines of different classes share no table.
+pub type LineClass = u16;
+
 /// The values of a column by row.
 #[derive(Clone, Copy)]
 pub(crate) struct Values<'a> {

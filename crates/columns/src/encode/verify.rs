@@ -70,11 +70,19 @@ fn compare_column(text: &[u8], source: &ValueSource<'_>, first: usize, places: &
             partition.partition(&rows, split.table_ids, split.table_rows, &mut vec![0; split.table_count() + 1])?;
             let mut some = Vec::new();
             for (table, order, rows) in partition.table_slices() {
-                some.clear();
-                some.extend(order.iter().filter_map(|at| places.get(*at as usize)));
                 // Consecutive lines of a table are consecutive rows of it.
                 let row = *rows.first()? as usize;
                 let sources = split.columns(table as usize)?;
+                if let [ValueSource::Literal(bytes, len)] = sources {
+                    // Constant values of an attribute, as a rule: there are as many as lines.
+                    let literal = bytes.get(..*len)?;
+                    for at in order {
+                        compare_value(text, literal, places.get_mut(*at as usize)?)?;
+                    }
+                    continue;
+                }
+                some.clear();
+                some.extend(order.iter().filter_map(|at| places.get(*at as usize)));
                 sources.iter().try_for_each(|source| compare_column(text, source, row, &mut some))?;
                 for (at, place) in order.iter().zip(&some) {
                     *places.get_mut(*at as usize)? = *place;

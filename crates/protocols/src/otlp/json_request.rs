@@ -158,6 +158,7 @@ fn log_record(
         flags: record.flags.unsigned() as u32,
         event_name: &record.event_name.0,
         dropped_attributes: record.dropped_attributes_count.unsigned(),
+        body_text: None,
         has_body: record.body.is_some(),
     };
     writer.end_record(&fields, decoded, sink);

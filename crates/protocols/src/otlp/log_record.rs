@@ -1,5 +1,7 @@
 //! One log record, whatever it was encoded with, and the events made of it.
 
+use std::io::Write as _;
+
 use bucksaw_record::{Labels, Millis, time};
 
 use super::severity::severity_name;
@@ -31,8 +33,10 @@ pub(super) struct LogFields<'a> {
     pub(super) flags: u32,
     pub(super) event_name: &'a [u8],
     pub(super) dropped_attributes: u64,
-    /// Whether the record has a body. Its text is in [`OtlpRecordWriter::line`].
+    /// Whether the record has a body.
     pub(super) has_body: bool,
+    /// The text of the body, if it is a string that is read in place. It is in [`OtlpRecordWriter::line`] otherwise.
+    pub(super) body_text: Option<&'a [u8]>,
 }
 
 /// Writes events: first the resource, then a scope of it, then the records of the scope.
@@ -138,7 +142,8 @@ impl OtlpRecordWriter {
             list.push_parts(&["observed_timestamp"], |out| time::write_rfc3339(out, at, below));
         }
         // An event without a body is described by its name and its attributes.
-        let line = if fields.has_body { &*self.line } else { fields.event_name };
+        let body = fields.body_text.unwrap_or(&self.line);
+        let line = if fields.has_body { body } else { fields.event_name };
         let event = Event { time: time.or(observed), line: without_line_end(line), attributes: &self.attributes };
         decoded.push(sink, &self.labels, &event);
     }
@@ -157,7 +162,8 @@ fn without_line_end(line: &[u8]) -> &[u8] {
 /// Adds a number that is not zero, which is the default.
 fn push_number(list: &mut AttributeList, name: &str, number: i64) {
     if number != 0 {
-        list.push_parts(&[name], |out| out.extend_from_slice(number.to_string().as_bytes()));
+        // A `Vec` takes everything.
+        list.push_parts(&[name], |out| drop(write!(out, "{number}")));
     }
 }
 

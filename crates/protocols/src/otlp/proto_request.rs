@@ -6,7 +6,7 @@
 
 use super::OtlpError;
 use super::log_record::{LogFields, OtlpRecordWriter};
-use super::proto_value::{key_value, write_value};
+use super::proto_value::{key_value, push_key_value, text, write_value};
 use crate::protobuf::ProtobufFields;
 use crate::{Decoded, EventSink, ProtobufError};
 
@@ -92,13 +92,13 @@ fn log_record(
             3 => log.severity_text = field.bytes()?,
             5 => {
                 log.has_body = true;
+                log.body_text = text(field.bytes()?)?;
                 writer.line.clear();
-                write_value(field.bytes()?, &mut writer.line)?;
+                if log.body_text.is_none() {
+                    write_value(field.bytes()?, &mut writer.line)?;
+                }
             }
-            6 => {
-                let name = key_value(field.bytes()?, &mut writer.value)?;
-                writer.attribute(&name);
-            }
+            6 => push_key_value(field.bytes()?, &mut writer.attributes)?,
             7 => log.dropped_attributes = field.varint()?,
             8 => log.flags = field.fixed32()?,
             9 => log.trace_id = id(field.bytes()?)?,

@@ -1,8 +1,10 @@
 //! Values of attributes and bodies as protobuf: `AnyValue` and `KeyValue`.
 
 use std::borrow::Cow;
+use std::io::Write as _;
 
 use super::{NESTING_MAX, OtlpError};
+use crate::AttributeList;
 use crate::json_text::{non_finite_name, write_bytes, write_double, write_string};
 use crate::protobuf::{ProtobufField, ProtobufFields, ProtobufValue};
 
@@ -12,6 +14,23 @@ pub(super) fn key_value<'a>(message: &'a [u8], value: &mut Vec<u8>) -> Result<Co
     let (key, stated) = split_key_value(message)?;
     write_value(stated, value)?;
     Ok(String::from_utf8_lossy(key))
+}
+
+/// Adds a `KeyValue` to the attributes.
+pub(super) fn push_key_value(message: &[u8], attributes: &mut AttributeList) -> Result<(), OtlpError> {
+    let (key, stated) = split_key_value(message)?;
+    let mut written = Ok(());
+    // After an error, the record is not used.
+    attributes.push_parts(&[&String::from_utf8_lossy(key)], |out| written = write_value(stated, out));
+    written
+}
+
+/// The text of an `AnyValue` that is a string, in place; `None` for other values.
+pub(super) fn text(message: &[u8]) -> Result<Option<&[u8]>, OtlpError> {
+    Ok(match any_value(message)? {
+        Some(ProtobufField { number: 1, value: ProtobufValue::Bytes(text) }) => Some(text),
+        _ => None,
+    })
 }
 
 /// The key of a `KeyValue`, and its value, which is empty if there is none.
@@ -60,7 +79,8 @@ fn write_json(field: ProtobufField<'_>, out: &mut Vec<u8>, depth_left: u32) -> R
     match field.number {
         1 => write_string(field.bytes()?, out),
         2 => out.extend_from_slice(if field.varint()? == 0 { b"false" } else { b"true" }),
-        3 => out.extend_from_slice((field.varint()? as i64).to_string().as_bytes()),
+        // A `Vec` takes everything.
+        3 => drop(write!(out, "{}", field.varint()? as i64)),
         4 => write_double(f64::from_bits(field.fixed64()?), out),
         5 => {
             out.push(b'[');

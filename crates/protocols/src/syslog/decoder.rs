@@ -31,6 +31,39 @@ pub struct SyslogDecoder {
     attributes: AttributeList,
     /// The labels and the time of the last message, which its further pieces have too.
     last: Option<(Labels, Option<StatedTime>)>,
+    /// What labels and attributes of the last message follow from; empty if these were freed.
+    described: DescribedParts,
+}
+
+/// The parts of a header besides its time, and the sender. One sender's next message has the same ones as a rule, and so the
+/// same labels and attributes.
+#[derive(Debug, Default)]
+struct DescribedParts {
+    bytes: Vec<u8>,
+    lengths: [usize; PARTS],
+}
+
+const PARTS: usize = 9;
+
+impl DescribedParts {
+    fn are(&self, parts: [&[u8]; PARTS]) -> bool {
+        let mut rest = self.bytes.as_slice();
+        !rest.is_empty()
+            && self.lengths == parts.map(<[u8]>::len)
+            && parts.iter().all(|part| match rest.split_at_checked(part.len()) {
+                Some((known, behind)) => {
+                    rest = behind;
+                    known == *part
+                }
+                None => false,
+            })
+    }
+
+    fn set(&mut self, parts: [&[u8]; PARTS]) {
+        self.bytes.clear();
+        parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
+        self.lengths = parts.map(<[u8]>::len);
+    }
 }
 
 impl SyslogDecoder {
@@ -42,6 +75,7 @@ impl SyslogDecoder {
             labels: StreamLabels::new(labels),
             attributes: AttributeList::default(),
             last: None,
+            described: DescribedParts::default(),
         }
     }
 
@@ -80,21 +114,16 @@ impl SyslogDecoder {
         if message.is_empty() {
             return Ok(());
         }
-        self.attributes.clear();
-        self.labels.clear();
         let priority = take_priority(message);
         let text = priority.map_or(message, |(_, text)| text);
-        if let Some((priority, _)) = priority {
-            self.attributes.push("severity_text", priority.severity.as_bytes());
-            self.attributes.push("syslog.facility", priority.facility.as_bytes());
-        }
         let header = match priority {
             Some(_) => {
                 rfc5424::parse(text, &self.times).unwrap_or_else(|| rfc3164::parse(text, &mut self.times, arrival.now))
             }
             None => rfc3164::parse_without_priority(text, &mut self.times, arrival.now),
         };
-        let labels = self.describe(&header, arrival.sender);
+        let (severity, facility) = priority.map_or(("", ""), |(priority, _)| (priority.severity, priority.facility));
+        let labels = self.describe([severity, facility], &header, arrival.sender);
         let event = Event { time: header.time, line: header.line, attributes: &self.attributes };
         let taken = sink.push(&labels, &event);
         self.last = Some((labels, header.time));
@@ -107,6 +136,7 @@ impl SyslogDecoder {
             self.last = None;
             self.attributes.clear();
         }
+        self.described = DescribedParts::default();
         self.attributes.shrink();
         self.labels.forget();
     }
@@ -116,8 +146,22 @@ impl SyslogDecoder {
         if self.last.is_some() { self.attributes.bytes() } else { 0 }
     }
 
-    /// Adds the attributes that the header states, and returns the labels.
-    fn describe(&mut self, header: &SyslogHeader<'_>, sender: &str) -> Labels {
+    /// Collects the attributes that priority and header state, and returns the labels.
+    fn describe(&mut self, [severity, facility]: [&str; 2], header: &SyslogHeader<'_>, sender: &str) -> Labels {
+        let SyslogHeader { host, app, procid, msgid, sequence, structured_data, .. } = *header;
+        let [severity, facility, sender_bytes] = [severity, facility, sender].map(str::as_bytes);
+        let parts = [severity, facility, host, app, procid, msgid, sequence, structured_data, sender_bytes];
+        if let Some((labels, _)) = self.last.as_ref().filter(|_| self.described.are(parts)) {
+            return labels.clone();
+        }
+        self.described.set(parts);
+        self.attributes.clear();
+        self.labels.clear();
+        for (name, value) in [("severity_text", severity), ("syslog.facility", facility)] {
+            if !value.is_empty() {
+                self.attributes.push(name, value);
+            }
+        }
         let host = String::from_utf8_lossy(header.host);
         let host = if host.is_empty() { Cow::Borrowed(sender) } else { host };
         self.labels.push("host", &host, &mut self.attributes);

@@ -820,7 +820,7 @@ proptest! {
                 let bucketing = Bucketing { buckets: 13, grouping: grouping.clone() };
                 let (own, _) = single.histogram(&request, bucketing.clone());
                 assert_eq!(histogram(scatter, &request, bucketing).await.0, own);
-                let records = want.iter().map(|(id, line)| (*id, &all[id].0, line.as_slice()));
+                let records = want.iter().map(|(id, line)| (*id, &all[id].0, RecordView::line_only(line)));
                 let groups: Vec<Vec<u64>> = own.buckets.iter().map(|bucket| bucket.groups.clone()).collect();
                 assert_eq!(groups, naive_groups(&grouping, &own.buckets, records));
             }

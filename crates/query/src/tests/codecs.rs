@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use bucksaw_record::{Flags, RecordView};
+use bucksaw_record::{AttributeNames, AttributeShape, Flags, RecordView, RowAttributes};
 use proptest::test_runner::{Config as RunnerConfig, TestRunner};
 
 use super::*;
@@ -38,13 +38,39 @@ struct Row {
     nanos: u32,
     flags: u8,
     labels: Labels,
+    /// The line, and the values of the attributes.
     text: Vec<u8>,
+    names: Option<AttributeNames>,
 }
 
 impl From<OwnedRecord> for Row {
     fn from(record: OwnedRecord) -> Self {
-        let OwnedRecord { id, nanos, flags, labels, text, .. } = record;
-        Self { id, nanos, flags, labels, text }
+        let OwnedRecord { id, nanos, flags, labels, text, attributes, .. } = record;
+        Self { id, nanos, flags, labels, text, names: attributes.get(0).map(|shape| shape.names.clone()) }
+    }
+}
+
+impl Row {
+    fn view(&self) -> RecordView<'_> {
+        let shape = self.names.as_ref().map(|names| AttributeShape { names, value_lines: &[] });
+        RecordView::new(&self.text, shape)
+    }
+}
+
+/// The template whose records have attributes, most of them two.
+const WITH_ATTRIBUTES: u64 = 5;
+
+/// The attributes of a record.
+fn attributes(template: u64, seed: &mut u64) -> Vec<(&'static str, String)> {
+    if template != WITH_ATTRIBUTES || draw(seed, 20) == 0 {
+        return Vec::new();
+    }
+    let trace = ("trace_id", format!("{:016x}", draw(seed, 60).wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+    match draw(seed, 10) {
+        0 => vec![trace],
+        // `status` is a key of the line too.
+        1 => vec![trace, ("status", "404".to_owned())],
+        _ => vec![trace, ("pod", format!("shop-{}-x", draw(seed, 5)))],
     }
 }
 
@@ -56,7 +82,7 @@ fn draw(seed: &mut u64, bound: u64) -> u64 {
 
 fn line(template: u64, seed: &mut u64) -> String {
     match template {
-        0 => {
+        0 | WITH_ATTRIBUTES => {
             let (path, status, ms) =
                 (draw(seed, 40), [200, 200, 200, 404, 500][draw(seed, 5) as usize], draw(seed, 900));
             format!("GET /api/v1/items/{path} status={status} took {ms}ms host=web-{}", draw(seed, 4))
@@ -83,9 +109,9 @@ fn line(template: u64, seed: &mut u64) -> String {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let append = (0_u64..6, 1_u32..160, any::<u64>(), 0_u64..4_000, prop::bool::weighted(0.2)).prop_map(
+    let append = (0_u64..8, 1_u32..160, any::<u64>(), 0_u64..4_000, prop::bool::weighted(0.2)).prop_map(
         |(template, records, seed, spread_ms, is_retried)| Step::Append {
-            template: template % 5,
+            template: template % 6,
             records,
             seed,
             spread_ms,
@@ -126,6 +152,14 @@ fn cases() -> impl Strategy<Value = Case> {
         "wait>=500us",
         "wait<2ms OR size>1.5kB",
         "-(wait>1ms)",
+        "pod=shop-3-x",
+        "pod!=shop-3-x GET",
+        "pod=* -trace_id=0000000000000000",
+        "shop-3 status=404",
+        "trace_id=9e3779b97f4a7c15",
+        "_line=shop",
+        "/[0-9a-f]{16}/",
+        "/web-[12]\\nf/",
     ]);
     (codec, steps(), expr, 0_u64..900, 50_u64..1_100, 1_u64..300)
         .prop_map(|(codec, steps, expr, from, length, limit)| Case { codec, steps, expr, from, length, limit })
@@ -152,6 +186,7 @@ fn append(node: &TestEngine, oracle: &mut BTreeMap<Id, Row>, number: u32, step: 
     let now = Millis(node.clock.unix_ms());
     let first = Id::new(now, Producer::new(1 + template), number * 1_000);
     let (mut times, mut flags, mut text) = (Vec::new(), Flags::default(), Vec::new());
+    let (mut lines, mut all_attributes) = (Vec::new(), RowAttributes::empty());
     for at in 0..records {
         let (time, nanos) = (Millis(now.0 - draw(&mut seed, spread_ms + 1)), draw(&mut seed, 3) as u32 * 1_000);
         let bits = if draw(&mut seed, 50) == 0 { Flags::CUT } else { 0 };
@@ -160,13 +195,21 @@ fn append(node: &TestEngine, oracle: &mut BTreeMap<Id, Row>, number: u32, step: 
         if bits != 0 {
             flags.push(at, bits);
         }
-        text.extend_from_slice(line.as_bytes());
+        let attributes = attributes(template, &mut seed);
+        let names = AttributeNames::new(attributes.iter().map(|(name, _)| name)).ok();
+        names.iter().for_each(|names| all_attributes.push(at, 1, names));
+        lines.push(1 + attributes.len() as u32);
+        let values = attributes.into_iter().map(|(_, value)| value);
+        let record = std::iter::once(line).chain(values).collect::<Vec<_>>().join("\n").into_bytes();
+        text.extend_from_slice(&record);
         text.push(b'\n');
         let id = Id::new(time, first.producer(), first.sequence() + at);
-        oracle.insert(id, Row { id, nanos, flags: bits, labels: labels.clone(), text: line.into_bytes() });
+        oracle.insert(id, Row { id, nanos, flags: bits, labels: labels.clone(), text: record, names });
     }
     let mut row_meta = Vec::new();
-    let layout_bits = RowMeta { times: Some(times), flags, ..RowMeta::default() }.encode(first.time(), &mut row_meta);
+    let lines = (!all_attributes.is_empty()).then_some(lines);
+    let meta = RowMeta { times: Some(times), flags, lines, attributes: all_attributes };
+    let layout_bits = meta.encode(first.time(), &mut row_meta);
     let frame = FrameRecords {
         source: Source::Tcp,
         labels: &labels,
@@ -211,12 +254,12 @@ fn check(case: &Case) -> Result<usize, TestCaseError> {
     let expr = Expr::parse(case.expr.as_bytes()).unwrap();
     let plan = Plan::compile(&expr).unwrap();
     let request = Request::new(expr, at(case.from), at(case.from + case.length));
-    let matches = |row: &&Row| request.contains(row.id) && plan.matches(&row.labels, RecordView::line_only(&row.text));
+    let matches = |row: &&Row| request.contains(row.id) && plan.matches(&row.labels, row.view());
     let want: Vec<Row> = oracle.values().filter(matches).cloned().collect();
     prop_assert_eq!(node.count(&request), want.len() as u64);
     for grouping in groupings() {
         let grouped = node.histogram(&request, Bucketing { buckets: 7, grouping: grouping.clone() }).0.buckets;
-        let records = want.iter().map(|row| (row.id, &row.labels, row.text.as_slice()));
+        let records = want.iter().map(|row| (row.id, &row.labels, row.view()));
         let groups: Vec<Vec<u64>> = grouped.iter().map(|bucket| bucket.groups.clone()).collect();
         prop_assert_eq!(groups, naive_groups(&grouping, &grouped, records), "{:?}", grouping);
     }
@@ -229,7 +272,8 @@ fn check(case: &Case) -> Result<usize, TestCaseError> {
             let request = Request { order, limit, ..request.clone() };
             ordered.truncate(limit.map_or(usize::MAX, |limit| limit as usize));
             prop_assert_eq!(&rows(&node, &request), &ordered, "{:?} {:?}", order, limit);
-            let lines: Vec<u8> = ordered.iter().flat_map(|row| row.text.iter().copied().chain([b'\n'])).collect();
+            let lines = ordered.iter().flat_map(|row| row.view().line().iter().copied().chain([b'\n']));
+            let lines: Vec<u8> = lines.collect();
             let runs = collect_runs(node.engine.search(request.clone(), Cancel::default()).unwrap());
             prop_assert_eq!(runs, (lines, ordered.len()), "{:?} {:?} in runs", order, limit);
             // The next page starts after the last record.

@@ -64,6 +64,11 @@ impl AttributeNames {
         if count == 0 { Err(InvalidAttributes::Empty) } else { Ok(Self { text: text.into(), count }) }
     }
 
+    /// Whether these are the names in a text that has a NUL behind each.
+    pub fn is(&self, names: &str) -> bool {
+        *self.text == *names
+    }
+
     /// The number of attributes.
     #[expect(clippy::len_without_is_empty, reason = "never empty")]
     pub fn len(&self) -> usize {
@@ -133,6 +138,7 @@ mod tests {
     fn the_last_of_two_equal_names_counts() {
         let names = AttributeNames::new(["a", "b", "a"]).unwrap();
         assert_eq!((names.position("a"), names.position("b"), names.position("c")), (Some(2), Some(1), None));
+        assert!(names.is("a\0b\0a\0") && !names.is("a\0ba\0") && !names.is("a\0b\0"));
     }
 
     proptest! {

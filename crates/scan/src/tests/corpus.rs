@@ -63,7 +63,7 @@ fn a_count_of_a_level_is_that_of_the_rule() {
         let lines: Vec<&[u8]> = text.strip_suffix(b"\n").unwrap_or(&text).split(|byte| *byte == b'\n').collect();
         let (rows, text) = pack(&lines, false);
         let chunk = Chunk { labels: &labels, rows, text: &text };
-        let block = match Encoder::new().encode(&text, 1).text {
+        let block = match Encoder::new().encode(&text, &[], 1).text {
             TextEncoding::Columns(columns) => Some(ColumnBlock::open(columns, lines.len(), text.len()).unwrap()),
             _ => None,
         };

@@ -1,12 +1,13 @@
 //! Reads the frames of a queue segment forward, one window of the file at a time.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use bucksaw_env::File;
 use bucksaw_record::{Id, Labels};
 
-use crate::{Chunk, Frame, FrameError, FrameHeader, FrameKind, ReadError};
+use crate::{Chunk, Frame, FrameError, FrameHeader, FrameKind, ReadError, RowMeta, Rows, StreamSlice};
 
 /// Bytes that one read takes while frames are small.
 const WINDOW_BYTES: usize = 512 << 10;
@@ -100,6 +101,31 @@ impl FrameReader {
     /// # Errors
     /// As [`Self::next_frame`], and if the records do not match the header or the stream was not declared.
     pub fn next_chunk(&mut self) -> Result<Option<Chunk<'_>>, ReadError> {
+        let Some((stream, rows, range)) = self.next_records()? else { return Ok(None) };
+        let Some(Some(labels)) = self.streams.get(stream) else { return Ok(None) };
+        let text = self.window.get(range).unwrap_or_default();
+        Ok(Some(Chunk { labels, rows: Arc::new(rows), text }))
+    }
+
+    /// As [`Self::next_chunk`], with the memory of the text: the window, if the text is most of it, and a copy otherwise.
+    ///
+    /// # Errors
+    /// As [`Self::next_chunk`].
+    pub fn take_chunk(&mut self) -> Result<Option<(Vec<u8>, StreamSlice)>, ReadError> {
+        let Some((stream, rows, mut range)) = self.next_records()? else { return Ok(None) };
+        let Some(Some(labels)) = self.streams.get(stream) else { return Ok(None) };
+        let text = if range.len() * 2 >= self.window.capacity() {
+            std::mem::take(&mut self.window)
+        } else {
+            let copy = self.window.get(range).unwrap_or_default().to_vec();
+            range = 0..copy.len();
+            copy
+        };
+        Ok(Some((text, StreamSlice { labels: labels.clone(), rows: Arc::new(rows), range })))
+    }
+
+    /// The stream of the next records, which is declared, their rows, and the place of their text in the window.
+    fn next_records(&mut self) -> Result<Option<(usize, Rows, Range<usize>)>, ReadError> {
         loop {
             let at = self.offset;
             let (header, rows) = match self.next_frame()? {
@@ -108,13 +134,27 @@ impl FrameReader {
                 Some(frame) => (frame.header, frame.rows()),
             };
             let rows = rows.map_err(|error| ReadError::damaged(&self.path, at, error.text()))?;
-            let text_at = at + FrameHeader::LEN as u64 + u64::from(header.row_meta_len);
-            let text = bytes_at(&self.window, self.window_at, text_at, header.text_len() as usize).unwrap_or_default();
-            let Some(Some(labels)) = self.streams.get(header.stream as usize) else {
+            let stream = header.stream as usize;
+            if self.streams.get(stream).is_none_or(Option::is_none) {
                 return Err(ReadError::damaged(&self.path, at, FrameError::Stream.text()));
-            };
-            return Ok(Some(Chunk { labels, rows: Arc::new(rows), text }));
+            }
+            let text_at = at + FrameHeader::LEN as u64 + u64::from(header.row_meta_len);
+            let start = text_at.saturating_sub(self.window_at) as usize;
+            return Ok(Some((stream, rows, start..start + header.text_len() as usize)));
         }
+    }
+
+    /// The lowest and the highest id of the next frame's records, whose header is `header`. Its text is not read, and no
+    /// checksum is verified. `None` if its times are damaged.
+    ///
+    /// # Errors
+    /// [`ReadError`] if the file cannot be read.
+    pub(super) fn peek_id_range(&mut self, header: &FrameHeader) -> Result<Option<(Id, Id)>, ReadError> {
+        let meta_len = header.row_meta_len as usize;
+        self.fill_with(FrameHeader::LEN + meta_len, FrameHeader::LEN + meta_len)?;
+        let meta_at = self.offset + FrameHeader::LEN as u64;
+        let meta = bytes_at(&self.window, self.window_at, meta_at, meta_len).unwrap_or_default();
+        Ok(RowMeta::id_range(header.layout_bits, meta, header.first_id, header.count))
     }
 
     /// The header of the next frame. Its checksum is not verified, and the offset does not change.
@@ -141,13 +181,18 @@ impl FrameReader {
 
     /// Makes the window contain the next `count` bytes.
     fn fill(&mut self, count: usize) -> Result<(), ReadError> {
+        self.fill_with(count, WINDOW_BYTES)
+    }
+
+    /// Makes the window contain the next `count` bytes. If they must be read, at least `window_bytes` are.
+    fn fill_with(&mut self, count: usize, window_bytes: usize) -> Result<(), ReadError> {
         if bytes_at(&self.window, self.window_at, self.offset, count).is_some() {
             return Ok(());
         }
         if self.offset + count as u64 > self.end {
             return Err(self.torn());
         }
-        let want = (count.max(WINDOW_BYTES) as u64).min(self.end - self.offset) as usize;
+        let want = (count.max(window_bytes) as u64).min(self.end - self.offset) as usize;
         self.window.resize(want, 0);
         self.window_at = self.offset;
         self.file.read_exact_at(self.offset, &mut self.window).map_err(|source| {

@@ -209,12 +209,12 @@ pub fn index_frames(
         let at = frames.offset();
         if header.kind == FrameKind::Stream {
             frames.next_frame()?;
-        } else if header.layout_bits & 1 == 0 {
-            positions.push(frame_position(at, &header, None));
+        } else if let Some(range) = frames.peek_id_range(&header)? {
+            positions.push(frame_position(at, &header, Some(range)));
             frames.seek(at + header.frame_len());
-        } else if let Some(chunk) = frames.next_chunk()? {
-            // Its records have times of their own.
-            positions.push(frame_position(at, &header, chunk.rows.id_range()));
+        } else {
+            // Damaged: the error says what is.
+            frames.next_chunk()?;
         }
     }
     Ok((positions, frames.streams()))

@@ -45,6 +45,16 @@ proptest! {
             prop_assert_eq!(rows.id(row), Some(Id::new(at, first.producer(), 5 + row)));
             prop_assert_eq!(rows.nanos(row), nanos);
         }
+        let mut bytes = Vec::new();
+        let layout_bits = row_meta.encode(first.time(), &mut bytes);
+        prop_assert_eq!(RowMeta::id_range(layout_bits, &bytes, first, count), rows.id_range());
+        prop_assert_eq!(RowMeta::id_range(layout_bits, &bytes, first, 0), None);
+    }
+
+    #[test]
+    fn any_bytes_have_a_range_of_ids_or_none(layout_bits: u8, bytes in prop::collection::vec(any::<u8>(), 0..64), count: u32) {
+        let first = Id::new(Millis(1), Producer::new(1), u32::MAX - 3);
+        let _ = RowMeta::id_range(layout_bits, &bytes, first, count.min(1_000));
     }
 }
 

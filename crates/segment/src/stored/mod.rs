@@ -24,8 +24,9 @@ pub use reader::{PackedBlock, Reader, SearchableBlock};
 pub use verify::VerifiedSegment;
 pub use writer::{SegmentOrigin, Writer};
 
-/// The newest version that is read. Version 1 is written unless a block has records of several lines.
-pub const VERSION: u32 = 2;
+/// The newest version that is read. Version 1 is written unless a block has records of several lines; then this version, in which
+/// they may be columns. Version 2 has them as plain text, LZ4 or zstd.
+pub const VERSION: u32 = 3;
 
 /// Bytes before the first block.
 pub const HEADER_LEN: usize = file_header::HEADER_LEN;

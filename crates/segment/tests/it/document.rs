@@ -58,7 +58,7 @@ fn numbers_are_those_of_the_code() {
         format!("## Queue segment, version {}", queue::VERSION),
         format!("## Stored segment, version {}", stored::VERSION),
         format!("| queue segment | 1, {} |", queue::VERSION),
-        format!("| stored segment | 1, {} |", stored::VERSION),
+        format!("| stored segment | 1, 2, {} |", stored::VERSION),
     ] {
         assert!(text.contains(&number), "docs/format.md does not say `{number}`");
     }

@@ -9,7 +9,7 @@ use bucksaw_record::{AttributeNames, Flags, Id, Labels, Millis, Producer, Record
 use bucksaw_search::{Needle, SearchBlock};
 use bucksaw_segment::queue::{FrameReader, HEADER_LEN, checksum_seed, encode_header, scan_segment};
 use bucksaw_segment::stored::{MergeInfo, Reader, SearchableBlock, SegmentOrigin, Writer};
-use bucksaw_segment::{BlockBuilder, Chunk, Codec, FileHeader, FrameHeader, FrameKind, RowMeta, Rows};
+use bucksaw_segment::{BlockBuilder, Chunk, Codec, FileHeader, FrameHeader, FrameKind, RecordPart, RowMeta, Rows};
 
 const SEGMENT: Id = Id::from_bits(0x0199_a1b2_c3d4_1111_2222_3333_4444_5555);
 const BASE: u64 = 1_763_680_200_000;
@@ -35,13 +35,13 @@ fn frame(kind: FrameKind, stream: u32, sequence: u32, count: u32, row_meta: &Row
     [header.encode(checksum_seed(SEGMENT), &[&body]).to_vec(), body].concat()
 }
 
-/// Of two records: with version 2, the first has two lines and the second an attribute.
+/// Of two records: from version 2 on, the first has two lines and the second an attribute.
 fn row_meta(version: u32) -> RowMeta {
     let mut flags = Flags::empty();
     flags.push(1, Flags::UNTERMINATED);
     let times = Some(vec![(Millis(BASE - 9), 250_000), (Millis(BASE + 1), 0)]);
     let (mut lines, mut attributes) = (None, RowAttributes::empty());
-    if version == 2 {
+    if version >= 2 {
         lines = Some(vec![2, 3]);
         attributes.push(1, 1, &AttributeNames::new(["trace_id"]).unwrap());
         attributes.push_value_lines(1, &[2]);
@@ -196,7 +196,49 @@ fn queue_segments_of_each_version() {
 
 #[test]
 fn stored_segments_of_each_version() {
-    [1, 2].into_iter().for_each(check_stored_segment);
+    [1, 2, 3].into_iter().for_each(check_stored_segment);
+}
+
+/// Records with the lines of [`lines`] and two attributes.
+fn attribute_columns_bytes() -> Vec<u8> {
+    let file = sim::Fs::new().create(Path::new("s")).unwrap();
+    let mut writer = Writer::start(Arc::clone(&file), FileHeader { id: SEGMENT, version: 3 }).unwrap();
+    let (mut rows, mut text) = (Rows { accepted: Millis(BASE + 9), ..Rows::default() }, Vec::new());
+    rows.push_run(Id::new(Millis(BASE), Producer::new(9), 0), 400);
+    rows.lines = Some(vec![3; 400]);
+    rows.attributes.push(0, 400, &AttributeNames::new(["trace_id", "pod"]).unwrap());
+    for (row, line) in (0_u64..).zip(lines().split_inclusive(|byte| *byte == b'\n')) {
+        text.extend_from_slice(line);
+        let trace = row.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        text.extend_from_slice(format!("{trace:016x}{trace:016x}\nshop-{}\n", row % 9).as_bytes());
+    }
+    let mut builder = BlockBuilder::default();
+    builder.push(&labels()[0], &rows, 0..400, &text);
+    writer.append(&mut builder, Codec::Columns(3)).unwrap();
+    writer.seal(SegmentOrigin::default()).unwrap();
+    let mut bytes = vec![0; file.size().unwrap() as usize];
+    file.read_exact_at(0, &mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn columns_with_attributes_of_a_stored_segment_version_3() {
+    let name = "stored-columns-3.seg";
+    let reader = Reader::open(open(name, attribute_columns_bytes), &path(name)).unwrap();
+    let SearchableBlock::Columns(columned) = reader.searchable_block(0).unwrap() else { panic!("no columns") };
+    let records = columned.records().unwrap();
+    assert_eq!((records.record_count(), columned.columns.rows()), (400, 1_200));
+    let count = |text: &[u8], part| records.find(&Needle::new(text, false), part).unwrap().count(400);
+    assert_eq!(count(b"shop-7", RecordPart::Whole), 44);
+    assert_eq!(count(b"shop-7", RecordPart::Attribute("pod")), 44);
+    assert_eq!(count(b"9e3779b97f4a7c15", RecordPart::Attribute("trace_id")), 1);
+    assert_eq!(count(b"9e3779b97f4a7c15", RecordPart::Line), 1);
+    assert_eq!(count(b"9e3779b97f4a7c15", RecordPart::Attribute("pod")), 0);
+    let filter = reader.filter(0).unwrap();
+    assert!(Filter::new(&filter).may_contain(b"shop-7", false) && !Filter::new(&filter).may_contain(b"absent", false));
+    let block = reader.block(0).unwrap();
+    let record = block.chunks().next().unwrap().records().next().unwrap().to_vec();
+    assert!(record.ends_with(b"\n00000000000000000000000000000000\nshop-0"));
 }
 
 #[test]

@@ -7,6 +7,11 @@ pub(super) trait BodyConsumer: Send + 'static {
     /// Takes more of the text.
     fn push(&mut self, text: &[u8]) -> Result<(), BodyError>;
 
+    /// Takes more of the text with its memory.
+    fn push_owned(&mut self, text: Vec<u8>) -> Result<(), BodyError> {
+        self.push(&text)
+    }
+
     /// Takes the end of the text.
     fn finish(&mut self) -> Result<(), BodyError>;
 

@@ -74,6 +74,23 @@ impl<C: BodyConsumer> Write for Sink<C> {
     }
 }
 
+impl<C: BodyConsumer> Sink<C> {
+    /// Passes a whole text on, with its memory.
+    fn take(&mut self, text: Vec<u8>) -> io::Result<()> {
+        let taken = match self.left.checked_sub(text.len() as u64) {
+            Some(left) => {
+                self.left = left;
+                self.consumer.push_owned(text)
+            }
+            None => Err(too_large(self.max)),
+        };
+        taken.map_err(|error| {
+            self.failed = Some(error);
+            io::ErrorKind::Other.into()
+        })
+    }
+}
+
 impl<C: BodyConsumer> Decompressor<C> {
     pub(super) fn new(encoding: Encoding, consumer: C, bytes_max: u64) -> Result<Self, BodyError> {
         let sink = |max| Sink { consumer, left: max, max, failed: None };
@@ -296,5 +313,5 @@ fn decompress_snappy<C: BodyConsumer>(packed: &[u8], sink: &mut Sink<C>) -> io::
         return Err(io::ErrorKind::Other.into());
     }
     let text = snap::raw::Decoder::new().decompress_vec(packed).map_err(io::Error::other)?;
-    sink.write_all(&text)
+    sink.take(text)
 }

@@ -95,6 +95,14 @@ impl<T: Send + 'static> BodyConsumer for EventBody<T> {
         Ok(())
     }
 
+    fn push_owned(&mut self, text: Vec<u8>) -> Result<(), BodyError> {
+        if self.text.is_empty() && text.len() <= self.text_bytes_max {
+            self.text = text;
+            return Ok(());
+        }
+        self.push(&text)
+    }
+
     fn finish(&mut self) -> Result<(), BodyError> {
         let Some(decode) = self.decode.take() else { return Ok(()) };
         self.decoded = Some(decode(&self.text, &mut self.records));

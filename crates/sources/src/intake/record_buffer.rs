@@ -6,6 +6,9 @@ use memchr::memchr_iter;
 
 use super::records::{RecordTime, Records};
 
+/// Texts of which the bytes are counted one by one.
+const SHORT_BYTES: usize = 32;
+
 /// Records of one stream, copied from where they were decoded. The buffer grows in steps, up to about twice what it holds
 /// and no further than its capacity limit, which bounds the memory of a request.
 #[derive(Debug)]
@@ -112,8 +115,7 @@ impl RecordBuffer {
         time: Option<RecordTime>,
     ) -> Result<(), InvalidAttributes> {
         if !attributes.is_empty() {
-            let is_last = |names: &AttributeNames| names.iter().eq(attributes.iter().map(|(name, _)| name));
-            let names = match self.last_names.take().filter(is_last) {
+            let names = match self.last_names.take().filter(|names| names.is(attributes.names())) {
                 Some(names) => names,
                 None => AttributeNames::new(attributes.iter().map(|(name, _)| name))?,
             };
@@ -126,15 +128,17 @@ impl RecordBuffer {
             self.attribute_bytes += 12;
             self.last_names = Some(names);
         }
-        self.push_text(line);
-        self.push_text(b"\n");
+        self.reserve_text(line.len() + 1 + attributes.value_bytes() + attributes.len());
+        self.text.extend_from_slice(line);
+        self.text.push(b'\n');
         let mut lines = line_count(line);
         self.value_lines.clear();
         for (_, value) in attributes.iter() {
-            self.push_text(value);
-            self.push_text(b"\n");
-            self.value_lines.push(line_count(value));
-            lines += line_count(value);
+            self.text.extend_from_slice(value);
+            self.text.push(b'\n');
+            let count = line_count(value);
+            self.value_lines.push(count);
+            lines += count;
         }
         if self.value_lines.iter().any(|lines| *lines != 1) {
             self.attributes.push_value_lines(self.count, &self.value_lines);
@@ -188,15 +192,26 @@ impl RecordBuffer {
     }
 
     fn push_text(&mut self, text: &[u8]) {
-        let bytes = self.text.len() + text.len();
+        self.reserve_text(text.len());
+        self.text.extend_from_slice(text);
+    }
+
+    /// Makes room for this number of bytes.
+    fn reserve_text(&mut self, bytes: usize) {
+        let bytes = self.text.len() + bytes;
         if bytes > self.text.capacity() {
             self.text.reserve_exact(Self::text_capacity(bytes, self.capacity_max) - self.text.len());
         }
-        self.text.extend_from_slice(text);
     }
 }
 
 /// The lines of a text that has no LF behind it.
 fn line_count(text: &[u8]) -> u32 {
-    memchr_iter(b'\n', text).count() as u32 + 1
+    // Most values of attributes are shorter than the work before a vectorised search.
+    let ends = if text.len() < SHORT_BYTES {
+        text.iter().filter(|byte| **byte == b'\n').count()
+    } else {
+        memchr_iter(b'\n', text).count()
+    };
+    ends as u32 + 1
 }
