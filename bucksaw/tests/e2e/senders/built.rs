@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::page::{docker_options, file_of_page};
 use super::recorder::Recorder;
 use super::running::RunningSender;
-use super::{SenderRecord, all_are_stored_as, client_file, free_address, stored};
+use super::{SenderRecord, all_are_stored_as, free_address, stored};
 use crate::node::TestServer;
 use crate::wait::wait_until;
 
@@ -113,7 +113,9 @@ fn line(input: Input, n: usize) -> String {
 }
 
 fn program(name: &str) -> Command {
-    Command::new(client_file(&format!("go/{name}")))
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/clients/go").join(name);
+    assert!(file.exists(), "{name} is missing: run `make senders`");
+    Command::new(file)
 }
 
 fn write(dir: &Path, name: &str, text: &str) -> String {
