@@ -15,13 +15,15 @@ export BUCKSAW_CHROMIUM
 export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD := 1
 # Clients of other log systems: in Python, for Node.js, and packages of Debian.
 CLIENTS := target/clients/requirements.txt target/clients/node/package-lock.json target/clients/debian/debian.txt
+# Senders in Go, which take minutes to build.
+GO_SENDERS := $(addprefix target/clients/go/,collector docker-logs filebeat promtail)
 NPM_DONE := ui/node_modules/.package-lock.json
 
 # Number of seeds of `make sim`, and the first one.
 SEEDS ?= 1000
 FROM ?= 0
 
-.PHONY: help run cluster build test clients test-rust test-ui test-corpus check soak kills damage power faults upgrade sim fuzz bench fmt clean setup chromium
+.PHONY: help run cluster build test clients senders test-rust test-ui test-corpus check soak kills damage power faults upgrade sim fuzz bench fmt clean setup chromium
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -87,6 +89,25 @@ $(NPM_DONE): ui/package-lock.json
 	@command -v npm >/dev/null || { echo "npm is missing: get Node.js 20 or newer, then run this again"; exit 1; }
 	cd ui && npm ci --no-audit --no-fund
 	@touch $@
+
+senders: setup $(GO_SENDERS) ## the Collector, promtail, Filebeat and Docker's log drivers, built and tested; MAKE_FIXTURES=1 records them
+	$(CARGO) test -p bucksaw --test e2e senders:: -- --ignored --nocapture
+
+# The exact versions are in go.mod, their checksums in go.sum. Programs of other modules are named by `tool` there.
+target/clients/go/collector: $(wildcard senders/go/collector/*)
+	$(call go_build,senders/go/collector,.)
+target/clients/go/docker-logs: $(wildcard senders/go/docker/*)
+	$(call go_build,senders/go/docker,.)
+target/clients/go/filebeat: $(wildcard senders/go/filebeat/*)
+	$(call go_build,senders/go/filebeat,github.com/elastic/beats/v7/filebeat)
+target/clients/go/promtail: $(wildcard senders/go/promtail/*)
+	$(call go_build,senders/go/promtail,github.com/grafana/loki/v3/clients/cmd/promtail)
+
+define go_build
+@command -v go >/dev/null || { echo "Go is missing: get version 1.25 or newer, then run this again"; exit 1; }
+@mkdir -p target/clients/go
+cd $(1) && go build -buildvcs=false -o $(CURDIR)/$@ $(2)
+endef
 
 chromium:
 	@test -x "$(BUCKSAW_CHROMIUM)" || { test "$$(id -u)" = 0 && apt-get update && apt-get install -y --no-install-recommends chromium fonts-dejavu-core; } \

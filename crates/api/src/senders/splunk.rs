@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use axum::body::to_bytes;
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bucksaw_ingest::Source;
 use bucksaw_protocols::HttpAnswer;
@@ -28,6 +28,7 @@ pub(super) async fn call(State(app): State<App>, request: Request) -> Response {
             json_answer(if is_accepting { HecCode::Healthy } else { HecCode::Unhealthy }.answer())
         }
         HecRequest::Acks => acks(&app, request).await,
+        HecRequest::Options { allowed } => [(header::ALLOW, allowed)].into_response(),
         HecRequest::WrongMethod => StatusCode::METHOD_NOT_ALLOWED.into_response(),
         HecRequest::NotFound => ApiError::unknown_path().into_response(),
     }

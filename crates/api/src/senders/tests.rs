@@ -196,6 +196,8 @@ async fn errors_have_the_format_of_the_protocol() {
     check("POST /services/collector/ack?channel=a", &[], "{\"acks\":[0]}", 200, r#"{"acks":{"0":true}}"#).await;
     check("GET /services/collector/event", &[], "", 405, "").await;
     check("GET /services/collector/other", &[], "", 404, "").await;
+    let headers = check("OPTIONS /services/collector/event/1.0", &[], "", 200, "").await;
+    assert_eq!(headers["allow"], "POST");
     check("POST /api/v2/logs", &[], "1", 400, r#"{"errors":[{"status":"400""#).await;
     check("GET /api/v1/validate", &[], "", 200, r#"{"valid":true}"#).await;
     check("POST /gelf", &[], "{}", 400, "\n").await;

@@ -14,6 +14,11 @@ pub enum HecRequest {
     Health,
     /// Its body is for [`answer_acks`](super::answer_acks).
     Acks,
+    /// It asks which methods the path has: status `200`. Docker checks a connection in this way.
+    Options {
+        /// The method of the path.
+        allowed: &'static str,
+    },
     /// The method is not allowed: status `405`.
     WrongMethod,
     /// The path is not one of the collector: status `404`.
@@ -31,7 +36,11 @@ pub fn route(method: &str, path: &str) -> HecRequest {
         "/health" => ("GET", HecRequest::Health),
         _ => return HecRequest::NotFound,
     };
-    if method == allowed { request } else { HecRequest::WrongMethod }
+    match method {
+        "OPTIONS" => HecRequest::Options { allowed },
+        method if method == allowed => request,
+        _ => HecRequest::WrongMethod,
+    }
 }
 
 /// All events were taken. `ack_id` is stated if the request names a channel.

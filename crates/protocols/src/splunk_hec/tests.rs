@@ -114,6 +114,9 @@ fn requests_are_distinguished() {
     check("POST", "/services/collector/ack", HecRequest::Acks);
     check("GET", "/services/collector/health/1.0", HecRequest::Health);
     check("GET", "/services/collector/event", HecRequest::WrongMethod);
+    check("OPTIONS", "/services/collector/event/1.0", HecRequest::Options { allowed: "POST" });
+    check("OPTIONS", "/services/collector/health", HecRequest::Options { allowed: "GET" });
+    check("OPTIONS", "/services/collector/other", HecRequest::NotFound);
     check("POST", "/services/collectors", HecRequest::NotFound);
     check("POST", "/services/collector/mint", HecRequest::NotFound);
     check("POST", "/", HecRequest::NotFound);
