@@ -22,8 +22,9 @@ impl ExportClient {
     pub(super) fn connect(address: &str) -> anyhow::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let sender = runtime.block_on(async {
-            let stream = TokioIo::new(TcpStream::connect(address).await?);
-            let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
+            let stream = TcpStream::connect(address).await?;
+            stream.set_nodelay(true)?;
+            let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
             tokio::spawn(connection);
             anyhow::Ok(sender)
         });
