@@ -27,6 +27,9 @@ pub(super) const RECORDED: usize = 12;
 /// The file in which senders find their records.
 const LOG_FILE: &str = "orders.log";
 
+/// Replaces the addresses and paths in the text of a page.
+type Adapt<'a> = &'a dyn Fn(&str) -> String;
+
 /// A sender, and what its protocol offers.
 pub(super) struct BuiltSender {
     /// The name of its recording.
@@ -40,9 +43,9 @@ pub(super) struct BuiltSender {
     /// What happens when the node is killed.
     on_kill: OnKill,
     /// What the sender reads.
-    input: Input,
-    /// The command, given its directory, and a function that adapts the text of a page.
-    command: fn(&Path, &dyn Fn(&str) -> String) -> Command,
+    input: SenderInput,
+    /// The command, given its directory.
+    command: fn(&Path, Adapt<'_>) -> Command,
     /// How a record is stored.
     stated: fn(usize) -> Value,
     /// The parts of a stored record that are compared.
@@ -60,14 +63,14 @@ enum OnKill {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Input {
+enum SenderInput {
     /// JSON objects in a file.
     File,
     /// A time and a text per line on standard input, until its end.
     Container,
 }
 
-impl Input {
+impl SenderInput {
     /// Time between two records, so that a node is restarted while they are sent. Senders that read files look at them a few
     /// times per second.
     fn pause(self) -> Duration {
@@ -102,13 +105,13 @@ fn millis(n: usize) -> String {
     time(n, "123000")
 }
 
-fn line(input: Input, n: usize) -> String {
+fn line(input: SenderInput, n: usize) -> String {
     match input {
-        Input::File => {
+        SenderInput::File => {
             let object = json!({"time": micros(n), "level": level(n), "message": message(n), "order": n.to_string()});
             format!("{object}\n")
         }
-        Input::Container => format!("{} {}\n", micros(n), text(n)),
+        SenderInput::Container => format!("{} {}\n", micros(n), text(n)),
     }
 }
 
@@ -124,7 +127,7 @@ fn write(dir: &Path, name: &str, text: &str) -> String {
     file.display().to_string()
 }
 
-fn collector(dir: &Path, adapt: &dyn Fn(&str) -> String, more: &[&str]) -> Command {
+fn collector(dir: &Path, adapt: Adapt<'_>, more: &[&str]) -> Command {
     let mut command = program("collector");
     for name in ["config.yaml"].iter().chain(more) {
         let file = write(dir, name, &adapt(&file_of_page("opentelemetry-collector", name)));
@@ -141,7 +144,7 @@ fn stated_by_collector(n: usize) -> Value {
     json!({"line": message(n), "time": micros(n), "labels": {"service.name": "shop"}, "attributes": attributes})
 }
 
-fn promtail(dir: &Path, adapt: &dyn Fn(&str) -> String) -> Command {
+fn promtail(dir: &Path, adapt: Adapt<'_>) -> Command {
     let config = adapt(&file_of_page("promtail", "promtail.yaml")).replace("9080", "0");
     std::fs::create_dir_all(dir.join("lib/promtail")).unwrap();
     let mut command = program("promtail");
@@ -154,7 +157,7 @@ fn stated_by_promtail(n: usize) -> Value {
     json!({"line": message(n), "time": micros(n), "labels": labels, "attributes": {"order": n.to_string()}})
 }
 
-fn filebeat(dir: &Path, adapt: &dyn Fn(&str) -> String) -> Command {
+fn filebeat(dir: &Path, adapt: Adapt<'_>) -> Command {
     let mut command = program("filebeat");
     command.args(["-c", &write(dir, "filebeat.yml", &adapt(&file_of_page("filebeat", "filebeat.yml")))]);
     command.args(["-e", "--path.home"]).arg(dir.join("lib"));
@@ -182,7 +185,7 @@ fn document(mut record: SenderRecord) -> SenderRecord {
     record
 }
 
-fn docker(driver: &str, adapt: &dyn Fn(&str) -> String) -> Command {
+fn docker(driver: &str, adapt: Adapt<'_>) -> Command {
     let mut command = program("docker-logs");
     command.arg(driver).args(docker_options(driver).iter().map(|option| adapt(option)));
     // Several batches instead of one at the end.
@@ -222,7 +225,7 @@ pub(super) const BUILT: &[BuiltSender] = &[
         port: 4317,
         durabilities: OF_SENDER,
         on_kill: OnKill::Repeats,
-        input: Input::File,
+        input: SenderInput::File,
         command: |dir, adapt| collector(dir, adapt, &[]),
         stated: stated_by_collector,
         view: |record| record,
@@ -233,7 +236,7 @@ pub(super) const BUILT: &[BuiltSender] = &[
         port: 7650,
         durabilities: OF_SENDER,
         on_kill: OnKill::Repeats,
-        input: Input::File,
+        input: SenderInput::File,
         command: |dir, adapt| collector(dir, adapt, &["http.yaml"]),
         stated: stated_by_collector,
         view: |record| record,
@@ -244,7 +247,7 @@ pub(super) const BUILT: &[BuiltSender] = &[
         port: 7650,
         durabilities: OF_SENDER,
         on_kill: OnKill::Repeats,
-        input: Input::File,
+        input: SenderInput::File,
         command: promtail,
         stated: stated_by_promtail,
         view: |record| record,
@@ -255,7 +258,7 @@ pub(super) const BUILT: &[BuiltSender] = &[
         port: 7650,
         durabilities: OF_SENDER,
         on_kill: OnKill::Repeats,
-        input: Input::File,
+        input: SenderInput::File,
         command: filebeat,
         stated: stated_by_filebeat,
         view: document,
@@ -266,7 +269,7 @@ pub(super) const BUILT: &[BuiltSender] = &[
         port: 24224,
         durabilities: OF_SENDER,
         on_kill: OnKill::Once,
-        input: Input::Container,
+        input: SenderInput::Container,
         command: |_, adapt| docker("fluentd", adapt),
         stated: stated_by_docker_to_fluentd,
         view: |record| record,
@@ -278,7 +281,7 @@ pub(super) const BUILT: &[BuiltSender] = &[
         // The driver refuses an address with a query.
         durabilities: &["fast"],
         on_kill: OnKill::Repeats,
-        input: Input::Container,
+        input: SenderInput::Container,
         command: |_, adapt| docker("splunk", adapt),
         stated: stated_by_docker_to_splunk,
         view: |record| record,
@@ -289,7 +292,7 @@ pub(super) const BUILT: &[BuiltSender] = &[
         port: 12201,
         durabilities: OF_SENDER,
         on_kill: OnKill::Loses,
-        input: Input::Container,
+        input: SenderInput::Container,
         command: |_, adapt| docker("gelf", adapt),
         stated: stated_by_docker_to_gelf,
         view: |record| record,
@@ -300,7 +303,7 @@ pub(super) const BUILT: &[BuiltSender] = &[
         port: 514,
         durabilities: OF_SENDER,
         on_kill: OnKill::Loses,
-        input: Input::Container,
+        input: SenderInput::Container,
         command: |_, adapt| docker("syslog", adapt),
         stated: stated_by_docker_to_syslog,
         view: |record| record,
@@ -339,8 +342,8 @@ impl BuiltSender {
         for n in 0..count {
             let line = line(self.input, n);
             match self.input {
-                Input::File => sender.append(&dir.join(LOG_FILE), &line),
-                Input::Container => sender.write(&line),
+                SenderInput::File => sender.append(&dir.join(LOG_FILE), &line),
+                SenderInput::Container => sender.write(&line),
             }
             thread::sleep(self.input.pause());
         }
@@ -361,7 +364,7 @@ impl BuiltSender {
                 node.restart();
             }
         });
-        if self.input == Input::Container {
+        if self.input == SenderInput::Container {
             sender.end_of_input();
         }
         all_are_stored_as(&node, &self.stated(RECORDS), self.view);
@@ -387,7 +390,7 @@ impl BuiltSender {
         let recorder = Recorder::start(node.address(listener_name(self.flag)));
         let mut sender = self.start(dir.path(), recorder.address(), "durable");
         self.send(&mut sender, dir.path(), RECORDED);
-        if self.input == Input::Container {
+        if self.input == SenderInput::Container {
             sender.end_of_input();
         }
         all_are_stored_as(&node, &self.stated(RECORDED), self.view);

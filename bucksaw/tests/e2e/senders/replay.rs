@@ -83,11 +83,15 @@ fn chunks_that_docker_sends_again_are_stored_once() {
 #[test]
 #[ignore = "needs the programs of `make senders`"]
 fn recordings() {
-    for sender in BUILT {
-        let connections = sender.record();
-        check(sender, &connections);
-        if std::env::var_os("MAKE_FIXTURES").is_some() {
-            write_fixture(sender.name, &connections);
+    thread::scope(|scope| {
+        for sender in BUILT {
+            scope.spawn(|| {
+                let connections = sender.record();
+                check(sender, &connections);
+                if std::env::var_os("MAKE_FIXTURES").is_some() {
+                    write_fixture(sender.name, &connections);
+                }
+            });
         }
-    }
+    });
 }
