@@ -47,8 +47,9 @@ build: setup ## build the release binary: target/release/bucksaw
 test: setup ## formatting, lints, docs, licences, all tests
 	@$(MAKE) --no-print-directory --keep-going check test-rust test-ui
 
+# Twice the two cores that the tests are made for: most of them wait for a node.
 test-rust: setup $(CLIENTS)
-	$(CARGO) test --workspace --no-fail-fast
+	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-4} $(CARGO) test --workspace --no-fail-fast
 
 test-ui: setup $(NPM_DONE) chromium # the page: lints, types, unit tests, and browser tests against the program
 	cd ui && npm run --silent check
