@@ -79,17 +79,18 @@ fn a_damaged_identity_without_a_backup_is_refused() {
     assert_says(&start_error(node.dir()), &["node.json is damaged", "restore a copy"]);
 }
 
-/// Raises the version of a segment: byte 8, with a checksum of the bytes before and the id at byte 12. Returns the expected
-/// message.
-/// The newest version of queue segments and of stored segments.
-const NEWEST_VERSION: u8 = 2;
+/// The newest versions.
+const STORED_VERSION: u8 = 3;
+const QUEUE_VERSION: u8 = 2;
 
-fn raise_version(path: &Path) -> String {
+/// Raises the version of a segment beyond the newest one: byte 8, with a checksum of the bytes before and the id at byte 12.
+/// Returns the expected message.
+fn raise_version(path: &Path, newest: u8) -> String {
     let mut bytes = fs::read(path).unwrap();
-    bytes[8] = NEWEST_VERSION + 1;
+    bytes[8] = newest + 1;
     let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[..12]), &bytes[16..32]);
     bytes[12..16].copy_from_slice(&crc.to_le_bytes());
-    let expected = format!("has format {}; this program knows formats up to {NEWEST_VERSION}", bytes[8]);
+    let expected = format!("has format {}; this program knows formats up to {newest}", bytes[8]);
     fs::write(path, bytes).unwrap();
     expected
 }
@@ -106,7 +107,7 @@ fn segments_of_a_newer_version_are_refused() {
     assert!(node.terminate().success());
     let stored = store_files(&node, "seg").remove(0);
     let before = fs::read(&stored).unwrap();
-    let expected = raise_version(&stored);
+    let expected = raise_version(&stored, STORED_VERSION);
     let name = stored.file_name().unwrap().to_str().unwrap();
     assert_says(&start_error(node.dir()), &[name, &expected, "use the newer program"]);
     lower_version(&stored, &before);
@@ -116,7 +117,7 @@ fn segments_of_a_newer_version_are_refused() {
     node.kill();
     let queued = files(&node.dir().join("queue"), "active").remove(0);
     let before = fs::read(&queued).unwrap();
-    let expected = raise_version(&queued);
+    let expected = raise_version(&queued, QUEUE_VERSION);
     let name = queued.file_name().unwrap().to_str().unwrap();
     assert_says(&start_error(node.dir()), &[name, &expected, "use the newer program"]);
     lower_version(&queued, &before);
