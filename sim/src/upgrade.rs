@@ -253,13 +253,12 @@ fn a_store_is_sent_only_formats_that_it_reads() {
     test.restart_as(3, ProgramVersion::NextWritesTooEarly);
     test.run_until_agreed();
     test.run_for(5);
-    let reads = "writes stored segments of format 3, this node reads up to 2: it sends no replicas";
-    assert_eq!(
-        (test.version_mismatches(0), test.version_mismatches(1)),
-        (Vec::<String>::new(), vec![reads.to_owned()])
-    );
-    let given = "reads stored segments up to format 2, this node writes 3: it receives no replicas";
-    assert_eq!(test.version_mismatches(3), [given, given]);
+    let newest = bucksaw_node::FORMATS.stored.reads;
+    let next = newest + 1;
+    let reads = format!("writes stored segments of format {next}, this node reads up to {newest}: it sends no replicas");
+    assert_eq!((test.version_mismatches(0), test.version_mismatches(1)), (Vec::<String>::new(), vec![reads]));
+    let given = format!("reads stored segments up to format {newest}, this node writes {next}: it receives no replicas");
+    assert_eq!(test.version_mismatches(3), [given.as_str(), &given]);
     let before = test.stored(3);
     test.run_for(30);
     assert!(test.stored(3) > before, "the store gets no replicas, although it reads their format");
