@@ -255,9 +255,11 @@ fn a_store_is_sent_only_formats_that_it_reads() {
     test.run_for(5);
     let newest = bucksaw_node::FORMATS.stored.reads;
     let next = newest + 1;
-    let reads = format!("writes stored segments of format {next}, this node reads up to {newest}: it sends no replicas");
+    let reads =
+        format!("writes stored segments of format {next}, this node reads up to {newest}: it sends no replicas");
     assert_eq!((test.version_mismatches(0), test.version_mismatches(1)), (Vec::<String>::new(), vec![reads]));
-    let given = format!("reads stored segments up to format {newest}, this node writes {next}: it receives no replicas");
+    let given =
+        format!("reads stored segments up to format {newest}, this node writes {next}: it receives no replicas");
     assert_eq!(test.version_mismatches(3), [given.as_str(), &given]);
     let before = test.stored(3);
     test.run_for(30);
