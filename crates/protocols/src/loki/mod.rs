@@ -1,7 +1,6 @@
 //! Loki's push API: the body of `POST /loki/api/v1/push`, as protobuf or JSON.
 //!
-//! [`LokiDecoder`] turns a push request into events. A protobuf body is a snappy block; [`snappy`](crate::snappy) gives its
-//! text. The mapping is in `docs/senders/loki.md`.
+//! [`LokiDecoder`] turns a push request into events. It takes a protobuf body without the snappy block around it. The mapping is in `docs/senders/loki.md`.
 //!
 //! ```
 //! use bucksaw_protocols::loki::LokiDecoder;
