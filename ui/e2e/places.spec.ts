@@ -54,9 +54,11 @@ test("a record deep in a long answer is in view, and those before it are loaded"
 test("opening, filtering and going back keep the record in view", async ({ page, shop }) => {
   await open(page, shop, "/?q=app%3Dshop");
   await page.getByTestId("scroller").evaluate((element) => element.scrollTo({ top: 3_000 }));
+  // In view once the rows of the new place are rendered.
   const opened = rows(page).nth(15);
+  await inView(page, opened);
   const id = (await opened.getAttribute("data-record")) ?? "";
-  await opened.click();
+  await row(page, id).click();
   await panel(page).getByRole("button", { name: "Only with this path" }).click();
   await expect(box(page)).toHaveValue(/path=/);
   await settled(page);
