@@ -132,17 +132,13 @@ export function shopLogs(count: number, spanMs = 3_300_000): object[] {
   });
 }
 
-/** Real logs from the directory BUCKSAW_CORPUS. */
-export function corpus(bytesMax = 3_000_000): { name: string; text: string }[] {
+/** Real logs from the directory BUCKSAW_CORPUS, whole. */
+export function corpus(): { name: string; text: string }[] {
   const dir = process.env.BUCKSAW_CORPUS ?? "";
   if (dir === "") return [];
   const names = readdirSync(dir, { withFileTypes: true }).filter((entry) => entry.isFile());
-  let left = bytesMax;
-  return names.flatMap(({ name }) => {
-    const text = readFileSync(join(dir, name), "utf8").slice(0, 150_000);
-    left -= text.length;
-    return left > 0 && !name.endsWith(".md") ? [{ name, text }] : [];
-  });
+  const logs = names.filter(({ name }) => !name.endsWith(".md"));
+  return logs.map(({ name }) => ({ name, text: readFileSync(join(dir, name), "utf8") }));
 }
 
 /** `node` belongs to one test; `shop`, with some thousand records, is shared by a worker's tests and only read. */
