@@ -1,7 +1,7 @@
 //! Damages one byte, page or end of one file in thousands of data directories, and checks that every loss is reported.
 //!
 //! ```text
-//!   fixtures ──► a copy ──► one file is damaged ──► verify ──► the program starts ──► search, count, histogram
+//!   fixtures ──► a copy ──► one file is damaged ──► verify ──► the program starts ──► search, counts, histogram
 //!                                                                   └─► refuses     status, metrics, verify
 //! ```
 //! The answered records must be a subset of the stored ones. If some are missing, each answer, `status`, metrics and
@@ -30,7 +30,7 @@ use anyhow::{Context as _, ensure};
 
 use crate::cleanup_guard::CleanupGuard;
 use crate::standalone::{StandaloneNode, free_net};
-use answers::AnswerSet;
+use answers::{AnswerSet, QUESTIONS};
 use bucksaw_fixtures::Random;
 use corruption::Corruption;
 pub use damage_report::DamageReport;
@@ -167,7 +167,7 @@ impl DamageTrial<'_> {
         let before = files(&self.node.dir)?;
         let again = random.below(RESTART_ONE_IN) == 0;
         for run in 0..1 + usize::from(again) {
-            let mut order = [0, 1, 2];
+            let mut order: Vec<usize> = (0..QUESTIONS).collect();
             random.shuffle(&mut order);
             if let Some(status) = self.node.start()? {
                 trial.outcome = DamageOutcome::Refused;
@@ -199,20 +199,23 @@ impl DamageTrial<'_> {
     ) -> anyhow::Result<()> {
         let at = self.node.http();
         let answers = AnswerSet::fetch(at, order).with_context(|| self.node.stderr())?;
-        let found: BTreeSet<&String> = answers.lines.iter().collect();
-        let missing = self.fixture.lines.iter().filter(|line| !found.contains(line)).count();
-        let unexpected = found.iter().filter(|line| !self.fixture.lines.contains(**line)).count();
-        trial.check(unexpected == 0, || format!("run {run}: {unexpected} lines were never stored"));
-        trial.check(found.len() == answers.lines.len(), || format!("run {run}: lines are duplicated"));
+        let found: BTreeSet<&String> = answers.records.iter().collect();
+        let stored = &self.fixture.records;
+        let missing = stored.iter().filter(|record| !found.contains(record)).count();
+        let unexpected: Vec<_> = found.iter().filter(|record| !stored.contains(**record)).collect();
+        trial.check(unexpected.is_empty(), || {
+            format!("run {run}: {} records were never stored, such as {}", unexpected.len(), unexpected[0])
+        });
+        trial.check(found.len() == answers.records.len(), || format!("run {run}: records are duplicated"));
         // A crash may cut an active segment anywhere.
         let is_torn = self.change.is_truncation() && self.kind == "queue/*.active";
         let is_due = |missing: bool| missing && !is_torn || self.fixture.is_partial;
         let mut is_reported = answers.is_partial;
         trial.check(answers.is_partial || !is_due(missing > 0), || {
-            format!("run {run}: SILENT: a search misses {missing} of {} lines", self.fixture.lines.len())
+            format!("run {run}: SILENT: a search misses {missing} of {} records", stored.len())
         });
         for reported in &answers.counts {
-            let (what, count, all) = (reported.what, reported.count, self.fixture.lines.len() as u64);
+            let (what, count, all) = (reported.what, reported.count, self.fixture.expected(reported.is_filtered));
             trial.check(count <= all, || format!("run {run}: {what} reports {count} of {all}"));
             is_reported |= reported.is_partial;
             trial.check(reported.is_partial || !is_due(count < all), || {

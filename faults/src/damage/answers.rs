@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
 use crate::fleet::url;
@@ -18,10 +18,18 @@ const ASK_MAX: Duration = Duration::from_secs(20);
 /// The end of the histogram in Unix seconds, which is also the bucket width: one bucket contains everything.
 const HISTOGRAM: &str = "/api/v1/histogram?from=1600000000&to=2600000000&buckets=10";
 
+/// An attribute that some records of the fixtures have.
+pub(super) const ATTRIBUTE: (&str, &str) = ("pod", "checkout-3");
+
+/// The number of different questions to a node.
+pub(super) const QUESTIONS: usize = 4;
+
 /// A count, and whether it is partial.
 #[derive(Clone, Debug)]
 pub(crate) struct CountAnswer {
     pub(crate) what: &'static str,
+    /// Counts only the records with [`ATTRIBUTE`].
+    pub(crate) is_filtered: bool,
     pub(crate) count: u64,
     pub(crate) is_partial: bool,
 }
@@ -29,14 +37,15 @@ pub(crate) struct CountAnswer {
 /// The answers of a node.
 #[derive(Debug, Default)]
 pub(crate) struct AnswerSet {
-    /// The lines of a search for all records.
-    pub(crate) lines: Vec<String>,
+    /// The records of a search for all, each as its whole JSON object: id, time, labels, line and attributes.
+    pub(crate) records: Vec<String>,
     pub(crate) is_partial: bool,
     pub(crate) counts: Vec<CountAnswer>,
 }
 
 impl AnswerSet {
-    /// Requests all records, their count and their histogram, in the given order.
+    /// Requests all records, their count, their histogram, and the count of those with [`ATTRIBUTE`], in the given
+    /// order.
     ///
     /// # Errors
     /// An answer is not whole.
@@ -45,31 +54,37 @@ impl AnswerSet {
         for question in order {
             match question {
                 0 => {
-                    let text = [("Accept", "text/plain")];
-                    let answer = call(at, "GET", "/api/v1/query?from=0&q=", &text, b"", ASK_MAX).context("a search")?;
-                    let stats = answer.header("bucksaw-stats").context("a search reports no completeness")?;
-                    answers.is_partial = serde_json::from_str::<Value>(stats)?["partial"] == true;
+                    let answer = call(at, "GET", "/api/v1/query?from=0&q=", &[], b"", ASK_MAX).context("a search")?;
                     let text = String::from_utf8_lossy(&answer.body).into_owned();
-                    // Lines with a time are compared as they were sent.
-                    answers.lines = text.lines().map(str::to_owned).collect();
+                    let mut records: Vec<String> = text.lines().map(str::to_owned).collect();
+                    let last = records.pop().context("a search has no answer")?;
+                    let stats = serde_json::from_str::<Value>(&last)?["stats"].take();
+                    ensure!(stats.is_object(), "a search reports no completeness: {last}");
+                    answers.is_partial = stats["partial"] == true;
+                    answers.records = records;
                 }
                 1 => {
                     let reply = get(at, "/api/v1/count?from=0&q=", ASK_MAX)?.ok_json().context("a count")?;
-                    answers.push("a count", reply["count"].as_u64(), &reply["stats"]);
+                    answers.push("a count", false, reply["count"].as_u64(), &reply["stats"]);
+                }
+                2 => {
+                    let target = format!("/api/v1/count?from=0&q={}%3D{}", ATTRIBUTE.0, ATTRIBUTE.1);
+                    let reply = get(at, &target, ASK_MAX)?.ok_json().context("a count by an attribute")?;
+                    answers.push("a count by an attribute", true, reply["count"].as_u64(), &reply["stats"]);
                 }
                 _ => {
                     let reply = get(at, HISTOGRAM, ASK_MAX)?.ok_json().context("a histogram")?;
                     let buckets = reply["buckets"].as_array().into_iter().flatten();
-                    answers.push("a histogram", buckets.map(|bucket| bucket["count"].as_u64()).sum(), &reply["stats"]);
+                    answers.push("a histogram", false, buckets.map(|bucket| bucket["count"].as_u64()).sum(), &reply["stats"]);
                 }
             }
         }
         Ok(answers)
     }
 
-    fn push(&mut self, what: &'static str, count: Option<u64>, stats: &Value) {
+    fn push(&mut self, what: &'static str, is_filtered: bool, count: Option<u64>, stats: &Value) {
         let is_partial = stats["partial"] == true;
-        self.counts.push(CountAnswer { what, count: count.unwrap_or_default(), is_partial });
+        self.counts.push(CountAnswer { what, is_filtered, count: count.unwrap_or_default(), is_partial });
     }
 }
 

@@ -1,7 +1,7 @@
 //! Data directories to damage, made by nodes that were then killed.
 //!
 //! Together they contain every kind of file of a node: active, pending and committed queue segments of each
-//! durability, stored segments with each encoding and in the trash, files of idempotency keys, and the small files.
+//! durability, stored segments with each encoding, with and without attributes, and in the trash, files of idempotency keys, and the small files.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 
-use super::answers::{self, AnswerSet};
+use super::answers::{self, ATTRIBUTE, AnswerSet, QUESTIONS};
 use crate::cleanup_guard::CleanupGuard;
 use crate::http::call;
 use crate::standalone::{CLUSTER, StandaloneNode};
@@ -33,8 +33,8 @@ pub(crate) struct DataDirFixture {
     pub(crate) dir: PathBuf,
     /// Arguments of the node.
     pub(crate) arguments: Vec<&'static str>,
-    /// The stored lines.
-    pub(crate) lines: BTreeSet<String>,
+    /// The stored records, each as its whole JSON object.
+    pub(crate) records: BTreeSet<String>,
     /// Every answer is partial, because another node is down.
     pub(crate) is_partial: bool,
 }
@@ -51,6 +51,14 @@ pub(crate) fn make_all(
 ) -> anyhow::Result<Vec<DataDirFixture>> {
     let maker = FixtureBuilder { program, home, ip: Ipv4Addr::new(127, net[0], net[1], 11), cleanup };
     Ok(vec![maker.waiting()?, maker.half_merged()?, maker.stored()?, maker.trashed()?, maker.without_peers(net)?])
+}
+
+impl DataDirFixture {
+    /// The number of records that a count refers to: all, or those with [`ATTRIBUTE`].
+    pub(crate) fn expected(&self, is_filtered: bool) -> u64 {
+        let attribute = format!("\"{}\":\"{}\"", ATTRIBUTE.0, ATTRIBUTE.1);
+        self.records.iter().filter(|record| !is_filtered || record.contains(&attribute)).count() as u64
+    }
 }
 
 struct FixtureBuilder<'a> {
@@ -78,18 +86,22 @@ impl FixtureBuilder<'_> {
         copy_directory(&self.home.join(name), &copy)?;
         let mut node = StandaloneNode::new(self.program, copy.clone(), self.ip, self.cleanup, &arguments);
         node.start_ready()?;
-        let answers = AnswerSet::fetch(node.http(), &[0, 1, 2])?;
+        let order: Vec<usize> = (0..QUESTIONS).collect();
+        let answers = AnswerSet::fetch(node.http(), &order)?;
         node.kill();
         fs::remove_dir_all(&copy)?;
-        ensure!(answers.counts.iter().all(|answer| answer.count == answers.lines.len() as u64), "{name}: {answers:?}");
-        let dir = self.home.join(name);
-        Ok(DataDirFixture {
+        let fixture = DataDirFixture {
             name,
-            dir,
+            dir: self.home.join(name),
             arguments,
-            lines: answers.lines.into_iter().collect(),
+            records: answers.records.into_iter().collect(),
             is_partial: answers.is_partial,
-        })
+        };
+        for answer in &answers.counts {
+            let expected = fixture.expected(answer.is_filtered);
+            ensure!(answer.count == expected && expected > 0, "{name}: {answer:?} instead of {expected}");
+        }
+        Ok(fixture)
     }
 
     /// Queue segments that no store fetches, for lack of stores.
@@ -99,12 +111,13 @@ impl FixtureBuilder<'_> {
         node.start_ready()?;
         for (at, durability) in (0..).zip(["fast", "durable", "bulk"]) {
             for batch in 0..6 {
-                post(&node, durability, "waiting", at * 1_000 + batch * 60, 60, 0)?;
+                let batch = Batch { durability, ..Batch::new("waiting", at * 1_000 + batch * 60, 60, batch % 2 == 0) };
+                post(&node, &batch)?;
             }
         }
         node.kill();
         let fixture = self.finish("waiting", &arguments)?;
-        ensure!(fixture.lines.len() == 3 * 6 * 60, "{} lines are pending", fixture.lines.len());
+        ensure!(fixture.records.len() == 3 * 6 * 60, "{} lines are pending", fixture.records.len());
         Ok(fixture)
     }
 
@@ -115,11 +128,11 @@ impl FixtureBuilder<'_> {
         node.start_ready()?;
         for batch in 0..20 {
             let durability = ["fast", "durable", "bulk"][batch as usize % 3];
-            post(&node, durability, "moving", batch * 60, 60, 0)?;
+            post(&node, &Batch { durability, ..Batch::new("moving", batch * 60, 60, batch % 2 == 0) })?;
         }
         until("the store takes from the queue", || Ok(count_files(&node.dir.join("store"), "seg")? > 0))?;
         for (at, durability) in (0..).zip(["fast", "durable"]) {
-            post(&node, durability, "moving", 5_000 + at * 60, 60, 0)?;
+            post(&node, &Batch { durability, ..Batch::new("moving", 5_000 + at * 60, 60, at == 0) })?;
         }
         node.kill();
         self.finish("moving", &arguments)
@@ -132,10 +145,11 @@ impl FixtureBuilder<'_> {
         for (at, codec) in (0..).zip(codecs) {
             let mut node = self.node("stored", &[&base[..], &codec[..]].concat());
             node.start_ready()?;
-            for (load, count) in [(0, 1_200), (1, 7), (2, 700)] {
+            for (load, count, has_attributes) in [(0, 1_200, true), (1, 7, false), (2, 700, false), (3, 9, true)] {
                 // Hours apart, so that they are not merged.
                 let hour = 1 + at * 10 + load;
-                post(&node, "bulk", "stored", hour * 10_000, count, hour)?;
+                let batch = Batch::new("stored", hour * 10_000, count, has_attributes);
+                post(&node, &Batch { durability: "bulk", hour, ..batch })?;
             }
             until("the queue is empty", || has_pending(&node))?;
             node.stop()?;
@@ -151,7 +165,8 @@ impl FixtureBuilder<'_> {
         let mut node = self.node("trashed", &arguments);
         node.start_ready()?;
         for load in 0..4 {
-            post(&node, "bulk", "trashed", load * 10_000, 700, 1 + load)?;
+            let batch = Batch::new("trashed", load * 10_000, 700, load % 2 == 1);
+            post(&node, &Batch { durability: "bulk", hour: 1 + load, ..batch })?;
         }
         let trash = node.dir.join("store/trash");
         until("retention takes a segment", || Ok(count_files(&trash, "seg").unwrap_or(0) > 0))?;
@@ -184,8 +199,9 @@ impl FixtureBuilder<'_> {
         other.arguments.extend(["--replication-factor".into(), "3".into(), "--join".into(), join]);
         node.start_ready()?;
         other.start_ready()?;
-        post(&node, "durable", "widowed", 0, 50, 0)?;
-        post(&other, "durable", "widowed", 100, 50, 0)?;
+        for (node, first) in [(&node, 0), (&other, 100)] {
+            post(node, &Batch { durability: "durable", ..Batch::new("widowed", first, 50, true) })?;
+        }
         let knows = |path: PathBuf| Ok(fs::read_to_string(path).is_ok_and(|text| text.contains("\"facts\"")));
         until("the list of nodes is written", || knows(node.dir.join("members.json")))?;
         other.kill();
@@ -199,9 +215,9 @@ impl FixtureBuilder<'_> {
         node.kill();
         let fixture = self.finish("widowed", &arguments)?;
         ensure!(
-            fixture.is_partial && fixture.lines.len() == 50,
+            fixture.is_partial && fixture.records.len() == 50,
             "{} lines, {}",
-            fixture.lines.len(),
+            fixture.records.len(),
             fixture.is_partial
         );
         Ok(fixture)
@@ -223,31 +239,67 @@ pub(super) fn copy_directory(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Sends distinct lines that name their fixture.
-fn post(node: &StandaloneNode, durability: &str, name: &str, first: u64, count: u64, hour: u64) -> anyhow::Result<()> {
-    let mut body = String::new();
-    for number in first..first + count {
-        let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let line = format!(
-            "{name} {durability} {number}: GET /items/{} took {} ms at 10.0.{}.{} with {mixed:016x}",
-            number % 97,
-            mixed % 1_000,
-            mixed % 250,
-            number % 250,
-        );
-        match hour {
-            0 => body += &format!("{line}\n"),
-            hour => body += &format!("{{\"ts\":{},\"line\":\"{line}\"}}\n", 1_700_000_000 + hour * 3_600),
-        }
+/// Distinct records that name their fixture.
+struct Batch {
+    name: &'static str,
+    durability: &'static str,
+    /// The number of the first record.
+    first: u64,
+    count: u64,
+    /// The hour of all records; 0: the time of arrival.
+    hour: u64,
+    has_attributes: bool,
+}
+
+impl Batch {
+    /// A batch of `fast` records with the time of their arrival.
+    fn new(name: &'static str, first: u64, count: u64, has_attributes: bool) -> Self {
+        Self { name, durability: "fast", first, count, hour: 0, has_attributes }
     }
-    let kind = if hour == 0 { "text/plain" } else { "application/x-ndjson" };
+
+    fn body(&self) -> String {
+        let mut body = String::new();
+        for number in self.first..self.first + self.count {
+            let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let line = format!(
+                "{} {} {number}: GET /items/{} took {} ms at 10.0.{}.{} with {mixed:016x}",
+                self.name,
+                self.durability,
+                number % 97,
+                mixed % 1_000,
+                mixed % 250,
+                number % 250,
+            );
+            let time = match self.hour {
+                0 => String::new(),
+                hour => format!("\"ts\":{},", 1_700_000_000 + hour * 3_600),
+            };
+            if self.has_attributes {
+                let pod = format!("checkout-{}", number % 7);
+                body += &format!("{{{time}\"line\":\"{line}\",\"trace_id\":\"{mixed:032x}\",\"pod\":\"{pod}\"}}\n");
+            } else if self.hour > 0 {
+                body += &format!("{{{time}\"line\":\"{line}\"}}\n");
+            } else {
+                body += &format!("{line}\n");
+            }
+        }
+        body
+    }
+}
+
+/// Sends a batch.
+fn post(node: &StandaloneNode, batch: &Batch) -> anyhow::Result<()> {
+    let Batch { name, durability, first, hour, has_attributes, .. } = *batch;
+    let kind = if hour == 0 && !has_attributes { "text/plain" } else { "application/x-ndjson" };
     // The key carries no time, so a retry gets the same ids only while the node remembers it.
     let key = format!("{name} {durability} {first}");
     let headers: &[_] = &[("Content-Type", kind), ("Idempotency-Key", &key)];
     let in_vain = durability == "bulk" && hour == 0 && name == "waiting";
     let patience = if in_vain { UNACKED_WAIT } else { MAKE_MAX };
-    let target = format!("/api/v1/ingest?durability={durability}");
-    match call(node.http(), "POST", &target, headers, body.as_bytes(), patience) {
+    // Members other than time and message become attributes.
+    let mapping = if has_attributes { "&message_field=line" } else { "" };
+    let target = format!("/api/v1/ingest?durability={durability}{mapping}");
+    match call(node.http(), "POST", &target, headers, batch.body().as_bytes(), patience) {
         Ok(answer) if answer.status == 200 => Ok(()),
         Ok(answer) => bail!("{}: {}", answer.status, String::from_utf8_lossy(&answer.body)),
         Err(_) if in_vain => Ok(()),
