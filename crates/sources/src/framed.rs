@@ -199,6 +199,10 @@ impl FramedConnection<'_, '_> {
                 self.append_batch(&frame).await?;
                 used
             }
+            DecodeProgress::Complete(ClientMessage::Labels(labels), used) => {
+                self.stream.labels = labels;
+                used
+            }
             DecodeProgress::Complete(ClientMessage::Flush, used) => {
                 if self.shared.setup.durability == Durability::Bulk {
                     self.shared.intake.queue.flush_bulk();

@@ -1,7 +1,8 @@
-//! The messages of a client after its hello: batches and flushes.
+//! The messages of a client after its hello: batches, labels and flushes.
 //!
-//! A batch is a record frame of `segment`, of stream 0, with a checksum seeded with 0. A flush has the length of a frame
-//! header, so a node always reads that many bytes first:
+//! A batch is a record frame of `segment`, of stream 0, with a checksum seeded with 0. A stream frame of stream 0 sets the labels
+//! of the batches behind it, in place of those of the hello. A flush has the length of a frame header, so a node always reads
+//! that many bytes first:
 //!
 //! ```text
 //!   offset  size  field     meaning
@@ -9,10 +10,10 @@
 //!        4    52  reserved  zero
 //! ```
 
-use bucksaw_record::{Id, Millis};
+use bucksaw_record::{Id, Labels, Millis};
 use bucksaw_segment::{Frame, FrameHeader, FrameKind};
 
-use crate::{DecodeProgress, WireError};
+use crate::{DecodeProgress, LABELS_BYTES_MAX, WireError};
 
 /// Asks a `bulk` port to close its segment at once instead of by age. Other ports ignore it.
 pub const FLUSH: [u8; FrameHeader::LEN] = {
@@ -23,10 +24,12 @@ pub const FLUSH: [u8; FrameHeader::LEN] = {
 };
 
 /// A message of a client, with a valid checksum.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum ClientMessage<'a> {
     /// Records. Their row metadata is not checked; see [`Frame::rows`].
     Batch(Frame<'a>),
+    /// The labels of all batches behind this message. Since version 1.2.
+    Labels(Labels),
     /// See [`FLUSH`].
     Flush,
 }
@@ -47,8 +50,11 @@ impl<'a> ClientMessage<'a> {
         if header.frame_len() > u64::from(frame_bytes_max) {
             return Err(WireError::FrameTooLong { found: header.frame_len(), max: frame_bytes_max });
         }
-        if header.kind != FrameKind::Records || header.stream != 0 {
+        if header.stream != 0 {
             return Err(WireError::NotRecords);
+        }
+        if header.kind == FrameKind::Stream && header.body_len as usize > LABELS_BYTES_MAX {
+            return Err(WireError::LabelsTooLong(header.body_len));
         }
         Ok((header.body_len as usize).saturating_sub(body.len()))
     }
@@ -68,8 +74,18 @@ impl<'a> ClientMessage<'a> {
         let header = FrameHeader::parse(head).map_err(WireError::Frame)?;
         let body = body.get(..header.body_len as usize).unwrap_or_default();
         let frame = Frame::open(0, head, body).map_err(WireError::Frame)?;
-        Ok(DecodeProgress::Complete(Self::Batch(frame), FrameHeader::LEN + body.len()))
+        let message = match header.kind {
+            FrameKind::Records => Self::Batch(frame),
+            FrameKind::Stream => Self::Labels(Labels::decode(body).map_err(WireError::Labels)?),
+        };
+        Ok(DecodeProgress::Complete(message, FrameHeader::LEN + body.len()))
     }
+}
+
+/// Encodes the message that sets the labels of the batches behind it.
+pub fn encode_labels(labels: &Labels) -> Vec<u8> {
+    let (header, body) = FrameHeader::stream(0, labels, Millis(0));
+    [&header.encode(0, &[&body])[..], &body].concat()
 }
 
 /// Records that a client sends.

@@ -6,11 +6,13 @@
 //!
 //! ```text
 //!   client                                          node
-//!     │ ── Hello: version, labels ─────────────────► │   one connection, one stream
+//!     │ ── Hello: version, labels ─────────────────► │   the stream of the batches behind it
 //!     │ ◄──── HelloReply: version, frame limit ───── │   or a refusal with its reason
 //!     │ ── batch 0 ────────────────────────────────► │   a record frame, with the bytes of the file format
 //!     │ ── batch 1 ────────────────────────────────► │
 //!     │ ◄──────────────── ServerMessage: acked 2 ─── │   the first two batches are durable
+//!     │ ── labels ─────────────────────────────────► │   the stream of the batches behind it
+//!     │ ── batch 2 ────────────────────────────────► │
 //!     │ ── flush ──────────────────────────────────► │   bulk: close the segment now
 //!     │ ◄──── ServerMessage: redirect, addresses ─── │   other nodes are less loaded
 //!     │ ◄─────── ServerMessage: failed, acked 2 ──── │   then the connection ends
@@ -20,7 +22,8 @@
 //!
 //! Versions: the client sends its newest version. The node replies with the lower of that and its own, and refuses a major
 //! version that it does not support. A minor version only adds what an older side can ignore, or what is
-//! not used with one: since 1.1 batches may have records of several lines and attributes.
+//! not used with one: since 1.1 batches may have records of several lines and attributes, since 1.2 a connection may change its
+//! labels.
 //!
 //! This crate does no I/O and reads no clock. A decoder takes a slice and returns a message or the number of missing bytes.
 //!
@@ -45,7 +48,7 @@ mod refusal_code;
 mod server_message;
 mod version;
 
-pub use client_message::{Batch, ClientMessage, FLUSH};
+pub use client_message::{Batch, ClientMessage, FLUSH, encode_labels};
 pub use decode_progress::DecodeProgress;
 pub use error::WireError;
 pub use hello::Hello;

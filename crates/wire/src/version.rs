@@ -13,7 +13,11 @@ pub struct WireVersion {
 
 impl WireVersion {
     /// The newest supported version.
-    pub const NEWEST: Self = Self::MULTI_LINE;
+    pub const NEWEST: Self = Self::LABELS;
+
+    /// The first version in which a connection may change the labels of its batches. A client does so at no node of an older
+    /// version.
+    pub const LABELS: Self = Self { major: 1, minor: 2 };
 
     /// The first version with batches that may have records of several lines and attributes. A client sends them to no node
     /// of an older version.

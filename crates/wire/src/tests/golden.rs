@@ -67,6 +67,11 @@ fn client_bytes_are_stable() {
         assert_eq!(complete(Hello::decode(bytes)), hello(WireVersion { major: 1, minor }));
     }
     golden().check("flush", &FLUSH);
+    golden().check("labels", &encode_labels(&hello(WireVersion::NEWEST).labels));
+    for bytes in golden().read_all("labels") {
+        let ClientMessage::Labels(found) = complete(ClientMessage::decode(&bytes, 1 << 20)) else { panic!("no labels") };
+        assert_eq!(found, hello(WireVersion::NEWEST).labels);
+    }
     golden().check("batch", &batch());
     for bytes in golden().read_all("batch") {
         let ClientMessage::Batch(frame) = complete(ClientMessage::decode(&bytes, 1 << 20)) else { panic!("no batch") };

@@ -1,0 +1,304 @@
+use std::path::Path;
+use std::sync::Arc;
+
+use bucksaw_env::sim::{Fs, PowerCutLoss};
+use proptest::prelude::*;
+
+use crate::entry::{EntryHeader, EntryKind, HEADER_LEN};
+use crate::*;
+
+/// A buffer whose state is the number of batches read from its source. The content of a batch follows from its number.
+struct Harness {
+    fs: Fs,
+    buffer: DiskBuffer,
+    position: u64,
+    recovery: Recovery,
+}
+
+const DIR: &str = "/buffer";
+
+fn frame(number: u64, length: usize) -> Vec<u8> {
+    let mut frame = vec![b'x'; length];
+    frame.extend_from_slice(format!("BSWB batch {number}").as_bytes());
+    frame
+}
+
+fn position(state: &[Vec<u8>]) -> u64 {
+    state.last().map_or(0, |bytes| u64::from_le_bytes(bytes[..].try_into().unwrap()))
+}
+
+impl Harness {
+    fn open(fs: Fs, bytes_max: u64) -> Self {
+        let (buffer, recovery) = DiskBuffer::open(Arc::new(fs.clone()), Path::new(DIR), Config { bytes_max }).unwrap();
+        Self { fs, buffer, position: position(&recovery.state), recovery }
+    }
+
+    fn append(&mut self, length: usize) -> Result<u64, BufferError> {
+        let (before, after) = (self.position, self.position + 1);
+        let frame = frame(before, length);
+        let state = after.to_le_bytes();
+        let batch = NewBatch { state: &state, labels: b"a=b", frame: &frame, records: 2 };
+        let number = self.buffer.append(&batch, || before.to_le_bytes().to_vec())?;
+        self.position = after;
+        Ok(number)
+    }
+
+    /// Reads everything, and checks the content.
+    fn read_all(&mut self) -> Vec<u64> {
+        let mut numbers = Vec::new();
+        while let Some(batch) = self.buffer.read_next().unwrap() {
+            assert_eq!((&batch.labels[..], batch.records), (&b"a=b"[..], 2));
+            assert!(batch.frame.ends_with(b"") && batch.frame.windows(11).any(|part| part == b"BSWB batch "));
+            numbers.push(batch.number);
+        }
+        numbers
+    }
+
+    fn files(&self) -> usize {
+        self.fs.paths().len()
+    }
+}
+
+#[test]
+fn batches_are_read_once_in_order_and_removed_when_acknowledged() {
+    let mut one = Harness::open(Fs::new(), 1 << 20);
+    assert_eq!((one.recovery.clone(), one.buffer.read_next().unwrap()), (Recovery::default(), None));
+    for _ in 0..100 {
+        one.append(9_000).unwrap();
+    }
+    assert_eq!(one.files(), 13);
+    assert_eq!(one.read_all(), (0..100).collect::<Vec<u64>>());
+    assert!(one.buffer.is_read() && one.buffer.unacked_batches() == 100);
+    one.buffer.ack(50);
+    assert_eq!(one.files(), 7);
+    one.append(1).unwrap();
+    assert_eq!(one.read_all(), [100]);
+    one.append(2).unwrap();
+    one.buffer.skip_unread();
+    one.append(3).unwrap();
+    assert_eq!(one.read_all(), [102]);
+    one.buffer.ack(1_000);
+    assert_eq!((one.files(), one.buffer.unacked_batches()), (1, 0));
+}
+
+#[test]
+fn a_killed_process_sends_unacknowledged_batches_again_and_reads_on_behind_them() {
+    let mut one = Harness::open(Fs::new(), 1 << 20);
+    for _ in 0..40 {
+        one.append(5_000).unwrap();
+    }
+    one.read_all();
+    one.buffer.ack(17);
+    one.buffer.write_ack().unwrap();
+    one.append(5).unwrap();
+    one.buffer.ack(20);
+    let mut two = Harness::open(one.fs.kill(), 1 << 20);
+    let want = Recovery { unacked_batches: 24, unacked_records: 48, ..Recovery::default() };
+    assert_eq!(Recovery { state: Vec::new(), ..two.recovery.clone() }, want);
+    assert_eq!(two.position, 41);
+    assert_eq!(two.append(6).unwrap(), 41);
+    assert_eq!(two.read_all(), (17..42).collect::<Vec<u64>>());
+    two.buffer.ack(42);
+    two.buffer.write_ack().unwrap();
+    let mut three = Harness::open(two.fs.kill(), 1 << 20);
+    assert_eq!((three.position, three.recovery.unacked_batches, three.read_all()), (42, 0, vec![]));
+    // A start without a batch leaves one file.
+    three.buffer.save(&42_u64.to_le_bytes()).unwrap();
+    three.buffer.save(&42_u64.to_le_bytes()).unwrap();
+    assert_eq!(three.files(), 1);
+    assert_eq!(Harness::open(three.fs.kill(), 1 << 20).position, 42);
+}
+
+#[test]
+fn a_full_buffer_refuses_or_drops_its_oldest_batches() {
+    let mut one = Harness::open(Fs::new(), 300_000);
+    let mut number = 0;
+    let error = loop {
+        match one.append(1_000) {
+            Ok(next) => number = next + 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, BufferError::Full { bytes: 298_000..=300_000 }), "{error}");
+    assert_eq!(one.buffer.next_number(), number);
+    one.buffer.read_next().unwrap();
+    let dropped = one.buffer.drop_oldest().unwrap().unwrap();
+    assert_eq!((dropped.batches, dropped.records, dropped.bytes), (62, 124, 66_454));
+    one.append(1_000).unwrap();
+    let remaining: Vec<u64> = (62..=number).collect();
+    assert_eq!(one.read_all(), remaining);
+    let mut two = Harness::open(one.fs.kill(), 300_000);
+    assert_eq!((two.read_all(), two.recovery.missing_batches), (remaining, 0));
+    let long = vec![0; 70 << 20];
+    let batch = NewBatch { state: b"", labels: b"", frame: &long, records: 1 };
+    assert!(matches!(two.buffer.append(&batch, Vec::new), Err(BufferError::TooLong(_))));
+}
+
+#[test]
+fn a_full_disk_loses_nothing() {
+    let mut one = Harness::open(Fs::new(), 1 << 20);
+    one.append(10).unwrap();
+    one.fs.fill(500);
+    assert!(matches!(one.append(1_000), Err(BufferError::Io(_))));
+    one.fs.set_capacity(None);
+    assert_eq!(one.append(1_000).unwrap(), 1);
+    assert_eq!(one.read_all(), [0, 1]);
+    let mut two = Harness::open(one.fs.kill(), 1 << 20);
+    assert_eq!((two.recovery.missing_batches, two.read_all()), (0, vec![0, 1]));
+}
+
+#[test]
+fn a_damaged_batch_is_counted_and_its_source_read_again() {
+    let damaged_at = |offset: u64| {
+        let mut one = Harness::open(Fs::new(), 1 << 20);
+        for _ in 0..5 {
+            one.append(100).unwrap();
+        }
+        let path = one.fs.paths().pop().unwrap();
+        let entry = HEADER_LEN as u64 + 8 + 3 + 100 + 12;
+        // Behind the snapshot and the first two batches.
+        let at = HEADER_LEN as u64 + 8 + 2 * entry + offset;
+        assert!(one.fs.flip_bit(&path, at * 8));
+        assert_eq!(one.read_all(), [0, 1, 3, 4], "{offset}");
+        let two = Harness::open(one.fs.kill(), 1 << 20);
+        let recovery = Recovery { state: Vec::new(), ..two.recovery };
+        let want = Recovery {
+            unacked_batches: 4,
+            unacked_records: 8,
+            missing_batches: 1,
+            repeated_batches: 2,
+            ..Recovery::default()
+        };
+        assert_eq!((recovery, two.position), (want, 2), "{offset}");
+    };
+    // In the marker, the length, a checksum, the state, the frame.
+    [0, 9, 45, 50, 90].into_iter().for_each(damaged_at);
+}
+
+#[test]
+fn headers_are_checked() {
+    let header = EntryHeader {
+        kind: EntryKind::Batch,
+        body_len: 6,
+        state_len: 1,
+        labels_len: 2,
+        records: 3,
+        number: 4,
+        acked: 5,
+        body_crc: crc32c::crc32c(b"abbccc"),
+    };
+    let bytes = header.encode();
+    assert_eq!(EntryHeader::decode(&bytes), Some(header));
+    assert_eq!(header.split(b"abbccc"), Some([&b"a"[..], b"bb", b"ccc"]));
+    assert_eq!((header.split(b"abbccd"), header.split(b"abbcc")), (None, None));
+    for bit in 0..HEADER_LEN * 8 {
+        let mut bytes = bytes;
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        assert_eq!(EntryHeader::decode(&bytes), None, "{bit}");
+    }
+    let long = EntryHeader { state_len: 5, ..header };
+    assert_eq!(EntryHeader::decode(&long.encode()), None);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Append(usize),
+    Ack(u64),
+    WriteAck,
+    Read(usize),
+    Save,
+    Kill,
+    PowerCut(u64),
+    FlipBit(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        12 => (0_usize..40_000).prop_map(Step::Append),
+        4 => (0_u64..9).prop_map(Step::Ack),
+        2 => Just(Step::WriteAck),
+        4 => (0_usize..9).prop_map(Step::Read),
+        1 => Just(Step::Save),
+        1 => Just(Step::Kill),
+        1 => any::<u64>().prop_map(Step::PowerCut),
+        1 => any::<u64>().prop_map(Step::FlipBit),
+    ]
+}
+
+proptest! {
+    /// Whatever happens, each part of the source that is not acknowledged is in the buffer or is read again.
+    #[test]
+    fn no_part_of_the_source_is_lost(steps in prop::collection::vec(step(), 1..80)) {
+        let mut one = Harness::open(Fs::new(), 1 << 20);
+        // What was acknowledged, as parts of the source; and of each batch, its part.
+        let mut acked = std::collections::BTreeSet::new();
+        let mut parts = std::collections::BTreeMap::new();
+        let mut end = 0;
+        for step in steps {
+            match step {
+                Step::Append(length) => {
+                    let part = one.position;
+                    if let Ok(number) = one.append(length) {
+                        parts.insert(number, part);
+                        end = end.max(part + 1);
+                    }
+                }
+                Step::Ack(count) => {
+                    let until = one.buffer.next_number() - one.buffer.unacked_batches() + count;
+                    let until = until.min(one.buffer.next_number());
+                    acked.extend(parts.range(..until).map(|(_, part)| *part));
+                    one.buffer.ack(until);
+                }
+                Step::WriteAck => one.buffer.write_ack().unwrap(),
+                Step::Read(count) => (0..count).for_each(|_| drop(one.buffer.read_next().unwrap())),
+                Step::Save => one.buffer.save(&one.position.to_le_bytes()).unwrap(),
+                Step::FlipBit(at) => {
+                    let path = one.fs.paths().into_iter().find(|path| path.extension().is_some());
+                    if let Some((path, bytes)) = path.and_then(|path| Some((path.clone(), one.fs.live_bytes(&path)?))) {
+                        // The first snapshot stays: without it, all is read again.
+                        let first = HEADER_LEN as u64 + 8;
+                        let length = (bytes.len() as u64).saturating_sub(first);
+                        if length > 0 {
+                            one.fs.flip_bit(&path, (first + at % length) * 8);
+                        }
+                        // Without a restart, a damaged batch is not sent. It is known at the next start.
+                        one = Harness::open(one.fs.kill(), 1 << 20);
+                    }
+                }
+                Step::Kill => {
+                    let (position, missing) = (one.position, one.recovery.missing_batches);
+                    let fs = one.fs.kill();
+                    one = Harness::open(fs, 1 << 20);
+                    if missing == 0 && one.recovery.missing_batches == 0 {
+                        prop_assert_eq!(one.position, position);
+                    }
+                }
+                Step::PowerCut(seed) => {
+                    let fs = one.fs.cut_power(PowerCutLoss::Torn, seed);
+                    one = Harness::open(fs, 1 << 20);
+                }
+            }
+        }
+        let fs = one.fs.kill();
+        let mut last = Harness::open(fs, 1 << 20);
+        let position = last.position;
+        let mut found: std::collections::BTreeSet<u64> = acked;
+        found.extend(last.read_all().iter().filter_map(|number| parts.get(number)));
+        found.extend(position..end);
+        prop_assert_eq!(found.len() as u64, end, "{:?}", last.recovery);
+    }
+
+    #[test]
+    fn any_bytes_are_opened(bytes in prop::collection::vec(any::<u8>(), 0..300), marker in 0_usize..300) {
+        let fs = Fs::new();
+        let mut content = bytes;
+        if let Some(space) = content.get_mut(marker..marker + 4) {
+            space.copy_from_slice(b"BSWB");
+        }
+        let one = Harness::open(fs, 1 << 20);
+        bucksaw_env::replace(&one.fs, &Path::new(DIR).join("0000000000000000.buffer"), &[&content]).unwrap();
+        let mut two = Harness::open(one.fs.kill(), 1 << 20);
+        two.read_all();
+        two.append(3).unwrap();
+    }
+}
