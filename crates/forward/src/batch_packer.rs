@@ -1,8 +1,10 @@
 //! Packs lines into batches with ids, encoded as they are sent.
 
+use std::sync::Arc;
+
 use bucksaw_env::Env;
 use bucksaw_record::time::LineTimeReader;
-use bucksaw_record::{Flags, Id, IdAllocator, LineSplitter, Millis, Producer, SplitLines};
+use bucksaw_record::{Flags, Id, IdAllocator, Labels, LineSplitter, Millis, Producer, SplitLines};
 use bucksaw_segment::{FrameHeader, RowMeta};
 use bucksaw_wire::Batch;
 
@@ -17,9 +19,47 @@ const BATCH_BYTES_LIMIT: usize = FrameHeader::BODY_BYTES_MAX / 4;
 /// A batch in its encoded form.
 #[derive(Debug)]
 pub(crate) struct ShippedBatch {
+    pub(crate) labels: Arc<Labels>,
     pub(crate) frame: Vec<u8>,
     pub(crate) records: u32,
     pub(crate) text_bytes: usize,
+}
+
+/// Packs the chunks of many files, each into a batch of its own.
+pub(crate) struct FilePacker {
+    splitter: LineSplitter,
+    batch: BatchBuilder,
+}
+
+impl FilePacker {
+    pub(crate) fn new(config: &Config, env: &Env) -> Self {
+        let record_bytes_max = config.record_bytes_max.clamp(1, RECORD_BYTES_LIMIT);
+        Self { splitter: LineSplitter::new(record_bytes_max), batch: BatchBuilder::new(config, env) }
+    }
+
+    /// Packs the whole lines of a chunk; returns their length and the batch, if there are any. At the end of a file the
+    /// last line needs no line end.
+    pub(crate) fn pack(&mut self, stream: FileStreamRef<'_>, text: &[u8], is_end: bool) -> (usize, Option<ShippedBatch>) {
+        self.batch.labels = Arc::clone(stream.labels);
+        std::mem::swap(&mut self.batch.line_times, stream.line_times);
+        let lines = self.splitter.split(text);
+        let mut consumed = lines.chunk_bytes();
+        self.batch.append(&lines);
+        if let Some(rest) = text.get(consumed..).filter(|rest| is_end && !rest.is_empty()) {
+            self.batch.append(&SplitLines::whole(rest, Flags::UNTERMINATED));
+            consumed = text.len();
+        }
+        let batch = self.batch.finish();
+        std::mem::swap(&mut self.batch.line_times, stream.line_times);
+        (consumed, batch)
+    }
+}
+
+/// The stream of a chunk.
+pub(crate) struct FileStreamRef<'a> {
+    pub(crate) labels: &'a Arc<Labels>,
+    /// The times of the lines before.
+    pub(crate) line_times: &'a mut Option<LineTimeReader>,
 }
 
 /// Packs one stream.
@@ -31,6 +71,7 @@ pub(crate) struct BatchPacker {
 /// A batch that is being filled.
 struct BatchBuilder {
     env: Env,
+    labels: Arc<Labels>,
     id_allocator: IdAllocator,
     bytes_max: usize,
     text: Vec<u8>,
@@ -44,17 +85,8 @@ struct BatchBuilder {
 
 impl BatchPacker {
     pub(crate) fn new(config: &Config, env: &Env) -> Self {
-        let batch = BatchBuilder {
-            env: env.clone(),
-            id_allocator: IdAllocator::new(Producer::random(env.entropy.next_u64())),
-            bytes_max: config.batch_bytes.clamp(1, BATCH_BYTES_LIMIT),
-            text: Vec::new(),
-            count: 0,
-            flags: Flags::empty(),
-            line_times: config.line_zone.clone().map(LineTimeReader::new),
-            times: Vec::new(),
-        };
-        Self { splitter: LineSplitter::new(config.record_bytes_max.clamp(1, RECORD_BYTES_LIMIT)), batch }
+        let record_bytes_max = config.record_bytes_max.clamp(1, RECORD_BYTES_LIMIT);
+        Self { splitter: LineSplitter::new(record_bytes_max), batch: BatchBuilder::new(config, env) }
     }
 
     /// Adds a chunk of at most a few MiB; returns the full batches.
@@ -87,11 +119,21 @@ impl BatchPacker {
 }
 
 impl BatchBuilder {
-    fn add(&mut self, lines: &SplitLines<'_>) -> Vec<ShippedBatch> {
-        let mut full = Vec::new();
-        if self.text.len() + lines.text_bytes() > self.bytes_max {
-            full.extend(self.finish());
+    fn new(config: &Config, env: &Env) -> Self {
+        Self {
+            env: env.clone(),
+            labels: Arc::new(config.labels.clone()),
+            id_allocator: IdAllocator::new(Producer::random(env.entropy.next_u64())),
+            bytes_max: config.batch_bytes.clamp(1, BATCH_BYTES_LIMIT),
+            text: Vec::new(),
+            count: 0,
+            flags: Flags::empty(),
+            line_times: config.line_zone.clone().map(LineTimeReader::new),
+            times: Vec::new(),
         }
+    }
+
+    fn append(&mut self, lines: &SplitLines<'_>) {
         let text_at = self.text.len();
         for part in &lines.parts {
             self.text.extend_from_slice(part);
@@ -101,6 +143,14 @@ impl BatchBuilder {
         }
         self.read_times(text_at, &lines.flags);
         self.count += lines.count;
+    }
+
+    fn add(&mut self, lines: &SplitLines<'_>) -> Vec<ShippedBatch> {
+        let mut full = Vec::new();
+        if self.text.len() + lines.text_bytes() > self.bytes_max {
+            full.extend(self.finish());
+        }
+        self.append(lines);
         if self.text.len() >= self.bytes_max {
             full.extend(self.finish());
         }
@@ -129,7 +179,7 @@ impl BatchBuilder {
         let layout_bits = RowMeta { times, flags, ..RowMeta::default() }.encode(first.time(), &mut row_meta);
         let frame =
             Batch { first_id: first, count, accepted: now, layout_bits, row_meta: &row_meta, text: &text }.encode();
-        Some(ShippedBatch { frame, records: count, text_bytes: text.len() })
+        Some(ShippedBatch { labels: Arc::clone(&self.labels), frame, records: count, text_bytes: text.len() })
     }
 
     fn next_first_id(&mut self, now: Millis, count: u32) -> Id {

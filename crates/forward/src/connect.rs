@@ -19,6 +19,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) struct NodeConnection {
     pub(crate) socket: TcpStream,
     pub(crate) frame_bytes_max: u32,
+    pub(crate) version: WireVersion,
 }
 
 pub(crate) async fn connect(address: &str, labels: &Labels) -> Result<NodeConnection, ConnectionError> {
@@ -28,7 +29,9 @@ pub(crate) async fn connect(address: &str, labels: &Labels) -> Result<NodeConnec
         let hello = Hello { version: WireVersion::NEWEST, labels: labels.clone() };
         socket.write_all(&hello.encode()).await?;
         let (code, text) = match read_message(&mut socket, HelloReply::decode).await? {
-            HelloReply::Welcome { frame_bytes_max, .. } => return Ok(NodeConnection { socket, frame_bytes_max }),
+            HelloReply::Welcome { frame_bytes_max, version } => {
+                return Ok(NodeConnection { socket, frame_bytes_max, version });
+            }
             HelloReply::Refused { code, text } => (code, text),
         };
         if code == RefusalCode::BUSY

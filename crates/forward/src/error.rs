@@ -1,9 +1,10 @@
 //! Errors of the agent and of a connection.
 
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use bucksaw_wire::WireError;
+use bucksaw_wire::{WireError, WireVersion};
 
 /// Why not all of the input was shipped.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +16,14 @@ pub enum ForwardError {
     /// Reading the input failed. What had been read was shipped.
     #[error("cannot read the input: {0}")]
     Input(#[source] io::Error),
+    /// The directory with the buffer and the positions in the files cannot be used.
+    #[error("the state directory {}: {reason}", .dir.display())]
+    State {
+        /// The directory.
+        dir: PathBuf,
+        /// The reason for people.
+        reason: String,
+    },
     /// See [`Config::give_up_after`](crate::Config::give_up_after).
     #[error("gave up after {} s without an acknowledgement; {unsent} records not shipped: {reason}", .after.as_secs())]
     GaveUp {
@@ -58,6 +67,8 @@ pub(crate) enum ConnectionError {
     InvalidAck,
     #[error("the node takes frames of at most {max} bytes and a batch has {found}: lower the greatest record or batch")]
     FrameTooLong { found: usize, max: u32 },
+    #[error("the node speaks version {0} of the protocol, which has one set of labels per connection: upgrade the node first")]
+    NodeTooOld(WireVersion),
     #[error("the node closed the connection")]
     Closed,
     #[error(transparent)]

@@ -13,7 +13,8 @@
 //! connection. The agent ends the connection in order and moves to one of them. If none accepts it, it returns to its configured
 //! list ([`bucksaw_steering::AddressSelector`], `session`).
 //!
-//! The agent stores nothing on disk. Its input is not read while no node accepts records.
+//! An agent that ships a stream stores nothing on disk. Its input is not read while no node accepts records. An agent that
+//! ships files keeps its positions and unacknowledged batches on disk ([`run_files`]).
 //!
 //! ```no_run
 //! # async fn ship(stop: tokio::sync::watch::Receiver<bool>) -> Result<(), bucksaw_forward::ForwardError> {
@@ -30,6 +31,7 @@ mod config;
 mod connect;
 mod connection_loop;
 mod error;
+mod files;
 mod intake;
 mod run;
 mod send_window;
@@ -37,4 +39,5 @@ mod session;
 
 pub use config::Config;
 pub use error::ForwardError;
+pub use files::{FilesConfig, WhenFull, run_files};
 pub use run::{Summary, run};

@@ -57,6 +57,10 @@ pub(crate) enum SendAction {
 }
 
 impl WindowState {
+    fn batch(&self, number: u64) -> Option<&Arc<ShippedBatch>> {
+        self.batches.get(usize::try_from(number.saturating_sub(self.first_batch)).unwrap_or(usize::MAX))
+    }
+
     fn is_drained(&self) -> bool {
         self.is_ended && self.batches.is_empty()
     }
@@ -81,6 +85,11 @@ impl SendWindow {
             }
             acked.await;
         }
+    }
+
+    /// Whether the window is below its limit.
+    pub(crate) fn has_space(&self) -> bool {
+        self.state().bytes < self.bytes_max
     }
 
     pub(crate) fn push(&self, batch: ShippedBatch, now: Duration) {
@@ -111,14 +120,18 @@ impl SendWindow {
         self.state().first_batch
     }
 
+    /// The unacknowledged batch with this number, if there is one yet.
+    pub(crate) fn batch(&self, number: u64) -> Option<Arc<ShippedBatch>> {
+        self.state().batch(number).cloned()
+    }
+
     /// Waits for the batch with this number, or for a reason to flush unless `is_flushed` since the last batch.
     pub(crate) async fn next_action(&self, number: u64, is_flushed: bool) -> SendAction {
         loop {
             let added = self.batch_added.notified();
             {
                 let state = self.state();
-                let at = usize::try_from(number.saturating_sub(state.first_batch)).unwrap_or(usize::MAX);
-                if let Some(batch) = state.batches.get(at) {
+                if let Some(batch) = state.batch(number) {
                     return SendAction::Send(Arc::clone(batch));
                 }
                 if !is_flushed && !state.batches.is_empty() && (state.is_ended || state.bytes >= self.bytes_max) {

@@ -7,12 +7,13 @@
 //! until a timeout. Unacknowledged batches are sent again on the next connection, with the same bytes and ids.
 #![expect(clippy::disallowed_methods, reason = "the agent is not simulated: real sockets, in real time")]
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bucksaw_env::{Env, wait_for_stop};
 use bucksaw_steering::AddressSelector;
-use bucksaw_wire::{FLUSH, Redirect, RedirectReason, ServerMessage};
+use bucksaw_wire::{FLUSH, Redirect, RedirectReason, ServerMessage, WireVersion, encode_labels};
 use tokio::io::AsyncWriteExt;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::sync::watch;
@@ -25,6 +26,12 @@ use crate::send_window::{SendAction, SendWindow};
 
 /// How long the agent waits for the node's last message after sending has failed.
 const FINAL_READ_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Bytes from which batches are written.
+const WRITE_BYTES: usize = 64 << 10;
+
+/// The largest write buffer that is kept.
+const KEPT_BYTES: usize = 1 << 20;
 
 /// The parameters of one connection.
 pub(crate) struct Session<'a> {
@@ -51,12 +58,12 @@ pub(crate) type NextNode = (String, NodeConnection);
 impl Session<'_> {
     /// Ships until the connection ends.
     pub(crate) async fn run(&self, connected: NodeConnection, selector: &mut AddressSelector) -> SessionEnd {
-        let NodeConnection { mut socket, frame_bytes_max } = connected;
+        let NodeConnection { mut socket, frame_bytes_max, version } = connected;
         let (mut reader, writer) = socket.split();
         let (redirects, mut redirected) = watch::channel(None);
         let (leave, leaving) = watch::channel(false);
         let mut receive = std::pin::pin!(self.receive_acks(&mut reader, redirects));
-        let mut send = std::pin::pin!(self.send_batches(writer, frame_bytes_max, leaving));
+        let mut send = std::pin::pin!(self.send_batches(writer, frame_bytes_max, version, leaving));
         let mut ack_timeout = std::pin::pin!(self.wait_for_ack_timeout());
         let mut redirect = std::pin::pin!(self.wait_for_redirect(&mut redirected, selector));
         let error = tokio::select! {
@@ -90,9 +97,12 @@ impl Session<'_> {
         &self,
         mut socket: WriteHalf<'_>,
         frame_bytes_max: u32,
+        version: WireVersion,
         mut leaving: watch::Receiver<bool>,
     ) -> ConnectionError {
         let mut number = self.first_batch;
+        let mut labels = Arc::new(self.config.labels.clone());
+        let mut bytes = Vec::new();
         let mut is_flushed = false;
         loop {
             let next = tokio::select! {
@@ -105,20 +115,35 @@ impl Session<'_> {
                 }
                 next = self.window.next_action(number, is_flushed) => next,
             };
-            let written = match &next {
-                SendAction::Send(batch) if batch.frame.len() as u64 > u64::from(frame_bytes_max) => {
+            is_flushed = matches!(next, SendAction::Flush);
+            bytes = if bytes.capacity() > KEPT_BYTES { Vec::new() } else { bytes };
+            bytes.clear();
+            let mut ready = match next {
+                SendAction::Send(batch) => Some(batch),
+                SendAction::Flush => {
+                    bytes.extend_from_slice(&FLUSH);
+                    None
+                }
+            };
+            // Many small batches are written at once.
+            while let Some(batch) = ready {
+                if batch.frame.len() as u64 > u64::from(frame_bytes_max) {
                     return ConnectionError::FrameTooLong { found: batch.frame.len(), max: frame_bytes_max };
                 }
-                SendAction::Send(batch) => {
-                    number += 1;
-                    // Counted before the write, because the acknowledgement may arrive before the write returns.
-                    self.sent.store(number - self.first_batch, Ordering::Release);
-                    socket.write_all(&batch.frame).await
+                if batch.labels != labels {
+                    if version < WireVersion::LABELS {
+                        return ConnectionError::NodeTooOld(version);
+                    }
+                    bytes.extend_from_slice(&encode_labels(&batch.labels));
+                    labels = Arc::clone(&batch.labels);
                 }
-                SendAction::Flush => socket.write_all(&FLUSH).await,
-            };
-            is_flushed = matches!(next, SendAction::Flush);
-            if let Err(error) = written {
+                bytes.extend_from_slice(&batch.frame);
+                number += 1;
+                ready = if bytes.len() < WRITE_BYTES { self.window.batch(number) } else { None };
+            }
+            // Counted before the write, because the acknowledgement may arrive before the write returns.
+            self.sent.store(number - self.first_batch, Ordering::Release);
+            if let Err(error) = socket.write_all(&bytes).await {
                 return ConnectionError::Io(error);
             }
         }

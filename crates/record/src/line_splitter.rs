@@ -107,9 +107,7 @@ impl LineSplitter {
         if self.carry.is_empty() {
             return None;
         }
-        let mut flags = Flags::empty();
-        flags.push(0, flag);
-        Some(SplitLines { parts: vec![&self.carry, b"\n"], count: 1, flags, remainder_at: 0 })
+        Some(SplitLines::whole(&self.carry, flag))
     }
 
     /// Drops the carry.
@@ -119,6 +117,13 @@ impl LineSplitter {
 }
 
 impl<'a> SplitLines<'a> {
+    /// One record of this text, which has no LF, with a flag.
+    pub fn whole(text: &'a [u8], flag: u8) -> Self {
+        let mut flags = Flags::empty();
+        flags.push(0, flag);
+        Self { parts: vec![text, b"\n"], count: 1, flags, remainder_at: 0 }
+    }
+
     /// Appends the carry, if not yet appended, and then `run`.
     fn append_lines(&mut self, carry: &mut &'a [u8], run: &'a [u8]) {
         if !carry.is_empty() {
@@ -131,6 +136,11 @@ impl<'a> SplitLines<'a> {
     /// The argument of [`LineSplitter::advance`], without the borrow of the chunk.
     pub fn remainder(&self) -> SplitRemainder {
         SplitRemainder { at: self.remainder_at, consumed_carry: self.count > 0 }
+    }
+
+    /// Bytes of the chunk that the records contain; the rest is the unfinished line.
+    pub fn chunk_bytes(&self) -> usize {
+        self.remainder_at
     }
 
     /// Bytes of text, including LFs.

@@ -1,0 +1,312 @@
+//! Moves text from files into the buffer, and batches from the buffer into the send window.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bucksaw_buffer::{BufferError, DiskBuffer, NewBatch, Recovery};
+use bucksaw_env::Env;
+use bucksaw_record::Labels;
+use bucksaw_segment::FrameHeader;
+use bucksaw_tailer::{FileChunk, FileKey, PositionError, Tailer};
+use tracing::{error, info, warn};
+
+use super::config::{FilesConfig, WhenFull};
+use super::file_stream::FileStream;
+use super::positions::{Positions, encode};
+use crate::Config;
+use crate::batch_packer::{FilePacker, FileStreamRef, ShippedBatch};
+use crate::send_window::SendWindow;
+
+/// Why an agent cannot start.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OpenError {
+    #[error(transparent)]
+    Buffer(#[from] BufferError),
+    #[error("the positions in the buffer: {0}")]
+    Positions(#[from] PositionError),
+}
+
+/// The work of one step.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StepReport {
+    /// Whether another step would find work at once.
+    pub(crate) has_more: bool,
+    /// Whether a file was rotated or truncated.
+    pub(crate) is_scan_due: bool,
+    /// Whether batches are unacknowledged.
+    pub(crate) has_unacked: bool,
+}
+
+/// What an agent has lost or repeated since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CollectorCounters {
+    /// Records dropped because the buffer was full.
+    pub dropped_records: u64,
+    /// Batches found damaged or missing in the buffer at the start. Their lines are read again.
+    pub damaged_batches: u64,
+    /// Failed writes to the buffer. They are repeated.
+    pub write_errors: u64,
+}
+
+pub(crate) struct Collector {
+    config: Config,
+    when_full: WhenFull,
+    pub(crate) tailer: Tailer,
+    window: Arc<SendWindow>,
+    sink: BufferSink,
+    /// The numbers in the buffer of the batches in the window.
+    in_window: VecDeque<u64>,
+    /// The number of batches that were in the window and are acknowledged.
+    acked_in_window: u64,
+    /// The change count of the tailer at the last snapshot of its positions.
+    seen_changes: u64,
+}
+
+/// Receives chunks of files.
+struct BufferSink {
+    packer: FilePacker,
+    buffer: DiskBuffer,
+    positions: Positions,
+    streams: HashMap<FileKey, FileStream>,
+    /// The last labels that were decoded.
+    labels: (Vec<u8>, Arc<Labels>),
+    counters: CollectorCounters,
+    is_write_failing: bool,
+}
+
+impl Collector {
+    /// Opens the buffer and resumes at its positions.
+    pub(crate) fn open(
+        config: &Config,
+        files: &FilesConfig,
+        env: &Env,
+        window: Arc<SendWindow>,
+    ) -> Result<Self, OpenError> {
+        let buffer_config = bucksaw_buffer::Config { bytes_max: files.buffer_bytes_max };
+        let (buffer, recovery) = DiskBuffer::open(Arc::clone(&env.fs), &files.state_dir.join("buffer"), buffer_config)?;
+        let Recovery { state, missing_batches, repeated_batches, unacked_records, .. } = recovery;
+        if missing_batches > 0 {
+            warn!(
+                missing_batches,
+                repeated_batches, "batches in the buffer are damaged or missing: their lines are read again, and some are stored twice"
+            );
+        }
+        if unacked_records > 0 {
+            info!(records = unacked_records, "the last run left unacknowledged records, which are sent again");
+        }
+        let tailer = Tailer::new(files.tailer.clone(), env, Positions::decode(&state)?, state.is_empty());
+        let sink = BufferSink {
+            packer: FilePacker::new(config, env),
+            buffer,
+            positions: Positions::default(),
+            streams: HashMap::new(),
+            labels: (Vec::new(), Arc::default()),
+            counters: CollectorCounters { damaged_batches: missing_batches, ..CollectorCounters::default() },
+            is_write_failing: false,
+        };
+        let mut collector = Self {
+            config: config.clone(),
+            when_full: files.when_full,
+            tailer,
+            window,
+            sink,
+            in_window: VecDeque::new(),
+            acked_in_window: 0,
+            seen_changes: 0,
+        };
+        collector.sink.positions.replace(collector.tailer.positions());
+        Ok(collector)
+    }
+
+    /// Looks for new, rotated and vanished files.
+    ///
+    /// # Errors
+    /// Those of the buffer, at the first scan ever.
+    pub(crate) fn scan(&mut self) -> Result<(), BufferError> {
+        let is_first = self.tailer.is_first_scan();
+        self.tailer.scan();
+        self.note_changes();
+        self.sink.streams.retain(|key, _| self.tailer.knows(*key));
+        // Otherwise the next start would take a file that was there, and had no new line, for one that appeared later.
+        if is_first { self.sink.buffer.save(&self.sink.positions.snapshot()) } else { Ok(()) }
+    }
+
+    /// Reads the files that grow, and fills the send window.
+    pub(crate) fn step(&mut self, now: Duration) -> StepReport {
+        self.collect_acks();
+        let mut report = StepReport::default();
+        self.fill_window(now);
+        loop {
+            let (config, window, in_window) = (&self.config, &self.window, &mut self.in_window);
+            let sink = &mut self.sink;
+            let read = self.tailer.read(&mut |chunk| {
+                let (consumed, appended) = sink.append(config, chunk)?;
+                if let Some((number, batch)) = appended
+                    && window.has_space()
+                    && sink.buffer.first_unread() == number
+                {
+                    sink.buffer.skip_unread();
+                    in_window.push_back(number);
+                    window.push(batch, now);
+                }
+                Ok(consumed)
+            });
+            match read {
+                Ok(read) => {
+                    report.has_more = read.has_more;
+                    report.is_scan_due = read.is_scan_due;
+                    break;
+                }
+                Err(error) if error.kind() == io::ErrorKind::QuotaExceeded => match self.make_room() {
+                    true => {}
+                    false => break,
+                },
+                Err(_) => break,
+            }
+        }
+        self.note_changes();
+        report.has_unacked = self.sink.buffer.unacked_batches() > 0;
+        report
+    }
+
+    /// Writes what was acknowledged, so that a later start sends less again.
+    pub(crate) fn write_ack(&mut self) {
+        self.collect_acks();
+        // Without it, batches are sent again with the same ids.
+        if let Err(error) = self.sink.buffer.write_ack() {
+            self.sink.note_write_error(&error);
+        }
+    }
+
+    /// Writes all positions.
+    pub(crate) fn save(&mut self) {
+        self.collect_acks();
+        if let Err(error) = self.sink.buffer.save(&self.sink.positions.snapshot()) {
+            self.sink.note_write_error(&error);
+        }
+    }
+
+    /// The number of batches that wait for an acknowledgement, and the bytes of the buffer's files.
+    pub(crate) fn backlog(&self) -> (u64, u64) {
+        (self.sink.buffer.unacked_batches(), self.sink.buffer.bytes())
+    }
+
+    pub(crate) fn counters(&self) -> CollectorCounters {
+        self.sink.counters
+    }
+
+    fn collect_acks(&mut self) {
+        let acked = self.window.first_batch();
+        let mut newest = None;
+        while self.acked_in_window < acked
+            && let Some(number) = self.in_window.pop_front()
+        {
+            self.acked_in_window += 1;
+            newest = Some(number);
+        }
+        if let Some(newest) = newest {
+            self.sink.buffer.ack(newest + 1);
+        }
+    }
+
+    /// Moves batches from the disk into the send window.
+    fn fill_window(&mut self, now: Duration) {
+        while !self.sink.buffer.is_read() && self.window.has_space() {
+            match self.sink.read_next() {
+                Ok(Some((number, batch))) => {
+                    self.in_window.push_back(number);
+                    self.window.push(batch, now);
+                }
+                Ok(None) => return,
+                Err(error) => return self.sink.note_write_error(&error),
+            }
+        }
+    }
+
+    /// Drops the oldest batches of a full buffer, if that is wanted.
+    fn make_room(&mut self) -> bool {
+        if self.when_full == WhenFull::Block {
+            return false;
+        }
+        match self.sink.buffer.drop_oldest() {
+            Ok(Some(dropped)) => {
+                self.sink.counters.dropped_records += dropped.records;
+                warn!(records = dropped.records, bytes = dropped.bytes, "the buffer is full: dropped the oldest records");
+                true
+            }
+            Ok(None) => false,
+            Err(error) => {
+                self.sink.note_write_error(&error);
+                false
+            }
+        }
+    }
+
+    fn note_changes(&mut self) {
+        let changes = self.tailer.changes();
+        if changes != self.seen_changes {
+            self.seen_changes = changes;
+            self.sink.positions.replace(self.tailer.positions());
+        }
+    }
+}
+
+impl BufferSink {
+    /// Appends the whole lines of a chunk; returns the consumed bytes, and the batch with its number.
+    ///
+    /// # Errors
+    /// `QuotaExceeded` if the buffer is full; other errors of writing.
+    fn append(&mut self, config: &Config, chunk: &FileChunk<'_>) -> io::Result<(usize, Option<(u64, ShippedBatch)>)> {
+        let stream = self.streams.entry(chunk.key).or_insert_with(|| FileStream::new(config, chunk.path));
+        let of = FileStreamRef { labels: &stream.labels, line_times: &mut stream.line_times };
+        let (consumed, batch) = self.packer.pack(of, chunk.text, chunk.is_end);
+        let position = encode(&chunk.position_after(consumed));
+        let Some(batch) = batch else {
+            // Only the end of a file: it is found again after a restart.
+            self.positions.insert(chunk.key, position);
+            return Ok((consumed, None));
+        };
+        let new = NewBatch {
+            state: &position,
+            labels: &stream.encoded_labels,
+            frame: &batch.frame,
+            records: batch.records,
+        };
+        match self.buffer.append(&new, || self.positions.snapshot()) {
+            Ok(number) => {
+                self.is_write_failing = false;
+                self.positions.insert(chunk.key, position);
+                Ok((consumed, Some((number, batch))))
+            }
+            Err(BufferError::Full { .. }) => Err(io::ErrorKind::QuotaExceeded.into()),
+            Err(error) => {
+                self.note_write_error(&error);
+                Err(io::Error::other(error))
+            }
+        }
+    }
+
+    fn read_next(&mut self) -> Result<Option<(u64, ShippedBatch)>, BufferError> {
+        let Some(read) = self.buffer.read_next()? else { return Ok(None) };
+        if self.labels.0 != read.labels {
+            // The entry has a checksum, so the labels are those that were written.
+            let labels = Labels::decode(&read.labels).unwrap_or_default();
+            self.labels = (read.labels, Arc::new(labels));
+        }
+        let header = read.frame.first_chunk().and_then(|header| FrameHeader::parse(header).ok());
+        let text_bytes = header.map_or(0, |header| header.body_len.saturating_sub(header.row_meta_len) as usize);
+        let labels = Arc::clone(&self.labels.1);
+        Ok(Some((read.number, ShippedBatch { labels, frame: read.frame, records: read.records, text_bytes })))
+    }
+
+    /// Counts an error of the buffer, and logs the first of a series.
+    fn note_write_error(&mut self, error: &BufferError) {
+        self.counters.write_errors += 1;
+        if !self.is_write_failing {
+            self.is_write_failing = true;
+            error!(%error, "files are not read until the buffer can be written");
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Settings of an agent that ships files.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bucksaw_tailer::TailerConfig;
+
+/// What happens when the buffer on disk is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenFull {
+    /// Files are not read until a node has taken batches.
+    #[default]
+    Block,
+    /// The oldest batches are dropped and counted.
+    DropOldest,
+}
+
+/// Settings of an agent that ships files.
+#[derive(Clone, Debug)]
+pub struct FilesConfig {
+    /// Which files are followed, and how.
+    pub tailer: TailerConfig,
+    /// The directory of the buffer and of the positions in the files.
+    pub state_dir: PathBuf,
+    /// The longest that the buffer may become, in bytes.
+    pub buffer_bytes_max: u64,
+    /// What happens when the buffer is full.
+    pub when_full: WhenFull,
+    /// How often files that grow are read. Longer saves CPU, shorter shows records sooner.
+    pub read_interval: Duration,
+    /// The longest time between two scans for new files. The system reports most of them sooner.
+    pub scan_interval: Duration,
+}
+
+impl FilesConfig {
+    /// The defaults for these files.
+    pub fn new(tailer: TailerConfig, state_dir: PathBuf) -> Self {
+        Self {
+            tailer,
+            state_dir,
+            buffer_bytes_max: bucksaw_buffer::Config::default().bytes_max,
+            when_full: WhenFull::Block,
+            read_interval: Duration::from_millis(25),
+            scan_interval: Duration::from_secs(10),
+        }
+    }
+}

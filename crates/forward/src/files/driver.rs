@@ -1,0 +1,114 @@
+//! The thread that reads files: decides when to scan, to read and to wait.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bucksaw_buffer::BufferError;
+use bucksaw_env::{Env, lock};
+use bucksaw_tailer::Tailer;
+use tracing::warn;
+
+use super::collector::Collector;
+use super::config::FilesConfig;
+use super::watcher::Watcher;
+
+/// The longest wait, so that a stop is noticed.
+const WAIT_MAX: Duration = Duration::from_millis(250);
+
+/// The shortest time between two scans.
+const SCAN_INTERVAL_MIN: Duration = Duration::from_millis(100);
+
+/// Scans take at most this part of the time, also in a directory in which names change all the time.
+const SCAN_SHARE: u32 = 50;
+
+/// How often acknowledgements are written while batches follow each other.
+const ACK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Reads files until the stop. `shared` is locked for each step, so that others can read its counters.
+///
+/// # Errors
+/// The buffer cannot be written at the first start.
+pub(super) fn drive(
+    shared: &Mutex<Collector>,
+    files: &FilesConfig,
+    env: &Env,
+    stop: &AtomicBool,
+) -> Result<(), BufferError> {
+    let mut watcher = Watcher::new();
+    let mut reporter = GapReporter::default();
+    let (mut next_scan, mut scan_allowed, mut next_ack) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
+    let mut is_scan_due = true;
+    while !stop.load(Ordering::Relaxed) {
+        let mut collector = lock(shared);
+        let now = env.clock.uptime();
+        if now >= next_scan || is_scan_due && now >= scan_allowed {
+            collector.scan()?;
+            watcher.watch_directories(&collector.tailer.directories().map(Path::to_owned).collect());
+            let after = env.clock.uptime();
+            next_scan = after + files.scan_interval;
+            scan_allowed = after + SCAN_INTERVAL_MIN.max((after - now) * SCAN_SHARE);
+            is_scan_due = false;
+        }
+        let report = collector.step(now);
+        is_scan_due |= report.is_scan_due;
+        for key in collector.tailer.take_idled() {
+            let path = collector.tailer.idle_file(key).map(|file| file.path.to_owned());
+            if path.is_some_and(|path| watcher.watch_file(key, &path)) && collector.tailer.has_grown(key) {
+                collector.tailer.wake(key);
+            }
+        }
+        if now >= next_ack {
+            collector.write_ack();
+            reporter.report(&collector.tailer);
+            next_ack = now + ACK_INTERVAL;
+        }
+        let is_quiet = !report.has_unacked && collector.tailer.active_files().next().is_none();
+        drop(collector);
+        let wait = match (report.has_more, is_quiet) {
+            (true, _) => Duration::ZERO,
+            (false, false) => files.read_interval,
+            (false, true) => WAIT_MAX,
+        };
+        let wait = if is_scan_due { wait.min(SCAN_INTERVAL_MIN) } else { wait };
+        let events = watcher.wait(wait);
+        is_scan_due |= events.is_scan_due;
+        if !events.grown.is_empty() {
+            let tailer = &mut lock(shared).tailer;
+            events.grown.into_iter().for_each(|key| tailer.wake(key));
+        }
+    }
+    Ok(())
+}
+
+/// Logs gaps and files that cannot be read.
+#[derive(Debug, Default)]
+struct GapReporter {
+    gaps: u64,
+    problems: BTreeMap<PathBuf, String>,
+}
+
+impl GapReporter {
+    fn report(&mut self, tailer: &Tailer) {
+        let gaps = tailer.counters().gaps();
+        let new = usize::try_from(gaps - self.gaps).unwrap_or(usize::MAX);
+        self.gaps = gaps;
+        let kept: Vec<_> = tailer.gaps().collect();
+        for gap in kept.iter().skip(kept.len().saturating_sub(new)) {
+            warn!(path = %gap.path.display(), bytes_known = gap.bytes, reason = %gap.reason, "lines of a file may be missing");
+        }
+        if new > kept.len() {
+            warn!(gaps = new - kept.len(), "lines of more files may be missing");
+        }
+        let problems: BTreeMap<PathBuf, String> =
+            tailer.problems().map(|(path, reason)| (path.to_owned(), reason.to_owned())).collect();
+        for (path, reason) in &problems {
+            if self.problems.get(path) != Some(reason) {
+                warn!(path = %path.display(), reason, "not read");
+            }
+        }
+        self.problems = problems;
+    }
+}

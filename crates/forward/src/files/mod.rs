@@ -1,0 +1,22 @@
+//! Ships files as they grow: from the tailer through the buffer on disk to the send window.
+//!
+//! ```text
+//!   watcher ─► tailer ─► packer ─► buffer on disk ─► send window ─► connection
+//!                                       ▲                │
+//!                                       └── acknowledged ┘
+//! ```
+//! One thread does everything up to the send window. A batch enters the buffer together with the position in its file
+//! after it, so a process that is killed sends nothing twice under other ids and passes over nothing.
+//! While no node takes records, batches wait in the buffer. A full buffer stops reading, so that the files themselves hold
+//! what follows, or drops its oldest batches ([`WhenFull`]).
+
+mod collector;
+mod config;
+mod driver;
+mod file_stream;
+mod positions;
+mod run;
+mod watcher;
+
+pub use config::{FilesConfig, WhenFull};
+pub use run::run_files;
