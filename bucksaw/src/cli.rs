@@ -113,7 +113,7 @@ impl Command {
     fn run(self, layers: Layers) -> anyhow::Result<Exit> {
         match self {
             Self::Serve(args) => serve::run(*args),
-            Self::Forward(args) => forward::run(args),
+            Self::Forward(args) => forward::run(&args),
             Self::Import(args) => import::run(&args),
             Self::Query(args) => query::run(&args),
             Self::Tail(args) => tail::run(&args),

@@ -27,4 +27,5 @@ mod node;
 mod pattern;
 mod same_as_grep;
 mod senders;
+mod tailing;
 mod wait;

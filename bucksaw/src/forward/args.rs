@@ -1,0 +1,101 @@
+//! Flags of `bucksaw forward`.
+
+use std::path::PathBuf;
+
+use bucksaw_forward::Config;
+use bucksaw_ingest::Durability;
+use bucksaw_record::Labels;
+use clap::{Args, ValueEnum};
+
+use crate::values::{ByteSize, DisplayZone, HostPort, TimeFrom, all_labels, durability};
+
+/// Ship lines to a node
+///
+/// Without a path, ships standard input until it ends. With paths, follows files as they grow and rotate until it is
+/// stopped, and remembers its position in each. See docs/tailing.md.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ForwardArgs {
+    /// Files to follow, or quoted patterns such as '/var/log/*.log' or '/var/log/**/*.log'
+    #[arg(value_name = "PATH")]
+    pub(super) paths: Vec<String>,
+
+    /// Files that are not followed, although they match: a pattern of the path, or of the name if it has no slash; repeatable
+    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
+    pub(super) exclude: Vec<String>,
+
+    /// Where files begin that are there at the very first start: at the start, or at the end
+    ///
+    /// Files that appear later are read from the start.
+    #[arg(long, value_name = "WHERE", value_enum, default_value = "start")]
+    pub(super) read_from: FileStart,
+
+    /// Nodes to ship to, tried in random order
+    ///
+    /// A loaded node names less loaded ones, which are tried first, so the list need not be complete. Defaults to the
+    /// node on this machine: 127.0.0.1:7651, or 127.0.0.1:7652 with --durability durable.
+    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',')]
+    pub(super) to: Vec<HostPort>,
+
+    /// Label of the shipped lines, such as app=web; repeatable, or several with commas
+    #[arg(long = "label", value_name = "K=V", value_parser = Labels::parse)]
+    pub(super) labels: Vec<Labels>,
+
+    /// When a line counts as shipped
+    ///
+    /// `fast`: when the node has written it, `durable`: when the node has synced it to disk.
+    #[arg(long, value_name = "WHEN", default_value = "fast")]
+    #[arg(value_parser = durability(&["fast", "durable"]))]
+    pub(super) durability: Durability,
+
+    /// Time of the lines: that of their arrival here, or the one near the start of the line
+    ///
+    /// A line without a time has that of the line before it, or of its arrival if there is none. See docs/times.md for the
+    /// forms.
+    #[arg(long, value_name = "FROM", value_enum, default_value = "arrival")]
+    pub(super) time_from: TimeFrom,
+
+    /// Zone of times in lines that name none: an IANA name, UTC, an offset, or local
+    #[arg(long, value_name = "ZONE", default_value = "UTC")]
+    pub(super) time_zone: DisplayZone,
+
+    /// Directory for the positions in the followed files and for lines that no node has acknowledged; created if missing
+    #[arg(long, value_name = "DIR", default_value = "./bucksaw-forward")]
+    pub(super) state_dir: PathBuf,
+
+    /// The most disk space for lines of files that no node has acknowledged
+    #[arg(long, value_name = "SIZE", default_value = "512M")]
+    pub(super) buffer_bytes: ByteSize,
+
+    /// What happens when that space is used up: `block` stops reading, `drop-oldest` drops and counts the oldest lines
+    #[arg(long, value_name = "POLICY", value_enum, default_value = "block")]
+    pub(super) when_full: FullPolicy,
+}
+
+/// Where a file begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FileStart {
+    Start,
+    End,
+}
+
+/// What a full buffer does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FullPolicy {
+    Block,
+    DropOldest,
+}
+
+impl ForwardArgs {
+    /// The settings of the agent.
+    pub(super) fn config(&self) -> anyhow::Result<Config> {
+        let port = if self.durability == Durability::Durable { 7652 } else { 7651 };
+        let mut to: Vec<String> = self.to.iter().map(ToString::to_string).collect();
+        if to.is_empty() {
+            to.push(format!("127.0.0.1:{port}"));
+        }
+        let labels = all_labels(&self.labels)?;
+        // Shuffled, so that agents with the same list spread over its nodes.
+        let line_zone = self.time_from.line_zone(&self.time_zone);
+        Ok(Config { addresses: to, labels, shuffle: true, line_zone, ..Config::default() })
+    }
+}

@@ -1,0 +1,71 @@
+//! Follows files until the stop.
+
+use bucksaw_env::Env;
+use bucksaw_forward::{Config, FilesConfig, WhenFull};
+use bucksaw_record::Labels;
+use bucksaw_tailer::{PathPattern, ReadFrom, TailerConfig};
+
+use super::args::{FileStart, ForwardArgs, FullPolicy};
+use super::stop_signal::StopSignal;
+use crate::exit::Exit;
+use crate::failure::UsageError;
+
+/// The label with the name of this machine, by OpenTelemetry's conventions.
+const HOST_LABEL: &str = "host.name";
+
+/// Follows the files of the arguments.
+pub(super) async fn run(args: &ForwardArgs, mut config: Config) -> anyhow::Result<Exit> {
+    config.labels = with_host(config.labels, &String::from_utf8_lossy(rustix::system::uname().nodename().to_bytes()));
+    let files = files_config(args, &config)?;
+    let signal = StopSignal::catch()?;
+    bucksaw_forward::run_files(config, files, Env::real(), signal.receiver()).await?;
+    Ok(Exit::Interrupted)
+}
+
+fn files_config(args: &ForwardArgs, config: &Config) -> anyhow::Result<FilesConfig> {
+    let tailer = TailerConfig {
+        patterns: patterns(&args.paths)?,
+        excluded: patterns(&args.exclude)?,
+        read_from: match args.read_from {
+            FileStart::Start => ReadFrom::Start,
+            FileStart::End => ReadFrom::End,
+        },
+        // Room for the byte that shows that a line is longer than a record.
+        pending_bytes_max: config.record_bytes_max + 1,
+        ..TailerConfig::default()
+    };
+    let when_full = match args.when_full {
+        FullPolicy::Block => WhenFull::Block,
+        FullPolicy::DropOldest => WhenFull::DropOldest,
+    };
+    let files = FilesConfig::new(tailer, args.state_dir.clone());
+    Ok(FilesConfig { buffer_bytes_max: args.buffer_bytes.0, when_full, ..files })
+}
+
+fn patterns(texts: &[String]) -> anyhow::Result<Vec<PathPattern>> {
+    let parsed = texts.iter().map(|text| PathPattern::parse(text).map_err(|error| UsageError(error.to_string()).into()));
+    parsed.collect()
+}
+
+/// Adds the name of the machine, unless the user set that label.
+fn with_host(labels: Labels, host: &str) -> Labels {
+    if labels.get(HOST_LABEL).is_some() || host.is_empty() {
+        return labels;
+    }
+    Labels::new(labels.iter().chain([(HOST_LABEL, host)])).unwrap_or(labels)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_is_a_label_unless_it_is_set() {
+        let check = |labels: &str, host, want: &str| {
+            assert_eq!(with_host(Labels::parse(labels).unwrap(), host), Labels::parse(want).unwrap());
+        };
+        check("app=web", "a1", "app=web,host.name=a1");
+        check("host.name=b", "a1", "host.name=b");
+        check("app=web", "", "app=web");
+    }
+}

@@ -1,0 +1,47 @@
+//! Ships standard input until it ends.
+
+use std::io::IsTerminal as _;
+use std::sync::atomic::Ordering;
+
+use anyhow::Context as _;
+use bucksaw_env::Env;
+use bucksaw_forward::{Config, ForwardError, Summary};
+use tokio::sync::watch;
+
+use super::counted_input::CountedInput;
+use super::stop_signal::StopSignal;
+use crate::exit::Exit;
+use crate::failure::print_error;
+use crate::print::human_bytes;
+use crate::progress::Progress;
+
+/// Ships standard input.
+pub(super) async fn run(config: Config) -> anyhow::Result<Exit> {
+    let to = config.addresses.join(", ");
+    let is_typed = std::io::stdin().is_terminal();
+    if is_typed {
+        print_error("shipping what is typed here; end with Ctrl-D");
+    }
+    let signal = StopSignal::catch()?;
+    match ship(config, signal.receiver(), is_typed).await {
+        Ok(_) if signal.is_received() => Ok(Exit::Interrupted),
+        Ok(_) => Ok(Exit::Done),
+        Err(error @ ForwardError::Input(_)) => Err(error.into()),
+        Err(error) => Err(error).with_context(|| format!("not everything was shipped to {to}")),
+    }
+}
+
+async fn ship(config: Config, stop: watch::Receiver<bool>, is_typed: bool) -> Result<Summary, ForwardError> {
+    let (input, bytes) = CountedInput::new(tokio::io::stdin());
+    // What is typed is seen by its user.
+    let mut progress = if is_typed { Progress::none() } else { Progress::new("shipping") };
+    let mut shipping = std::pin::pin!(bucksaw_forward::run(input, config, Env::real(), stop));
+    loop {
+        tokio::select! {
+            shipped = &mut shipping => return shipped,
+            () = progress.tick() => {
+                progress.show(&format!(", {} read", human_bytes(bytes.load(Ordering::Relaxed))));
+            }
+        }
+    }
+}
