@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use bucksaw_env::{File, Fs as _, lock, sim};
+use bucksaw_env::{File, FileStat, Fs as _, lock, sim};
 use bucksaw_ingest::SegmentView;
 use bucksaw_node::Node;
 use bucksaw_record::{Id, RecordView};
@@ -136,6 +136,10 @@ impl File for SnapshotFile {
 
     fn size(&self) -> io::Result<u64> {
         Ok(self.0.len() as u64)
+    }
+
+    fn stat(&self) -> io::Result<FileStat> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     fn truncate(&self, _: u64) -> io::Result<()> {

@@ -3,6 +3,7 @@
 //! Only what was synced survives a power cut: the bytes of a file by [`File::sync`], its name (created, renamed or removed) by
 //! [`Fs::sync_dir`] of its directory.
 
+use std::ffi::OsString;
 use std::fmt::Debug;
 use std::io;
 use std::path::Path;
@@ -17,6 +18,55 @@ pub struct Space {
     pub total_bytes: u64,
 }
 
+/// What a name leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink,
+    /// A pipe, socket or device.
+    Other,
+}
+
+/// Identifies a file on one machine while a name or a handle of it exists. Afterwards the number may be given to another file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileIdentity {
+    /// The device of the file system. It may change when the machine starts again.
+    pub device: u64,
+    /// The number of the inode.
+    pub inode: u64,
+}
+
+/// The state of a file at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileStat {
+    /// What it is; never a symbolic link.
+    pub kind: EntryKind,
+    /// Which file it is.
+    pub identity: FileIdentity,
+    /// The length in bytes.
+    pub size: u64,
+    /// The number of names.
+    pub links: u64,
+    /// The time of the last change of the contents, in milliseconds since 1970. File systems may count it in steps of several
+    /// milliseconds.
+    pub modified_ms: u64,
+}
+
+/// A name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirEntry {
+    /// The name; it need not be UTF-8.
+    pub name: OsString,
+    /// What it leads to.
+    pub kind: EntryKind,
+    /// The number of its inode; that of the link itself for a symbolic link.
+    pub inode: u64,
+}
+
 /// An exclusive lock on a directory. Dropping it releases the lock.
 pub trait FileLock: Send + Sync + Debug {}
 
@@ -25,7 +75,7 @@ pub trait Fs: Send + Sync + Debug {
     /// Creates a file for appending and reading; `AlreadyExists` if the name is taken.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>>;
 
-    /// Opens a file for reading only; `NotFound` if it does not exist.
+    /// Opens a file for reading only; `NotFound` if it does not exist. Does not wait for the writer of a pipe.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>>;
 
     /// Renames a file atomically and replaces the file that has the new name.
@@ -36,6 +86,12 @@ pub trait Fs: Send + Sync + Debug {
 
     /// The names of the files in a directory, without directories, in any order.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+
+    /// All names in a directory, in any order.
+    fn entries(&self, dir: &Path) -> io::Result<Vec<DirEntry>>;
+
+    /// The state of a file or directory; symbolic links are followed.
+    fn stat(&self, path: &Path) -> io::Result<FileStat>;
 
     /// Creates a directory and its missing parents.
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
@@ -76,6 +132,9 @@ pub trait File: Send + Sync + Debug {
 
     /// The length in bytes.
     fn size(&self) -> io::Result<u64>;
+
+    /// The state of the file, also if it has no name any more.
+    fn stat(&self) -> io::Result<FileStat>;
 
     /// Cuts the file to `size` bytes.
     fn truncate(&self, size: u64) -> io::Result<()>;

@@ -35,7 +35,7 @@ pub use body::{Body, BodyClosed, BodyWriter};
 pub use clock::{Clock, to_millis};
 pub use count_guard::{CountGuard, GaugeGuard};
 pub use entropy::Entropy;
-pub use fs::{File, FileLock, Fs, Space};
+pub use fs::{DirEntry, EntryKind, File, FileIdentity, FileLock, FileStat, Fs, Space};
 pub use lock::lock;
 pub use log_rate_limiter::{LogLimits, LogRateLimiter};
 pub use metrics::{MetricLabel, create_series, set_gauge};

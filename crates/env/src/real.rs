@@ -16,11 +16,13 @@ use std::collections::hash_map::RandomState;
 use std::fs::{self, OpenOptions, TryLockError};
 use std::hash::{BuildHasher, Hasher};
 use std::io::{self, IoSlice, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, DirEntryExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::OFlags;
 
 #[doc(hidden)]
 pub use net::fuzz_input;
@@ -28,7 +30,7 @@ pub use net::{BindError, Config as NetConfig, Counters, Net, PEER_TIMEOUT, Secre
 pub use offline::OfflineNet;
 pub use tasks::Tasks;
 
-use crate::{File, FileLock, Space, to_millis};
+use crate::{DirEntry, EntryKind, File, FileIdentity, FileLock, FileStat, Space, to_millis};
 
 /// Only the owner may read and write files: records may contain secrets.
 const FILE_MODE: u32 = 0o600;
@@ -49,7 +51,9 @@ impl crate::Fs for Fs {
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        Ok(Arc::new(OsFile(fs::File::open(path)?)))
+        // Without this flag the open of a pipe waits for a writer. It has no effect on regular files.
+        let flags = OFlags::NONBLOCK.bits().cast_signed();
+        Ok(Arc::new(OsFile(OpenOptions::new().read(true).custom_flags(flags).open(path)?)))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -72,6 +76,28 @@ impl crate::Fs for Fs {
             }
         }
         Ok(names)
+    }
+
+    fn entries(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(dir)? {
+            let entry = entry?;
+            match entry.file_type() {
+                Ok(kind) => entries.push(DirEntry {
+                    name: entry.file_name(),
+                    kind: entry_kind(kind),
+                    inode: entry.ino(),
+                }),
+                // Removed meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(entries)
+    }
+
+    fn stat(&self, path: &Path) -> io::Result<FileStat> {
+        Ok(file_stat(&fs::metadata(path)?))
     }
 
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
@@ -118,6 +144,29 @@ impl crate::Fs for Fs {
             Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
             Err(TryLockError::Error(error)) => Err(error),
         }
+    }
+}
+
+fn entry_kind(kind: fs::FileType) -> EntryKind {
+    if kind.is_file() {
+        EntryKind::File
+    } else if kind.is_dir() {
+        EntryKind::Directory
+    } else if kind.is_symlink() {
+        EntryKind::Symlink
+    } else {
+        EntryKind::Other
+    }
+}
+
+fn file_stat(found: &fs::Metadata) -> FileStat {
+    let modified = found.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    FileStat {
+        kind: entry_kind(found.file_type()),
+        identity: FileIdentity { device: found.dev(), inode: found.ino() },
+        size: found.len(),
+        links: found.nlink(),
+        modified_ms: modified.map_or(0, to_millis),
     }
 }
 
@@ -176,6 +225,10 @@ impl File for OsFile {
 
     fn size(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
+    }
+
+    fn stat(&self) -> io::Result<FileStat> {
+        Ok(file_stat(&self.0.metadata()?))
     }
 
     fn truncate(&self, size: u64) -> io::Result<()> {

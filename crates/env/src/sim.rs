@@ -26,7 +26,7 @@
 //!   file has the old name or the new one, never both or neither.
 //! - The same calls and the same seed give the same disk, byte for byte.
 //!
-//! Not simulated: directories are durable at once; links and permissions do not exist. Callers wait for the disk in
+//! Not simulated: directories and symbolic links are durable at once; hard links and permission bits do not exist. Callers wait for the disk in
 //! [`crate::Tasks::spawn_blocking`], which has a delay.
 //!
 //! ```

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use bucksaw_env::{Env, File, FileLock, Fs, Space, lock, sim};
+use bucksaw_env::{DirEntry, Env, File, FileLock, FileStat, Fs, Space, lock, sim};
 use bucksaw_record::{Id, Labels, Millis, Producer};
 use prometheus_client::registry::Registry;
 
@@ -117,6 +117,14 @@ impl Fs for SlowFs {
         self.fs.list(dir)
     }
 
+    fn entries(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
+        self.fs.entries(dir)
+    }
+
+    fn stat(&self, path: &Path) -> io::Result<FileStat> {
+        self.fs.stat(path)
+    }
+
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
         self.fs.create_dir_all(dir)
     }
@@ -150,6 +158,10 @@ impl File for SlowFile {
 
     fn size(&self) -> io::Result<u64> {
         self.file.size()
+    }
+
+    fn stat(&self) -> io::Result<FileStat> {
+        self.file.stat()
     }
 
     fn truncate(&self, size: u64) -> io::Result<()> {

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use bucksaw_env::{File, FileLock, Fs, Space};
+use bucksaw_env::{DirEntry, File, FileLock, FileStat, Fs, Space};
 use bucksaw_record::Id;
 use bucksaw_segment::queue::scan_segment;
 
@@ -112,6 +112,14 @@ impl Fs for FaultyFs {
         Ok(names)
     }
 
+    fn entries(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
+        self.fs.entries(dir)
+    }
+
+    fn stat(&self, path: &Path) -> io::Result<FileStat> {
+        self.fs.stat(path)
+    }
+
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
         self.fs.create_dir_all(dir)
     }
@@ -151,6 +159,10 @@ impl File for FaultyFile {
 
     fn size(&self) -> io::Result<u64> {
         self.file.size()
+    }
+
+    fn stat(&self) -> io::Result<FileStat> {
+        self.file.stat()
     }
 
     fn truncate(&self, size: u64) -> io::Result<()> {

@@ -1,24 +1,41 @@
 //! The state of a simulated disk: files, names and faults. One lock guards all of it.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::io::Errno;
 
 use super::inode::Inode;
 use super::names::{InodeNumber, Names};
-use super::{Entropy, PowerCutLoss};
-use crate::Space;
+use super::{Clock, Entropy, PowerCutLoss};
+use crate::{Clock as _, DirEntry, EntryKind, FileIdentity, FileStat, Space};
 
 /// The reported size of a disk without capacity limit.
 const TOTAL_BYTES: u64 = 1 << 40;
+
+/// The device of every simulated file.
+const DEVICE: u64 = 1;
+
+/// The inode number that is shown of every directory; no file has it.
+const DIRECTORY_NUMBER: u64 = u64::MAX;
+
+/// The inode number that is shown of every symbolic link; no file has it.
+const LINK_NUMBER: u64 = u64::MAX - 1;
 
 #[derive(Debug)]
 pub(super) struct Disk {
     names: Names,
     dirs: BTreeSet<PathBuf>,
+    /// Symbolic links and their targets. Like directories they are durable at once.
+    symlinks: BTreeMap<PathBuf, PathBuf>,
+    /// The clock of modification times.
+    pub(super) clock: Option<Arc<Clock>>,
+    /// Whether a new file gets the lowest unused number.
+    pub(super) are_numbers_reused: bool,
     inodes: BTreeMap<InodeNumber, Inode>,
     next_inode: InodeNumber,
     locked_inodes: BTreeSet<InodeNumber>,
@@ -42,6 +59,8 @@ pub(super) struct DiskFaults {
     pub(super) capacity: Option<u64>,
     pub(super) unreadable: BTreeSet<String>,
     pub(super) unwritable: BTreeSet<String>,
+    /// Files and directories that cannot be opened.
+    pub(super) forbidden: BTreeSet<String>,
     pub(super) handles_max: Option<usize>,
     /// Whether directories refuse further names.
     pub(super) are_directories_full: bool,
@@ -81,6 +100,9 @@ impl Disk {
         Self {
             names: Names::default(),
             dirs: ["", "/"].map(PathBuf::from).into(),
+            symlinks: BTreeMap::new(),
+            clock: None,
+            are_numbers_reused: false,
             inodes: BTreeMap::new(),
             next_inode: InodeNumber(0),
             locked_inodes: BTreeSet::new(),
@@ -98,13 +120,18 @@ impl Disk {
         let mut nodes = BTreeMap::new();
         for id in names.reachable() {
             if let Some(node) = self.inodes.get(&id) {
-                nodes.insert(id, Inode::durable(node.after_power_cut(how, &rng)));
+                let (number, modified_ms) = (node.number, node.modified_ms);
+                let bytes = node.after_power_cut(how, &rng);
+                nodes.insert(id, Inode::durable(bytes).with_state(number, modified_ms));
             }
         }
         let faults = DiskFaults { capacity: self.faults.capacity, ..DiskFaults::default() };
         Self {
             names,
             dirs: self.dirs.clone(),
+            symlinks: self.symlinks.clone(),
+            clock: self.clock.clone(),
+            are_numbers_reused: self.are_numbers_reused,
             inodes: nodes,
             next_inode: self.next_inode,
             locked_inodes: BTreeSet::new(),
@@ -122,6 +149,9 @@ impl Disk {
         Self {
             names: self.names.clone(),
             dirs: self.dirs.clone(),
+            symlinks: self.symlinks.clone(),
+            clock: self.clock.clone(),
+            are_numbers_reused: self.are_numbers_reused,
             inodes: inodes.map(|(id, node)| (*id, node.without_handles())).collect(),
             next_inode: self.next_inode,
             locked_inodes: BTreeSet::new(),
@@ -136,7 +166,26 @@ impl Disk {
         self.names.iter().map(|(path, _)| path.to_owned()).collect()
     }
 
+    /// The path without symbolic links.
+    fn resolve<'a>(&self, path: &'a Path) -> io::Result<Cow<'a, Path>> {
+        let mut resolved = Cow::Borrowed(path);
+        if self.symlinks.is_empty() {
+            return Ok(resolved);
+        }
+        // As many as Linux follows.
+        for _ in 0..40 {
+            let link = resolved.ancestors().find_map(|link| Some((link, self.symlinks.get(link)?)));
+            let Some((link, target)) = link else { return Ok(resolved) };
+            let rest = resolved.strip_prefix(link).unwrap_or(Path::new(""));
+            let target = link.parent().unwrap_or(Path::new("")).join(target);
+            let joined = if rest.as_os_str().is_empty() { target } else { target.join(rest) };
+            resolved = Cow::Owned(joined);
+        }
+        Err(Errno::LOOP.into())
+    }
+
     pub(super) fn find(&self, path: &Path) -> io::Result<InodeNumber> {
+        let path = &*self.resolve(path)?;
         match self.names.get(path) {
             Some(node) => Ok(node),
             None if self.dirs.contains(path) => Err(io::ErrorKind::IsADirectory.into()),
@@ -155,14 +204,15 @@ impl Disk {
 
     pub(super) fn create(&mut self, path: &Path) -> io::Result<InodeNumber> {
         self.faults.check_writable()?;
-        if self.names.get(path).is_some() || self.dirs.contains(path) {
+        if self.names.get(path).is_some() || self.dirs.contains(path) || self.symlinks.contains_key(path) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         self.check_dir(path.parent())?;
         self.check_directory_space()?;
         let id = self.next_inode;
         self.next_inode = InodeNumber(id.0 + 1);
-        self.inodes.insert(id, Inode::default());
+        let number = if self.are_numbers_reused { self.unused_number() } else { id.0 };
+        self.inodes.insert(id, Inode::default().with_state(number, self.now_ms()));
         self.names.create(path, id);
         Ok(id)
     }
@@ -205,6 +255,9 @@ impl Disk {
     pub(super) fn remove(&mut self, path: &Path) -> io::Result<()> {
         self.faults.check_writable()?;
         self.used_bytes_cache.set(None);
+        if self.symlinks.remove(path).is_some() {
+            return Ok(());
+        }
         let node = self.find(path)?;
         self.names.remove(path, node);
         Ok(())
@@ -214,6 +267,96 @@ impl Disk {
         self.check_dir(Some(dir))?;
         let inside = self.names.iter().filter(|(path, _)| path.parent() == Some(dir));
         Ok(inside.filter_map(|(path, _)| path.file_name()?.to_str().map(str::to_owned)).collect())
+    }
+
+    pub(super) fn entries(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
+        // The root of relative paths has the empty path on this disk.
+        let dir = if dir == Path::new(".") { Path::new("") } else { dir };
+        let dir = &*self.resolve(dir)?;
+        self.check_dir(Some(dir))?;
+        self.check_allowed(dir)?;
+        let in_dir = |path: &&Path| path.parent() == Some(dir) && path.file_name().is_some();
+        let entry = |path: &Path, kind, inode| DirEntry {
+            name: path.file_name().unwrap_or_default().to_owned(),
+            kind,
+            inode,
+        };
+        let files = self.names.iter().filter(|(path, _)| in_dir(path));
+        let files = files.map(|(path, id)| {
+            let number = self.inodes.get(&id).map_or(0, |node| node.number);
+            entry(path, EntryKind::File, number)
+        });
+        let dirs = self.dirs.iter().map(PathBuf::as_path).filter(in_dir);
+        let dirs = dirs.map(|path| entry(path, EntryKind::Directory, DIRECTORY_NUMBER));
+        let links = self.symlinks.keys().map(PathBuf::as_path).filter(in_dir);
+        let links = links.map(|path| entry(path, EntryKind::Symlink, LINK_NUMBER));
+        Ok(files.chain(dirs).chain(links).collect())
+    }
+
+    pub(super) fn stat(&self, path: &Path) -> io::Result<FileStat> {
+        let resolved = &*self.resolve(path)?;
+        if self.dirs.contains(resolved) {
+            let identity = FileIdentity { device: DEVICE, inode: DIRECTORY_NUMBER };
+            return Ok(FileStat { kind: EntryKind::Directory, identity, size: 0, links: 2, modified_ms: 0 });
+        }
+        self.stat_inode(self.find(resolved)?)
+    }
+
+    pub(super) fn stat_inode(&self, id: InodeNumber) -> io::Result<FileStat> {
+        let node = self.inode(id)?;
+        Ok(FileStat {
+            kind: EntryKind::File,
+            identity: FileIdentity { device: DEVICE, inode: node.number },
+            size: node.live().len() as u64,
+            links: self.names.iter().filter(|(_, other)| *other == id).count() as u64,
+            modified_ms: node.modified_ms,
+        })
+    }
+
+    /// Creates a symbolic link, or replaces one.
+    pub(super) fn symlink(&mut self, target: &Path, link: &Path) {
+        self.symlinks.insert(link.to_owned(), target.to_owned());
+    }
+
+    /// Replaces the bytes from `at` on, as a writer does that opened the file for writing. Creates the file if it is missing.
+    pub(super) fn write(&mut self, path: &Path, at: Option<usize>, bytes: &[u8]) -> io::Result<()> {
+        let id = match self.find(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.create(path)?,
+            found => found?,
+        };
+        if let Some(at) = at {
+            self.truncate(id, at as u64)?;
+        }
+        self.append(id, bytes)
+    }
+
+    /// Removes a directory and everything in it.
+    pub(super) fn remove_dir_all(&mut self, dir: &Path) {
+        self.used_bytes_cache.set(None);
+        let below = |path: &Path| path != dir && path.starts_with(dir);
+        let names: Vec<_> = self.names.iter().filter(|(path, _)| below(path)).collect();
+        let names: Vec<_> = names.into_iter().map(|(path, id)| (path.to_owned(), id)).collect();
+        names.iter().for_each(|(path, id)| self.names.remove(path, *id));
+        self.symlinks.retain(|path, _| !below(path));
+        self.dirs.retain(|path| path != dir && !below(path));
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.clock.as_ref().map_or(0, |clock| clock.unix_ms())
+    }
+
+    /// The lowest number that no file with a name or a handle has.
+    fn unused_number(&self) -> u64 {
+        let named: BTreeSet<InodeNumber> = self.names.iter().map(|(_, id)| id).collect();
+        let present = self.inodes.iter().filter(|(id, node)| node.open_handles > 0 || named.contains(id));
+        let used: BTreeSet<u64> = present.map(|(_, node)| node.number).collect();
+        (0..).find(|number| !used.contains(number)).unwrap_or(u64::MAX)
+    }
+
+    /// Fails if a test has revoked the permission.
+    pub(super) fn check_allowed(&self, path: &Path) -> io::Result<()> {
+        let path = path.to_string_lossy();
+        if self.faults.forbidden.iter().any(|part| path.contains(part)) { Err(Errno::ACCESS.into()) } else { Ok(()) }
     }
 
     pub(super) fn create_dir_all(&mut self, dir: &Path) -> io::Result<()> {
@@ -252,7 +395,10 @@ impl Disk {
             *left = left.checked_sub(bytes.len() as u64).ok_or(Errno::DQUOT)?;
         }
         let fits = usize::try_from(free).ok().and_then(|free| bytes.get(..free));
-        self.inode_mut(id)?.append(fits.unwrap_or(bytes));
+        let modified_ms = self.now_ms();
+        let node = self.inode_mut(id)?;
+        node.append(fits.unwrap_or(bytes));
+        node.modified_ms = modified_ms;
         if fits.is_some_and(|fits| fits.len() < bytes.len()) { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
 
@@ -268,7 +414,10 @@ impl Disk {
     pub(super) fn truncate(&mut self, id: InodeNumber, size: u64) -> io::Result<()> {
         self.faults.check_writable()?;
         let size = usize::try_from(size).map_err(|_| io::ErrorKind::FileTooLarge)?;
-        self.inode_mut(id)?.resize(size);
+        let modified_ms = self.now_ms();
+        let node = self.inode_mut(id)?;
+        node.resize(size);
+        node.modified_ms = modified_ms;
         Ok(())
     }
 

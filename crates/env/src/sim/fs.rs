@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use super::disk::Disk;
 use super::handle::{self, SharedDisk, SimFileLock};
-use super::{Entropy, PowerCutLoss};
-use crate::{File, FileLock, Space};
+use super::{Clock, Entropy, PowerCutLoss};
+use crate::{DirEntry, File, FileLock, FileStat, Space};
 
 /// A file system in memory. Clones share one disk. The directories `/` and the empty path, where relative paths start, always
 /// exist. [`crate::sim`] describes power cuts.
@@ -117,6 +117,42 @@ impl Fs {
         set_membership(&mut self.0.disk().faults.unwritable, path_contains, on);
     }
 
+    /// Makes opening of files, and listing of directories, whose path contains this text fail with `EACCES`, or succeed again.
+    pub fn forbid(&self, path_contains: &str, on: bool) {
+        set_membership(&mut self.0.disk().faults.forbidden, path_contains, on);
+    }
+
+    /// Takes modification times from this clock. Without a clock they are 0.
+    pub fn use_clock(&self, clock: Arc<Clock>) {
+        self.0.disk().clock = Some(clock);
+    }
+
+    /// Gives each new file the lowest inode number that no file with a name or an open handle has, as some file systems do.
+    /// By default no number is given twice.
+    pub fn reuse_inode_numbers(&self) {
+        self.0.disk().are_numbers_reused = true;
+    }
+
+    /// Creates a symbolic link to a file or directory, or changes its target.
+    pub fn symlink(&self, target: impl AsRef<Path>, link: impl AsRef<Path>) {
+        self.0.disk().symlink(target.as_ref(), link.as_ref());
+    }
+
+    /// Appends to a file that another process has open; creates it if it is missing.
+    pub fn append_to(&self, path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
+        self.0.disk().write(path.as_ref(), None, bytes)
+    }
+
+    /// Truncates a file to `size` bytes and then appends, in place: open handles see the change. Creates it if it is missing.
+    pub fn write_from(&self, path: impl AsRef<Path>, size: usize, bytes: &[u8]) -> io::Result<()> {
+        self.0.disk().write(path.as_ref(), Some(size), bytes)
+    }
+
+    /// Removes a directory and everything in it. Open handles can still read their files.
+    pub fn remove_dir_all(&self, dir: impl AsRef<Path>) {
+        self.0.disk().remove_dir_all(dir.as_ref());
+    }
+
     /// Flips a bit in the live and durable bytes of a file, like a damaged medium. Bit 0 is the lowest of the first byte.
     /// Returns false if the file does not exist or is shorter.
     pub fn flip_bit(&self, path: impl AsRef<Path>, bit_offset: u64) -> bool {
@@ -196,6 +232,7 @@ impl crate::Fs for Fs {
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         let mut disk = self.0.disk();
+        disk.check_allowed(path)?;
         let node = disk.find(path)?;
         disk.check_handles()?;
         handle::open(&self.0, &mut disk, node, false)
@@ -211,6 +248,14 @@ impl crate::Fs for Fs {
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
         self.0.disk().list(dir)
+    }
+
+    fn entries(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
+        self.0.disk().entries(dir)
+    }
+
+    fn stat(&self, path: &Path) -> io::Result<FileStat> {
+        self.0.disk().stat(path)
     }
 
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {

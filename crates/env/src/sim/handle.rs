@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use super::disk::Disk;
 use super::names::InodeNumber;
 use crate::lock;
-use crate::{File, FileLock};
+use crate::{File, FileLock, FileStat};
 
 /// A disk shared by several handles.
 #[derive(Clone)]
@@ -71,6 +71,10 @@ impl File for SimFile {
 
     fn size(&self) -> io::Result<u64> {
         Ok(self.disk.disk().inode(self.inode)?.live().len() as u64)
+    }
+
+    fn stat(&self) -> io::Result<FileStat> {
+        self.disk.disk().stat_inode(self.inode)
     }
 
     fn truncate(&self, size: u64) -> io::Result<()> {

@@ -14,6 +14,10 @@ pub(super) struct Inode {
     pending: Vec<ContentChange>,
     /// Open handles. An open file uses space even without a name.
     pub(super) open_handles: usize,
+    /// The number that [`crate::FileStat`] shows. Unlike an [`super::names::InodeNumber`] it may be reused.
+    pub(super) number: u64,
+    /// Milliseconds since 1970.
+    pub(super) modified_ms: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -26,6 +30,11 @@ impl Inode {
     /// A file whose bytes are durable.
     pub(super) fn durable(bytes: Vec<u8>) -> Self {
         Self { live: bytes.clone(), durable: bytes, ..Self::default() }
+    }
+
+    /// The same with this number and time.
+    pub(super) fn with_state(self, number: u64, modified_ms: u64) -> Self {
+        Self { number, modified_ms, ..self }
     }
 
     /// A copy without open handles.

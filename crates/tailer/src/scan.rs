@@ -1,0 +1,287 @@
+//! Scans: what became of the known files, and which files are new.
+//!
+//! One scan runs these steps, each in a file of its own:
+//! 1. Matches with a known number are recognised here, and files that lost their path are detached.
+//! 2. `search.rs` looks for files that are known by their position only, or whose contents were replaced.
+//! 3. `arrivals.rs` decides what the remaining matches are: copies, rotated files or new ones.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bucksaw_env::{EntryKind, FileStat};
+
+use crate::arrivals::add_arrivals;
+use crate::content::{continues, open_regular};
+use crate::pattern::{Directories, find_matches};
+use crate::position::FileKey;
+use crate::rotation_name::{Compression, is_unsupported};
+use crate::search::{find_entry, search};
+use crate::tailed_file::{Stage, size_and_time};
+use crate::tailer::Tailer;
+use crate::unpacker::unpacked_head;
+
+/// How often finished files without a match are looked for.
+const FINISHED_CHECK_INTERVAL: Duration = Duration::from_secs(600);
+
+impl Tailer {
+    /// Matches the patterns, and finds new, rotated, replaced and vanished files. Calls `stat` once for each match, and lists
+    /// only directories with wildcards or with a file that has changed its name.
+    pub fn scan(&mut self) {
+        self.scans += 1;
+        let fs = Arc::clone(&self.fs);
+        let mut directories = Directories::new(&*fs);
+        let config = &self.config;
+        let matches = find_matches(&mut directories, &config.patterns, &config.excluded, config.files_max);
+        self.gap_log.counters.files_beyond_limit = matches.beyond_limit;
+        let earlier_problems = std::mem::take(&mut self.problems);
+        let mut unknown = Vec::new();
+        for (path, stat) in matches.found {
+            let counters = &mut self.gap_log.counters;
+            let skipped = if stat.kind != EntryKind::File {
+                Some((&mut counters.skipped_not_regular, "it is no regular file"))
+            } else if path.file_name().is_some_and(is_unsupported) {
+                Some((&mut counters.skipped_unsupported, "its compression is not supported"))
+            } else {
+                None
+            };
+            if let Some((counter, reason)) = skipped {
+                *counter += u64::from(!earlier_problems.contains_key(&path));
+                self.problems.insert(path, reason.to_owned());
+                continue;
+            }
+            match self.by_identity.get(&stat.identity).copied() {
+                Some(key) if self.match_known(key, &path, &stat) => {}
+                _ => unknown.push((path, stat)),
+            }
+        }
+        let rotated = self.follow_names(&mut directories);
+        self.check_finished(&mut directories, &rotated);
+        search(self, &mut directories);
+        add_arrivals(self, &mut directories, unknown, rotated);
+        self.gap_log.counters.scan_errors += directories.failed().len() as u64;
+        for (path, error) in directories.failed() {
+            self.problems.insert(path.clone(), error.to_string());
+        }
+        self.is_first_start = false;
+    }
+
+    /// A pattern has led to a file with the number of a known one. Returns whether it is that one.
+    fn match_known(&mut self, key: FileKey, path: &Path, stat: &FileStat) -> bool {
+        let Some(file) = self.files.get_mut(&key) else { return false };
+        let is_first = file.matched_in != self.scans;
+        let is_at_path = path == file.position.path;
+        if is_first || is_at_path {
+            file.matched_in = self.scans;
+            file.is_at_path = is_at_path;
+            path.clone_into(&mut file.current_path);
+        }
+        !is_first || recognise(self, key, stat)
+    }
+
+    /// Detaches files that lost their path, and ends those that were detached for long. Returns the paths that were lost.
+    fn follow_names(&mut self, directories: &mut Directories<'_>) -> BTreeSet<PathBuf> {
+        let now = self.clock.uptime();
+        let mut rotated = BTreeSet::new();
+        let keys: Vec<FileKey> = self.files.keys().copied().collect();
+        for key in keys {
+            let is_active = self.active.contains(&key);
+            let Some(file) = self.files.get_mut(&key) else { continue };
+            let is_matched = file.matched_in == self.scans;
+            let quiet = now.saturating_sub(file.last_growth);
+            match file.stage {
+                Stage::Following if is_matched && file.is_at_path => {
+                    if file.is_failing {
+                        self.active.insert(key);
+                    } else if !is_active && quiet >= self.config.close_idle_after {
+                        file.handle = None;
+                    }
+                }
+                Stage::Following if !is_matched && directories.is_unknown(&file.position.path) => {}
+                Stage::Following => {
+                    rotated.insert(file.position.path.clone());
+                    self.detach(key, directories);
+                }
+                Stage::Renamed if is_matched && file.is_at_path => {
+                    file.is_closing = false;
+                    self.set_stage(key, Stage::Following);
+                }
+                Stage::Renamed | Stage::Deleted => {
+                    let Some(Ok(stat)) = file.handle.as_ref().map(|handle| handle.stat()) else {
+                        self.active.insert(key);
+                        continue;
+                    };
+                    if stat.links == 0 {
+                        file.stage = Stage::Deleted;
+                    }
+                    let limit = match file.stage {
+                        Stage::Deleted => self.config.close_deleted_after,
+                        _ => self.config.close_renamed_after,
+                    };
+                    if file.is_failing || file.seen != Some(size_and_time(&stat)) {
+                        self.active.insert(key);
+                    } else if !is_active && quiet >= limit {
+                        file.is_closing = true;
+                        self.active.insert(key);
+                    }
+                }
+                Stage::Rest | Stage::Ending => {
+                    self.active.insert(key);
+                }
+                Stage::Lost | Stage::Replaced | Stage::Finished => {}
+            }
+        }
+        rotated
+    }
+
+    /// A file has lost its path.
+    fn detach(&mut self, key: FileKey, directories: &mut Directories<'_>) {
+        let now = self.clock.uptime();
+        self.gap_log.counters.files_detached += 1;
+        let is_matched = self.files.get(&key).is_some_and(|file| file.matched_in == self.scans);
+        let Some(file) = self.files.get_mut(&key) else { return };
+        let Some(handle) = &file.handle else {
+            if is_matched {
+                file.stage = Stage::Renamed;
+                file.last_growth = now;
+                self.active.insert(key);
+            } else {
+                self.lose(key);
+            }
+            return;
+        };
+        // A handle that cannot be inspected is read, which counts the error.
+        let stat = handle.stat().ok();
+        file.successors_wait_for = stat.map_or(0, |stat| stat.size);
+        let is_deleted = stat.is_some_and(|stat| stat.links == 0);
+        file.stage = if is_deleted { Stage::Deleted } else { Stage::Renamed };
+        file.last_growth = now;
+        if !is_deleted
+            && !is_matched
+            && let Some(path) = find_entry(directories, &file.position)
+        {
+            file.current_path = path;
+        }
+        self.active.insert(key);
+        self.changes += 1;
+    }
+
+    /// Looks for finished files that no pattern matches any more: those of the rotated paths, and now and then all.
+    fn check_finished(&mut self, directories: &mut Directories<'_>, rotated: &BTreeSet<PathBuf>) {
+        let now = self.clock.uptime();
+        let is_due = now >= self.next_finished_check;
+        if is_due {
+            self.next_finished_check = now + FINISHED_CHECK_INTERVAL;
+        }
+        let scans = self.scans;
+        let finished = self.files.values().filter(|file| file.stage == Stage::Finished && file.matched_in != scans);
+        let is_wanted = |path: &PathBuf, matched_in: u64| is_due || matched_in + 1 == scans || rotated.contains(path);
+        let checked: Vec<FileKey> = finished
+            .filter(|file| is_wanted(&file.position.path, file.matched_in))
+            .map(|file| file.position.key)
+            .collect();
+        for key in checked {
+            let Some(file) = self.files.get(&key) else { continue };
+            if directories.is_unknown(&file.position.path) {
+                continue;
+            }
+            match find_entry(directories, &file.position) {
+                Some(path) => {
+                    let stat = directories.stat(&path);
+                    let Some(file) = self.files.get_mut(&key) else { continue };
+                    file.current_path = path;
+                    if let Some(stat) = stat.filter(|stat| stat.identity == file.position.identity) {
+                        // It may have grown after its end.
+                        recognise(self, key, &stat);
+                    }
+                }
+                None => self.lose(key),
+            }
+        }
+    }
+}
+
+/// Whether the file of this number at its current path is the known one; otherwise its contents were replaced, or the number was
+/// given to another file. Wakes the file if it has grown.
+fn recognise(tailer: &mut Tailer, key: FileKey, stat: &FileStat) -> bool {
+    let now = tailer.clock.uptime();
+    let Some(file) = tailer.files.get_mut(&key) else { return false };
+    let state = size_and_time(stat);
+    if file.handle.is_some() {
+        if stat.size < file.read_end() {
+            tailer.replace(key);
+            return false;
+        }
+        if file.seen != Some(state) || file.is_failing {
+            tailer.active.insert(key);
+        }
+        return true;
+    }
+    let position = &file.position;
+    let is_unchanged = file.seen.unwrap_or((position.size, position.modified_ms)) == state;
+    match file.stage {
+        Stage::Finished if is_unchanged => return true,
+        Stage::Lost if is_unchanged && position.is_finished => {
+            file.seen = Some(state);
+            file.stage = Stage::Finished;
+            return true;
+        }
+        Stage::Following if file.seen == Some(state) && !file.is_failing => return true,
+        Stage::Rest | Stage::Ending => return true,
+        _ => {}
+    }
+    let compression = file.current_path.file_name().and_then(Compression::of);
+    let (handle, opened) = match open_regular(&*tailer.fs, &file.current_path) {
+        Ok(opened) => opened,
+        Err(error) => {
+            tailer.gap_log.counters.open_errors += 1;
+            tailer.problems.insert(file.current_path.clone(), error.to_string());
+            return true;
+        }
+    };
+    // Renamed meanwhile; the next scan finds it.
+    if opened.identity != stat.identity {
+        return true;
+    }
+    let is_same = match compression {
+        // The anchor is compared when the text is read up to it.
+        Some(compression) => unpacked_head(Arc::clone(&handle), compression).map(|head| position.fingerprint.matches(&head)),
+        None => continues(&*handle, position),
+    };
+    match is_same {
+        Err(error) => {
+            tailer.gap_log.counters.read_errors += 1;
+            tailer.problems.insert(file.current_path.clone(), error.to_string());
+            true
+        }
+        Ok(false) => {
+            tailer.replace(key);
+            false
+        }
+        Ok(true) => {
+            let is_complete = position.is_finished && (compression.is_some() || opened.size == position.offset);
+            if is_complete {
+                file.seen = Some(size_and_time(&opened));
+                file.stage = Stage::Finished;
+                return true;
+            }
+            file.position.is_finished = false;
+            file.last_growth = now;
+            file.is_closing = false;
+            file.missing_scans = 0;
+            file.successors_wait_for = opened.size;
+            file.seen = None;
+            let is_followed = file.matched_in == tailer.scans && file.is_at_path;
+            file.stage = match compression {
+                Some(_) => Stage::Rest,
+                None if is_followed => Stage::Following,
+                None => Stage::Renamed,
+            };
+            file.handle = compression.is_none().then_some(handle);
+            tailer.active.insert(key);
+            tailer.changes += 1;
+            true
+        }
+    }
+}

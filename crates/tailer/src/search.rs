@@ -1,0 +1,240 @@
+//! Looks for the contents of files that are known by their position only, or whose contents were replaced: in the directory of
+//! the file, first by number and then by contents.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bucksaw_env::{EntryKind, File, FileStat};
+
+use crate::content::{continues, has_bytes_before, head_of, open_regular};
+use crate::fingerprint::{ANCHOR_BYTES_MAX, FINGERPRINT_BYTES_MAX};
+use crate::pattern::Directories;
+use crate::position::{FileKey, FilePosition};
+use crate::rotation_name::{Compression, family};
+use crate::tailed_file::{Stage, TailedFile};
+use crate::tailer::Tailer;
+use crate::unpacker::unpacked_head;
+
+/// A file is given up when this many scans have not found it. One scan can miss a file that is being renamed.
+const MISSING_SCANS_MAX: u32 = 2;
+
+/// A file that may hold the contents.
+struct SearchCandidate {
+    path: PathBuf,
+    stat: FileStat,
+}
+
+/// The name in the directory of a file under which its number is found.
+pub(crate) fn find_entry(directories: &mut Directories<'_>, position: &FilePosition) -> Option<PathBuf> {
+    let dir = position.path.parent()?;
+    let entries = directories.entries(dir);
+    let is_it = |kind, inode| kind == EntryKind::File && inode == position.identity.inode;
+    let entry = entries.iter().find(|entry| is_it(entry.kind, entry.inode))?;
+    Some(dir.join(&entry.name))
+}
+
+/// Looks for all lost and replaced files. Those that several scans have not found end here.
+pub(crate) fn search(tailer: &mut Tailer, directories: &mut Directories<'_>) {
+    let scans = tailer.scans;
+    let is_sought = |file: &&TailedFile| match file.stage {
+        Stage::Lost => file.matched_in != scans || tailer.by_identity.get(&file.position.identity) != Some(&file.position.key),
+        stage => stage == Stage::Replaced,
+    };
+    let sought: Vec<FileKey> = tailer.files.values().filter(is_sought).map(|file| file.position.key).collect();
+    for key in sought {
+        let Some(file) = tailer.files.get(&key) else { continue };
+        let (path, stage) = (file.position.path.clone(), file.stage);
+        let dir = path.parent().unwrap_or(Path::new(""));
+        let entries = directories.entries(dir);
+        if directories.is_unknown(&path) {
+            continue;
+        }
+        let by_number = (stage == Stage::Lost).then(|| find_entry(directories, &file.position)).flatten();
+        let by_number = by_number.and_then(|path| Some((directories.stat(&path)?, path)));
+        if let Some((stat, path)) = by_number
+            && adopt(tailer, key, &SearchCandidate { path, stat }, false)
+        {
+            continue;
+        }
+        let candidates = candidates(tailer, key, directories);
+        if candidates.iter().any(|candidate| adopt(tailer, key, candidate, true))
+            || candidates.iter().any(|candidate| adopt_short(tailer, key, candidate))
+        {
+            continue;
+        }
+        let is_dir_missing = entries.is_empty() && directories.stat(dir).is_none();
+        give_up(tailer, key, is_dir_missing);
+    }
+}
+
+/// Files of the same family that are not known, the most likely ones first.
+fn candidates(tailer: &Tailer, key: FileKey, directories: &mut Directories<'_>) -> Vec<SearchCandidate> {
+    let Some(file) = tailer.files.get(&key) else { return Vec::new() };
+    let position = &file.position;
+    let (Some(dir), Some(name)) = (position.path.parent(), position.path.file_name()) else { return Vec::new() };
+    let own_family = family(name);
+    // A file with the same path and another number is a new one, unless it begins with much of what was read.
+    let is_long = position.fingerprint.length() == FINGERPRINT_BYTES_MAX
+        && position.anchor.as_bytes().len() == ANCHOR_BYTES_MAX;
+    let may_be_itself = file.stage == Stage::Lost && is_long;
+    let mut found = Vec::new();
+    for entry in directories.entries(dir).iter() {
+        if entry.kind != EntryKind::File || family(&entry.name) != own_family || (entry.name == name && !may_be_itself) {
+            continue;
+        }
+        let path = dir.join(&entry.name);
+        let Some(stat) = directories.stat(&path) else { continue };
+        if !tailer.by_identity.contains_key(&stat.identity) && !tailer.rejected.contains(&(key, stat.identity)) {
+            found.push(SearchCandidate { path, stat });
+        }
+    }
+    // The contents were moved after the last change, and those of later files later.
+    found.sort_by_key(|candidate| {
+        let modified_ms = candidate.stat.modified_ms;
+        (modified_ms < position.modified_ms, modified_ms, candidate.path.clone())
+    });
+    found
+}
+
+/// Goes on in another file if it begins with what was read.
+fn adopt(tailer: &mut Tailer, key: FileKey, candidate: &SearchCandidate, is_copy: bool) -> bool {
+    let Some(file) = tailer.files.get(&key) else { return false };
+    let position = &file.position;
+    if is_copy && position.fingerprint.length() == 0 {
+        return false;
+    }
+    let owner = tailer.by_identity.get(&candidate.stat.identity);
+    if owner.is_some_and(|owner| *owner != key) {
+        return false;
+    }
+    let compression = candidate.path.file_name().and_then(Compression::of);
+    let Ok((handle, stat)) = open_regular(&*tailer.fs, &candidate.path) else { return false };
+    if stat.identity != candidate.stat.identity {
+        return false;
+    }
+    let is_same = match compression {
+        Some(compression) => unpacked_head(Arc::clone(&handle), compression).map(|head| position.fingerprint.matches(&head)),
+        None => continues(&*handle, position),
+    };
+    if !is_same.unwrap_or(false) {
+        return false;
+    }
+    let is_complete = position.is_finished && (compression.is_some() || stat.size == position.offset);
+    let stage = if is_complete {
+        Stage::Finished
+    } else if compression.is_some() {
+        Stage::Rest
+    } else if candidate.path == position.path {
+        Stage::Following
+    } else if is_copy {
+        Stage::Rest
+    } else {
+        Stage::Renamed
+    };
+    tailer.gap_log.counters.copies_continued += u64::from(is_copy);
+    take_over(tailer, key, candidate, stage, (compression.is_none() && !is_complete).then_some(handle));
+    true
+}
+
+/// The file lives on as `candidate`.
+fn take_over(
+    tailer: &mut Tailer,
+    key: FileKey,
+    candidate: &SearchCandidate,
+    stage: Stage,
+    handle: Option<Arc<dyn File>>,
+) {
+    tailer.forget_identity(key);
+    tailer.held.remove(&candidate.stat.identity);
+    tailer.by_identity.insert(candidate.stat.identity, key);
+    tailer.reset(key);
+    let (now, scans) = (tailer.clock.uptime(), tailer.scans);
+    let Some(file) = tailer.files.get_mut(&key) else { return };
+    file.position.identity = candidate.stat.identity;
+    file.current_path.clone_from(&candidate.path);
+    file.handle = handle;
+    file.last_growth = now;
+    if stage == Stage::Finished {
+        file.seen = Some((candidate.stat.size, candidate.stat.modified_ms));
+    } else {
+        file.position.is_finished = false;
+        file.successors_wait_for = candidate.stat.size;
+        tailer.active.insert(key);
+    }
+    if stage == Stage::Following {
+        file.matched_in = scans;
+        file.is_at_path = true;
+    }
+    tailer.set_stage(key, stage);
+}
+
+/// Recognises a copy that ends before the position, because more was read after it was made. It is remembered, and not read.
+fn adopt_short(tailer: &mut Tailer, key: FileKey, candidate: &SearchCandidate) -> bool {
+    let Some(file) = tailer.files.get(&key) else { return false };
+    if Compression::of(candidate.path.file_name().unwrap_or_default()).is_some()
+        || candidate.stat.size >= file.position.offset
+        || candidate.stat.size == 0
+    {
+        return false;
+    }
+    let is_held = tailer.held.get(&candidate.stat.identity).is_some_and(|held| held.of == key);
+    let Ok((handle, stat)) = open_regular(&*tailer.fs, &candidate.path) else { return false };
+    if stat.identity != candidate.stat.identity || !(is_held || is_short_copy(&*handle, stat.size, file).unwrap_or(false)) {
+        return false;
+    }
+    if file.missing_bytes() > 0 {
+        tailer.add_gap(key, file.gap_reason());
+    }
+    tailer.forget_identity(key);
+    tailer.held.remove(&stat.identity);
+    tailer.by_identity.insert(stat.identity, key);
+    let Some(file) = tailer.files.get_mut(&key) else { return true };
+    file.position.identity = stat.identity;
+    // These are compared after a restart.
+    file.position.size = stat.size;
+    file.position.modified_ms = stat.modified_ms;
+    file.seen = Some((stat.size, stat.modified_ms));
+    file.current_path.clone_from(&candidate.path);
+    if file.position.is_finished {
+        tailer.set_stage(key, Stage::Finished);
+    } else {
+        tailer.set_stage(key, Stage::Ending);
+        tailer.active.insert(key);
+    }
+    true
+}
+
+/// Whether a file of `size` bytes is the beginning of what was read.
+fn is_short_copy(copy: &dyn File, size: u64, file: &TailedFile) -> io::Result<bool> {
+    let fingerprint = &file.position.fingerprint;
+    if fingerprint.length() as u64 <= size && !fingerprint.matches(&head_of(copy)?) {
+        return Ok(false);
+    }
+    let earlier = file.history.iter().rev().find(|(offset, _)| *offset <= size);
+    match earlier {
+        Some((offset, anchor)) if *offset > 0 => has_bytes_before(copy, *offset, anchor.as_bytes()),
+        // Nothing is left to compare, unless the fingerprint is.
+        _ => Ok(fingerprint.length() == FINGERPRINT_BYTES_MAX && fingerprint.length() as u64 <= size),
+    }
+}
+
+/// Counts a scan without success. At last the rest of the file is a gap.
+fn give_up(tailer: &mut Tailer, key: FileKey, is_dir_missing: bool) {
+    let now = tailer.clock.uptime();
+    let Some(file) = tailer.files.get_mut(&key) else { return };
+    file.missing_scans = file.missing_scans.saturating_add(1);
+    // A directory may be mounted late.
+    let is_awaited = is_dir_missing && now.saturating_sub(file.last_growth) < tailer.config.close_deleted_after;
+    if file.missing_scans < MISSING_SCANS_MAX || is_awaited {
+        return;
+    }
+    if file.position.is_finished {
+        tailer.remove(key);
+        return;
+    }
+    let reason = file.gap_reason();
+    tailer.add_gap(key, reason);
+    tailer.set_stage(key, Stage::Ending);
+    tailer.active.insert(key);
+}
