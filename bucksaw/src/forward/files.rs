@@ -4,6 +4,7 @@ use bucksaw_env::Env;
 use bucksaw_forward::{Config, FilesConfig, WhenFull};
 use bucksaw_record::Labels;
 use bucksaw_tailer::{PathPattern, ReadFrom, TailerConfig};
+use tracing::info;
 
 use super::args::{FileStart, ForwardArgs, FullPolicy};
 use super::stop_signal::StopSignal;
@@ -18,7 +19,14 @@ pub(super) async fn run(args: &ForwardArgs, mut config: Config) -> anyhow::Resul
     config.labels = with_host(config.labels, &String::from_utf8_lossy(rustix::system::uname().nodename().to_bytes()));
     let files = files_config(args, &config)?;
     let signal = StopSignal::catch()?;
-    bucksaw_forward::run_files(config, files, Env::real(), signal.receiver()).await?;
+    let (shipped, backlog) = bucksaw_forward::run_files(config, files, Env::real(), signal.receiver()).await?;
+    info!(
+        records = shipped.records,
+        waiting_batches = backlog.batches,
+        dropped_records = backlog.dropped_records,
+        gaps = backlog.gaps,
+        "stopped; what waits is sent at the next start"
+    );
     Ok(Exit::Interrupted)
 }
 
@@ -43,7 +51,8 @@ fn files_config(args: &ForwardArgs, config: &Config) -> anyhow::Result<FilesConf
 }
 
 fn patterns(texts: &[String]) -> anyhow::Result<Vec<PathPattern>> {
-    let parsed = texts.iter().map(|text| PathPattern::parse(text).map_err(|error| UsageError(error.to_string()).into()));
+    let parsed =
+        texts.iter().map(|text| PathPattern::parse(text).map_err(|error| UsageError(error.to_string()).into()));
     parsed.collect()
 }
 

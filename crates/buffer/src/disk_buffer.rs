@@ -207,7 +207,9 @@ impl DiskBuffer {
             };
             let end = self.files.get(at).map_or(0, |file| file.bytes);
             match reader.next(end)? {
-                ReadEntry::Entry(header, Some(body)) if header.kind == EntryKind::Batch && header.number >= self.unread => {
+                ReadEntry::Entry(header, Some(body))
+                    if header.kind == EntryKind::Batch && header.number >= self.unread =>
+                {
                     let Some([_, labels, frame]) = header.split(&body) else { continue };
                     self.unread = header.number + 1;
                     let (labels, frame) = (labels.to_vec(), frame.to_vec());
@@ -222,6 +224,11 @@ impl DiskBuffer {
             }
         }
         Ok(None)
+    }
+
+    /// The number of the next batch to read, if it is not damaged.
+    pub fn first_unread(&self) -> u64 {
+        self.unread
     }
 
     /// Whether every batch was read.

@@ -42,7 +42,11 @@ pub(crate) fn recover(files: &[BufferFile]) -> io::Result<(Recovery, Progress)> 
     }
     // An acknowledgement for a batch that is in no file: its file was lost to a power cut.
     progress.next = progress.next.max(progress.acked);
-    let mut state = StateReplay { recovery: Recovery::default(), expected: files.first().map_or(0, |file| file.first_batch), acked: progress.acked };
+    let mut state = StateReplay {
+        recovery: Recovery::default(),
+        expected: files.first().map_or(0, |file| file.first_batch),
+        acked: progress.acked,
+    };
     for file in files {
         let mut reader = EntryReader::new(file.file.clone());
         loop {

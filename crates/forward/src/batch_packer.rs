@@ -39,7 +39,12 @@ impl FilePacker {
 
     /// Packs the whole lines of a chunk; returns their length and the batch, if there are any. At the end of a file the
     /// last line needs no line end.
-    pub(crate) fn pack(&mut self, stream: FileStreamRef<'_>, text: &[u8], is_end: bool) -> (usize, Option<ShippedBatch>) {
+    pub(crate) fn pack(
+        &mut self,
+        stream: FileStreamRef<'_>,
+        text: &[u8],
+        is_end: bool,
+    ) -> (usize, Option<ShippedBatch>) {
         self.batch.labels = Arc::clone(stream.labels);
         std::mem::swap(&mut self.batch.line_times, stream.line_times);
         let lines = self.splitter.split(text);

@@ -67,7 +67,9 @@ pub(crate) enum ConnectionError {
     InvalidAck,
     #[error("the node takes frames of at most {max} bytes and a batch has {found}: lower the greatest record or batch")]
     FrameTooLong { found: usize, max: u32 },
-    #[error("the node speaks version {0} of the protocol, which has one set of labels per connection: upgrade the node first")]
+    #[error(
+        "the node speaks version {0} of the protocol, which has one set of labels per connection: upgrade the node first"
+    )]
     NodeTooOld(WireVersion),
     #[error("the node closed the connection")]
     Closed,

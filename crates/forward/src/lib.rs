@@ -39,5 +39,5 @@ mod session;
 
 pub use config::Config;
 pub use error::ForwardError;
-pub use files::{FilesConfig, WhenFull, run_files};
+pub use files::{Backlog, FilesConfig, WhenFull, run_files};
 pub use run::{Summary, run};

@@ -1,6 +1,7 @@
 //! What was not delivered, and other events, counted.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::path::PathBuf;
 
 /// The newest gaps that are kept.
@@ -18,6 +19,17 @@ pub enum GapReason {
     Damaged,
     /// The text of a compressed file exceeds the limit.
     TooLong,
+}
+
+impl fmt::Display for GapReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Truncated => "the file was truncated or overwritten, and there is no copy of it",
+            Self::Vanished => "the file was deleted or moved while it was not open",
+            Self::Damaged => "a compressed file is damaged",
+            Self::TooLong => "a compressed file is too long",
+        })
+    }
 }
 
 /// Bytes of a file that were not delivered, or may not have been.

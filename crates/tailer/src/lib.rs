@@ -23,4 +23,4 @@ pub use fingerprint::{ANCHOR_BYTES_MAX, Anchor, FINGERPRINT_BYTES_MAX, Fingerpri
 pub use gaps::{Gap, GapReason, TailerCounters};
 pub use pattern::{PathPattern, PatternError};
 pub use position::{FileKey, FilePosition, PositionError};
-pub use tailer::{IdleFile, ReadReport, Tailer};
+pub use tailer::{ReadReport, Tailer};

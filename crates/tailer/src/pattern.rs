@@ -172,6 +172,8 @@ pub(crate) struct Matches {
     pub(crate) found: Vec<(PathBuf, FileStat)>,
     /// The number of matches beyond the limit.
     pub(crate) beyond_limit: u64,
+    /// The directories in which a name may match, listed or not.
+    pub(crate) directories: BTreeSet<PathBuf>,
     paths: BTreeSet<PathBuf>,
 }
 
@@ -186,6 +188,9 @@ pub(crate) fn find_matches(
     for pattern in patterns {
         let start = Path::new(if pattern.is_absolute { "/" } else { "" });
         let mut add = |path: PathBuf, directories: &mut Directories<'_>| {
+            if let Some(parent) = path.parent().filter(|parent| !matches.directories.contains(*parent)) {
+                matches.directories.insert(parent.to_owned());
+            }
             if excluded.iter().any(|pattern| pattern.excludes(&path)) || matches.paths.contains(&path) {
                 return;
             }
@@ -200,6 +205,7 @@ pub(crate) fn find_matches(
         };
         walk(directories, start, &pattern.components, 0, &mut add);
     }
+    matches.directories.extend(directories.listed.keys().cloned());
     matches
 }
 

@@ -35,6 +35,7 @@ impl Tailer {
         let config = &self.config;
         let matches = find_matches(&mut directories, &config.patterns, &config.excluded, config.files_max);
         self.gap_log.counters.files_beyond_limit = matches.beyond_limit;
+        self.directories = matches.directories;
         let earlier_problems = std::mem::take(&mut self.problems);
         let mut unknown = Vec::new();
         for (path, stat) in matches.found {
@@ -246,7 +247,9 @@ fn recognise(tailer: &mut Tailer, key: FileKey, stat: &FileStat) -> bool {
     }
     let is_same = match compression {
         // The anchor is compared when the text is read up to it.
-        Some(compression) => unpacked_head(Arc::clone(&handle), compression).map(|head| position.fingerprint.matches(&head)),
+        Some(compression) => {
+            unpacked_head(Arc::clone(&handle), compression).map(|head| position.fingerprint.matches(&head))
+        }
         None => continues(&*handle, position),
     };
     match is_same {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_env::{Clock, Env, File, FileIdentity, Fs};
+use bucksaw_env::{Clock, Env, FileIdentity, Fs};
 
 use crate::config::TailerConfig;
 use crate::fingerprint::ANCHOR_BYTES_MAX;
@@ -25,18 +25,6 @@ pub struct ReadReport {
     pub has_more: bool,
     /// Whether a file was truncated or replaced. The next scan finds out what happened; it should come soon.
     pub is_scan_due: bool,
-}
-
-/// A file that has not grown for a while.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct IdleFile<'a> {
-    /// Its number.
-    pub key: FileKey,
-    /// Its newest known name. A deleted file has none; its handle can still be watched.
-    pub path: &'a Path,
-    /// Its handle, if it is open.
-    pub handle: Option<&'a Arc<dyn File>>,
 }
 
 /// A file that matches a pattern and equals the beginning of one that is being followed.
@@ -69,6 +57,10 @@ pub struct Tailer {
     /// The number of scans.
     pub(crate) scans: u64,
     pub(crate) is_first_start: bool,
+    /// The directories of the newest scan.
+    pub(crate) directories: BTreeSet<PathBuf>,
+    /// Files that became idle and were not taken yet.
+    idled: Vec<FileKey>,
     pub(crate) gap_log: GapLog,
     /// Matches that are not read, with the reason, as of the newest scan.
     pub(crate) problems: BTreeMap<PathBuf, String>,
@@ -109,6 +101,8 @@ impl Tailer {
             next_key,
             scans: 0,
             is_first_start,
+            directories: BTreeSet::new(),
+            idled: Vec::new(),
             gap_log: GapLog::default(),
             problems: BTreeMap::new(),
             changes: 0,
@@ -168,6 +162,7 @@ impl Tailer {
             Turn::CaughtUp => {}
             Turn::Idle => {
                 self.active.remove(&key);
+                self.idled.push(key);
             }
             Turn::Replaced => {
                 self.replace(key);
@@ -240,11 +235,41 @@ impl Tailer {
         self.active.iter().copied()
     }
 
-    /// The files that are watched for growth meanwhile.
-    pub fn idle_files(&self) -> impl Iterator<Item = IdleFile<'_>> {
-        let is_watched = |file: &&TailedFile| matches!(file.stage, Stage::Following | Stage::Renamed | Stage::Deleted);
-        let idle = self.files.values().filter(|file| !self.active.contains(&file.position.key)).filter(is_watched);
-        idle.map(|file| IdleFile { key: file.position.key, path: &file.current_path, handle: file.handle.as_ref() })
+    /// The files that became idle since the last call. The driver watches them for growth.
+    pub fn take_idled(&mut self) -> Vec<FileKey> {
+        std::mem::take(&mut self.idled)
+    }
+
+    /// The newest known name of an idle file; `None` if the file is active, deleted or not read any more. The next scan
+    /// finds the growth of a deleted file.
+    pub fn idle_path(&self, key: FileKey) -> Option<&Path> {
+        let file = self.files.get(&key).filter(|_| !self.active.contains(&key))?;
+        matches!(file.stage, Stage::Following | Stage::Renamed).then_some(&*file.current_path)
+    }
+
+    /// Makes an idle file active if it has changed since it was last read.
+    pub fn check_growth(&mut self, key: FileKey) {
+        let Some(file) = self.files.get(&key) else { return };
+        let stat = file.handle.as_ref().map_or_else(|| self.fs.stat(&file.current_path), |handle| handle.stat());
+        // Reading tells what is wrong.
+        if stat.map_or(true, |stat| stat.size != file.read_end()) {
+            self.wake(key);
+        }
+    }
+
+    /// The directories in which files may appear, as of the newest scan. An empty path is the current directory.
+    pub fn directories(&self) -> &BTreeSet<PathBuf> {
+        &self.directories
+    }
+
+    /// Whether no scan of the very first start was done yet.
+    pub fn is_first_start(&self) -> bool {
+        self.is_first_start
+    }
+
+    /// Whether this file is known.
+    pub fn is_known(&self, key: FileKey) -> bool {
+        self.files.contains_key(&key)
     }
 
     /// The positions of all known files, finished ones included: the whole state that a restart needs.

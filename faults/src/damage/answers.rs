@@ -75,7 +75,12 @@ impl AnswerSet {
                 _ => {
                     let reply = get(at, HISTOGRAM, ASK_MAX)?.ok_json().context("a histogram")?;
                     let buckets = reply["buckets"].as_array().into_iter().flatten();
-                    answers.push("a histogram", false, buckets.map(|bucket| bucket["count"].as_u64()).sum(), &reply["stats"]);
+                    answers.push(
+                        "a histogram",
+                        false,
+                        buckets.map(|bucket| bucket["count"].as_u64()).sum(),
+                        &reply["stats"],
+                    );
                 }
             }
         }

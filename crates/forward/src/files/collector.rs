@@ -39,15 +39,15 @@ pub(crate) struct StepReport {
     pub(crate) has_unacked: bool,
 }
 
-/// What an agent has lost or repeated since its start.
+/// What waits in the buffer, and what was lost since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CollectorCounters {
+pub struct Backlog {
+    /// Batches without an acknowledgement.
+    pub batches: u64,
     /// Records dropped because the buffer was full.
     pub dropped_records: u64,
-    /// Batches found damaged or missing in the buffer at the start. Their lines are read again.
-    pub damaged_batches: u64,
-    /// Failed writes to the buffer. They are repeated.
-    pub write_errors: u64,
+    /// Places in files where lines may be missing.
+    pub gaps: u64,
 }
 
 pub(crate) struct Collector {
@@ -72,7 +72,8 @@ struct BufferSink {
     streams: HashMap<FileKey, FileStream>,
     /// The last labels that were decoded.
     labels: (Vec<u8>, Arc<Labels>),
-    counters: CollectorCounters,
+    /// Records dropped because the buffer was full.
+    dropped_records: u64,
     is_write_failing: bool,
 }
 
@@ -90,7 +91,8 @@ impl Collector {
         if missing_batches > 0 {
             warn!(
                 missing_batches,
-                repeated_batches, "batches in the buffer are damaged or missing: their lines are read again, and some are stored twice"
+                repeated_batches,
+                "batches in the buffer are damaged or missing: their lines are read again, and some are stored twice"
             );
         }
         if unacked_records > 0 {
@@ -103,7 +105,7 @@ impl Collector {
             positions: Positions::default(),
             streams: HashMap::new(),
             labels: (Vec::new(), Arc::default()),
-            counters: CollectorCounters { damaged_batches: missing_batches, ..CollectorCounters::default() },
+            dropped_records: 0,
             is_write_failing: false,
         };
         let mut collector = Self {
@@ -125,10 +127,10 @@ impl Collector {
     /// # Errors
     /// Those of the buffer, at the first scan ever.
     pub(crate) fn scan(&mut self) -> Result<(), BufferError> {
-        let is_first = self.tailer.is_first_scan();
+        let is_first = self.tailer.is_first_start();
         self.tailer.scan();
         self.note_changes();
-        self.sink.streams.retain(|key, _| self.tailer.knows(*key));
+        self.sink.streams.retain(|key, _| self.tailer.is_known(*key));
         // Otherwise the next start would take a file that was there, and had no new line, for one that appeared later.
         if is_first { self.sink.buffer.save(&self.sink.positions.snapshot()) } else { Ok(()) }
     }
@@ -188,13 +190,13 @@ impl Collector {
         }
     }
 
-    /// The number of batches that wait for an acknowledgement, and the bytes of the buffer's files.
-    pub(crate) fn backlog(&self) -> (u64, u64) {
-        (self.sink.buffer.unacked_batches(), self.sink.buffer.bytes())
-    }
-
-    pub(crate) fn counters(&self) -> CollectorCounters {
-        self.sink.counters
+    /// What waits, and what was lost.
+    pub(crate) fn backlog(&self) -> Backlog {
+        Backlog {
+            batches: self.sink.buffer.unacked_batches(),
+            dropped_records: self.sink.dropped_records,
+            gaps: self.tailer.counters().gaps(),
+        }
     }
 
     fn collect_acks(&mut self) {
@@ -232,8 +234,12 @@ impl Collector {
         }
         match self.sink.buffer.drop_oldest() {
             Ok(Some(dropped)) => {
-                self.sink.counters.dropped_records += dropped.records;
-                warn!(records = dropped.records, bytes = dropped.bytes, "the buffer is full: dropped the oldest records");
+                self.sink.dropped_records += dropped.records;
+                warn!(
+                    records = dropped.records,
+                    bytes = dropped.bytes,
+                    "the buffer is full: dropped the oldest records"
+                );
                 true
             }
             Ok(None) => false,
@@ -268,12 +274,8 @@ impl BufferSink {
             self.positions.insert(chunk.key, position);
             return Ok((consumed, None));
         };
-        let new = NewBatch {
-            state: &position,
-            labels: &stream.encoded_labels,
-            frame: &batch.frame,
-            records: batch.records,
-        };
+        let new =
+            NewBatch { state: &position, labels: &stream.encoded_labels, frame: &batch.frame, records: batch.records };
         match self.buffer.append(&new, || self.positions.snapshot()) {
             Ok(number) => {
                 self.is_write_failing = false;
@@ -301,9 +303,8 @@ impl BufferSink {
         Ok(Some((read.number, ShippedBatch { labels, frame: read.frame, records: read.records, text_bytes })))
     }
 
-    /// Counts an error of the buffer, and logs the first of a series.
+    /// Logs the first error of a series.
     fn note_write_error(&mut self, error: &BufferError) {
-        self.counters.write_errors += 1;
         if !self.is_write_failing {
             self.is_write_failing = true;
             error!(%error, "files are not read until the buffer can be written");

@@ -1,7 +1,7 @@
 //! The thread that reads files: decides when to scan, to read and to wait.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -46,7 +46,7 @@ pub(super) fn drive(
         let now = env.clock.uptime();
         if now >= next_scan || is_scan_due && now >= scan_allowed {
             collector.scan()?;
-            watcher.watch_directories(&collector.tailer.directories().map(Path::to_owned).collect());
+            watcher.watch_directories(collector.tailer.directories());
             let after = env.clock.uptime();
             next_scan = after + files.scan_interval;
             scan_allowed = after + SCAN_INTERVAL_MIN.max((after - now) * SCAN_SHARE);
@@ -55,9 +55,9 @@ pub(super) fn drive(
         let report = collector.step(now);
         is_scan_due |= report.is_scan_due;
         for key in collector.tailer.take_idled() {
-            let path = collector.tailer.idle_file(key).map(|file| file.path.to_owned());
-            if path.is_some_and(|path| watcher.watch_file(key, &path)) && collector.tailer.has_grown(key) {
-                collector.tailer.wake(key);
+            // What was written before the watch is found by the check.
+            if collector.tailer.idle_path(key).is_some_and(|path| watcher.watch_file(key, path)) {
+                collector.tailer.check_growth(key);
             }
         }
         if now >= next_ack {

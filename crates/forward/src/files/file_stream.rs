@@ -55,6 +55,9 @@ mod tests {
         check("app=web", "/a", "app=web,log.file.path=/a");
         check("log.file.path=x", "/a", "log.file.path=x");
         let long = format!("/{}/ä{}", "x".repeat(99), "y".repeat(Labels::VALUE_BYTES_MAX - 1));
-        assert_eq!(labels(&Labels::default(), Path::new(&long)).get(PATH_LABEL).unwrap().len(), Labels::VALUE_BYTES_MAX - 1);
+        assert_eq!(
+            labels(&Labels::default(), Path::new(&long)).get(PATH_LABEL).unwrap().len(),
+            Labels::VALUE_BYTES_MAX - 1
+        );
     }
 }

@@ -18,5 +18,6 @@ mod positions;
 mod run;
 mod watcher;
 
+pub use collector::Backlog;
 pub use config::{FilesConfig, WhenFull};
 pub use run::run_files;

@@ -10,7 +10,7 @@ use bucksaw_env::{Env, FileLock, lock, wait_for_stop};
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
-use super::collector::{Collector, OpenError};
+use super::collector::{Backlog, Collector};
 use super::config::FilesConfig;
 use super::driver::drive;
 use crate::connection_loop::ConnectionLoop;
@@ -27,7 +27,7 @@ pub async fn run_files(
     files: FilesConfig,
     env: Env,
     mut stop: watch::Receiver<bool>,
-) -> Result<Summary, ForwardError> {
+) -> Result<(Summary, Backlog), ForwardError> {
     if config.addresses.is_empty() {
         return Err(ForwardError::NoAddress);
     }
@@ -54,10 +54,14 @@ pub async fn run_files(
     };
     window.end_input();
     let reconnects = timeout(config.stop_timeout, &mut shipping).await.unwrap_or_default();
-    lock(&collector).save();
+    let backlog = {
+        let mut collector = lock(&collector);
+        collector.save();
+        collector.backlog()
+    };
     read.map_err(state_error)?;
     let shipped = window.acked_totals();
-    Ok(Summary { records: shipped.records, bytes: shipped.bytes, reconnects })
+    Ok((Summary { records: shipped.records, bytes: shipped.bytes, reconnects }, backlog))
 }
 
 /// Ensures that no other agent uses the state directory.

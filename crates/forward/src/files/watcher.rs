@@ -70,7 +70,8 @@ impl Watcher {
             | WatchFlags::MOVE_SELF
             | WatchFlags::ONLYDIR;
         for path in wanted.difference(&watched) {
-            if let Ok(watch) = inotify::add_watch(inotify, path, flags) {
+            let at = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+            if let Ok(watch) = inotify::add_watch(inotify, at, flags) {
                 self.directories.insert(watch, path.clone());
             }
         }
@@ -100,7 +101,8 @@ impl Watcher {
                 self.files.remove(&event.wd());
                 events.is_scan_due |= self.directories.remove(&event.wd()).is_some();
             } else {
-                events.is_scan_due |= self.directories.contains_key(&event.wd()) || flags.contains(ReadFlags::QUEUE_OVERFLOW);
+                events.is_scan_due |=
+                    self.directories.contains_key(&event.wd()) || flags.contains(ReadFlags::QUEUE_OVERFLOW);
             }
         }
         events

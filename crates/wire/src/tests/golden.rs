@@ -69,7 +69,9 @@ fn client_bytes_are_stable() {
     golden().check("flush", &FLUSH);
     golden().check("labels", &encode_labels(&hello(WireVersion::NEWEST).labels));
     for bytes in golden().read_all("labels") {
-        let ClientMessage::Labels(found) = complete(ClientMessage::decode(&bytes, 1 << 20)) else { panic!("no labels") };
+        let ClientMessage::Labels(found) = complete(ClientMessage::decode(&bytes, 1 << 20)) else {
+            panic!("no labels")
+        };
         assert_eq!(found, hello(WireVersion::NEWEST).labels);
     }
     golden().check("batch", &batch());
