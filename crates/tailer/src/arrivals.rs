@@ -137,8 +137,9 @@ fn rotated_unseen(
         }
         let path = dir.join(&entry.name);
         let Some(stat) = directories.stat(&path) else { continue };
-        let has_lower_number =
-            naming.and_then(|naming| naming.number).is_some_and(|own| rotation.number.is_some_and(|number| number < own));
+        let has_lower_number = naming
+            .and_then(|naming| naming.number)
+            .is_some_and(|own| rotation.number.is_some_and(|number| number < own));
         let is_newer = stat.modified_ms >= modified_ms || has_lower_number;
         if !is_newer || tailer.by_identity.contains_key(&stat.identity) || !examined.insert(stat.identity) {
             continue;

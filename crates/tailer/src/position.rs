@@ -61,7 +61,8 @@ impl FilePosition {
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.push(VERSION);
         out.push(u8::from(self.is_finished));
-        for number in [self.key.0, self.identity.device, self.identity.inode, self.offset, self.size, self.modified_ms] {
+        for number in [self.key.0, self.identity.device, self.identity.inode, self.offset, self.size, self.modified_ms]
+        {
             put_varint(out, number);
         }
         out.extend_from_slice(&(self.fingerprint.length() as u16).to_le_bytes());

@@ -127,7 +127,17 @@ mod tests {
 
     #[test]
     fn other_names_are_not() {
-        for name in ["app.log", "app.log.bak", "app2.log", "application.log", "app.log.1x", "app.log.", "xapp.log.1", "app", "app.log.xz"] {
+        for name in [
+            "app.log",
+            "app.log.bak",
+            "app2.log",
+            "application.log",
+            "app.log.1x",
+            "app.log.",
+            "xapp.log.1",
+            "app",
+            "app.log.xz",
+        ] {
             check("app.log", name, None);
         }
         check("0.log", "1.log", None);

@@ -246,7 +246,9 @@ fn recognise(tailer: &mut Tailer, key: FileKey, stat: &FileStat) -> bool {
     }
     let is_same = match compression {
         // The anchor is compared when the text is read up to it.
-        Some(compression) => unpacked_head(Arc::clone(&handle), compression).map(|head| position.fingerprint.matches(&head)),
+        Some(compression) => {
+            unpacked_head(Arc::clone(&handle), compression).map(|head| position.fingerprint.matches(&head))
+        }
         None => continues(&*handle, position),
     };
     match is_same {

@@ -38,7 +38,9 @@ pub(crate) fn find_entry(directories: &mut Directories<'_>, position: &FilePosit
 pub(crate) fn search(tailer: &mut Tailer, directories: &mut Directories<'_>) {
     let scans = tailer.scans;
     let is_sought = |file: &&TailedFile| match file.stage {
-        Stage::Lost => file.matched_in != scans || tailer.by_identity.get(&file.position.identity) != Some(&file.position.key),
+        Stage::Lost => {
+            file.matched_in != scans || tailer.by_identity.get(&file.position.identity) != Some(&file.position.key)
+        }
         stage => stage == Stage::Replaced,
     };
     let sought: Vec<FileKey> = tailer.files.values().filter(is_sought).map(|file| file.position.key).collect();
@@ -75,12 +77,13 @@ fn candidates(tailer: &Tailer, key: FileKey, directories: &mut Directories<'_>) 
     let (Some(dir), Some(name)) = (position.path.parent(), position.path.file_name()) else { return Vec::new() };
     let own_family = family(name);
     // A file with the same path and another number is a new one, unless it begins with much of what was read.
-    let is_long = position.fingerprint.length() == FINGERPRINT_BYTES_MAX
-        && position.anchor.as_bytes().len() == ANCHOR_BYTES_MAX;
+    let is_long =
+        position.fingerprint.length() == FINGERPRINT_BYTES_MAX && position.anchor.as_bytes().len() == ANCHOR_BYTES_MAX;
     let may_be_itself = file.stage == Stage::Lost && is_long;
     let mut found = Vec::new();
     for entry in directories.entries(dir).iter() {
-        if entry.kind != EntryKind::File || family(&entry.name) != own_family || (entry.name == name && !may_be_itself) {
+        if entry.kind != EntryKind::File || family(&entry.name) != own_family || (entry.name == name && !may_be_itself)
+        {
             continue;
         }
         let path = dir.join(&entry.name);
@@ -114,7 +117,9 @@ fn adopt(tailer: &mut Tailer, key: FileKey, candidate: &SearchCandidate, is_copy
         return false;
     }
     let is_same = match compression {
-        Some(compression) => unpacked_head(Arc::clone(&handle), compression).map(|head| position.fingerprint.matches(&head)),
+        Some(compression) => {
+            unpacked_head(Arc::clone(&handle), compression).map(|head| position.fingerprint.matches(&head))
+        }
         None => continues(&*handle, position),
     };
     if !is_same.unwrap_or(false) {
@@ -180,7 +185,9 @@ fn adopt_short(tailer: &mut Tailer, key: FileKey, candidate: &SearchCandidate) -
     }
     let is_held = tailer.held.get(&candidate.stat.identity).is_some_and(|held| held.of == key);
     let Ok((handle, stat)) = open_regular(&*tailer.fs, &candidate.path) else { return false };
-    if stat.identity != candidate.stat.identity || !(is_held || is_short_copy(&*handle, stat.size, file).unwrap_or(false)) {
+    if stat.identity != candidate.stat.identity
+        || !(is_held || is_short_copy(&*handle, stat.size, file).unwrap_or(false))
+    {
         return false;
     }
     if file.missing_bytes() > 0 {

@@ -65,7 +65,12 @@ struct Delivery {
 }
 
 /// Runs the turn of a file. `buffer` is reused by all files.
-pub(crate) fn take_turn(file: &mut TailedFile, context: &TurnContext<'_>, buffer: &mut Vec<u8>, sink: &mut Sink<'_>) -> Turn {
+pub(crate) fn take_turn(
+    file: &mut TailedFile,
+    context: &TurnContext<'_>,
+    buffer: &mut Vec<u8>,
+    sink: &mut Sink<'_>,
+) -> Turn {
     match file.stage {
         Stage::Lost | Stage::Replaced | Stage::Finished => Turn::Idle,
         Stage::Ending => {
@@ -305,8 +310,8 @@ fn skip(file: &mut TailedFile, start: u64, buffer: &mut Vec<u8>) -> io::Result<O
     if stop < start {
         return Ok(Some(Turn::More));
     }
-    let is_same = file.position.fingerprint.matches(unpacker.head())
-        && unpacker.tail().as_bytes().ends_with(before.as_bytes());
+    let is_same =
+        file.position.fingerprint.matches(unpacker.head()) && unpacker.tail().as_bytes().ends_with(before.as_bytes());
     // The fingerprint may cover bytes after the offset.
     let is_same = is_same || {
         let known = file.position.fingerprint.length() > unpacker.head().len();
