@@ -28,6 +28,8 @@ pub(super) struct SinkState {
     pub(super) ended: Vec<FileKey>,
     /// Fails instead of consuming.
     pub(super) is_failing: bool,
+    /// Consumes incomplete lines that have waited.
+    pub(super) takes_waiting: bool,
     /// The longest time that a text waited.
     pub(super) waited_max: Duration,
 }
@@ -42,6 +44,8 @@ pub(super) struct LogMachine {
     pub(super) sink: SinkState,
     pub(super) written: Vec<String>,
     lines: u32,
+    /// Prints what happens.
+    pub(super) is_traced: bool,
 }
 
 /// Runs a scenario on both file systems.
@@ -79,7 +83,17 @@ impl LogMachine {
             patterns.iter().map(|pattern| PathPattern::parse(&format!("{root}/{pattern}")).unwrap()).collect();
         let config = TailerConfig { patterns, ..TailerConfig::default() };
         let tailer = Tailer::new(config.clone(), &env, Vec::new(), true);
-        Self { disk, clock, env, config, tailer, sink: SinkState::default(), written: Vec::new(), lines: 0 }
+        Self {
+            disk,
+            clock,
+            env,
+            config,
+            tailer,
+            sink: SinkState::default(),
+            written: Vec::new(),
+            lines: 0,
+            is_traced: false,
+        }
     }
 
     /// Starts again with these settings, as at the first start.
@@ -103,12 +117,17 @@ impl LogMachine {
     }
 
     /// Time passes between two changes.
-    fn tick(&self) {
+    fn tick(&self, what: impl FnOnce() -> String) {
+        if self.is_traced {
+            println!("{}", what());
+        }
         self.clock.advance(Duration::from_millis(10));
     }
 
     pub(super) fn append(&mut self, name: &str, bytes: &[u8]) {
-        self.tick();
+        self.tick(|| {
+            format!("append {name}: {}", bytes.escape_ascii().to_string().chars().take(20).collect::<String>())
+        });
         let path = self.path(name);
         match &self.disk {
             LogDisk::Sim(fs) => fs.append_to(&path, bytes).unwrap(),
@@ -146,12 +165,12 @@ impl LogMachine {
     }
 
     pub(super) fn rename(&self, from: &str, to: &str) {
-        self.tick();
+        self.tick(|| format!("rename {from} {to}"));
         self.env.fs.rename(&self.path(from), &self.path(to)).unwrap();
     }
 
     pub(super) fn remove(&self, name: &str) {
-        self.tick();
+        self.tick(|| format!("remove {name}"));
         self.env.fs.remove(&self.path(name)).unwrap();
     }
 
@@ -161,7 +180,7 @@ impl LogMachine {
 
     /// Truncates in place and then appends.
     pub(super) fn write_from(&self, name: &str, size: usize, bytes: &[u8]) {
-        self.tick();
+        self.tick(|| format!("truncate {name} to {size} and append {} bytes", bytes.len()));
         let path = self.path(name);
         match &self.disk {
             LogDisk::Sim(fs) => fs.write_from(&path, size, bytes).unwrap(),
@@ -204,6 +223,8 @@ impl LogMachine {
     pub(super) fn scan(&mut self) {
         let changes = self.tailer.changes();
         self.tailer.scan();
+        self.tick(|| "scan".to_owned());
+        self.trace_files();
         if self.tailer.changes() != changes {
             self.persist();
         }
@@ -228,7 +249,36 @@ impl LogMachine {
 
     pub(super) fn read_once(&mut self) -> io::Result<crate::ReadReport> {
         let sink = &mut self.sink;
-        self.tailer.read(&mut |chunk| sink.consume(chunk))
+        let before = sink.delivered.len();
+        let report = self.tailer.read(&mut |chunk| sink.consume(chunk));
+        if self.is_traced {
+            println!("read {report:?}: {:?}", &self.sink.delivered[before..]);
+            self.trace_files();
+        }
+        report
+    }
+
+    pub(super) fn trace_files(&self) {
+        for file in self.tailer.files.values().filter(|_| self.is_traced) {
+            let position = &file.position;
+            println!(
+                "    {} {} at {}: {:?} inode {} offset {} of {}, {} known, missing {}, time {}{}",
+                position.key.0 & 0xffff,
+                position.path.display(),
+                file.current_path.display(),
+                file.stage,
+                position.identity.inode,
+                position.offset,
+                position.size,
+                position.fingerprint.length(),
+                file.missing_scans,
+                position.modified_ms % 10_000_000,
+                if position.is_finished { ", finished" } else { "" },
+            );
+        }
+        for held in self.tailer.held.iter().filter(|_| self.is_traced) {
+            println!("    held {held:?}");
+        }
     }
 
     /// Reads all files, as if the system had reported that each has grown.
@@ -273,6 +323,8 @@ impl LogMachine {
         assert!(self.sink.positions.is_empty() || !positions.is_empty());
         let positions = self.sink.positions.values().cloned().collect();
         self.tailer = Tailer::new(self.config.clone(), &self.env, positions, false);
+        self.tick(|| "restart".to_owned());
+        self.trace_files();
     }
 
     /// Each written line was delivered once.
@@ -314,7 +366,12 @@ impl SinkState {
         }
         self.waited_max = self.waited_max.max(chunk.waited);
         let lines_end = chunk.text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        let end = if chunk.is_end || (chunk.is_full && lines_end == 0) { chunk.text.len() } else { lines_end };
+        let takes_waiting = self.takes_waiting && chunk.waited > Duration::ZERO;
+        let end = if chunk.is_end || takes_waiting || (chunk.is_full && lines_end == 0) {
+            chunk.text.len()
+        } else {
+            lines_end
+        };
         for line in chunk.text[..end].split_inclusive(|byte| *byte == b'\n') {
             let line = String::from_utf8_lossy(line.strip_suffix(b"\n").unwrap_or(line)).into_owned();
             self.delivered.push((chunk.path.to_owned(), line));
