@@ -62,7 +62,7 @@ pub(crate) struct ForwardArgs {
     #[arg(long, value_name = "DIR", default_value = "./bucksaw-forward")]
     pub(super) state_dir: PathBuf,
 
-    /// The most disk space for lines of files that no node has acknowledged
+    /// The most disk space for lines of files that no node has acknowledged; at least 4M
     #[arg(long, value_name = "SIZE", default_value = "512M")]
     pub(super) buffer_bytes: ByteSize,
 

@@ -14,6 +14,9 @@ use crate::failure::UsageError;
 /// The label with the name of this machine, by OpenTelemetry's conventions.
 const HOST_LABEL: &str = "host.name";
 
+/// The smallest buffer: a few of the longest batches.
+const BUFFER_BYTES_MIN: u64 = 4 << 20;
+
 /// Follows the files of the arguments.
 pub(super) async fn run(args: &ForwardArgs, mut config: Config) -> anyhow::Result<Exit> {
     config.labels = with_host(config.labels, &String::from_utf8_lossy(rustix::system::uname().nodename().to_bytes()));
@@ -31,6 +34,9 @@ pub(super) async fn run(args: &ForwardArgs, mut config: Config) -> anyhow::Resul
 }
 
 fn files_config(args: &ForwardArgs, config: &Config) -> anyhow::Result<FilesConfig> {
+    if args.buffer_bytes.0 < BUFFER_BYTES_MIN {
+        return Err(UsageError("--buffer-bytes must be at least 4M: room for a few of the longest batches".to_owned()).into());
+    }
     let tailer = TailerConfig {
         patterns: patterns(&args.paths)?,
         excluded: patterns(&args.exclude)?,

@@ -67,7 +67,8 @@ impl TailedDir {
         let agent = self.agent.take().unwrap();
         agent.send_sigterm();
         let (status, _, said) = agent.wait_with_output();
-        assert_eq!(status.code(), Some(130), "{said}");
+        // A process that has just started has no handler yet.
+        assert!(matches!(status.code(), Some(130) | None), "{status}: {said}");
         said
     }
 
@@ -246,20 +247,17 @@ fn a_deleted_file_is_read_while_it_is_open() {
 #[test]
 fn a_full_buffer_stops_reading_or_drops_the_oldest_lines() {
     for (policy, loses) in [("block", false), ("drop-oldest", true)] {
-        let mut tailed = TailedDir::new(&["--buffer-bytes", "200K", "--when-full", policy]);
+        let mut tailed = TailedDir::new(&["--buffer-bytes", "4M", "--when-full", policy]);
         let mut one = tailed.writer("one.log");
         one.write_lines(10);
         tailed.start_agent("one.log");
         tailed.wait_count(10);
         tailed.node.kill();
-        for _ in 0..40 {
-            one.write_lines(1_000);
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
+        one.write_lines(100_000);
         let buffer = tailed.home.path().join("state/buffer");
         let bytes = || directory_bytes(&buffer);
-        wait_until("the buffer is full", || bytes() > 100_000);
-        assert!(bytes() < 300_000, "{}", bytes());
+        wait_until("the buffer is full", || bytes() > 3_500_000);
+        assert!(bytes() < 4_600_000, "{}", bytes());
         tailed.node.restart();
         if loses {
             let last = one.lines().last().unwrap().clone();
@@ -283,6 +281,7 @@ fn mistakes_are_told() {
     };
     check(&["/var/[log"], "[log");
     check(&["--read-from", "middle", "a.log"], "--read-from");
+    check(&["--buffer-bytes", "1M", "a.log"], "--buffer-bytes must be at least 4M");
     check(&["--state-dir", "/dev/null/x", "a.log"], "/dev/null/x");
     let mut tailed = TailedDir::new(&[]);
     tailed.start_agent("one.log");

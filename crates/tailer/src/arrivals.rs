@@ -70,10 +70,11 @@ pub(crate) fn add_arrivals(
     let identities: HashSet<_> = unknown.iter().map(|(_, stat)| stat.identity).collect();
     tailer.held.retain(|identity, _| identities.contains(identity));
     tailer.unreadable.retain(|identity, _| identities.contains(identity));
-    if unknown.is_empty() && rotated.is_empty() {
+    if unknown.is_empty() && rotated.is_empty() && tailer.unsettled.is_empty() {
         return;
     }
     let known = KnownFiles::of(tailer);
+    let mut unsettled = std::mem::take(&mut tailer.unsettled);
     let mut arrivals = Vec::new();
     let mut examined = HashSet::new();
     for (path, stat) in unknown {
@@ -86,9 +87,18 @@ pub(crate) fn add_arrivals(
         }
         arrivals.extend(examine(tailer, &known, path.clone(), path, stat));
     }
-    for base in &rotated {
-        arrivals.extend(rotated_unseen(tailer, &known, directories, base, &mut examined));
+    for base in rotated {
+        let modified_ms =
+            known.by_path.get(&base).and_then(|key| tailer.files.get(key)).map(|file| file.position.modified_ms);
+        if let Some(modified_ms) = modified_ms {
+            let earliest = unsettled.entry(base).or_insert(modified_ms);
+            *earliest = modified_ms.min(*earliest);
+        }
     }
+    for (base, modified_ms) in unsettled {
+        arrivals.extend(rotated_unseen(tailer, &known, directories, &base, modified_ms, &mut examined));
+    }
+    leave_copies(&mut arrivals);
     let bases: HashSet<PathBuf> = arrivals.iter().map(|arrival| arrival.base.clone()).collect();
     // Files of one group are read one after the other, in the order of their last changes; the current one last.
     let group = |arrival: &Arrival| {
@@ -111,6 +121,42 @@ pub(crate) fn add_arrivals(
     }
 }
 
+/// Leaves copies of other arrivals to the next scan, to which the originals are known.
+fn leave_copies(arrivals: &mut Vec<Arrival>) {
+    let mut by_family: HashMap<FamilyKey, Vec<usize>> = HashMap::new();
+    for (at, arrival) in arrivals.iter().enumerate() {
+        by_family.entry(family_of(&arrival.path)).or_default().push(at);
+    }
+    let mut copies = HashSet::new();
+    for members in by_family.values().filter(|members| members.len() > 1) {
+        let pairs = members.iter().flat_map(|one| members.iter().map(move |other| (*one, *other)));
+        for (at, of) in pairs {
+            if let (Some(copy), Some(original)) = (arrivals.get(at), arrivals.get(of))
+                && is_copy_of_arrival(copy, original)
+            {
+                copies.insert(at);
+            }
+        }
+    }
+    let mut at = 0;
+    arrivals.retain(|_| {
+        at += 1;
+        !copies.contains(&(at - 1))
+    });
+}
+
+fn is_copy_of_arrival(copy: &Arrival, original: &Arrival) -> bool {
+    let names = original.path.file_name().zip(copy.path.file_name());
+    if copy.head.is_empty() || names.is_none_or(|(original, name)| rotation_of(original, name).is_none()) {
+        return false;
+    }
+    let Some(handle) = &original.handle else { return false };
+    let Some(copied) = &copy.handle else { return copy.head.starts_with(&original.head) && !original.head.is_empty() };
+    let is_shorter = copy.stat.size <= original.stat.size && original.head.starts_with(&copy.head);
+    // An error leaves it to the next scan too.
+    is_shorter && ends_alike(&**copied, &**handle, copy.stat.size).unwrap_or(true)
+}
+
 fn rotation_number(original: &Path, path: &Path) -> Option<u64> {
     rotation_of(original.file_name()?, path.file_name()?)?.number
 }
@@ -122,13 +168,13 @@ fn rotated_unseen(
     known: &KnownFiles,
     directories: &mut Directories<'_>,
     base: &Path,
+    modified_ms: u64,
     examined: &mut HashSet<bucksaw_env::FileIdentity>,
 ) -> Vec<Arrival> {
-    let Some(before) = known.by_path.get(base).and_then(|key| tailer.files.get(key)) else { return Vec::new() };
     let (Some(dir), Some(name)) = (base.parent(), base.file_name()) else { return Vec::new() };
-    let modified_ms = before.position.modified_ms;
     // How the file before was named, if it was found.
-    let naming = before.current_path.file_name().and_then(|renamed| rotation_of(name, renamed));
+    let before = known.by_path.get(base).and_then(|key| tailer.files.get(key));
+    let naming = before.and_then(|file| rotation_of(name, file.current_path.file_name()?));
     let mut found = Vec::new();
     for entry in directories.entries(dir).iter() {
         let Some(rotation) = rotation_of(name, &entry.name).filter(|_| entry.kind == EntryKind::File) else { continue };
@@ -144,7 +190,11 @@ fn rotated_unseen(
         if !is_newer || tailer.by_identity.contains_key(&stat.identity) || !examined.insert(stat.identity) {
             continue;
         }
-        found.extend(examine(tailer, known, path, base.to_owned(), stat));
+        match examine(tailer, known, path, base.to_owned(), stat) {
+            Some(arrival) => found.push(arrival),
+            None if tailer.held.contains_key(&stat.identity) => {}
+            None => tailer.unsettle(base.to_owned(), modified_ms),
+        }
     }
     found
 }

@@ -210,7 +210,7 @@ fn recognise(tailer: &mut Tailer, key: FileKey, stat: &FileStat) -> bool {
     let Some(file) = tailer.files.get_mut(&key) else { return false };
     let state = size_and_time(stat);
     if file.handle.is_some() {
-        if stat.size < file.read_end() {
+        if stat.size < file.position.size {
             tailer.replace(key);
             return false;
         }
@@ -250,7 +250,7 @@ fn recognise(tailer: &mut Tailer, key: FileKey, stat: &FileStat) -> bool {
         Some(compression) => {
             unpacked_head(Arc::clone(&handle), compression).map(|head| position.fingerprint.matches(&head))
         }
-        None => continues(&*handle, position),
+        None => continues(&*handle, position).map(|is_same| is_same && opened.size >= position.size),
     };
     match is_same {
         Err(error) => {

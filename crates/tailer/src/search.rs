@@ -9,6 +9,7 @@ use bucksaw_env::{EntryKind, File, FileStat};
 
 use crate::content::{continues, has_bytes_before, head_of, open_regular};
 use crate::fingerprint::{ANCHOR_BYTES_MAX, FINGERPRINT_BYTES_MAX};
+use crate::gaps::Gap;
 use crate::pattern::Directories;
 use crate::position::{FileKey, FilePosition};
 use crate::rotation_name::{Compression, family};
@@ -137,6 +138,12 @@ fn adopt(tailer: &mut Tailer, key: FileKey, candidate: &SearchCandidate, is_copy
     } else {
         Stage::Renamed
     };
+    if is_copy && compression.is_none() && stat.size < position.size {
+        // What was added to the file after the copy was made, and before it was truncated.
+        let (path, bytes) = (position.path.clone(), position.size - stat.size);
+        let reason = file.gap_reason();
+        tailer.gap_log.add(Gap { path, reason, bytes, unix_ms: tailer.clock.unix_ms() });
+    }
     tailer.gap_log.counters.copies_continued += u64::from(is_copy);
     take_over(tailer, key, candidate, stage, (compression.is_none() && !is_complete).then_some(handle));
     true
@@ -158,6 +165,9 @@ fn take_over(
     let Some(file) = tailer.files.get_mut(&key) else { return };
     file.position.identity = candidate.stat.identity;
     file.current_path.clone_from(&candidate.path);
+    if handle.is_some() {
+        file.position.size = candidate.stat.size;
+    }
     file.handle = handle;
     file.last_growth = now;
     if stage == Stage::Finished {

@@ -53,6 +53,8 @@ pub struct Tailer {
     pub(crate) rejected: BTreeSet<(FileKey, FileIdentity)>,
     /// Compressed files without a readable head, and their state.
     pub(crate) unreadable: HashMap<FileIdentity, SizeAndTime>,
+    /// Paths whose directory has to be searched for files that were rotated unseen, and the earliest time of their changes.
+    pub(crate) unsettled: BTreeMap<PathBuf, u64>,
     pub(crate) next_key: u64,
     /// The number of scans.
     pub(crate) scans: u64,
@@ -98,6 +100,7 @@ impl Tailer {
             held: HashMap::new(),
             rejected: BTreeSet::new(),
             unreadable: HashMap::new(),
+            unsettled: BTreeMap::new(),
             next_key,
             scans: 0,
             is_first_start,
@@ -223,9 +226,11 @@ impl Tailer {
         false
     }
 
-    /// Makes a file active, as something was written to it.
+    /// Makes a file active, as something was written to it. An incomplete line at its end is delivered once more when it has
+    /// waited for long.
     pub fn wake(&mut self, key: FileKey) {
-        if self.files.get(&key).is_some_and(|file| file.stage != Stage::Finished) {
+        if let Some(file) = self.files.get_mut(&key).filter(|file| file.stage != Stage::Finished) {
+            file.is_flushed = false;
             self.active.insert(key);
         }
     }
@@ -255,6 +260,20 @@ impl Tailer {
         if stat.map_or(true, |stat| stat.size != file.read_end()) {
             self.wake(key);
         }
+    }
+
+    /// The files that are watched for growth.
+    #[cfg(test)]
+    pub(crate) fn idle_files(&self) -> impl Iterator<Item = FileKey> {
+        let is_watched = |file: &&TailedFile| matches!(file.stage, Stage::Following | Stage::Renamed | Stage::Deleted);
+        let idle = self.files.values().filter(|file| !self.active.contains(&file.position.key)).filter(is_watched);
+        idle.map(|file| file.position.key)
+    }
+
+    /// Whether the next scan should come soon, because contents that were rotated away are looked for.
+    pub fn is_searching(&self) -> bool {
+        let is_sought = |file: &TailedFile| file.missing_scans > 0 && !file.position.is_finished;
+        self.files.values().any(|file| matches!(file.stage, Stage::Lost | Stage::Replaced) && is_sought(file))
     }
 
     /// The directories in which files may appear, as of the newest scan. An empty path is the current directory.
@@ -309,12 +328,21 @@ impl Tailer {
         }
     }
 
-    /// Frees the number of the file for another one.
+    /// Frees the number of the file for another one. That may be there already, and was taken for this one.
     pub(crate) fn forget_identity(&mut self, key: FileKey) {
-        let identity = self.identity_of(key);
+        let Some(file) = self.files.get(&key) else { return };
+        let identity = file.position.identity;
         if self.by_identity.get(&identity) == Some(&key) {
+            let (path, modified_ms) = (file.position.path.clone(), file.position.modified_ms);
             self.by_identity.remove(&identity);
+            self.unsettle(path, modified_ms);
         }
+    }
+
+    /// Lets the next scan search for files that were rotated away from `path` unseen, and changed not before this time.
+    pub(crate) fn unsettle(&mut self, path: PathBuf, modified_ms: u64) {
+        let earliest = self.unsettled.entry(path).or_insert(modified_ms);
+        *earliest = modified_ms.min(*earliest);
     }
 
     /// The contents of the file were replaced: it lives on in a copy, or not at all.

@@ -1,6 +1,7 @@
 //! Reads one file for one turn: checks that its former bytes are unchanged, and delivers what follows them.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_env::{File, Fs};
@@ -12,7 +13,7 @@ use crate::fingerprint::{ANCHOR_BYTES_MAX, FINGERPRINT_BYTES_MAX, Fingerprint};
 use crate::gaps::GapReason;
 use crate::rotation_name::Compression;
 use crate::tailed_file::{Stage, TailedFile, size_and_time};
-use crate::unpacker::{Unpacker, is_read_error};
+use crate::unpacker::{Unpacker, is_read_error, unpacked_head};
 
 /// The longest part of a compressed file that one turn skips.
 const SKIP_BYTES: u64 = 8 << 20;
@@ -86,19 +87,23 @@ pub(crate) fn take_turn(
 }
 
 /// Opens the file if it is not open; `Err` has the result of the turn.
-fn open(file: &mut TailedFile, context: &TurnContext<'_>) -> Result<std::sync::Arc<dyn File>, Turn> {
+fn open(file: &mut TailedFile, context: &TurnContext<'_>) -> Result<Arc<dyn File>, Turn> {
     if let Some(handle) = &file.handle {
-        return Ok(std::sync::Arc::clone(handle));
+        return Ok(Arc::clone(handle));
     }
-    let (handle, stat) = open_regular(context.fs, &file.current_path).map_err(|_| Turn::OpenFailed)?;
+    let (handle, stat) = open_regular(context.fs, &file.current_path).map_err(open_failed)?;
     if stat.identity != file.position.identity {
         return Err(Turn::Misplaced);
     }
     if !continues(&*handle, &file.position).map_err(|_| Turn::ReadFailed)? {
         return Err(Turn::Replaced);
     }
-    file.handle = Some(std::sync::Arc::clone(&handle));
+    file.handle = Some(Arc::clone(&handle));
     Ok(handle)
+}
+
+fn open_failed(error: io::Error) -> Turn {
+    if error.kind() == io::ErrorKind::NotFound { Turn::Misplaced } else { Turn::OpenFailed }
 }
 
 fn read_plain(file: &mut TailedFile, context: &TurnContext<'_>, buffer: &mut Vec<u8>, sink: &mut Sink<'_>) -> Turn {
@@ -108,7 +113,7 @@ fn read_plain(file: &mut TailedFile, context: &TurnContext<'_>, buffer: &mut Vec
     };
     let Ok(stat) = handle.stat() else { return Turn::ReadFailed };
     let end = file.read_end();
-    if stat.size < end {
+    if stat.size < file.position.size {
         return Turn::Replaced;
     }
     let waited = context.now.saturating_sub(file.last_growth);
@@ -134,7 +139,7 @@ fn read_plain(file: &mut TailedFile, context: &TurnContext<'_>, buffer: &mut Vec
         return Turn::Replaced;
     }
     let length = pending + read - before.len();
-    match grow_fingerprint(file, &*handle, stat.size) {
+    match grow_fingerprint(file, &*handle) {
         Ok(true) => {}
         Ok(false) => return Turn::Replaced,
         Err(_) => return Turn::ReadFailed,
@@ -180,10 +185,11 @@ fn place_pending(file: &TailedFile, room: usize, buffer: &mut Vec<u8>) -> usize 
     pending
 }
 
-/// Extends the fingerprint of a file that has grown; false if its first bytes have changed.
-fn grow_fingerprint(file: &mut TailedFile, handle: &dyn File, size: u64) -> io::Result<bool> {
-    let length = file.position.fingerprint.length();
-    if length == FINGERPRINT_BYTES_MAX || length as u64 >= size {
+/// Extends the fingerprint of a file that has grown; false if its first bytes have changed. Behind the fingerprint only the
+/// anchor is compared.
+fn grow_fingerprint(file: &mut TailedFile, handle: &dyn File) -> io::Result<bool> {
+    if file.next_offset() >= FINGERPRINT_BYTES_MAX as u64 && file.position.fingerprint.length() == FINGERPRINT_BYTES_MAX
+    {
         return Ok(true);
     }
     let head = head_of(handle)?;
@@ -250,11 +256,20 @@ fn unpack(
 ) -> Turn {
     let start = file.next_offset();
     if file.unpacker.is_none() {
-        let Ok((handle, stat)) = open_regular(context.fs, &file.current_path) else { return Turn::OpenFailed };
+        let (handle, stat) = match open_regular(context.fs, &file.current_path) {
+            Ok(opened) => opened,
+            Err(error) => return open_failed(error),
+        };
         if stat.identity != file.position.identity {
             return Turn::Misplaced;
         }
         file.seen = Some(size_and_time(&stat));
+        // The number may have been given to another file meanwhile.
+        match unpacked_head(Arc::clone(&handle), compression) {
+            Ok(head) if file.position.fingerprint.matches(&head) => {}
+            Ok(_) => return Turn::Misplaced,
+            Err(error) => return decode_failed(file, context, &error),
+        }
         match Unpacker::open(handle, compression) {
             Ok(unpacker) => file.unpacker = Some(unpacker),
             Err(error) => return decode_failed(file, context, &error),

@@ -50,7 +50,7 @@ pub(super) fn drive(
             let after = env.clock.uptime();
             next_scan = after + files.scan_interval;
             scan_allowed = after + SCAN_INTERVAL_MIN.max((after - now) * SCAN_SHARE);
-            is_scan_due = false;
+            is_scan_due = collector.tailer.is_searching();
         }
         let report = collector.step(now);
         is_scan_due |= report.is_scan_due;
@@ -80,6 +80,7 @@ pub(super) fn drive(
             events.grown.into_iter().for_each(|key| tailer.wake(key));
         }
     }
+    reporter.report(&lock(shared).tailer);
     Ok(())
 }
 

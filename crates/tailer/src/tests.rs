@@ -1,0 +1,6 @@
+//! Scenarios on the simulated file system, and the same ones on a real one.
+
+mod cases;
+mod machine;
+mod random;
+mod restarts;

@@ -1,0 +1,394 @@
+//! Random histories: programs write, rotate, compress and delete logs of all kinds, while the tailer runs, ends and starts
+//! again at any moment. Afterwards each line was delivered once. A line may be missing only if no tailer could have read it.
+//!
+//! `BUCKSAW_TAILER_SEEDS=5000` runs so many histories, `BUCKSAW_TAILER_SEED=7` only this one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use bucksaw_env::FileIdentity;
+use bucksaw_fixtures::Random;
+
+use super::machine::LogMachine;
+
+/// The histories of an ordinary test run.
+const SEEDS: u64 = 400;
+
+/// The rotated files that are kept.
+const KEPT: usize = 3;
+
+/// How a program rotates its log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RotationKind {
+    Rename,
+    RenameByDate,
+    Compress(&'static str),
+    CompressLater(&'static str),
+    CopyTruncate,
+    CopyTruncateCompress,
+    Delete,
+}
+
+const KINDS: [RotationKind; 9] = [
+    RotationKind::Rename,
+    RotationKind::RenameByDate,
+    RotationKind::Compress("gz"),
+    RotationKind::Compress("zst"),
+    RotationKind::CompressLater("gz"),
+    RotationKind::CompressLater("zst"),
+    RotationKind::CopyTruncate,
+    RotationKind::CopyTruncateCompress,
+    RotationKind::Delete,
+];
+
+/// Whether a loss must be counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LossKind {
+    /// No position of the file was ever persisted, or the line was written between copy and truncation.
+    Unseen,
+    /// The file was known.
+    Known,
+}
+
+#[derive(Debug)]
+struct RandomLog {
+    name: String,
+    kind: RotationKind,
+    /// The rotated files, the newest first.
+    rotated: Vec<String>,
+    /// An incomplete line at the end of the file.
+    incomplete: Option<String>,
+    rotations: u32,
+}
+
+struct RandomHistory {
+    machine: LogMachine,
+    rng: Random,
+    logs: Vec<RandomLog>,
+    /// Lines by the file that has them.
+    lines: BTreeMap<String, Vec<String>>,
+    /// Lines that no tailer can read any more.
+    lost: BTreeMap<String, LossKind>,
+    /// Lines of deleted files that are open in the tailer.
+    in_deleted: BTreeSet<String>,
+    gaps: u64,
+}
+
+impl RandomHistory {
+    fn new(seed: u64) -> Self {
+        let mut rng = Random::new(seed);
+        let patterns: &[&[&str]] =
+            &[&["*.log", "d/*.log"], &["*.log*", "d/*.log*"], &["**"], &["a.log", "d/b.log", "c.log"]];
+        let mut machine = LogMachine::simulated(patterns[rng.below(patterns.len())]);
+        machine.mkdir("d");
+        if rng.one_in(2) {
+            machine.fs().reuse_inode_numbers();
+        }
+        let read_bytes = [40, 200, 3_000][rng.below(3)];
+        machine.configure(|config| config.read_bytes = read_bytes);
+        let names = ["a.log", "d/b.log", "c.log"];
+        let count = 1 + rng.below(3);
+        let mut log = |name: &&str| RandomLog {
+            name: (*name).to_owned(),
+            kind: KINDS[rng.below(KINDS.len())],
+            rotated: Vec::new(),
+            incomplete: None,
+            rotations: 0,
+        };
+        let logs = names[..count].iter().map(&mut log).collect();
+        let (lines, lost) = (BTreeMap::new(), BTreeMap::new());
+        Self { machine, rng, logs, lines, lost, in_deleted: BTreeSet::new(), gaps: 0 }
+    }
+
+    fn run(&mut self) {
+        for _ in 0..60 {
+            self.step();
+        }
+        for at in 0..self.logs.len() {
+            self.complete_line(at);
+        }
+        self.machine.run_long();
+        self.machine.run_long();
+        // A file that matches a pattern may grow for ever, so that the sink decides about its last line.
+        self.machine.sink.takes_waiting = true;
+        self.machine.wake_and_read();
+        self.machine.run_long();
+        self.gaps += self.machine.tailer.counters().gaps();
+        if self.rng.one_in(3) {
+            self.restart();
+            self.machine.run_long();
+        }
+    }
+
+    fn step(&mut self) {
+        let at = self.rng.below(self.logs.len());
+        match self.rng.below(20) {
+            0..8 => {
+                let lines = 1 + self.rng.below(6);
+                self.complete_line(at);
+                (0..lines).for_each(|_| self.write(at));
+            }
+            8 => self.begin_line(at),
+            9 => self.write_late(at),
+            10..12 => self.rotate(at),
+            12..14 => self.scan(),
+            14 | 15 => drop(self.machine.read_once().unwrap()),
+            16 => self.machine.wake_and_read(),
+            17 => self.restart(),
+            18 => self.machine.persist(),
+            _ => {
+                let most = [10, 1_000, 400_000][self.rng.below(3)];
+                self.machine.clock.advance(Duration::from_millis(self.rng.below(most) as u64));
+            }
+        }
+    }
+
+    fn scan(&mut self) {
+        if self.rng.one_in(2) {
+            self.machine.scan();
+        } else {
+            self.machine.tailer.scan();
+            self.machine.trace_files();
+        }
+    }
+
+    fn restart(&mut self) {
+        // The handles of deleted files are gone.
+        let delivered = self.delivered();
+        for line in std::mem::take(&mut self.in_deleted) {
+            if !delivered.contains(&line) {
+                self.lost.insert(line, LossKind::Unseen);
+            }
+        }
+        self.gaps += self.machine.tailer.counters().gaps();
+        self.machine.restart();
+        for at in 0..self.logs.len() {
+            self.note_unseen(at);
+        }
+    }
+
+    /// A log that was rotated before its first position was persisted need not be looked for under other names.
+    fn note_unseen(&mut self, at: usize) {
+        let log = &self.logs[at];
+        let path = self.machine.path(&log.name);
+        if self.machine.tailer.positions().all(|position| position.path != path) {
+            let lines = log.rotated.iter().filter_map(|name| self.lines.get(name)).flatten();
+            self.lost.extend(lines.map(|line| (line.clone(), LossKind::Unseen)));
+        }
+    }
+
+    fn delivered(&self) -> BTreeSet<String> {
+        self.machine.lines().into_iter().map(str::to_owned).collect()
+    }
+
+    fn write(&mut self, at: usize) {
+        let name = self.logs[at].name.clone();
+        let line = self.machine.new_line(&name);
+        self.machine.append(&name, (line.clone() + "\n").as_bytes());
+        self.lines.entry(name).or_default().push(line);
+    }
+
+    fn begin_line(&mut self, at: usize) {
+        if self.logs[at].incomplete.is_none() {
+            let name = self.logs[at].name.clone();
+            let line = self.machine.new_line(&name);
+            self.machine.append(&name, line.as_bytes());
+            self.lines.entry(name).or_default().push(line.clone());
+            self.logs[at].incomplete = Some(line);
+        }
+    }
+
+    fn complete_line(&mut self, at: usize) {
+        if self.logs[at].incomplete.take().is_some() {
+            self.machine.append(&self.logs[at].name.clone(), b"\n");
+        }
+    }
+
+    /// The program has the rotated file still open.
+    fn write_late(&mut self, at: usize) {
+        let is_renamed = matches!(
+            self.logs[at].kind,
+            RotationKind::Rename | RotationKind::RenameByDate | RotationKind::CompressLater(_)
+        );
+        let Some(name) = self.logs[at].rotated.first().filter(|_| is_renamed).cloned() else { return };
+        if self.machine.contents(&name).ends_with(b"\n") {
+            let line = self.machine.new_line(&name);
+            self.machine.append(&name, (line.clone() + "\n").as_bytes());
+            let lines = self.lines.entry(name).or_default();
+            if lines.iter().any(|line| self.lost.contains_key(line)) {
+                self.lost.insert(line.clone(), LossKind::Unseen);
+            }
+            lines.push(line);
+        }
+    }
+
+    fn rotate(&mut self, at: usize) {
+        let RandomLog { name, kind, rotations, .. } = &self.logs[at];
+        let (name, kind, rotations) = (name.clone(), *kind, *rotations);
+        if !self.machine.exists(&name) {
+            return;
+        }
+        if self.machine.tailer.positions().all(|position| position.path != self.machine.path(&name)) {
+            let lines = self.lines.get(&name).into_iter().flatten();
+            self.lost.extend(lines.map(|line| (line.clone(), LossKind::Unseen)));
+        }
+        // The incomplete line stays in the rotated file, and what follows begins a new one.
+        self.logs[at].incomplete = None;
+        self.logs[at].rotations += 1;
+        if kind == RotationKind::Delete {
+            self.remove(&name);
+            if self.rng.one_in(2) {
+                self.write(at);
+            }
+            return;
+        }
+        while self.logs[at].rotated.len() >= KEPT {
+            let oldest = self.logs[at].rotated.pop().unwrap();
+            self.remove(&oldest);
+        }
+        let newest = if kind == RotationKind::RenameByDate {
+            format!("{name}-{}", 20_240_101 + rotations)
+        } else {
+            self.shift(at);
+            format!("{name}.1")
+        };
+        match kind {
+            RotationKind::CopyTruncate | RotationKind::CopyTruncateCompress => self.copy_and_truncate(&name, &newest),
+            _ => {
+                self.machine.rename(&name, &newest);
+                self.move_lines(&name, &newest);
+            }
+        }
+        self.logs[at].rotated.insert(0, newest.clone());
+        self.note_unseen(at);
+        match kind {
+            RotationKind::Compress(extension) => self.compress(at, 0, extension),
+            RotationKind::CopyTruncateCompress => self.compress(at, 0, "gz"),
+            RotationKind::CompressLater(extension) if self.logs[at].rotated.len() > 1 => {
+                self.compress(at, 1, extension)
+            }
+            _ => {}
+        }
+        if self.rng.one_in(2) {
+            self.write(at);
+        }
+    }
+
+    /// Renames `.2` to `.3` and so on.
+    fn shift(&mut self, at: usize) {
+        for index in (0..self.logs[at].rotated.len()).rev() {
+            let old = self.logs[at].rotated[index].clone();
+            let new = old.replace(&format!(".log.{}", index + 1), &format!(".log.{}", index + 2));
+            self.machine.rename(&old, &new);
+            self.move_lines(&old, &new);
+            self.logs[at].rotated[index] = new;
+            if self.rng.one_in(20) {
+                self.scan();
+            }
+        }
+    }
+
+    fn copy_and_truncate(&mut self, name: &str, newest: &str) {
+        self.machine.copy(name, newest);
+        let copied = self.lines.remove(name).unwrap_or_default();
+        self.lines.insert(newest.to_owned(), copied);
+        if self.rng.one_in(4) {
+            self.scan();
+        }
+        if self.rng.one_in(2) {
+            let before = self.machine.contents(name);
+            let line = self.machine.new_line(name);
+            let is_whole = before.is_empty() || before.ends_with(b"\n");
+            if is_whole {
+                self.machine.append(name, (line.clone() + "\n").as_bytes());
+                if self.rng.one_in(2) {
+                    self.machine.wake_and_read();
+                }
+                self.lost.insert(line, LossKind::Unseen);
+            } else {
+                self.machine.written.pop();
+            }
+            self.machine.write_from(name, 0, b"");
+            // Which part of the file is in the copy is known to the running tailer only.
+            self.machine.scan();
+        } else {
+            self.machine.write_from(name, 0, b"");
+        }
+    }
+
+    fn compress(&mut self, at: usize, index: usize, extension: &str) {
+        let name = self.logs[at].rotated[index].clone();
+        if name.ends_with(extension) {
+            return;
+        }
+        self.machine.compress(&name, extension);
+        let packed = format!("{name}.{extension}");
+        self.move_lines(&name, &packed);
+        self.logs[at].rotated[index] = packed;
+    }
+
+    fn move_lines(&mut self, from: &str, to: &str) {
+        let lines = self.lines.remove(from).unwrap_or_default();
+        self.lines.insert(to.to_owned(), lines);
+    }
+
+    fn remove(&mut self, name: &str) {
+        let identity = self.machine.env.fs.stat(&self.machine.path(name)).unwrap().identity;
+        let lines = self.lines.remove(name).unwrap_or_default();
+        let delivered = self.delivered();
+        let undelivered = lines.into_iter().filter(|line| !delivered.contains(line));
+        if self.is_open(identity) {
+            self.in_deleted.extend(undelivered);
+        } else {
+            let is_known = self.machine.sink.positions.values().any(|position| position.identity == identity);
+            let kind = if is_known { LossKind::Known } else { LossKind::Unseen };
+            self.lost.extend(undelivered.map(|line| (line, kind)));
+        }
+        self.machine.remove(name);
+    }
+
+    /// Whether the tailer reads the file through a handle.
+    fn is_open(&self, identity: FileIdentity) -> bool {
+        let tailer = &self.machine.tailer;
+        let file = tailer.by_identity.get(&identity).and_then(|key| tailer.files.get(key));
+        file.is_some_and(|file| file.handle.is_some())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let mut missing: BTreeSet<&str> = self.machine.written.iter().map(String::as_str).collect();
+        for line in self.machine.lines() {
+            if !missing.remove(line) {
+                return Err(format!("{line:?} was delivered twice, or never written"));
+            }
+        }
+        for line in &missing {
+            match self.lost.get(*line) {
+                None => return Err(format!("{line:?} is missing")),
+                Some(LossKind::Known) if self.gaps == 0 => return Err(format!("no gap is counted for {line:?}")),
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn run_seed(seed: u64) {
+    let mut history = RandomHistory::new(seed);
+    history.run();
+    let kinds: Vec<_> = history.logs.iter().map(|log| (&log.name, log.kind)).collect();
+    history.check().unwrap_or_else(|error| panic!("BUCKSAW_TAILER_SEED={seed}: {error}; {kinds:?}"));
+}
+
+#[test]
+fn random_histories_lose_and_repeat_nothing() {
+    let variable = |name| std::env::var(name).ok().map(|value| value.parse::<u64>().unwrap());
+    if let Some(seed) = variable("BUCKSAW_TAILER_SEED") {
+        let mut history = RandomHistory::new(seed);
+        history.machine.is_traced = true;
+        history.run();
+        return history.check().unwrap_or_else(|error| panic!("{error}"));
+    }
+    let seeds = variable("BUCKSAW_TAILER_SEEDS").unwrap_or(SEEDS);
+    let failed: Vec<u64> = (0..seeds).filter(|seed| std::panic::catch_unwind(|| run_seed(*seed)).is_err()).collect();
+    assert!(failed.is_empty(), "{} of {seeds} histories failed: {:?}", failed.len(), &failed[..failed.len().min(20)]);
+}
