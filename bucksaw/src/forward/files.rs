@@ -35,7 +35,9 @@ pub(super) async fn run(args: &ForwardArgs, mut config: Config) -> anyhow::Resul
 
 fn files_config(args: &ForwardArgs, config: &Config) -> anyhow::Result<FilesConfig> {
     if args.buffer_bytes.0 < BUFFER_BYTES_MIN {
-        return Err(UsageError("--buffer-bytes must be at least 4M: room for a few of the longest batches".to_owned()).into());
+        return Err(
+            UsageError("--buffer-bytes must be at least 4M: room for a few of the longest batches".to_owned()).into()
+        );
     }
     let tailer = TailerConfig {
         patterns: patterns(&args.paths)?,

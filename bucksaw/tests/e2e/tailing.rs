@@ -13,7 +13,7 @@ use crate::child_process::ChildProcess;
 use crate::client::encode;
 use crate::node::{TestServer, bucksaw};
 use crate::wait::wait_until;
-use log_writer::LogWriter;
+use log_writer::LogFileWriter;
 
 /// A node, a directory of logs, and an agent that may run.
 struct TailedDir {
@@ -46,8 +46,8 @@ impl TailedDir {
         self.home.path().join("logs")
     }
 
-    fn writer(&self, name: &str) -> LogWriter {
-        LogWriter::new(&self.logs().join(name))
+    fn writer(&self, name: &str) -> LogFileWriter {
+        LogFileWriter::new(&self.logs().join(name))
     }
 
     /// Starts the agent on this pattern in the directory of logs.
@@ -91,7 +91,7 @@ impl TailedDir {
     }
 
     /// Waits for the lines of these writers, and checks that each is stored once and no other.
-    fn expect(&self, writers: &[&LogWriter]) {
+    fn expect(&self, writers: &[&LogFileWriter]) {
         let written: BTreeMap<String, usize> =
             writers.iter().flat_map(|writer| writer.lines()).map(|line| (line.clone(), 1)).collect();
         self.wait_count(written.len());
@@ -208,7 +208,7 @@ fn a_copied_and_truncated_file_is_read_to_its_end() {
 }
 
 #[test]
-fn a_truncated_file_is_a_gap_that_is_told() {
+fn a_truncated_file_is_a_reported_gap() {
     let mut tailed = TailedDir::new(&[]);
     let path = tailed.logs().join("one.log");
     let mut one = tailed.writer("one.log");
@@ -273,7 +273,7 @@ fn a_full_buffer_stops_reading_or_drops_the_oldest_lines() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn mistakes_are_reported() {
     let check = |arguments: &[&str], want: &str| {
         let output = bucksaw(["forward", "--to", "127.0.0.1:1"]).args(arguments).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -1,6 +1,7 @@
 //! A buffer file as a sequence of entries, also if parts of it are damaged.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bucksaw_env::File;
@@ -13,6 +14,15 @@ pub(crate) const EXTENSION: &str = "buffer";
 
 /// Bytes that are searched at once for the entry behind a damaged header.
 const SEARCH_BYTES: usize = 64 << 10;
+
+/// A file of the buffer.
+#[derive(Clone, Debug)]
+pub(crate) struct BufferFile {
+    pub(crate) path: PathBuf,
+    pub(crate) file: Arc<dyn File>,
+    pub(crate) first_batch: u64,
+    pub(crate) bytes: u64,
+}
 
 /// The name of the file whose first batch has this number.
 pub(crate) fn file_name(first_batch: u64) -> String {

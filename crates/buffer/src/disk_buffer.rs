@@ -5,12 +5,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bucksaw_env::{File, Fs};
+use bucksaw_env::Fs;
 
-use crate::buffer_file::{self, EntryReader, ReadEntry};
-use crate::entry::{BODY_BYTES_MAX, EntryHeader, EntryKind, body_crc};
-use crate::recovery::{Progress, each_header, recover};
-use crate::{BufferError, Recovery};
+use crate::buffer_file::{self, BufferFile, EntryReader, ReadEntry};
+use crate::entry::{BODY_BYTES_MAX, BufferEntryKind, EntryHeader, body_crc};
+use crate::recovery::{BufferNumbers, each_header, recover};
+use crate::{BufferError, BufferRecovery};
 
 /// The smallest and the largest length of a file at which the next one begins, in bytes.
 const FILE_BYTES: (u64, u64) = (64 << 10, 16 << 20);
@@ -71,15 +71,6 @@ pub struct DroppedBatches {
     pub bytes: u64,
 }
 
-/// A file of the buffer.
-#[derive(Clone, Debug)]
-pub(crate) struct BufferFile {
-    path: PathBuf,
-    pub(crate) file: Arc<dyn File>,
-    pub(crate) first_batch: u64,
-    pub(crate) bytes: u64,
-}
-
 /// The buffer of one agent. See the [crate](crate).
 #[derive(Debug)]
 pub struct DiskBuffer {
@@ -107,7 +98,7 @@ impl DiskBuffer {
     ///
     /// # Errors
     /// Those of the file system. Damage is no error.
-    pub fn open(fs: Arc<dyn Fs>, dir: &Path, config: Config) -> Result<(Self, Recovery), BufferError> {
+    pub fn open(fs: Arc<dyn Fs>, dir: &Path, config: Config) -> Result<(Self, BufferRecovery), BufferError> {
         fs.create_dir_all(dir)?;
         let mut files = Vec::new();
         for name in fs.list(dir)? {
@@ -120,7 +111,7 @@ impl DiskBuffer {
             }
         }
         files.sort_by_key(|file| file.first_batch);
-        let (recovery, Progress { next, acked }) = recover(&files)?;
+        let (recovery, BufferNumbers { next, acked }) = recover(&files)?;
         let mut buffer = Self {
             fs,
             dir: dir.to_owned(),
@@ -157,7 +148,7 @@ impl DiskBuffer {
         if self.files.back().is_none_or(|file| file.bytes >= self.roll_at) {
             self.save(&snapshot())?;
         }
-        self.write(EntryKind::Batch, parts, batch.records)?;
+        self.write(BufferEntryKind::Batch, parts, batch.records)?;
         self.next += 1;
         Ok(self.next - 1)
     }
@@ -175,7 +166,7 @@ impl DiskBuffer {
         }
         let file = self.fs.create(&draft)?;
         let mut begun = BufferFile { path, file, first_batch: self.next, bytes: 0 };
-        self.write_to(&mut begun, EntryKind::Snapshot, [state, &[], &[]], 0)?;
+        self.write_to(&mut begun, BufferEntryKind::Snapshot, [state, &[], &[]], 0)?;
         begun.file.sync()?;
         self.fs.rename(&draft, &begun.path)?;
         self.fs.sync_dir(&self.dir)?;
@@ -208,7 +199,7 @@ impl DiskBuffer {
             let end = self.files.get(at).map_or(0, |file| file.bytes);
             match reader.next(end)? {
                 ReadEntry::Entry(header, Some(body))
-                    if header.kind == EntryKind::Batch && header.number >= self.unread =>
+                    if header.kind == BufferEntryKind::Batch && header.number >= self.unread =>
                 {
                     let Some([_, labels, frame]) = header.split(&body) else { continue };
                     self.unread = header.number + 1;
@@ -260,7 +251,7 @@ impl DiskBuffer {
     /// Those of the file system.
     pub fn write_ack(&mut self) -> Result<(), BufferError> {
         if self.acked > self.written_acked && self.roll_at > 0 {
-            self.write(EntryKind::Ack, [&[], &[], &[]], 0)?;
+            self.write(BufferEntryKind::Ack, [&[], &[], &[]], 0)?;
         }
         Ok(())
     }
@@ -273,7 +264,7 @@ impl DiskBuffer {
         let (Some(oldest), Some(following)) = (self.files.front(), self.files.get(1)) else { return Ok(None) };
         let (mut dropped, acked) = (DroppedBatches::default(), self.acked);
         each_header(oldest, |header| {
-            if header.kind == EntryKind::Batch && header.number >= acked {
+            if header.kind == BufferEntryKind::Batch && header.number >= acked {
                 dropped.batches += 1;
                 dropped.records += u64::from(header.records);
                 dropped.bytes += header.entry_len();
@@ -281,6 +272,11 @@ impl DiskBuffer {
         })?;
         self.ack(following.first_batch);
         Ok(Some(dropped))
+    }
+
+    /// The number of the first batch without an acknowledgement.
+    pub fn first_unacked(&self) -> u64 {
+        self.acked
     }
 
     /// The number of the next batch.
@@ -299,7 +295,7 @@ impl DiskBuffer {
     }
 
     /// Appends an entry to the last file.
-    fn write(&mut self, kind: EntryKind, parts: [&[u8]; 3], records: u32) -> Result<(), BufferError> {
+    fn write(&mut self, kind: BufferEntryKind, parts: [&[u8]; 3], records: u32) -> Result<(), BufferError> {
         let Some(mut file) = self.files.pop_back() else { return Ok(()) };
         let written = self.write_to(&mut file, kind, parts, records);
         if written.is_err() && file.file.truncate(file.bytes).is_err() {
@@ -312,7 +308,13 @@ impl DiskBuffer {
         Ok(())
     }
 
-    fn write_to(&self, file: &mut BufferFile, kind: EntryKind, parts: [&[u8]; 3], records: u32) -> io::Result<()> {
+    fn write_to(
+        &self,
+        file: &mut BufferFile,
+        kind: BufferEntryKind,
+        parts: [&[u8]; 3],
+        records: u32,
+    ) -> io::Result<()> {
         let [state, labels, frame] = parts;
         let header = EntryHeader {
             kind,

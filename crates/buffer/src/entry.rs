@@ -31,7 +31,7 @@ pub const MARKER: [u8; 4] = *b"BSWB";
 
 /// What an entry contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EntryKind {
+pub enum BufferEntryKind {
     /// A batch, and the change of state that it makes.
     Batch,
     /// The whole state.
@@ -40,7 +40,7 @@ pub enum EntryKind {
     Ack,
 }
 
-impl EntryKind {
+impl BufferEntryKind {
     const ALL: [(Self, u8); 3] = [(Self::Batch, 1), (Self::Snapshot, 2), (Self::Ack, 3)];
 }
 
@@ -48,7 +48,7 @@ impl EntryKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryHeader {
     /// What the entry contains.
-    pub kind: EntryKind,
+    pub kind: BufferEntryKind,
     /// Bytes behind the header.
     pub body_len: u32,
     /// Bytes of the state in the body.
@@ -68,7 +68,7 @@ pub struct EntryHeader {
 impl EntryHeader {
     /// Encodes the header.
     pub fn encode(&self) -> [u8; HEADER_LEN] {
-        let kind = EntryKind::ALL.iter().find(|(kind, _)| *kind == self.kind).map_or(0, |(_, code)| *code);
+        let kind = BufferEntryKind::ALL.iter().find(|(kind, _)| *kind == self.kind).map_or(0, |(_, code)| *code);
         let mut bytes = Vec::with_capacity(HEADER_LEN);
         bytes.extend_from_slice(&MARKER);
         bytes.extend_from_slice(&[kind, 0, 0, 0]);
@@ -93,7 +93,7 @@ impl EntryHeader {
             return None;
         }
         let code = reader.u8()?;
-        let (kind, _) = *EntryKind::ALL.iter().find(|(_, known)| *known == code)?;
+        let (kind, _) = *BufferEntryKind::ALL.iter().find(|(_, known)| *known == code)?;
         reader.bytes(3)?;
         let [body_len, state_len, labels_len, records] = [reader.u32()?, reader.u32()?, reader.u32()?, reader.u32()?];
         let (number, acked, body_crc, header_crc) = (reader.u64()?, reader.u64()?, reader.u32()?, reader.u32()?);

@@ -39,4 +39,4 @@ mod tests;
 
 pub use disk_buffer::{BufferedBatch, Config, DiskBuffer, DroppedBatches, NewBatch};
 pub use error::BufferError;
-pub use recovery::Recovery;
+pub use recovery::BufferRecovery;

@@ -2,13 +2,12 @@
 
 use std::io;
 
-use crate::buffer_file::{EntryReader, ReadEntry};
-use crate::disk_buffer::BufferFile;
-use crate::entry::{EntryHeader, EntryKind};
+use crate::buffer_file::{BufferFile, EntryReader, ReadEntry};
+use crate::entry::{BufferEntryKind, EntryHeader};
 
 /// What a previous run left.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Recovery {
+pub struct BufferRecovery {
     /// The state of the source: a snapshot, and then the change of each batch behind it, in order. Empty if there is none.
     pub state: Vec<Vec<u8>>,
     /// Batches that are in the buffer and not acknowledged.
@@ -25,25 +24,25 @@ pub struct Recovery {
 
 /// The numbers at which a buffer continues.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Progress {
+pub(crate) struct BufferNumbers {
     pub(crate) next: u64,
     pub(crate) acked: u64,
 }
 
 /// Reads all files, the oldest first.
-pub(crate) fn recover(files: &[BufferFile]) -> io::Result<(Recovery, Progress)> {
-    let mut progress = Progress::default();
+pub(crate) fn recover(files: &[BufferFile]) -> io::Result<(BufferRecovery, BufferNumbers)> {
+    let mut progress = BufferNumbers::default();
     for file in files {
         progress.next = progress.next.max(file.first_batch);
         each_header(file, |header| {
             progress.acked = progress.acked.max(header.acked);
-            progress.next = progress.next.max(header.number + u64::from(header.kind == EntryKind::Batch));
+            progress.next = progress.next.max(header.number + u64::from(header.kind == BufferEntryKind::Batch));
         })?;
     }
     // An acknowledgement for a batch that is in no file: its file was lost to a power cut.
     progress.next = progress.next.max(progress.acked);
     let mut state = StateReplay {
-        recovery: Recovery::default(),
+        recovery: BufferRecovery::default(),
         expected: files.first().map_or(0, |file| file.first_batch),
         acked: progress.acked,
     };
@@ -76,7 +75,7 @@ pub(crate) fn each_header(file: &BufferFile, mut visit: impl FnMut(&EntryHeader)
 
 /// Rebuilds the state from undamaged entries.
 struct StateReplay {
-    recovery: Recovery,
+    recovery: BufferRecovery,
     /// The number of the next batch, if none is missing.
     expected: u64,
     acked: u64,
@@ -86,14 +85,15 @@ impl StateReplay {
     fn add(&mut self, header: &EntryHeader, body: &[u8]) {
         let Some([state, ..]) = header.split(body) else { return };
         // A file may repeat what a lost one had.
-        if header.kind == EntryKind::Ack || header.number < self.expected && header.kind == EntryKind::Batch {
+        if header.kind == BufferEntryKind::Ack || header.number < self.expected && header.kind == BufferEntryKind::Batch
+        {
             return;
         }
         self.expect(header.number);
         let is_frozen = self.recovery.missing_batches > 0;
         match header.kind {
-            EntryKind::Snapshot if !is_frozen => self.recovery.state = vec![state.to_vec()],
-            EntryKind::Batch => {
+            BufferEntryKind::Snapshot if !is_frozen => self.recovery.state = vec![state.to_vec()],
+            BufferEntryKind::Batch => {
                 self.expected = header.number + 1;
                 if !is_frozen {
                     self.recovery.state.push(state.to_vec());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use bucksaw_env::sim::{Fs, PowerCutLoss};
 use proptest::prelude::*;
 
-use crate::entry::{EntryHeader, EntryKind, HEADER_LEN};
+use crate::entry::{BufferEntryKind, EntryHeader, HEADER_LEN};
 use crate::*;
 
 /// A buffer whose state is the number of batches read from its source. The content of a batch follows from its number.
@@ -12,7 +12,7 @@ struct Harness {
     fs: Fs,
     buffer: DiskBuffer,
     position: u64,
-    recovery: Recovery,
+    recovery: BufferRecovery,
 }
 
 const DIR: &str = "/buffer";
@@ -62,7 +62,7 @@ impl Harness {
 #[test]
 fn batches_are_read_once_in_order_and_removed_when_acknowledged() {
     let mut one = Harness::open(Fs::new(), 1 << 20);
-    assert_eq!((one.recovery.clone(), one.buffer.read_next().unwrap()), (Recovery::default(), None));
+    assert_eq!((one.recovery.clone(), one.buffer.read_next().unwrap()), (BufferRecovery::default(), None));
     for _ in 0..100 {
         one.append(9_000).unwrap();
     }
@@ -93,8 +93,8 @@ fn a_killed_process_sends_unacknowledged_batches_again_and_reads_on_behind_them(
     one.append(5).unwrap();
     one.buffer.ack(20);
     let mut two = Harness::open(one.fs.kill(), 1 << 20);
-    let want = Recovery { unacked_batches: 24, unacked_records: 48, ..Recovery::default() };
-    assert_eq!(Recovery { state: Vec::new(), ..two.recovery.clone() }, want);
+    let want = BufferRecovery { unacked_batches: 24, unacked_records: 48, ..BufferRecovery::default() };
+    assert_eq!(BufferRecovery { state: Vec::new(), ..two.recovery.clone() }, want);
     assert_eq!(two.position, 41);
     assert_eq!(two.append(6).unwrap(), 41);
     assert_eq!(two.read_all(), (17..42).collect::<Vec<u64>>());
@@ -161,13 +161,13 @@ fn a_damaged_batch_is_counted_and_its_source_read_again() {
         assert!(one.fs.flip_bit(&path, at * 8));
         assert_eq!(one.read_all(), [0, 1, 3, 4], "{offset}");
         let two = Harness::open(one.fs.kill(), 1 << 20);
-        let recovery = Recovery { state: Vec::new(), ..two.recovery };
-        let want = Recovery {
+        let recovery = BufferRecovery { state: Vec::new(), ..two.recovery };
+        let want = BufferRecovery {
             unacked_batches: 4,
             unacked_records: 8,
             missing_batches: 1,
             repeated_batches: 2,
-            ..Recovery::default()
+            ..BufferRecovery::default()
         };
         assert_eq!((recovery, two.position), (want, 2), "{offset}");
     };
@@ -178,7 +178,7 @@ fn a_damaged_batch_is_counted_and_its_source_read_again() {
 #[test]
 fn headers_are_checked() {
     let header = EntryHeader {
-        kind: EntryKind::Batch,
+        kind: BufferEntryKind::Batch,
         body_len: 6,
         state_len: 1,
         labels_len: 2,
@@ -201,7 +201,7 @@ fn headers_are_checked() {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum BufferStep {
     Append(usize),
     Ack(u64),
     WriteAck,
@@ -212,16 +212,16 @@ enum Step {
     FlipBit(u64),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = BufferStep> {
     prop_oneof![
-        12 => (0_usize..40_000).prop_map(Step::Append),
-        4 => (0_u64..9).prop_map(Step::Ack),
-        2 => Just(Step::WriteAck),
-        4 => (0_usize..9).prop_map(Step::Read),
-        1 => Just(Step::Save),
-        1 => Just(Step::Kill),
-        1 => any::<u64>().prop_map(Step::PowerCut),
-        1 => any::<u64>().prop_map(Step::FlipBit),
+        12 => (0_usize..40_000).prop_map(BufferStep::Append),
+        4 => (0_u64..9).prop_map(BufferStep::Ack),
+        2 => Just(BufferStep::WriteAck),
+        4 => (0_usize..9).prop_map(BufferStep::Read),
+        1 => Just(BufferStep::Save),
+        1 => Just(BufferStep::Kill),
+        1 => any::<u64>().prop_map(BufferStep::PowerCut),
+        1 => any::<u64>().prop_map(BufferStep::FlipBit),
     ]
 }
 
@@ -236,23 +236,23 @@ proptest! {
         let mut end = 0;
         for step in steps {
             match step {
-                Step::Append(length) => {
+                BufferStep::Append(length) => {
                     let part = one.position;
                     if let Ok(number) = one.append(length) {
                         parts.insert(number, part);
                         end = end.max(part + 1);
                     }
                 }
-                Step::Ack(count) => {
+                BufferStep::Ack(count) => {
                     let until = one.buffer.next_number() - one.buffer.unacked_batches() + count;
                     let until = until.min(one.buffer.next_number());
                     acked.extend(parts.range(..until).map(|(_, part)| *part));
                     one.buffer.ack(until);
                 }
-                Step::WriteAck => one.buffer.write_ack().unwrap(),
-                Step::Read(count) => (0..count).for_each(|_| drop(one.buffer.read_next().unwrap())),
-                Step::Save => one.buffer.save(&one.position.to_le_bytes()).unwrap(),
-                Step::FlipBit(at) => {
+                BufferStep::WriteAck => one.buffer.write_ack().unwrap(),
+                BufferStep::Read(count) => (0..count).for_each(|_| drop(one.buffer.read_next().unwrap())),
+                BufferStep::Save => one.buffer.save(&one.position.to_le_bytes()).unwrap(),
+                BufferStep::FlipBit(at) => {
                     let path = one.fs.paths().into_iter().find(|path| path.extension().is_some());
                     if let Some((path, bytes)) = path.and_then(|path| Some((path.clone(), one.fs.live_bytes(&path)?))) {
                         // The first snapshot stays: without it, all is read again.
@@ -265,7 +265,7 @@ proptest! {
                         one = Harness::open(one.fs.kill(), 1 << 20);
                     }
                 }
-                Step::Kill => {
+                BufferStep::Kill => {
                     let (position, missing) = (one.position, one.recovery.missing_batches);
                     let fs = one.fs.kill();
                     one = Harness::open(fs, 1 << 20);
@@ -273,7 +273,7 @@ proptest! {
                         prop_assert_eq!(one.position, position);
                     }
                 }
-                Step::PowerCut(seed) => {
+                BufferStep::PowerCut(seed) => {
                     let fs = one.fs.cut_power(PowerCutLoss::Torn, seed);
                     one = Harness::open(fs, 1 << 20);
                 }

@@ -71,6 +71,8 @@ pub(crate) enum ConnectionError {
         "the node speaks version {0} of the protocol, which has one set of labels per connection: upgrade the node first"
     )]
     NodeTooOld(WireVersion),
+    #[error("batches were dropped that this connection has not sent")]
+    BatchesDropped,
     #[error("the node closed the connection")]
     Closed,
     #[error(transparent)]

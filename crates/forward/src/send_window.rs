@@ -54,11 +54,22 @@ pub(crate) enum SendAction {
     Send(Arc<ShippedBatch>),
     /// No batch can follow before an acknowledgement: the window is full, or the input has ended.
     Flush,
+    /// The next batch was dropped: a connection whose acknowledgements count it must end.
+    Dropped,
 }
 
 impl WindowState {
     fn batch(&self, number: u64) -> Option<&Arc<ShippedBatch>> {
-        self.batches.get(usize::try_from(number.saturating_sub(self.first_batch)).unwrap_or(usize::MAX))
+        let at = number.checked_sub(self.first_batch)?;
+        self.batches.get(usize::try_from(at).unwrap_or(usize::MAX))
+    }
+
+    /// Removes the first batch if its number is below this one.
+    fn pop_before(&mut self, number: u64) -> Option<Arc<ShippedBatch>> {
+        let batch = if self.first_batch < number { self.batches.pop_front()? } else { return None };
+        self.first_batch += 1;
+        self.bytes -= batch.frame.len();
+        Some(batch)
     }
 
     fn is_drained(&self) -> bool {
@@ -131,6 +142,9 @@ impl SendWindow {
             let added = self.batch_added.notified();
             {
                 let state = self.state();
+                if number < state.first_batch {
+                    return SendAction::Dropped;
+                }
                 if let Some(batch) = state.batch(number) {
                     return SendAction::Send(Arc::clone(batch));
                 }
@@ -142,14 +156,20 @@ impl SendWindow {
         }
     }
 
+    /// Removes all batches before this number, which will not be sent any more.
+    pub(crate) fn drop_before(&self, number: u64) {
+        let mut state = self.state();
+        while state.pop_before(number).is_some() {}
+        drop(state);
+        // A connection that has sent some of them ends.
+        self.batch_added.notify_one();
+        self.batch_acked.notify_one();
+    }
+
     /// Removes all batches before this number, which are acknowledged.
     pub(crate) fn acked(&self, number: u64, now: Duration) {
         let mut state = self.state();
-        while state.first_batch < number
-            && let Some(batch) = state.batches.pop_front()
-        {
-            state.first_batch += 1;
-            state.bytes -= batch.frame.len();
+        while let Some(batch) = state.pop_before(number) {
             state.progressed_at = now;
             state.acked_totals.records += u64::from(batch.records);
             state.acked_totals.bytes += batch.text_bytes as u64;

@@ -120,6 +120,7 @@ impl Session<'_> {
             bytes.clear();
             let mut ready = match next {
                 SendAction::Send(batch) => Some(batch),
+                SendAction::Dropped => return ConnectionError::BatchesDropped,
                 SendAction::Flush => {
                     bytes.extend_from_slice(&FLUSH);
                     None

@@ -111,7 +111,10 @@ impl FixtureBuilder<'_> {
         node.start_ready()?;
         for (at, durability) in (0..).zip(["fast", "durable", "bulk"]) {
             for batch in 0..6 {
-                let batch = Batch { durability, ..Batch::new("waiting", at * 1_000 + batch * 60, 60, batch % 2 == 0) };
+                let batch = FixtureBatch {
+                    durability,
+                    ..FixtureBatch::new("waiting", at * 1_000 + batch * 60, 60, batch % 2 == 0)
+                };
                 post(&node, &batch)?;
             }
         }
@@ -128,11 +131,11 @@ impl FixtureBuilder<'_> {
         node.start_ready()?;
         for batch in 0..20 {
             let durability = ["fast", "durable", "bulk"][batch as usize % 3];
-            post(&node, &Batch { durability, ..Batch::new("moving", batch * 60, 60, batch % 2 == 0) })?;
+            post(&node, &FixtureBatch { durability, ..FixtureBatch::new("moving", batch * 60, 60, batch % 2 == 0) })?;
         }
         until("the store takes from the queue", || Ok(count_files(&node.dir.join("store"), "seg")? > 0))?;
         for (at, durability) in (0..).zip(["fast", "durable"]) {
-            post(&node, &Batch { durability, ..Batch::new("moving", 5_000 + at * 60, 60, at == 0) })?;
+            post(&node, &FixtureBatch { durability, ..FixtureBatch::new("moving", 5_000 + at * 60, 60, at == 0) })?;
         }
         node.kill();
         self.finish("moving", &arguments)
@@ -148,8 +151,8 @@ impl FixtureBuilder<'_> {
             for (load, count, has_attributes) in [(0, 1_200, true), (1, 7, false), (2, 700, false), (3, 9, true)] {
                 // Hours apart, so that they are not merged.
                 let hour = 1 + at * 10 + load;
-                let batch = Batch::new("stored", hour * 10_000, count, has_attributes);
-                post(&node, &Batch { durability: "bulk", hour, ..batch })?;
+                let batch = FixtureBatch::new("stored", hour * 10_000, count, has_attributes);
+                post(&node, &FixtureBatch { durability: "bulk", hour, ..batch })?;
             }
             until("the queue is empty", || has_pending(&node))?;
             node.stop()?;
@@ -165,8 +168,8 @@ impl FixtureBuilder<'_> {
         let mut node = self.node("trashed", &arguments);
         node.start_ready()?;
         for load in 0..4 {
-            let batch = Batch::new("trashed", load * 10_000, 700, load % 2 == 1);
-            post(&node, &Batch { durability: "bulk", hour: 1 + load, ..batch })?;
+            let batch = FixtureBatch::new("trashed", load * 10_000, 700, load % 2 == 1);
+            post(&node, &FixtureBatch { durability: "bulk", hour: 1 + load, ..batch })?;
         }
         let trash = node.dir.join("store/trash");
         until("retention takes a segment", || Ok(count_files(&trash, "seg").unwrap_or(0) > 0))?;
@@ -200,7 +203,7 @@ impl FixtureBuilder<'_> {
         node.start_ready()?;
         other.start_ready()?;
         for (node, first) in [(&node, 0), (&other, 100)] {
-            post(node, &Batch { durability: "durable", ..Batch::new("widowed", first, 50, true) })?;
+            post(node, &FixtureBatch { durability: "durable", ..FixtureBatch::new("widowed", first, 50, true) })?;
         }
         let knows = |path: PathBuf| Ok(fs::read_to_string(path).is_ok_and(|text| text.contains("\"facts\"")));
         until("the list of nodes is written", || knows(node.dir.join("members.json")))?;
@@ -240,7 +243,7 @@ pub(super) fn copy_directory(from: &Path, to: &Path) -> std::io::Result<()> {
 }
 
 /// Distinct records that name their fixture.
-struct Batch {
+struct FixtureBatch {
     name: &'static str,
     durability: &'static str,
     /// The number of the first record.
@@ -251,7 +254,7 @@ struct Batch {
     has_attributes: bool,
 }
 
-impl Batch {
+impl FixtureBatch {
     /// A batch of `fast` records with the time of their arrival.
     fn new(name: &'static str, first: u64, count: u64, has_attributes: bool) -> Self {
         Self { name, durability: "fast", first, count, hour: 0, has_attributes }
@@ -288,8 +291,8 @@ impl Batch {
 }
 
 /// Sends a batch.
-fn post(node: &StandaloneNode, batch: &Batch) -> anyhow::Result<()> {
-    let Batch { name, durability, first, hour, has_attributes, .. } = *batch;
+fn post(node: &StandaloneNode, batch: &FixtureBatch) -> anyhow::Result<()> {
+    let FixtureBatch { name, durability, first, hour, has_attributes, .. } = *batch;
     let kind = if hour == 0 && !has_attributes { "text/plain" } else { "application/x-ndjson" };
     // The key carries no time, so a retry gets the same ids only while the node remembers it.
     let key = format!("{name} {durability} {first}");

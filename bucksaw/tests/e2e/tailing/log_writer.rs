@@ -8,7 +8,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 /// Writes numbered lines to a file that it keeps open.
-pub(super) struct LogWriter {
+pub(super) struct LogFileWriter {
     path: PathBuf,
     file: File,
     lines: Vec<String>,
@@ -18,7 +18,7 @@ pub(super) struct LogWriter {
     next: usize,
 }
 
-impl LogWriter {
+impl LogFileWriter {
     pub(super) fn new(path: &Path) -> Self {
         let file = File::options().create(true).append(true).open(path).unwrap();
         Self { path: path.to_owned(), file, lines: Vec::new(), begun: String::new(), next: 0 }

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use bucksaw_faults::Random;
 
 use super::TailedDir;
-use super::log_writer::LogWriter;
+use super::log_writer::LogFileWriter;
 
 /// Default rounds.
 const ROUNDS: u64 = 4;
@@ -77,7 +77,7 @@ fn round(seed: u64) {
 
 /// A writer whose file is rotated.
 struct RotatedLog {
-    log: LogWriter,
+    log: LogFileWriter,
     rotations: usize,
 }
 

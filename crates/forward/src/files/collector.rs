@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_buffer::{BufferError, DiskBuffer, NewBatch, Recovery};
+use bucksaw_buffer::{BufferError, BufferRecovery, DiskBuffer, NewBatch};
 use bucksaw_env::Env;
 use bucksaw_record::Labels;
 use bucksaw_segment::FrameHeader;
@@ -21,7 +21,7 @@ use crate::send_window::SendWindow;
 
 /// Why an agent cannot start.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum OpenError {
+pub(crate) enum CollectorError {
     #[error(transparent)]
     Buffer(#[from] BufferError),
     #[error("the positions in the buffer: {0}")]
@@ -84,10 +84,10 @@ impl Collector {
         files: &FilesConfig,
         env: &Env,
         window: Arc<SendWindow>,
-    ) -> Result<Self, OpenError> {
+    ) -> Result<Self, CollectorError> {
         let buffer_config = bucksaw_buffer::Config { bytes_max: files.buffer_bytes_max };
         let (buffer, recovery) = DiskBuffer::open(Arc::clone(&env.fs), &files.state_dir.join("buffer"), buffer_config)?;
-        let Recovery { state, missing_batches, repeated_batches, unacked_records, .. } = recovery;
+        let BufferRecovery { state, missing_batches, repeated_batches, unacked_records, .. } = recovery;
         if missing_batches > 0 {
             warn!(
                 missing_batches,
@@ -234,6 +234,12 @@ impl Collector {
         }
         match self.sink.buffer.drop_oldest() {
             Ok(Some(dropped)) => {
+                let acked = self.sink.buffer.first_unacked();
+                while self.in_window.front().is_some_and(|number| *number < acked) {
+                    self.in_window.pop_front();
+                    self.acked_in_window += 1;
+                }
+                self.window.drop_before(self.acked_in_window);
                 self.sink.dropped_records += dropped.records;
                 warn!(
                     records = dropped.records,
