@@ -359,6 +359,7 @@ fn add(tailer: &mut Tailer, arrival: Arrival, predecessor: Option<FileKey>) -> O
     let mut file = TailedFile::new(position, stage, now);
     file.current_path = arrival.path;
     file.handle = arrival.handle;
+    file.head = arrival.head;
     file.predecessor = predecessor;
     if stage == Stage::Finished {
         file.seen = Some(size_and_time(&arrival.stat));
