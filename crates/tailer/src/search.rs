@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bucksaw_env::{EntryKind, File, FileStat};
 
 use crate::content::{continues, has_bytes_before, head_of, open_regular};
-use crate::fingerprint::{ANCHOR_BYTES_MAX, FINGERPRINT_BYTES_MAX};
+use crate::fingerprint::{ANCHOR_BYTES_MAX, Anchor, FINGERPRINT_BYTES_MAX, Fingerprint};
 use crate::gaps::Gap;
 use crate::pattern::Directories;
 use crate::position::{FileKey, FilePosition};
@@ -218,37 +218,59 @@ fn take_over(
     tailer.set_stage(key, stage);
 }
 
-/// Recognises a copy that ends before the position, because more was read after it was made. It is remembered, and not read.
+/// Recognises a copy that ends before the position, because more was read after it was made. The file ends here, and the copy is
+/// remembered as read.
 fn adopt_short(tailer: &mut Tailer, key: FileKey, candidate: &SearchCandidate) -> io::Result<bool> {
-    let Some(file) = tailer.files.get(&key) else { return Ok(false) };
-    if Compression::of(candidate.path.file_name().unwrap_or_default()).is_some()
-        || candidate.stat.size >= file.position.offset
-        || candidate.stat.size == 0
-    {
-        return Ok(false);
-    }
+    let Some(file) = tailer.files.get(&key).filter(|_| candidate.stat.size > 0) else { return Ok(false) };
     let is_held = tailer.held.get(&candidate.stat.identity).is_some_and(|held| held.of == key);
-    let Ok((handle, stat)) = open_regular(&*tailer.fs, &candidate.path) else { return Ok(false) };
-    if stat.identity != candidate.stat.identity
-        || !(is_held || is_short_copy(&*handle, stat.size, file).unwrap_or(false))
-    {
+    let Some((handle, stat)) = open_candidate(tailer, candidate)? else { return Ok(false) };
+    let compression = candidate.path.file_name().and_then(Compression::of);
+    let (head, offset, is_short) = match compression {
+        Some(compression) => match unpacked_head(handle.clone(), compression) {
+            // A longer text is compared when it is read.
+            Ok(head) if head.len() < FINGERPRINT_BYTES_MAX && !head.is_empty() => {
+                let is_short = file.head.starts_with(&head);
+                let length = head.len() as u64;
+                (head, length, is_short)
+            }
+            Err(error) if is_read_error(&error) => return Err(error),
+            _ => return Ok(false),
+        },
+        None if stat.size >= file.position.offset => return Ok(false),
+        None => (head_of(&*handle)?, stat.size, is_short_copy(&*handle, stat.size, file)?),
+    };
+    if !is_held && !is_short {
         return Ok(false);
     }
-    if file.missing_bytes() > 0 {
+    let from = offset.saturating_sub(ANCHOR_BYTES_MAX as u64);
+    let anchor = match compression {
+        Some(_) => Anchor::of(&head),
+        None => Anchor::of(&handle.read_bytes(from, (offset - from) as usize)?),
+    };
+    let copy = FilePosition {
+        key: FileKey(tailer.next_key),
+        path: file.position.path.clone(),
+        identity: stat.identity,
+        fingerprint: Fingerprint::of(&head),
+        offset,
+        anchor,
+        size: stat.size,
+        modified_ms: stat.modified_ms,
+        is_finished: true,
+    };
+    let (is_finished, has_missing) = (file.position.is_finished, file.missing_bytes() > 0);
+    if has_missing && !is_finished {
         tailer.add_gap(key, file.gap_reason());
     }
-    tailer.forget_identity(key);
+    let mut copy = TailedFile::new(copy, Stage::Finished, tailer.clock.uptime());
+    copy.current_path.clone_from(&candidate.path);
+    copy.seen = Some((stat.size, stat.modified_ms));
+    tailer.next_key += 1;
     tailer.held.remove(&stat.identity);
-    tailer.by_identity.insert(stat.identity, key);
-    let Some(file) = tailer.files.get_mut(&key) else { return Ok(true) };
-    file.position.identity = stat.identity;
-    // These are compared after a restart.
-    file.position.size = stat.size;
-    file.position.modified_ms = stat.modified_ms;
-    file.seen = Some((stat.size, stat.modified_ms));
-    file.current_path.clone_from(&candidate.path);
-    if file.position.is_finished {
-        tailer.set_stage(key, Stage::Finished);
+    tailer.by_identity.insert(stat.identity, copy.position.key);
+    tailer.files.insert(copy.position.key, copy);
+    if is_finished {
+        tailer.remove(key);
     } else {
         tailer.set_stage(key, Stage::Ending);
         tailer.active.insert(key);
@@ -262,14 +284,14 @@ fn is_short_copy(copy: &dyn File, size: u64, file: &TailedFile) -> io::Result<bo
     if size <= file.head.len() as u64 {
         return Ok(file.head.starts_with(&head_of(copy)?));
     }
-    if fingerprint.length() as u64 <= size && !fingerprint.matches(&head_of(copy)?) {
+    if fingerprint.length() as u64 > size || !fingerprint.matches(&head_of(copy)?) {
         return Ok(false);
     }
     let earlier = file.history.iter().rev().find(|(offset, _)| *offset <= size);
     match earlier {
         Some((offset, anchor)) if *offset > 0 => has_bytes_before(copy, *offset, anchor.as_bytes()),
         // Nothing is left to compare, unless the fingerprint is.
-        _ => Ok(fingerprint.length() == FINGERPRINT_BYTES_MAX && fingerprint.length() as u64 <= size),
+        _ => Ok(fingerprint.length() == FINGERPRINT_BYTES_MAX),
     }
 }
 

@@ -42,6 +42,8 @@ pub(crate) enum Turn {
     Misplaced,
     /// The compressed file is not the rotated form of this file.
     Rejected,
+    /// The compressed file begins like this file, and ends before what was read of it.
+    Short,
     /// Its end was consumed.
     Ended,
     /// No more can be decompressed.
@@ -304,7 +306,7 @@ fn skip(file: &mut TailedFile, start: u64, buffer: &mut Vec<u8>) -> io::Result<O
     while unpacker.position() < stop {
         let step = usize::try_from(stop - unpacker.position()).unwrap_or(INPUT_STEP).min(buffer.len());
         if unpacker.read(buffer.get_mut(..step).unwrap_or_default())? == 0 {
-            return Ok(Some(Turn::Rejected));
+            return Ok(Some(Turn::Short));
         }
     }
     if stop < start {
