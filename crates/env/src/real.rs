@@ -83,11 +83,9 @@ impl crate::Fs for Fs {
         for entry in fs::read_dir(dir)? {
             let entry = entry?;
             match entry.file_type() {
-                Ok(kind) => entries.push(DirEntry {
-                    name: entry.file_name(),
-                    kind: entry_kind(kind),
-                    inode: entry.ino(),
-                }),
+                Ok(kind) => {
+                    entries.push(DirEntry { name: entry.file_name(), kind: entry_kind(kind), inode: entry.ino() })
+                }
                 // Removed meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),

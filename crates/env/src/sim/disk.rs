@@ -276,11 +276,8 @@ impl Disk {
         self.check_dir(Some(dir))?;
         self.check_allowed(dir)?;
         let in_dir = |path: &&Path| path.parent() == Some(dir) && path.file_name().is_some();
-        let entry = |path: &Path, kind, inode| DirEntry {
-            name: path.file_name().unwrap_or_default().to_owned(),
-            kind,
-            inode,
-        };
+        let entry =
+            |path: &Path, kind, inode| DirEntry { name: path.file_name().unwrap_or_default().to_owned(), kind, inode };
         let files = self.names.iter().filter(|(path, _)| in_dir(path));
         let files = files.map(|(path, id)| {
             let number = self.inodes.get(&id).map_or(0, |node| node.number);
