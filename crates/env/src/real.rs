@@ -84,7 +84,7 @@ impl crate::Fs for Fs {
             let entry = entry?;
             match entry.file_type() {
                 Ok(kind) => {
-                    entries.push(DirEntry { name: entry.file_name(), kind: entry_kind(kind), inode: entry.ino() })
+                    entries.push(DirEntry { name: entry.file_name(), kind: entry_kind(kind), inode: entry.ino() });
                 }
                 // Removed meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}

@@ -265,7 +265,7 @@ impl RandomHistory {
             RotationKind::Compress(extension) => self.compress(at, 0, extension),
             RotationKind::CopyTruncateCompress => self.compress(at, 0, "gz"),
             RotationKind::CompressLater(extension) if self.logs[at].rotated.len() > 1 => {
-                self.compress(at, 1, extension)
+                self.compress(at, 1, extension);
             }
             _ => {}
         }
