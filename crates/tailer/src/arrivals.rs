@@ -97,6 +97,13 @@ pub(crate) fn add_arrivals(
     }
     for (base, modified_ms) in unsettled {
         arrivals.extend(rotated_unseen(tailer, &known, directories, &base, modified_ms, &mut examined));
+        // While the path leads to no file, one may be created there and rotated before the next scan.
+        let is_followed = |file: &TailedFile| file.stage == Stage::Following;
+        let is_known =
+            known.by_path.get(&base).and_then(|key| tailer.files.get(key)).is_some_and(|file| !is_followed(file));
+        if is_known && arrivals.iter().all(|arrival: &Arrival| arrival.path != base) {
+            tailer.unsettle(base, modified_ms);
+        }
     }
     leave_copies(&mut arrivals);
     let bases: HashSet<PathBuf> = arrivals.iter().map(|arrival| arrival.base.clone()).collect();
@@ -359,6 +366,7 @@ fn add(tailer: &mut Tailer, arrival: Arrival, predecessor: Option<FileKey>) -> O
     let mut file = TailedFile::new(position, stage, now);
     file.current_path = arrival.path;
     file.handle = arrival.handle;
+    file.head = arrival.head;
     file.predecessor = predecessor;
     if stage == Stage::Finished {
         file.seen = Some(size_and_time(&arrival.stat));

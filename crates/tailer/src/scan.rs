@@ -58,7 +58,12 @@ impl Tailer {
             }
         }
         let rotated = self.follow_names(&mut directories);
-        self.check_finished(&mut directories, &rotated);
+        let mut suspected = rotated.clone();
+        suspected.extend(self.unsettled.keys().cloned());
+        let is_sought = |stage| matches!(stage, Stage::Lost | Stage::Replaced);
+        let sought = self.files.values().filter(|file| is_sought(file.stage));
+        suspected.extend(sought.map(|file| file.position.path.clone()));
+        self.check_finished(&mut directories, &suspected);
         search(self, &mut directories);
         add_arrivals(self, &mut directories, unknown, rotated);
         self.gap_log.counters.scan_errors += directories.failed().len() as u64;
@@ -168,8 +173,9 @@ impl Tailer {
         self.changes += 1;
     }
 
-    /// Looks for finished files that no pattern matches any more: those of the rotated paths, and now and then all.
-    fn check_finished(&mut self, directories: &mut Directories<'_>, rotated: &BTreeSet<PathBuf>) {
+    /// Looks for finished files that no pattern matches any more: those of the suspected paths, and now and then all.
+    /// Another file may have got the number of one.
+    fn check_finished(&mut self, directories: &mut Directories<'_>, suspected: &BTreeSet<PathBuf>) {
         let now = self.clock.uptime();
         let is_due = now >= self.next_finished_check;
         if is_due {
@@ -177,7 +183,7 @@ impl Tailer {
         }
         let scans = self.scans;
         let finished = self.files.values().filter(|file| file.stage == Stage::Finished && file.matched_in != scans);
-        let is_wanted = |path: &PathBuf, matched_in: u64| is_due || matched_in + 1 == scans || rotated.contains(path);
+        let is_wanted = |path: &PathBuf, matched_in: u64| is_due || matched_in + 1 == scans || suspected.contains(path);
         let checked: Vec<FileKey> = finished
             .filter(|file| is_wanted(&file.position.path, file.matched_in))
             .map(|file| file.position.key)
@@ -209,12 +215,13 @@ fn recognise(tailer: &mut Tailer, key: FileKey, stat: &FileStat) -> bool {
     let now = tailer.clock.uptime();
     let Some(file) = tailer.files.get_mut(&key) else { return false };
     let state = size_and_time(stat);
-    if file.handle.is_some() {
-        if stat.size < file.position.size {
-            tailer.replace(key);
-            return false;
-        }
+    if let Some(handle) = file.handle.clone() {
         if file.seen != Some(state) || file.is_failing {
+            // Also if the file is not read for a while, because the sink does not take more or another file comes first.
+            if file.compare(&*handle, stat.size).is_ok_and(|is_same| !is_same) {
+                tailer.replace(key);
+                return false;
+            }
             tailer.active.insert(key);
         }
         return true;

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use bucksaw_env::{EntryKind, File, FileStat};
 
 use crate::content::{continues, has_bytes_before, head_of, open_regular};
-use crate::fingerprint::{ANCHOR_BYTES_MAX, FINGERPRINT_BYTES_MAX};
+use crate::fingerprint::{ANCHOR_BYTES_MAX, Anchor, FINGERPRINT_BYTES_MAX, Fingerprint};
 use crate::gaps::Gap;
 use crate::pattern::Directories;
 use crate::position::{FileKey, FilePosition};
 use crate::rotation_name::{Compression, family};
 use crate::tailed_file::{Stage, TailedFile};
 use crate::tailer::Tailer;
-use crate::unpacker::unpacked_head;
+use crate::unpacker::{is_read_error, unpacked_head};
 
 /// A file is given up when this many scans have not found it. One scan can miss a file that is being renamed.
 const MISSING_SCANS_MAX: u32 = 2;
@@ -45,30 +45,52 @@ pub(crate) fn search(tailer: &mut Tailer, directories: &mut Directories<'_>) {
         stage => stage == Stage::Replaced,
     };
     let sought: Vec<FileKey> = tailer.files.values().filter(is_sought).map(|file| file.position.key).collect();
+    let mut unfound = Vec::new();
     for key in sought {
-        let Some(file) = tailer.files.get(&key) else { continue };
-        let (path, stage) = (file.position.path.clone(), file.stage);
-        let dir = path.parent().unwrap_or(Path::new(""));
-        let entries = directories.entries(dir);
-        if directories.is_unknown(&path) {
-            continue;
+        match search_by_number(tailer, key, directories) {
+            Ok(true) => {}
+            Ok(false) => unfound.push(key),
+            Err(_) => tailer.gap_log.counters.read_errors += 1,
         }
-        let by_number = (stage == Stage::Lost).then(|| find_entry(directories, &file.position)).flatten();
-        let by_number = by_number.and_then(|path| Some((directories.stat(&path)?, path)));
-        if let Some((stat, path)) = by_number
-            && adopt(tailer, key, &SearchCandidate { path, stat }, false)
-        {
-            continue;
-        }
-        let candidates = candidates(tailer, key, directories);
-        if candidates.iter().any(|candidate| adopt(tailer, key, candidate, true))
-            || candidates.iter().any(|candidate| adopt_short(tailer, key, candidate))
-        {
-            continue;
-        }
-        let is_dir_missing = entries.is_empty() && directories.stat(dir).is_none();
-        give_up(tailer, key, is_dir_missing);
     }
+    // Numbers that were reused are free now.
+    for key in unfound {
+        match search_by_contents(tailer, key, directories) {
+            Ok(true) => {}
+            Ok(false) => give_up(tailer, key, directories),
+            Err(_) => tailer.gap_log.counters.read_errors += 1,
+        }
+    }
+}
+
+/// Whether a lost file is in its directory under its number, with the same contents.
+fn search_by_number(tailer: &mut Tailer, key: FileKey, directories: &mut Directories<'_>) -> io::Result<bool> {
+    let Some(file) = tailer.files.get(&key).filter(|file| file.stage == Stage::Lost) else { return Ok(false) };
+    let path = find_entry(directories, &file.position);
+    if let Some(path) = path
+        && let Some(stat) = directories.stat(&path)
+        && adopt(tailer, key, &SearchCandidate { path, stat }, false)?
+    {
+        return Ok(true);
+    }
+    tailer.forget_identity(key);
+    Ok(false)
+}
+
+/// Whether a file in its directory has the same contents.
+fn search_by_contents(tailer: &mut Tailer, key: FileKey, directories: &mut Directories<'_>) -> io::Result<bool> {
+    let candidates = candidates(tailer, key, directories);
+    for candidate in &candidates {
+        if adopt(tailer, key, candidate, true)? {
+            return Ok(true);
+        }
+    }
+    for candidate in &candidates {
+        if adopt_short(tailer, key, candidate)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Files of the same family that are not known, the most likely ones first.
@@ -102,29 +124,32 @@ fn candidates(tailer: &Tailer, key: FileKey, directories: &mut Directories<'_>) 
 }
 
 /// Goes on in another file if it begins with what was read.
-fn adopt(tailer: &mut Tailer, key: FileKey, candidate: &SearchCandidate, is_copy: bool) -> bool {
-    let Some(file) = tailer.files.get(&key) else { return false };
+///
+/// # Errors
+/// The file cannot be read, so that nothing is known of it.
+fn adopt(tailer: &mut Tailer, key: FileKey, candidate: &SearchCandidate, is_copy: bool) -> io::Result<bool> {
+    let Some(file) = tailer.files.get(&key) else { return Ok(false) };
     let position = &file.position;
     if is_copy && position.fingerprint.length() == 0 {
-        return false;
+        return Ok(false);
     }
     let owner = tailer.by_identity.get(&candidate.stat.identity);
     if owner.is_some_and(|owner| *owner != key) {
-        return false;
+        return Ok(false);
     }
     let compression = candidate.path.file_name().and_then(Compression::of);
-    let Ok((handle, stat)) = open_regular(&*tailer.fs, &candidate.path) else { return false };
-    if stat.identity != candidate.stat.identity {
-        return false;
-    }
+    let Some((handle, stat)) = open_candidate(tailer, candidate)? else { return Ok(false) };
     let is_same = match compression {
         Some(compression) => {
             unpacked_head(Arc::clone(&handle), compression).map(|head| position.fingerprint.matches(&head))
         }
         None => continues(&*handle, position),
     };
-    if !is_same.unwrap_or(false) {
-        return false;
+    match is_same {
+        Err(error) if is_read_error(&error) => return Err(error),
+        // A decoder finds no text.
+        Ok(false) | Err(_) => return Ok(false),
+        Ok(true) => {}
     }
     let is_complete = position.is_finished && (compression.is_some() || stat.size == position.offset);
     let stage = if is_complete {
@@ -146,7 +171,16 @@ fn adopt(tailer: &mut Tailer, key: FileKey, candidate: &SearchCandidate, is_copy
     }
     tailer.gap_log.counters.copies_continued += u64::from(is_copy);
     take_over(tailer, key, candidate, stage, (compression.is_none() && !is_complete).then_some(handle));
-    true
+    Ok(true)
+}
+
+/// Opens a candidate, unless another file has its name now.
+fn open_candidate(tailer: &Tailer, candidate: &SearchCandidate) -> io::Result<Option<(Arc<dyn File>, FileStat)>> {
+    match open_regular(&*tailer.fs, &candidate.path) {
+        Ok((handle, stat)) => Ok((stat.identity == candidate.stat.identity).then_some((handle, stat))),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// The file lives on as `candidate`.
@@ -184,61 +218,92 @@ fn take_over(
     tailer.set_stage(key, stage);
 }
 
-/// Recognises a copy that ends before the position, because more was read after it was made. It is remembered, and not read.
-fn adopt_short(tailer: &mut Tailer, key: FileKey, candidate: &SearchCandidate) -> bool {
-    let Some(file) = tailer.files.get(&key) else { return false };
-    if Compression::of(candidate.path.file_name().unwrap_or_default()).is_some()
-        || candidate.stat.size >= file.position.offset
-        || candidate.stat.size == 0
-    {
-        return false;
-    }
+/// Recognises a copy that ends before the position, because more was read after it was made. The file ends here, and the copy is
+/// remembered as read.
+fn adopt_short(tailer: &mut Tailer, key: FileKey, candidate: &SearchCandidate) -> io::Result<bool> {
+    let Some(file) = tailer.files.get(&key).filter(|_| candidate.stat.size > 0) else { return Ok(false) };
     let is_held = tailer.held.get(&candidate.stat.identity).is_some_and(|held| held.of == key);
-    let Ok((handle, stat)) = open_regular(&*tailer.fs, &candidate.path) else { return false };
-    if stat.identity != candidate.stat.identity
-        || !(is_held || is_short_copy(&*handle, stat.size, file).unwrap_or(false))
-    {
-        return false;
+    let Some((handle, stat)) = open_candidate(tailer, candidate)? else { return Ok(false) };
+    let compression = candidate.path.file_name().and_then(Compression::of);
+    let (head, offset, is_short) = match compression {
+        Some(compression) => match unpacked_head(handle.clone(), compression) {
+            // A longer text is compared when it is read.
+            Ok(head) if head.len() < FINGERPRINT_BYTES_MAX && !head.is_empty() => {
+                let is_short = file.head.starts_with(&head);
+                let length = head.len() as u64;
+                (head, length, is_short)
+            }
+            Err(error) if is_read_error(&error) => return Err(error),
+            _ => return Ok(false),
+        },
+        None if stat.size >= file.position.offset => return Ok(false),
+        None => (head_of(&*handle)?, stat.size, is_short_copy(&*handle, stat.size, file)?),
+    };
+    if !is_held && !is_short {
+        return Ok(false);
     }
-    if file.missing_bytes() > 0 {
+    let from = offset.saturating_sub(ANCHOR_BYTES_MAX as u64);
+    let anchor = match compression {
+        Some(_) => Anchor::of(&head),
+        None => Anchor::of(&handle.read_bytes(from, (offset - from) as usize)?),
+    };
+    let copy = FilePosition {
+        key: FileKey(tailer.next_key),
+        path: file.position.path.clone(),
+        identity: stat.identity,
+        fingerprint: Fingerprint::of(&head),
+        offset,
+        anchor,
+        size: stat.size,
+        modified_ms: stat.modified_ms,
+        is_finished: true,
+    };
+    let (is_finished, has_missing) = (file.position.is_finished, file.missing_bytes() > 0);
+    if has_missing && !is_finished {
         tailer.add_gap(key, file.gap_reason());
     }
-    tailer.forget_identity(key);
+    let mut copy = TailedFile::new(copy, Stage::Finished, tailer.clock.uptime());
+    copy.current_path.clone_from(&candidate.path);
+    copy.seen = Some((stat.size, stat.modified_ms));
+    tailer.next_key += 1;
     tailer.held.remove(&stat.identity);
-    tailer.by_identity.insert(stat.identity, key);
-    let Some(file) = tailer.files.get_mut(&key) else { return true };
-    file.position.identity = stat.identity;
-    // These are compared after a restart.
-    file.position.size = stat.size;
-    file.position.modified_ms = stat.modified_ms;
-    file.seen = Some((stat.size, stat.modified_ms));
-    file.current_path.clone_from(&candidate.path);
-    if file.position.is_finished {
-        tailer.set_stage(key, Stage::Finished);
+    tailer.by_identity.insert(stat.identity, copy.position.key);
+    tailer.files.insert(copy.position.key, copy);
+    if is_finished {
+        tailer.remove(key);
     } else {
         tailer.set_stage(key, Stage::Ending);
         tailer.active.insert(key);
     }
-    true
+    Ok(true)
 }
 
 /// Whether a file of `size` bytes is the beginning of what was read.
 fn is_short_copy(copy: &dyn File, size: u64, file: &TailedFile) -> io::Result<bool> {
     let fingerprint = &file.position.fingerprint;
-    if fingerprint.length() as u64 <= size && !fingerprint.matches(&head_of(copy)?) {
+    if size <= file.head.len() as u64 {
+        return Ok(file.head.starts_with(&head_of(copy)?));
+    }
+    if fingerprint.length() as u64 > size || !fingerprint.matches(&head_of(copy)?) {
         return Ok(false);
     }
     let earlier = file.history.iter().rev().find(|(offset, _)| *offset <= size);
     match earlier {
         Some((offset, anchor)) if *offset > 0 => has_bytes_before(copy, *offset, anchor.as_bytes()),
         // Nothing is left to compare, unless the fingerprint is.
-        _ => Ok(fingerprint.length() == FINGERPRINT_BYTES_MAX && fingerprint.length() as u64 <= size),
+        _ => Ok(fingerprint.length() == FINGERPRINT_BYTES_MAX),
     }
 }
 
 /// Counts a scan without success. At last the rest of the file is a gap.
-fn give_up(tailer: &mut Tailer, key: FileKey, is_dir_missing: bool) {
+fn give_up(tailer: &mut Tailer, key: FileKey, directories: &mut Directories<'_>) {
     let now = tailer.clock.uptime();
+    let Some(path) = tailer.files.get(&key).map(|file| file.position.path.clone()) else { return };
+    let dir = path.parent().unwrap_or(Path::new(""));
+    let is_dir_missing = directories.entries(dir).is_empty() && directories.stat(dir).is_none();
+    if directories.is_unknown(&path) {
+        return;
+    }
     let Some(file) = tailer.files.get_mut(&key) else { return };
     file.missing_scans = file.missing_scans.saturating_add(1);
     // A directory may be mounted late.

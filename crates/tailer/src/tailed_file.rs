@@ -1,12 +1,14 @@
 //! The state of one file.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_env::{File, FileStat};
 
-use crate::fingerprint::Anchor;
+use crate::content::{has_bytes_before, head_of};
+use crate::fingerprint::{Anchor, FINGERPRINT_BYTES_MAX, Fingerprint};
 use crate::gaps::GapReason;
 use crate::position::{FileKey, FilePosition};
 use crate::unpacker::Unpacker;
@@ -74,6 +76,8 @@ pub(crate) struct TailedFile {
     pub(crate) is_at_path: bool,
     /// How many scans did not find it.
     pub(crate) missing_scans: u32,
+    /// The first bytes, while they are known: those of the fingerprint.
+    pub(crate) head: Vec<u8>,
     /// Earlier offsets and what was before them, oldest first, the newest ones densest. A copy that is shorter than what was
     /// read is recognised by them.
     pub(crate) history: Vec<(u64, Anchor)>,
@@ -102,6 +106,7 @@ impl TailedFile {
             matched_in: 0,
             is_at_path: false,
             missing_scans: 0,
+            head: Vec::new(),
             history: vec![(position_offset, anchor)],
             damage_seen: None,
         }
@@ -137,6 +142,35 @@ impl TailedFile {
     /// The bytes before [`Self::next_offset`].
     pub(crate) fn bytes_before(&self) -> Anchor {
         self.position.anchor.followed_by(&self.pending)
+    }
+
+    /// Compares the file with what is known of it, and extends its fingerprint; false if its contents were replaced. Far behind
+    /// the fingerprint only the bytes before the next ones are compared.
+    pub(crate) fn compare(&mut self, handle: &dyn File, size: u64) -> io::Result<bool> {
+        if size < self.position.size || !has_bytes_before(handle, self.next_offset(), self.bytes_before().as_bytes())? {
+            return Ok(false);
+        }
+        let is_same = self.grow_fingerprint(handle)?;
+        if is_same {
+            self.position.size = size;
+        }
+        Ok(is_same)
+    }
+
+    /// Extends the fingerprint of a file that has grown; false if its first bytes have changed. Behind the fingerprint they are
+    /// not read any more.
+    pub(crate) fn grow_fingerprint(&mut self, handle: &dyn File) -> io::Result<bool> {
+        let is_behind = self.next_offset() >= FINGERPRINT_BYTES_MAX as u64;
+        if is_behind && self.head.len() == FINGERPRINT_BYTES_MAX {
+            return Ok(true);
+        }
+        let head = head_of(handle)?;
+        if !self.position.fingerprint.matches(&head) {
+            return Ok(false);
+        }
+        self.position.fingerprint = Fingerprint::of(&head);
+        self.head = head;
+        Ok(true)
     }
 
     /// The bytes that are known to be missing if nothing more of the file is found.

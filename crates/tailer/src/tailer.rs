@@ -180,6 +180,10 @@ impl Tailer {
                 self.lose(key);
                 report.is_scan_due = true;
             }
+            Turn::Short => {
+                self.set_stage(key, Stage::Ending);
+                report.has_more = true;
+            }
             Turn::Ended => {
                 self.finish(key);
                 report.is_scan_due = true;

@@ -8,8 +8,8 @@ use bucksaw_env::{File, Fs};
 
 use crate::chunk::FileChunk;
 use crate::config::TailerConfig;
-use crate::content::{continues, head_of, open_regular};
-use crate::fingerprint::{ANCHOR_BYTES_MAX, FINGERPRINT_BYTES_MAX, Fingerprint};
+use crate::content::{continues, open_regular};
+use crate::fingerprint::{ANCHOR_BYTES_MAX, Fingerprint};
 use crate::gaps::GapReason;
 use crate::rotation_name::Compression;
 use crate::tailed_file::{Stage, TailedFile, size_and_time};
@@ -42,6 +42,8 @@ pub(crate) enum Turn {
     Misplaced,
     /// The compressed file is not the rotated form of this file.
     Rejected,
+    /// The compressed file begins like this file, and ends before what was read of it.
+    Short,
     /// Its end was consumed.
     Ended,
     /// No more can be decompressed.
@@ -139,7 +141,7 @@ fn read_plain(file: &mut TailedFile, context: &TurnContext<'_>, buffer: &mut Vec
         return Turn::Replaced;
     }
     let length = pending + read - before.len();
-    match grow_fingerprint(file, &*handle) {
+    match file.grow_fingerprint(&*handle) {
         Ok(true) => {}
         Ok(false) => return Turn::Replaced,
         Err(_) => return Turn::ReadFailed,
@@ -183,21 +185,6 @@ fn place_pending(file: &TailedFile, room: usize, buffer: &mut Vec<u8>) -> usize 
         target.copy_from_slice(&file.pending);
     }
     pending
-}
-
-/// Extends the fingerprint of a file that has grown; false if its first bytes have changed. Behind the fingerprint only the
-/// anchor is compared.
-fn grow_fingerprint(file: &mut TailedFile, handle: &dyn File) -> io::Result<bool> {
-    if file.next_offset() >= FINGERPRINT_BYTES_MAX as u64 && file.position.fingerprint.length() == FINGERPRINT_BYTES_MAX
-    {
-        return Ok(true);
-    }
-    let head = head_of(handle)?;
-    if !file.position.fingerprint.matches(&head) {
-        return Ok(false);
-    }
-    file.position.fingerprint = Fingerprint::of(&head);
-    Ok(true)
 }
 
 /// Gives the text in the buffer to the sink, and moves the position.
@@ -319,7 +306,7 @@ fn skip(file: &mut TailedFile, start: u64, buffer: &mut Vec<u8>) -> io::Result<O
     while unpacker.position() < stop {
         let step = usize::try_from(stop - unpacker.position()).unwrap_or(INPUT_STEP).min(buffer.len());
         if unpacker.read(buffer.get_mut(..step).unwrap_or_default())? == 0 {
-            return Ok(Some(Turn::Rejected));
+            return Ok(Some(Turn::Short));
         }
     }
     if stop < start {

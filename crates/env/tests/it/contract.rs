@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-use bucksaw_env::{File, Fs, real, sim};
+use bucksaw_env::{EntryKind, File, Fs, real, sim};
 
 /// Runs `check` on an empty directory of either file system.
 fn on_both(check: impl Fn(&dyn Fs, &Path) -> io::Result<()>) -> io::Result<()> {
@@ -196,6 +196,34 @@ fn space() -> io::Result<()> {
         let space = fs.space(dir)?;
         assert!(space.total_bytes > 0 && space.free_bytes <= space.total_bytes, "{space:?}");
         assert_eq!(kind(fs.space(&dir.join("none"))), Some(ErrorKind::NotFound));
+        Ok(())
+    })
+}
+
+#[test]
+fn stat_and_entries() -> io::Result<()> {
+    on_both(|fs, dir| {
+        fs.create_dir_all(&dir.join("inner"))?;
+        let (a, b) = (dir.join("a"), dir.join("b"));
+        let file = fs.create(&a)?;
+        file.append(&[b"one"])?;
+        let stat = fs.stat(&a)?;
+        assert_eq!((stat.kind, stat.size, stat.links), (EntryKind::File, 3, 1));
+        assert_eq!((file.stat()?, fs.stat(dir)?.kind), (stat, EntryKind::Directory));
+        assert_eq!(kind(fs.stat(&b)), Some(ErrorKind::NotFound));
+        fs.rename(&a, &b)?;
+        assert_eq!(fs.stat(&b)?.identity, stat.identity);
+        write(fs, &a, "")?;
+        assert_ne!(fs.stat(&a)?.identity, stat.identity);
+        let mut entries = fs.entries(dir)?;
+        entries.sort_by(|one, other| one.name.cmp(&other.name));
+        let found: Vec<_> = entries.iter().map(|entry| (entry.name.to_str().unwrap_or_default(), entry.kind)).collect();
+        assert_eq!(found, [("a", EntryKind::File), ("b", EntryKind::File), ("inner", EntryKind::Directory)]);
+        assert_eq!(entries.get(1).map(|entry| entry.inode), Some(stat.identity.inode));
+        fs.remove(&b)?;
+        assert_eq!((file.stat()?.links, file.stat()?.identity), (0, stat.identity));
+        assert_eq!(kind(fs.entries(&b)), Some(ErrorKind::NotFound));
+        assert_eq!(kind(fs.entries(&a)), Some(ErrorKind::NotADirectory));
         Ok(())
     })
 }

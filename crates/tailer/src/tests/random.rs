@@ -265,7 +265,7 @@ impl RandomHistory {
             RotationKind::Compress(extension) => self.compress(at, 0, extension),
             RotationKind::CopyTruncateCompress => self.compress(at, 0, "gz"),
             RotationKind::CompressLater(extension) if self.logs[at].rotated.len() > 1 => {
-                self.compress(at, 1, extension)
+                self.compress(at, 1, extension);
             }
             _ => {}
         }
@@ -289,6 +289,14 @@ impl RandomHistory {
     }
 
     fn copy_and_truncate(&mut self, name: &str, newest: &str) {
+        // Of a file that was empty when it was found no copy can be recognised.
+        let identity = self.machine.env.fs.stat(&self.machine.path(name)).unwrap().identity;
+        let positions = self.machine.tailer.positions().chain(self.machine.sink.positions.values());
+        if positions.filter(|position| position.identity == identity).any(|position| position.fingerprint.length() == 0)
+        {
+            let lines = self.lines.get(name).into_iter().flatten();
+            self.lost.extend(lines.map(|line| (line.clone(), LossKind::Unseen)));
+        }
         self.machine.copy(name, newest);
         let copied = self.lines.remove(name).unwrap_or_default();
         self.lines.insert(newest.to_owned(), copied);
