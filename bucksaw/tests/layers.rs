@@ -29,7 +29,6 @@ const LEVELS: [(&str, u32); 25] = [
     ("protocols", 1),
     ("rpc", 1),
     ("steering", 1),
-    ("tailer", 1),
     ("binary", 0),
     ("columns", 0),
     ("record", 0),
