@@ -6,7 +6,7 @@ use bucksaw_record::Labels;
 
 use super::{DatadogDefaults, DatadogError};
 use crate::json_members::{push_flattened, push_severity, read_items, read_only_object, stated_time, text, utf8};
-use crate::stream_labels::StreamLabels;
+use crate::stream_labels::{HOST_NAME, SERVICE_NAME, StreamLabels};
 use crate::{AttributeList, Event, EventError, EventSink};
 
 /// Decodes the bodies of requests with equal defaults. Keeps the labels of earlier logs, at most 1 MiB of them.
@@ -79,8 +79,8 @@ impl DatadogDecoder {
         });
         read.map_err(LogError::Json)?;
         let stated = [
-            ("host", members.hostname, &defaults.hostname),
-            ("app", members.service, &defaults.service),
+            (HOST_NAME, members.hostname, &defaults.hostname),
+            (SERVICE_NAME, members.service, &defaults.service),
             ("source", members.source, &defaults.source),
         ];
         for (name, value, default) in stated {

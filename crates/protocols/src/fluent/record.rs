@@ -6,15 +6,15 @@ use super::error::EntryError;
 use super::json::{write_json, write_other_key, write_text};
 use super::{MsgpackError, MsgpackReader, MsgpackValue};
 use crate::AttributeList;
-use crate::stream_labels::StreamLabels;
+use crate::stream_labels::{HOST_NAME, StreamLabels};
 
 /// Keys of the line, the preferred one first.
 const LINE_KEYS: [&[u8]; 3] = [b"log", b"message", b"msg"];
 
-/// Keys of the label `host`, the preferred one first.
+/// Keys of the label `host.name`, the preferred one first.
 const HOST_KEYS: [&[u8]; 2] = [b"host", b"hostname"];
 
-/// Keys of the label `container`.
+/// Keys of the label `container.name`.
 const CONTAINER_KEYS: [&[u8]; 1] = [b"container_name"];
 
 /// The maximum depth to which maps are opened. A deeper map stays JSON text.
@@ -55,10 +55,10 @@ impl KnownPairs {
         let (MsgpackValue::Text(text) | MsgpackValue::Binary(text)) = value else { return false };
         let position = Some(position);
         let (label, text) = if self.host.position == position {
-            ("host", text)
+            (HOST_NAME, text)
         } else if self.container.position == position {
             // Docker writes a slash in front.
-            ("container", text.strip_prefix(b"/").unwrap_or(text))
+            ("container.name", text.strip_prefix(b"/").unwrap_or(text))
         } else {
             return false;
         };

@@ -4,7 +4,7 @@ use bucksaw_record::Labels;
 
 use super::GelfError;
 use crate::json_members::{JsonText, push_severity, push_value, read_object, stated_time, text, utf8};
-use crate::stream_labels::StreamLabels;
+use crate::stream_labels::{HOST_NAME, SERVICE_NAME, StreamLabels};
 use crate::{AttributeList, Event, EventSink, inflate};
 
 /// Decodes the messages of one listener, connection or request. Keeps the labels of earlier messages, at most 1 MiB of them.
@@ -29,7 +29,7 @@ struct GelfMembers<'a> {
     app: Option<(usize, &'a str)>,
 }
 
-/// Fields that name the program. The first one that is stated becomes the label `app` too.
+/// Fields that name the program. The first one that is stated becomes the label `service.name` too.
 const APP_FIELDS: [&str; 4] = ["_app", "_application", "_service", "_container_name"];
 
 /// Fields with a name of the semantic conventions of OpenTelemetry, and that name.
@@ -137,8 +137,8 @@ impl GelfDecoder {
             "version" => {}
             _ => push_field(name, value, &mut members, attributes),
         })?;
-        labels.push("host", &text(members.host), attributes);
-        labels.push("app", &text(members.app.map_or("", |(_, app)| app)), attributes);
+        labels.push(HOST_NAME, &text(members.host), attributes);
+        labels.push(SERVICE_NAME, &text(members.app.map_or("", |(_, app)| app)), attributes);
         push_severity(attributes, members.level);
         let (short, full) = (text(members.short_message), text(members.full_message));
         let line = match (&*short, &*full) {

@@ -28,7 +28,7 @@
 //!         Reassembled::Incomplete => {}
 //!     }
 //! }
-//! assert_eq!(sink.0, ["host=web1: hello"]);
+//! assert_eq!(sink.0, ["host.name=web1: hello"]);
 //! ```
 
 mod chunks;

@@ -1,5 +1,7 @@
 //! What the fields of a journal entry become.
 
+use crate::stream_labels::{HOST_NAME, SERVICE_NAME};
+
 /// What becomes of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FieldUse {
@@ -25,8 +27,8 @@ pub(super) fn field_use(name: &[u8]) -> FieldUse {
     match name {
         b"MESSAGE" => Line,
         b"__REALTIME_TIMESTAMP" => Time,
-        b"_HOSTNAME" => Label("host"),
-        b"SYSLOG_IDENTIFIER" => Label("app"),
+        b"_HOSTNAME" => Label(HOST_NAME),
+        b"SYSLOG_IDENTIFIER" => Label(SERVICE_NAME),
         b"_SYSTEMD_UNIT" => Label("unit"),
         b"PRIORITY" => Severity,
         b"_PID" => Renamed("process.pid"),

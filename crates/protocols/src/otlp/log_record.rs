@@ -5,15 +5,15 @@ use std::io::Write as _;
 use bucksaw_record::{Labels, Millis, time};
 
 use super::severity::severity_name;
-use crate::stream_labels::StreamLabels;
+use crate::stream_labels::{HOST_NAME, SERVICE_NAME, StreamLabels};
 use crate::{AttributeList, Decoded, Event, EventSink};
 
 /// Resource attributes that become labels. They name the program and where it is deployed; what names a single process, pod
 /// or container is an attribute, because each value of a label makes a stream of its own.
 const LABELS: [&str; 7] = [
-    "service.name",
+    SERVICE_NAME,
     "service.namespace",
-    "host.name",
+    HOST_NAME,
     "k8s.cluster.name",
     "k8s.namespace.name",
     "deployment.environment.name",

@@ -7,7 +7,7 @@ use bucksaw_record::{Labels, Millis};
 
 use super::{HecCode, HecMetadata};
 use crate::json_members::{JsonText, push_value, read_object, read_only_object, text, utf8};
-use crate::stream_labels::StreamLabels;
+use crate::stream_labels::{HOST_NAME, StreamLabels};
 use crate::{AttributeList, Event, EventError, EventSink};
 
 /// Why a body is refused from one event on.
@@ -115,7 +115,7 @@ impl HecDecoder {
         let time = time(members.time)?.or(defaults.time);
         labels.clear();
         let stated = [
-            ("host", members.host, &defaults.host),
+            (HOST_NAME, members.host, &defaults.host),
             ("source", members.source, &defaults.source),
             ("sourcetype", members.sourcetype, &defaults.sourcetype),
             ("index", members.index, &defaults.index),
