@@ -1,6 +1,5 @@
 //! The interface of the crate: a node's membership and its view of the cluster.
 
-use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,6 +22,7 @@ use crate::{ClusterVersion, Config, Facts, Handler, IncompatiblePeer, JoinState,
 const COMMANDS: usize = 64;
 
 /// The membership of a node, and its view of the cluster.
+#[derive(Debug)]
 pub struct Cluster {
     context: ActorContext,
     router: WeakRouter,
@@ -199,11 +199,5 @@ impl Handler for ExchangeHandler {
             commands.send(ActorCommand::Exchange { entries, reply }).await.map_err(|_| gone())?;
             exchange::write(&digest.await.map_err(|_| gone())?)
         })
-    }
-}
-
-impl fmt::Debug for Cluster {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Cluster").field(&self.node_id()).finish()
     }
 }

@@ -37,7 +37,6 @@ pub struct Answers {
 }
 
 /// Records in the order of the answer, each once. Dropping it stops the work.
-#[derive(Debug)]
 pub struct AnswerRecords {
     answers: Answers,
     cancel: CancelOnDrop,

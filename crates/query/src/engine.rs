@@ -58,6 +58,7 @@ impl Default for Config {
 }
 
 /// Answers queries over one node's queue and store.
+#[derive(Debug)]
 pub struct Engine {
     pub(crate) queue: Arc<Queue>,
     pub(crate) store: Arc<dyn Store>,
@@ -69,12 +70,6 @@ pub struct Engine {
     pub(crate) block_cache: Arc<BlockCache>,
     pub(crate) match_pools: MatchBufferPools,
     pub(crate) scan_memory: Arc<ScanMemory>,
-}
-
-impl std::fmt::Debug for Engine {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Engine").field("pool", &self.pool).finish_non_exhaustive()
-    }
 }
 
 impl Engine {

@@ -24,12 +24,6 @@ pub(crate) struct LocalTail {
     pending_events: VecDeque<TailEvent>,
 }
 
-impl std::fmt::Debug for LocalTail {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LocalTail").field("tail", &self.tail).finish_non_exhaustive()
-    }
-}
-
 impl LocalTail {
     pub(crate) fn new(tail: Tail, tasks: Arc<dyn Tasks>) -> Self {
         Self { tasks, tail: Some(tail), pause: None, poll: None, pending_events: VecDeque::new() }

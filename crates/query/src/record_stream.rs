@@ -66,7 +66,6 @@ impl RecordSink for Vec<OwnedRecord> {
 }
 
 /// A search that has started, of this node or of all.
-#[derive(Debug)]
 pub(crate) enum StreamSource {
     Local(Box<Search>),
     Cluster(Box<ScatterSearch>),

@@ -134,15 +134,6 @@ impl OutputBatch<'_> {
     }
 }
 
-impl std::fmt::Debug for Search {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Search")
-            .field("waiting", &self.pending.len())
-            .field("stats", &self.stats)
-            .finish_non_exhaustive()
-    }
-}
-
 impl Engine {
     /// Starts a search over the records that this node holds now.
     pub(crate) fn search(self: &Arc<Self>, request: Request, cancel: Cancel) -> Result<Search, RequestError> {

@@ -45,12 +45,6 @@ struct SegmentCursor {
     at: u64,
 }
 
-impl std::fmt::Debug for Tail {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tail").field("segments", &self.cursors.len()).finish_non_exhaustive()
-    }
-}
-
 impl Engine {
     /// Follows the records that this node accepts from now on.
     pub(crate) fn tail(self: &Arc<Self>, expr: &Expr) -> Result<Tail, RequestError> {

@@ -34,15 +34,6 @@ pub(crate) struct ScatterSearch {
     repair_hints: Option<Arc<dyn RepairHints>>,
 }
 
-impl std::fmt::Debug for ScatterSearch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ScatterSearch")
-            .field("coverage", &self.coverage)
-            .field("matched", &self.matched)
-            .finish_non_exhaustive()
-    }
-}
-
 impl Scatter {
     /// Starts a search over the records that all nodes hold now.
     pub(crate) fn search(self: &Arc<Self>, request: &Request) -> Result<ScatterSearch, RequestError> {
