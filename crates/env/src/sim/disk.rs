@@ -15,7 +15,7 @@ use crate::Space;
 /// The reported size of a disk without capacity limit.
 const TOTAL_BYTES: u64 = 1 << 40;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Disk {
     names: Names,
     dirs: BTreeSet<PathBuf>,
@@ -78,17 +78,7 @@ impl DiskFaults {
 
 impl Disk {
     pub(super) fn new() -> Self {
-        Self {
-            names: Names::default(),
-            dirs: ["", "/"].map(PathBuf::from).into(),
-            inodes: BTreeMap::new(),
-            next_inode: InodeNumber(0),
-            locked_inodes: BTreeSet::new(),
-            used_bytes_cache: Cell::default(),
-            faults: DiskFaults::default(),
-            handles: 0,
-            boots: 0,
-        }
+        Self { dirs: ["", "/"].map(PathBuf::from).into(), ..Self::default() }
     }
 
     /// The disk after a power cut: the same capacity, without faults and open handles.
@@ -107,11 +97,9 @@ impl Disk {
             dirs: self.dirs.clone(),
             inodes: nodes,
             next_inode: self.next_inode,
-            locked_inodes: BTreeSet::new(),
-            used_bytes_cache: Cell::default(),
             faults,
-            handles: 0,
             boots: self.boots + 1,
+            ..Self::default()
         }
     }
 
@@ -124,11 +112,9 @@ impl Disk {
             dirs: self.dirs.clone(),
             inodes: inodes.map(|(id, node)| (*id, node.without_handles())).collect(),
             next_inode: self.next_inode,
-            locked_inodes: BTreeSet::new(),
-            used_bytes_cache: Cell::default(),
             faults: self.faults.clone(),
-            handles: 0,
             boots: self.boots,
+            ..Self::default()
         }
     }
 

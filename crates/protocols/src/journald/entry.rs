@@ -10,7 +10,7 @@ use crate::{AttributeList, Decoded, Event, EventSink};
 const KEPT_BYTES_MAX: usize = 4 << 10;
 
 /// Collects fields, and gives an event at the end of the entry.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct JournalEntry {
     line: Vec<u8>,
     time: Option<(Millis, u32)>,
@@ -22,13 +22,7 @@ pub(super) struct JournalEntry {
 
 impl JournalEntry {
     pub(super) fn new(labels: &Labels) -> Self {
-        Self {
-            line: Vec::new(),
-            time: None,
-            attributes: AttributeList::default(),
-            stream: StreamLabels::new(labels),
-            is_started: false,
-        }
+        Self { stream: StreamLabels::new(labels), ..Self::default() }
     }
 
     /// Bytes of the fields of the entry.

@@ -40,7 +40,7 @@ pub(super) struct LogFields<'a> {
 }
 
 /// Writes events: first the resource, then a scope of it, then the records of the scope.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct OtlpRecordWriter {
     pub(super) attributes: AttributeList,
     /// The text of the body.
@@ -57,15 +57,7 @@ pub(super) struct OtlpRecordWriter {
 
 impl OtlpRecordWriter {
     pub(super) fn new(labels: &Labels) -> Self {
-        Self {
-            attributes: AttributeList::default(),
-            line: Vec::new(),
-            value: Vec::new(),
-            stream: StreamLabels::new(labels),
-            labels: labels.clone(),
-            resource_count: 0,
-            scope_count: 0,
-        }
+        Self { stream: StreamLabels::new(labels), labels: labels.clone(), ..Self::default() }
     }
 
     pub(super) fn begin_resource(&mut self) {
