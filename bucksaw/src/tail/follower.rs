@@ -2,7 +2,6 @@
 //!
 //! A tail is opened before the records of the past are queried, so no record falls between the two; those that are in both
 //! are shown once. After a broken connection the records accepted meanwhile are queried in the same way.
-#![allow(clippy::disallowed_methods, reason = "the program itself runs on a real machine")]
 
 use std::time::{Duration, Instant};
 
