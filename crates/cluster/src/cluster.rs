@@ -117,7 +117,7 @@ impl Cluster {
         self.context.facts.borrow().clone()
     }
 
-    /// Changes the facts of this node. They are published within [`Config::facts_period`].
+    /// Changes the facts of this node. They are published within a second.
     pub fn update_facts(&self, change: impl FnOnce(&mut Facts)) {
         self.context.facts.send_if_modified(|facts| {
             let before = facts.clone();
