@@ -30,9 +30,7 @@ struct RefusedRecords(IngestError, CountGuard);
 /// Reads events until the stream ends or the node stops. `first` has already arrived.
 pub(crate) async fn run(feed: &mut SocketReader<'_>, shared: &Arc<ListenerState>, peer: SocketAddr, first: Vec<u8>) {
     let protocol = &shared.setup.protocol;
-    let (Some(source), Some(decoder)) = (protocol.source(), protocol.stream_decoder(peer, &shared.config)) else {
-        return;
-    };
+    let Some((source, decoder)) = protocol.stream_decoder(peer, &shared.config) else { return };
     let mut connection = EventConnection {
         shared: Arc::clone(shared),
         peer,

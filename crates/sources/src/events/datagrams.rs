@@ -42,7 +42,7 @@ pub async fn serve_datagrams(
     let mut stop = StopWatch::new(stop, Arc::clone(&tcp.intake.env.clock));
     let shared = Arc::new(ListenerState::new(setup, tcp));
     let protocol = &shared.setup.protocol;
-    let (Some(source), Some(decoder)) = (protocol.source(), protocol.datagram_decoder(&shared.config)) else { return };
+    let Some((source, decoder)) = protocol.datagram_decoder(&shared.config) else { return };
     socket.enlarge_buffer(shared.config.partial_bytes_max);
     let (drops, records) = (DropCounts::new(&shared, &socket), event_records(&shared, source));
     let mut datagrams = Datagrams { shared, socket, decoder, records, drops };
