@@ -89,7 +89,7 @@ impl StreamSource {
         tokio::select! {
             biased;
             written = &mut work => return written.flatten(),
-            () = &mut closed => cancel.cancel().cancel(),
+            () = &mut closed => cancel.0.cancel(),
         }
         // The sink may hold permits, which count until the thread has ended.
         work.await.flatten()
