@@ -135,7 +135,7 @@ impl Follower {
     async fn show_missed(&mut self, lost: Instant) -> anyhow::Result<()> {
         let point = self.shown.resume_after();
         let after = point.map(|point| point.after);
-        let from = match (after, self.shown.oldest_wanted()) {
+        let from = match (after, self.shown.oldest_wanted) {
             (Some(after), Some(_)) => time::format_rfc3339(after.time(), 0),
             // Records from before the start were not requested. The clocks of the node and this machine may differ, so
             // the time is relative.

@@ -37,7 +37,7 @@ impl LocalTail {
             }
             if self.poll.is_none() {
                 // A tail that lags does not pause.
-                if !self.tail.as_ref()?.has_more() {
+                if !self.tail.as_ref()?.has_more {
                     self.pause.get_or_insert_with(|| self.tasks.sleep(POLL_INTERVAL)).await;
                     self.pause = None;
                 }

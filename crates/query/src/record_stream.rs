@@ -110,7 +110,7 @@ fn write_local<S: RecordSink>(mut search: Search, mut sink: S) -> Option<(S, Que
         }
         if records == 0 || sink.is_full() {
             search.finish();
-            return Some((sink, search.stats().clone()));
+            return Some((sink, search.stats.clone()));
         }
     }
 }

@@ -197,7 +197,7 @@ impl TestEngine {
         loop {
             let batch = next_batch(&mut search);
             if batch.is_empty() {
-                return (records, search.stats().clone());
+                return (records, search.stats.clone());
             }
             records.extend(batch);
         }
@@ -537,7 +537,7 @@ fn an_answer_ends_at_the_time_limit_and_is_partial() {
             records => found += records,
         }
     }
-    assert_eq!((found, search.stats().is_partial()), (5_000, false));
+    assert_eq!((found, search.stats.is_partial()), (5_000, false));
     assert!(!node.context(*node.accepted.keys().next().unwrap(), 1, 1).unwrap().1.is_partial());
 }
 
@@ -665,7 +665,7 @@ fn a_poll_of_many_segments_reads_no_more_than_its_budget() {
         node.put(&format!("line {at} {}", "x".repeat(40_000)));
     }
     assert_eq!(node.engine.queue().readable_segments().len(), 8);
-    let polls: Vec<(usize, bool)> = (0..4).map(|_| (drain_tail(&mut tail).len(), tail.has_more())).collect();
+    let polls: Vec<(usize, bool)> = (0..4).map(|_| (drain_tail(&mut tail).len(), tail.has_more)).collect();
     assert_eq!(polls, [(2, true), (2, true), (2, true), (2, false)]);
 }
 
@@ -760,9 +760,9 @@ fn a_search_runs_ahead_of_a_slow_reader() {
     wait_for_pool(&node.engine.pool);
     let mut search = node.engine.search(request_all_time("line"), Cancel::default()).unwrap();
     let (mut shown, mut ahead) = (0, 0);
-    while search.stats().bytes_scanned < whole.bytes_scanned {
+    while search.stats.bytes_scanned < whole.bytes_scanned {
         shown += search.visit_batch(&mut |_| ControlFlow::Break(()));
-        let found = 400 * search.stats().bytes_scanned / whole.bytes_scanned;
+        let found = 400 * search.stats.bytes_scanned / whole.bytes_scanned;
         ahead = ahead.max(found - shown as u64);
         wait_for_pool(&node.engine.pool);
     }

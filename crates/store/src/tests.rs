@@ -494,7 +494,7 @@ fn no_flipped_bit_changes_the_trusted_time() {
         for bit in 0..bits {
             assert!(machine.fs.flip_bit(path, bit));
             machine.store.restore_clock_guard();
-            assert!(lock(&machine.store.clock_guard).trusted().0.abs_diff(now) < 60_000, "bit {bit} of {path}");
+            assert!(lock(&machine.store.clock_guard).trusted_max.0.abs_diff(now) < 60_000, "bit {bit} of {path}");
             machine.store.retain(&machine.queue);
             assert_eq!(kept(), trusted, "bit {bit} of {path} is mended");
         }
@@ -508,7 +508,7 @@ fn clock_files_of_all_versions_are_read() {
     machine.store.retain(&machine.queue);
     let (file, backup) = ("/d/store/clock.json", "/d/store/clock.backup");
     let written = |path: &str| machine.fs.live_bytes(path).unwrap();
-    let trusted = lock(&machine.store.clock_guard).trusted();
+    let trusted = lock(&machine.store.clock_guard).trusted_max;
     files.check("clock", &written(file));
     files.check("clock-backup", &written(backup));
     let read = |file_bytes: Option<&[u8]>, backup_bytes: Option<&[u8]>| {
@@ -521,7 +521,7 @@ fn clock_files_of_all_versions_are_read() {
         // Of an empty store the wall clock is taken where nothing is kept.
         machine.clock.advance(Duration::from_secs(3_600));
         machine.store.restore_clock_guard();
-        assert_eq!(lock(&machine.store.clock_guard).trusted(), trusted);
+        assert_eq!(lock(&machine.store.clock_guard).trusted_max, trusted);
     };
     files.read_all("clock").iter().for_each(|kept| read(Some(kept), None));
     files.read_all("clock-backup").iter().for_each(|kept| read(None, Some(kept)));

@@ -24,7 +24,7 @@ pub(super) async fn messages(State(app): State<App>, request: Request) -> Respon
         Ok(Ok(_)) => respond(HttpAnswer::new(202, "")),
         Ok(Err(error)) => respond(error.answer()),
         Err(error) => {
-            let refused = HttpAnswer::new(error.status().as_u16(), format!("{}\n", error.message()));
+            let refused = HttpAnswer::new(error.status.as_u16(), format!("{}\n", error.message));
             error.with_retry_after(respond(refused))
         }
     }

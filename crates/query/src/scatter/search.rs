@@ -86,7 +86,7 @@ impl ScatterSearch {
     fn accept_message(&mut self, node: usize, message: Result<ReplyMessage, MissingReason>) {
         let accepted = message.and_then(|message| match message {
             ReplyMessage::Head(status) | ReplyMessage::Progress(status) => {
-                let position = status.position(self.merge.order());
+                let position = status.position(self.merge.order);
                 self.coverage.accept_status(node, status)?;
                 self.merge.raise_floor(node, position);
                 Ok(())
