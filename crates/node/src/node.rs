@@ -155,7 +155,7 @@ impl Node {
             cluster_tasks,
             cluster_net,
             facts,
-            Router::new(),
+            Router::default(),
             metrics.cluster,
         )
         .map_err(NodeOpenError::Cluster)?;
