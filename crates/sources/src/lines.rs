@@ -13,7 +13,7 @@ use bucksaw_record::time::LineTimeReader;
 use bucksaw_record::{Flags, Labels, LineSplitter, SplitLines};
 
 use crate::append_retry::{retry_append, wait_to_read};
-use crate::intake::{FrameMeta, IdAssignment, PrepareError, RecordStream, Records};
+use crate::intake::{FrameMeta, IdAssignment, RecordStream, Records};
 use crate::listener_state::{CarriedBytesGuard, ListenerState};
 use crate::socket_reader::{CHUNK_BYTES, SocketRead, SocketReader};
 
@@ -104,17 +104,8 @@ fn append_lines(
     let prepared = match prepared {
         Some(prepared) => *prepared,
         None => {
-            let prepared = match line_times {
-                Some(reader) => stream.prepare_lines(ids, records, reader, false),
-                None => stream.prepare(ids, records, false),
-            };
-            prepared.map_err(|error| RefusedAppend {
-                prepared: None,
-                refusal: match error {
-                    PrepareError::Refused(refusal) => refusal,
-                    PrepareError::SequenceExhausted => IngestError::Io(error.to_string()),
-                },
-            })?
+            let prepared = stream.prepare(ids, records, line_times, false);
+            prepared.map_err(|error| RefusedAppend { prepared: None, refusal: error.into() })?
         }
     };
     // Lines have no acknowledgement.

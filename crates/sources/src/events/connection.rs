@@ -94,14 +94,14 @@ impl EventConnection {
         if let Some(reason) = self.records.take_rejection() {
             log_limited!(self.shared.log_limits, warn, peer = %self.peer, listener = self.shared.setup.name, %reason, "a record was refused");
         }
-        let appended = self.records.flush_retained();
-        appended.map_err(|refusal| RefusedRecords(refusal, self.shared.count_blocked()))
+        let appended = self.records.flush();
+        appended.map_err(|refusal| RefusedRecords(refusal.into(), self.shared.count_blocked()))
     }
 
     /// Retries until all is appended. False if it is dropped, which is counted.
     async fn retry_until_appended(&mut self, feed: &mut SocketReader<'_>, refused: RefusedRecords) -> bool {
         let RefusedRecords(refusal, _blocked) = refused;
-        let retried = retry_append(&mut feed.stop, &self.shared, refusal, || self.records.flush_retained()).await;
+        let retried = retry_append(&mut feed.stop, &self.shared, refusal, || Ok(self.records.flush()?)).await;
         let Err(reason) = retried else { return true };
         self.shared.count_dropped(&self.records, &reason);
         false

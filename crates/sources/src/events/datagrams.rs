@@ -104,9 +104,11 @@ impl Datagrams {
         if let Some(reason) = records.take_rejection() {
             log_limited!(shared.log_limits, warn, listener = shared.setup.name, %reason, "a record was refused");
         }
-        let Err(refusal) = records.flush_retained() else { return true };
+        let Err(refusal) = records.flush() else { return true };
         let _blocked: CountGuard = shared.count_blocked();
-        let Err(reason) = retry_append(stop, shared, refusal, || records.flush_retained()).await else { return true };
+        let Err(reason) = retry_append(stop, shared, refusal.into(), || Ok(records.flush()?)).await else {
+            return true;
+        };
         shared.count_dropped(records, &reason);
         // A disk that fails may work again.
         *records = event_records(shared, records.source());

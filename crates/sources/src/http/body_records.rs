@@ -176,10 +176,7 @@ impl BodyRecords {
     }
 
     fn append(&mut self, records: Records<'_>, is_last: bool) -> Result<(), BodyError> {
-        let meta = match &mut self.line_times {
-            Some(reader) => self.stream.prepare_lines(&mut self.ids, records, reader, is_last)?,
-            None => self.stream.prepare(&mut self.ids, records, is_last)?,
-        };
+        let meta = self.stream.prepare(&mut self.ids, records, self.line_times.as_mut(), is_last)?;
         Ok(self.stream.append_with_retries(&meta, records.text, &self.durability_wait)?)
     }
 }
