@@ -9,7 +9,8 @@ use std::fmt;
 use bucksaw_record::time::{event_time_number, event_time_text};
 use bucksaw_record::{AttributeNames, Millis};
 use memchr::memchr;
-use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::de::StrRead;
 use serde_json::value::RawValue;
 
@@ -168,7 +169,7 @@ impl<'de, F: FnMut(&str, &'de str)> Visitor<'de> for MembersVisitor<F> {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
-        while let Some(name) = map.next_key_seed(MemberName)? {
+        while let Some(MemberName(name)) = map.next_key()? {
             let value = map.next_value::<&'de RawValue>()?;
             (self.0)(&name, value.get());
         }
@@ -177,31 +178,8 @@ impl<'de, F: FnMut(&str, &'de str)> Visitor<'de> for MembersVisitor<F> {
 }
 
 /// Borrows the name of a member if it has no escapes; `Cow` itself would always copy it.
-struct MemberName;
-
-impl<'de> DeserializeSeed<'de> for MemberName {
-    type Value = Cow<'de, str>;
-
-    fn deserialize<D: Deserializer<'de>>(self, name: D) -> Result<Self::Value, D::Error> {
-        name.deserialize_str(self)
-    }
-}
-
-impl<'de> Visitor<'de> for MemberName {
-    type Value = Cow<'de, str>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the name of a member")
-    }
-
-    fn visit_borrowed_str<E: Error>(self, name: &'de str) -> Result<Self::Value, E> {
-        Ok(Cow::Borrowed(name))
-    }
-
-    fn visit_str<E: Error>(self, name: &str) -> Result<Self::Value, E> {
-        Ok(Cow::Owned(name.to_owned()))
-    }
-}
+#[derive(Deserialize)]
+struct MemberName<'a>(#[serde(borrow)] Cow<'a, str>);
 
 #[cfg(test)]
 mod tests {

@@ -19,7 +19,8 @@ pub(super) async fn messages(State(app): State<App>, request: Request) -> Respon
     let request = SenderRequest::from(request);
     let is_graypy = request.header(header::CONTENT_ENCODING.as_str()) == Some(GRAYPY_ENCODING);
     let plan = BodyPlan { encoding: is_graypy.then_some(Encoding::Deflate), ..BodyPlan::of(Source::Gelf) };
-    let decoded = ingest(&app, plan, request, |labels, body, sink| GelfDecoder::new(labels).body(body, sink));
+    let decoded =
+        ingest(&app, plan, request, |labels, body, sink| GelfDecoder::new(labels, usize::MAX).body(body, sink));
     match decoded.await {
         Ok(Ok(_)) => respond(HttpAnswer::new(202, "")),
         Ok(Err(error)) => respond(error.answer()),

@@ -12,7 +12,7 @@ use crate::event_lines::EventLines;
 
 fn decode(message: &[u8]) -> Result<String, GelfError> {
     let mut events = EventLines::default();
-    GelfDecoder::new(&Labels::default()).message(message, &mut events).map(|()| events.events.join("\n"))
+    GelfDecoder::new(&Labels::default(), usize::MAX).message(message, &mut events).map(|()| events.events.join("\n"))
 }
 
 fn gzip(text: &[u8]) -> Vec<u8> {
@@ -96,7 +96,7 @@ fn bad_messages_are_refused() {
 #[test]
 fn a_body_has_one_or_several_messages() {
     let mut events = EventLines::default();
-    let mut decoder = GelfDecoder::new(&Labels::parse("site=x").unwrap());
+    let mut decoder = GelfDecoder::new(&Labels::parse("site=x").unwrap(), usize::MAX);
     let body = [PLAIN, b"\n", PLAIN, PLAIN, b" \r\n"].concat();
     assert_eq!(decoder.body(&body, &mut events).unwrap(), 3);
     assert!(decoder.body(&gzip(PLAIN), &mut events).is_err(), "HTTP states how a body is compressed");

@@ -48,12 +48,3 @@ pub(super) fn field_use(name: &[u8]) -> FieldUse {
         _ => FieldUse::Attribute,
     }
 }
-
-/// The name of a priority of syslog, as `PRIORITY` states it.
-pub(super) fn priority_name(value: &[u8]) -> Option<&'static str> {
-    const NAMES: [&str; 8] = ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
-    match value {
-        [digit @ b'0'..=b'7'] => NAMES.get(usize::from(digit - b'0')).copied(),
-        _ => None,
-    }
-}

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use bucksaw_record::{Labels, Millis, time};
 
 use super::severity::severity_name;
+use crate::event::without_line_end;
 use crate::stream_labels::{HOST_NAME, SERVICE_NAME, StreamLabels};
 use crate::{AttributeList, Decoded, Event, EventSink};
 
@@ -144,11 +145,6 @@ impl OtlpRecordWriter {
 /// The time of nanoseconds since 1970, of which 0 means that none is stated.
 fn stated_time(nanos: u64) -> Option<(Millis, u32)> {
     (nanos > 0).then_some((Millis(nanos / 1_000_000), (nanos % 1_000_000) as u32))
-}
-
-fn without_line_end(line: &[u8]) -> &[u8] {
-    let end = line.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |last| last + 1);
-    line.get(..end).unwrap_or_default()
 }
 
 /// Adds a number that is not zero, which is the default.
