@@ -163,10 +163,7 @@ pub(crate) fn decode_flags(reader: &mut ByteReader<'_>, count: u32) -> Option<Fl
     let mut row = 0_u32;
     let marked = reader.varint_u32()?;
     for at in 0..marked {
-        let step = reader.varint_u32()?;
-        if at > 0 && step == 0 {
-            return None;
-        }
+        let step = reader.varint_u32().filter(|step| at == 0 || *step > 0)?;
         row = row.checked_add(step).filter(|row| *row < count)?;
         flags.push(row, reader.u8()?);
     }
