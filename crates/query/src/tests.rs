@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_env::{Clock, Env, Fs as _, sim};
+use bucksaw_env::{Clock, Env, Fs as _, real, sim};
 use bucksaw_ingest::{self as ingest, Durability, FrameRecords, Queue, Source};
 use bucksaw_record::{Expr, Id, Labels, Millis, Producer, RecordView};
 use bucksaw_scan::{Plan, fields};
@@ -144,7 +144,7 @@ impl TestEngine {
             env: env.clone(),
             peers: Arc::new(NoPeers),
             tasks: Arc::clone(&tasks) as _,
-            net: Arc::new(sim::NoNetwork),
+            net: Arc::new(real::OfflineNet),
             timeouts: PeerTimeouts::default(),
             metrics: store::Metrics::new(&mut prometheus_client::registry::Registry::default()),
             is_short_of_descriptors: Arc::default(),
@@ -395,12 +395,12 @@ fn blocks_of_text_are_cached() {
     node.move_to_store();
     let segment = node.store.segments().first().cloned().unwrap();
     assert!(matches!(segment.open(0), Ok(SearchableBlock::Text(_))));
-    assert_eq!((node.count(&request_all_time("little")), node.engine.block_cache.hit_count()), (1, 0));
+    assert_eq!((node.count(&request_all_time("little")), node.engine.block_cache.hits.get()), (1, 0));
     assert_eq!(
         (
             node.count(&request_all_time("much")),
             node.lines(request_all_time("columns")).len(),
-            node.engine.block_cache.hit_count()
+            node.engine.block_cache.hits.get()
         ),
         (0, 1, 2)
     );

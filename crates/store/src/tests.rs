@@ -3,7 +3,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bucksaw_env::{Body, BoxFuture, Clock as _, Env, Fs as _, IncomingCall, Net, lock, sim};
+use bucksaw_env::{Body, BoxFuture, Clock as _, Env, Fs as _, IncomingCall, Net, lock, real, sim};
 use bucksaw_fixtures::{GoldenFiles, with_unknown_fields};
 use bucksaw_ingest::lease::{self, LeaseServer};
 use bucksaw_ingest::{self as ingest, Durability, FrameRecords, Queue, Source};
@@ -55,17 +55,17 @@ struct LeaseNetwork(LeaseServer);
 
 impl Net for LeaseNetwork {
     fn address(&self) -> std::net::SocketAddr {
-        sim::NoNetwork.address()
+        real::OfflineNet.address()
     }
 
     fn resolve(&self, host: &str) -> BoxFuture<std::io::Result<Vec<std::net::SocketAddr>>> {
-        sim::NoNetwork.resolve(host)
+        real::OfflineNet.resolve(host)
     }
 
     fn send(&self, _: std::net::SocketAddr, _: Vec<u8>) {}
 
     fn receive(&self) -> BoxFuture<(std::net::SocketAddr, Vec<u8>)> {
-        sim::NoNetwork.receive()
+        real::OfflineNet.receive()
     }
 
     fn call(&self, _: std::net::SocketAddr, name: &str, body: Body) -> BoxFuture<std::io::Result<Body>> {
@@ -81,7 +81,7 @@ impl Net for LeaseNetwork {
     }
 
     fn accept(&self) -> BoxFuture<IncomingCall> {
-        sim::NoNetwork.accept()
+        real::OfflineNet.accept()
     }
 }
 
@@ -119,7 +119,7 @@ impl StoreTestMachine {
             env: store.env.clone(),
             peers: Arc::new(NoPeers),
             tasks: Arc::clone(&tasks) as _,
-            net: Arc::new(sim::NoNetwork),
+            net: Arc::new(real::OfflineNet),
             timeouts: PeerTimeouts::default(),
             metrics: store.metrics.clone(),
             is_short_of_descriptors: Arc::default(),
