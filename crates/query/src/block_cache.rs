@@ -47,7 +47,7 @@ pub(crate) struct BlockCache {
     /// The second part of the key is whether the entry is a filter.
     entries: Option<Cache<(BlockKey, bool), CacheEntry, EntryWeighter>>,
     bytes: Gauge,
-    hits: Counter,
+    pub(crate) hits: Counter,
     misses: Counter,
 }
 
@@ -92,11 +92,6 @@ impl BlockCache {
         if bytes != known_bytes {
             self.insert_entry((key, false), CacheEntry::Block(Arc::clone(block), bytes));
         }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn hit_count(&self) -> u64 {
-        self.hits.get()
     }
 
     fn insert_entry(&self, key: (BlockKey, bool), entry: CacheEntry) {

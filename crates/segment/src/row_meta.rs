@@ -42,11 +42,6 @@ impl RowMeta {
         layout_bits & (LINES_BIT | ATTRIBUTES_BIT) != 0
     }
 
-    /// Metadata that has flags only.
-    pub fn with_flags(flags: Flags) -> Self {
-        Self { flags, ..Self::default() }
-    }
-
     /// Appends the columns and returns the layout bits. `base` is the time of the frame's first id.
     pub fn encode(&self, base: Millis, out: &mut Vec<u8>) -> u8 {
         let mut layout_bits = 0;
