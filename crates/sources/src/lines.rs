@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use bucksaw_env::{CountGuard, log_limited};
+use bucksaw_env::{GaugeGuard, log_limited};
 
 use bucksaw_ingest::{IngestError, Source};
 use bucksaw_record::time::LineTimeReader;
@@ -47,7 +47,7 @@ struct RefusedInput {
     input: LineInput<'static>,
     refused: RefusedAppend,
     /// Created with the refusal, so that other connections stop reading at once.
-    _blocked: CountGuard,
+    _blocked: GaugeGuard,
 }
 
 /// Reads lines until the stream ends or the node stops. `first` has already arrived.

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use bucksaw_env::{CountGuard, log_limited};
+use bucksaw_env::{GaugeGuard, log_limited};
 use bucksaw_ingest::IngestError;
 
 use super::decoder::StreamDecoder;
@@ -23,7 +23,7 @@ struct EventConnection {
 }
 
 /// Why records were not appended. Created with the refusal, so that other connections stop reading at once.
-struct RefusedRecords(IngestError, CountGuard);
+struct RefusedRecords(IngestError, GaugeGuard);
 
 /// Reads events until the stream ends or the node stops. `first` has already arrived.
 pub(crate) async fn run(feed: &mut SocketReader<'_>, shared: &Arc<ListenerState>, peer: SocketAddr, first: Vec<u8>) {

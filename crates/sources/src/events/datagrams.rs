@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_env::{CountGuard, log_limited};
+use bucksaw_env::{GaugeGuard, log_limited};
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::watch;
 
@@ -105,7 +105,7 @@ impl Datagrams {
             log_limited!(shared.log_limits, warn, listener = shared.setup.name, %reason, "a record was refused");
         }
         let Err(refusal) = records.flush() else { return true };
-        let _blocked: CountGuard = shared.count_blocked();
+        let _blocked: GaugeGuard = shared.count_blocked();
         let Err(reason) = retry_append(stop, shared, refusal.into(), || Ok(records.flush()?)).await else {
             return true;
         };
