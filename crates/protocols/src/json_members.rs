@@ -15,6 +15,7 @@ use serde_json::de::StrRead;
 use serde_json::value::RawValue;
 
 use crate::AttributeList;
+use crate::stream_labels::StreamLabels;
 use crate::syslog::severity_name;
 
 /// A position in JSON text.
@@ -82,6 +83,18 @@ pub(crate) fn string(json: &str) -> Option<Cow<'_, str>> {
 /// The text of a value: of a string its content, of any other value its JSON. Empty for `null`.
 pub(crate) fn text(json: &str) -> Cow<'_, str> {
     if json == "null" { Cow::Borrowed("") } else { string(json).unwrap_or(Cow::Borrowed(json)) }
+}
+
+/// Adds a value as a label, or `default` if it is not stated.
+pub(crate) fn push_label(
+    labels: &mut StreamLabels,
+    name: &str,
+    json: &str,
+    default: &str,
+    attributes: &mut AttributeList,
+) {
+    let value = text(json);
+    labels.push(name, if value.is_empty() { default } else { &value }, attributes);
 }
 
 /// Adds a value as an attribute, as [`text`]; `null` is no attribute.
