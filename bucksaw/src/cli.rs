@@ -11,13 +11,11 @@ use crate::config::ConfigArgs;
 use crate::context::ContextArgs;
 use crate::exit::Exit;
 use crate::failure::{ArgumentError, UsageError, report_error};
-use crate::fields::FieldsArgs;
 use crate::forget::ForgetArgs;
 use crate::forward::ForwardArgs;
 use crate::generate::GenerateArgs;
 use crate::histogram::HistogramArgs;
 use crate::import::ImportArgs;
-use crate::labels::LabelsArgs;
 use crate::layers::{Layer, Layers};
 use crate::man::ManArgs;
 use crate::status::StatusArgs;
@@ -59,8 +57,14 @@ enum Command {
     Query(Box<QueryArgs>),
     Tail(TailArgs),
     Context(ContextArgs),
-    Fields(FieldsArgs),
-    Labels(LabelsArgs),
+    /// Show the fields of matching records with their most frequent values
+    ///
+    /// Counts the newest 10,000 matching records. Exits as query does.
+    Fields(SummaryArgs),
+    /// Show the labels of streams that have records in a time range
+    ///
+    /// Each value has the number of streams with it. EXPR may test labels only, since no line is read. Exits as query does.
+    Labels(SummaryArgs),
     Histogram(HistogramArgs),
     Generate(GenerateArgs),
     Status(StatusArgs),
@@ -103,8 +107,7 @@ impl Command {
                 args.display.apply_layers(&layer)
             }
             Self::Context(args) => args.display.apply_layers(&layer),
-            Self::Fields(args) => summary(&mut args.summary),
-            Self::Labels(args) => summary(&mut args.summary),
+            Self::Fields(args) | Self::Labels(args) => summary(args),
             Self::Histogram(args) => summary(&mut args.summary),
             _ => Ok(()),
         }

@@ -1,6 +1,5 @@
 //! `bucksaw fields`: the fields of matching records with their most frequent values.
 
-use clap::Args;
 use serde_json::Value;
 
 use crate::args::SummaryArgs;
@@ -8,17 +7,8 @@ use crate::exit::Exit;
 use crate::summary::{self, SummaryView, cell, number};
 use crate::text_table::TextTable;
 
-/// Show the fields of matching records with their most frequent values
-///
-/// Counts the newest 10,000 matching records. Exits as query does.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct FieldsArgs {
-    #[command(flatten)]
-    pub(crate) summary: SummaryArgs,
-}
-
-pub(crate) fn run(args: &FieldsArgs) -> anyhow::Result<Exit> {
-    summary::run(&args.summary, "/api/v1/fields", Vec::new(), render)
+pub(crate) fn run(args: &SummaryArgs) -> anyhow::Result<Exit> {
+    summary::run(args, "/api/v1/fields", Vec::new(), render)
 }
 
 fn render(document: &Value, view: &SummaryView) -> (String, bool) {

@@ -1,6 +1,5 @@
 //! `bucksaw labels`: the labels of streams with records in a time range.
 
-use clap::Args;
 use serde_json::Value;
 
 use crate::args::SummaryArgs;
@@ -8,17 +7,8 @@ use crate::exit::Exit;
 use crate::summary::{self, SummaryView, cell, number};
 use crate::text_table::TextTable;
 
-/// Show the labels of streams that have records in a time range
-///
-/// Each value has the number of streams with it. EXPR may test labels only, since no line is read. Exits as query does.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct LabelsArgs {
-    #[command(flatten)]
-    pub(crate) summary: SummaryArgs,
-}
-
-pub(crate) fn run(args: &LabelsArgs) -> anyhow::Result<Exit> {
-    summary::run(&args.summary, "/api/v1/labels", Vec::new(), render)
+pub(crate) fn run(args: &SummaryArgs) -> anyhow::Result<Exit> {
+    summary::run(args, "/api/v1/labels", Vec::new(), render)
 }
 
 fn render(document: &Value, view: &SummaryView) -> (String, bool) {

@@ -2,7 +2,6 @@
 //!
 //! Nothing is shown in the first second, or if standard error is no terminal. `indicatif` would add five crates for one
 //! line with two escape sequences.
-#![allow(clippy::disallowed_methods, reason = "the program itself runs on a real machine")]
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};

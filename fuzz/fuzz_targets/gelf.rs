@@ -16,7 +16,7 @@ impl EventSink for GelfEvents {
 
 fuzz_target!(|data: &[u8]| {
     let (mut decoder, mut splitter, mut chunks) =
-        (GelfDecoder::new(&Labels::default()), GelfSplitter::new(256), GelfChunks::new(4 << 10));
+        (GelfDecoder::new(&Labels::default(), usize::MAX), GelfSplitter::new(256), GelfChunks::new(4 << 10));
     let _ = decoder.message(data, &mut GelfEvents);
     let _ = decoder.body(data, &mut GelfEvents);
     for chunk in data.chunks(64) {

@@ -36,6 +36,6 @@ with ApiClient(configuration) as client:
             fail(last)
         state(
             record.message,
-            {"app": "shop", "host": "a1", "source": "python", "env": "prod"},
+            {"service.name": "shop", "host.name": "a1", "source": "python", "env": "prod"},
             {"order": str(record.n), "team": "checkout", "severity_text": record.level},
         )

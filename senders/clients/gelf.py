@@ -23,5 +23,5 @@ logger.addHandler(handler)
 for record in records(count):
     level = logging.getLevelName(record.level if record.level != "WARN" else "WARNING")
     logger.log(level, "%s", record.message, extra={"order": record.n, "trace": record.trace_id})
-    state(record.message, {"host": "a1"}, {"order": str(record.n), "trace": record.trace_id})
+    state(record.message, {"host.name": "a1"}, {"order": str(record.n), "trace": record.trace_id})
 handler.close()

@@ -26,7 +26,7 @@ logger.addHandler(handler)
 for record in records(count):
     level = logging.getLevelName(record.level if record.level != "WARN" else "WARNING")
     logger.log(level, "%s", record.message)
-    state(record.message, {"host": "a1", "index": "main", "source": "orders", "sourcetype": "shop"})
+    state(record.message, {"host.name": "a1", "index": "main", "source": "orders", "sourcetype": "shop"})
 # Its timer thread ends with the process, even between two attempts.
 handler.wait_until_empty()
 handler.force_flush()

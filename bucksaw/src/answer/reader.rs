@@ -57,44 +57,38 @@ impl AnswerReader {
                 self.progress.clear();
                 return Ok(Some(AnswerItem::Object(object)));
             }
-            let message = match self.message(&mut flush).await {
-                Ok(message) => message,
-                Err(error) => {
-                    self.progress.clear();
-                    flush()?;
-                    return Err(error);
+            let message = self.message(&mut flush).await;
+            if !matches!(message, Ok(Some(Message::Json(_)))) {
+                self.progress.clear();
+            }
+            return Ok(Some(match message {
+                Ok(None) => return Ok(None),
+                Ok(Some(Message::Json(piece))) => {
+                    self.push_objects(&piece)?;
+                    continue;
                 }
-            };
-            match message {
-                None => {
-                    self.progress.clear();
-                    return Ok(None);
-                }
-                Some(Message::Json(piece)) => self.push_objects(&piece)?,
-                Some(Message::Raw(piece)) => {
+                Ok(Some(Message::Raw(piece))) => {
                     self.bytes += piece.len() as u64;
-                    self.progress.clear();
-                    return Ok(Some(AnswerItem::Raw(piece)));
+                    AnswerItem::Raw(piece)
                 }
-                Some(Message::Notice(notice)) => {
-                    self.progress.clear();
-                    return Ok(Some(AnswerItem::Notice(notice)));
-                }
-                Some(Message::Stats(text)) => {
-                    self.progress.clear();
+                Ok(Some(Message::Notice(notice))) => AnswerItem::Notice(notice),
+                Ok(Some(Message::Stats(text))) => {
                     if !self.partial_object.is_empty() {
                         bail!("the node sent an incomplete record");
                     }
                     let answer = serde_json::from_slice(&text).context("the node's statistics cannot be read")?;
-                    return Ok(Some(AnswerItem::Stats(AnswerStats::from_answer(&answer).unwrap_or_default())));
+                    AnswerItem::Stats(AnswerStats::from_answer(&answer).unwrap_or_default())
                 }
-                Some(Message::Error(reason)) => {
-                    self.progress.clear();
+                Ok(Some(Message::Error(reason))) => {
                     flush()?;
                     let reason = one_line(&String::from_utf8_lossy(&reason));
                     return Err(ConnectionLost(format!("the node stopped: {reason}")).into());
                 }
-            }
+                Err(error) => {
+                    flush()?;
+                    return Err(error);
+                }
+            }));
         }
     }
 

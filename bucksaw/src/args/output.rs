@@ -39,7 +39,6 @@ pub(crate) enum DocumentFormat {
     /// For people
     Text,
     /// The JSON of the node
-    #[value(alias = "raw")]
     Json,
 }
 

@@ -1,5 +1,4 @@
 //! What holds for all commands, and the document that is written from them.
-#![allow(clippy::disallowed_methods, reason = "reads documents of the project")]
 
 mod examples;
 mod flags;

@@ -1,5 +1,4 @@
 //! A file as text, whatever its compression.
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the program itself runs on a real machine")]
 
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
@@ -22,8 +21,9 @@ const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 /// The text of a file or of standard input.
 pub(super) struct Input {
     text: Box<dyn Read>,
-    modified: Millis,
-    is_standard_input: bool,
+    /// The time of the last change; of standard input, of its opening.
+    pub(super) modified: Millis,
+    pub(super) is_standard_input: bool,
 }
 
 impl Input {
@@ -59,15 +59,6 @@ impl Input {
             _ => Box::new(whole),
         };
         Ok(Self { text, modified, is_standard_input })
-    }
-
-    /// The time of the last change; of standard input, of its opening.
-    pub(super) fn modified(&self) -> Millis {
-        self.modified
-    }
-
-    pub(super) fn is_standard_input(&self) -> bool {
-        self.is_standard_input
     }
 }
 

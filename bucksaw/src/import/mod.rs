@@ -106,7 +106,7 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
             };
             print_error(&format!("{}: {error:#}; {so_far}", path.display()));
             failed = true;
-            if upload.has_failed() {
+            if upload.has_failed {
                 break;
             }
         }
@@ -123,11 +123,11 @@ async fn import(
     progress: &mut Progress,
 ) -> anyhow::Result<()> {
     let input = Input::open(path)?;
-    if input.is_standard_input() {
+    if input.is_standard_input {
         print_error("standard input is imported once: if this is interrupted, start it with the same text again");
     }
     let zone = (args.time_from == ImportTime::Line).then(|| args.time_zone.zone().clone());
-    let mut clock = PartClock::new(zone, input.modified());
+    let mut clock = PartClock::new(zone, input.modified);
     let mut parts = Parts::new(input);
     loop {
         // What was read before an error is imported.

@@ -1,5 +1,4 @@
 //! Sends parts to a node, each until it is accepted.
-#![allow(clippy::disallowed_methods, reason = "the program itself runs on a real machine")]
 
 use std::time::{Duration, Instant};
 
@@ -29,18 +28,14 @@ pub(super) struct Upload {
     durability: &'static str,
     /// Whether the node has accepted a part, which shows that its address is right.
     has_succeeded: bool,
-    has_failed: bool,
+    /// Whether a part could not be sent, so that further parts would fail, too.
+    pub(super) has_failed: bool,
 }
 
 impl Upload {
     /// Sends to this path, to which the durability and the time of each part are added.
     pub(super) fn new(client: NodeClient, path: String, durability: &'static str) -> Self {
         Self { client, path, durability, has_succeeded: false, has_failed: false }
-    }
-
-    /// Whether a part could not be sent, so that further parts would fail, too.
-    pub(super) fn has_failed(&self) -> bool {
-        self.has_failed
     }
 
     /// Sends a part until it is accepted; returns the number of its records.
@@ -74,7 +69,7 @@ impl Upload {
                 print_error(&format!("{error:#}: trying again for {} s", GIVE_UP_AFTER.as_secs()));
                 is_reported = true;
             }
-            let delay = refusal.and_then(Refusal::retry_after).unwrap_or(RETRY_DELAY);
+            let delay = refusal.and_then(|refusal| refusal.retry_after).unwrap_or(RETRY_DELAY);
             tokio::time::sleep(delay.min(RETRY_DELAY_MAX)).await;
         }
     }

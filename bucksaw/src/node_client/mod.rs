@@ -13,6 +13,7 @@ use hyper::header::{CONTENT_TYPE, RETRY_AFTER};
 use hyper::http::request::Builder;
 use hyper::{Request, Response, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use crate::answer::{AnswerStreamReader, MEDIA_TYPE, Message};
@@ -47,15 +48,11 @@ pub(crate) struct Refusal {
     addr: NodeUrl,
     reason: String,
     status: StatusCode,
-    retry_after: Option<Duration>,
+    /// The delay that the node requests before a retry.
+    pub(crate) retry_after: Option<Duration>,
 }
 
 impl Refusal {
-    /// The delay that the node requests before a retry.
-    pub(crate) fn retry_after(&self) -> Option<Duration> {
-        self.retry_after
-    }
-
     /// Whether the same request would be refused again.
     pub(crate) fn is_final(&self) -> bool {
         self.status.is_client_error()
@@ -88,47 +85,46 @@ impl NodeClient {
 
     /// The whole answer to a `GET`.
     pub(crate) async fn get(&self, path: &str) -> anyhow::Result<Bytes> {
-        let request = Request::get(target(&self.addr, path)?);
-        let answer = async {
-            let body = self.request(request, "application/json").await?.into_body();
-            read_body(body).await.with_context(|| format!("the answer of {} is incomplete", self.addr))
-        };
-        self.patience.wait(answer).await?
+        self.answer(Request::get(target(&self.addr, path)?), Bytes::new()).await
+    }
+
+    /// The JSON in the answer to a `GET`.
+    pub(crate) async fn get_json(&self, path: &str) -> anyhow::Result<Value> {
+        serde_json::from_slice(&self.get(path).await?).context("the node's answer cannot be read")
     }
 
     /// Sends a `POST` without a body.
     pub(crate) async fn post(&self, path: &str) -> anyhow::Result<()> {
-        let request = Request::post(target(&self.addr, path)?);
-        self.patience.wait(self.request(request, "application/json")).await?.map(drop)
+        self.answer(Request::post(target(&self.addr, path)?), Bytes::new()).await.map(drop)
     }
 
     /// The answer to a `POST` of lines with an idempotency key.
     pub(crate) async fn post_lines(&self, path: &str, key: &str, lines: Bytes) -> anyhow::Result<Bytes> {
         let request =
             Request::post(target(&self.addr, path)?).header(CONTENT_TYPE, "text/plain").header("idempotency-key", key);
+        self.answer(request, lines).await
+    }
+
+    /// The whole answer to a request.
+    async fn answer(&self, request: Builder, body: Bytes) -> anyhow::Result<Bytes> {
         let answer = async {
-            let body = self.request_with(request, "application/json", lines).await?.into_body();
+            let body = self.request(request, "application/json", body).await?.into_body();
             read_body(body).await.with_context(|| format!("the answer of {} is incomplete", self.addr))
         };
         self.patience.wait(answer).await?
     }
 
-    /// The answer to a `GET` as a stream of messages. Its end, too, must arrive within the time limit.
-    pub(crate) async fn open_answer(&self, path: &str) -> anyhow::Result<AnswerStream> {
-        let stream = self.open(path).await?;
-        Ok(AnswerStream { patience: self.patience.clone(), ..stream })
-    }
-
     /// The answer to a `GET` as a stream of messages without an end, which must begin in time.
     pub(crate) async fn open_tail(&self, path: &str) -> anyhow::Result<AnswerStream> {
-        let stream = self.open(path).await?;
+        let stream = self.open_answer(path).await?;
         Ok(AnswerStream { patience: Patience::new(self.addr.clone(), None), ..stream })
     }
 
-    async fn open(&self, path: &str) -> anyhow::Result<AnswerStream> {
+    /// The answer to a `GET` as a stream of messages. Its end, too, must arrive within the time limit.
+    pub(crate) async fn open_answer(&self, path: &str) -> anyhow::Result<AnswerStream> {
         let addr = &self.addr;
         let request = Request::get(target(addr, path)?);
-        let response = self.patience.wait(self.request(request, MEDIA_TYPE)).await??;
+        let response = self.patience.wait(self.request(request, MEDIA_TYPE, Bytes::new())).await??;
         let media_type =
             response.headers().get(CONTENT_TYPE).map(hyper::header::HeaderValue::as_bytes).unwrap_or_default();
         if !media_type.starts_with(MEDIA_TYPE.as_bytes()) {
@@ -139,11 +135,7 @@ impl NodeClient {
         Ok(AnswerStream { body, messages, patience: self.patience.clone() })
     }
 
-    async fn request(&self, request: Builder, accept: &str) -> anyhow::Result<Response<Incoming>> {
-        self.request_with(request, accept, Bytes::new()).await
-    }
-
-    async fn request_with(&self, request: Builder, accept: &str, body: Bytes) -> anyhow::Result<Response<Incoming>> {
+    async fn request(&self, request: Builder, accept: &str, body: Bytes) -> anyhow::Result<Response<Incoming>> {
         let response = send(&self.addr, request, accept, body).await?;
         let status = response.status();
         if status.is_success() {
@@ -190,8 +182,8 @@ async fn read_body(body: Incoming) -> anyhow::Result<Bytes> {
 
 /// The error in a body: from `{"error":"…"}`, else the whole text.
 fn reason(body: &[u8]) -> String {
-    let answer: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
-    let error = answer.get("error").and_then(serde_json::Value::as_str);
+    let answer: Value = serde_json::from_slice(body).unwrap_or_default();
+    let error = answer.get("error").and_then(Value::as_str);
     one_line(&error.map_or_else(|| String::from_utf8_lossy(body), Into::into))
 }
 

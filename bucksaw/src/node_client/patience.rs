@@ -3,7 +3,6 @@
 //! A node may be silent for a minute because a count is slow, or for hours because a tail has no match. A stopped
 //! process and a port of another program are silent, too. So after [`SILENCE_MAX`] the client requests `/-/healthy` on
 //! a second connection. If any HTTP response arrives, the wait continues.
-#![allow(clippy::disallowed_methods, reason = "the program itself runs on a real machine")]
 
 use std::pin::pin;
 use std::time::{Duration, Instant};

@@ -1,5 +1,4 @@
 //! One request on a connection of its own.
-#![allow(clippy::disallowed_methods, reason = "the program itself runs on a real machine")]
 
 use std::io::ErrorKind;
 use std::time::Duration;

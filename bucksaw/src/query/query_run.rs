@@ -25,8 +25,7 @@ impl QueryRun<'_> {
     /// Prints the number of matching records.
     pub(super) async fn count(&self) -> anyhow::Result<Exit> {
         let path = node_client::path("/api/v1/count", &self.parameters);
-        let answer = Progress::new("counting").during(self.client.get(&path)).await?;
-        let answer: Value = serde_json::from_slice(&answer).context("the node's answer cannot be read")?;
+        let answer = Progress::new("counting").during(self.client.get_json(&path)).await?;
         let count = answer.get("count").and_then(Value::as_u64).context("the node's answer has no count")?;
         // As with grep, the limit applies to the count.
         let count = self.args.max_count.map_or(count, |max| count.min(max));

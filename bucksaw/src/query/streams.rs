@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, bail};
-use serde_json::Value;
 
 use super::query_run::QueryRun;
 use crate::answer::{AnswerItem, AnswerStats, NodeRecord};
@@ -41,8 +40,7 @@ async fn candidates(search: &QueryRun<'_>) -> anyhow::Result<Option<(Vec<String>
     parameters.retain(|(name, _)| *name != "q");
     parameters.push(("limit", (COUNTED_MAX + 1).to_string()));
     let path = node_client::path("/api/v1/streams", &parameters);
-    let answer = Progress::new("searching").during(search.client.get(&path)).await?;
-    let document: Value = serde_json::from_slice(&answer).context("the node's answer cannot be read")?;
+    let document = Progress::new("searching").during(search.client.get_json(&path)).await?;
     let listed = document["streams"].as_array().context("the node's answer has no streams")?;
     let mut streams: Vec<String> =
         listed.iter().filter_map(|stream| stream["text"].as_str()).map(str::to_owned).collect();
@@ -66,8 +64,7 @@ async fn count(search: &QueryRun<'_>, streams: &[String], listed: AnswerStats) -
         }
         parameters.extend(streams.iter().map(|stream| ("value", stream.clone())));
         let path = node_client::path("/api/v1/histogram", &parameters);
-        let answer = Progress::new("searching").during(search.client.get(&path)).await?;
-        let document: Value = serde_json::from_slice(&answer).context("the node's answer cannot be read")?;
+        let document = Progress::new("searching").during(search.client.get_json(&path)).await?;
         let buckets = document["buckets"].as_array().context("the node's answer has no buckets")?;
         for stream in streams {
             if buckets.iter().any(|bucket| bucket["groups"][stream].as_u64() > Some(0)) {

@@ -1,5 +1,4 @@
 //! The network between nodes.
-#![allow(clippy::disallowed_methods, reason = "the program itself runs on a real machine")]
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

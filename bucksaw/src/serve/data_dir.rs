@@ -40,8 +40,8 @@ struct NodeFile {
 
 /// An open data directory, locked until this is dropped or the process ends.
 pub(super) struct DataDir {
-    path: PathBuf,
-    node: Id,
+    pub(super) path: PathBuf,
+    pub(super) node: Id,
     _lock: Box<dyn FileLock>,
 }
 
@@ -85,14 +85,6 @@ impl DataDir {
         };
         let node = node.node.parse().with_context(|| format!("{} has no valid id", file.display()))?;
         Ok(Self { path: path.to_owned(), node, _lock: lock })
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub(super) fn node(&self) -> Id {
-        self.node
     }
 
     /// Writes the addresses in use, for programs that start nodes with port 0. On a full disk returns the file for
@@ -217,7 +209,7 @@ mod tests {
         let fs = sim::Fs::new();
         let env = env(&fs);
         fs_write(&env, node)?;
-        DataDir::open(&env, Path::new("/data")).map(|dir| dir.node())
+        DataDir::open(&env, Path::new("/data")).map(|dir| dir.node)
     }
 
     fn fs_write(env: &Env, node: &[u8]) -> anyhow::Result<()> {
@@ -238,7 +230,7 @@ mod tests {
         let dir = DataDir::open(&env, Path::new("/data")).unwrap();
         // The id depends on the order of random draws.
         let node = String::from_utf8(written(&fs, "/data/node.json")).unwrap();
-        files().check("node", node.replace(&dir.node().to_string(), NODE).as_bytes());
+        files().check("node", node.replace(&dir.node.to_string(), NODE).as_bytes());
         files().read_all("node").iter().for_each(|kept| assert_eq!(open(kept).unwrap().to_string(), NODE));
         let addresses = [("cluster", "10.0.0.1:7659"), ("http", "10.0.0.1:7650")];
         let addresses = addresses.map(|(name, at)| (name.to_owned(), at.to_owned()));
@@ -257,12 +249,12 @@ mod tests {
         for path in ["/data/node.json", "/data/node.backup"] {
             let fs = sim::Fs::new();
             let env = env(&fs);
-            let id = DataDir::open(&env, Path::new("/data")).unwrap().node();
+            let id = DataDir::open(&env, Path::new("/data")).unwrap().node;
             let file = Path::new("/data/node.json");
             let written = fs.live_bytes("/data/node.json").unwrap();
             for bit in 0..fs.live_bytes(path).unwrap().len() as u64 * 8 {
                 fs.flip_bit(path, bit);
-                assert_eq!(DataDir::open(&env, Path::new("/data")).unwrap().node(), id, "bit {bit} of {path}");
+                assert_eq!(DataDir::open(&env, Path::new("/data")).unwrap().node, id, "bit {bit} of {path}");
                 let repaired =
                     BackedUpFile { file: Some(written.clone()), backup: BackupState::Valid(written.clone()) };
                 assert_eq!(BackedUpFile::read(&fs, file, FILE_BYTES_MAX).unwrap(), repaired, "bit {bit} of {path}");
@@ -274,7 +266,7 @@ mod tests {
     fn a_directory_without_node_json_gets_a_new_id() {
         let fs = sim::Fs::new();
         let env = env(&fs);
-        let open = || DataDir::open(&env, Path::new("/data")).unwrap().node();
+        let open = || DataDir::open(&env, Path::new("/data")).unwrap().node;
         let id = open();
         env.fs.remove(Path::new("/data/node.backup")).unwrap();
         assert_eq!(open(), id);

@@ -1,5 +1,4 @@
 //! The listeners for clients, bound before anything is opened, so that a port in use is reported at once.
-#![allow(clippy::disallowed_methods, reason = "the program itself runs on a real machine")]
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -29,6 +28,7 @@ const BACKLOG: u32 = 4_096;
 const FREE_PORT_ATTEMPTS: u32 = 20;
 
 /// The listeners that are turned on.
+#[derive(Default)]
 pub(super) struct Listeners {
     http: Option<TcpListener>,
     /// The listeners for records over TCP.
@@ -47,15 +47,7 @@ impl Listeners {
     /// Binds each listener on the runtime that serves it. Only the ingest role has listeners for records.
     pub(super) fn bind(args: &ServeArgs, roles: Roles, runtimes: &Runtimes) -> anyhow::Result<Self> {
         let http = runtimes.http.block_on(bind("--listen", &args.listen))?;
-        let mut listeners = Self {
-            http,
-            tcp: Vec::new(),
-            datagrams: Vec::new(),
-            syslog_socket: None,
-            heartbeats: None,
-            otlp: None,
-            otlp_http: None,
-        };
+        let mut listeners = Self { http, ..Self::default() };
         if roles.ingest {
             listeners.otlp = runtimes.http.block_on(bind("--listen-otlp", &args.listen_otlp))?;
             listeners.otlp_http = runtimes.http.block_on(bind("--listen-otlp-http", &args.listen_otlp_http))?;
@@ -108,7 +100,7 @@ impl Listeners {
         let http = http.into_iter().filter_map(|(name, listener)| Some((name, listener.as_ref()?)));
         let all = http.chain(tcp);
         let all = all.filter_map(|(name, listener)| Some((name, listener.local_addr().ok()?.to_string())));
-        let file = self.syslog_socket.iter().map(|file| ("syslog-socket", file.path().display().to_string()));
+        let file = self.syslog_socket.iter().map(|file| ("syslog-socket", file.0.display().to_string()));
         all.chain(file).map(|(name, address)| (name.to_owned(), address)).collect()
     }
 

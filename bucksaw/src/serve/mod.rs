@@ -49,7 +49,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     bucksaw_query::limit_automata(settings::bytes(plan.automata));
     let env = Env::real();
     let data_dir = DataDir::open(&env, &args.data_dir)?;
-    descriptors::check(descriptor_limit, env.fs.as_ref(), data_dir.path())?;
+    descriptors::check(descriptor_limit, env.fs.as_ref(), &data_dir.path)?;
     let (metrics, registry) = Metrics::new();
     metrics.memory_limit_bytes.set(i64::try_from(memory_limit.bytes).unwrap_or(i64::MAX));
     let roles = settings::roles(&args);
@@ -73,7 +73,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         error => error.into(),
     })?;
     if let Err(address) = runtimes.node.block_on(node.wait_joined()) {
-        let (id, dir) = (node.id, data_dir.path().display());
+        let (id, dir) = (node.id, data_dir.path.display());
         bail!(
             "node {id} already runs at {address}: {dir} is a copy of its data directory. Stop that node, or move {dir}/node.json \
              away to make this a new node"
@@ -116,7 +116,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let mut tasks = node.start();
     let (stop, stopping) = watch::channel(false);
     let servers = listeners.serve(&runtimes, &intake, &app, &stopping);
-    log_ready(&addresses, data_dir.path());
+    log_ready(&addresses, &data_dir.path);
 
     let reason = runtimes.http.block_on(signals.wait_for_stop(&mut tasks));
     info!(reason = reason.unwrap_or("a task of the node failed"), "stopping");

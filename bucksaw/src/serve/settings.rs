@@ -46,14 +46,14 @@ pub(super) fn node(
     data_dir: &DataDir,
     descriptor_limit: usize,
 ) -> bucksaw_node::Config {
-    let (path, sizes) = (data_dir.path(), DiskSizes::of(env, data_dir.path()));
+    let (path, sizes) = (&data_dir.path, DiskSizes::of(env, &data_dir.path));
     bucksaw_node::Config {
         queue: queue(args, plan, sizes, descriptor_limit),
         store: store(args, plan, sizes),
         query: query(args, plan),
         cluster: cluster(args, path),
         busy_bytes_per_second: args.busy_bytes_per_second.0,
-        ..bucksaw_node::Config::new(data_dir.node(), roles(args), path.to_owned())
+        ..bucksaw_node::Config::new(data_dir.node, roles(args), path.to_owned())
     }
 }
 

@@ -1,5 +1,4 @@
 //! The file of a Unix datagram socket.
-#![allow(clippy::disallowed_methods, reason = "the program itself runs on a real machine")]
 
 use std::fs::Permissions;
 use std::io::ErrorKind;
@@ -14,7 +13,7 @@ use tracing::warn;
 const MODE: u32 = 0o666;
 
 /// A socket's file, removed when this is dropped.
-pub(super) struct SocketFile(PathBuf);
+pub(super) struct SocketFile(pub(super) PathBuf);
 
 impl SocketFile {
     /// Binds a socket. A file that is left of a process that has ended is replaced.
@@ -39,10 +38,6 @@ impl SocketFile {
         std::fs::set_permissions(path, Permissions::from_mode(MODE))
             .with_context(|| format!("cannot set the permissions of {shown}"))?;
         Ok((file, socket))
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.0
     }
 }
 

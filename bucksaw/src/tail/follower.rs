@@ -2,7 +2,6 @@
 //!
 //! A tail is opened before the records of the past are queried, so no record falls between the two; those that are in both
 //! are shown once. After a broken connection the records accepted meanwhile are queried in the same way.
-#![allow(clippy::disallowed_methods, reason = "the program itself runs on a real machine")]
 
 use std::time::{Duration, Instant};
 
@@ -136,7 +135,7 @@ impl Follower {
     async fn show_missed(&mut self, lost: Instant) -> anyhow::Result<()> {
         let point = self.shown.resume_after();
         let after = point.map(|point| point.after);
-        let from = match (after, self.shown.oldest_wanted()) {
+        let from = match (after, self.shown.oldest_wanted) {
             (Some(after), Some(_)) => time::format_rfc3339(after.time(), 0),
             // Records from before the start were not requested. The clocks of the node and this machine may differ, so
             // the time is relative.

@@ -36,7 +36,7 @@ pub(super) struct ShownRecords {
     /// The record that was shown last.
     last: Option<Id>,
     /// The first shown record of the past. Earlier ones were not requested.
-    oldest_wanted: Option<Id>,
+    pub(super) oldest_wanted: Option<Id>,
 }
 
 impl ShownRecords {
@@ -60,11 +60,6 @@ impl ShownRecords {
     /// Ends the past: later queries find nothing before its first record.
     pub(super) fn end_past(&mut self) {
         self.oldest_wanted = self.ids.first().copied();
-    }
-
-    /// The first record of the past that was shown.
-    pub(super) fn oldest_wanted(&self) -> Option<Id> {
-        self.oldest_wanted
     }
 
     /// Where a query continues: at the last record that was shown, or before it; `None` if nothing was shown.
@@ -121,10 +116,10 @@ mod tests {
     fn a_query_does_not_look_before_the_past_that_was_asked_for() {
         let mut shown = ShownRecords::default();
         shown.end_past();
-        assert_eq!((shown.resume_after(), shown.oldest_wanted()), (None, None));
+        assert_eq!((shown.resume_after(), shown.oldest_wanted), (None, None));
         assert!(shown.insert(id(150_000)) && shown.insert(id(160_000)));
         shown.end_past();
-        assert_eq!((shown.resume_after(), shown.oldest_wanted()), (point(id(150_000)), Some(id(150_000))));
+        assert_eq!((shown.resume_after(), shown.oldest_wanted), (point(id(150_000)), Some(id(150_000))));
         // A record of an earlier time, accepted later.
         assert!(shown.insert(id(90_000)));
         assert_eq!(shown.resume_after(), point(id(150_000)));

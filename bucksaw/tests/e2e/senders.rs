@@ -237,7 +237,7 @@ fn journal_upload() {
     for number in 0..RECORDS {
         let want = json!({
             "line": format!("paid {number}"),
-            "labels": { "host": "web1", "app": "shop" },
+            "labels": { "host.name": "web1", "service.name": "shop" },
             "attributes": { "severity_text": "warning", "ORDER": number.to_string() },
         });
         assert!(found.iter().any(|record| record.has_all_of(&SenderRecord(want.clone()))), "{want}: {:?}", found[0]);

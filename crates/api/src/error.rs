@@ -17,9 +17,12 @@ const MESSAGE_CHARS_MAX: usize = 500;
 /// An answer with the status of an error and `{"error": "…"}`.
 #[derive(Debug)]
 pub(crate) struct ApiError {
-    status: StatusCode,
-    message: String,
-    retry_after_s: Option<u32>,
+    /// The status of the answer.
+    pub(crate) status: StatusCode,
+    /// The message: the problem and the remedy.
+    pub(crate) message: String,
+    /// Seconds after which the request may be sent again, if that helps.
+    pub(crate) retry_after_s: Option<u32>,
     /// Records of the same body that were accepted before the error.
     accepted: Option<u64>,
     /// The position of an error in an expression.
@@ -57,21 +60,6 @@ impl ApiError {
     pub(crate) fn overloaded() -> Self {
         let message = "the node is overloaded: header Bucksaw-Redirect lists less loaded nodes";
         Self { retry_after_s: Some(OVERLOADED_RETRY_S), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, message) }
-    }
-
-    /// The status of the answer.
-    pub(crate) fn status(&self) -> StatusCode {
-        self.status
-    }
-
-    /// The message: the problem and the remedy.
-    pub(crate) fn message(&self) -> &str {
-        &self.message
-    }
-
-    /// Seconds after which the request may be sent again, if that helps.
-    pub(crate) fn retry_after_s(&self) -> Option<u32> {
-        self.retry_after_s
     }
 
     /// Adds `Retry-After` to an answer in another format.

@@ -1,7 +1,6 @@
 //! The groups of a histogram: `by=` and `value=`, and how they are shown.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use bucksaw_query::{Bucket, GroupBy, Grouping, Level, Request};
 use bucksaw_record::Labels;
@@ -109,15 +108,12 @@ fn streams(values: &[String]) -> Result<Vec<Labels>, ApiError> {
     Ok(streams)
 }
 
-/// The groups of a histogram, as an answer shows them. Cheap to clone.
+/// The groups of a histogram, as an answer shows them.
 #[derive(Clone, Debug)]
-pub(crate) struct ShownGroups(Arc<ShownGroupsInner>);
-
-#[derive(Debug)]
-struct ShownGroupsInner {
-    grouping: Grouping,
+pub(crate) struct ShownGroups {
+    pub(crate) grouping: Grouping,
     /// The value of each group that is shown; `None` without groups.
-    values: Option<Vec<String>>,
+    pub(crate) values: Option<Vec<String>>,
     /// If grouped by level, those that are shown.
     levels: Vec<LevelGroup>,
 }
@@ -126,27 +122,18 @@ impl ShownGroups {
     fn new(grouping: Grouping) -> Self {
         let values = grouping.values().into_iter().map(Cow::into_owned).collect();
         let values = (grouping != Grouping::None).then_some(values);
-        Self(Arc::new(ShownGroupsInner { grouping, values, levels: Vec::new() }))
+        Self { grouping, values, levels: Vec::new() }
     }
 
     fn of_levels(levels: Vec<LevelGroup>) -> Self {
         let values = levels.iter().map(|level| level.map_or("none", Level::name).to_owned()).collect();
-        Self(Arc::new(ShownGroupsInner { grouping: Grouping::Level, values: Some(values), levels }))
-    }
-
-    pub(crate) fn grouping(&self) -> &Grouping {
-        &self.0.grouping
-    }
-
-    /// The value of each group; `None` without groups.
-    pub(crate) fn values(&self) -> Option<&[String]> {
-        self.0.values.as_deref()
+        Self { grouping: Grouping::Level, values: Some(values), levels }
     }
 
     /// A bucket, with the counts of groups that occur in it.
     pub(crate) fn render(&self, bucket: &Bucket) -> Value {
         let mut object = render::bucket(bucket);
-        if let Some(values) = self.values() {
+        if let Some(values) = &self.values {
             let groups = values.iter().zip(self.counts(bucket)).filter(|(_, count)| *count > 0);
             object["groups"] = groups.map(|(value, count)| (value.clone(), Value::from(count))).collect();
         }
@@ -154,14 +141,14 @@ impl ShownGroups {
     }
 
     fn counts(&self, bucket: &Bucket) -> Vec<u64> {
-        if self.0.grouping != Grouping::Level {
+        if self.grouping != Grouping::Level {
             return bucket.groups.clone();
         }
         let count = |level: &LevelGroup| match level {
             Some(level) => bucket.groups.get(*level as usize).copied().unwrap_or_default(),
             None => bucket.count.saturating_sub(bucket.groups.iter().sum()),
         };
-        self.0.levels.iter().map(count).collect()
+        self.levels.iter().map(count).collect()
     }
 }
 

@@ -49,7 +49,7 @@ impl Hints {
 
 /// The hints that follow from the text of an expression alone.
 pub(crate) fn text_hints(q: &[u8]) -> Vec<String> {
-    expr::hints(q).iter().map(ToString::to_string).collect()
+    expr::hints(q).into_iter().map(|hint| hint.message).collect()
 }
 
 /// Names of other systems for the line of a record.

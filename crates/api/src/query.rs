@@ -140,7 +140,7 @@ pub(crate) async fn histogram(
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if !accept.contains("application/x-ndjson") {
         let groups = requested.resolve(&app, &request).await?;
-        let bucketing = Bucketing { buckets, grouping: groups.grouping().clone() };
+        let bucketing = Bucketing { buckets, grouping: groups.grouping.clone() };
         let run = |permit| app.answers.histogram(request, bucketing, permit, |_, _| {});
         let (histogram, stats) = run_query(&app, hints, run).await?;
         return send_document(&app, histogram_document(histogram, &groups, &stats));
@@ -153,7 +153,7 @@ pub(crate) async fn histogram(
     tokio::spawn(async move {
         let _answer_permit = answer_permit;
         let started = app.env.clock.uptime();
-        let bucketing = Bucketing { buckets, grouping: groups.grouping().clone() };
+        let bucketing = Bucketing { buckets, grouping: groups.grouping.clone() };
         let (progress_sender, progress_groups) = (sender.clone(), groups.clone());
         let on_progress =
             move |histogram: &_, progress| send_progress(&progress_sender, histogram, &progress_groups, progress);
@@ -186,8 +186,8 @@ fn send_progress(sender: &StreamSender, histogram: &Histogram, groups: &ShownGro
     if histogram.buckets.len() <= PROGRESS_BUCKETS_MAX {
         let buckets: Vec<Value> = histogram.buckets.iter().map(|bucket| groups.render(bucket)).collect();
         let mut object = json!({ "progress": progress, "buckets": buckets });
-        if let Some(values) = groups.values() {
-            object["group_values"] = values.into();
+        if let Some(values) = &groups.values {
+            object["group_values"] = json!(values);
         }
         let _ = sender.try_records(Bytes::from(format!("{object}\n")));
     }
@@ -199,7 +199,7 @@ fn histogram_document(
     groups: &ShownGroups,
     stats: &Value,
 ) -> impl Iterator<Item = Vec<u8>> + use<> {
-    let values = groups.values().map_or(String::new(), |values| format!("\"group_values\":{},", json!(values)));
+    let values = groups.values.as_ref().map_or(String::new(), |values| format!("\"group_values\":{},", json!(values)));
     let end = format!("],{values}\"stats\":{stats}}}\n").into_bytes();
     let groups = groups.clone();
     let buckets = histogram.buckets.into_iter().map(move |bucket| groups.render(&bucket));

@@ -39,7 +39,7 @@ impl StreamSink {
 
 impl RecordSink for StreamSink {
     fn takes_runs(&self) -> bool {
-        self.sender.format().is_raw()
+        self.sender.format.is_raw()
     }
 
     fn push(&mut self, record: RecordRef<'_>) -> ControlFlow<()> {

@@ -114,7 +114,7 @@ impl StreamFormat {
 /// The sending end of a stream.
 #[derive(Clone, Debug)]
 pub(crate) struct StreamSender {
-    format: StreamFormat,
+    pub(crate) format: StreamFormat,
     sender: mpsc::Sender<StreamFrame>,
 }
 
@@ -221,10 +221,6 @@ impl StreamSender {
     pub(crate) fn closed(&self) -> impl Future<Output = ()> + Send + use<> {
         let sender = self.sender.clone();
         async move { sender.closed().await }
-    }
-
-    pub(crate) fn format(&self) -> StreamFormat {
-        self.format
     }
 
     fn records_frame(&self, bytes: Bytes) -> StreamFrame {

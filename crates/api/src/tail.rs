@@ -122,7 +122,7 @@ async fn write_tail(mut tail: TailStream, sender: &StreamSender, mut limiter: Ta
         idle = if event.is_some() { Duration::ZERO } else { idle + SKIPPED_REPORT_INTERVAL };
         let mut sent = match event {
             Some(event) => send_event(event, sender, &mut limiter).await,
-            None if idle >= KEEPALIVE_INTERVAL && sender.format() == StreamFormat::Events => {
+            None if idle >= KEEPALIVE_INTERVAL && sender.format == StreamFormat::Events => {
                 idle = Duration::ZERO;
                 sender.send_all(sender.record_frames(KEEPALIVE)).await
             }
@@ -157,7 +157,7 @@ async fn send_records(
     limiter.refill();
     let mut out = Vec::new();
     let mut render = |record: RecordRef<'_>, out: &mut Vec<u8>| match limiter.try_take() {
-        true => write_record(record, sender.format(), out),
+        true => write_record(record, sender.format, out),
         false => None,
     };
     while let Some(long) = records.visit_next(|record| render(record, &mut out)) {

@@ -289,8 +289,8 @@ impl Actor {
     /// Periodic work.
     fn tick(&mut self) {
         self.update_liveness();
-        if self.table.highest_own_incarnation() > self.local_facts.incarnation && !self.table.is_own_id_duplicated() {
-            self.raise_incarnation(self.table.highest_own_incarnation());
+        if self.table.highest_own_incarnation > self.local_facts.incarnation && !self.table.is_own_id_duplicated() {
+            self.raise_incarnation(self.table.highest_own_incarnation);
         }
         self.refresh_local_facts();
         self.incompatible_peers.expire(self.now().uptime);

@@ -1,12 +1,11 @@
 //! The interface of the crate: a node's membership and its view of the cluster.
 
-use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_env::{Body, BoxFuture, Env, Net, Tasks};
+use bucksaw_env::{Body, Env, Net, Tasks};
 use bucksaw_record::Id;
 use bucksaw_rpc::call_message;
 use serde::Serialize;
@@ -17,12 +16,13 @@ use crate::actor::{Actor, ActorCommand, ActorContext};
 use crate::exchange::ExchangeError;
 use crate::router::{WeakRouter, serve};
 use crate::table::ForgetError;
-use crate::{ClusterVersion, Config, Facts, Handler, IncompatiblePeer, JoinState, Member, Metrics, Router, exchange};
+use crate::{ClusterVersion, Config, Facts, IncompatiblePeer, JoinState, Member, Metrics, Router, exchange};
 
 /// Capacity of the command channel of the actor.
 const COMMANDS: usize = 64;
 
 /// The membership of a node, and its view of the cluster.
+#[derive(Debug)]
 pub struct Cluster {
     context: ActorContext,
     router: WeakRouter,
@@ -58,7 +58,8 @@ impl Cluster {
             commands: commands.clone(),
         };
         let actor = Actor::new(context.clone())?;
-        router.add(exchange::EXCHANGE_CALL, ExchangeHandler(commands, context.join_state.subscribe()));
+        let join_state = context.join_state.subscribe();
+        router.add(exchange::EXCHANGE_CALL, move |body| answer_exchange(commands.clone(), *join_state.borrow(), body));
         tasks.spawn(Box::pin(actor.run(received)));
         let weak = router.weak();
         tasks.spawn(Box::pin(serve(tasks.clone(), net, router, metrics, context.config.calls_max)));
@@ -117,7 +118,7 @@ impl Cluster {
         self.context.facts.borrow().clone()
     }
 
-    /// Changes the facts of this node. They are published within [`Config::facts_period`].
+    /// Changes the facts of this node. They are published within a second.
     pub fn update_facts(&self, change: impl FnOnce(&mut Facts)) {
         self.context.facts.send_if_modified(|facts| {
             let before = facts.clone();
@@ -173,37 +174,22 @@ impl Cluster {
     }
 }
 
-/// Answers digest exchanges.
-struct ExchangeHandler(mpsc::Sender<ActorCommand>, watch::Receiver<JoinState>);
-
-impl Handler for ExchangeHandler {
-    fn answer(&self, body: Body) -> BoxFuture<io::Result<Body>> {
-        let (commands, join_state) = (self.0.clone(), *self.1.borrow());
-        Box::pin(async move {
-            if matches!(join_state, JoinState::Probing | JoinState::Refused(_)) {
-                return Err(io::Error::other("the node is starting and does not answer exchanges yet"));
-            }
-            let gone = || io::Error::other("this node has left the cluster");
-            let entries = match exchange::read(body).await {
-                Err(ExchangeError::Version(peer)) => {
-                    commands.send(ActorCommand::IncompatiblePeer(peer)).await.map_err(|_| gone())?;
-                    // The caller's error names its own version.
-                    let (theirs, ours) = (peer.protocol, ClusterVersion::OWN.major);
-                    return Err(io::Error::other(format!(
-                        "protocol version {ours}, but the request has version {theirs}"
-                    )));
-                }
-                entries => entries?,
-            };
-            let (reply, digest) = oneshot::channel();
-            commands.send(ActorCommand::Exchange { entries, reply }).await.map_err(|_| gone())?;
-            exchange::write(&digest.await.map_err(|_| gone())?)
-        })
+/// Answers a digest exchange.
+async fn answer_exchange(commands: mpsc::Sender<ActorCommand>, join_state: JoinState, body: Body) -> io::Result<Body> {
+    if matches!(join_state, JoinState::Probing | JoinState::Refused(_)) {
+        return Err(io::Error::other("the node is starting and does not answer exchanges yet"));
     }
-}
-
-impl fmt::Debug for Cluster {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Cluster").field(&self.node_id()).finish()
-    }
+    let gone = || io::Error::other("this node has left the cluster");
+    let entries = match exchange::read(body).await {
+        Err(ExchangeError::Version(peer)) => {
+            commands.send(ActorCommand::IncompatiblePeer(peer)).await.map_err(|_| gone())?;
+            // The caller's error names its own version.
+            let (theirs, ours) = (peer.protocol, ClusterVersion::OWN.major);
+            return Err(io::Error::other(format!("protocol version {ours}, but the request has version {theirs}")));
+        }
+        entries => entries?,
+    };
+    let (reply, digest) = oneshot::channel();
+    commands.send(ActorCommand::Exchange { entries, reply }).await.map_err(|_| gone())?;
+    exchange::write(&digest.await.map_err(|_| gone())?)
 }

@@ -16,15 +16,11 @@ pub struct Config {
     pub remember_for: Duration,
     /// Interval of probes. Shorter detects failures sooner, and costs two datagrams per probe.
     pub probe_period: Duration,
-    /// Timeout of a probe before indirect probes: less than half of the interval.
-    pub probe_timeout: Duration,
     /// Time in which a suspected member can refute before it is down. Shorter detects failures sooner, longer tolerates pauses
     /// and lost datagrams.
     pub suspect_timeout: Duration,
     /// Interval of digest exchanges.
     pub exchange_period: Duration,
-    /// Minimum interval between two publications of own facts.
-    pub facts_period: Duration,
     /// The protocol version that the node publishes and uses: [`ClusterVersion::OWN`], except in tests of later versions.
     pub version: ClusterVersion,
     /// Maximum number of concurrent calls of other nodes; more are refused.
@@ -40,10 +36,8 @@ impl Config {
             join: Vec::new(),
             remember_for: Duration::from_secs(7 * 24 * 3600),
             probe_period: Duration::from_millis(500),
-            probe_timeout: Duration::from_millis(200),
             suspect_timeout: Duration::from_secs(2),
             exchange_period: Duration::from_secs(5),
-            facts_period: Duration::from_secs(1),
             version: ClusterVersion::OWN,
             calls_max: 1_024,
         }

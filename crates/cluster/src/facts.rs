@@ -84,57 +84,55 @@ pub struct Facts {
 
 /// The roles of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Roles {
     /// It accepts records.
-    #[serde(default)]
     pub ingest: bool,
     /// It stores records.
-    #[serde(default)]
     pub store: bool,
 }
 
 /// Addresses for clients as `HOST:PORT`; `None` without a listener.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Clients {
     /// HTTP.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub http: Option<String>,
     /// Lines and frames, acknowledged when written.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub fast: Option<String>,
     /// Lines and frames, acknowledged when synced.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub durable: Option<String>,
     /// Lines and frames, acknowledged when replicated.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub bulk: Option<String>,
 }
 
 /// Ingest load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Load {
     /// Accepted bytes per second, smoothed over some seconds.
-    #[serde(default)]
     pub bytes_per_second: u64,
     /// Connections of sources.
-    #[serde(default)]
     pub connections: u64,
     /// 0 idle, 1 busy, 2 very busy, 3 overloaded.
-    #[serde(default)]
     pub level: u8,
 }
 
 /// Bytes and time range of records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct DataSummary {
     /// Bytes.
-    #[serde(default)]
     pub bytes: u64,
     /// The time of the oldest record; `None` without records.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub oldest: Option<Millis>,
     /// The time of the newest record.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub newest: Option<Millis>,
 }
 

@@ -20,6 +20,9 @@ use crate::table::{LiveMember, MEMBERS_MAX};
 /// each other at the speed of the network.
 const RENEW_PERIOD: Duration = Duration::from_millis(200);
 
+/// Timeout of a probe before indirect probes: less than half of the interval.
+const PROBE_TIMEOUT: Duration = Duration::from_millis(200);
+
 /// The failure detector.
 pub(crate) struct Gossip {
     foca: Foca<Identity, PacketCodec, EntropyRng, NoCustomBroadcast>,
@@ -70,7 +73,7 @@ fn config(config: &Config) -> foca::Config {
         |frequency, members| NonZeroUsize::new(members).map(|num_members| PeriodicParams { frequency, num_members });
     foca::Config {
         probe_period: config.probe_period,
-        probe_rtt: config.probe_timeout,
+        probe_rtt: PROBE_TIMEOUT,
         suspect_to_down_after: config.suspect_timeout,
         // Sufficient for some hundred nodes with 20% packet loss.
         max_transmissions: NonZeroU8::new(10).unwrap_or(NonZeroU8::MIN),

@@ -79,6 +79,6 @@ pub use join_state::JoinState;
 pub use member::{Member, MemberState};
 pub use metrics::Metrics;
 pub use packet::is_packet;
-pub use router::{Handler, Router};
+pub use router::Router;
 pub use table::ForgetError;
 pub use version::{ClusterVersion, Format, Formats, PROTOCOL};

@@ -27,7 +27,8 @@ pub struct Member {
 }
 
 /// The state of a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum MemberState {
     /// It answers probes.
     Alive,
@@ -51,12 +52,7 @@ impl MemberState {
     pub const ALL: [Self; 4] = [Self::Alive, Self::Suspect, Self::Down, Self::Left];
 
     /// The name in status and metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Alive => "alive",
-            Self::Suspect => "suspect",
-            Self::Down => "down",
-            Self::Left => "left",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }

@@ -1,7 +1,6 @@
 //! Dispatches calls of other nodes to handlers.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
@@ -11,18 +10,9 @@ use tokio::sync::Semaphore;
 use crate::{ClusterVersion, Metrics};
 
 /// Answers calls of one name.
-pub trait Handler: Send + Sync {
-    /// Answers one call. The caller receives the text of an error; `Unsupported` means an unknown call.
-    fn answer(&self, body: Body) -> BoxFuture<io::Result<Body>>;
-}
+type Handler = dyn Fn(Body) -> BoxFuture<io::Result<Body>> + Send + Sync;
 
-impl<F: Fn(Body) -> W + Send + Sync, W: Future<Output = io::Result<Body>> + Send + 'static> Handler for F {
-    fn answer(&self, body: Body) -> BoxFuture<io::Result<Body>> {
-        Box::pin(self(body))
-    }
-}
-
-type Handlers = RwLock<BTreeMap<String, Arc<dyn Handler>>>;
+type Handlers = RwLock<BTreeMap<String, Arc<Handler>>>;
 
 /// The handlers of a node by call name. Clones share them.
 #[derive(Clone, Default)]
@@ -30,6 +20,7 @@ pub struct Router(Arc<Handlers>);
 
 /// A weak reference to a router. Handlers hold the node, so only the task that answers calls holds them; both are dropped when
 /// it ends.
+#[derive(Debug)]
 pub(crate) struct WeakRouter(Weak<Handlers>);
 
 impl WeakRouter {
@@ -40,29 +31,29 @@ impl WeakRouter {
 }
 
 impl Router {
-    /// An empty router.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Adds a handler for a call name, or replaces it.
+    /// Adds a handler for a call name, or replaces it. The caller receives the text of its error; `Unsupported` means an unknown
+    /// call.
     ///
     /// ```
     /// # use bucksaw_cluster::Router;
     /// # use bucksaw_env::Body;
-    /// let router = Router::new();
+    /// let router = Router::default();
     /// router.add("store/echo", |body: Body| async { Ok(body) });
     /// ```
-    pub fn add(&self, name: &str, handler: impl Handler + 'static) {
+    pub fn add<W: Future<Output = io::Result<Body>> + Send + 'static>(
+        &self,
+        name: &str,
+        handler: impl Fn(Body) -> W + Send + Sync + 'static,
+    ) {
         let mut handlers = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        handlers.insert(name.to_owned(), Arc::new(handler));
+        handlers.insert(name.to_owned(), Arc::new(move |body| Box::pin(handler(body))));
     }
 
     pub(crate) fn weak(&self) -> WeakRouter {
         WeakRouter(Arc::downgrade(&self.0))
     }
 
-    pub(crate) fn find(&self, name: &str) -> Option<Arc<dyn Handler>> {
+    pub(crate) fn find(&self, name: &str) -> Option<Arc<Handler>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 }
@@ -93,16 +84,9 @@ pub(crate) async fn serve(
         };
         let in_flight = GaugeGuard::new(&metrics.calls_in_flight);
         tasks.spawn(Box::pin(async move {
-            let answer = handler.answer(body).await;
+            let answer = handler(body).await;
             drop((in_flight, permit));
             reply.send(answer);
         }));
-    }
-}
-
-impl fmt::Debug for Router {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let handlers = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        f.debug_tuple("Router").field(&handlers.keys()).finish()
     }
 }

@@ -68,9 +68,9 @@ pub(crate) struct MemberTable {
     /// Processes that foca reports as live, but that a probe has found stopped.
     absent: BTreeSet<Identity>,
     /// Live processes that share a node id with another.
-    claimants: BTreeSet<Identity>,
+    pub(crate) claimants: BTreeSet<Identity>,
     /// The highest reported incarnation of this node's id.
-    highest_own_incarnation: Id,
+    pub(crate) highest_own_incarnation: Id,
 }
 
 #[derive(Debug)]
@@ -178,11 +178,6 @@ impl MemberTable {
             claimants: BTreeSet::new(),
             highest_own_incarnation: Id::MIN,
         }
-    }
-
-    /// The highest reported incarnation of this node's id.
-    pub(crate) fn highest_own_incarnation(&self) -> Id {
-        self.highest_own_incarnation
     }
 
     /// Merges an entry of another node.
@@ -380,11 +375,6 @@ impl MemberTable {
     /// Whether another live process has this node's id, however recently.
     pub(crate) fn is_own_id_duplicated(&self) -> bool {
         self.duplicates.contains_key(&self.me)
-    }
-
-    /// Live processes that share their id.
-    pub(crate) fn claimants(&self) -> &BTreeSet<Identity> {
-        &self.claimants
     }
 
     /// Marks a process as stopped, whatever foca reports. Effective at the next update.

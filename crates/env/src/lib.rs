@@ -16,9 +16,9 @@
 pub mod backed_up_file;
 mod body;
 mod clock;
-mod count_guard;
 mod entropy;
 mod fs;
+mod gauge_guard;
 mod lock;
 mod log_rate_limiter;
 mod metrics;
@@ -33,9 +33,9 @@ use std::sync::Arc;
 
 pub use body::{Body, BodyClosed, BodyWriter};
 pub use clock::{Clock, to_millis};
-pub use count_guard::{CountGuard, GaugeGuard};
 pub use entropy::Entropy;
 pub use fs::{DirEntry, EntryKind, File, FileIdentity, FileLock, FileStat, Fs, Space};
+pub use gauge_guard::GaugeGuard;
 pub use lock::lock;
 pub use log_rate_limiter::{LogLimits, LogRateLimiter};
 pub use metrics::{MetricLabel, create_series, set_gauge};

@@ -78,7 +78,7 @@ mod world;
 pub use clock::Clock;
 pub use entropy::Entropy;
 pub use fs::Fs;
-pub use inline_tasks::{InlineTasks, NoNetwork};
+pub use inline_tasks::InlineTasks;
 pub use world::{Delay, Host, Network, NetworkConditions, Observer, World};
 
 /// What a power cut does to unsynced changes.

@@ -12,7 +12,8 @@ const INCIDENT_MS_MIN: u64 = 500;
 const INCIDENT_MS_SPREAD: u32 = 5_000;
 
 /// The level of a line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub(crate) enum LogLevel {
     Debug,
     #[default]
@@ -25,12 +26,7 @@ impl LogLevel {
     pub(crate) const ALL: [Self; 4] = [Self::Debug, Self::Info, Self::Warn, Self::Error];
 
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Debug => "debug",
-            Self::Info => "info",
-            Self::Warn => "warn",
-            Self::Error => "error",
-        }
+        self.into()
     }
 
     /// In capitals, padded to five characters.

@@ -1,15 +1,15 @@
 //! The parameters and errors of an append.
 
-use std::fmt;
-use std::str::FromStr;
-
 use bucksaw_record::{Id, Labels, Millis, Producer};
 
 /// When records are acknowledged.
 ///
 /// All records of a segment have one durability. Its number is the sequence number of the segment's id, hence part of the file
 /// name, and survives any damage to the contents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, strum::Display, strum::EnumString, strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "snake_case", parse_err_ty = String, parse_err_fn = unknown_durability)]
 pub enum Durability {
     /// Acknowledged when written; survives a crash of the process, not a power cut.
     Fast = 1,
@@ -22,11 +22,7 @@ pub enum Durability {
 impl Durability {
     /// The name in commands, URLs and metrics.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Fast => "fast",
-            Self::Durable => "durable",
-            Self::Bulk => "bulk",
-        }
+        self.into()
     }
 
     /// The id of a new segment.
@@ -46,24 +42,13 @@ impl Durability {
     }
 }
 
-impl fmt::Display for Durability {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Durability {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let all = [Self::Fast, Self::Durable, Self::Bulk];
-        let found = all.into_iter().find(|durability| durability.name() == text);
-        found.ok_or_else(|| format!("durability is fast, durable or bulk, not `{text}`"))
-    }
+fn unknown_durability(text: &str) -> String {
+    format!("durability is fast, durable or bulk, not `{text}`")
 }
 
 /// The source of records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum Source {
     /// Lines over TCP.
     Tcp,
@@ -94,22 +79,6 @@ pub enum Source {
 }
 
 impl Source {
-    pub(crate) const ALL: [Self; 13] = [
-        Self::Tcp,
-        Self::Forward,
-        Self::Http,
-        Self::Json,
-        Self::Loki,
-        Self::Otlp,
-        Self::Elasticsearch,
-        Self::Splunk,
-        Self::Gelf,
-        Self::Datadog,
-        Self::Syslog,
-        Self::Fluent,
-        Self::Journald,
-    ];
-
     /// The label in metrics.
     pub fn label(self) -> [(&'static str, &'static str); 1] {
         [("source", self.name())]
@@ -117,21 +86,7 @@ impl Source {
 
     /// The value of the label.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Forward => "forward",
-            Self::Http => "http",
-            Self::Json => "json",
-            Self::Loki => "loki",
-            Self::Otlp => "otlp",
-            Self::Elasticsearch => "elasticsearch",
-            Self::Splunk => "splunk",
-            Self::Gelf => "gelf",
-            Self::Datadog => "datadog",
-            Self::Syslog => "syslog",
-            Self::Fluent => "fluent",
-            Self::Journald => "journald",
-        }
+        self.into()
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bucksaw_env::{Env, lock};
+use strum::VariantNames as _;
 use tracing::{error, warn};
 
 use crate::halt_reason::HaltReason;
@@ -123,7 +124,7 @@ impl Queue {
     /// Updates the metrics of the halt. Also called when metrics are read, because a slow disk may block the tick.
     pub fn update_halt_metrics(&self) {
         let halt = self.halt_reason();
-        for reason in HaltReason::NAMES {
+        for &reason in HaltReason::VARIANTS {
             let is_halted = halt.as_ref().is_some_and(|halt| halt.name() == reason);
             self.metrics.halted.get_or_create(&[("reason", reason)]).set(i64::from(is_halted));
         }

@@ -8,7 +8,8 @@ use crate::append::IngestError;
 use crate::stall::STALL_MAX;
 
 /// Why nothing is accepted. Each reason ends with its cause, without a restart.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "snake_case")]
 #[non_exhaustive]
 pub enum HaltReason {
     /// The disk is full, or nearly.
@@ -32,13 +33,11 @@ pub enum HaltReason {
          --retention-bytes or --retention-age",
         megabytes(.0)
     )]
+    #[strum(serialize = "store_index")]
     StoreIndexFull(u64),
 }
 
 impl HaltReason {
-    /// All values of [`Self::name`].
-    pub(crate) const NAMES: [&str; 6] = ["disk_full", "descriptors", "failing", "stalled", "queue_full", "store_index"];
-
     /// The reason for an error of the operating system.
     pub(crate) fn of(error: &io::Error) -> Self {
         match Shortage::from_error(error) {
@@ -50,14 +49,7 @@ impl HaltReason {
 
     /// The value of the label `reason` in metrics.
     pub fn name(&self) -> &'static str {
-        match self {
-            Self::DiskFull => "disk_full",
-            Self::Descriptors => "descriptors",
-            Self::Failing(_) => "failing",
-            Self::Stalled => "stalled",
-            Self::QueueFull => "queue_full",
-            Self::StoreIndexFull(_) => "store_index",
-        }
+        self.into()
     }
 }
 

@@ -8,6 +8,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
+use strum::{VariantArray as _, VariantNames as _};
 
 use crate::append::Source;
 use crate::halt_reason::HaltReason;
@@ -57,8 +58,8 @@ impl Metrics {
             "1 while nothing is accepted because the disk is full",
             metrics.disk_full.clone(),
         );
-        create_series(&metrics.halted, "reason", HaltReason::NAMES);
-        for source in Source::ALL {
+        create_series(&metrics.halted, "reason", HaltReason::VARIANTS.iter().copied());
+        for source in Source::VARIANTS {
             for family in [
                 &metrics.records,
                 &metrics.bytes,
@@ -79,7 +80,7 @@ impl Metrics {
 
     /// Bytes of record text accepted so far.
     pub fn accepted_bytes(&self) -> u64 {
-        Source::ALL.iter().map(|source| self.bytes.get_or_create(&source.label()).get()).sum()
+        Source::VARIANTS.iter().map(|source| self.bytes.get_or_create(&source.label()).get()).sum()
     }
 
     /// Bytes of record text that a store has committed so far, including what was accepted before the start.

@@ -14,7 +14,8 @@ use crate::append::IngestError;
 use crate::segment_file::SegmentFile;
 
 /// The state of a segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum SegmentState {
     /// An append slot writes to it, or is sealing it.
     Active,
@@ -31,12 +32,7 @@ impl SegmentState {
 
     /// The name in metrics.
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Pending => "pending",
-            Self::Reserved => "reserved",
-            Self::Committed => "committed",
-        }
+        self.into()
     }
 }
 
@@ -94,12 +90,6 @@ pub(crate) struct SegmentContents {
     pub(crate) has_failed_sync: bool,
     /// The times of the first and last record that the file should have, if known.
     pub(crate) span: Option<(Millis, Millis)>,
-}
-
-impl std::fmt::Debug for QueueSegment {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Segment").field("id", &self.id).field("end", &self.end).finish_non_exhaustive()
-    }
 }
 
 impl QueueSegment {

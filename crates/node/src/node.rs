@@ -155,12 +155,12 @@ impl Node {
             cluster_tasks,
             cluster_net,
             facts,
-            Router::new(),
+            Router::default(),
             metrics.cluster,
         )
         .map_err(NodeOpenError::Cluster)?;
-        let peers = GossipPeers::new(Arc::clone(&cluster), Arc::clone(&env.clock), replication_factor);
-        let peers = if config.has_other_seeds { peers.with_join_targets() } else { peers };
+        let (known, clock) = (Arc::clone(&cluster), Arc::clone(&env.clock));
+        let peers = GossipPeers::new(known, clock, replication_factor, config.has_other_seeds);
         let query_server = QueryServer::new(Arc::clone(&engine), Arc::clone(&tasks), Arc::new(peers));
         let store_context = StoreContext {
             node: config.id,

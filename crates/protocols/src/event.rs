@@ -32,6 +32,12 @@ pub enum EventError {
     },
 }
 
+/// A line without the line ends behind it.
+pub(crate) fn without_line_end(line: &[u8]) -> &[u8] {
+    let end = line.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |last| last + 1);
+    line.get(..end).unwrap_or_default()
+}
+
 /// Takes decoded events. It cuts lines that are too long into several records, and counts them.
 pub trait EventSink {
     /// Takes an event of the stream with these labels. Decoders give events of one stream one after the other where the

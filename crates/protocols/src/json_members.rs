@@ -9,11 +9,13 @@ use std::fmt;
 use bucksaw_record::time::{event_time_number, event_time_text};
 use bucksaw_record::{AttributeNames, Millis};
 use memchr::memchr;
-use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::de::StrRead;
 use serde_json::value::RawValue;
 
 use crate::AttributeList;
+use crate::stream_labels::StreamLabels;
 use crate::syslog::severity_name;
 
 /// A position in JSON text.
@@ -81,6 +83,18 @@ pub(crate) fn string(json: &str) -> Option<Cow<'_, str>> {
 /// The text of a value: of a string its content, of any other value its JSON. Empty for `null`.
 pub(crate) fn text(json: &str) -> Cow<'_, str> {
     if json == "null" { Cow::Borrowed("") } else { string(json).unwrap_or(Cow::Borrowed(json)) }
+}
+
+/// Adds a value as a label, or `default` if it is not stated.
+pub(crate) fn push_label(
+    labels: &mut StreamLabels,
+    name: &str,
+    json: &str,
+    default: &str,
+    attributes: &mut AttributeList,
+) {
+    let value = text(json);
+    labels.push(name, if value.is_empty() { default } else { &value }, attributes);
 }
 
 /// Adds a value as an attribute, as [`text`]; `null` is no attribute.
@@ -168,7 +182,7 @@ impl<'de, F: FnMut(&str, &'de str)> Visitor<'de> for MembersVisitor<F> {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
-        while let Some(name) = map.next_key_seed(MemberName)? {
+        while let Some(MemberName(name)) = map.next_key()? {
             let value = map.next_value::<&'de RawValue>()?;
             (self.0)(&name, value.get());
         }
@@ -177,31 +191,8 @@ impl<'de, F: FnMut(&str, &'de str)> Visitor<'de> for MembersVisitor<F> {
 }
 
 /// Borrows the name of a member if it has no escapes; `Cow` itself would always copy it.
-struct MemberName;
-
-impl<'de> DeserializeSeed<'de> for MemberName {
-    type Value = Cow<'de, str>;
-
-    fn deserialize<D: Deserializer<'de>>(self, name: D) -> Result<Self::Value, D::Error> {
-        name.deserialize_str(self)
-    }
-}
-
-impl<'de> Visitor<'de> for MemberName {
-    type Value = Cow<'de, str>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the name of a member")
-    }
-
-    fn visit_borrowed_str<E: Error>(self, name: &'de str) -> Result<Self::Value, E> {
-        Ok(Cow::Borrowed(name))
-    }
-
-    fn visit_str<E: Error>(self, name: &str) -> Result<Self::Value, E> {
-        Ok(Cow::Owned(name.to_owned()))
-    }
-}
+#[derive(Deserialize)]
+struct MemberName<'a>(#[serde(borrow)] Cow<'a, str>);
 
 #[cfg(test)]
 mod tests {

@@ -13,6 +13,12 @@ use bucksaw_record::Labels;
 
 use crate::AttributeList;
 
+/// The label of the machine, whatever a protocol calls it: the name of OpenTelemetry's semantic conventions.
+pub(crate) const HOST_NAME: &str = "host.name";
+
+/// The label of the program, named by the same conventions.
+pub(crate) const SERVICE_NAME: &str = "service.name";
+
 /// Bytes of names and values for which labels are kept. Beyond that all are dropped, so that a sender with endlessly many
 /// streams does not exhaust the memory.
 const KNOWN_BYTES_MAX: usize = 1 << 20;

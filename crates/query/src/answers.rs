@@ -37,7 +37,6 @@ pub struct Answers {
 }
 
 /// Records in the order of the answer, each once. Dropping it stops the work.
-#[derive(Debug)]
 pub struct AnswerRecords {
     answers: Answers,
     cancel: CancelOnDrop,
@@ -147,7 +146,7 @@ impl Answers {
             return scatter.histogram(&request, bucketing, &mut on_progress).await;
         }
         let cancel = CancelOnDrop::default();
-        let (engine, stop) = (Arc::clone(&self.engine), cancel.cancel());
+        let (engine, stop) = (Arc::clone(&self.engine), cancel.0.clone());
         let count = move || {
             let _permit = permit;
             engine.histogram(request, stop, bucketing, &mut on_progress)
@@ -165,7 +164,7 @@ impl Answers {
         by: GroupBy,
         permit: impl Send + 'static,
     ) -> Result<Grouping, RequestError> {
-        let request = newest_records_request(&self.engine, request);
+        let request = newest_records_request(request);
         let sampler = GroupSampler::new(by, &self.engine, permit);
         let (sampler, _) = self.collect(request, &self.limited_cancel(), sampler).await?;
         Ok(sampler.finish())
@@ -180,7 +179,7 @@ impl Answers {
         request: Request,
         permit: impl Send + 'static,
     ) -> Result<(Fields, QueryStats), RequestError> {
-        let request = newest_records_request(&self.engine, request);
+        let request = newest_records_request(request);
         let sink = (FieldCollector::new(&self.engine), permit);
         let ((collector, _), stats) = self.collect(request, &self.limited_cancel(), sink).await?;
         Ok((collector.finish(stats.matched), stats))
@@ -220,7 +219,7 @@ impl Answers {
             return scatter.streams(&request).await;
         }
         let cancel = self.limited_cancel();
-        let (engine, stop) = (Arc::clone(&self.engine), cancel.cancel());
+        let (engine, stop) = (Arc::clone(&self.engine), cancel.0.clone());
         let list = move || {
             let _permit = permit;
             engine.stream_tallies(&request, &stop).map(|(tallies, stats)| (tallies.finish(1), stats))
@@ -241,13 +240,13 @@ impl Answers {
 
     /// Cancels on drop, and has the time limit of this node's queries.
     fn limited_cancel(&self) -> CancelOnDrop {
-        CancelOnDrop::new(self.engine.with_time_limit(&Cancel::default()))
+        CancelOnDrop(self.engine.with_time_limit(&Cancel::default()))
     }
 
     fn start(&self, request: Request, cancel: &CancelOnDrop) -> Result<StreamSource, RequestError> {
         Ok(match self.scatter() {
             Some(scatter) => StreamSource::Cluster(Box::new(scatter.search(&request)?)),
-            None => StreamSource::Local(Box::new(self.engine.search(request, cancel.cancel())?)),
+            None => StreamSource::Local(Box::new(self.engine.search(request, cancel.0.clone())?)),
         })
     }
 
@@ -259,7 +258,7 @@ impl Answers {
         sink: S,
     ) -> Result<(S, QueryStats), RequestError> {
         let written = self.start(request, cancel)?.write_to(&self.tasks, cancel, sink).await;
-        written.ok_or_else(|| match cancel.cancel().is_cancelled() {
+        written.ok_or_else(|| match cancel.0.is_cancelled() {
             true => RequestError::Cancelled,
             false => RequestError::Internal,
         })

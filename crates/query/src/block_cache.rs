@@ -42,18 +42,13 @@ impl quick_cache::Weighter<(BlockKey, bool), CacheEntry> for EntryWeighter {
 }
 
 /// A cache of blocks and their skip filters, limited in bytes.
+#[derive(Debug)]
 pub(crate) struct BlockCache {
     /// The second part of the key is whether the entry is a filter.
     entries: Option<Cache<(BlockKey, bool), CacheEntry, EntryWeighter>>,
     bytes: Gauge,
-    hits: Counter,
+    pub(crate) hits: Counter,
     misses: Counter,
-}
-
-impl std::fmt::Debug for BlockCache {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("BlockCache").field("bytes", &self.bytes.get()).finish_non_exhaustive()
-    }
 }
 
 impl BlockCache {
@@ -97,11 +92,6 @@ impl BlockCache {
         if bytes != known_bytes {
             self.insert_entry((key, false), CacheEntry::Block(Arc::clone(block), bytes));
         }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn hit_count(&self) -> u64 {
-        self.hits.get()
     }
 
     fn insert_entry(&self, key: (BlockKey, bool), entry: CacheEntry) {

@@ -77,8 +77,9 @@ pub struct Histogram {
 pub(crate) struct BucketGrid {
     from: u64,
     width: u64,
-    buckets: usize,
-    bucket_cells: usize,
+    pub(crate) buckets: usize,
+    /// Cells of a bucket.
+    pub(crate) bucket_cells: usize,
 }
 
 impl BucketGrid {
@@ -94,15 +95,6 @@ impl BucketGrid {
     fn bucket(&self, id: Id) -> usize {
         let bucket = id.time().0.saturating_sub(self.from) / self.width;
         usize::try_from(bucket).unwrap_or(usize::MAX).min(self.buckets - 1)
-    }
-
-    /// Cells of a bucket.
-    pub(crate) fn bucket_cells(&self) -> usize {
-        self.bucket_cells
-    }
-
-    pub(crate) fn buckets(&self) -> usize {
-        self.buckets
     }
 
     pub(crate) fn cells(&self) -> usize {
@@ -144,7 +136,8 @@ impl Engine {
 pub(crate) struct CountTotal {
     counts: Vec<u64>,
     ids: SequenceSets,
-    id_bytes: usize,
+    /// Memory of the ids.
+    pub(crate) id_bytes: usize,
     reservation: ResultReservation,
     grid: BucketGrid,
 }
@@ -177,11 +170,6 @@ impl CountTotal {
             }
         }
         self.reservation.resize(self.id_bytes as u64);
-    }
-
-    /// Memory of the ids.
-    pub(crate) fn id_bytes(&self) -> usize {
-        self.id_bytes
     }
 
     pub(crate) fn sum(&self) -> u64 {
@@ -238,7 +226,7 @@ pub(crate) struct CountStream {
     units_total: usize,
     /// Bytes of ids that are returned early.
     step_bytes_max: usize,
-    stats: QueryStats,
+    pub(crate) stats: QueryStats,
     started: Duration,
     is_ended: bool,
 }
@@ -292,10 +280,6 @@ impl CountStream {
         })
     }
 
-    pub(crate) fn stats(&self) -> &QueryStats {
-        &self.stats
-    }
-
     /// Counts until there is progress to report; `None` at the end or after a cancellation.
     pub(crate) fn next_step(&mut self) -> Option<CountStep> {
         let fraction_done = self.advance()?;
@@ -337,7 +321,7 @@ impl CountStream {
                 None => self.in_flight.clear(),
             }
             let elapsed = self.engine.env.clock.uptime() - started;
-            if elapsed >= PROGRESS_INTERVAL || self.total.id_bytes() >= self.step_bytes_max {
+            if elapsed >= PROGRESS_INTERVAL || self.total.id_bytes >= self.step_bytes_max {
                 let open = self.pending.len() + self.in_flight.len();
                 return Some((self.units_total - open) as f64 / self.units_total.max(1) as f64);
             }
@@ -348,7 +332,7 @@ impl CountStream {
         if !self.pending.is_empty() && self.cancel.should_stop() {
             self.pending.clear();
         }
-        while self.in_flight.len() < self.dispatch.in_flight_max()
+        while self.in_flight.len() < self.dispatch.in_flight_max
             && let Some((bucket, unit, may_share_ids)) = self.pending.pop_front()
         {
             let (request, plan, cancel) = (Arc::clone(&self.request), Arc::clone(&self.plan), self.cancel.clone());
@@ -533,10 +517,10 @@ mod tests {
             [((0, Producer::new(1)), ids)]
         };
         total.add_ids(runs(&[0..100, 200..300, 400..500]));
-        let separate_bytes = total.id_bytes();
+        let separate_bytes = total.id_bytes;
         total.add_ids(runs(&[50..250, 250..450]));
         assert_eq!(total.sum(), 500);
-        assert!(total.id_bytes() < separate_bytes, "{} and {separate_bytes}", total.id_bytes());
+        assert!(total.id_bytes < separate_bytes, "{} and {separate_bytes}", total.id_bytes);
     }
 
     #[test]
@@ -546,7 +530,7 @@ mod tests {
         let budget = crate::result_budget::ResultBudget::new(1 << 20, Default::default());
         let (counts, ids) = (vec![0; grid.cells()], SequenceSets::new());
         let mut total = CountTotal { counts, ids, id_bytes: 0, reservation: budget.account().force_reserve(0), grid };
-        let open = grid.bucket_cells();
+        let open = grid.bucket_cells;
         let ids = |cell| [((cell, Producer::new(1)), RoaringBitmap::from_iter([1, 2, 3]))];
         total.add_ids([ids(open - 1), ids(open)].concat());
         total.discard_before(1);

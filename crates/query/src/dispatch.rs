@@ -20,7 +20,7 @@ pub(crate) struct Dispatch<R> {
     engine: Arc<Engine>,
     cancel: Cancel,
     job_queue: JobQueueId,
-    in_flight_max: usize,
+    pub(crate) in_flight_max: usize,
     sender: SyncSender<(usize, Option<R>)>,
     receiver: Receiver<(usize, Option<R>)>,
 }
@@ -33,10 +33,6 @@ impl<R: Send + 'static> Dispatch<R> {
         let (sender, receiver) = sync_channel(in_flight_max + 2);
         let job_queue = engine.pool.new_queue();
         Self { engine: Arc::clone(engine), cancel, job_queue, in_flight_max, sender, receiver }
-    }
-
-    pub(crate) fn in_flight_max(&self) -> usize {
-        self.in_flight_max
     }
 
     /// Queues a job that takes `bytes` of memory while it runs.

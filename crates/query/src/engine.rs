@@ -21,8 +21,6 @@ use crate::scan_memory::ScanMemory;
 /// Settings of queries.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Number of records that the fields of an answer are collected from. More give better statistics and take longer.
-    pub fields_records_max: u64,
     /// A tail that lags by more bytes skips to the end.
     pub tail_lag_bytes_max: u64,
     /// Memory for matches that readers have not consumed, in bytes, for all queries. A query reserves at most as much
@@ -45,7 +43,6 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            fields_records_max: 10_000,
             tail_lag_bytes_max: 64 << 20,
             result_bytes_max: 128 << 20,
             cache_bytes_max: 512 << 20,
@@ -58,6 +55,7 @@ impl Default for Config {
 }
 
 /// Answers queries over one node's queue and store.
+#[derive(Debug)]
 pub struct Engine {
     pub(crate) queue: Arc<Queue>,
     pub(crate) store: Arc<dyn Store>,
@@ -69,12 +67,6 @@ pub struct Engine {
     pub(crate) block_cache: Arc<BlockCache>,
     pub(crate) match_pools: MatchBufferPools,
     pub(crate) scan_memory: Arc<ScanMemory>,
-}
-
-impl std::fmt::Debug for Engine {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Engine").field("pool", &self.pool).finish_non_exhaustive()
-    }
 }
 
 impl Engine {

@@ -14,6 +14,9 @@ use crate::record_stream::RecordSink;
 use crate::request::{Order, Request};
 use crate::result_budget::ResultReservation;
 
+/// Number of records that the fields of an answer are collected from. More give better statistics and take longer.
+const RECORDS_MAX: u64 = 10_000;
+
 /// Fields in an answer: the most frequent ones.
 const FIELDS_MAX: usize = 200;
 
@@ -206,15 +209,14 @@ fn cut(value: &[u8]) -> &[u8] {
 }
 
 /// The request for the records that fields are collected from.
-pub(crate) fn newest_records_request(engine: &Engine, request: Request) -> Request {
-    Request { order: Order::Descending, limit: Some(engine.config.fields_records_max), ..request }
+pub(crate) fn newest_records_request(request: Request) -> Request {
+    Request { order: Order::Descending, limit: Some(RECORDS_MAX), ..request }
 }
 
 /// Collects the fields of records.
 pub(crate) struct FieldCollector {
     tallies: BTreeMap<(FieldKind, String), FieldTally>,
     bytes_left: usize,
-    records_max: u64,
     /// Reserves the maximum from the start, whether it is free or not.
     _reservation: ResultReservation,
 }
@@ -225,7 +227,6 @@ impl FieldCollector {
         Self {
             tallies: BTreeMap::new(),
             bytes_left: usize::try_from(bytes).unwrap_or(usize::MAX),
-            records_max: engine.config.fields_records_max,
             _reservation: engine.result_budget.account().force_reserve(bytes),
         }
     }
@@ -265,7 +266,7 @@ impl FieldCollector {
         let mut fields: Vec<FieldValues> = tallies.map(|((kind, name), tally)| tally.finish(name, kind)).collect();
         fields.sort_by(|a, b| a.kind.cmp(&b.kind).then(b.records.cmp(&a.records)).then_with(|| a.name.cmp(&b.name)));
         fields.truncate(FIELDS_MAX);
-        Fields { records: matched, is_sampled: matched >= self.records_max, fields }
+        Fields { records: matched, is_sampled: matched >= RECORDS_MAX, fields }
     }
 }
 

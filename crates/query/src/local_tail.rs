@@ -24,12 +24,6 @@ pub(crate) struct LocalTail {
     pending_events: VecDeque<TailEvent>,
 }
 
-impl std::fmt::Debug for LocalTail {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LocalTail").field("tail", &self.tail).finish_non_exhaustive()
-    }
-}
-
 impl LocalTail {
     pub(crate) fn new(tail: Tail, tasks: Arc<dyn Tasks>) -> Self {
         Self { tasks, tail: Some(tail), pause: None, poll: None, pending_events: VecDeque::new() }
@@ -43,7 +37,7 @@ impl LocalTail {
             }
             if self.poll.is_none() {
                 // A tail that lags does not pause.
-                if !self.tail.as_ref()?.has_more() {
+                if !self.tail.as_ref()?.has_more {
                     self.pause.get_or_insert_with(|| self.tasks.sleep(POLL_INTERVAL)).await;
                     self.pause = None;
                 }

@@ -66,7 +66,6 @@ impl RecordSink for Vec<OwnedRecord> {
 }
 
 /// A search that has started, of this node or of all.
-#[derive(Debug)]
 pub(crate) enum StreamSource {
     Local(Box<Search>),
     Cluster(Box<ScatterSearch>),
@@ -90,7 +89,7 @@ impl StreamSource {
         tokio::select! {
             biased;
             written = &mut work => return written.flatten(),
-            () = &mut closed => cancel.cancel().cancel(),
+            () = &mut closed => cancel.0.cancel(),
         }
         // The sink may hold permits, which count until the thread has ended.
         work.await.flatten()
@@ -111,7 +110,7 @@ fn write_local<S: RecordSink>(mut search: Search, mut sink: S) -> Option<(S, Que
         }
         if records == 0 || sink.is_full() {
             search.finish();
-            return Some((sink, search.stats().clone()));
+            return Some((sink, search.stats.clone()));
         }
     }
 }

@@ -134,18 +134,7 @@ pub(crate) struct Cancel {
 
 /// Cancels when it is dropped.
 #[derive(Debug, Default)]
-pub(crate) struct CancelOnDrop(Cancel);
-
-impl CancelOnDrop {
-    pub(crate) fn new(cancel: Cancel) -> Self {
-        Self(cancel)
-    }
-
-    /// A handle that is cancelled with it.
-    pub(crate) fn cancel(&self) -> Cancel {
-        self.0.clone()
-    }
-}
+pub(crate) struct CancelOnDrop(pub(crate) Cancel);
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {

@@ -55,7 +55,8 @@ pub(crate) struct Search {
     match_bytes: u64,
     next_number: usize,
     last: Option<Id>,
-    stats: QueryStats,
+    /// The statistics so far; complete after an empty batch.
+    pub(crate) stats: QueryStats,
     progress: SearchProgress,
     started: Duration,
     is_finished: bool,
@@ -131,15 +132,6 @@ impl OutputBatch<'_> {
 
     fn is_full(&self) -> bool {
         self.is_stopped || self.records >= BATCH_RECORDS || self.bytes >= BATCH_BYTES
-    }
-}
-
-impl std::fmt::Debug for Search {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Search")
-            .field("waiting", &self.pending.len())
-            .field("stats", &self.stats)
-            .finish_non_exhaustive()
     }
 }
 
@@ -248,11 +240,6 @@ impl Search {
         self.progress.clone()
     }
 
-    /// The statistics so far; complete after an empty batch.
-    pub(crate) fn stats(&self) -> &QueryStats {
-        &self.stats
-    }
-
     /// Whether it was cancelled before all records were returned.
     pub(crate) fn is_cancelled(&self) -> bool {
         self.cancel.is_cancelled() && !self.is_full()
@@ -267,7 +254,7 @@ impl Search {
         while let Some((number, result)) = self.dispatch.try_receive() {
             self.accept_result(number, result);
         }
-        while self.in_flight.len() < self.dispatch.in_flight_max() {
+        while self.in_flight.len() < self.dispatch.in_flight_max {
             let Some(next) = self.pending.front() else { return };
             // Returns ready records before it searches further.
             let ready = self.heap.peek().is_some_and(|Reverse((ready, _))| *ready <= next.key);

@@ -65,7 +65,8 @@ pub struct MissingNode {
 }
 
 /// Why a node did not answer to the end.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 #[non_exhaustive]
 pub enum MissingReason {
     /// The member list has it as down.
@@ -99,18 +100,8 @@ pub enum MissingReason {
 
 impl MissingReason {
     /// A stable name for the API.
-    pub const fn label(&self) -> &'static str {
-        match self {
-            Self::Down => "down",
-            Self::Unreachable(_) => "unreachable",
-            Self::WrongNode(_) => "wrong_node",
-            Self::Refused(_) => "refused",
-            Self::VersionMismatch(_) => "version_mismatch",
-            Self::StartTimeout => "start_timeout",
-            Self::IdleTimeout => "idle_timeout",
-            Self::Truncated => "truncated",
-            Self::InvalidReply(_) => "invalid_reply",
-        }
+    pub fn label(&self) -> &'static str {
+        self.into()
     }
 }
 

@@ -35,7 +35,8 @@ pub(crate) struct Tail {
     account: QueryAccount,
     cursors: BTreeMap<Id, SegmentCursor>,
     seen_appends: u64,
-    has_more: bool,
+    /// Whether the last poll left bytes that can be read at once.
+    pub(crate) has_more: bool,
     /// `None` where the caller drops records that were sent twice.
     recent_ids: Option<RecentIds>,
 }
@@ -43,12 +44,6 @@ pub(crate) struct Tail {
 struct SegmentCursor {
     segment: Arc<QueueSegment>,
     at: u64,
-}
-
-impl std::fmt::Debug for Tail {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tail").field("segments", &self.cursors.len()).finish_non_exhaustive()
-    }
 }
 
 impl Engine {
@@ -135,11 +130,6 @@ impl Tail {
     /// Whether the next poll would read something, be it a match or not.
     pub(crate) fn has_new_appends(&self) -> bool {
         self.has_more || self.engine.queue.appends() != self.seen_appends
-    }
-
-    /// Whether the last poll left bytes that can be read at once.
-    pub(crate) fn has_more(&self) -> bool {
-        self.has_more
     }
 
     fn skip_lag(&mut self) -> u64 {

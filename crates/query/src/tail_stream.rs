@@ -10,10 +10,8 @@ use crate::tail::Tail;
 use crate::tail_event::TailEvent;
 
 /// New records as they are accepted. Dropping it ends the tail on all nodes.
-#[derive(Debug)]
 pub struct TailStream(TailSource);
 
-#[derive(Debug)]
 enum TailSource {
     Local(Box<LocalTail>),
     Cluster(Box<ScatterTail>),

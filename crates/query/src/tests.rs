@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_env::{Clock, Env, Fs as _, sim};
+use bucksaw_env::{Clock, Env, Fs as _, real, sim};
 use bucksaw_ingest::{self as ingest, Durability, FrameRecords, Queue, Source};
 use bucksaw_record::{Expr, Id, Labels, Millis, Producer, RecordView};
 use bucksaw_scan::{Plan, fields};
@@ -144,7 +144,7 @@ impl TestEngine {
             env: env.clone(),
             peers: Arc::new(NoPeers),
             tasks: Arc::clone(&tasks) as _,
-            net: Arc::new(sim::NoNetwork),
+            net: Arc::new(real::OfflineNet),
             timeouts: PeerTimeouts::default(),
             metrics: store::Metrics::new(&mut prometheus_client::registry::Registry::default()),
             is_short_of_descriptors: Arc::default(),
@@ -197,7 +197,7 @@ impl TestEngine {
         loop {
             let batch = next_batch(&mut search);
             if batch.is_empty() {
-                return (records, search.stats().clone());
+                return (records, search.stats.clone());
             }
             records.extend(batch);
         }
@@ -395,12 +395,12 @@ fn blocks_of_text_are_cached() {
     node.move_to_store();
     let segment = node.store.segments().first().cloned().unwrap();
     assert!(matches!(segment.open(0), Ok(SearchableBlock::Text(_))));
-    assert_eq!((node.count(&request_all_time("little")), node.engine.block_cache.hit_count()), (1, 0));
+    assert_eq!((node.count(&request_all_time("little")), node.engine.block_cache.hits.get()), (1, 0));
     assert_eq!(
         (
             node.count(&request_all_time("much")),
             node.lines(request_all_time("columns")).len(),
-            node.engine.block_cache.hit_count()
+            node.engine.block_cache.hits.get()
         ),
         (0, 1, 2)
     );
@@ -537,7 +537,7 @@ fn an_answer_ends_at_the_time_limit_and_is_partial() {
             records => found += records,
         }
     }
-    assert_eq!((found, search.stats().is_partial()), (5_000, false));
+    assert_eq!((found, search.stats.is_partial()), (5_000, false));
     assert!(!node.context(*node.accepted.keys().next().unwrap(), 1, 1).unwrap().1.is_partial());
 }
 
@@ -665,7 +665,7 @@ fn a_poll_of_many_segments_reads_no_more_than_its_budget() {
         node.put(&format!("line {at} {}", "x".repeat(40_000)));
     }
     assert_eq!(node.engine.queue().readable_segments().len(), 8);
-    let polls: Vec<(usize, bool)> = (0..4).map(|_| (drain_tail(&mut tail).len(), tail.has_more())).collect();
+    let polls: Vec<(usize, bool)> = (0..4).map(|_| (drain_tail(&mut tail).len(), tail.has_more)).collect();
     assert_eq!(polls, [(2, true), (2, true), (2, true), (2, false)]);
 }
 
@@ -760,9 +760,9 @@ fn a_search_runs_ahead_of_a_slow_reader() {
     wait_for_pool(&node.engine.pool);
     let mut search = node.engine.search(request_all_time("line"), Cancel::default()).unwrap();
     let (mut shown, mut ahead) = (0, 0);
-    while search.stats().bytes_scanned < whole.bytes_scanned {
+    while search.stats.bytes_scanned < whole.bytes_scanned {
         shown += search.visit_batch(&mut |_| ControlFlow::Break(()));
-        let found = 400 * search.stats().bytes_scanned / whole.bytes_scanned;
+        let found = 400 * search.stats.bytes_scanned / whole.bytes_scanned;
         ahead = ahead.max(found - shown as u64);
         wait_for_pool(&node.engine.pool);
     }

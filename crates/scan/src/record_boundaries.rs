@@ -15,7 +15,7 @@ pub(crate) struct RecordBoundaries<'a> {
     starts: Option<Vec<usize>>,
     attributes: &'a RowAttributes,
     /// Whether the line of each record, and the value of each of its attributes, is one line.
-    is_line_per_part: bool,
+    pub(crate) is_line_per_part: bool,
 }
 
 static NO_ATTRIBUTES: RowAttributes = RowAttributes::empty();
@@ -61,11 +61,6 @@ impl<'a> RecordBoundaries<'a> {
     /// Whether a record may have an attribute that passes.
     pub(crate) fn has_names(&self, passes: impl Fn(&AttributeNames) -> bool) -> bool {
         self.attributes.lists().iter().any(passes)
-    }
-
-    /// Whether the line of each record, and the value of each of its attributes, is one line.
-    pub(crate) fn is_line_per_part(&self) -> bool {
-        self.is_line_per_part
     }
 
     /// The start of the record that contains `at`; the LF behind a record belongs to it. `floor` is the start of a record at or

@@ -144,7 +144,7 @@ impl RegexTerm {
     pub(crate) fn seek(&self, span: &ScanWindow<'_>, from: usize) -> Option<usize> {
         let regex = match &self.chunk_engine {
             ChunkEngine::Shared => &self.record_engine,
-            ChunkEngine::Separate(regex) if span.records.is_line_per_part() => regex,
+            ChunkEngine::Separate(regex) if span.records.is_line_per_part => regex,
             _ => return span.find_first(from, |record| self.matches_record(record, span.cancel_poll)),
         };
         // Without the last LF: an empty match behind it would belong to no record.

@@ -42,7 +42,7 @@ impl TextTerm {
     /// The start of the first record at or after `from` that contains the text.
     pub(crate) fn seek(&self, window: &ScanWindow<'_>, from: usize) -> Option<usize> {
         if self.has_lf {
-            return if window.records.is_line_per_part() { None } else { self.seek_across_lines(window, from) };
+            return if window.records.is_line_per_part { None } else { self.seek_across_lines(window, from) };
         }
         let hit = self.needle.find(window.records.text.get(..window.end)?, from)?;
         Some(window.records.record_start(from, hit))

@@ -42,11 +42,6 @@ impl RowMeta {
         layout_bits & (LINES_BIT | ATTRIBUTES_BIT) != 0
     }
 
-    /// Metadata that has flags only.
-    pub fn with_flags(flags: Flags) -> Self {
-        Self { flags, ..Self::default() }
-    }
-
     /// Appends the columns and returns the layout bits. `base` is the time of the frame's first id.
     pub fn encode(&self, base: Millis, out: &mut Vec<u8>) -> u8 {
         let mut layout_bits = 0;
@@ -163,10 +158,7 @@ pub(crate) fn decode_flags(reader: &mut ByteReader<'_>, count: u32) -> Option<Fl
     let mut row = 0_u32;
     let marked = reader.varint_u32()?;
     for at in 0..marked {
-        let step = reader.varint_u32()?;
-        if at > 0 && step == 0 {
-            return None;
-        }
+        let step = reader.varint_u32().filter(|step| at == 0 || *step > 0)?;
         row = row.checked_add(step).filter(|row| *row < count)?;
         flags.push(row, reader.u8()?);
     }

@@ -57,6 +57,7 @@ mod listener_setup;
 mod listener_state;
 mod message_buffer;
 mod metrics;
+mod one_way;
 mod protocol;
 mod redirects;
 mod serve;

@@ -6,19 +6,17 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use bucksaw_env::{CountGuard, log_limited};
+use bucksaw_env::{GaugeGuard, log_limited};
 
-use bucksaw_ingest::{Durability, IngestError, Source};
+use bucksaw_ingest::{IngestError, Source};
 use bucksaw_record::time::LineTimeReader;
 use bucksaw_record::{Flags, Labels, LineSplitter, SplitLines};
 
-use crate::append_retry::{retry_append, wait_to_read};
-use crate::intake::{FrameMeta, IdAssignment, PrepareError, RecordStream, Records};
+use crate::append_retry::retry_append;
+use crate::intake::{FrameMeta, IdAssignment, RecordStream, Records};
 use crate::listener_state::{CarriedBytesGuard, ListenerState};
-use crate::socket_reader::{CHUNK_BYTES, SocketRead, SocketReader};
-
-/// Reads of a busy connection before it yields to others.
-const READS_PER_TURN: usize = 16;
+use crate::one_way::{ChunkConsumer, consume};
+use crate::socket_reader::SocketReader;
 
 struct LineConnection {
     shared: Arc<ListenerState>,
@@ -49,7 +47,7 @@ struct RefusedInput {
     input: LineInput<'static>,
     refused: RefusedAppend,
     /// Created with the refusal, so that other connections stop reading at once.
-    _blocked: CountGuard,
+    _blocked: GaugeGuard,
 }
 
 /// Reads lines until the stream ends or the node stops. `first` has already arrived.
@@ -67,26 +65,7 @@ pub(crate) async fn run(feed: &mut SocketReader<'_>, shared: &Arc<ListenerState>
         line_times: shared.setup.line_zone().cloned().map(LineTimeReader::new),
         carried_bytes: CarriedBytesGuard::new(shared),
     };
-    let mut appended = lines.append_chunk(&first);
-    drop(first);
-    loop {
-        if let Err(held) = appended
-            && !lines.retry_until_appended(feed, held).await
-        {
-            return;
-        }
-        if !wait_to_read(feed, shared).await {
-            break;
-        }
-        appended = lines.read_available(feed);
-        tokio::task::yield_now().await;
-    }
-    if let Err(held) = lines.append_or_hold(LineInput::UnfinishedLine(Flags::UNTERMINATED)) {
-        lines.retry_until_appended(feed, held).await;
-    }
-    if shared.setup.durability == Durability::Bulk {
-        shared.intake.queue.flush_bulk();
-    }
+    consume(feed, shared, &mut lines, first).await;
 }
 
 /// Appends lines with new ids, or with those of an earlier attempt.
@@ -104,17 +83,8 @@ fn append_lines(
     let prepared = match prepared {
         Some(prepared) => *prepared,
         None => {
-            let prepared = match line_times {
-                Some(reader) => stream.prepare_lines(ids, records, reader, false),
-                None => stream.prepare(ids, records, false),
-            };
-            prepared.map_err(|error| RefusedAppend {
-                prepared: None,
-                refusal: match error {
-                    PrepareError::Refused(refusal) => refusal,
-                    PrepareError::SequenceExhausted => IngestError::Io(error.to_string()),
-                },
-            })?
+            let prepared = stream.prepare(ids, records, line_times, false);
+            prepared.map_err(|error| RefusedAppend { prepared: None, refusal: error.into() })?
         }
     };
     // Lines have no acknowledgement.
@@ -124,19 +94,10 @@ fn append_lines(
     }
 }
 
-impl LineConnection {
-    /// Reads and appends what has arrived, up to a number of reads.
-    fn read_available(&mut self, feed: &mut SocketReader<'_>) -> Result<(), RefusedInput> {
-        for _ in 0..READS_PER_TURN {
-            match feed.read(CHUNK_BYTES, |chunk| self.append_chunk(chunk)) {
-                SocketRead::Data(appended) => appended?,
-                SocketRead::WouldBlock | SocketRead::Ended => break,
-            }
-        }
-        Ok(())
-    }
+impl ChunkConsumer for LineConnection {
+    type Refused = RefusedInput;
 
-    fn append_chunk(&mut self, chunk: &[u8]) -> Result<(), RefusedInput> {
+    fn push(&mut self, chunk: &[u8]) -> Result<(), RefusedInput> {
         self.append_or_hold(LineInput::Chunk(Cow::Borrowed(chunk)))?;
         if self.shared.exceeds_memory_share(self.splitter.carry_bytes()) {
             self.append_or_hold(LineInput::UnfinishedLine(Flags::CUT))?;
@@ -144,6 +105,26 @@ impl LineConnection {
         Ok(())
     }
 
+    fn finish(&mut self) -> Result<(), RefusedInput> {
+        self.append_or_hold(LineInput::UnfinishedLine(Flags::UNTERMINATED))
+    }
+
+    async fn retry_until_appended(&mut self, feed: &mut SocketReader<'_>, held: RefusedInput) -> bool {
+        let RefusedInput { input, refused: RefusedAppend { mut prepared, refusal }, _blocked } = held;
+        let shared = Arc::clone(&self.shared);
+        let append = || {
+            self.append(&input, prepared.take()).map_err(|refused| {
+                prepared = refused.prepared;
+                refused.refusal
+            })
+        };
+        let Err(reason) = retry_append(&mut feed.stop, &shared, refusal, append).await else { return true };
+        self.drop_refused(&input, &reason);
+        false
+    }
+}
+
+impl LineConnection {
     fn append_or_hold(&mut self, input: LineInput<'_>) -> Result<(), RefusedInput> {
         let Err(refused) = self.append(&input, None) else { return Ok(()) };
         let input = match input {
@@ -174,21 +155,6 @@ impl LineConnection {
         }
         self.carried_bytes.set(self.splitter.carry_bytes());
         Ok(())
-    }
-
-    /// Retries until the input is appended. False if it is dropped, which is counted.
-    async fn retry_until_appended(&mut self, feed: &mut SocketReader<'_>, held: RefusedInput) -> bool {
-        let RefusedInput { input, refused: RefusedAppend { mut prepared, refusal }, _blocked } = held;
-        let shared = Arc::clone(&self.shared);
-        let append = || {
-            self.append(&input, prepared.take()).map_err(|refused| {
-                prepared = refused.prepared;
-                refused.refusal
-            })
-        };
-        let Err(reason) = retry_append(&mut feed.stop, &shared, refusal, append).await else { return true };
-        self.drop_refused(&input, &reason);
-        false
     }
 
     fn drop_refused(&self, input: &LineInput<'_>, reason: &IngestError) {

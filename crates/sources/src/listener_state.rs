@@ -1,9 +1,9 @@
 //! The state that the connections of one listener share, with the sums that limit their memory.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use bucksaw_env::{CountGuard, GaugeGuard, LogLimits, log_limited};
+use bucksaw_env::{GaugeGuard, LogLimits, log_limited};
 use bucksaw_ingest::{Durability, IngestError};
 use bucksaw_steering::{ListenerKind, LoadShedder};
 use prometheus_client::metrics::counter::Counter;
@@ -96,7 +96,7 @@ pub(crate) struct ListenerState {
     pub(crate) refused: Counter,
     unfinished: UnfinishedBytes,
     /// Connections with records that the queue refused.
-    blocked_connections: Arc<AtomicU64>,
+    blocked_connections: Gauge,
     /// Whether a connection gave up after the stop. The queue will not accept records of other connections either.
     has_given_up: AtomicBool,
     pub(crate) log_limits: LogLimits,
@@ -128,7 +128,7 @@ impl ListenerState {
             opened,
             refused,
             unfinished,
-            blocked_connections: Arc::default(),
+            blocked_connections: Gauge::default(),
             has_given_up: AtomicBool::new(false),
         }
     }
@@ -147,20 +147,20 @@ impl ListenerState {
     }
 
     /// Counts a connection while it is open.
-    pub(crate) fn count_connection(&self) -> (GaugeGuard, CountGuard) {
+    pub(crate) fn count_connection(&self) -> (GaugeGuard, GaugeGuard) {
         self.opened.inc();
         (GaugeGuard::new(&self.connections), self.shedder.count_connection())
     }
 
     /// Counts a connection while it has records that the queue refused.
-    pub(crate) fn count_blocked(&self) -> CountGuard {
-        CountGuard::new(&self.blocked_connections)
+    pub(crate) fn count_blocked(&self) -> GaugeGuard {
+        GaugeGuard::new(&self.blocked_connections)
     }
 
     /// Whether connections should not be read from, because the queue would refuse the records. Checked before each read without
     /// an await before the append, so at most one chunk per thread is refused.
     pub(crate) fn is_refusing(&self) -> bool {
-        self.has_given_up() || self.blocked_connections.load(Ordering::Relaxed) > 0
+        self.has_given_up() || self.blocked_connections.get() > 0
     }
 
     /// Whether the queue accepts no records until a stopping node has ended.

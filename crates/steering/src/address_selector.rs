@@ -31,7 +31,7 @@ struct Ejection {
 }
 
 /// The addresses and their ejections. Times are uptimes.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct AddressSelector {
     configured: Vec<String>,
     next_index: usize,
@@ -44,14 +44,7 @@ pub struct AddressSelector {
 impl AddressSelector {
     /// Selects from these addresses, in their order.
     pub fn new(configured: Vec<String>) -> Self {
-        Self {
-            configured,
-            next_index: 0,
-            redirect_targets: VecDeque::new(),
-            redirects_followed: 0,
-            ejections: BTreeMap::new(),
-            moved_at: None,
-        }
+        Self { configured, ..Self::default() }
     }
 
     /// Selects from these addresses in random order, so that many senders with one list spread over its nodes.

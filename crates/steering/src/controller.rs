@@ -29,7 +29,7 @@ const REFUSING_ONE_IN: usize = 3;
 const REFUSE_AFTER_SECONDS: u32 = 3;
 
 /// Follows the load of a node, second by second.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct LoadController {
     busy_bytes_per_second: u64,
     last_sample: Option<LoadSample>,
@@ -45,15 +45,7 @@ impl LoadController {
     /// A controller of a node that is never busy below this ingest rate, regardless of the rates of other nodes. Below a
     /// [`BUSY_FRACTION`](crate::BUSY_FRACTION)th of it no clients are redirected.
     pub fn new(busy_bytes_per_second: u64) -> Self {
-        Self {
-            busy_bytes_per_second,
-            last_sample: None,
-            bytes_per_second: 0,
-            level: LoadLevel::default(),
-            quota_seconds: 0,
-            smoothed: BTreeMap::new(),
-            rebalancer: Rebalancer::default(),
-        }
+        Self { busy_bytes_per_second, ..Self::default() }
     }
 
     /// Evaluates the last second of node `me`; returns the load to publish.

@@ -5,6 +5,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use strum::VariantNames as _;
 
 use crate::policy::RedirectKind;
 
@@ -21,8 +22,7 @@ impl Metrics {
     /// Registers the metrics.
     pub fn new(registry: &mut Registry) -> Self {
         let metrics = Self::register(registry.sub_registry_with_prefix("steering"));
-        let kinds = [RedirectKind::Suggested, RedirectKind::Refused, RedirectKind::Disconnected];
-        create_series(&metrics.redirected, "kind", kinds.map(RedirectKind::name));
+        create_series(&metrics.redirected, "kind", RedirectKind::VARIANTS.iter().copied());
         metrics
     }
 

@@ -20,7 +20,8 @@ pub enum ListenerKind {
 }
 
 /// What a redirect means for its client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub enum RedirectKind {
     /// The client may stay.
     Suggested,
@@ -32,12 +33,8 @@ pub enum RedirectKind {
 
 impl RedirectKind {
     /// The name in metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Suggested => "suggested",
-            Self::Refused => "refused",
-            Self::Disconnected => "disconnected",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

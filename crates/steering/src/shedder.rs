@@ -1,11 +1,10 @@
 //! Decides about single clients, by the current policy and budget.
 
-use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bucksaw_env::{CountGuard, Entropy, lock};
+use bucksaw_env::{Entropy, GaugeGuard, lock};
+use prometheus_client::metrics::gauge::Gauge;
 
 use crate::client_rate::ClientRate;
 use crate::metrics::Metrics;
@@ -23,10 +22,11 @@ const SMALL_CLIENT_DIVISOR: u64 = 4;
 const HTTP_REDIRECT_LEVEL_MIN: u8 = 2;
 
 /// Decides about the clients of a node; shared by its listeners, which never wait for it. See the [crate](crate).
+#[derive(Debug)]
 pub struct LoadShedder {
     policy: Mutex<Arc<RedirectPolicy>>,
-    connections: Arc<AtomicU64>,
-    redirectable: Arc<AtomicU64>,
+    connections: Gauge,
+    redirectable: Gauge,
     framed_budget: TokenBucket,
     http_budget: TokenBucket,
     metrics: Metrics,
@@ -37,8 +37,8 @@ impl LoadShedder {
     pub fn new(metrics: Metrics) -> Self {
         Self {
             policy: Mutex::default(),
-            connections: Arc::default(),
-            redirectable: Arc::default(),
+            connections: Gauge::default(),
+            redirectable: Gauge::default(),
             framed_budget: TokenBucket::default(),
             http_budget: TokenBucket::default(),
             metrics,
@@ -46,23 +46,23 @@ impl LoadShedder {
     }
 
     /// Counts a TCP connection.
-    pub fn count_connection(&self) -> CountGuard {
-        CountGuard::new(&self.connections)
+    pub fn count_connection(&self) -> GaugeGuard {
+        GaugeGuard::new(&self.connections)
     }
 
     /// Counts a connection whose client understands redirects, in addition to [`Self::count_connection`].
-    pub fn count_redirectable(&self) -> CountGuard {
-        CountGuard::new(&self.redirectable)
+    pub fn count_redirectable(&self) -> GaugeGuard {
+        GaugeGuard::new(&self.redirectable)
     }
 
     /// The number of open TCP connections.
     pub fn connections(&self) -> u64 {
-        self.connections.load(Ordering::Relaxed)
+        self.connections.get().unsigned_abs()
     }
 
     /// The number of open connections whose clients understand redirects.
     pub fn redirectable_connections(&self) -> u64 {
-        self.redirectable.load(Ordering::Relaxed)
+        self.redirectable.get().unsigned_abs()
     }
 
     /// The current policy.
@@ -183,11 +183,5 @@ impl LoadShedder {
         }
         self.metrics.count_redirect(kind);
         Some(RedirectDecision { kind, targets })
-    }
-}
-
-impl fmt::Debug for LoadShedder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LoadShedder").field("policy", &self.policy()).finish_non_exhaustive()
     }
 }

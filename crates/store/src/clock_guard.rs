@@ -24,7 +24,7 @@ const SUSPENSION_MAX: Duration = Duration::from_secs(24 * 3_600);
 /// Detects jumps of the wall clock by the monotonic clock.
 #[derive(Debug)]
 pub(crate) struct ClockGuard {
-    trusted_max: Millis,
+    pub(crate) trusted_max: Millis,
     /// The last trusted wall time, and the uptime at which it was read.
     last: (Millis, Duration),
     jump: Option<ClockJump>,
@@ -52,10 +52,6 @@ impl ClockGuard {
     /// A guard that trusts the wall time `trusted` at this uptime.
     pub(crate) fn new(trusted: Millis, uptime: Duration) -> Self {
         Self { trusted_max: trusted, last: (trusted, uptime), jump: None }
-    }
-
-    pub(crate) fn trusted(&self) -> Millis {
-        self.trusted_max
     }
 
     /// Updates the guard with a reading of both clocks. Returns `None` if the wall clock is trusted.
@@ -114,7 +110,7 @@ mod tests {
         assert!(check(&mut guard, START + 1_000, 1_000));
         assert!(!check(&mut guard, START + 8 * DAY + 2_000, 2_000));
         assert!(!check(&mut guard, START + 8 * DAY + 14_000, 14_000));
-        assert_eq!(guard.trusted(), Millis(START + 1_000));
+        assert_eq!(guard.trusted_max, Millis(START + 1_000));
         assert!(check(&mut guard, START + 15_000, 15_000));
         assert!(check(&mut guard, START + HOUR, HOUR));
     }

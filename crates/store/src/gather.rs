@@ -77,14 +77,7 @@ impl SegmentStore {
             return Ok(None);
         }
         let origin = SegmentOrigin { sources: views.iter().map(|view| view.id).collect(), ..SegmentOrigin::default() };
-        let merge = SegmentMerge {
-            text_bytes,
-            block_bytes: self.config.full_block_bytes(),
-            codec,
-            recompress_codec: None,
-            throttle,
-            is_stopped: &|| false,
-        };
+        let merge = SegmentMerge::of(text_bytes, self.config.full_block_bytes(), codec, throttle);
         let mut output = self.create_draft(MergeUnit::version_of(&units))?;
         merge.run(inputs, units, &mut output)?;
         let sealed = self.seal(output, origin)?;

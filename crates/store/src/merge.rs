@@ -39,7 +39,12 @@ pub(crate) struct SegmentMerge<'a> {
     pub(crate) is_stopped: &'a dyn Fn() -> bool,
 }
 
-impl SegmentMerge<'_> {
+impl<'a> SegmentMerge<'a> {
+    /// A merge that packs everything anew and that nothing stops.
+    pub(crate) fn of(text_bytes: u64, block_bytes: u64, codec: Codec, throttle: &'a ThrottledTask<'a>) -> Self {
+        Self { text_bytes, block_bytes, codec, recompress_codec: None, throttle, is_stopped: &|| false }
+    }
+
     pub(crate) fn run(
         &self,
         mut inputs: UnitReader,

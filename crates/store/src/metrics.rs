@@ -7,6 +7,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use strum::VariantNames as _;
 
 use crate::repair::{RepairBlocker, RepairStatus};
 
@@ -60,7 +61,7 @@ impl Metrics {
     /// Registers the store's metrics.
     pub fn new(registry: &mut Registry) -> Self {
         let metrics = Self::register(registry.sub_registry_with_prefix("store"));
-        create_series(&metrics.repair_blocked, "reason", RepairBlocker::NAMES);
+        create_series(&metrics.repair_blocked, "reason", RepairBlocker::VARIANTS.iter().copied());
         metrics
     }
 
@@ -72,7 +73,7 @@ impl Metrics {
         set_gauge(&self.repair_lost_bytes_max, status.lost_bytes_max);
         set_gauge(&self.repair_lost_stores, status.unrepaired_stores.len() as u64);
         let blocker = status.blocked_by.map(RepairBlocker::name);
-        for reason in RepairBlocker::NAMES {
+        for &reason in RepairBlocker::VARIANTS {
             self.repair_blocked.get_or_create(&[("reason", reason)]).set((blocker == Some(reason)).into());
         }
     }

@@ -256,9 +256,3 @@ pub struct TrashedSegment {
     /// Bytes of the file.
     pub bytes: u64,
 }
-
-impl std::fmt::Debug for BlockSelector<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("BlockSelector").field("times", &self.times).finish_non_exhaustive()
-    }
-}

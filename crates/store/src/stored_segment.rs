@@ -48,7 +48,7 @@ impl DamagedSegment {
 
     /// Whether other stores have all lost records, so that answers are complete without them.
     pub fn is_re_replicated(&self) -> bool {
-        self.proof.is_proven()
+        self.proof.is_proven
     }
 }
 

@@ -3,7 +3,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bucksaw_env::{Body, BoxFuture, Clock as _, Env, Fs as _, IncomingCall, Net, lock, sim};
+use bucksaw_env::{Body, BoxFuture, Clock as _, Env, Fs as _, IncomingCall, Net, lock, real, sim};
 use bucksaw_fixtures::{GoldenFiles, with_unknown_fields};
 use bucksaw_ingest::lease::{self, LeaseServer};
 use bucksaw_ingest::{self as ingest, Durability, FrameRecords, Queue, Source};
@@ -55,17 +55,17 @@ struct LeaseNetwork(LeaseServer);
 
 impl Net for LeaseNetwork {
     fn address(&self) -> std::net::SocketAddr {
-        sim::NoNetwork.address()
+        real::OfflineNet.address()
     }
 
     fn resolve(&self, host: &str) -> BoxFuture<std::io::Result<Vec<std::net::SocketAddr>>> {
-        sim::NoNetwork.resolve(host)
+        real::OfflineNet.resolve(host)
     }
 
     fn send(&self, _: std::net::SocketAddr, _: Vec<u8>) {}
 
     fn receive(&self) -> BoxFuture<(std::net::SocketAddr, Vec<u8>)> {
-        sim::NoNetwork.receive()
+        real::OfflineNet.receive()
     }
 
     fn call(&self, _: std::net::SocketAddr, name: &str, body: Body) -> BoxFuture<std::io::Result<Body>> {
@@ -81,7 +81,7 @@ impl Net for LeaseNetwork {
     }
 
     fn accept(&self) -> BoxFuture<IncomingCall> {
-        sim::NoNetwork.accept()
+        real::OfflineNet.accept()
     }
 }
 
@@ -119,7 +119,7 @@ impl StoreTestMachine {
             env: store.env.clone(),
             peers: Arc::new(NoPeers),
             tasks: Arc::clone(&tasks) as _,
-            net: Arc::new(sim::NoNetwork),
+            net: Arc::new(real::OfflineNet),
             timeouts: PeerTimeouts::default(),
             metrics: store.metrics.clone(),
             is_short_of_descriptors: Arc::default(),
@@ -494,7 +494,7 @@ fn no_flipped_bit_changes_the_trusted_time() {
         for bit in 0..bits {
             assert!(machine.fs.flip_bit(path, bit));
             machine.store.restore_clock_guard();
-            assert!(lock(&machine.store.clock_guard).trusted().0.abs_diff(now) < 60_000, "bit {bit} of {path}");
+            assert!(lock(&machine.store.clock_guard).trusted_max.0.abs_diff(now) < 60_000, "bit {bit} of {path}");
             machine.store.retain(&machine.queue);
             assert_eq!(kept(), trusted, "bit {bit} of {path} is mended");
         }
@@ -508,7 +508,7 @@ fn clock_files_of_all_versions_are_read() {
     machine.store.retain(&machine.queue);
     let (file, backup) = ("/d/store/clock.json", "/d/store/clock.backup");
     let written = |path: &str| machine.fs.live_bytes(path).unwrap();
-    let trusted = lock(&machine.store.clock_guard).trusted();
+    let trusted = lock(&machine.store.clock_guard).trusted_max;
     files.check("clock", &written(file));
     files.check("clock-backup", &written(backup));
     let read = |file_bytes: Option<&[u8]>, backup_bytes: Option<&[u8]>| {
@@ -521,7 +521,7 @@ fn clock_files_of_all_versions_are_read() {
         // Of an empty store the wall clock is taken where nothing is kept.
         machine.clock.advance(Duration::from_secs(3_600));
         machine.store.restore_clock_guard();
-        assert_eq!(lock(&machine.store.clock_guard).trusted(), trusted);
+        assert_eq!(lock(&machine.store.clock_guard).trusted_max, trusted);
     };
     files.read_all("clock").iter().for_each(|kept| read(Some(kept), None));
     files.read_all("clock-backup").iter().for_each(|kept| read(None, Some(kept)));

@@ -46,7 +46,7 @@ impl SegmentStore {
     pub(crate) fn trusts_clock(&self) -> bool {
         let (suspension, trusted) = {
             let mut guard = lock(&self.clock_guard);
-            (guard.check(self.now(), self.env.clock.uptime()), guard.trusted())
+            (guard.check(self.now(), self.env.clock.uptime()), guard.trusted_max)
         };
         self.metrics.retention_suspended.set(suspension.is_some().into());
         let before = std::mem::replace(&mut *lock(&self.suspension), suspension);

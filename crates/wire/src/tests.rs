@@ -244,7 +244,7 @@ proptest! {
         let mut flags = Flags::empty();
         flags.push(marked.min(lines.len() as u32 - 1), Flags::CUT);
         let mut row_meta = Vec::new();
-        let layout_bits = RowMeta::with_flags(flags.clone()).encode(first_id.time(), &mut row_meta);
+        let layout_bits = RowMeta { flags: flags.clone(), ..RowMeta::default() }.encode(first_id.time(), &mut row_meta);
         let count = lines.len() as u32;
         let bytes = Batch { first_id, count, accepted: Millis(ms), layout_bits, row_meta: &row_meta, text: text.as_bytes() }.encode();
         let Ok(DecodeProgress::Complete(ClientMessage::Batch(frame), used)) = ClientMessage::decode(&bytes, u32::MAX) else { panic!("no batch") };

@@ -4,7 +4,6 @@
 //! [`MemoryPlan::for_limit`] derives all budgets; from 8 GB on each has its full size.
 //!
 //! Invariant: the budgets of a plan add up to at most its limit.
-#![allow(clippy::disallowed_methods, reason = "reads files of the kernel")]
 
 #[cfg(target_os = "linux")]
 mod allocator;

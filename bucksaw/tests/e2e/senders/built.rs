@@ -174,7 +174,7 @@ const SMALL: &str = "small";
 
 fn stated_by_filebeat(n: usize) -> Value {
     let document = json!({"level": level(n), "order": n.to_string(), "time": micros(n), "service": {"name": "shop"}});
-    json!({"line": message(n), "time": millis(n), "labels": {"app": "shop"}, "attributes": document})
+    json!({"line": message(n), "time": millis(n), "labels": {"service.name": "shop"}, "attributes": document})
 }
 
 /// The document in the line of a record: its message, and its other members as attributes.
@@ -195,7 +195,7 @@ fn docker(driver: &str, adapt: Adapt<'_>) -> Command {
 
 fn stated_by_docker_to_fluentd(n: usize) -> Value {
     let attributes = json!({"source": "stdout", "team": "checkout", "container_id": "4bf92f3577b34da6".repeat(4)});
-    let labels = json!({"container": "shop", "tag": "4bf92f3577b3"});
+    let labels = json!({"container.name": "shop", "tag": "4bf92f3577b3"});
     json!({"line": text(n), "time": micros(n), "labels": labels, "attributes": attributes})
 }
 
@@ -206,13 +206,13 @@ fn stated_by_docker_to_splunk(n: usize) -> Value {
 fn stated_by_docker_to_gelf(n: usize) -> Value {
     let attributes = json!({"severity_text": "info", "container.name": "shop", "team": "checkout",
         "container.image.name": "shop:1.2"});
-    json!({"line": text(n), "time": millis(n), "labels": {"app": "shop"}, "attributes": attributes})
+    json!({"line": text(n), "time": millis(n), "labels": {"service.name": "shop"}, "attributes": attributes})
 }
 
 /// This driver states its own time.
 fn stated_by_docker_to_syslog(n: usize) -> Value {
     let attributes = json!({"severity_text": "info", "syslog.facility": "daemon", "syslog.msgid": "shop"});
-    json!({"line": text(n), "labels": {"app": "shop"}, "attributes": attributes})
+    json!({"line": text(n), "labels": {"service.name": "shop"}, "attributes": attributes})
 }
 
 const OF_SENDER: &[&str] = &["fast", "durable"];

@@ -53,7 +53,8 @@ fn logger_over_every_transport() {
     for (name, arguments) in transports {
         for line in logger(&arguments, name, dir.path()) {
             let attributes = json!({"severity_text": "warning", "syslog.facility": "local3"});
-            stated.push(SenderRecord(json!({"line": line, "labels": {"app": name}, "attributes": attributes})));
+            stated
+                .push(SenderRecord(json!({"line": line, "labels": {"service.name": name}, "attributes": attributes})));
         }
     }
     all_are_stored(&node, &stated);
@@ -78,7 +79,7 @@ fn send_to_daemon(socket: &Path) -> Vec<SenderRecord> {
             "trace@32473.id": trace, "trace@32473.q": "a\"b",
         });
         stated.push(SenderRecord(
-            json!({"line": line, "labels": {"app": "shop", "host": "web1"}, "attributes": attributes}),
+            json!({"line": line, "labels": {"service.name": "shop", "host.name": "web1"}, "attributes": attributes}),
         ));
     }
     stated

@@ -47,7 +47,7 @@ impl GrpcError {
 
 impl From<ApiError> for GrpcError {
     fn from(error: ApiError) -> Self {
-        let retry_after_s = error.retry_after_s();
-        Self { retry_after_s, ..Self::new(GrpcCode::of(error.status()), error.message()) }
+        let retry_after_s = error.retry_after_s;
+        Self { retry_after_s, ..Self::new(GrpcCode::of(error.status), error.message) }
     }
 }

@@ -26,8 +26,8 @@ async fn logs(app: &App, request: SenderRequest) -> Response {
         Ok(Ok(_)) => json_answer(accepted()),
         Ok(Err(error)) => json_answer(error.answer()),
         Err(error) => {
-            let title = error.status().canonical_reason().unwrap_or_default();
-            error.with_retry_after(json_answer(refused(error.status().as_u16(), title, error.message())))
+            let title = error.status.canonical_reason().unwrap_or_default();
+            error.with_retry_after(json_answer(refused(error.status.as_u16(), title, &error.message)))
         }
     }
 }

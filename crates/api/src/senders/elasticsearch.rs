@@ -51,12 +51,12 @@ async fn bulk(app: &App, request: SenderRequest, index: String) -> Response {
 /// An error in Elasticsearch's terms. An overloaded node answers like one with a full write queue: senders retry after
 /// a pause.
 fn elastic_error(error: &ApiError) -> ElasticError {
-    let (status, kind) = match error.status() {
+    let (status, kind) = match error.status {
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => (429, "es_rejected_execution_exception"),
         StatusCode::INTERNAL_SERVER_ERROR => (500, "exception"),
         other => (other.as_u16(), "illegal_argument_exception"),
     };
-    ElasticError { status, kind, reason: error.message().to_owned() }
+    ElasticError { status, kind, reason: error.message.clone() }
 }
 
 fn respond(answer: HttpAnswer) -> Response {

@@ -19,12 +19,13 @@ pub(super) async fn messages(State(app): State<App>, request: Request) -> Respon
     let request = SenderRequest::from(request);
     let is_graypy = request.header(header::CONTENT_ENCODING.as_str()) == Some(GRAYPY_ENCODING);
     let plan = BodyPlan { encoding: is_graypy.then_some(Encoding::Deflate), ..BodyPlan::of(Source::Gelf) };
-    let decoded = ingest(&app, plan, request, |labels, body, sink| GelfDecoder::new(labels).body(body, sink));
+    let decoded =
+        ingest(&app, plan, request, |labels, body, sink| GelfDecoder::new(labels, usize::MAX).body(body, sink));
     match decoded.await {
         Ok(Ok(_)) => respond(HttpAnswer::new(202, "")),
         Ok(Err(error)) => respond(error.answer()),
         Err(error) => {
-            let refused = HttpAnswer::new(error.status().as_u16(), format!("{}\n", error.message()));
+            let refused = HttpAnswer::new(error.status.as_u16(), format!("{}\n", error.message));
             error.with_retry_after(respond(refused))
         }
     }

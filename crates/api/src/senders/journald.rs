@@ -24,7 +24,7 @@ pub(super) async fn upload(State(app): State<App>, request: Request) -> Response
         Ok(JournalReply { dropped_fields, .. }) => {
             answer(202, TEXT, format!("OK. {dropped_fields} fields are too long and are left out.\n"))
         }
-        Err(error) => error.with_retry_after(answer(error.status().as_u16(), TEXT, format!("{}\n", error.message()))),
+        Err(error) => error.with_retry_after(answer(error.status.as_u16(), TEXT, format!("{}\n", error.message))),
     }
 }
 

@@ -52,9 +52,5 @@ pub(super) async fn push(State(app): State<App>, request: Request) -> Response {
 }
 
 fn plain_text(error: &ApiError) -> Response {
-    error.with_retry_after(answer(
-        error.status().as_u16(),
-        "text/plain; charset=utf-8",
-        format!("{}\n", error.message()),
-    ))
+    error.with_retry_after(answer(error.status.as_u16(), "text/plain; charset=utf-8", format!("{}\n", error.message)))
 }

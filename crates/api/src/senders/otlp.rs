@@ -44,14 +44,14 @@ pub(super) async fn export(State(app): State<App>, request: Request) -> Response
 
 /// A `google.rpc.Status`. Senders repeat requests that get 429, 502, 503 or 504, after the seconds of `Retry-After`.
 fn refused(media_type: &'static str, error: &ApiError) -> Response {
-    let GrpcCode(code) = match error.status() {
+    let GrpcCode(code) = match error.status {
         // The HTTP status is specific enough.
         StatusCode::UNSUPPORTED_MEDIA_TYPE => GrpcCode::INVALID_ARGUMENT,
         status => GrpcCode::of(status),
     };
-    let status = OtlpStatus { code, message: error.message().to_owned(), retry_after_s: error.retry_after_s() };
+    let status = OtlpStatus { code, message: error.message.clone(), retry_after_s: error.retry_after_s };
     let body = if media_type == JSON { status.json() } else { status.protobuf() };
-    error.with_retry_after(answer(error.status().as_u16(), media_type, body))
+    error.with_retry_after(answer(error.status.as_u16(), media_type, body))
 }
 
 /// The answer to any other request on the listener for OTLP.

@@ -46,11 +46,11 @@ async fn events(app: &App, request: SenderRequest, is_raw: bool) -> Response {
         Ok(Ok(_)) => json_answer(success(channel.then(|| app.next_ack.fetch_add(1, Ordering::Relaxed)))),
         Ok(Err(error)) => json_answer(error.answer()),
         Err(error) => {
-            let answer = match error.status() {
+            let answer = match error.status {
                 StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => HecCode::ServerBusy.answer(),
                 StatusCode::INTERNAL_SERVER_ERROR => HecCode::InternalServerError.answer(),
                 status => {
-                    let text = serde_json::Value::from(error.message());
+                    let text = serde_json::Value::from(error.message.as_str());
                     let code = HecCode::InvalidDataFormat.number();
                     HttpAnswer::new(status.as_u16(), format!(r#"{{"text":{text},"code":{code}}}"#))
                 }

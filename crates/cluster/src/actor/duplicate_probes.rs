@@ -12,7 +12,7 @@ impl Actor {
     pub(super) fn probe_claimants(&mut self) {
         let (now, me) = (self.now().uptime, self.gossip.me().address);
         self.probes.started_at.retain(|_, at| now.saturating_sub(*at) < PROBE_PERIOD);
-        let claimants = self.table.claimants().iter().filter(|identity| identity.address != me);
+        let claimants = self.table.claimants.iter().filter(|identity| identity.address != me);
         let due = claimants.filter(|identity| !self.probes.started_at.contains_key(identity)).copied();
         let room = RESPONDERS_MAX.saturating_sub(self.probes.in_flight.len());
         for identity in due.take(room).collect::<Vec<_>>() {

@@ -14,11 +14,14 @@ use crate::identity::Identity;
 /// Minimum interval between two incarnations.
 const INCARNATION_PERIOD: Duration = Duration::from_secs(1);
 
+/// Minimum interval between two publications of own facts.
+const FACTS_PERIOD: Duration = Duration::from_secs(1);
+
 impl Actor {
-    /// Publishes changed facts, at most once per [`crate::Config::facts_period`].
+    /// Publishes changed facts, at most once per [`FACTS_PERIOD`].
     pub(super) fn refresh_local_facts(&mut self) {
         let time = self.now().uptime;
-        if self.facts_sent_at.is_some_and(|sent| time.saturating_sub(sent) < self.context.config.facts_period) {
+        if self.facts_sent_at.is_some_and(|sent| time.saturating_sub(sent) < FACTS_PERIOD) {
             return;
         }
         let current = &self.local_facts;

@@ -203,7 +203,7 @@ fn a_copied_data_directory_is_distinguished_from_a_move() {
     );
     assert!(table.is_own_id_duplicated());
     table.merge(entry(0, 2, 1), at(20));
-    assert_eq!(table.highest_own_incarnation(), id(2));
+    assert_eq!(table.highest_own_incarnation, id(2));
     assert_eq!(table.duplicates(at(30)).get(&id(0)), Some(&DuplicateId { older: address(0), newer: address(9) }));
 }
 

@@ -80,7 +80,7 @@ impl GossipCluster {
         change(&mut config);
         *registry = Registry::default();
         let metrics = Metrics::new(registry);
-        let (facts, router) = (Facts::new(*id), Router::new());
+        let (facts, router) = (Facts::new(*id), Router::default());
         let started = Cluster::start(config, node.env(), node.tasks(), node.net(), facts, router, metrics);
         *cluster = Some(started.unwrap());
     }

@@ -26,7 +26,7 @@ const DIRECTORY_NUMBER: u64 = u64::MAX;
 /// The inode number that is shown of every symbolic link; no file has it.
 const LINK_NUMBER: u64 = u64::MAX - 1;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Disk {
     names: Names,
     dirs: BTreeSet<PathBuf>,
@@ -97,20 +97,7 @@ impl DiskFaults {
 
 impl Disk {
     pub(super) fn new() -> Self {
-        Self {
-            names: Names::default(),
-            dirs: ["", "/"].map(PathBuf::from).into(),
-            symlinks: BTreeMap::new(),
-            clock: None,
-            are_numbers_reused: false,
-            inodes: BTreeMap::new(),
-            next_inode: InodeNumber(0),
-            locked_inodes: BTreeSet::new(),
-            used_bytes_cache: Cell::default(),
-            faults: DiskFaults::default(),
-            handles: 0,
-            boots: 0,
-        }
+        Self { dirs: ["", "/"].map(PathBuf::from).into(), ..Self::default() }
     }
 
     /// The disk after a power cut: the same capacity, without faults and open handles.
@@ -134,11 +121,9 @@ impl Disk {
             are_numbers_reused: self.are_numbers_reused,
             inodes: nodes,
             next_inode: self.next_inode,
-            locked_inodes: BTreeSet::new(),
-            used_bytes_cache: Cell::default(),
             faults,
-            handles: 0,
             boots: self.boots + 1,
+            ..Self::default()
         }
     }
 
@@ -154,11 +139,9 @@ impl Disk {
             are_numbers_reused: self.are_numbers_reused,
             inodes: inodes.map(|(id, node)| (*id, node.without_handles())).collect(),
             next_inode: self.next_inode,
-            locked_inodes: BTreeSet::new(),
-            used_bytes_cache: Cell::default(),
             faults: self.faults.clone(),
-            handles: 0,
             boots: self.boots,
+            ..Self::default()
         }
     }
 

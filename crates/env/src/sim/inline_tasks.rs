@@ -118,31 +118,3 @@ impl Future for InlineSleep {
         if self.clock.uptime() >= self.at { Poll::Ready(()) } else { Poll::Pending }
     }
 }
-
-/// The network of a node without peers: calls are refused, and nothing arrives.
-#[derive(Debug)]
-pub struct NoNetwork;
-
-impl crate::Net for NoNetwork {
-    fn address(&self) -> std::net::SocketAddr {
-        std::net::SocketAddr::from(([127, 0, 0, 1], 0))
-    }
-
-    fn resolve(&self, _: &str) -> BoxFuture<std::io::Result<Vec<std::net::SocketAddr>>> {
-        Box::pin(std::future::ready(Ok(Vec::new())))
-    }
-
-    fn send(&self, _: std::net::SocketAddr, _: Vec<u8>) {}
-
-    fn receive(&self) -> BoxFuture<(std::net::SocketAddr, Vec<u8>)> {
-        Box::pin(std::future::pending())
-    }
-
-    fn call(&self, _: std::net::SocketAddr, _: &str, _: crate::Body) -> BoxFuture<std::io::Result<crate::Body>> {
-        Box::pin(std::future::ready(Err(std::io::ErrorKind::ConnectionRefused.into())))
-    }
-
-    fn accept(&self) -> BoxFuture<crate::IncomingCall> {
-        Box::pin(std::future::pending())
-    }
-}

@@ -10,7 +10,7 @@ use std::path::Path;
 use super::{Entropy, PowerCutLoss};
 
 /// Identifies a file; never reused on one disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct InodeNumber(pub(super) u64);
 
 /// A full path, compared by bytes, which is many times as fast as by components.

@@ -31,7 +31,6 @@
 //! ```
 
 mod call_fault;
-mod change_notifier;
 mod connection;
 mod executor;
 mod host;

@@ -1,12 +1,12 @@
 //! Each object of a body becomes one event.
 
-use std::borrow::Cow;
-
 use bucksaw_record::Labels;
 
 use super::{DatadogDefaults, DatadogError};
-use crate::json_members::{push_flattened, push_severity, read_items, read_only_object, stated_time, text, utf8};
-use crate::stream_labels::StreamLabels;
+use crate::json_members::{
+    push_flattened, push_label, push_severity, read_items, read_only_object, stated_time, text, utf8,
+};
+use crate::stream_labels::{HOST_NAME, SERVICE_NAME, StreamLabels};
 use crate::{AttributeList, Event, EventError, EventSink};
 
 /// Decodes the bodies of requests with equal defaults. Keeps the labels of earlier logs, at most 1 MiB of them.
@@ -78,16 +78,9 @@ impl DatadogDecoder {
             _ => push_flattened(attributes, name, value),
         });
         read.map_err(LogError::Json)?;
-        let stated = [
-            ("host", members.hostname, &defaults.hostname),
-            ("app", members.service, &defaults.service),
-            ("source", members.source, &defaults.source),
-        ];
-        for (name, value, default) in stated {
-            let value = text(value);
-            let value = if value.is_empty() { Cow::Borrowed(default.as_str()) } else { value };
-            labels.push(name, &value, attributes);
-        }
+        push_label(labels, HOST_NAME, members.hostname, &defaults.hostname, attributes);
+        push_label(labels, SERVICE_NAME, members.service, &defaults.service, attributes);
+        push_label(labels, "source", members.source, &defaults.source, attributes);
         push_tags(&text(members.tags), labels, attributes);
         let message = text(members.message);
         if message.is_empty() {

@@ -25,7 +25,7 @@
 //!     Ok(_) => accepted(),
 //!     Err(error) => error.answer(),
 //! };
-//! assert_eq!(sink.0, ["app=shop,env=prod,host=web1,source=java: hello"]);
+//! assert_eq!(sink.0, ["env=prod,host.name=web1,service.name=shop,source=java: hello"]);
 //! assert_eq!((answer.status, &*answer.body), (202, "{}"));
 //! ```
 

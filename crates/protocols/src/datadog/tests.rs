@@ -23,14 +23,14 @@ fn objects_become_events() {
     check(
         r#"[{"message":"GET / 200\n","status":"warn","timestamp":1700000000123,"hostname":"web1","service":"shop","ddsource":"nginx","ddtags":"env:prod,pod_name:shop-1,canary,url:http://a"}]"#,
         &[
-            "app=shop,env=prod,host=web1,source=nginx|1700000000123.000000|GET / 200|pod_name=shop-1;canary=;url=http://a;severity_text=warn",
+            "env=prod,host.name=web1,service.name=shop,source=nginx|1700000000123.000000|GET / 200|pod_name=shop-1;canary=;url=http://a;severity_text=warn",
         ],
     );
     // The example of Datadog's reference.
     check(
         r#"[{"ddsource":"nginx","ddtags":"env:staging,version:5.1","hostname":"i-012345678","message":"2019-11-19T14:37:58,995 INFO [process.name][20081] Hello World","service":"payment"}]"#,
         &[
-            "app=payment,env=staging,host=i-012345678,source=nginx|-|2019-11-19T14:37:58,995 INFO [process.name][20081] Hello World|version=5.1",
+            "env=staging,host.name=i-012345678,service.name=payment,source=nginx|-|2019-11-19T14:37:58,995 INFO [process.name][20081] Hello World|version=5.1",
         ],
     );
     check(
@@ -43,7 +43,7 @@ fn objects_become_events() {
     );
     check(
         r#" {"a": 1, "service":"s", "status":"info"} "#,
-        &[r#"app=s|-|{"a": 1, "service":"s", "status":"info"}|severity_text=info"#],
+        &[r#"service.name=s|-|{"a": 1, "service":"s", "status":"info"}|severity_text=info"#],
     );
     check(r#"[{"message":"x","timestamp":"soon","service":null}]"#, &["|-|x|"]);
     check("[]", &[]);
@@ -57,7 +57,10 @@ fn the_query_states_what_logs_do_not() {
     );
     assert_eq!(
         events,
-        ["app=a,env=prod,host=h,source=go|-|x|team=t", "app=b,env=dev,host=h,source=go|-|y|env=prod;team=t"]
+        [
+            "env=prod,host.name=h,service.name=a,source=go|-|x|team=t",
+            "env=dev,host.name=h,service.name=b,source=go|-|y|env=prod;team=t"
+        ]
     );
 }
 

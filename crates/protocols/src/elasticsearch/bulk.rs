@@ -6,7 +6,7 @@ use super::document::DocumentMembers;
 use super::operations::{BulkAction, BulkOperation, BulkOperations};
 use super::{BulkReply, ElasticError};
 use crate::json_members::text;
-use crate::stream_labels::StreamLabels;
+use crate::stream_labels::{HOST_NAME, SERVICE_NAME, StreamLabels};
 use crate::{AttributeList, Event, EventSink};
 
 /// Decodes bulk bodies. Keeps the labels of earlier documents, at most 1 MiB of them.
@@ -66,8 +66,8 @@ impl BulkDecoder {
         self.attributes.clear();
         self.labels.clear();
         self.labels.push("index", &operation.index, &mut self.attributes);
-        self.labels.push("host", &text(members.host), &mut self.attributes);
-        self.labels.push("app", &text(members.service), &mut self.attributes);
+        self.labels.push(HOST_NAME, &text(members.host), &mut self.attributes);
+        self.labels.push(SERVICE_NAME, &text(members.service), &mut self.attributes);
         let stated = [("_id", &operation.id), ("_routing", &operation.routing), ("pipeline", &operation.pipeline)];
         for (name, value) in stated.into_iter().filter(|(_, value)| !value.is_empty()) {
             self.attributes.push(name, value.as_bytes());

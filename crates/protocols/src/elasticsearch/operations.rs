@@ -17,7 +17,8 @@ use crate::json_members::{read_only_object, text};
 const INDEX_BYTES_MAX: usize = 255;
 
 /// What an action does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub(super) enum BulkAction {
     Index,
     Create,
@@ -26,16 +27,9 @@ pub(super) enum BulkAction {
 }
 
 impl BulkAction {
-    const ALL: [Self; 4] = [Self::Index, Self::Create, Self::Update, Self::Delete];
-
     /// The name in actions and replies.
     pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Index => "index",
-            Self::Create => "create",
-            Self::Update => "update",
-            Self::Delete => "delete",
-        }
+        self.into()
     }
 }
 
@@ -100,11 +94,10 @@ impl<'a> BulkOperations<'a> {
             ElasticError::illegal_argument(format!("Malformed action/metadata line [{}], {why}", self.line))
         };
         let (mut found, mut unknown) = (None, None);
-        let read =
-            read_only_object(line, |name, value| match BulkAction::ALL.into_iter().find(|it| it.name() == name) {
-                Some(action) => found = Some((action, value)),
-                None => unknown = Some(name.chars().take(40).collect::<String>()),
-            });
+        let read = read_only_object(line, |name, value| match name.parse() {
+            Ok(action) => found = Some((action, value)),
+            Err(_) => unknown = Some(name.chars().take(40).collect::<String>()),
+        });
         read.map_err(|error| malformed(&error))?;
         let (action, metadata) = match (found, unknown) {
             (Some(found), None) => found,

@@ -24,7 +24,7 @@ fn documents_are_lines_byte_for_byte() {
     assert_eq!(
         events,
         [
-            format!("app=shop,host=web1,index=filebeat-8.17.0|1700000000123.000000|{document}|"),
+            format!("host.name=web1,index=filebeat-8.17.0,service.name=shop|1700000000123.000000|{document}|"),
             "index=logs|-|{}|_id=a\"b;pipeline=p".to_owned(),
         ]
     );

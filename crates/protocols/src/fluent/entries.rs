@@ -14,7 +14,7 @@ use crate::{AttributeList, Decoded, Event, EventSink};
 const GROUP_BYTES_MAX: usize = 16 << 10;
 
 /// Builds the events of one message after the other.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct FluentEntries {
     stream: StreamLabels,
     /// The attributes of the group, then those of the event.
@@ -42,13 +42,7 @@ struct EntryTime<'a> {
 
 impl FluentEntries {
     pub(super) fn new(labels: &Labels) -> Self {
-        Self {
-            stream: StreamLabels::new(labels),
-            attributes: AttributeList::default(),
-            group_attributes: 0,
-            line: Vec::new(),
-            path: String::new(),
-        }
+        Self { stream: StreamLabels::new(labels), ..Self::default() }
     }
 
     /// Begins a message: it has no group yet.

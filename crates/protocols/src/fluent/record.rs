@@ -6,15 +6,15 @@ use super::error::EntryError;
 use super::json::{write_json, write_other_key, write_text};
 use super::{MsgpackError, MsgpackReader, MsgpackValue};
 use crate::AttributeList;
-use crate::stream_labels::StreamLabels;
+use crate::stream_labels::{HOST_NAME, StreamLabels};
 
 /// Keys of the line, the preferred one first.
 const LINE_KEYS: [&[u8]; 3] = [b"log", b"message", b"msg"];
 
-/// Keys of the label `host`, the preferred one first.
+/// Keys of the label `host.name`, the preferred one first.
 const HOST_KEYS: [&[u8]; 2] = [b"host", b"hostname"];
 
-/// Keys of the label `container`.
+/// Keys of the label `container.name`.
 const CONTAINER_KEYS: [&[u8]; 1] = [b"container_name"];
 
 /// The maximum depth to which maps are opened. A deeper map stays JSON text.
@@ -28,24 +28,21 @@ struct KnownPairs {
     container: KnownPair,
 }
 
-/// The first pair with the preferred one of several keys, if its value is a string.
-#[derive(Debug)]
-struct KnownPair {
-    rank: usize,
-    position: Option<u64>,
-}
-
-impl Default for KnownPair {
-    fn default() -> Self {
-        Self { rank: usize::MAX, position: None }
-    }
-}
+/// The first pair with the preferred one of several keys, if its value is a string: the rank of its key, and its position.
+#[derive(Debug, Default)]
+struct KnownPair(Option<(usize, u64)>);
 
 impl KnownPair {
     fn consider(&mut self, keys: &[&[u8]], key: &[u8], position: u64) {
-        if let Some(rank) = keys.iter().position(|known| *known == key).filter(|rank| *rank < self.rank) {
-            *self = Self { rank, position: Some(position) };
+        if let Some(rank) = keys.iter().position(|known| *known == key)
+            && self.0.is_none_or(|(best, _)| rank < best)
+        {
+            self.0 = Some((rank, position));
         }
+    }
+
+    fn is_at(&self, position: u64) -> bool {
+        self.0.is_some_and(|(_, known)| known == position)
     }
 }
 
@@ -53,12 +50,11 @@ impl KnownPairs {
     /// Adds the value of the pair at `position` as a label, if it is one. Returns whether it was added.
     fn push_label(&self, position: u64, value: MsgpackValue<'_>, stream: &mut StreamLabels) -> bool {
         let (MsgpackValue::Text(text) | MsgpackValue::Binary(text)) = value else { return false };
-        let position = Some(position);
-        let (label, text) = if self.host.position == position {
-            ("host", text)
-        } else if self.container.position == position {
+        let (label, text) = if self.host.is_at(position) {
+            (HOST_NAME, text)
+        } else if self.container.is_at(position) {
             // Docker writes a slash in front.
-            ("container", text.strip_prefix(b"/").unwrap_or(text))
+            ("container.name", text.strip_prefix(b"/").unwrap_or(text))
         } else {
             return false;
         };
@@ -77,7 +73,7 @@ pub(super) fn read_record(
     let known = known_pairs(record)?;
     let mut values = MsgpackReader::new(record);
     let MsgpackValue::Map(count) = values.value()? else { return Err(EntryError::Record) };
-    let has_line = known.line.position.is_some();
+    let has_line = known.line.0.is_some();
     for position in 0..count {
         // Without a line all pairs are in its JSON, and are fields at query time.
         if has_line {
@@ -88,7 +84,7 @@ pub(super) fn read_record(
         }
         let mut ahead = values;
         let value = ahead.value()?;
-        if known.line.position == Some(position) {
+        if known.line.is_at(position) {
             write_text(&mut values, line)?;
         } else if known.push_label(position, value, stream) {
             values = ahead;

@@ -4,7 +4,7 @@ use bucksaw_record::Labels;
 
 use super::GelfError;
 use crate::json_members::{JsonText, push_severity, push_value, read_object, stated_time, text, utf8};
-use crate::stream_labels::StreamLabels;
+use crate::stream_labels::{HOST_NAME, SERVICE_NAME, StreamLabels};
 use crate::{AttributeList, Event, EventSink, inflate};
 
 /// Decodes the messages of one listener, connection or request. Keeps the labels of earlier messages, at most 1 MiB of them.
@@ -29,7 +29,7 @@ struct GelfMembers<'a> {
     app: Option<(usize, &'a str)>,
 }
 
-/// Fields that name the program. The first one that is stated becomes the label `app` too.
+/// Fields that name the program. The first one that is stated becomes the label `service.name` too.
 const APP_FIELDS: [&str; 4] = ["_app", "_application", "_service", "_container_name"];
 
 /// Fields with a name of the semantic conventions of OpenTelemetry, and that name.
@@ -47,21 +47,12 @@ impl GelfDecoder {
     /// most 8 MiB.
     pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
-    /// A decoder whose events all get `labels` too, which prevail over what messages state.
-    pub fn new(labels: &Labels) -> Self {
-        Self {
-            labels: StreamLabels::new(labels),
-            attributes: AttributeList::default(),
-            inflated: Vec::new(),
-            message_bytes_max: Self::MESSAGE_BYTES_MAX,
-        }
-    }
-
-    /// Refuses messages that are longer than this when they are decompressed.
-    #[must_use]
-    pub fn with_message_bytes_max(mut self, message_bytes_max: usize) -> Self {
-        self.message_bytes_max = message_bytes_max.min(Self::MESSAGE_BYTES_MAX);
-        self
+    /// A decoder whose events all get `labels` too, which prevail over what messages state. Refuses messages that are longer
+    /// than `message_bytes_max` when they are decompressed, or than [`Self::MESSAGE_BYTES_MAX`].
+    pub fn new(labels: &Labels, message_bytes_max: usize) -> Self {
+        let message_bytes_max = message_bytes_max.min(Self::MESSAGE_BYTES_MAX);
+        let (labels, attributes, inflated) = (StreamLabels::new(labels), AttributeList::default(), Vec::new());
+        Self { labels, attributes, inflated, message_bytes_max }
     }
 
     /// Frees what no message needs: for connections that are idle.
@@ -76,10 +67,21 @@ impl GelfDecoder {
     /// # Errors
     /// [`GelfError`]. Nothing was passed to the sink.
     pub fn message(&mut self, message: &[u8], sink: &mut dyn EventSink) -> Result<(), GelfError> {
-        self.decode(message, |decoder, json| {
-            decoder.next_message(json, sink)?;
-            Ok(json.end()?)
-        })
+        let bytes_max = self.message_bytes_max;
+        let inflate = match message {
+            [0x1f, 0x8b, ..] => inflate::gzip,
+            _ if is_zlib(message) => inflate::zlib,
+            _ if message.len() > bytes_max => return Err(GelfError::TooLong(bytes_max)),
+            _ => return self.only_message(message, sink),
+        };
+        let mut inflated = std::mem::take(&mut self.inflated);
+        let result = inflate(message, bytes_max, &mut inflated).map_err(GelfError::from);
+        let result = result.and_then(|()| self.only_message(&inflated, sink));
+        // The memory of one long message is not kept for all that follow.
+        if inflated.capacity() <= 1 << 20 {
+            self.inflated = inflated;
+        }
+        result
     }
 
     /// Decodes the decompressed body of an HTTP request: one message, or several one after the other, with or without LFs between.
@@ -99,28 +101,10 @@ impl GelfDecoder {
         }
     }
 
-    fn decode<T>(
-        &mut self,
-        message: &[u8],
-        read: impl FnOnce(&mut Self, &mut JsonText<'_>) -> Result<T, GelfError>,
-    ) -> Result<T, GelfError> {
-        let bytes_max = self.message_bytes_max;
-        let inflate = match message {
-            [0x1f, 0x8b, ..] => inflate::gzip,
-            _ if is_zlib(message) => inflate::zlib,
-            _ if message.len() > bytes_max => return Err(GelfError::TooLong(bytes_max)),
-            _ => return read(self, &mut serde_json::Deserializer::from_str(utf8(message)?)),
-        };
-        let mut inflated = std::mem::take(&mut self.inflated);
-        let result = inflate(message, bytes_max, &mut inflated).map_err(GelfError::from).and_then(|()| {
-            let json = utf8(&inflated)?;
-            read(self, &mut serde_json::Deserializer::from_str(json))
-        });
-        // The memory of one long message is not kept for all that follow.
-        if inflated.capacity() <= 1 << 20 {
-            self.inflated = inflated;
-        }
-        result
+    fn only_message(&mut self, message: &[u8], sink: &mut dyn EventSink) -> Result<(), GelfError> {
+        let mut json = serde_json::Deserializer::from_str(utf8(message)?);
+        self.next_message(&mut json, sink)?;
+        Ok(json.end()?)
     }
 
     fn next_message(&mut self, json: &mut JsonText<'_>, sink: &mut dyn EventSink) -> Result<(), GelfError> {
@@ -137,8 +121,8 @@ impl GelfDecoder {
             "version" => {}
             _ => push_field(name, value, &mut members, attributes),
         })?;
-        labels.push("host", &text(members.host), attributes);
-        labels.push("app", &text(members.app.map_or("", |(_, app)| app)), attributes);
+        labels.push(HOST_NAME, &text(members.host), attributes);
+        labels.push(SERVICE_NAME, &text(members.app.map_or("", |(_, app)| app)), attributes);
         push_severity(attributes, members.level);
         let (short, full) = (text(members.short_message), text(members.full_message));
         let line = match (&*short, &*full) {

@@ -18,7 +18,8 @@
 //!     }
 //! }
 //!
-//! let (mut chunks, mut decoder, mut sink) = (GelfChunks::new(1 << 20), GelfDecoder::new(&Labels::default()), Lines::default());
+//! let (mut chunks, mut sink) = (GelfChunks::new(1 << 20), Lines::default());
+//! let mut decoder = GelfDecoder::new(&Labels::default(), 1 << 20);
 //! let sender = "192.0.2.7".parse().unwrap();
 //! let datagrams = [&b"\x1e\x0fabcdefgh\x01\x02\"short_message\":\"hello\"}"[..], b"\x1e\x0fabcdefgh\x00\x02{\"host\":\"web1\","];
 //! for datagram in datagrams {
@@ -28,7 +29,7 @@
 //!         Reassembled::Incomplete => {}
 //!     }
 //! }
-//! assert_eq!(sink.0, ["host=web1: hello"]);
+//! assert_eq!(sink.0, ["host.name=web1: hello"]);
 //! ```
 
 mod chunks;

@@ -12,7 +12,7 @@ use crate::event_lines::EventLines;
 
 fn decode(message: &[u8]) -> Result<String, GelfError> {
     let mut events = EventLines::default();
-    GelfDecoder::new(&Labels::default()).message(message, &mut events).map(|()| events.events.join("\n"))
+    GelfDecoder::new(&Labels::default(), usize::MAX).message(message, &mut events).map(|()| events.events.join("\n"))
 }
 
 fn gzip(text: &[u8]) -> Vec<u8> {
@@ -37,19 +37,19 @@ fn messages_become_events() {
         r#"{"version":"1.1","host":"example.org","short_message":"A short message that helps you identify what is going on",
             "full_message":"Backtrace here\n\nmore stuff","timestamp":1385053862.3072,"level":1,"_user_id":9001,
             "_some_info":"foo","_some_env_var":"bar"}"#,
-        "host=example.org|1385053862307.200000|A short message that helps you identify what is going on|user_id=9001;some_info=foo;\
+        "host.name=example.org|1385053862307.200000|A short message that helps you identify what is going on|user_id=9001;some_info=foo;\
          some_env_var=bar;severity_text=alert;full_message=Backtrace here\n\nmore stuff",
     );
     // Docker's log driver.
     check(
         r#"{"version":"1.1","host":"node1","short_message":"GET / 200","timestamp":1700000000.123,"level":6,"_command":"nginx","_container_id":"ab12","_container_name":"web","_image_id":"sha256:1","_image_name":"nginx:1","_tag":"ab12"}"#,
-        "app=web,host=node1|1700000000123.000000|GET / 200|command=nginx;container.id=ab12;container.name=web;container.image.id=sha256:1;\
+        "host.name=node1,service.name=web|1700000000123.000000|GET / 200|command=nginx;container.id=ab12;container.name=web;container.image.id=sha256:1;\
          container.image.name=nginx:1;tag=ab12;severity_text=info",
     );
     // A library for Java: the full message repeats the short one.
     check(
         r#"{"host":"h","short_message":"boom","full_message":"boom\n\tat a.B.c(B.java:7)\n","file":"B.java","line":7,"facility":"f","level":"3"}"#,
-        "host=h|-|boom\n\tat a.B.c(B.java:7)|code.file.path=B.java;code.line.number=7;facility=f;severity_text=err",
+        "host.name=h|-|boom\n\tat a.B.c(B.java:7)|code.file.path=B.java;code.line.number=7;facility=f;severity_text=err",
     );
     check(
         r#"{"short_message":"x","level":"WARN","timestamp":"1700000000"}"#,
@@ -59,14 +59,14 @@ fn messages_become_events() {
     check(r#"{"full_message":"x","host":null,"_a":null,"_b":{"c":[1]},"_":1}"#, r#"|-|x|b={"c":[1]}"#);
     check(
         r#"{"short_message":"x","_container_name":"c","_app":"a","_service":"s"}"#,
-        "app=a|-|x|container.name=c;app=a;service=s",
+        "service.name=a|-|x|container.name=c;app=a;service=s",
     );
     check(r#"{"short_message":7}"#, "|-|7|");
 }
 
 #[test]
 fn compressed_messages_equal_plain_ones() {
-    let want = "host=h|-|x|";
+    let want = "host.name=h|-|x|";
     assert_eq!(decode(PLAIN).unwrap(), want);
     assert_eq!(decode(&gzip(PLAIN)).unwrap(), want);
     assert_eq!(decode(&zlib(PLAIN)).unwrap(), want);
@@ -96,11 +96,11 @@ fn bad_messages_are_refused() {
 #[test]
 fn a_body_has_one_or_several_messages() {
     let mut events = EventLines::default();
-    let mut decoder = GelfDecoder::new(&Labels::parse("site=x").unwrap());
+    let mut decoder = GelfDecoder::new(&Labels::parse("site=x").unwrap(), usize::MAX);
     let body = [PLAIN, b"\n", PLAIN, PLAIN, b" \r\n"].concat();
     assert_eq!(decoder.body(&body, &mut events).unwrap(), 3);
     assert!(decoder.body(&gzip(PLAIN), &mut events).is_err(), "HTTP states how a body is compressed");
-    assert_eq!(events.events, ["host=h,site=x|-|x|"; 3]);
+    assert_eq!(events.events, ["host.name=h,site=x|-|x|"; 3]);
     let error = decoder.body(&[PLAIN, b"\n{}"].concat(), &mut events).unwrap_err();
     assert_eq!(events.events.len(), 4);
     let answer = error.answer();

@@ -2,15 +2,17 @@
 
 use bucksaw_record::{Labels, Millis};
 
-use super::fields::{FieldUse, field_use, priority_name};
+use super::fields::{FieldUse, field_use};
+use crate::event::without_line_end;
 use crate::stream_labels::StreamLabels;
+use crate::syslog::severity_name;
 use crate::{AttributeList, Decoded, Event, EventSink};
 
 /// Memory of an entry that is kept for the next one, in bytes. A sender may pause for any time between them.
 const KEPT_BYTES_MAX: usize = 4 << 10;
 
 /// Collects fields, and gives an event at the end of the entry.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct JournalEntry {
     line: Vec<u8>,
     time: Option<(Millis, u32)>,
@@ -22,13 +24,7 @@ pub(super) struct JournalEntry {
 
 impl JournalEntry {
     pub(super) fn new(labels: &Labels) -> Self {
-        Self {
-            line: Vec::new(),
-            time: None,
-            attributes: AttributeList::default(),
-            stream: StreamLabels::new(labels),
-            is_started: false,
-        }
+        Self { stream: StreamLabels::new(labels), ..Self::default() }
     }
 
     /// Bytes of the fields of the entry.
@@ -53,7 +49,8 @@ impl JournalEntry {
             (FieldUse::Label(label), Some(text)) => self.stream.push(label, text, list),
             (FieldUse::Label(label), None) => list.push(label, value),
             (FieldUse::Severity, _) => {
-                list.push("severity_text", priority_name(value).map_or(value, str::as_bytes));
+                let severity = text.filter(|text| text.len() == 1).and_then(|text| severity_name(text.parse().ok()?));
+                list.push("severity_text", severity.map_or(value, str::as_bytes));
             }
             (FieldUse::Renamed(attribute), _) => list.push(attribute, value),
             (FieldUse::Attribute, _) => list.push(&own_name(), value),
@@ -64,8 +61,7 @@ impl JournalEntry {
     /// Ends the entry. Without effect if it has no field that is stored.
     pub(super) fn end(&mut self, decoded: &mut Decoded, sink: &mut dyn EventSink) {
         if self.is_started {
-            let end = self.line.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |last| last + 1);
-            let line = self.line.get(..end).unwrap_or_default();
+            let line = without_line_end(&self.line);
             let labels = self.stream.get();
             decoded.push(sink, &labels, &Event { time: self.time, line, attributes: &self.attributes });
         }

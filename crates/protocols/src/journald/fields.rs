@@ -1,5 +1,7 @@
 //! What the fields of a journal entry become.
 
+use crate::stream_labels::{HOST_NAME, SERVICE_NAME};
+
 /// What becomes of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FieldUse {
@@ -25,8 +27,8 @@ pub(super) fn field_use(name: &[u8]) -> FieldUse {
     match name {
         b"MESSAGE" => Line,
         b"__REALTIME_TIMESTAMP" => Time,
-        b"_HOSTNAME" => Label("host"),
-        b"SYSLOG_IDENTIFIER" => Label("app"),
+        b"_HOSTNAME" => Label(HOST_NAME),
+        b"SYSLOG_IDENTIFIER" => Label(SERVICE_NAME),
         b"_SYSTEMD_UNIT" => Label("unit"),
         b"PRIORITY" => Severity,
         b"_PID" => Renamed("process.pid"),
@@ -44,14 +46,5 @@ pub(super) fn field_use(name: &[u8]) -> FieldUse {
         b"SYSLOG_PID" => Renamed("syslog.procid"),
         name if name.starts_with(b"__") => Dropped,
         _ => FieldUse::Attribute,
-    }
-}
-
-/// The name of a priority of syslog, as `PRIORITY` states it.
-pub(super) fn priority_name(value: &[u8]) -> Option<&'static str> {
-    const NAMES: [&str; 8] = ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
-    match value {
-        [digit @ b'0'..=b'7'] => NAMES.get(usize::from(digit - b'0')).copied(),
-        _ => None,
     }
 }

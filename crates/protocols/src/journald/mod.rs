@@ -26,7 +26,7 @@
 //! decoder.push(b"__REALTIME_TIMESTAMP=1700000000000000\nMESSAGE=pa", &mut sink).unwrap();
 //! decoder.push(b"id\n_HOSTNAME=web1\n\n", &mut sink).unwrap();
 //! decoder.finish(&mut sink).unwrap();
-//! assert_eq!(sink.0, ["host=web1: paid"]);
+//! assert_eq!(sink.0, ["host.name=web1: paid"]);
 //! ```
 
 mod decoder;

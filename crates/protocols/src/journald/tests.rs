@@ -37,7 +37,7 @@ fn sample() -> Vec<u8> {
 }
 
 const SAMPLE_EVENTS: [&str; 2] = [
-    "app=systemd,host=bupkis,unit=a.service|1423944916375.353000|a=b|_BOOT_ID=6c7c6013a26343b29e964691ff25d04c;severity_text=info;\
+    "host.name=bupkis,service.name=systemd,unit=a.service|1423944916375.353000|a=b|_BOOT_ID=6c7c6013a26343b29e964691ff25d04c;severity_text=info;\
      process.user.id=0;process.pid=1",
     "|1423944916372.858000|two\n\nlines\u{fffd}|severity_text=x",
 ];

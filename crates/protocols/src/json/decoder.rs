@@ -44,7 +44,7 @@ impl JsonDecoder {
         let failed = |number, at| move |source| JsonBodyError { number, at, source };
         let mut objects = JsonObjects::new(utf8(body).map_err(failed(number, at))?);
         loop {
-            at = objects.at();
+            at = objects.at;
             let Some(json) = objects.next().map_err(failed(number, at))? else { return Ok(decoded) };
             if json.starts_with('{') {
                 self.object(json, &mut decoded, sink).map_err(failed(number, at))?;

@@ -6,7 +6,8 @@ use serde_json::value::RawValue;
 #[derive(Debug)]
 pub(super) struct JsonObjects<'a> {
     body: &'a str,
-    at: usize,
+    /// The offset of the next byte that is not yet read.
+    pub(super) at: usize,
     /// Whether the body is an array.
     is_array: bool,
     /// Whether a value was read, so that a comma must follow in an array.
@@ -20,11 +21,6 @@ impl<'a> JsonObjects<'a> {
         objects.skip_spaces();
         objects.is_array = objects.eat('[');
         objects
-    }
-
-    /// The offset of the next byte that is not yet read.
-    pub(super) fn at(&self) -> usize {
-        self.at
     }
 
     /// The next value as it is written; `None` at the end.

@@ -2,6 +2,7 @@
 
 use bucksaw_record::{Labels, Millis};
 
+use crate::event::without_line_end;
 use crate::stream_labels::StreamLabels;
 use crate::{AttributeList, Decoded, Event, EventSink};
 
@@ -55,8 +56,7 @@ impl PushStream {
             let millis = u64::try_from(nanos / 1_000_000).ok().filter(|millis| *millis <= Millis::MAX.0)?;
             Some((Millis(millis), (nanos % 1_000_000) as u32))
         });
-        let end = line.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |last| last + 1);
-        let line = line.get(..end).unwrap_or_default();
-        decoded.push(sink, &self.labels, &Event { time, line, attributes: &self.attributes });
+        let event = Event { time, line: without_line_end(line), attributes: &self.attributes };
+        decoded.push(sink, &self.labels, &event);
     }
 }

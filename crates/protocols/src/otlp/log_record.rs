@@ -5,15 +5,16 @@ use std::io::Write as _;
 use bucksaw_record::{Labels, Millis, time};
 
 use super::severity::severity_name;
-use crate::stream_labels::StreamLabels;
+use crate::event::without_line_end;
+use crate::stream_labels::{HOST_NAME, SERVICE_NAME, StreamLabels};
 use crate::{AttributeList, Decoded, Event, EventSink};
 
 /// Resource attributes that become labels. They name the program and where it is deployed; what names a single process, pod
 /// or container is an attribute, because each value of a label makes a stream of its own.
 const LABELS: [&str; 7] = [
-    "service.name",
+    SERVICE_NAME,
     "service.namespace",
-    "host.name",
+    HOST_NAME,
     "k8s.cluster.name",
     "k8s.namespace.name",
     "deployment.environment.name",
@@ -40,7 +41,7 @@ pub(super) struct LogFields<'a> {
 }
 
 /// Writes events: first the resource, then a scope of it, then the records of the scope.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct OtlpRecordWriter {
     pub(super) attributes: AttributeList,
     /// The text of the body.
@@ -57,15 +58,7 @@ pub(super) struct OtlpRecordWriter {
 
 impl OtlpRecordWriter {
     pub(super) fn new(labels: &Labels) -> Self {
-        Self {
-            attributes: AttributeList::default(),
-            line: Vec::new(),
-            value: Vec::new(),
-            stream: StreamLabels::new(labels),
-            labels: labels.clone(),
-            resource_count: 0,
-            scope_count: 0,
-        }
+        Self { stream: StreamLabels::new(labels), labels: labels.clone(), ..Self::default() }
     }
 
     pub(super) fn begin_resource(&mut self) {
@@ -152,11 +145,6 @@ impl OtlpRecordWriter {
 /// The time of nanoseconds since 1970, of which 0 means that none is stated.
 fn stated_time(nanos: u64) -> Option<(Millis, u32)> {
     (nanos > 0).then_some((Millis(nanos / 1_000_000), (nanos % 1_000_000) as u32))
-}
-
-fn without_line_end(line: &[u8]) -> &[u8] {
-    let end = line.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |last| last + 1);
-    line.get(..end).unwrap_or_default()
 }
 
 /// Adds a number that is not zero, which is the default.

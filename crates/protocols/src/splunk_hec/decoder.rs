@@ -1,13 +1,11 @@
 //! Bodies become events.
 
-use std::borrow::Cow;
-
 use bucksaw_record::time::event_time_number;
 use bucksaw_record::{Labels, Millis};
 
 use super::{HecCode, HecMetadata};
-use crate::json_members::{JsonText, push_value, read_object, read_only_object, text, utf8};
-use crate::stream_labels::StreamLabels;
+use crate::json_members::{JsonText, push_label, push_value, read_object, read_only_object, text, utf8};
+use crate::stream_labels::{HOST_NAME, StreamLabels};
 use crate::{AttributeList, Event, EventError, EventSink};
 
 /// Why a body is refused from one event on.
@@ -114,17 +112,10 @@ impl HecDecoder {
         let Self { defaults, labels, attributes } = self;
         let time = time(members.time)?.or(defaults.time);
         labels.clear();
-        let stated = [
-            ("host", members.host, &defaults.host),
-            ("source", members.source, &defaults.source),
-            ("sourcetype", members.sourcetype, &defaults.sourcetype),
-            ("index", members.index, &defaults.index),
-        ];
-        for (name, value, default) in stated {
-            let value = text(value);
-            let value = if value.is_empty() { Cow::Borrowed(default.as_str()) } else { value };
-            labels.push(name, &value, attributes);
-        }
+        push_label(labels, HOST_NAME, members.host, &defaults.host, attributes);
+        push_label(labels, "source", members.source, &defaults.source, attributes);
+        push_label(labels, "sourcetype", members.sourcetype, &defaults.sourcetype, attributes);
+        push_label(labels, "index", members.index, &defaults.index, attributes);
         let pushed = sink.push(&labels.get(), &Event { time, line, attributes });
         pushed.map_err(|error| match error {
             EventError::Attributes(_) => HecCode::IndexedFields,

@@ -24,7 +24,7 @@
 //!     Ok(_) => success(None),
 //!     Err(error) => error.answer(),
 //! };
-//! assert_eq!(sink.0, ["host=web1,sourcetype=shop: one", r#"host=web1: {"a": 1}"#]);
+//! assert_eq!(sink.0, ["host.name=web1,sourcetype=shop: one", r#"host.name=web1: {"a": 1}"#]);
 //! assert_eq!(answer.body, r#"{"text":"Success","code":0}"#);
 //! ```
 

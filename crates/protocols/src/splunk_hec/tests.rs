@@ -23,12 +23,14 @@ fn objects_become_events() {
     // Docker's log driver.
     check(
         r#"{"event":{"line":"x y","source":"stdout","tag":"ab12"},"time":"1700000000.123456","host":"node1","source":"s","sourcetype":"t"}"#,
-        &[r#"host=node1,source=s,sourcetype=t|1700000000123.456000|{"line":"x y","source":"stdout","tag":"ab12"}|"#],
+        &[
+            r#"host.name=node1,source=s,sourcetype=t|1700000000123.456000|{"line":"x y","source":"stdout","tag":"ab12"}|"#,
+        ],
     );
     // The exporter of OpenTelemetry.
     check(
         r#"{"time":1700000000.5,"host":"h","source":"otel","sourcetype":"otel","index":"main","event":"a\nb\n","fields":{"otel.log.severity.text":"WARN","n":7,"b":true,"list":["a","b"],"none":null}}"#,
-        &[r#"host=h,index=main,source=otel,sourcetype=otel|1700000000500.000000|a
+        &[r#"host.name=h,index=main,source=otel,sourcetype=otel|1700000000500.000000|a
 b|otel.log.severity.text=WARN;n=7;b=true;list=["a","b"]"#],
     );
     check("{\"event\":1}{\"event\":2} \n{\"event\":[3]}\n", &["|-|1|", "|-|2|", "|-|[3]|"]);
@@ -44,7 +46,7 @@ fn the_query_states_what_events_do_not() {
     );
     assert_eq!(
         events,
-        ["host=a,source=/var/log|1700000000000.000000|x|", "host=b,source=/var/log|1700000001000.000000|y|"]
+        ["host.name=a,source=/var/log|1700000000000.000000|x|", "host.name=b,source=/var/log|1700000001000.000000|y|"]
     );
 }
 

@@ -10,7 +10,7 @@ use super::priority::take_priority;
 use super::splitter::SyslogFrame;
 use super::stated_time::{StatedTime, StatedTimes};
 use super::{rfc3164, rfc5424, structured_data};
-use crate::stream_labels::StreamLabels;
+use crate::stream_labels::{HOST_NAME, SERVICE_NAME, StreamLabels};
 use crate::{AttributeList, Event, EventError, EventSink};
 
 /// What the listener knows of a message.
@@ -18,7 +18,7 @@ use crate::{AttributeList, Event, EventError, EventSink};
 pub struct SyslogArrival<'a> {
     /// The time of arrival, from which the year of a message is found that states none.
     pub now: Millis,
-    /// The address of the sender: the label `host` of messages that state no host. Empty if there is none, as on a Unix
+    /// The address of the sender: the label `host.name` of messages that state no host. Empty if there is none, as on a Unix
     /// socket.
     pub sender: &'a str,
 }
@@ -164,8 +164,8 @@ impl SyslogDecoder {
         }
         let host = String::from_utf8_lossy(header.host);
         let host = if host.is_empty() { Cow::Borrowed(sender) } else { host };
-        self.labels.push("host", &host, &mut self.attributes);
-        self.labels.push("app", &String::from_utf8_lossy(header.app), &mut self.attributes);
+        self.labels.push(HOST_NAME, &host, &mut self.attributes);
+        self.labels.push(SERVICE_NAME, &String::from_utf8_lossy(header.app), &mut self.attributes);
         let stated =
             [("syslog.procid", header.procid), ("syslog.msgid", header.msgid), ("syslog.sequence", header.sequence)];
         for (name, value) in stated.into_iter().filter(|(_, value)| !value.is_empty()) {

@@ -27,7 +27,7 @@
 //! for chunk in ["<34>Nov 14 22:13:20 web1 su[7]: 'su ro", "ot' failed\n27 <13>1 - web2 shop - - - two"] {
 //!     splitter.push(chunk.as_bytes(), &mut |frame| decoder.frame(&frame, &arrival, &mut sink).unwrap());
 //! }
-//! assert_eq!(sink.0, ["app=su,host=web1: 'su root' failed", "app=shop,host=web2: two"]);
+//! assert_eq!(sink.0, ["host.name=web1,service.name=su: 'su root' failed", "host.name=web2,service.name=shop: two"]);
 //! ```
 
 mod cisco;

@@ -30,28 +30,28 @@ fn check(message: &str, want: &str) {
 fn rfc_5424() {
     check(
         "<34>1 2003-10-11T22:14:15.003Z mymachine.example.com su - ID47 - \u{feff}'su root' failed for lonvick on /dev/pts/8",
-        "app=su,host=mymachine.example.com|1065910455003.000000|'su root' failed for lonvick on /dev/pts/8|\
+        "host.name=mymachine.example.com,service.name=su|1065910455003.000000|'su root' failed for lonvick on /dev/pts/8|\
          severity_text=crit;syslog.facility=auth;syslog.msgid=ID47",
     );
     check(
         "<165>1 2003-08-24T05:14:15.000003-07:00 192.0.2.1 myproc 8710 - - %% It's time to make the do-nuts.",
-        "app=myproc,host=192.0.2.1|1061727255000.003000|%% It's time to make the do-nuts.|\
+        "host.name=192.0.2.1,service.name=myproc|1061727255000.003000|%% It's time to make the do-nuts.|\
          severity_text=notice;syslog.facility=local4;syslog.procid=8710",
     );
     check(
         r#"<165>1 2003-10-11T22:14:15.003Z host evntslog - ID47 [exampleSDID@32473 iut="3" eventSource="App \"x\""][p@1 class="high"] An event"#,
-        "app=evntslog,host=host|1065910455003.000000|An event|severity_text=notice;syslog.facility=local4;syslog.msgid=ID47;\
+        "host.name=host,service.name=evntslog|1065910455003.000000|An event|severity_text=notice;syslog.facility=local4;syslog.msgid=ID47;\
          exampleSDID@32473.iut=3;exampleSDID@32473.eventSource=App \"x\";p@1.class=high",
     );
     check("<13>1 - - - - - -", "|-||severity_text=notice;syslog.facility=user");
     check(
         r#"<13>1 2023-11-14T22:13:20Z h a - - [a b="c"]"#,
-        "app=a,host=h|1700000000000.000000||severity_text=notice;syslog.facility=user;a.b=c",
+        "host.name=h,service.name=a|1700000000000.000000||severity_text=notice;syslog.facility=user;a.b=c",
     );
     // Of logger of util-linux.
     check(
         "<13>1 2023-11-14T23:13:20.123456+01:00 web1 root - - [timeQuality tzKnown=\"1\" isSynced=\"0\"] hello",
-        "app=root,host=web1|1700000000123.456000|hello|severity_text=notice;syslog.facility=user;timeQuality.tzKnown=1;timeQuality.isSynced=0",
+        "host.name=web1,service.name=root|1700000000123.456000|hello|severity_text=notice;syslog.facility=user;timeQuality.tzKnown=1;timeQuality.isSynced=0",
     );
 }
 
@@ -60,9 +60,12 @@ fn rfc_5424_that_is_not_quite_one_is_kept() {
     let rest = "severity_text=notice;syslog.facility=user";
     check(
         "<13>1 2023-11-14T22:13:20Z h a - - [a b=c] x",
-        &format!("app=a,host=h|1700000000000.000000|[a b=c] x|{rest}"),
+        &format!("host.name=h,service.name=a|1700000000000.000000|[a b=c] x|{rest}"),
     );
-    check("<13>1 2023-11-14T22:13:20Z h a - - no data", &format!("app=a,host=h|1700000000000.000000|no data|{rest}"));
+    check(
+        "<13>1 2023-11-14T22:13:20Z h a - - no data",
+        &format!("host.name=h,service.name=a|1700000000000.000000|no data|{rest}"),
+    );
     check("<13>1 yesterday h a - - - x", &format!("|-|1 yesterday h a - - - x|{rest}"));
     check("<13>1 2023-11-14T22:13:20Z h a", &format!("|-|1 2023-11-14T22:13:20Z h a|{rest}"));
     check("<13>1 ", &format!("|-|1 |{rest}"));
@@ -75,34 +78,43 @@ fn rfc_3164() {
     let user = "severity_text=notice;syslog.facility=user";
     check(
         "<34>Nov  4 22:13:20 mymachine su: 'su root' failed",
-        &format!("app=su,host=mymachine|1699136000000.000000|'su root' failed|{auth}"),
+        &format!("host.name=mymachine,service.name=su|1699136000000.000000|'su root' failed|{auth}"),
     );
     check(
         "<34>Nov 14 22:13:20 mymachine sshd[4711]: x\n",
-        &format!("app=sshd,host=mymachine|1700000000000.000000|x|{auth};syslog.procid=4711"),
+        &format!("host.name=mymachine,service.name=sshd|1700000000000.000000|x|{auth};syslog.procid=4711"),
     );
     // logger over a Unix socket states no host.
-    check("<13>Nov 14 22:13:20 root: hello", &format!("app=root|1700000000000.000000|hello|{user}"));
-    check("<13>Nov 14 22:13:20 cron[1]: hello", &format!("app=cron|1700000000000.000000|hello|{user};syslog.procid=1"));
+    check("<13>Nov 14 22:13:20 root: hello", &format!("service.name=root|1700000000000.000000|hello|{user}"));
+    check(
+        "<13>Nov 14 22:13:20 cron[1]: hello",
+        &format!("service.name=cron|1700000000000.000000|hello|{user};syslog.procid=1"),
+    );
     // rsyslog with times of high precision.
     check(
         "<13>2023-11-14T23:13:20.123456+01:00 leto kernel: [ 1.2] segfault",
-        &format!("app=kernel,host=leto|1700000000123.456000|[ 1.2] segfault|{user}"),
+        &format!("host.name=leto,service.name=kernel|1700000000123.456000|[ 1.2] segfault|{user}"),
     );
-    check("<13>2023-11-14 22:13:20 leto app: x", &format!("app=app,host=leto|1700000000000.000000|x|{user}"));
-    check("<13>Nov 14 22:13:20 fe80::1 app: x", &format!("app=app,host=fe80::1|1700000000000.000000|x|{user}"));
+    check(
+        "<13>2023-11-14 22:13:20 leto app: x",
+        &format!("host.name=leto,service.name=app|1700000000000.000000|x|{user}"),
+    );
+    check(
+        "<13>Nov 14 22:13:20 fe80::1 app: x",
+        &format!("host.name=fe80::1,service.name=app|1700000000000.000000|x|{user}"),
+    );
     // AIX
     check(
         "<13>Nov 14 22:13:20 Message forwarded from aix1: sshd[7]: x",
-        &format!("app=sshd,host=aix1|1700000000000.000000|x|{user};syslog.procid=7"),
+        &format!("host.name=aix1,service.name=sshd|1700000000000.000000|x|{user};syslog.procid=7"),
     );
     check(
         "<13>Nov 14 22:13:20 web1 last message repeated 2 times",
-        &format!("host=web1|1700000000000.000000|last message repeated 2 times|{user}"),
+        &format!("host.name=web1|1700000000000.000000|last message repeated 2 times|{user}"),
     );
-    check("<13>Nov 14 22:13:20 - app: x", &format!("app=app|1700000000000.000000|x|{user}"));
+    check("<13>Nov 14 22:13:20 - app: x", &format!("service.name=app|1700000000000.000000|x|{user}"));
     check("<13>Nov 14 22:13:20 hello", &format!("|1700000000000.000000|hello|{user}"));
-    check("<13>app: x", &format!("app=app|-|x|{user}"));
+    check("<13>app: x", &format!("service.name=app|-|x|{user}"));
     check("<13>just text", &format!("|-|just text|{user}"));
     check("<13>", &format!("|-||{user}"));
     check(
@@ -114,8 +126,8 @@ fn rfc_3164() {
 
 #[test]
 fn messages_without_priority() {
-    check("Nov 14 22:13:20 web1 sshd[7]: x", "app=sshd,host=web1|1700000000000.000000|x|syslog.procid=7");
-    check("2023-11-14T22:13:20Z web1 app: x", "app=app,host=web1|1700000000000.000000|x|");
+    check("Nov 14 22:13:20 web1 sshd[7]: x", "host.name=web1,service.name=sshd|1700000000000.000000|x|syslog.procid=7");
+    check("2023-11-14T22:13:20Z web1 app: x", "host.name=web1,service.name=app|1700000000000.000000|x|");
     check("Nov 14 22:13:20 web1 hello", "|1700000000000.000000|Nov 14 22:13:20 web1 hello|");
     check("2023-11-14 22:13:20 INFO main: x", "|1700000000000.000000|2023-11-14 22:13:20 INFO main: x|");
     check("error: no header", "|-|error: no header|");
@@ -135,7 +147,7 @@ fn cisco() {
     check(
         "<189>2975: switch1: Nov 14 22:13:20.123 CET: %LINK-3-UPDOWN: x",
         &format!(
-            "host=switch1|1700000000123.000000|%LINK-3-UPDOWN: x|{local};syslog.msgid=LINK-3-UPDOWN;syslog.sequence=2975"
+            "host.name=switch1|1700000000123.000000|%LINK-3-UPDOWN: x|{local};syslog.msgid=LINK-3-UPDOWN;syslog.sequence=2975"
         ),
     );
     check(
@@ -148,12 +160,12 @@ fn cisco() {
     );
     check(
         "<189>Nov 14 2023 22:13:20 fw1 : %ASA-4-106023: Deny tcp",
-        &format!("host=fw1|1700000000000.000000|%ASA-4-106023: Deny tcp|{local};syslog.msgid=ASA-4-106023"),
+        &format!("host.name=fw1|1700000000000.000000|%ASA-4-106023: Deny tcp|{local};syslog.msgid=ASA-4-106023"),
     );
     check(
         "<189>Nov 14 2023 22:13:20 localhost CiscoASA[999]: %ASA-6-305011: Built",
         &format!(
-            "app=CiscoASA,host=localhost|1700000000000.000000|%ASA-6-305011: Built|{local};syslog.procid=999;syslog.msgid=ASA-6-305011"
+            "host.name=localhost,service.name=CiscoASA|1700000000000.000000|%ASA-6-305011: Built|{local};syslog.procid=999;syslog.msgid=ASA-6-305011"
         ),
     );
     check("<189>%ASA-6-305011: Built", &format!("|-|%ASA-6-305011: Built|{local};syslog.msgid=ASA-6-305011"));
@@ -174,14 +186,14 @@ fn cisco() {
 fn bytes_are_kept() {
     assert_eq!(
         decode(b"<13>Nov 14 22:13:20 h a: one\n\ttwo\nthree\n"),
-        "app=a,host=h|1700000000000.000000|one\n\ttwo\nthree|severity_text=notice;syslog.facility=user"
+        "host.name=h,service.name=a|1700000000000.000000|one\n\ttwo\nthree|severity_text=notice;syslog.facility=user"
     );
     let mut events = EventLines::default();
     decoder("UTC").message(b"<13>Nov 14 22:13:20 h a: \xff\x00x", &ARRIVAL, &mut events).unwrap();
     assert_eq!(events.lines, [b"\xff\x00x"]);
     assert_eq!(
         decode(b"<13>1 - h\xff a - - - x"),
-        "app=a,host=h\u{fffd}|-|x|severity_text=notice;syslog.facility=user"
+        "host.name=h\u{fffd},service.name=a|-|x|severity_text=notice;syslog.facility=user"
     );
 }
 
@@ -195,7 +207,7 @@ fn the_sender_is_the_host_of_messages_without_one() {
         decoder.message(message.as_bytes(), &arrival, &mut events).unwrap();
     }
     let labels: Vec<&str> = events.events.iter().map(|event| event.split('|').next().unwrap()).collect();
-    assert_eq!(labels, ["host=192.0.2.7,site=x", "host=web1,site=x"]);
+    assert_eq!(labels, ["host.name=192.0.2.7,site=x", "host.name=web1,site=x"]);
 }
 
 #[test]
@@ -206,7 +218,9 @@ fn pieces_of_a_long_message_share_its_header() {
     let message = format!("<13>1 2023-11-14T22:13:20Z web1 app 7 - - {}\n<13>x\n", "y".repeat(60));
     splitter.push(message.as_bytes(), &mut |frame| decoder.frame(&frame, &ARRIVAL, &mut events).unwrap());
     let rest = "severity_text=notice;syslog.facility=user";
-    let piece = |count| format!("app=app,host=web1|1700000000000.000000|{}|{rest};syslog.procid=7", "y".repeat(count));
+    let piece = |count| {
+        format!("host.name=web1,service.name=app|1700000000000.000000|{}|{rest};syslog.procid=7", "y".repeat(count))
+    };
     assert_eq!(events.events, [piece(22), piece(38), format!("|-|x|{rest}")]);
 }
 

@@ -191,9 +191,9 @@ fn follows(order: Order, last: Id, next: Id) -> bool {
 /// A received batch.
 #[derive(Debug)]
 pub(crate) struct RecordBatch {
-    order: Order,
+    pub(crate) order: Order,
     streams: Vec<Labels>,
-    ids: Vec<Id>,
+    pub(crate) ids: Vec<Id>,
     /// The stream of each record, as in a run.
     stream_of: Vec<u32>,
     /// The end of each record's text, after its LF.
@@ -280,20 +280,12 @@ impl RecordBatch {
         Ok(Self { order, streams: labels, ids, stream_of, ends, nanos, flags, attributes, text })
     }
 
-    pub(crate) fn order(&self) -> Order {
-        self.order
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.ids.len()
     }
 
     pub(crate) fn id(&self, at: usize) -> Option<Id> {
         self.ids.get(at).copied()
-    }
-
-    pub(crate) fn ids(&self) -> &[Id] {
-        &self.ids
     }
 
     /// Whether the record is from a store.
@@ -514,7 +506,7 @@ mod tests {
             records.sort_by_key(|record| order.key(record.id));
             records.dedup_by_key(|record| record.id);
             let batch = Arc::new(decode(&encode(order, &records)).unwrap());
-            prop_assert_eq!((batch.order(), batch.len()), (order, records.len()));
+            prop_assert_eq!((batch.order, batch.len()), (order, records.len()));
             let slice = BatchSlice::new(&batch, 0, batch.len());
             let decoded: Vec<OwnedRecord> = slice.records().map(RecordRef::to_owned_record).collect();
             prop_assert_eq!(format!("{decoded:?}"), format!("{records:?}"));
@@ -555,7 +547,7 @@ mod tests {
             content[at] = byte;
             if let Ok(batch) = RecordBatch::decode(&content.into()) {
                 let batch = Arc::new(batch);
-                prop_assert!(batch.ids().is_sorted_by_key(|id| batch.order().key(*id)));
+                prop_assert!(batch.ids.is_sorted_by_key(|id| batch.order.key(*id)));
                 prop_assert_eq!(BatchSlice::new(&batch, 0, batch.len()).records().count(), batch.len());
             }
         }

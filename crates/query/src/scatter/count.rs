@@ -80,7 +80,7 @@ impl ScatterCount {
     /// Waits for the next message; while ids take much memory, not for one of a node that is ahead.
     async fn next_message(&mut self) -> Option<(usize, Result<ReplyMessage, MissingReason>)> {
         let Self { replies, nodes, buckets_done, .. } = self;
-        let is_memory_short = self.total.id_bytes() > self.ahead_bytes_max;
+        let is_memory_short = self.total.id_bytes > self.ahead_bytes_max;
         let is_ahead = |node: usize| nodes.get(node).is_some_and(|node| node.buckets_done > *buckets_done);
         replies.next(|node| !(is_memory_short && is_ahead(node))).await
     }
@@ -89,12 +89,12 @@ impl ScatterCount {
         let Some(node) = self.nodes.get_mut(number) else { return };
         let accepted = message.and_then(|message| match message {
             ReplyMessage::Head(status) | ReplyMessage::Progress(status) => {
-                node.accept_progress(&status, self.grid.buckets());
+                node.accept_progress(&status, self.grid.buckets);
                 self.coverage.accept_status(number, status)
             }
             ReplyMessage::Cells(content) => {
                 let cells = cells::decode(&content, self.grid.cells()).map_err(invalid_reply)?;
-                let first = node.buckets_done * self.grid.bucket_cells();
+                let first = node.buckets_done * self.grid.bucket_cells;
                 if cells.iter().any(|((cell, _), _)| *cell < first) {
                     return Err(invalid_reply(MalformedMessage("counted ids for a bucket already completed")));
                 }
@@ -114,7 +114,7 @@ impl ScatterCount {
             self.coverage.mark_missing(number, reason);
         }
         let open = self.nodes.iter().enumerate().filter(|(number, _)| self.replies.is_open(*number));
-        let buckets_done = open.map(|(_, node)| node.buckets_done).min().unwrap_or(self.grid.buckets());
+        let buckets_done = open.map(|(_, node)| node.buckets_done).min().unwrap_or(self.grid.buckets);
         if buckets_done > self.buckets_done {
             self.buckets_done = buckets_done;
             self.total.discard_before(buckets_done);

@@ -36,7 +36,7 @@ impl MergeInput {
     }
 
     fn rest(&self) -> &[Id] {
-        self.batch.as_ref().and_then(|batch| batch.ids().get(self.at..)).unwrap_or_default()
+        self.batch.as_ref().and_then(|batch| batch.ids.get(self.at..)).unwrap_or_default()
     }
 
     fn advance(&mut self, count: usize) {
@@ -50,7 +50,7 @@ impl MergeInput {
 /// A merge of the batches of all nodes.
 #[derive(Debug)]
 pub(crate) struct BatchMerge {
-    order: Order,
+    pub(crate) order: Order,
     /// The highest requested key.
     key_max: u128,
     records_left: u64,
@@ -73,20 +73,15 @@ impl BatchMerge {
         Self { order, key_max, records_left, inputs, replication_factor, under_replicated: None }
     }
 
-    pub(crate) fn order(&self) -> Order {
-        self.order
-    }
-
     /// Adds a batch of a node.
     pub(crate) fn push(&mut self, node: usize, batch: RecordBatch) -> Result<(), MalformedMessage> {
         let order = self.order;
-        let (Some(input), Some(first), Some(last)) =
-            (self.inputs.get_mut(node), batch.ids().first(), batch.ids().last())
+        let (Some(input), Some(first), Some(last)) = (self.inputs.get_mut(node), batch.ids.first(), batch.ids.last())
         else {
             return Err(MalformedMessage("a batch is empty"));
         };
         let (first, last) = (order.key(*first), order.key(*last));
-        if batch.order() != order || input.batch.is_some() || input.next_key_min.is_none_or(|floor| first < floor) {
+        if batch.order != order || input.batch.is_some() || input.next_key_min.is_none_or(|floor| first < floor) {
             return Err(MalformedMessage("records are out of order"));
         }
         if last > self.key_max {

@@ -82,17 +82,16 @@ const STARTUP_GRACE: Duration = Duration::from_secs(10);
 const UNREPORTED_MS: u64 = 60_000;
 
 impl GossipPeers {
-    /// The nodes of a cluster with this replication factor.
-    pub fn new(cluster: Arc<Cluster>, clock: Arc<dyn Clock>, replication_factor: usize) -> Self {
+    /// The nodes of a cluster with this replication factor. The answers of a node with join targets (`--join`) are
+    /// incomplete until it has reached the others ([`Cluster::is_bootstrapping`]).
+    pub fn new(
+        cluster: Arc<Cluster>,
+        clock: Arc<dyn Clock>,
+        replication_factor: usize,
+        has_join_targets: bool,
+    ) -> Self {
         let started_at = clock.uptime();
-        Self { cluster, clock, replication_factor, started_at, has_join_targets: false }
-    }
-
-    /// For a node with `--join`. Its answers are incomplete until it has reached the others
-    /// ([`Cluster::is_bootstrapping`]).
-    #[must_use]
-    pub fn with_join_targets(self) -> Self {
-        Self { has_join_targets: true, ..self }
+        Self { cluster, clock, replication_factor, started_at, has_join_targets }
     }
 
     fn re_replicated_stores(&self, members: &[Member]) -> BTreeSet<Id> {

@@ -45,40 +45,31 @@ fn is_zero(number: &u64) -> bool {
 }
 
 /// A request as sent to other nodes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct ScatterRequest {
-    #[serde(default)]
     pub(crate) version: u32,
     /// The expression as text.
-    #[serde(default)]
     q: String,
     /// The lowest id, inclusive.
-    #[serde(default)]
     from: String,
     /// The highest id, exclusive.
-    #[serde(default)]
     to: String,
-    #[serde(default)]
     descending: bool,
-    #[serde(default)]
     limit: Option<u64>,
     /// If set, only this stream.
-    #[serde(default)]
     stream: Option<BTreeMap<String, String>>,
     /// Bytes of text at which a batch is sent.
-    #[serde(default)]
     batch_bytes: u64,
     /// Number of buckets of a count.
-    #[serde(default)]
     buckets: u64,
-    #[serde(default)]
     by_level: bool,
     /// The grouping of a count, if it is not by level. Since version 2.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     grouping: Option<ScatterGrouping>,
     /// Whether batches may have attributes; else the records are sent without them. Missing before version 1.1 of the cluster
     /// protocol.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     attributes: bool,
 }
 
@@ -109,11 +100,7 @@ impl ScatterRequest {
             descending: request.order == Order::Descending,
             limit: request.limit,
             stream: request.stream.as_ref().map(label_pairs),
-            batch_bytes: 0,
-            buckets: 0,
-            by_level: false,
-            grouping: None,
-            attributes: false,
+            ..Self::default()
         }
     }
 
@@ -198,50 +185,40 @@ fn label_pairs(labels: &Labels) -> BTreeMap<String, String> {
 
 /// The status of a reply: in its head, at intervals, and at its end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct ReplyStatus {
-    #[serde(default)]
     pub(crate) version: u32,
-    #[serde(default)]
     pub(crate) segments_read: u64,
-    #[serde(default)]
     pub(crate) segments_skipped: u64,
-    #[serde(default)]
     pub(crate) bytes_scanned: u64,
-    #[serde(default)]
     pub(crate) bytes_skipped: u64,
-    #[serde(default)]
     pub(crate) damaged: Vec<String>,
     /// The time limit that ended the query, in milliseconds; 0 if none did.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub(crate) timed_out_ms: u64,
     /// Segments in the trash that may have records of the requested time, and their records.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub(crate) trashed_segments: u64,
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub(crate) trashed_records: u64,
     /// In the head: the number of nodes in the member list of the replying node, itself included.
-    #[serde(default)]
     pub(crate) nodes: u64,
     /// In the head: the id of the node.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) node: String,
     /// In the head: duplicate node ids, one sentence each.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) duplicate_ids: Vec<String>,
     /// No further record precedes this id in the order of the answer.
-    #[serde(default)]
     pub(crate) reached: Option<String>,
     /// The fraction of the work that is done.
-    #[serde(default)]
     pub(crate) done: f64,
     /// No further ids follow for buckets before this.
-    #[serde(default)]
     pub(crate) buckets_done: u64,
     /// Bytes of the queue that a tail has skipped so far.
-    #[serde(default)]
     pub(crate) bytes_lost: u64,
     /// Whether the node has more streams than it sent.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) streams_cut: bool,
 }
 

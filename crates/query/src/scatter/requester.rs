@@ -38,7 +38,7 @@ impl Scatter {
         timeouts: ReplyTimeouts,
         repair_hints: Option<Arc<dyn RepairHints>>,
     ) -> Arc<Self> {
-        let (tasks, clock) = (Arc::clone(server.tasks()), Arc::clone(&server.engine().env.clock));
+        let (tasks, clock) = (Arc::clone(&server.tasks), Arc::clone(&server.engine.env.clock));
         let peers = Arc::clone(server.peers());
         Arc::new(Self { server, peers, timing: ReplyTiming { tasks, clock, timeouts }, repair_hints })
     }
@@ -52,7 +52,7 @@ impl Scatter {
 
     /// The engine of this node.
     pub fn engine(&self) -> &Arc<Engine> {
-        self.server.engine()
+        &self.server.engine
     }
 
     pub(crate) fn check_request(&self, request: &Request) -> Result<(), RequestError> {

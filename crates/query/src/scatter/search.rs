@@ -34,15 +34,6 @@ pub(crate) struct ScatterSearch {
     repair_hints: Option<Arc<dyn RepairHints>>,
 }
 
-impl std::fmt::Debug for ScatterSearch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ScatterSearch")
-            .field("coverage", &self.coverage)
-            .field("matched", &self.matched)
-            .finish_non_exhaustive()
-    }
-}
-
 impl Scatter {
     /// Starts a search over the records that all nodes hold now.
     pub(crate) fn search(self: &Arc<Self>, request: &Request) -> Result<ScatterSearch, RequestError> {
@@ -95,7 +86,7 @@ impl ScatterSearch {
     fn accept_message(&mut self, node: usize, message: Result<ReplyMessage, MissingReason>) {
         let accepted = message.and_then(|message| match message {
             ReplyMessage::Head(status) | ReplyMessage::Progress(status) => {
-                let position = status.position(self.merge.order());
+                let position = status.position(self.merge.order);
                 self.coverage.accept_status(node, status)?;
                 self.merge.raise_floor(node, position);
                 Ok(())

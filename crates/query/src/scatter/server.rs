@@ -63,8 +63,8 @@ const TAIL_BATCH_BYTES: usize = 64 << 10;
 /// Serves the requests of all nodes of a cluster, this one included.
 #[derive(Debug)]
 pub struct QueryServer {
-    engine: Arc<Engine>,
-    tasks: Arc<dyn Tasks>,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) tasks: Arc<dyn Tasks>,
     peers: Arc<dyn QueryPeers>,
     request_permits: Arc<Semaphore>,
     tail_permits: Arc<Semaphore>,
@@ -90,14 +90,6 @@ impl QueryServer {
             let server = Arc::clone(self);
             router.add(name, move |body| server.serve(name, body));
         }
-    }
-
-    pub(crate) fn engine(&self) -> &Arc<Engine> {
-        &self.engine
-    }
-
-    pub(crate) fn tasks(&self) -> &Arc<dyn Tasks> {
-        &self.tasks
     }
 
     /// The nodes that queries are sent to.
@@ -151,10 +143,10 @@ impl QueryServer {
         let cancel = Cancel::default();
         let (order, stop) = (request.order, cancel.clone());
         let search = self.run_blocking(move |engine| engine.search(request, stop)).await?;
-        let head = self.head_status(search.stats());
+        let head = self.head_status(&search.stats);
         Ok(self.spawn_reply(permit, cancel, head, move |reply| async move {
             let search = reply.write_search(search, (order, content), batch_bytes).await?;
-            Ok((reply, ReplyStatus::from_stats(search.stats())))
+            Ok((reply, ReplyStatus::from_stats(&search.stats)))
         }))
     }
 
@@ -163,7 +155,7 @@ impl QueryServer {
         let cancel = Cancel::default();
         let (bucketing, stop) = (decoded.bucketing().map_err(decode_failure)?, cancel.clone());
         let count = self.run_blocking(move |engine| CountStream::start(engine, request, stop, bucketing, true)).await?;
-        let head = self.head_status(count.stats());
+        let head = self.head_status(&count.stats);
         Ok(self.spawn_reply(permit, cancel, head, move |reply| async move {
             let status = reply.write_count(count).await?;
             Ok((reply, status))
@@ -318,7 +310,7 @@ impl ReplyWriter {
                 return Ok(search);
             }
             // Damage is reported before the records that were found beside it.
-            let status = stream_message(MessageKind::Progress, &ReplyStatus::from_stats(search.stats()).encode());
+            let status = stream_message(MessageKind::Progress, &ReplyStatus::from_stats(&search.stats).encode());
             for piece in [status].into_iter().chain(builder.finish()) {
                 search = self.send_or_release(piece, search).await?;
             }
@@ -350,7 +342,7 @@ impl ReplyWriter {
             };
             let step;
             (count, step) = self.run_with_progress(work, || None).await?;
-            let status = ReplyStatus::from_stats(count.stats());
+            let status = ReplyStatus::from_stats(&count.stats);
             let Some((messages, buckets_done, done)) = step else { return Ok(status) };
             for message in messages {
                 self.send(message).await?;

@@ -51,12 +51,6 @@ struct TailedNode {
     bytes_lost: u64,
 }
 
-impl std::fmt::Debug for ScatterTail {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ScatterTail").field("nodes", &self.nodes.len()).finish_non_exhaustive()
-    }
-}
-
 enum Wakeup {
     Message(Id, Box<Result<ReplyMessage, MissingReason>>),
     Recheck,

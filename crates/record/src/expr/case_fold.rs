@@ -1,30 +1,20 @@
 //! Makes an expression case-insensitive.
 
-use super::tree::{Expr, Field, LineTest, Literal, Pattern, Test};
+use super::tree::{Expr, LineTest, Pattern, Test};
 
 /// See [`Expr::into_case_insensitive`].
-pub(super) fn case_insensitive(expr: Expr) -> Expr {
+pub(super) fn make_case_insensitive(expr: &mut Expr) {
     match expr {
-        Expr::All => Expr::All,
-        Expr::Literal(text) => Expr::Literal(Literal { case_insensitive: true, ..text }),
-        Expr::Regex(pattern) => Expr::Regex(Pattern { case_insensitive: true, ..pattern }),
-        Expr::Field(Field { name, test }) => Expr::Field(Field { name, test: case_insensitive_test(test) }),
-        Expr::Level(test) => Expr::Level(test),
-        Expr::Line(test) => Expr::Line(case_insensitive_line_test(test)),
-        Expr::And(members) => Expr::And(members.into_iter().map(case_insensitive).collect()),
-        Expr::Or(members) => Expr::Or(members.into_iter().map(case_insensitive).collect()),
-        Expr::Not(inner) => Expr::Not(Box::new(case_insensitive(*inner))),
-    }
-}
-
-fn case_insensitive_line_test(test: LineTest) -> LineTest {
-    let literal = |text| Literal { case_insensitive: true, ..text };
-    let pattern = |pattern| Pattern { case_insensitive: true, ..pattern };
-    match test {
-        LineTest::Contains(text) => LineTest::Contains(literal(text)),
-        LineTest::NotContains(text) => LineTest::NotContains(literal(text)),
-        LineTest::Match(regex) => LineTest::Match(pattern(regex)),
-        LineTest::NotMatch(regex) => LineTest::NotMatch(pattern(regex)),
+        Expr::All | Expr::Level(_) => {}
+        Expr::Literal(text) | Expr::Line(LineTest::Contains(text) | LineTest::NotContains(text)) => {
+            text.case_insensitive = true;
+        }
+        Expr::Regex(pattern) | Expr::Line(LineTest::Match(pattern) | LineTest::NotMatch(pattern)) => {
+            pattern.case_insensitive = true;
+        }
+        Expr::Field(field) => field.test = case_insensitive_test(field.test.clone()),
+        Expr::And(members) | Expr::Or(members) => members.iter_mut().for_each(make_case_insensitive),
+        Expr::Not(inner) => make_case_insensitive(inner),
     }
 }
 

@@ -4,7 +4,6 @@
 //! answer without matches would be no help. A hint states how the expression is read, and how to write the probable
 //! intention. It is only advice: it never changes an answer.
 
-use std::fmt::{self, Formatter};
 use std::ops::Range;
 
 use super::error::{column, escape_input};
@@ -27,12 +26,6 @@ pub struct Hint {
 }
 
 /// Prints the message.
-impl fmt::Display for Hint {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
 /// The hints for an expression, in order; none if it is invalid, because its error is more precise.
 ///
 /// ```

@@ -124,8 +124,9 @@ impl Expr {
     /// assert_eq!(expr.to_string(), r#""timeout"i host=~/^a\.example$/i"#);
     /// ```
     #[must_use]
-    pub fn into_case_insensitive(self) -> Self {
-        case_fold::case_insensitive(self)
+    pub fn into_case_insensitive(mut self) -> Self {
+        case_fold::make_case_insensitive(&mut self);
+        self
     }
 
     /// Negates the expression. The negation of `NOT x` is `x`.

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::fmt::{self, Formatter};
 
 use super::number::Number;
-use crate::time::duration_nanos;
+use crate::time::{duration_nanos, scaled};
 
 /// The limit of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,17 +88,8 @@ fn size_bytes(text: &[u8]) -> Option<u128> {
     if whole.is_empty() || fraction.contains(&b'.') {
         return None;
     }
-    let digits = |digits: &[u8]| {
-        let add = |number: u128, digit: &u8| number.saturating_mul(10).saturating_add(u128::from(digit - b'0'));
-        digits.iter().fold(0_u128, add)
-    };
-    let fraction = fraction.get(..FRACTION_DIGITS_MAX).unwrap_or(fraction);
-    let below = (digits(fraction) << shift) / 10_u128.pow(fraction.len() as u32);
-    Some(digits(whole).saturating_mul(1 << shift).saturating_add(below))
+    Some(scaled(whole, fraction, 1 << shift))
 }
-
-/// Digits of a fraction that count. The product of 18 digits and a petabyte fits 128 bits.
-const FRACTION_DIGITS_MAX: usize = 18;
 
 /// The power of two of a unit.
 fn unit_shift(unit: &[u8]) -> Option<u32> {

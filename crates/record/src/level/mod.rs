@@ -34,7 +34,8 @@ pub const KEYS: [&str; 8] =
     ["level", "severity", "lvl", "loglevel", "log_level", "levelname", "severity_text", "severitytext"];
 
 /// The severity of a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Level {
     /// Steps, for debugging.
     Trace,
@@ -55,15 +56,8 @@ impl Level {
     pub const ALL: [Self; 6] = [Self::Trace, Self::Debug, Self::Info, Self::Warn, Self::Error, Self::Fatal];
 
     /// Its name: `trace`, `debug`, `info`, `warn`, `error` or `fatal`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Trace => "trace",
-            Self::Debug => "debug",
-            Self::Info => "info",
-            Self::Warn => "warn",
-            Self::Error => "error",
-            Self::Fatal => "fatal",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// The level of a record, if [it has one](self).

@@ -22,9 +22,6 @@ const UNITS: [(&[&str], u64); 8] = [
 /// Nanoseconds in a millisecond.
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
-/// Digits of a fraction that count. The product of 18 digits and a week of nanoseconds fits 128 bits.
-const FRACTION_DIGITS_MAX: usize = 18;
-
 /// Parses a duration: numbers with units, which are added, as in `1h30m` or `1.5h`; or `0`.
 ///
 /// The units are `ns`, `us`, `ms`, `s`, `m`, `h`, `d` (24 hours) and `w`; also `min`, `minutes` and the like, and a space
@@ -73,13 +70,19 @@ fn component(text: &[u8]) -> Option<(u128, &[u8])> {
         return None;
     }
     let unit = u128::from(*unit);
-    let digits = |digits: &[u8]| {
-        let add = |number: u128, digit: &u8| number.saturating_mul(10).saturating_add(u128::from(digit - b'0'));
-        digits.iter().fold(0_u128, add)
-    };
-    let (fraction, _) = fraction.split_at_checked(FRACTION_DIGITS_MAX).unwrap_or((fraction, &[]));
+    Some((scaled(whole, fraction, unit), rest))
+}
+
+/// A number of units, of the decimal digits before and after its point, in the smallest unit. The greatest for what exceeds 128
+/// bits.
+pub(crate) fn scaled(whole: &[u8], fraction: &[u8], unit: u128) -> u128 {
+    /// Digits of a fraction that count. The product of 18 digits and a petabyte, or a week of nanoseconds, fits 128 bits.
+    const FRACTION_DIGITS_MAX: usize = 18;
+    let add = |number: u128, digit: &u8| number.saturating_mul(10).saturating_add(u128::from(digit - b'0'));
+    let digits = |digits: &[u8]| digits.iter().fold(0, add);
+    let fraction = fraction.get(..FRACTION_DIGITS_MAX).unwrap_or(fraction);
     let below = digits(fraction) * unit / 10_u128.pow(fraction.len() as u32);
-    Some((digits(whole).saturating_mul(unit).saturating_add(below), rest))
+    digits(whole).saturating_mul(unit).saturating_add(below)
 }
 
 /// Splits off the leading bytes for which `kind` holds.

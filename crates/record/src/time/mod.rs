@@ -31,6 +31,7 @@ mod parse;
 mod tests;
 mod zone;
 
+pub(crate) use duration::scaled;
 pub use duration::{duration_nanos, parse_duration};
 pub use event::{EVENT_TIME_KEYS, event_time_number, event_time_text};
 pub use format::{format_rfc3339, write_rfc3339};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_env::{CountGuard, log_limited};
+use bucksaw_env::{GaugeGuard, log_limited};
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::watch;
 
@@ -42,7 +42,7 @@ pub async fn serve_datagrams(
     let mut stop = StopWatch::new(stop, Arc::clone(&tcp.intake.env.clock));
     let shared = Arc::new(ListenerState::new(setup, tcp));
     let protocol = &shared.setup.protocol;
-    let (Some(source), Some(decoder)) = (protocol.source(), protocol.datagram_decoder(&shared.config)) else { return };
+    let Some((source, decoder)) = protocol.datagram_decoder(&shared.config) else { return };
     socket.enlarge_buffer(shared.config.partial_bytes_max);
     let (drops, records) = (DropCounts::new(&shared, &socket), event_records(&shared, source));
     let mut datagrams = Datagrams { shared, socket, decoder, records, drops };
@@ -104,9 +104,11 @@ impl Datagrams {
         if let Some(reason) = records.take_rejection() {
             log_limited!(shared.log_limits, warn, listener = shared.setup.name, %reason, "a record was refused");
         }
-        let Err(refusal) = records.flush_retained() else { return true };
-        let _blocked: CountGuard = shared.count_blocked();
-        let Err(reason) = retry_append(stop, shared, refusal, || records.flush_retained()).await else { return true };
+        let Err(refusal) = records.flush() else { return true };
+        let _blocked: GaugeGuard = shared.count_blocked();
+        let Err(reason) = retry_append(stop, shared, refusal.into(), || Ok(records.flush()?)).await else {
+            return true;
+        };
         shared.count_dropped(records, &reason);
         // A disk that fails may work again.
         *records = event_records(shared, records.source());

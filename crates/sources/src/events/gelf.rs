@@ -74,7 +74,7 @@ impl DatagramDecoder for GelfDatagrams {
 }
 
 fn decoder(message_bytes_max: usize) -> GelfDecoder {
-    GelfDecoder::new(&Labels::default()).with_message_bytes_max(message_bytes_max)
+    GelfDecoder::new(&Labels::default(), message_bytes_max)
 }
 
 fn decode(decoder: &mut GelfDecoder, message: Result<&[u8], GelfError>, records: &mut EventRecords) {

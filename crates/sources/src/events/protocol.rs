@@ -5,35 +5,31 @@ use std::net::SocketAddr;
 use bucksaw_ingest::Source;
 
 use super::decoder::{DatagramDecoder, StreamDecoder};
-use super::{gelf, syslog};
+use super::gelf::{GelfDatagrams, GelfStream};
+use super::syslog::{SyslogDatagrams, SyslogStream};
 use crate::config::Config;
 use crate::intake::{EventRecords, EventTarget, IdAssignment};
 use crate::listener_setup::ListenerProtocol;
 use crate::listener_state::ListenerState;
 
 impl ListenerProtocol {
-    /// Where its records come in; `None` for protocols that are not served here.
-    pub(super) fn source(&self) -> Option<Source> {
+    /// Where its records come in, and what decodes its streams; `None` for protocols that are not served here.
+    pub(super) fn stream_decoder(&self, peer: SocketAddr, config: &Config) -> Option<(Source, Box<dyn StreamDecoder>)> {
+        let (syslog, gelf) = (config.record_bytes(), config.message_bytes());
         match self {
             Self::Lines(_) | Self::Fluent(_) => None,
-            Self::Syslog(_) => Some(Source::Syslog),
-            Self::Gelf => Some(Source::Gelf),
+            Self::Syslog(zone) => Some((Source::Syslog, Box::new(SyslogStream::new(zone.clone(), peer, syslog)))),
+            Self::Gelf => Some((Source::Gelf, Box::new(GelfStream::new(gelf)))),
         }
     }
 
-    pub(super) fn stream_decoder(&self, peer: SocketAddr, config: &Config) -> Option<Box<dyn StreamDecoder>> {
+    /// The same for datagrams.
+    pub(super) fn datagram_decoder(&self, config: &Config) -> Option<(Source, Box<dyn DatagramDecoder>)> {
+        let (message, chunks) = (config.message_bytes(), config.partial_bytes_max);
         match self {
             Self::Lines(_) | Self::Fluent(_) => None,
-            Self::Syslog(zone) => Some(Box::new(syslog::SyslogStream::new(zone.clone(), peer, config.record_bytes()))),
-            Self::Gelf => Some(Box::new(gelf::GelfStream::new(config.message_bytes()))),
-        }
-    }
-
-    pub(super) fn datagram_decoder(&self, config: &Config) -> Option<Box<dyn DatagramDecoder>> {
-        match self {
-            Self::Lines(_) | Self::Fluent(_) => None,
-            Self::Syslog(zone) => Some(Box::new(syslog::SyslogDatagrams::new(zone.clone()))),
-            Self::Gelf => Some(Box::new(gelf::GelfDatagrams::new(config.message_bytes(), config.partial_bytes_max))),
+            Self::Syslog(zone) => Some((Source::Syslog, Box::new(SyslogDatagrams::new(zone.clone())))),
+            Self::Gelf => Some((Source::Gelf, Box::new(GelfDatagrams::new(message, chunks)))),
         }
     }
 }

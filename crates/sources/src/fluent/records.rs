@@ -45,9 +45,9 @@ impl<'a> FluentRecords<'a> {
         let rejected = unnamed.rejected();
         let decoded = decoder.decode(message, shared.config.message_bytes(), unnamed)?;
         count_rejected(shared, &decoded, unnamed.rejected() - rejected);
-        if let Err(refusal) = unnamed.flush_retained() {
+        if let Err(refusal) = unnamed.flush() {
             let _blocked = shared.count_blocked();
-            let retried = retry_append(&mut feed.stop, shared, refusal, || unnamed.flush_retained()).await;
+            let retried = retry_append(&mut feed.stop, shared, refusal.into(), || Ok(unnamed.flush()?)).await;
             retried.inspect_err(|reason| shared.count_dropped(unnamed, reason))?;
         }
         unnamed.release_memory();
@@ -101,7 +101,7 @@ impl<'a> FluentRecords<'a> {
         let mut records = records(shared, ids).without_waiting();
         let decoded = decoder.decode(message, shared.config.message_bytes(), &mut records);
         let decoded = decoded.map_err(FluentAppendError::Message)?;
-        records.finish_message().map_err(FluentAppendError::Refused)?;
+        records.finish().map_err(|error| FluentAppendError::Refused(error.into()))?;
         count_rejected(shared, &decoded, records.rejected());
         let depends_on_key = records.batch().is_some_and(IdempotentBatch::depends_on_remembered_key);
         Ok(PendingAck {

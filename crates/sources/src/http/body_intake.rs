@@ -58,12 +58,8 @@ impl BodyIntake {
         let durability_wait = DurabilityWait::default();
         let stream = RecordStream { intake: self.intake.clone(), source: Source::Http, labels, durability };
         let mut records = BodyRecords::new(stream, format, ids, limits.record_bytes_max, durability_wait.clone());
-        if bytes_min > BUFFER_BYTES as u64 {
-            records.set_streamed();
-        }
-        if let Some(zone) = line_zone.filter(|_| format == BodyFormat::Lines) {
-            records.set_line_times(LineTimeReader::new(zone));
-        }
+        records.is_streamed = bytes_min > BUFFER_BYTES as u64;
+        records.line_times = line_zone.filter(|_| format == BodyFormat::Lines).map(LineTimeReader::new);
         let decompressor = Decompressor::new(encoding, records, limits.decompressed_bytes_max)?;
         let records = BodyReader::new(&self.resources, decompressor, bytes_min).read(body).await?;
         self.wait(durability, &durability_wait, records.batch()).await?;

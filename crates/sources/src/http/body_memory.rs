@@ -10,10 +10,9 @@
 #![expect(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bucksaw_env::{CountGuard, GaugeGuard, set_gauge};
+use bucksaw_env::{GaugeGuard, set_gauge};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 use tokio::time::{Instant, timeout};
 
@@ -38,7 +37,6 @@ struct BodyMemoryState {
     /// One permit, for the overflow memory.
     overflow: Arc<Semaphore>,
     overflow_bytes: usize,
-    waiters: Arc<AtomicU64>,
     wait_max: Duration,
     metrics: BodyMetrics,
 }
@@ -59,7 +57,6 @@ impl BodyMemory {
             bytes_max,
             overflow: Arc::new(Semaphore::new(1)),
             overflow_bytes,
-            waiters: Arc::default(),
             wait_max,
             metrics,
         }))
@@ -77,7 +74,7 @@ impl BodyMemory {
 
     /// Whether a request waits for memory.
     pub(super) fn has_waiters(&self) -> bool {
-        self.0.waiters.load(Ordering::Relaxed) > 0
+        self.0.metrics.bodies_waiting.get() > 0
     }
 
     /// Counts a body that was refused for lack of memory.
@@ -144,7 +141,7 @@ impl BodyReservation {
             return Err(BodyErrorReason::TooLarge(message));
         }
         let missing = u32::try_from(wanted - self.permit_bytes()).unwrap_or(u32::MAX);
-        let _waiting = (CountGuard::new(&inner.waiters), GaugeGuard::new(&inner.metrics.bodies_waiting));
+        let _waiting = GaugeGuard::new(&inner.metrics.bodies_waiting);
         let more = Arc::clone(&inner.bytes).acquire_many_owned(missing);
         let overflow = Arc::clone(&inner.overflow).acquire_owned();
         let since = Instant::now();

@@ -45,7 +45,7 @@ pub(super) struct BodyRecords {
     stream: RecordStream,
     format: BodyFormat,
     /// Reads the times of lines, if they have some.
-    line_times: Option<LineTimeReader>,
+    pub(super) line_times: Option<LineTimeReader>,
     ids: IdAssignment,
     /// Bytes of text up to the end of the section, of a body with a key.
     section_left: usize,
@@ -53,7 +53,7 @@ pub(super) struct BodyRecords {
     splitter: LineSplitter,
     record_bytes_max: usize,
     buffer: RecordBuffer,
-    is_streamed: bool,
+    pub(super) is_streamed: bool,
     line: u64,
     reply: IngestReply,
 }
@@ -99,16 +99,6 @@ impl BodyRecords {
     pub(super) fn peak_bytes_max(record_bytes_max: usize) -> usize {
         let records = BUFFER_RECORDS_MAX + SPLIT_BYTES_MAX / OBJECT_BYTES_MIN;
         3 * record_bytes_max + BUFFER_BYTES + 2 * SPLIT_BYTES_MAX + records * RECORD_TIME_BYTES
-    }
-
-    /// Gives lines the times that this reader reads.
-    pub(super) fn set_line_times(&mut self, reader: LineTimeReader) {
-        self.line_times = Some(reader);
-    }
-
-    /// Records that the body is longer than the buffer.
-    pub(super) fn set_streamed(&mut self) {
-        self.is_streamed = true;
     }
 
     fn is_buffer_full(&self) -> bool {
@@ -186,10 +176,7 @@ impl BodyRecords {
     }
 
     fn append(&mut self, records: Records<'_>, is_last: bool) -> Result<(), BodyError> {
-        let meta = match &mut self.line_times {
-            Some(reader) => self.stream.prepare_lines(&mut self.ids, records, reader, is_last)?,
-            None => self.stream.prepare(&mut self.ids, records, is_last)?,
-        };
+        let meta = self.stream.prepare(&mut self.ids, records, self.line_times.as_mut(), is_last)?;
         Ok(self.stream.append_with_retries(&meta, records.text, &self.durability_wait)?)
     }
 }

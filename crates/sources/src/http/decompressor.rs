@@ -53,20 +53,7 @@ pub(super) struct Sink<C> {
 
 impl<C: BodyConsumer> Write for Sink<C> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let taken = match self.left.checked_sub(bytes.len() as u64) {
-            Some(left) => {
-                self.left = left;
-                self.consumer.push(bytes)
-            }
-            None => Err(too_large(self.max)),
-        };
-        match taken {
-            Ok(()) => Ok(bytes.len()),
-            Err(error) => {
-                self.failed = Some(error);
-                Err(io::ErrorKind::Other.into())
-            }
-        }
+        self.take(bytes.len(), |consumer| consumer.push(bytes)).map(|()| bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -75,15 +62,13 @@ impl<C: BodyConsumer> Write for Sink<C> {
 }
 
 impl<C: BodyConsumer> Sink<C> {
-    /// Passes a whole text on, with its memory.
-    fn take(&mut self, text: Vec<u8>) -> io::Result<()> {
-        let taken = match self.left.checked_sub(text.len() as u64) {
-            Some(left) => {
-                self.left = left;
-                self.consumer.push_owned(text)
-            }
-            None => Err(too_large(self.max)),
-        };
+    /// Passes text of this length on, within the limit.
+    fn take(&mut self, length: usize, push: impl FnOnce(&mut C) -> Result<(), BodyError>) -> io::Result<()> {
+        let left = self.left.checked_sub(length as u64).ok_or_else(|| too_large(self.max));
+        let taken = left.and_then(|left| {
+            self.left = left;
+            push(&mut self.consumer)
+        });
         taken.map_err(|error| {
             self.failed = Some(error);
             io::ErrorKind::Other.into()
@@ -226,18 +211,16 @@ impl<C: BodyConsumer> Decompressor<C> {
     }
 
     pub(super) fn into_consumer(self) -> C {
-        match self {
-            Self::Plain(sink) | Self::Snappy { sink, .. } => sink.consumer,
+        let finished = match self {
+            Self::Plain(sink) | Self::Snappy { sink, .. } => Ok(sink),
             // The decoder was finished, so it holds nothing.
-            Self::Gzip(decoder) => match decoder.finish() {
-                Ok(sink) => sink.consumer,
-                Err(_) => unreachable!("a decoder that was finished finishes"),
-            },
-            Self::Zlib(decoder) => match decoder.finish() {
-                Ok(sink) => sink.consumer,
-                Err(_) => unreachable!("a decoder that was finished finishes"),
-            },
-            Self::Zstd(decoder) => decoder.sink.consumer,
+            Self::Gzip(decoder) => decoder.finish(),
+            Self::Zlib(decoder) => decoder.finish(),
+            Self::Zstd(decoder) => Ok(decoder.sink),
+        };
+        match finished {
+            Ok(sink) => sink.consumer,
+            Err(_) => unreachable!("a decoder that was finished finishes"),
         }
     }
 }
@@ -313,5 +296,5 @@ fn decompress_snappy<C: BodyConsumer>(packed: &[u8], sink: &mut Sink<C>) -> io::
         return Err(io::ErrorKind::Other.into());
     }
     let text = snap::raw::Decoder::new().decompress_vec(packed).map_err(io::Error::other)?;
-    sink.take(text)
+    sink.take(text.len(), |consumer| consumer.push_owned(text))
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Display;
 
-use bucksaw_ingest::{Durability, IdempotentBatch, IngestError, Source};
+use bucksaw_ingest::{Durability, IdempotentBatch, Source};
 use bucksaw_protocols::{Event, EventError, EventSink};
 use bucksaw_record::{Flags, Labels};
 
@@ -203,22 +203,6 @@ impl EventRecords {
         self.failure.take().map_or(Ok(()), Err)
     }
 
-    /// As [`Self::flush`], for a connection, whose ids cannot run out.
-    ///
-    /// # Errors
-    /// [`IngestError`]. What was not appended is kept.
-    pub(crate) fn flush_retained(&mut self) -> Result<(), IngestError> {
-        self.flush().map_err(refusal)
-    }
-
-    /// As [`Self::finish`], for a message, whose ids cannot run out.
-    ///
-    /// # Errors
-    /// [`IngestError`].
-    pub(crate) fn finish_message(&mut self) -> Result<(), IngestError> {
-        self.finish().map_err(refusal)
-    }
-
     /// Appends the collected records and ends the batch of keyed ids.
     ///
     /// # Errors
@@ -254,7 +238,7 @@ impl EventRecords {
             let stream = RecordStream { intake: intake.clone(), source, labels: labels.clone(), durability };
             let is_last = is_last && number == count;
             buffer.with_records_of(Some(labels), |records| {
-                let meta = stream.prepare(ids, records, is_last)?;
+                let meta = stream.prepare(ids, records, None, is_last)?;
                 if let Some(retained) = retained {
                     *accepted += retained.append(stream, meta, records.text, durability_wait);
                 } else {
@@ -323,13 +307,6 @@ impl EventRecords {
             }
             rest = behind;
         }
-    }
-}
-
-fn refusal(error: PrepareError) -> IngestError {
-    match error {
-        PrepareError::Refused(refusal) => refusal,
-        PrepareError::SequenceExhausted => IngestError::Io(error.to_string()),
     }
 }
 

@@ -20,6 +20,15 @@ pub enum PrepareError {
     SequenceExhausted,
 }
 
+impl From<PrepareError> for IngestError {
+    fn from(error: PrepareError) -> Self {
+        match error {
+            PrepareError::Refused(refusal) => refusal,
+            PrepareError::SequenceExhausted => Self::Io(error.to_string()),
+        }
+    }
+}
+
 /// Assigns ids to the records of one connection or request.
 #[derive(Debug)]
 pub enum IdAssignment {

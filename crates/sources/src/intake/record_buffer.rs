@@ -11,7 +11,7 @@ const SHORT_BYTES: usize = 32;
 
 /// Records of one stream, copied from where they were decoded. The buffer grows in steps, up to about twice what it holds
 /// and no further than its capacity limit, which bounds the memory of a request.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct RecordBuffer {
     text: Vec<u8>,
     count: u32,
@@ -32,18 +32,7 @@ pub struct RecordBuffer {
 impl RecordBuffer {
     /// An empty buffer without memory that grows ahead to at most `capacity_max` bytes of text.
     pub fn new(capacity_max: usize) -> Self {
-        Self {
-            text: Vec::new(),
-            count: 0,
-            flags: Flags::empty(),
-            times: Vec::new(),
-            lines: None,
-            attributes: RowAttributes::empty(),
-            attribute_bytes: 0,
-            last_names: None,
-            value_lines: Vec::new(),
-            capacity_max,
-        }
+        Self { capacity_max, ..Self::default() }
     }
 
     /// The number of records.

@@ -45,37 +45,24 @@ pub struct RecordStream {
 }
 
 impl RecordStream {
-    /// Assigns ids to records and replaces event times that are too far ahead. `is_last` is whether an idempotent batch
-    /// ends with them.
+    /// Assigns ids to records and replaces event times that are too far ahead. `reader` reads the event times of lines; a retry
+    /// of an idempotent batch has the same ones, because years are guessed by the time of the batch. `is_last` is whether an
+    /// idempotent batch ends with the records.
     ///
     /// # Errors
-    /// [`PrepareError`]; no id is used up then.
+    /// [`PrepareError`]; no id is used up then, and the reader is unchanged.
     pub fn prepare(
         &self,
         ids: &mut IdAssignment,
         records: Records<'_>,
+        reader: Option<&mut LineTimeReader>,
         is_last: bool,
     ) -> Result<FrameMeta<'static>, PrepareError> {
         let assigned = ids.assign(&self.intake, &records, is_last)?;
-        Ok(frame_meta(&assigned, &records))
-    }
-
-    /// As [`Self::prepare`], for lines whose event times `reader` reads. A retry of an idempotent batch has the same ones,
-    /// because years are guessed by the time of the batch.
-    ///
-    /// # Errors
-    /// As [`Self::prepare`]; the reader is unchanged then.
-    pub fn prepare_lines(
-        &self,
-        ids: &mut IdAssignment,
-        lines: Records<'_>,
-        reader: &mut LineTimeReader,
-        is_last: bool,
-    ) -> Result<FrameMeta<'static>, PrepareError> {
-        let assigned = ids.assign(&self.intake, &lines, is_last)?;
-        let mut times = Vec::with_capacity(lines.count as usize);
-        reader.read(lines.text, lines.flags, assigned.now, &mut times);
-        Ok(frame_meta(&assigned, &Records { times: &times, ..lines }))
+        let Some(reader) = reader else { return Ok(frame_meta(&assigned, &records)) };
+        let mut times = Vec::with_capacity(records.count as usize);
+        reader.read(records.text, records.flags, assigned.now, &mut times);
+        Ok(frame_meta(&assigned, &Records { times: &times, ..records }))
     }
 
     /// Checks a frame whose ids and row metadata a client assigned, and replaces times that are too far ahead.

@@ -52,7 +52,7 @@ fn event_times_too_far_ahead_become_the_arrival_time_and_missing_ones_the_time_o
     buffer.push_record(b"none\n", 0, None);
     buffer.push_record(b"ahead\n", Flags::CUT, Some((Millis(NOW + HOUR_MS + 1), 9)));
     let mut ids = IdAssignment::consecutive(&stream.intake);
-    let meta = buffer.with_records(|records| stream.prepare(&mut ids, records, true)).unwrap();
+    let meta = buffer.with_records(|records| stream.prepare(&mut ids, records, None, true)).unwrap();
     buffer.with_records(|records| stream.append(&meta, records.text, |_| {})).unwrap();
     let want = [(5_000, "stated\n"), (NOW, "none\n"), (NOW, "ahead\n")];
     assert_eq!(records(&stream), want.map(|(at, text)| (at, text.to_owned())));
@@ -70,8 +70,8 @@ fn ids_are_consecutive_over_several_appends() {
             if is_request { IdAssignment::consecutive(&stream.intake) } else { IdAssignment::arrival(&stream.intake) };
         let splitter = LineSplitter::new(100);
         let lines = splitter.split(b"one\ntwo\n");
-        let first = stream.prepare(&mut ids, Records::from(&lines), false).unwrap();
-        let second = stream.prepare(&mut ids, Records::from(&lines), false).unwrap();
+        let first = stream.prepare(&mut ids, Records::from(&lines), None, false).unwrap();
+        let second = stream.prepare(&mut ids, Records::from(&lines), None, false).unwrap();
         assert_eq!(first.first_id.checked_add(2), Some(second.first_id));
         assert_eq!((first.count, first.row_meta.len()), (2, 0), "lines need no row metadata");
     }
@@ -83,5 +83,8 @@ fn a_producer_without_sequence_numbers_refuses_the_records() {
     let mut ids = IdAssignment::Consecutive(Id::new(Millis(NOW), Producer::new(1), u32::MAX));
     let splitter = LineSplitter::new(100);
     let lines = splitter.split(b"one\ntwo\n");
-    assert_eq!(stream.prepare(&mut ids, Records::from(&lines), false).err(), Some(PrepareError::SequenceExhausted));
+    assert_eq!(
+        stream.prepare(&mut ids, Records::from(&lines), None, false).err(),
+        Some(PrepareError::SequenceExhausted)
+    );
 }

@@ -43,7 +43,11 @@ async fn syslog_over_tcp_is_split_wherever_it_arrives() {
         assert_eq!(socket.read(&mut [0; 9]).await.unwrap(), 0);
     }
     let records = node.stop().await;
-    let want = ["app=cron,host=web2: two", "app=shop,host=web1: one", "host=127.0.0.1: unfinished"];
+    let want = [
+        "host.name=127.0.0.1: unfinished",
+        "host.name=web1,service.name=shop: one",
+        "host.name=web2,service.name=cron: two",
+    ];
     let want: Vec<&str> = want.iter().flat_map(|text| [*text; 6]).collect();
     assert_eq!(sorted(described(&records)), want);
 }
@@ -59,7 +63,7 @@ async fn datagrams_that_arrived_before_the_stop_are_records() {
             .unwrap();
     }
     let records = node.stop().await;
-    let want = (0..600).map(|number| format!("app=shop,host=web{}: {number}", number % 3)).collect();
+    let want = (0..600).map(|number| format!("host.name=web{},service.name=shop: {number}", number % 3)).collect();
     assert_eq!(sorted(described(&records)), sorted(want));
 }
 
@@ -80,7 +84,7 @@ async fn gelf_is_taken_from_streams_and_chunks() {
     stream.write_all(b"\"short_message\":\"three\"}\0").await.unwrap();
     node.until_records(3).await;
     wait_until("rejections", || node.metric("ingest_rejected_records_total{source=\"gelf\"}") == 2.0).await;
-    assert_eq!(sorted(described(&node.stop().await)), ["host=a: one", "host=a: three", "host=b: two"]);
+    assert_eq!(sorted(described(&node.stop().await)), ["host.name=a: one", "host.name=a: three", "host.name=b: two"]);
 }
 
 #[tokio::test]
@@ -109,7 +113,7 @@ async fn while_the_disk_is_full_nothing_is_lost() {
     ids.dedup();
     assert_eq!(ids.len(), 40_000);
     let numbers = |host: usize| {
-        let prefix = format!("app=shop,host=web{host}: ");
+        let prefix = format!("host.name=web{host},service.name=shop: ");
         let lines = described(&records).into_iter();
         lines.filter_map(move |line| line.strip_prefix(&prefix)?.parse::<usize>().ok()).collect::<Vec<_>>()
     };
@@ -159,5 +163,5 @@ async fn unfinished_messages_do_not_exceed_their_memory() {
     other.write_all(b"{\"host\":\"a\",\"short_message\":\"one\"}\0").await.unwrap();
     node.until_records(1).await;
     drop(sockets);
-    assert_eq!(described(&node.stop().await), ["host=a: one"]);
+    assert_eq!(described(&node.stop().await), ["host.name=a: one"]);
 }

@@ -55,7 +55,7 @@ impl DamageState {
             format: FORMAT,
             file_bytes,
             copies,
-            is_proven: self.proof.is_proven(),
+            is_proven: self.proof.is_proven,
             stores: self.proof.to_records(),
             blocks: self.blocks.clone(),
             blocks_re_replicated: self.re_replicated.clone(),
@@ -86,7 +86,7 @@ impl DamageState {
         if *blocks != self.blocks {
             return false;
         }
-        if proof.is_proven() {
+        if proof.is_proven {
             self.re_replicated.append(&mut self.blocks);
             self.proof = Proof::default();
         } else {
@@ -155,10 +155,10 @@ mod tests {
         let kept = DamageState { proof: proof(&[0, 1]), ..DamageState::default() };
         let mut read = parse(&kept, 100, 2).unwrap();
         pass(&mut read.proof, &[]);
-        assert!(!read.proof.is_proven(), "a store that was forgotten since has not passed");
+        assert!(!read.proof.is_proven, "a store that was forgotten since has not passed");
         pass(&mut read.proof, &[2]);
-        assert!(read.proof.is_proven());
-        assert!(parse(&read, 100, 2).unwrap().proof.is_proven());
+        assert!(read.proof.is_proven);
+        assert!(parse(&read, 100, 2).unwrap().proof.is_proven);
         assert_eq!((parse(&read, 101, 2), parse(&read, 100, 3), DamageState::parse(b"{", 100, 2)), (None, None, None));
     }
 
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(parse(&kept, 100, 2).unwrap().encode(100, 2), kept.encode(100, 2));
         let text = String::from_utf8(DamageState { proof: proof(&[0, 1, 2]), ..kept }.encode(100, 2)).unwrap();
         let read = DamageState::parse(text.replace("[1]", "[1,3]").as_bytes(), 100, 2).unwrap();
-        assert!(!read.proof.is_proven(), "a proven file has no damaged blocks");
+        assert!(!read.proof.is_proven, "a proven file has no damaged blocks");
         assert_eq!(
             (read.blocks, read.re_replicated),
             ([3, 70_000].into(), [1].into()),
@@ -182,15 +182,15 @@ mod tests {
         assert!(kept.insert(4) && !kept.insert(4));
         kept.proof = proof(&[0, 1]);
         let (first, old) = (kept.blocks.clone(), proof(&[0, 1, 2]));
-        assert!(old.is_proven() && kept.insert(9));
+        assert!(old.is_proven && kept.insert(9));
         assert!(!kept.apply_proof(&first, &old), "the proof does not cover the second");
         assert_eq!((kept.blocks.len(), kept.re_replicated.len()), (2, 0));
         let mut new = kept.proof.clone();
         pass(&mut new, &[2]);
-        assert!(!new.is_proven(), "the others passed before the second was found");
+        assert!(!new.is_proven, "the others passed before the second was found");
         let mut new = kept.proof.clone();
         pass(&mut new, &[0, 1]);
-        assert!(!new.is_proven(), "the third store may have had the other replica of the first");
+        assert!(!new.is_proven, "the third store may have had the other replica of the first");
         pass(&mut new, &[2]);
         assert!(kept.apply_proof(&[4, 9].into(), &new));
         assert_eq!((kept.blocks.len(), &kept.re_replicated), (0, &[4, 9].into()));

@@ -49,15 +49,7 @@ impl SegmentStore {
         }
         let stays = text_bytes >= self.config.full_block_bytes() as f64;
         let codec = if stays { self.config.codec_final } else { self.config.codec_quick };
-        let block_bytes = self.config.full_block_bytes();
-        let merge = SegmentMerge {
-            text_bytes: text_bytes as u64,
-            block_bytes,
-            codec,
-            recompress_codec: None,
-            throttle,
-            is_stopped: &|| false,
-        };
+        let merge = SegmentMerge::of(text_bytes as u64, self.config.full_block_bytes(), codec, throttle);
         let mut output = self.create_draft(MergeUnit::version_of(&units))?;
         let inputs = UnitReader::filtered(range, Arc::clone(ids));
         merge.run(inputs, units, &mut output)?;

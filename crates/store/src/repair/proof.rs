@@ -26,7 +26,7 @@ use super::pass_status::PassStatusReply;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Proof {
     witnesses: BTreeMap<Id, Witness>,
-    is_proven: bool,
+    pub(crate) is_proven: bool,
 }
 
 /// A store that may have had another replica.
@@ -70,10 +70,6 @@ impl Proof {
             (*node, Witness { is_damaged: witness.is_damaged, ..Witness::default() })
         };
         Self { witnesses: self.witnesses.iter().map(witness).collect(), is_proven: false }
-    }
-
-    pub(crate) fn is_proven(&self) -> bool {
-        self.is_proven
     }
 
     pub(crate) fn add_stores(&mut self, stores: &BTreeSet<Id>) {
@@ -132,7 +128,7 @@ mod tests {
 
     fn is_proven(proof: &mut Proof, copies: usize) -> bool {
         proof.evaluate(node(0), copies);
-        proof.is_proven()
+        proof.is_proven
     }
 
     fn pass(proof: &mut Proof, stores: std::ops::Range<u64>) {
@@ -203,7 +199,7 @@ mod tests {
         pass(&mut proof, 0..3);
         assert!(is_proven(&mut proof, 2));
         let mut again = proof.reset();
-        assert!(!again.is_proven() && again.awaited_pass(node(1)).is_none());
+        assert!(!again.is_proven && again.awaited_pass(node(1)).is_none());
         // Store 2 was forgotten and is no longer asked.
         again.add_stores(&(0..2).map(node).collect());
         pass(&mut again, 0..2);

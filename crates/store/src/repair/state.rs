@@ -15,7 +15,7 @@ use super::store_monitor::{StoreChanges, StoreMonitor};
 use super::time_range::TimeRange;
 use crate::peers::PeerStore;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct RepairState {
     config: Config,
     replication_factor: usize,
@@ -81,21 +81,11 @@ impl RepairState {
         Self {
             config,
             replication_factor,
-            monitor: StoreMonitor::default(),
-            hints: RangeQueue::default(),
-            pass: None,
             // By then all live stores are known, and the others are lost.
             next: now + config.lost_after + config.lost_after.mul_f64(part),
-            next_pass_verifies: false,
-            unverified_range: None,
-            peer_retention: BTreeMap::new(),
-            under_replicated_records: 0,
-            last_pass_started_at: None,
             // Never 0.
             boot: random | 1,
-            passes_begun: 0,
-            passes_requested: 0,
-            last_clean_pass: 0,
+            ..Self::default()
         }
     }
 

@@ -40,7 +40,8 @@ pub struct RepairStatus {
 }
 
 /// Why repair is blocked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "snake_case")]
 #[non_exhaustive]
 pub enum RepairBlocker {
     /// Fewer stores accept replicas than the replication factor.
@@ -58,19 +59,9 @@ pub enum RepairBlocker {
 }
 
 impl RepairBlocker {
-    /// All names.
-    pub const NAMES: [&str; 6] = ["too_few_stores", "no_space", "unreachable", "awaited", "copy_failed", "unreadable"];
-
     /// The name in metrics and status.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::TooFewStores => "too_few_stores",
-            Self::NoSpace => "no_space",
-            Self::Unreachable(_) => "unreachable",
-            Self::Awaited(_) => "awaited",
-            Self::CopyFailed => "copy_failed",
-            Self::Unreadable => "unreadable",
-        }
+        self.into()
     }
 
     /// The store concerned.

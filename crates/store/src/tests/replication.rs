@@ -13,17 +13,17 @@ struct StoreNetwork(BTreeMap<SocketAddr, Replication>);
 
 impl Net for StoreNetwork {
     fn address(&self) -> SocketAddr {
-        sim::NoNetwork.address()
+        real::OfflineNet.address()
     }
 
     fn resolve(&self, host: &str) -> BoxFuture<io::Result<Vec<SocketAddr>>> {
-        sim::NoNetwork.resolve(host)
+        real::OfflineNet.resolve(host)
     }
 
     fn send(&self, _: SocketAddr, _: Vec<u8>) {}
 
     fn receive(&self) -> BoxFuture<(SocketAddr, Vec<u8>)> {
-        sim::NoNetwork.receive()
+        real::OfflineNet.receive()
     }
 
     fn call(&self, address: SocketAddr, name: &str, body: Body) -> BoxFuture<io::Result<Body>> {
@@ -39,7 +39,7 @@ impl Net for StoreNetwork {
     }
 
     fn accept(&self) -> BoxFuture<IncomingCall> {
-        sim::NoNetwork.accept()
+        real::OfflineNet.accept()
     }
 }
 

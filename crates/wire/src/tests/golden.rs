@@ -36,7 +36,7 @@ fn batch() -> Vec<u8> {
     let mut flags = Flags::empty();
     flags.push(1, Flags::CUT);
     let mut row_meta = Vec::new();
-    let layout_bits = RowMeta::with_flags(flags).encode(first.time(), &mut row_meta);
+    let layout_bits = RowMeta { flags, ..RowMeta::default() }.encode(first.time(), &mut row_meta);
     Batch { first_id: first, count: 2, accepted: Millis(9), layout_bits, row_meta: &row_meta, text: b"one\ntwo\n" }
         .encode()
 }

@@ -66,7 +66,9 @@ async fn entries_are_stored_and_errors_are_text() {
     };
     check("POST /upload?label=env=prod", &[JOURNAL], entry("one"), 202, "OK.").await;
     let (_, found) = call(&app, "GET /api/v1/query?from=0&q=one", &[], Body::empty()).await;
-    assert!(found.contains(r#""labels":{"env":"prod","host":"web1"}"#) && found.contains(r#""severity_text":"info""#));
+    assert!(
+        found.contains(r#""labels":{"env":"prod","host.name":"web1"}"#) && found.contains(r#""severity_text":"info""#)
+    );
     check(UPLOAD, &[JOURNAL], String::new(), 202, "OK.").await;
     check(UPLOAD, &[], entry("two"), 415, "with Content-Type application/vnd.fdo.journal").await;
     check(UPLOAD, &[JOURNAL, ("idempotency-key", "k")], entry("two"), 400, "an upload has no key").await;

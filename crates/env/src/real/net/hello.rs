@@ -29,7 +29,8 @@ pub(super) struct PeerHelloReply {
 }
 
 /// Why the called node refuses a connection; 0 on the wire is acceptance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, strum::FromRepr)]
+#[repr(u8)]
 pub(super) enum HandshakeRefusal {
     #[error("the nodes have no common version of the protocol")]
     VersionMismatch = 1,
@@ -42,14 +43,6 @@ pub(super) enum HandshakeRefusal {
     #[error("the called node has too many connections")]
     TooManyConnections = 5,
 }
-
-const REFUSALS: [HandshakeRefusal; 5] = [
-    HandshakeRefusal::VersionMismatch,
-    HandshakeRefusal::SecretRequired,
-    HandshakeRefusal::SecretUnexpected,
-    HandshakeRefusal::SecretMismatch,
-    HandshakeRefusal::TooManyConnections,
-];
 
 impl PeerHello {
     pub(super) fn new(is_encrypted: bool) -> Self {
@@ -95,7 +88,7 @@ impl PeerHelloReply {
             // The selected version is not supported here.
             0 if version != VERSION => Some(HandshakeRefusal::VersionMismatch),
             0 => None,
-            code => Some(REFUSALS.into_iter().find(|refusal| *refusal as u8 == code)?),
+            code => Some(HandshakeRefusal::from_repr(code)?),
         };
         Some(Self { version, refusal })
     }
@@ -111,7 +104,7 @@ mod tests {
             let hello = PeerHello::new(is_encrypted);
             assert_eq!(PeerHello::decode(hello.encode()), Some(hello));
         }
-        for refusal in REFUSALS.into_iter().map(Some).chain([None]) {
+        for refusal in (1..=5).filter_map(HandshakeRefusal::from_repr).map(Some).chain([None]) {
             let reply = PeerHelloReply { version: VERSION, refusal };
             assert_eq!(PeerHelloReply::decode(reply.encode()), Some(reply));
         }

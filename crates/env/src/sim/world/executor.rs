@@ -14,13 +14,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::change_notifier::ChangeNotifier;
+use tokio::sync::Notify;
+
 use super::host_state::{HostState, HostStatus};
 use super::link_table::{LinkId, LinkTable};
 use super::process_id::{Owner, ProcessId};
 use super::ready_queue::{ReadyQueue, TaskId};
 use super::run_hash::{RunHash, TraceEvent};
-use super::timers::{ScheduledAction, TimerAction, TimerKey, TimerQueue};
+use super::timers::{ScheduledAction, TimerAction, TimerKey, Timers};
 use crate::lock;
 use crate::sim::Entropy;
 use crate::sim::clock::ElapsedNanos;
@@ -34,7 +35,7 @@ pub(super) struct Executor {
     state: Mutex<WorldState>,
     ready: Arc<ReadyQueue>,
     /// Notified of changes to hosts and links that connections wait for.
-    change_notifier: ChangeNotifier,
+    changed: Notify,
 }
 
 pub(super) struct WorldState {
@@ -45,7 +46,8 @@ pub(super) struct WorldState {
     pub(super) trace: RunHash,
     pub(super) hosts: Vec<HostState>,
     pub(super) links: LinkTable,
-    pub(super) timers: TimerQueue,
+    timers: Timers,
+    timers_made: u64,
     tasks: BTreeMap<TaskId, TaskSlot>,
     tasks_spawned: u64,
     /// The process whose code runs.
@@ -83,19 +85,15 @@ impl Executor {
             trace: RunHash::default(),
             hosts: Vec::new(),
             links: LinkTable::default(),
-            timers: TimerQueue::default(),
+            timers: Timers::new(),
+            timers_made: 0,
             tasks: BTreeMap::new(),
             tasks_spawned: 0,
             running: None,
             steps_in_instant: 0,
             is_ended: false,
         };
-        Arc::new(Self {
-            seed,
-            state: Mutex::new(state),
-            ready: Arc::default(),
-            change_notifier: ChangeNotifier::default(),
-        })
+        Arc::new(Self { seed, state: Mutex::new(state), ready: Arc::default(), changed: Notify::new() })
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, WorldState> {
@@ -134,14 +132,17 @@ impl Executor {
 
     /// Resolves when `condition` holds, which is tested after each [`Self::notify_changed`].
     pub(super) async fn wait_until(&self, condition: impl Fn(&WorldState) -> bool) {
-        let mut changes = self.change_notifier.subscribe();
-        while !condition(&self.state()) {
-            (&mut changes).await;
+        loop {
+            let changed = self.changed.notified();
+            if condition(&self.state()) {
+                return;
+            }
+            changed.await;
         }
     }
 
     pub(super) fn notify_changed(&self) {
-        self.change_notifier.notify_all();
+        self.changed.notify_waiters();
     }
 
     /// Runs the next step that is due at `until` or before. If there is none, advances to `until` and returns false.
@@ -251,10 +252,11 @@ impl Executor {
     /// Advances the time to the next timer and fires it. Returns false if none is due at `until` or before.
     fn fire_next_timer(&self, until: Duration) -> bool {
         let mut state = self.state();
-        let Some((key, timer)) = state.timers.pop(until) else {
+        let Some(first) = state.timers.first_entry().filter(|first| first.key().at <= until) else {
             state.advance_to(until);
             return false;
         };
+        let (key, timer) = first.remove_entry();
         state.advance_to(key.at);
         let now = state.now.as_nanos() as u64;
         state.trace.add(TraceEvent::Fired, now);
@@ -311,8 +313,8 @@ impl WorldState {
 
     /// The key of a new timer at `at`. A random number of the world orders timers of the same time.
     pub(super) fn timer_key(&mut self, at: Duration) -> TimerKey {
-        let tie_break = self.rng.next_u64();
-        self.timers.new_key(at, tie_break)
+        self.timers_made += 1;
+        TimerKey { at, tie_break: self.rng.next_u64(), sequence: self.timers_made }
     }
 
     /// The delay of a packet sent now.

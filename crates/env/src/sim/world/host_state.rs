@@ -1,7 +1,6 @@
 //! The state of one host.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -118,11 +117,5 @@ impl<T> Mailbox<T> {
             Some(item) => (Poll::Ready(item), None),
             None => (Poll::Pending, self.waker.replace(context.waker().clone())),
         }
-    }
-}
-
-impl fmt::Debug for HostState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Host").field("name", &self.name).field("status", &self.status).finish_non_exhaustive()
     }
 }

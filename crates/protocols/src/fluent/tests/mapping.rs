@@ -46,7 +46,8 @@ fn a_record_without_a_line_is_its_json_in_order() {
         ("b", map(&[("c", Value::F64(f64::NAN)), ("d", Value::Binary(b"ok".to_vec()))])),
         ("e", Value::Binary(vec![0xff, 0])),
     ];
-    let want = r#"host=h-|{"z":"a\"\n","a":[null,-1,0.1,1e+300,true],"host":"h","b":{"c":"NaN","d":"ok"},"e":"/wA="}|"#;
+    let want =
+        r#"host.name=h-|{"z":"a\"\n","a":[null,-1,0.1,1e+300,true],"host":"h","b":{"c":"NaN","d":"ok"},"e":"/wA="}|"#;
     assert_eq!(event(&record), want);
     assert_eq!(event(&[]), "-|{}|");
     // A string that is not UTF-8, which `rmpv` cannot write.
@@ -119,10 +120,10 @@ fn keys_that_are_no_strings_are_their_json() {
 #[test]
 fn labels_have_few_values() {
     let log = || ("log", text("x"));
-    assert_eq!(event(&[("host", text("h")), log(), ("hostname", text("g"))]), "host=h-|x|hostname=g");
-    assert_eq!(event(&[("hostname", text("g")), ("host", text("h")), log()]), "host=h-|x|hostname=g");
-    assert_eq!(event(&[("hostname", text("g")), log()]), "host=g-|x|");
-    assert_eq!(event(&[("container_name", text("/c")), log()]), "container=c-|x|");
+    assert_eq!(event(&[("host", text("h")), log(), ("hostname", text("g"))]), "host.name=h-|x|hostname=g");
+    assert_eq!(event(&[("hostname", text("g")), ("host", text("h")), log()]), "host.name=h-|x|hostname=g");
+    assert_eq!(event(&[("hostname", text("g")), log()]), "host.name=g-|x|");
+    assert_eq!(event(&[("container_name", text("/c")), log()]), "container.name=c-|x|");
     assert_eq!(event(&[("container_name", text("/")), log(), ("host", text(""))]), "-|x|container_name=/;host=");
     assert_eq!(event(&[("host", Value::from(1)), log()]), "-|x|host=1");
     assert_eq!(event(&[("host", map(&[("name", text("h"))])), log()]), "-|x|host.name=h");
@@ -132,9 +133,9 @@ fn labels_have_few_values() {
     let mut events = EventLines::default();
     let record = map(&[log(), ("hostname", text("h"))]);
     let message = message(b"t", Value::Nil, record);
-    let labels = Labels::parse("host=own,tag=own").unwrap();
+    let labels = Labels::parse("host.name=own,tag=own").unwrap();
     FluentDecoder::new(&labels).decode(&message, 0, &mut events).unwrap();
-    assert_eq!(events.events, ["host=own,tag=own|-|x|tag=t;hostname=h"]);
+    assert_eq!(events.events, ["host.name=own,tag=own|-|x|tag=t;hostname=h"]);
 }
 
 #[test]

@@ -156,7 +156,7 @@ fn oracle(record: &[(Value, Value)]) -> String {
             flatten(text(key), value, &mut attributes);
         }
     }
-    let host = host.map(|at| ("host".to_owned(), text(&record[at].1)));
+    let host = host.map(|at| ("host.name".to_owned(), text(&record[at].1)));
     let labels = Labels::new(host.into_iter().chain([("tag".to_owned(), "t".to_owned())])).unwrap();
     let line = match line {
         Some(at) => text(&record[at].1),

@@ -59,8 +59,8 @@ fn python_is_understood() {
 #[test]
 fn docker_is_understood() {
     let (events, acks) = connection(&hex(GO));
-    let precise = "container=web,tag=docker.ab12|1700000000123.456789|GET / 200|container_id=ab12;source=stdout";
-    let seconds = "container=web,tag=docker.ab12|1700000000000.000000|GET / 200|source=stdout;container_id=ab12";
+    let precise = "container.name=web,tag=docker.ab12|1700000000123.456789|GET / 200|container_id=ab12;source=stdout";
+    let seconds = "container.name=web,tag=docker.ab12|1700000000000.000000|GET / 200|source=stdout;container_id=ab12";
     assert_eq!(events, [precise, seconds, precise]);
     assert_eq!(acks, [b"\x81\xa3ack\xb8APFTZQAAAAAJy0grsdjCXg==".to_vec()]);
 }

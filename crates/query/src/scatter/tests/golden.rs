@@ -134,7 +134,7 @@ fn batches_match_golden() {
         golden_files().check(name, &batch(order));
         for golden in golden_files().read_all(name) {
             let found = RecordBatch::decode(&single_content(&golden)).unwrap();
-            assert_eq!((found.order(), format!("{:?}", decoded_records(found))), (order, format!("{want:?}")));
+            assert_eq!((found.order, format!("{:?}", decoded_records(found))), (order, format!("{want:?}")));
         }
     }
 }
