@@ -13,7 +13,7 @@ use crate::fingerprint::ANCHOR_BYTES_MAX;
 use crate::gaps::{Gap, GapLog, GapReason, TailerCounters};
 use crate::position::{FileKey, FilePosition};
 use crate::tailed_file::{SizeAndTime, Stage, TailedFile};
-use crate::turn::{Sink, Turn, TurnContext, take_turn};
+use crate::turn::{ChunkSink, Turn, TurnContext, take_turn};
 
 /// What [`Tailer::read`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,7 +120,7 @@ impl Tailer {
     ///
     /// # Errors
     /// That of the sink, at once. The chunk that it refused is delivered again.
-    pub fn read(&mut self, sink: &mut Sink<'_>) -> io::Result<ReadReport> {
+    pub fn read(&mut self, sink: &mut ChunkSink<'_>) -> io::Result<ReadReport> {
         let mut report = ReadReport::default();
         let active: Vec<FileKey> = self.active.iter().copied().collect();
         for key in active {
@@ -133,14 +133,14 @@ impl Tailer {
     ///
     /// # Errors
     /// As [`Self::read`].
-    pub fn read_file(&mut self, key: FileKey, sink: &mut Sink<'_>) -> io::Result<ReadReport> {
+    pub fn read_file(&mut self, key: FileKey, sink: &mut ChunkSink<'_>) -> io::Result<ReadReport> {
         let mut report = ReadReport::default();
         self.wake(key);
         self.read_file_into(key, sink, &mut report)?;
         Ok(report)
     }
 
-    fn read_file_into(&mut self, key: FileKey, sink: &mut Sink<'_>, report: &mut ReadReport) -> io::Result<()> {
+    fn read_file_into(&mut self, key: FileKey, sink: &mut ChunkSink<'_>, report: &mut ReadReport) -> io::Result<()> {
         if self.is_blocked(key) {
             return Ok(());
         }

@@ -57,7 +57,7 @@ pub(crate) enum Turn {
 }
 
 /// The receiver of chunks. It returns how many bytes it has consumed.
-pub(crate) type Sink<'a> = dyn FnMut(&FileChunk<'_>) -> io::Result<usize> + 'a;
+pub(crate) type ChunkSink<'a> = dyn FnMut(&FileChunk<'_>) -> io::Result<usize> + 'a;
 
 /// What is known about the text of a turn before it is delivered.
 struct Delivery {
@@ -72,7 +72,7 @@ pub(crate) fn take_turn(
     file: &mut TailedFile,
     context: &TurnContext<'_>,
     buffer: &mut Vec<u8>,
-    sink: &mut Sink<'_>,
+    sink: &mut ChunkSink<'_>,
 ) -> Turn {
     match file.stage {
         Stage::Lost | Stage::Replaced | Stage::Finished => Turn::Idle,
@@ -108,7 +108,12 @@ fn open_failed(error: io::Error) -> Turn {
     if error.kind() == io::ErrorKind::NotFound { Turn::Misplaced } else { Turn::OpenFailed }
 }
 
-fn read_plain(file: &mut TailedFile, context: &TurnContext<'_>, buffer: &mut Vec<u8>, sink: &mut Sink<'_>) -> Turn {
+fn read_plain(
+    file: &mut TailedFile,
+    context: &TurnContext<'_>,
+    buffer: &mut Vec<u8>,
+    sink: &mut ChunkSink<'_>,
+) -> Turn {
     let handle = match open(file, context) {
         Ok(handle) => handle,
         Err(turn) => return turn,
@@ -193,7 +198,7 @@ fn deliver(
     context: &TurnContext<'_>,
     buffer: &[u8],
     delivery: Delivery,
-    sink: &mut Sink<'_>,
+    sink: &mut ChunkSink<'_>,
 ) -> Turn {
     let Delivery { length, is_end, has_more, waited } = delivery;
     let next = if has_more { Turn::More } else { Turn::CaughtUp };
@@ -239,7 +244,7 @@ fn unpack(
     compression: Compression,
     context: &TurnContext<'_>,
     buffer: &mut Vec<u8>,
-    sink: &mut Sink<'_>,
+    sink: &mut ChunkSink<'_>,
 ) -> Turn {
     let start = file.next_offset();
     if file.unpacker.is_none() {

@@ -304,7 +304,7 @@ fn compressed_files_that_match_are_copies_or_read_as_text() {
 }
 
 #[test]
-fn files_are_read_in_turns() {
+fn one_large_file_does_not_stop_others() {
     let mut machine = LogMachine::simulated(&["*.log"]);
     machine.configure(|config| config.read_bytes = 100);
     machine.write("a.log", 400);
@@ -478,7 +478,7 @@ fn a_chunk_that_the_sink_refuses_comes_again() {
 }
 
 #[test]
-fn equal_beginnings_are_told_apart() {
+fn files_with_equal_beginnings_are_distinguished() {
     on_both(&["*.log"], |machine| {
         for name in ["app.log", "app-1.log", "app-2.log", "other.log"] {
             machine.append(name, b"# the same header\n");

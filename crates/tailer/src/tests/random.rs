@@ -1,7 +1,7 @@
 //! Random histories: programs write, rotate, compress and delete logs of all kinds, while the tailer runs, ends and starts
 //! again at any moment. Afterwards each line was delivered once. A line may be missing only if no tailer could have read it.
 //!
-//! `BUCKSAW_TAILER_SEEDS=5000` runs so many histories, `BUCKSAW_TAILER_SEED=7` only this one.
+//! `BUCKSAW_TAILER_SEEDS=5000` runs 5,000 histories, `BUCKSAW_TAILER_SEED=7` only this one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
