@@ -87,9 +87,6 @@ impl SegmentMerge<'_> {
                 let text = cursor.take_rows(count);
                 builder.push(&labels, &rows, first_row..first_row + count, text);
                 last = rows.id(first_row + count - 1);
-                if builder.text_bytes() >= self.block_bytes {
-                    self.flush(&mut builder, output)?;
-                }
             }
             match cursor.next_id() {
                 Some(next) => heap.push(Reverse((next, at))),
@@ -101,6 +98,10 @@ impl SegmentMerge<'_> {
                         cursors.clear();
                     }
                 }
+            }
+            // The text of units that are finished is freed before a block is encoded.
+            if builder.text_bytes() >= self.block_bytes {
+                self.flush(&mut builder, output)?;
             }
         }
         self.flush(&mut builder, output)
