@@ -54,6 +54,18 @@ impl HashSlot {
     }
 }
 
+/// A value that is looked up.
+#[derive(Clone, Copy, Debug, Default)]
+struct Probe {
+    key: ValueKey,
+    span: TextSpan,
+    /// The slot at which the search begins.
+    slot: HashSlot,
+}
+
+/// Values that are looked up together. Most slots of a large dictionary are in no near cache.
+const PROBES: usize = 32;
+
 /// The initial number of slots: most columns have few values, whose slots should be adjacent.
 const SLOTS_INITIAL: usize = 16;
 
@@ -81,14 +93,48 @@ impl DictionaryBuilder {
             return;
         }
         reserve(&mut self.codes, rows.len(), expected);
-        for span in rows {
-            let key = ValueKey::of(text, span);
-            let (last, _) = self.last_value;
-            if key != last || self.codes.is_empty() {
-                self.last_value = (key, self.find_or_insert(key, text, span));
+        let mut probes = [Probe::default(); PROBES];
+        let mut rows = rows.fuse();
+        loop {
+            let mut count = 0;
+            for (probe, span) in probes.iter_mut().zip(&mut rows) {
+                *probe = Probe { key: ValueKey::of(text, span), span, slot: HashSlot::default() };
+                count += 1;
             }
-            self.codes.push(self.last_value.1);
+            let some = &mut probes[..count];
+            self.load_slots(some);
+            for probe in &*some {
+                self.push(text, probe);
+            }
+            if count < PROBES {
+                return;
+            }
         }
+    }
+
+    /// Loads the first slot of each key. Nothing depends on the loaded slots, so the core waits for several at once.
+    #[inline]
+    fn load_slots(&self, probes: &mut [Probe]) {
+        let slots = self.slots.as_slice();
+        let mask = slots.len() - 1;
+        for probe in probes {
+            probe.slot = slots[probe.key.slot_hash() & mask];
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, text: &[u8], probe: &Probe) {
+        let (last, _) = self.last_value;
+        if probe.key != last || self.codes.is_empty() {
+            // A slot is never changed once it has a code, but a free one may have been taken since it was loaded.
+            let code = if probe.slot.code_plus_one > 0 && probe.slot.key() == probe.key {
+                probe.slot.code_plus_one - 1
+            } else {
+                self.find_or_insert(probe.key, text, probe.span)
+            };
+            self.last_value = (probe.key, code);
+        }
+        self.codes.push(self.last_value.1);
     }
 
     /// Adds the last value once more; `false`, without effect, if the column has no dictionary.
@@ -124,7 +170,7 @@ impl DictionaryBuilder {
     }
 
     /// The code of a value, a new one if needed.
-    #[inline]
+    #[inline(never)]
     fn find_or_insert(&mut self, key: ValueKey, text: &[u8], span: TextSpan) -> u32 {
         if self.values.len() * 2 >= self.slots.len() {
             self.grow();
