@@ -204,3 +204,37 @@ impl DictionaryBuilder {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Values are new, repeated at once, repeated within the values that are looked up together, and repeated later.
+    #[test]
+    fn equal_values_have_one_code() {
+        let numbers: Vec<usize> =
+            (0..3_000).map(|row| if row % 3 == 0 { row / 60 } else { row % 7 + row / 500 }).collect();
+        let texts: Vec<String> = numbers.iter().map(|number| format!("{number:x}").repeat(number % 5 + 1)).collect();
+        let text = texts.concat();
+        let mut builder = DictionaryBuilder::new();
+        let mut start = 0;
+        let spans: Vec<TextSpan> = texts
+            .iter()
+            .map(|value| {
+                let span = TextSpan { start, len: value.len() as u32 };
+                start += span.len;
+                span
+            })
+            .collect();
+        // Neither a multiple of the values that are looked up together nor fewer.
+        spans.chunks(PROBES * 2 + 5).for_each(|some| {
+            builder.extend(text.as_bytes(), some.iter().copied(), spans.len());
+        });
+        let ColumnValues::Dictionary(dictionary) = builder.finish() else { panic!("most values recur") };
+        let distinct: Vec<&[u8]> = dictionary.distinct.values().iter().collect();
+        let values: Vec<&[u8]> = dictionary.codes.iter().map(|code| distinct[*code as usize]).collect();
+        assert_eq!(values, texts.iter().map(String::as_bytes).collect::<Vec<_>>());
+        let all: std::collections::HashSet<&[u8]> = distinct.iter().copied().collect();
+        assert_eq!(all.len(), distinct.len());
+    }
+}

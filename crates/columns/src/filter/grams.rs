@@ -181,12 +181,12 @@ fn folded_pair(text: &[u8], from: usize, pair: &[u8]) -> u64 {
 
 /// Eight bytes with ASCII letters in lower case.
 #[inline]
-fn lower_case(bytes: u64) -> u64 {
+pub(super) fn lower_case(bytes: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
-    // The highest bit of each byte says whether the lower seven are at least `A`, and whether they are above `Z`.
+    // The highest bit of each byte says whether the lower seven are at least `A` (0x41), and whether they are above `Z` (0x5a).
     let seven = bytes & (ONES * 0x7f);
-    let from_a = seven + ONES * (0x80 - b'A' as u64);
-    let above_z = seven + ONES * (0x80 - b'Z' as u64 - 1);
+    let from_a = seven + ONES * (0x80 - 0x41);
+    let above_z = seven + ONES * (0x80 - 0x5b);
     let upper = (from_a & !above_z & !bytes) & (ONES * 0x80);
     bytes | upper >> 2
 }
