@@ -92,9 +92,6 @@ impl<'a> SegmentMerge<'a> {
                 let text = cursor.take_rows(count);
                 builder.push(&labels, &rows, first_row..first_row + count, text);
                 last = rows.id(first_row + count - 1);
-                if builder.text_bytes() >= self.block_bytes {
-                    self.flush(&mut builder, output)?;
-                }
             }
             match cursor.next_id() {
                 Some(next) => heap.push(Reverse((next, at))),
@@ -106,6 +103,10 @@ impl<'a> SegmentMerge<'a> {
                         cursors.clear();
                     }
                 }
+            }
+            // The text of units that are finished is freed before a block is encoded.
+            if builder.text_bytes() >= self.block_bytes {
+                self.flush(&mut builder, output)?;
             }
         }
         self.flush(&mut builder, output)

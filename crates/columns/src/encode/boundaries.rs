@@ -2,6 +2,8 @@
 //!
 //! Most bytes lie inside tokens, and a bitmap is scanned 64 bytes at a time. The compiler vectorises the loops.
 
+use wide::i8x16;
+
 /// Bytes of text per word of a bitmap.
 const WORD_BITS: usize = 64;
 
@@ -112,11 +114,11 @@ fn is_token_byte(byte: u8) -> bool {
 /// One bit per byte.
 #[inline]
 fn byte_mask(chunk: &[u8; WORD_BITS], is: impl Fn(u8) -> bool) -> u64 {
-    let flags = chunk.map(|byte| u8::from(is(byte)));
-    let (eights, _) = flags.as_chunks::<8>();
-    // The product brings the lowest bits of eight bytes together in the highest byte.
-    let gather = |eight: &[u8; 8]| u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
-    eights.iter().enumerate().fold(0, |all, (at, eight)| all | gather(eight) << (at * 8))
+    // The highest bit of each flag counts.
+    let flags = chunk.map(|byte| if is(byte) { -1 } else { 0 });
+    let (vectors, _) = flags.as_chunks::<16>();
+    let mask = |vector: &[i8; 16]| u64::from(i8x16::new(*vector).to_bitmask());
+    vectors.iter().enumerate().fold(0, |all, (at, vector)| all | mask(vector) << (at * 16))
 }
 
 #[cfg(test)]

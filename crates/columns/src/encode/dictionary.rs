@@ -54,6 +54,18 @@ impl HashSlot {
     }
 }
 
+/// A value that is looked up.
+#[derive(Clone, Copy, Debug, Default)]
+struct Probe {
+    key: ValueKey,
+    span: TextSpan,
+    /// The slot at which the search begins.
+    slot: HashSlot,
+}
+
+/// Values that are looked up together. Most slots of a large dictionary are in no near cache.
+const PROBES: usize = 32;
+
 /// The initial number of slots: most columns have few values, whose slots should be adjacent.
 const SLOTS_INITIAL: usize = 16;
 
@@ -81,14 +93,48 @@ impl DictionaryBuilder {
             return;
         }
         reserve(&mut self.codes, rows.len(), expected);
-        for span in rows {
-            let key = ValueKey::of(text, span);
-            let (last, _) = self.last_value;
-            if key != last || self.codes.is_empty() {
-                self.last_value = (key, self.find_or_insert(key, text, span));
+        let mut probes = [Probe::default(); PROBES];
+        let mut rows = rows.fuse();
+        loop {
+            let mut count = 0;
+            for (probe, span) in probes.iter_mut().zip(&mut rows) {
+                *probe = Probe { key: ValueKey::of(text, span), span, slot: HashSlot::default() };
+                count += 1;
             }
-            self.codes.push(self.last_value.1);
+            let some = &mut probes[..count];
+            self.load_slots(some);
+            for probe in &*some {
+                self.push(text, probe);
+            }
+            if count < PROBES {
+                return;
+            }
         }
+    }
+
+    /// Loads the first slot of each key. Nothing depends on the loaded slots, so the core waits for several at once.
+    #[inline]
+    fn load_slots(&self, probes: &mut [Probe]) {
+        let slots = self.slots.as_slice();
+        let mask = slots.len() - 1;
+        for probe in probes {
+            probe.slot = slots[probe.key.slot_hash() & mask];
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, text: &[u8], probe: &Probe) {
+        let (last, _) = self.last_value;
+        if probe.key != last || self.codes.is_empty() {
+            // A slot is never changed once it has a code, but a free one may have been taken since it was loaded.
+            let code = if probe.slot.code_plus_one > 0 && probe.slot.key() == probe.key {
+                probe.slot.code_plus_one - 1
+            } else {
+                self.find_or_insert(probe.key, text, probe.span)
+            };
+            self.last_value = (probe.key, code);
+        }
+        self.codes.push(self.last_value.1);
     }
 
     /// Adds the last value once more; `false`, without effect, if the column has no dictionary.
@@ -124,7 +170,7 @@ impl DictionaryBuilder {
     }
 
     /// The code of a value, a new one if needed.
-    #[inline]
+    #[inline(never)]
     fn find_or_insert(&mut self, key: ValueKey, text: &[u8], span: TextSpan) -> u32 {
         if self.values.len() * 2 >= self.slots.len() {
             self.grow();
@@ -156,5 +202,39 @@ impl DictionaryBuilder {
             }
             self.slots[at] = slot;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Values are new, repeated at once, repeated within the values that are looked up together, and repeated later.
+    #[test]
+    fn equal_values_have_one_code() {
+        let numbers: Vec<usize> =
+            (0..3_000).map(|row| if row % 3 == 0 { row / 60 } else { row % 7 + row / 500 }).collect();
+        let texts: Vec<String> = numbers.iter().map(|number| format!("{number:x}").repeat(number % 5 + 1)).collect();
+        let text = texts.concat();
+        let mut builder = DictionaryBuilder::new();
+        let mut start = 0;
+        let spans: Vec<TextSpan> = texts
+            .iter()
+            .map(|value| {
+                let span = TextSpan { start, len: value.len() as u32 };
+                start += span.len;
+                span
+            })
+            .collect();
+        // Neither a multiple of the values that are looked up together nor fewer.
+        spans.chunks(PROBES * 2 + 5).for_each(|some| {
+            builder.extend(text.as_bytes(), some.iter().copied(), spans.len());
+        });
+        let ColumnValues::Dictionary(dictionary) = builder.finish() else { panic!("most values recur") };
+        let distinct: Vec<&[u8]> = dictionary.distinct.values().iter().collect();
+        let values: Vec<&[u8]> = dictionary.codes.iter().map(|code| distinct[*code as usize]).collect();
+        assert_eq!(values, texts.iter().map(String::as_bytes).collect::<Vec<_>>());
+        let all: std::collections::HashSet<&[u8]> = distinct.iter().copied().collect();
+        assert_eq!(all.len(), distinct.len());
     }
 }

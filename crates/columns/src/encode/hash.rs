@@ -15,19 +15,17 @@ fn mix(a: u64, b: u64) -> u64 {
 #[inline]
 pub(crate) fn hash(bytes: &[u8]) -> u64 {
     let len = bytes.len() as u64;
+    if let Some(tail) = bytes.last_chunk::<16>() {
+        let mix_pair = |state: u64, pair: &[u8; 16]| {
+            let pair = u128::from_le_bytes(*pair);
+            mix(pair as u64 ^ K1, (pair >> 64) as u64 ^ state)
+        };
+        // The last pair overlaps the one before, unless the length is a multiple of 16.
+        let (pairs, _) = bytes[..bytes.len() - 1].as_chunks::<16>();
+        return mix_pair(pairs.iter().fold(K0 ^ len, mix_pair), tail);
+    }
     if let (Some(head), Some(tail)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
-        let mut state = K0 ^ len;
-        if bytes.len() > 16 {
-            let mut rest = bytes;
-            while let Some((chunk, behind)) = rest.split_first_chunk::<8>().filter(|(_, behind)| behind.len() > 8) {
-                state = mix(u64::from_le_bytes(*chunk) ^ K1, state);
-                rest = behind;
-            }
-            let chunk = rest.first_chunk::<8>().unwrap_or(head);
-            return mix(u64::from_le_bytes(*chunk) ^ K1, u64::from_le_bytes(*tail) ^ state);
-        }
-        state = mix(u64::from_le_bytes(*head) ^ K1, u64::from_le_bytes(*tail) ^ state);
-        return state;
+        return mix(u64::from_le_bytes(*head) ^ K1, u64::from_le_bytes(*tail) ^ K0 ^ len);
     }
     let short = match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
         (Some(head), Some(tail)) => u64::from(u32::from_le_bytes(*head)) << 32 | u64::from(u32::from_le_bytes(*tail)),
@@ -63,14 +61,19 @@ impl ValueKey {
     }
 }
 
-/// Whether two texts are equal, without a call to memcmp for short ones.
+/// Whether two texts are equal, without a call to memcmp for those of up to 64 bytes.
 #[inline]
 pub(crate) fn bytes_equal(a: &[u8], b: &[u8]) -> bool {
-    if a.len() != b.len() || a.len() > 16 {
-        return a == b;
+    if a.len() != b.len() {
+        return false;
     }
-    let halves = || halves_equal::<8>(a, b).or_else(|| halves_equal::<4>(a, b));
-    halves().unwrap_or_else(|| a.iter().zip(b).all(|(a, b)| a == b))
+    let halves = match a.len() {
+        0..=16 => halves_equal::<8>(a, b).or_else(|| halves_equal::<4>(a, b)),
+        17..=32 => halves_equal::<16>(a, b),
+        33..=64 => halves_equal::<32>(a, b),
+        _ => return a == b,
+    };
+    halves.unwrap_or_else(|| a.iter().zip(b).all(|(a, b)| a == b))
 }
 
 /// Whether the first and the last `N` bytes are equal; `None` if a text is shorter.
@@ -97,17 +100,31 @@ mod tests {
     }
 
     #[test]
+    fn every_byte_counts_in_a_comparison() {
+        let text: Vec<u8> = (0..100).collect();
+        let copy = text.clone();
+        for len in 0..text.len() {
+            assert!(bytes_equal(&text[..len], &copy[..len]) && !bytes_equal(&text[..len], &copy[..len + 1]));
+            for at in 0..len {
+                let mut other = text[..len].to_vec();
+                other[at] ^= 1;
+                assert!(!bytes_equal(&text[..len], &other), "{at} of {len}");
+            }
+        }
+    }
+
+    #[test]
     fn hashes_of_all_lengths_differ() {
         let text: Vec<u8> = (0..200).map(|at| (at * 7) as u8).collect();
         let hashes: HashSet<u64> = (0..text.len()).map(|end| hash(&text[..end])).collect();
         assert_eq!(hashes.len(), text.len());
-        let bits: HashSet<u64> = (0..24 * 8)
-            .map(|bit| {
-                let mut text = [0_u8; 24];
+        for len in [15, 16, 17, 24, 32, 33] {
+            let flipped = |bit: usize| {
+                let mut text = vec![0_u8; len];
                 text[bit / 8] ^= 1 << (bit % 8);
                 hash(&text)
-            })
-            .collect();
-        assert_eq!(bits.len(), 24 * 8);
+            };
+            assert_eq!((0..len * 8).map(flipped).collect::<HashSet<u64>>().len(), len * 8, "{len}");
+        }
     }
 }

@@ -16,11 +16,14 @@ const RECENT_CHECK_BYTES_MIN: usize = 64;
 const SATURATED_SIXTEENTHS: usize = 14;
 const SATURATION_CHECK_BYTES: usize = 1 << 20;
 
+/// Words of a filter while it is built. A number of a bit always fits, so no access to a word checks it.
+const FILTER_WORDS: usize = 1 << (BITS_LOG - u64::BITS.ilog2());
+
 /// Collects the grams of a block.
 #[derive(Debug)]
 pub(crate) struct FilterBuilder {
     bytes: [bool; 256],
-    words: Vec<u64>,
+    words: Box<[u64; FILTER_WORDS]>,
     /// Runs of long texts whose grams were added.
     recent: RecentRuns,
     /// Bytes until the next check for saturation.
@@ -32,7 +35,7 @@ pub(crate) struct FilterBuilder {
 
 impl FilterBuilder {
     pub(crate) fn new() -> Self {
-        let words = vec![0; 1 << (BITS_LOG - 6)];
+        let words = Box::new([0; FILTER_WORDS]);
         let recent = RecentRuns::new();
         Self {
             bytes: [false; 256],
@@ -54,26 +57,33 @@ impl FilterBuilder {
 
     /// Adds a text that no word byte precedes or follows.
     pub(crate) fn add(&mut self, text: &[u8]) {
-        text.iter().for_each(|byte| self.bytes[*byte as usize] = true);
-        self.add_runs(text, text.len() >= RECENT_CHECK_BYTES_MIN);
+        let skip_recent = text.len() >= RECENT_CHECK_BYTES_MIN;
+        let mut from = 0;
+        while let Some(rest) = text.get(from..) {
+            // Grams consist of word bytes and joiners.
+            let (len, kinds) = leading_run(rest);
+            // The bytes of a remembered run were added with it.
+            if len < SHORT_GRAM_BYTES as usize {
+                self.add_bytes(&rest[..len]);
+            } else if !(skip_recent && self.recent.contains_or_insert(&rest[..len])) {
+                self.add_bytes(&rest[..len]);
+                self.add_grams(&rest[..len], kinds);
+            }
+            if let Some(behind) = rest.get(len) {
+                self.bytes[*behind as usize] = true;
+            }
+            from += len + 1;
+        }
+    }
+
+    #[inline]
+    fn add_bytes(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.bytes[*byte as usize] = true);
     }
 
     /// The number of bits that are set.
     fn count_set_bits(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
-    }
-
-    /// Adds the runs of a text; with `skip_recent`, only those that are not remembered.
-    fn add_runs(&mut self, text: &[u8], skip_recent: bool) {
-        let mut from = 0;
-        while let Some(rest) = text.get(from..) {
-            // Grams consist of word bytes and joiners.
-            let (len, kinds) = leading_run(rest);
-            if len >= SHORT_GRAM_BYTES as usize && !(skip_recent && self.recent.contains_or_insert(&rest[..len])) {
-                self.add_grams(&rest[..len], kinds);
-            }
-            from += len + 1;
-        }
     }
 
     #[inline(always)]

@@ -153,11 +153,9 @@ fn for_each_gram_of_joined_words(text: &[u8], kinds: u8, mut each: impl FnMut(u3
                 // The joiner precedes the rest.
                 let from = text.len() - rest.len() - 1 - of_each;
                 let pair = &text[from..from + len as usize];
-                if pair.iter().any(|byte| BYTE_KINDS[*byte as usize] == LETTER) {
-                    each(gram_bit(
-                        pair.iter().fold(0, |bytes, byte| bytes << 8 | u64::from(FOLDED[*byte as usize])),
-                        len,
-                    ));
+                let has_letter = || pair.iter().any(|byte| BYTE_KINDS[*byte as usize] == LETTER);
+                if kinds & DIGIT == 0 || (kinds & LETTER != 0 && has_letter()) {
+                    each(gram_bit(folded_pair(text, from, pair), len));
                 }
             }
         };
@@ -170,6 +168,27 @@ fn for_each_gram_of_joined_words(text: &[u8], kinds: u8, mut each: impl FnMut(u3
     if dots > 1 && kinds & DIGIT != 0 && text.len() >= ADDRESS_GRAM_BYTES as usize {
         for_each_gram_of_addresses(text, each);
     }
+}
+
+/// The bytes of a pair in lower case, which begins at `from` in its text, the last byte in the lowest bits.
+#[inline]
+fn folded_pair(text: &[u8], from: usize, pair: &[u8]) -> u64 {
+    match text[from..].first_chunk::<8>() {
+        Some(eight) => lower_case(u64::from_be_bytes(*eight)) >> (64 - pair.len() * 8),
+        None => pair.iter().fold(0, |bytes, byte| bytes << 8 | u64::from(FOLDED[*byte as usize])),
+    }
+}
+
+/// Eight bytes with ASCII letters in lower case.
+#[inline]
+pub(super) fn lower_case(bytes: u64) -> u64 {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    // The highest bit of each byte says whether the lower seven are at least `A` (0x41), and whether they are above `Z` (0x5a).
+    let seven = bytes & (ONES * 0x7f);
+    let from_a = seven + ONES * (0x80 - 0x41);
+    let above_z = seven + ONES * (0x80 - 0x5b);
+    let upper = (from_a & !above_z & !bytes) & (ONES * 0x80);
+    bytes | upper >> 2
 }
 
 /// The grams of addresses.

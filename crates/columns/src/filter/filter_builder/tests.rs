@@ -4,6 +4,7 @@ use super::*;
 use crate::filter::Filter;
 use crate::filter::grams::{
     ADDRESS_GRAM_BYTES, FOLDED, LETTER_GRAM_BYTES, PAIR_GRAM_BYTES, WIDE_PAIR_GRAM_BYTES, WORD_GRAM_BYTES, gram_bit,
+    lower_case,
 };
 use crate::filter::recent_runs::{RECENT_RUN_BYTES_MAX, RECENT_SLOTS, run_key};
 use proptest::prelude::*;
@@ -105,6 +106,19 @@ proptest! {
         texts.iter().for_each(|text| separate.add(text.as_bytes()));
         all.add_all(texts.iter().map(String::as_bytes));
         prop_assert_eq!(separate.finish(usize::MAX), all.finish(usize::MAX));
+    }
+}
+
+#[test]
+fn eight_bytes_are_folded_as_one_by_one() {
+    let in_grams = |byte: &u8| FOLDED[*byte as usize] != 0;
+    for byte in (0..=u8::MAX).filter(in_grams) {
+        for (at, beside) in (0..8).flat_map(|at| [b'A', b'Z', b'z', 0xff].map(|beside| (at, beside))) {
+            let mut eight = [beside; 8];
+            eight[at] = byte;
+            let folded = eight.map(|byte| FOLDED[byte as usize]);
+            assert_eq!(lower_case(u64::from_be_bytes(eight)).to_be_bytes(), folded, "{byte} at {at}");
+        }
     }
 }
 
