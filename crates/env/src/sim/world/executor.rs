@@ -21,7 +21,7 @@ use super::link_table::{LinkId, LinkTable};
 use super::process_id::{Owner, ProcessId};
 use super::ready_queue::{ReadyQueue, TaskId};
 use super::run_hash::{RunHash, TraceEvent};
-use super::timers::{ScheduledAction, TimerAction, TimerKey, Timers};
+use super::timers::{ScheduledAction, TimerAction, TimerKey, TimerMap};
 use crate::lock;
 use crate::sim::Entropy;
 use crate::sim::clock::ElapsedNanos;
@@ -46,7 +46,7 @@ pub(super) struct WorldState {
     pub(super) trace: RunHash,
     pub(super) hosts: Vec<HostState>,
     pub(super) links: LinkTable,
-    timers: Timers,
+    timers: TimerMap,
     timers_made: u64,
     tasks: BTreeMap<TaskId, TaskSlot>,
     tasks_spawned: u64,
@@ -85,7 +85,7 @@ impl Executor {
             trace: RunHash::default(),
             hosts: Vec::new(),
             links: LinkTable::default(),
-            timers: Timers::new(),
+            timers: TimerMap::new(),
             timers_made: 0,
             tasks: BTreeMap::new(),
             tasks_spawned: 0,

@@ -23,4 +23,4 @@ pub(super) enum TimerAction {
 pub(super) type ScheduledAction = Box<dyn FnOnce() + Send>;
 
 /// A tree, not a heap, because most timers are timeouts that are removed before they fire.
-pub(super) type Timers = BTreeMap<TimerKey, TimerAction>;
+pub(super) type TimerMap = BTreeMap<TimerKey, TimerAction>;
