@@ -12,7 +12,7 @@ use crate::values::{ByteSize, DisplayZone, HostPort, TimeFrom, all_labels, durab
 /// Ship lines to a node
 ///
 /// Without a path, ships standard input until it ends. With paths, follows files as they grow and rotate until it is
-/// stopped, and remembers its position in each. See docs/tailing.md.
+/// stopped, and remembers its position in each. See docs/forward.md.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ForwardArgs {
     /// Files to follow, or quoted patterns such as '/var/log/*.log' or '/var/log/**/*.log'
