@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bucksaw_env::File;
 use memchr::memmem;
 
-use crate::entry::{EntryHeader, HEADER_LEN, MARKER};
+use crate::entry::{EntryHeader, HEADER_LEN, MARKER, NUMBER_MAX};
 
 /// The extension of buffer files.
 pub(crate) const EXTENSION: &str = "buffer";
@@ -32,7 +32,7 @@ pub(crate) fn file_name(first_batch: u64) -> String {
 /// The number of the first batch of a file of this name; `None` if it is the name of no buffer file.
 pub(crate) fn first_batch(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(EXTENSION)?.strip_suffix('.')?;
-    u64::from_str_radix(digits, 16).ok().filter(|number| file_name(*number) == name)
+    u64::from_str_radix(digits, 16).ok().filter(|number| *number <= NUMBER_MAX && file_name(*number) == name)
 }
 
 /// Reads the entries of a file in order.

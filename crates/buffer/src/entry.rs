@@ -26,6 +26,9 @@ pub const HEADER_LEN: usize = 48;
 /// The longest body, in bytes.
 pub const BODY_BYTES_MAX: usize = 64 << 20;
 
+/// The largest number of a batch. No agent reaches it.
+pub const NUMBER_MAX: u64 = 1 << 60;
+
 /// The first bytes of an entry.
 pub const MARKER: [u8; 4] = *b"BSWB";
 
@@ -99,6 +102,7 @@ impl EntryHeader {
         let (number, acked, body_crc, header_crc) = (reader.u64()?, reader.u64()?, reader.u32()?, reader.u32()?);
         let is_valid = header_crc == crc32c::crc32c(checked)
             && body_len as usize <= BODY_BYTES_MAX
+            && number.max(acked) <= NUMBER_MAX
             && u64::from(state_len) + u64::from(labels_len) <= u64::from(body_len);
         is_valid.then_some(Self { kind, body_len, state_len, labels_len, records, number, acked, body_crc })
     }
