@@ -15,6 +15,7 @@ mod context;
 mod cores;
 mod corpus;
 mod decode;
+mod edge;
 mod encode;
 mod feed;
 mod freshness;
@@ -75,6 +76,8 @@ enum BenchCommand {
     LineTimes(line_times::LineTimesArgs),
     /// Latency of queries during ingest
     UnderIngest(under_ingest::UnderIngestArgs),
+    /// Cost of shipping the lines of files
+    Edge(edge::EdgeArgs),
     /// Time from sending a line to its visibility
     Freshness(freshness::FreshnessArgs),
     /// Time to the first row with very many segments
@@ -101,6 +104,7 @@ fn main() -> anyhow::Result<()> {
         BenchCommand::Decode(args) => decode::run(&args, &context),
         BenchCommand::LineTimes(args) => line_times::run(&args, &context),
         BenchCommand::UnderIngest(args) => under_ingest::run(&args, &context),
+        BenchCommand::Edge(args) => edge::run(&args, &context),
         BenchCommand::Freshness(args) => freshness::run(&args, &context),
         BenchCommand::Segments(args) => segments::run(&args, &context),
         BenchCommand::Memory(args) => memory::run(&args, &context),

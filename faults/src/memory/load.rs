@@ -207,7 +207,7 @@ impl MemoryLoad {
             }
         }
         let streams: [(&str, &str, SendStream); 3] =
-            [("syslog", "app", senders::syslog), ("gelf", "app", senders::gelf), ("fluent", "tag", senders::fluent)];
+            [("syslog", "service.name", senders::syslog), ("gelf", "app", senders::gelf), ("fluent", "tag", senders::fluent)];
         for (kind, label, send) in streams {
             for number in 0..count(kind, SENDERS) {
                 let ip = ipv4(nodes[number % nodes.len()]);

@@ -58,9 +58,9 @@ impl LogFileWriter {
         self.begun += std::str::from_utf8(text).unwrap();
     }
 
-    /// Ends a line that was begun, with a number that makes it unique.
+    /// Ends a line that was begun, with a name and a number that make it unique.
     pub(super) fn end_line(&mut self) {
-        let end = format!(" {}\n", self.next);
+        let end = format!(" {} {}\n", self.name(), self.next);
         self.next += 1;
         self.write(end.as_bytes());
         let line = std::mem::take(&mut self.begun);
