@@ -206,8 +206,11 @@ impl MemoryLoad {
                 });
             }
         }
-        let streams: [(&str, &str, SendStream); 3] =
-            [("syslog", "service.name", senders::syslog), ("gelf", "app", senders::gelf), ("fluent", "tag", senders::fluent)];
+        let streams: [(&str, &str, SendStream); 3] = [
+            ("syslog", "service.name", senders::syslog),
+            ("gelf", "service.name", senders::gelf),
+            ("fluent", "tag", senders::fluent),
+        ];
         for (kind, label, send) in streams {
             for number in 0..count(kind, SENDERS) {
                 let ip = ipv4(nodes[number % nodes.len()]);
