@@ -378,6 +378,7 @@ fn add(tailer: &mut Tailer, arrival: Arrival, predecessor: Option<FileKey>) -> O
         file.is_at_path = true;
     }
     tailer.next_key += 1;
+    tailer.held.remove(&arrival.stat.identity);
     tailer.by_identity.insert(arrival.stat.identity, key);
     tailer.files.insert(key, file);
     tailer.gap_log.counters.files_found += 1;

@@ -13,8 +13,8 @@ use crate::gaps::Gap;
 use crate::pattern::Directories;
 use crate::position::{FileKey, FilePosition};
 use crate::rotation_name::{Compression, family};
-use crate::tailed_file::{Stage, TailedFile};
-use crate::tailer::Tailer;
+use crate::tailed_file::{Stage, TailedFile, size_and_time};
+use crate::tailer::{HeldCopy, Tailer};
 use crate::unpacker::{is_read_error, unpacked_head};
 
 /// A file is given up when this many scans have not found it. One scan can miss a file that is being renamed.
@@ -79,12 +79,14 @@ fn search_by_number(tailer: &mut Tailer, key: FileKey, directories: &mut Directo
 
 /// Whether a file in its directory has the same contents.
 fn search_by_contents(tailer: &mut Tailer, key: FileKey, directories: &mut Directories<'_>) -> io::Result<bool> {
-    let candidates = candidates(tailer, key, directories);
+    let mut candidates = candidates(tailer, key, directories);
     for candidate in &candidates {
         if adopt(tailer, key, candidate, true)? {
             return Ok(true);
         }
     }
+    // The copy of the last contents is the newest one.
+    candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.stat.modified_ms));
     for candidate in &candidates {
         if adopt_short(tailer, key, candidate)? {
             return Ok(true);
@@ -138,6 +140,11 @@ fn adopt(tailer: &mut Tailer, key: FileKey, candidate: &SearchCandidate, is_copy
         return Ok(false);
     }
     let compression = candidate.path.file_name().and_then(Compression::of);
+    // A program that compresses creates a file. So the number was given to another one, and no text is known to compare.
+    let was_plain = position.path.file_name().and_then(Compression::of).is_none();
+    if compression.is_some() && was_plain && position.fingerprint.length() == 0 {
+        return Ok(false);
+    }
     let Some((handle, stat)) = open_candidate(tailer, candidate)? else { return Ok(false) };
     let is_same = match compression {
         Some(compression) => {
@@ -222,8 +229,10 @@ fn take_over(
 /// remembered as read.
 fn adopt_short(tailer: &mut Tailer, key: FileKey, candidate: &SearchCandidate) -> io::Result<bool> {
     let Some(file) = tailer.files.get(&key).filter(|_| candidate.stat.size > 0) else { return Ok(false) };
-    let is_held = tailer.held.get(&candidate.stat.identity).is_some_and(|held| held.of == key);
     let Some((handle, stat)) = open_candidate(tailer, candidate)? else { return Ok(false) };
+    // In another state the number may have been given to another file.
+    let held = HeldCopy { of: key, state: size_and_time(&stat) };
+    let is_held = tailer.held.get(&stat.identity).is_some_and(|found| *found == held);
     let compression = candidate.path.file_name().and_then(Compression::of);
     let (head, offset, is_short) = match compression {
         Some(compression) => match unpacked_head(handle.clone(), compression) {
@@ -239,7 +248,8 @@ fn adopt_short(tailer: &mut Tailer, key: FileKey, candidate: &SearchCandidate) -
         None if stat.size >= file.position.offset => return Ok(false),
         None => (head_of(&*handle)?, stat.size, is_short_copy(&*handle, stat.size, file)?),
     };
-    if !is_held && !is_short {
+    // The original may have been filled again since it was compared with the copy.
+    if !is_short && !(is_held && may_begin_alike(&head, file)) {
         return Ok(false);
     }
     let from = offset.saturating_sub(ANCHOR_BYTES_MAX as u64);
@@ -276,6 +286,13 @@ fn adopt_short(tailer: &mut Tailer, key: FileKey, candidate: &SearchCandidate) -
         tailer.active.insert(key);
     }
     Ok(true)
+}
+
+/// Whether a file that begins with `head` is the beginning of what was read, as far as the first bytes are known.
+fn may_begin_alike(head: &[u8], file: &TailedFile) -> bool {
+    let length = head.len().min(file.head.len());
+    let is_covered = file.position.fingerprint.length() <= head.len();
+    head.get(..length) == file.head.get(..length) && (!is_covered || file.position.fingerprint.matches(head))
 }
 
 /// Whether a file of `size` bytes is the beginning of what was read.

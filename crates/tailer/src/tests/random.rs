@@ -364,8 +364,15 @@ impl RandomHistory {
 
     fn check(&self) -> Result<(), String> {
         let mut missing: BTreeSet<&str> = self.machine.written.iter().map(String::as_str).collect();
+        let mut cut = Vec::new();
         for line in self.machine.lines() {
+            // Before a gap the bytes in memory are the end of the file, also within a line.
+            let is_cut = || self.gaps > 0 && self.lost.keys().any(|lost| lost.starts_with(line));
             if !missing.remove(line) {
+                if is_cut() && !self.machine.written.iter().any(|written| written == line) && !cut.contains(&line) {
+                    cut.push(line);
+                    continue;
+                }
                 return Err(format!("{line:?} was delivered twice, or never written"));
             }
         }
