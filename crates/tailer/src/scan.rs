@@ -17,7 +17,7 @@ use crate::content::{continues, open_regular};
 use crate::pattern::{Directories, find_matches};
 use crate::position::FileKey;
 use crate::rotation_name::{Compression, family, is_unsupported};
-use crate::search::{find_entry, search};
+use crate::search::{find_entry, may_be_another, search};
 use crate::tailed_file::{Stage, size_and_time};
 use crate::tailer::Tailer;
 use crate::unpacker::unpacked_head;
@@ -211,7 +211,9 @@ impl Tailer {
         let finished = self.files.values().filter(|file| file.stage == Stage::Finished && file.matched_in != scans);
         let is_wanted = |path: &PathBuf, matched_in: u64| is_due || matched_in + 1 == scans || suspected.contains(path);
         let checked: Vec<FileKey> = finished
-            .filter(|file| is_wanted(&file.position.path, file.matched_in) || number_owners.contains(&file.position.key))
+            .filter(|file| {
+                is_wanted(&file.position.path, file.matched_in) || number_owners.contains(&file.position.key)
+            })
             .map(|file| file.position.key)
             .collect();
         for key in checked {
@@ -251,6 +253,10 @@ fn recognise(tailer: &mut Tailer, key: FileKey, stat: &FileStat) -> bool {
             tailer.active.insert(key);
         }
         return true;
+    }
+    if file.stage == Stage::Lost && may_be_another(&file.position, &file.current_path, stat.size) {
+        tailer.forget_identity(key);
+        return false;
     }
     let position = &file.position;
     let is_unchanged = file.seen.unwrap_or((position.size, position.modified_ms)) == state;

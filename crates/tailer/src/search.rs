@@ -69,12 +69,20 @@ fn search_by_number(tailer: &mut Tailer, key: FileKey, directories: &mut Directo
     let path = find_entry(directories, &file.position);
     if let Some(path) = path
         && let Some(stat) = directories.stat(&path)
+        && !may_be_another(&file.position, &path, stat.size)
         && adopt(tailer, key, &SearchCandidate { path, stat }, false)?
     {
         return Ok(true);
     }
     tailer.forget_identity(key);
     Ok(false)
+}
+
+/// Whether a rotated file with the number of a lost one may be another file: nothing was in the lost one, so that there is
+/// nothing to compare. It may be a copy of a known file, and is read from the start if it is not.
+pub(crate) fn may_be_another(position: &FilePosition, path: &Path, size: u64) -> bool {
+    let is_rotated = path != position.path && path.file_name().map(family) == position.path.file_name().map(family);
+    size > 0 && position.fingerprint.length() == 0 && is_rotated
 }
 
 /// Whether a file in its directory has the same contents.
@@ -140,11 +148,6 @@ fn adopt(tailer: &mut Tailer, key: FileKey, candidate: &SearchCandidate, is_copy
         return Ok(false);
     }
     let compression = candidate.path.file_name().and_then(Compression::of);
-    // A program that compresses creates a file. So the number was given to another one, and no text is known to compare.
-    let was_plain = position.path.file_name().and_then(Compression::of).is_none();
-    if compression.is_some() && was_plain && position.fingerprint.length() == 0 {
-        return Ok(false);
-    }
     let Some((handle, stat)) = open_candidate(tailer, candidate)? else { return Ok(false) };
     let is_same = match compression {
         Some(compression) => {
