@@ -69,7 +69,7 @@ fn search_by_number(tailer: &mut Tailer, key: FileKey, directories: &mut Directo
     let path = find_entry(directories, &file.position);
     if let Some(path) = path
         && let Some(stat) = directories.stat(&path)
-        && !may_be_another(&file.position, &path, stat.size)
+        && !(may_be_another(&file.position, &path, stat.size) && is_of_family(&file.position, &path))
         && adopt(tailer, key, &SearchCandidate { path, stat }, false)?
     {
         return Ok(true);
@@ -78,11 +78,17 @@ fn search_by_number(tailer: &mut Tailer, key: FileKey, directories: &mut Directo
     Ok(false)
 }
 
-/// Whether a rotated file with the number of a lost one may be another file: nothing was in the lost one, so that there is
-/// nothing to compare. It may be a copy of a known file, and is read from the start if it is not.
+/// Whether a file with the number of a lost one may be another file: nothing was in the lost one, so that there is nothing to
+/// compare, and this one has another name or one that rotation gives. It may be a copy of a known file, and is read from the
+/// start if it is not.
 pub(crate) fn may_be_another(position: &FilePosition, path: &Path, size: u64) -> bool {
-    let is_rotated = path != position.path && path.file_name().map(family) == position.path.file_name().map(family);
-    size > 0 && position.fingerprint.length() == 0 && is_rotated
+    let is_rotated = path.file_name().is_some_and(|name| family(name) != name);
+    size > 0 && position.fingerprint.length() == 0 && (is_rotated || path != position.path)
+}
+
+/// Whether the name of `path` is that of the file, apart from what rotation adds. Only such files are found by their contents.
+fn is_of_family(position: &FilePosition, path: &Path) -> bool {
+    path.file_name().map(family) == position.path.file_name().map(family)
 }
 
 /// Whether a file in its directory has the same contents.
