@@ -167,7 +167,9 @@ fn adopt(tailer: &mut Tailer, key: FileKey, candidate: &SearchCandidate, is_copy
         Ok(false) | Err(_) => return Ok(false),
         Ok(true) => {}
     }
-    let is_complete = position.is_finished && (compression.is_some() || stat.size == position.offset);
+    // The file may have grown after its end, and before it was compressed. How long the text is shows only when it is read.
+    let has_no_more = if compression.is_some() { !is_copy } else { stat.size == position.offset };
+    let is_complete = position.is_finished && has_no_more;
     let stage = if is_complete {
         Stage::Finished
     } else if compression.is_some() {

@@ -398,12 +398,13 @@ fn run_seed(seed: u64) {
     history.check().unwrap_or_else(|error| panic!("BUCKSAW_TAILER_SEED={seed}: {error}; {kinds:?}"));
 }
 
-/// A line delivered twice: a number that was given to another file (1016, 3382, 4387), a copy that was taken for another one (3054).
-/// A part of a line before a gap (3597). A line lost: a late write to a renamed file (4369, 4732), a held copy whose number was
-/// given to another file (4397).
+/// Lines delivered twice: a number was given to another file (1016, 3382, 4387, 6838, 8259, 16363), or a copy was taken for
+/// another one (3054). A part of a line before a gap (3597). Lines lost: a late write to a renamed file hid a newer one
+/// (4369, 4732), the number of a held copy was given to another file (4397), a file grew after its end and was compressed
+/// (13693).
 #[test]
 fn histories_that_failed_once() {
-    for seed in [1016, 3054, 3382, 3597, 4369, 4387, 4397, 4732] {
+    for seed in [1016, 3054, 3382, 3597, 4369, 4387, 4397, 4732, 6838, 8259, 13693, 16363] {
         run_seed(seed);
     }
 }
