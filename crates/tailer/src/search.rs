@@ -260,7 +260,8 @@ fn adopt_short(tailer: &mut Tailer, key: FileKey, candidate: &SearchCandidate) -
         None => (head_of(&*handle)?, stat.size, is_short_copy(&*handle, stat.size, file)?),
     };
     // The original may have been filled again since it was compared with the copy.
-    if !is_short && !(is_held && may_begin_alike(&head, file)) {
+    let is_copy = is_short || (is_held && may_begin_alike(&head, file));
+    if !is_copy {
         return Ok(false);
     }
     let from = offset.saturating_sub(ANCHOR_BYTES_MAX as u64);

@@ -350,9 +350,10 @@ impl RandomHistory {
         } else {
             // Another file may have had the number before.
             let contents = self.machine.contents(name);
-            let positions = self.machine.sink.positions.values().filter(|position| position.identity == identity);
-            let is_known =
-                positions.into_iter().any(|position| position.offset > 0 && position.fingerprint.matches(&contents));
+            let is_known = self.machine.sink.positions.values().any(|position| {
+                let fingerprint = &position.fingerprint;
+                position.identity == identity && fingerprint.length() > 0 && fingerprint.matches(&contents)
+            });
             let kind = if is_known { LossKind::Known } else { LossKind::Unseen };
             self.lost.extend(undelivered.map(|line| (line, kind)));
         }
