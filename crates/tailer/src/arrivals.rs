@@ -118,12 +118,19 @@ pub(crate) fn add_arrivals(
         let number = rotation_number(&group, &arrival.path);
         (arrival.path == group, arrival.stat.modified_ms, std::cmp::Reverse(number), arrival.path.clone())
     });
+    let is_empty = |file: &&TailedFile| file.stage == Stage::Lost && file.position.fingerprint.length() == 0;
+    let lost_empty: HashMap<_, _> =
+        tailer.files.values().filter(is_empty).map(|file| (file.position.identity, file.position.key)).collect();
     let mut newest: HashMap<PathBuf, FileKey> = HashMap::new();
     for arrival in arrivals {
-        let group = group(&arrival);
+        let (group, identity) = (group(&arrival), arrival.stat.identity);
         let predecessor = newest.get(&group).or_else(|| known.by_path.get(&group)).copied();
         if let Some(key) = add(tailer, arrival, predecessor) {
             newest.insert(group, key);
+            // Nothing was read of the file with this number, and all of it is read now.
+            if let Some(lost) = lost_empty.get(&identity) {
+                tailer.remove(*lost);
+            }
         }
     }
 }
@@ -378,6 +385,7 @@ fn add(tailer: &mut Tailer, arrival: Arrival, predecessor: Option<FileKey>) -> O
         file.is_at_path = true;
     }
     tailer.next_key += 1;
+    tailer.held.remove(&arrival.stat.identity);
     tailer.by_identity.insert(arrival.stat.identity, key);
     tailer.files.insert(key, file);
     tailer.gap_log.counters.files_found += 1;

@@ -38,7 +38,8 @@ pub struct FilePosition {
     pub anchor: Anchor,
     /// The length of the file when it was last read. Not below the offset, except in a compressed file.
     pub size: u64,
-    /// When the file was last changed while it had its path, in milliseconds since 1970.
+    /// When the file was last changed, as of the last scan that found it under its path, in milliseconds since 1970. No file
+    /// that was created there later has an earlier time.
     pub modified_ms: u64,
     /// Whether the file ended: it was rotated or deleted, and read to its end.
     pub is_finished: bool,

@@ -16,8 +16,8 @@ use crate::arrivals::add_arrivals;
 use crate::content::{continues, open_regular};
 use crate::pattern::{Directories, find_matches};
 use crate::position::FileKey;
-use crate::rotation_name::{Compression, is_unsupported};
-use crate::search::{find_entry, search};
+use crate::rotation_name::{Compression, family, is_unsupported};
+use crate::search::{find_entry, may_be_another, search};
 use crate::tailed_file::{Stage, size_and_time};
 use crate::tailer::Tailer;
 use crate::unpacker::unpacked_head;
@@ -83,7 +83,15 @@ impl Tailer {
             file.is_at_path = is_at_path;
             path.clone_into(&mut file.current_path);
         }
-        !is_first || recognise(self, key, stat)
+        if is_first && !recognise(self, key, stat) {
+            return false;
+        }
+        // Not the time of later reads: a renamed file may still be written, and another one created and rotated meanwhile has
+        // an earlier time than that.
+        if is_at_path && let Some(file) = self.files.get_mut(&key).filter(|file| file.stage == Stage::Following) {
+            file.position.modified_ms = stat.modified_ms;
+        }
+        true
     }
 
     /// Detaches files that lost their path, and ends those that were detached for long. Returns the paths that were lost.
@@ -173,6 +181,24 @@ impl Tailer {
         self.changes += 1;
     }
 
+    /// The files whose numbers are found under names of rotated files of these paths.
+    fn owners_of_rotated(&self, directories: &mut Directories<'_>, paths: &BTreeSet<PathBuf>) -> BTreeSet<FileKey> {
+        let mut owners = BTreeSet::new();
+        for path in paths {
+            let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else { continue };
+            let own_family = family(name);
+            for entry in directories.entries(dir).iter() {
+                if entry.kind == EntryKind::File
+                    && family(&entry.name) == own_family
+                    && let Some(stat) = directories.stat(&dir.join(&entry.name))
+                {
+                    owners.extend(self.by_identity.get(&stat.identity));
+                }
+            }
+        }
+        owners
+    }
+
     /// Looks for finished files that no pattern matches any more: those of the suspected paths, and now and then all.
     /// Another file may have got the number of one.
     fn check_finished(&mut self, directories: &mut Directories<'_>, suspected: &BTreeSet<PathBuf>) {
@@ -181,11 +207,14 @@ impl Tailer {
         if is_due {
             self.next_finished_check = now + FINISHED_CHECK_INTERVAL;
         }
+        let number_owners = self.owners_of_rotated(directories, suspected);
         let scans = self.scans;
         let finished = self.files.values().filter(|file| file.stage == Stage::Finished && file.matched_in != scans);
         let is_wanted = |path: &PathBuf, matched_in: u64| is_due || matched_in + 1 == scans || suspected.contains(path);
         let checked: Vec<FileKey> = finished
-            .filter(|file| is_wanted(&file.position.path, file.matched_in))
+            .filter(|file| {
+                is_wanted(&file.position.path, file.matched_in) || number_owners.contains(&file.position.key)
+            })
             .map(|file| file.position.key)
             .collect();
         for key in checked {
@@ -225,6 +254,10 @@ fn recognise(tailer: &mut Tailer, key: FileKey, stat: &FileStat) -> bool {
             tailer.active.insert(key);
         }
         return true;
+    }
+    if file.stage == Stage::Lost && may_be_another(&file.position, &file.current_path, stat.size) {
+        tailer.forget_identity(key);
+        return false;
     }
     let position = &file.position;
     let is_unchanged = file.seen.unwrap_or((position.size, position.modified_ms)) == state;

@@ -13,8 +13,8 @@ use crate::gaps::Gap;
 use crate::pattern::Directories;
 use crate::position::{FileKey, FilePosition};
 use crate::rotation_name::{Compression, family};
-use crate::tailed_file::{Stage, TailedFile};
-use crate::tailer::Tailer;
+use crate::tailed_file::{Stage, TailedFile, size_and_time};
+use crate::tailer::{HeldCopy, Tailer};
 use crate::unpacker::{is_read_error, unpacked_head};
 
 /// A file is given up when this many scans have not found it. One scan can miss a file that is being renamed.
@@ -69,6 +69,7 @@ fn search_by_number(tailer: &mut Tailer, key: FileKey, directories: &mut Directo
     let path = find_entry(directories, &file.position);
     if let Some(path) = path
         && let Some(stat) = directories.stat(&path)
+        && !(may_be_another(&file.position, &path, stat.size) && is_of_family(&file.position, &path))
         && adopt(tailer, key, &SearchCandidate { path, stat }, false)?
     {
         return Ok(true);
@@ -77,14 +78,29 @@ fn search_by_number(tailer: &mut Tailer, key: FileKey, directories: &mut Directo
     Ok(false)
 }
 
+/// Whether a file with the number of a lost one may be another file: nothing was in the lost one, so that there is nothing to
+/// compare, and this one has another name or one that rotation gives. It may be a copy of a known file, and is read from the
+/// start if it is not.
+pub(crate) fn may_be_another(position: &FilePosition, path: &Path, size: u64) -> bool {
+    let is_rotated = path.file_name().is_some_and(|name| family(name) != name);
+    size > 0 && position.fingerprint.length() == 0 && (is_rotated || path != position.path)
+}
+
+/// Whether the name of `path` is that of the file, apart from what rotation adds. Only such files are found by their contents.
+fn is_of_family(position: &FilePosition, path: &Path) -> bool {
+    path.file_name().map(family) == position.path.file_name().map(family)
+}
+
 /// Whether a file in its directory has the same contents.
 fn search_by_contents(tailer: &mut Tailer, key: FileKey, directories: &mut Directories<'_>) -> io::Result<bool> {
-    let candidates = candidates(tailer, key, directories);
+    let mut candidates = candidates(tailer, key, directories);
     for candidate in &candidates {
         if adopt(tailer, key, candidate, true)? {
             return Ok(true);
         }
     }
+    // The copy of the last contents is the newest one.
+    candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.stat.modified_ms));
     for candidate in &candidates {
         if adopt_short(tailer, key, candidate)? {
             return Ok(true);
@@ -151,7 +167,9 @@ fn adopt(tailer: &mut Tailer, key: FileKey, candidate: &SearchCandidate, is_copy
         Ok(false) | Err(_) => return Ok(false),
         Ok(true) => {}
     }
-    let is_complete = position.is_finished && (compression.is_some() || stat.size == position.offset);
+    // The file may have grown after its end, and before it was compressed. How long the text is shows only when it is read.
+    let has_no_more = if compression.is_some() { !is_copy } else { stat.size == position.offset };
+    let is_complete = position.is_finished && has_no_more;
     let stage = if is_complete {
         Stage::Finished
     } else if compression.is_some() {
@@ -222,8 +240,10 @@ fn take_over(
 /// remembered as read.
 fn adopt_short(tailer: &mut Tailer, key: FileKey, candidate: &SearchCandidate) -> io::Result<bool> {
     let Some(file) = tailer.files.get(&key).filter(|_| candidate.stat.size > 0) else { return Ok(false) };
-    let is_held = tailer.held.get(&candidate.stat.identity).is_some_and(|held| held.of == key);
     let Some((handle, stat)) = open_candidate(tailer, candidate)? else { return Ok(false) };
+    // In another state the number may have been given to another file.
+    let held = HeldCopy { of: key, state: size_and_time(&stat) };
+    let is_held = tailer.held.get(&stat.identity).is_some_and(|found| *found == held);
     let compression = candidate.path.file_name().and_then(Compression::of);
     let (head, offset, is_short) = match compression {
         Some(compression) => match unpacked_head(handle.clone(), compression) {
@@ -239,7 +259,9 @@ fn adopt_short(tailer: &mut Tailer, key: FileKey, candidate: &SearchCandidate) -
         None if stat.size >= file.position.offset => return Ok(false),
         None => (head_of(&*handle)?, stat.size, is_short_copy(&*handle, stat.size, file)?),
     };
-    if !is_held && !is_short {
+    // The original may have been filled again since it was compared with the copy.
+    let is_copy = is_short || (is_held && may_begin_alike(&head, file));
+    if !is_copy {
         return Ok(false);
     }
     let from = offset.saturating_sub(ANCHOR_BYTES_MAX as u64);
@@ -276,6 +298,13 @@ fn adopt_short(tailer: &mut Tailer, key: FileKey, candidate: &SearchCandidate) -
         tailer.active.insert(key);
     }
     Ok(true)
+}
+
+/// Whether a file that begins with `head` is the beginning of what was read, as far as the first bytes are known.
+fn may_begin_alike(head: &[u8], file: &TailedFile) -> bool {
+    let length = head.len().min(file.head.len());
+    let is_covered = file.position.fingerprint.length() <= head.len();
+    head.get(..length) == file.head.get(..length) && (!is_covered || file.position.fingerprint.matches(head))
 }
 
 /// Whether a file of `size` bytes is the beginning of what was read.

@@ -28,7 +28,7 @@ pub struct ReadReport {
 }
 
 /// A file that matches a pattern and equals the beginning of one that is being followed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HeldCopy {
     pub(crate) of: FileKey,
     pub(crate) state: SizeAndTime,

@@ -162,9 +162,6 @@ fn read_plain(
     file.is_failing = false;
     file.seen = Some(size_and_time(&stat));
     file.position.size = stat.size.max(file.position.offset + length as u64);
-    if file.stage == Stage::Following {
-        file.position.modified_ms = stat.modified_ms;
-    }
     let has_more = file.position.offset + (length as u64) < stat.size;
     let is_end = !has_more && !has_grown && file.is_closing || !has_more && file.stage == Stage::Rest;
     let waited = if has_grown { Duration::ZERO } else { waited };

@@ -348,7 +348,12 @@ impl RandomHistory {
         if self.is_open(identity) {
             self.in_deleted.extend(undelivered);
         } else {
-            let is_known = self.machine.sink.positions.values().any(|position| position.identity == identity);
+            // Another file may have had the number before.
+            let contents = self.machine.contents(name);
+            let is_known = self.machine.sink.positions.values().any(|position| {
+                let fingerprint = &position.fingerprint;
+                position.identity == identity && fingerprint.length() > 0 && fingerprint.matches(&contents)
+            });
             let kind = if is_known { LossKind::Known } else { LossKind::Unseen };
             self.lost.extend(undelivered.map(|line| (line, kind)));
         }
@@ -364,8 +369,15 @@ impl RandomHistory {
 
     fn check(&self) -> Result<(), String> {
         let mut missing: BTreeSet<&str> = self.machine.written.iter().map(String::as_str).collect();
+        let mut cut = Vec::new();
         for line in self.machine.lines() {
+            // Before a gap the bytes in memory are the end of the file, also within a line.
+            let is_cut = || self.gaps > 0 && self.lost.keys().any(|lost| lost.starts_with(line));
             if !missing.remove(line) {
+                if is_cut() && !self.machine.written.iter().any(|written| written == line) && !cut.contains(&line) {
+                    cut.push(line);
+                    continue;
+                }
                 return Err(format!("{line:?} was delivered twice, or never written"));
             }
         }
@@ -385,6 +397,17 @@ fn run_seed(seed: u64) {
     history.run();
     let kinds: Vec<_> = history.logs.iter().map(|log| (&log.name, log.kind)).collect();
     history.check().unwrap_or_else(|error| panic!("BUCKSAW_TAILER_SEED={seed}: {error}; {kinds:?}"));
+}
+
+/// Lines delivered twice: a number was given to another file (1016, 3382, 4387, 6838, 8259, 16363), or a copy was taken for
+/// another one (3054). A part of a line before a gap (3597). Lines lost: a late write to a renamed file hid a newer one
+/// (4369, 4732), the number of a held copy was given to another file (4397), a file grew after its end and was compressed
+/// (13693).
+#[test]
+fn histories_that_failed_once() {
+    for seed in [1016, 3054, 3382, 3597, 4369, 4387, 4397, 4732, 6838, 8259, 13693, 16363] {
+        run_seed(seed);
+    }
 }
 
 #[test]
