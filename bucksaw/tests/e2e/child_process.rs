@@ -34,6 +34,11 @@ impl ChildProcess {
         text(self.err.recv_timeout(WAIT_MAX).unwrap())
     }
 
+    /// Prints what it has written to standard error.
+    pub(crate) fn print_stderr(&mut self) {
+        self.err.try_iter().map(text).for_each(|line| eprintln!("{line}"));
+    }
+
     /// Sends SIGTERM.
     pub(crate) fn send_sigterm(&self) {
         let pid = rustix::process::Pid::from_child(&self.child);

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::child_process::ChildProcess;
 use crate::client::encode;
 use crate::node::{TestServer, bucksaw};
-use crate::wait::wait_until;
+use crate::wait::{has_happened, wait_until};
 use log_writer::LogFileWriter;
 
 /// A node, a directory of logs, and an agent that may run.
@@ -91,11 +91,14 @@ impl TailedDir {
     }
 
     /// Waits for the lines of these writers, and checks that each is stored once and no other.
-    fn expect(&self, writers: &[&LogFileWriter]) {
+    fn expect(&mut self, writers: &[&LogFileWriter]) {
         let written: BTreeMap<String, usize> =
             writers.iter().flat_map(|writer| writer.lines()).map(|line| (line.clone(), 1)).collect();
-        self.wait_count(written.len());
+        let is_complete = has_happened(|| self.node.count("") >= written.len() as u64);
         let stored = self.stored();
+        if !is_complete && let Some(agent) = &mut self.agent {
+            agent.print_stderr();
+        }
         let missing: Vec<_> = written.keys().filter(|line| !stored.contains_key(*line)).take(5).collect();
         let wrong: Vec<_> = stored.iter().filter(|(line, count)| written.get(*line) != Some(*count)).take(5).collect();
         assert!(missing.is_empty() && wrong.is_empty(), "missing {missing:?}, doubled or never written {wrong:?}");

@@ -276,7 +276,8 @@ impl Tailer {
 
     /// Whether the next scan should come soon, because contents that were rotated away are looked for.
     pub fn is_searching(&self) -> bool {
-        let is_sought = |file: &TailedFile| file.missing_scans > 0 && !file.position.is_finished;
+        // A file whose directory is missing is looked for at the usual interval.
+        let is_sought = |file: &TailedFile| file.missing_scans == 1 && !file.position.is_finished;
         self.files.values().any(|file| matches!(file.stage, Stage::Lost | Stage::Replaced) && is_sought(file))
     }
 
