@@ -33,6 +33,10 @@ fn round(seed: u64) {
     // With the pattern for all, rotated files match too.
     let pattern = if random.below(2) == 0 { "*.log" } else { "*.log*" };
     let mut writers = ["a.log", "b.log", "c.log"].map(|name| RotatedLog { log: tailed.writer(name), rotations: 0 });
+    // A file that was rotated before its path was ever read is not looked for.
+    writers.iter_mut().for_each(|writer| writer.log.write_lines(1));
+    tailed.start_agent(pattern);
+    tailed.wait_count(writers.len());
     let mut is_node_up = true;
     for _ in 0..STEPS {
         let writer = &mut writers[random.below(3)];
