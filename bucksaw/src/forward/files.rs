@@ -40,8 +40,8 @@ fn files_config(args: &ForwardArgs, config: &Config) -> anyhow::Result<FilesConf
         );
     }
     let tailer = TailerConfig {
-        patterns: patterns(&args.paths)?,
-        excluded: patterns(&args.exclude)?,
+        patterns: patterns(&args.paths, &current_dir())?,
+        excluded: excluded(&args.exclude)?,
         read_from: match args.read_from {
             FileStart::Start => ReadFrom::Start,
             FileStart::End => ReadFrom::End,
@@ -58,10 +58,27 @@ fn files_config(args: &ForwardArgs, config: &Config) -> anyhow::Result<FilesConf
     Ok(FilesConfig { buffer_bytes_max: args.buffer_bytes.0, when_full, ..files })
 }
 
-fn patterns(texts: &[String]) -> anyhow::Result<Vec<PathPattern>> {
-    let parsed =
-        texts.iter().map(|text| PathPattern::parse(text).map_err(|error| UsageError(error.to_string()).into()));
-    parsed.collect()
+fn patterns(texts: &[String], base: &str) -> anyhow::Result<Vec<PathPattern>> {
+    let parse = |text: &String| PathPattern::parse(&absolute(text, base));
+    texts.iter().map(|text| parse(text).map_err(|error| UsageError(error.to_string()).into())).collect()
+}
+
+/// A pattern without a slash applies in every directory.
+fn excluded(texts: &[String]) -> anyhow::Result<Vec<PathPattern>> {
+    let (names, paths): (Vec<_>, Vec<_>) = texts.iter().cloned().partition(|text| !text.contains('/'));
+    Ok([patterns(&names, "")?, patterns(&paths, &current_dir())?].concat())
+}
+
+/// The current directory, if it can be the start of a pattern.
+fn current_dir() -> String {
+    let dir = std::env::current_dir().ok().and_then(|dir| dir.into_os_string().into_string().ok());
+    dir.filter(|dir| !dir.contains(['*', '?', '[', ']', '{', '}', '\\'])).unwrap_or_default()
+}
+
+/// A pattern with the directory in front, so that the label with the path names one file of the machine.
+fn absolute(text: &str, base: &str) -> String {
+    let is_whole = text.is_empty() || text.starts_with('/') || base.is_empty();
+    if is_whole { text.to_owned() } else { format!("{base}/{}", text.trim_start_matches("./")) }
 }
 
 /// Adds the name of the machine, unless the user set that label.
@@ -75,6 +92,17 @@ fn with_host(labels: Labels, host: &str) -> Labels {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn relative_patterns_become_absolute() {
+        let check = |text: &str, base: &str, want: &str| assert_eq!(absolute(text, base), want);
+        check("a.log", "/var/log", "/var/log/a.log");
+        check("./*/a.log", "/var/log", "/var/log/*/a.log");
+        check("../a.log", "/var/log", "/var/log/../a.log");
+        check("/a.log", "/var/log", "/a.log");
+        check("a.log", "", "a.log");
+        check("", "/var/log", "");
+    }
 
     #[test]
     fn the_machine_is_a_label_unless_it_is_set() {

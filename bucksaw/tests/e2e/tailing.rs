@@ -135,7 +135,7 @@ fn files_are_followed_through_renames_and_new_files_are_found() {
     assert_eq!(label_values(&tailed.node, "log.file.path"), paths);
     assert_eq!(label_values(&tailed.node, "host.name").len(), 1);
     let said = tailed.stop_agent();
-    assert!(!said.contains("WARN") && !said.contains("ERROR"), "{said}");
+    assert!(said.contains("following files=1") && !said.contains("WARN") && !said.contains("ERROR"), "{said}");
 }
 
 #[test]

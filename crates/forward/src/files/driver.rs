@@ -9,7 +9,7 @@ use std::time::Duration;
 use bucksaw_buffer::BufferError;
 use bucksaw_env::{Env, lock};
 use bucksaw_tailer::Tailer;
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::collector::Collector;
 use super::config::FilesConfig;
@@ -46,6 +46,9 @@ pub(super) fn drive(
         let now = env.clock.uptime();
         if now >= next_scan || is_scan_due && now >= scan_allowed {
             collector.scan()?;
+            if next_scan.is_zero() {
+                log_first_scan(&collector.tailer);
+            }
             watcher.watch_directories(collector.tailer.directories());
             let after = env.clock.uptime();
             next_scan = after + files.scan_interval;
@@ -82,6 +85,13 @@ pub(super) fn drive(
     }
     reporter.report(&lock(shared).tailer);
     Ok(())
+}
+
+fn log_first_scan(tailer: &Tailer) {
+    match tailer.positions().count() {
+        0 => warn!("no file is there yet: waiting for one"),
+        files => info!(files, "following"),
+    }
 }
 
 /// Logs gaps and files that cannot be read.
