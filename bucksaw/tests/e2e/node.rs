@@ -7,6 +7,7 @@ use std::io::Write as _;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 
 use serde_json::Value;
@@ -43,14 +44,24 @@ fn limited(command: &Command, descriptors: usize) -> Command {
     shell
 }
 
-/// Runs a command with this standard input until it ends.
+/// Runs a command with this standard input until it ends. It is killed if it does not, so that its exit code fails the test.
 pub(crate) fn run(command: &mut Command, input: &[u8]) -> Output {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut pipe = child.stdin.take().unwrap();
+    let pid = rustix::process::Pid::from_child(&child);
+    let (ended, end) = channel::<()>();
     thread::scope(|scope| {
         // A command that does not read to the end reports that by its exit code.
         scope.spawn(move || pipe.write_all(input).ok());
-        child.wait_with_output().unwrap()
+        scope.spawn(move || {
+            if end.recv_timeout(WAIT_MAX) == Err(RecvTimeoutError::Timeout) {
+                // Fails if it has just ended.
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+        });
+        let output = child.wait_with_output().unwrap();
+        drop(ended);
+        output
     })
 }
 

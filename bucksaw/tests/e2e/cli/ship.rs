@@ -81,7 +81,7 @@ fn forward_reports_errors() {
     check(&["--to", "nowhere"], 2, "--to 'nowhere': expected HOST:PORT");
     check(&["--durability", "slow"], 2, "--durability 'slow': expected fast or durable");
     check(&["--label", "a=b", "--label", "a=c"], 2, "given twice");
-    check(&["some.log"], 2, "this version ships standard input only");
+    check(&["some[.log"], 2, "some[.log");
 }
 
 #[test]
