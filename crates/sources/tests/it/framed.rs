@@ -8,7 +8,7 @@ use bucksaw_record::{Id, Labels, Millis, Producer};
 use bucksaw_segment::{FrameHeader, FrameKind};
 use bucksaw_sources::Config;
 use bucksaw_wire::{
-    Batch, DecodeProgress, FLUSH, Hello, HelloReply, RefusalCode, ServerMessage, WireError, WireVersion,
+    Batch, DecodeProgress, FLUSH, Hello, HelloReply, RefusalCode, ServerMessage, WireError, WireVersion, encode_labels,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -109,6 +109,28 @@ async fn fast_batches_are_acknowledged_and_keep_their_ids() {
 }
 
 #[tokio::test]
+async fn labels_change_between_batches() {
+    let mut node = ListenerNode::start(Durability::Fast, Config::default()).await;
+    let mut client = FramedClient::welcome(&node, "app=web").await;
+    client.send(0, "a\n").await;
+    for (number, app) in [(1, "shop"), (2, "web"), (3, "shop")] {
+        let labels = Labels::parse(&format!("app={app}")).unwrap();
+        client.socket.write_all(&encode_labels(&labels)).await.unwrap();
+        client.send(number, "b\n").await;
+    }
+    // Labels are not counted as a batch.
+    assert_eq!(client.wait_for_ack(4).await, 4);
+    drop(client);
+    let records = node.stop().await;
+    let apps = |sequence: u32| {
+        let record = records.iter().find(|record| record.id.sequence() == sequence).unwrap();
+        record.labels.get("app").map(str::to_owned)
+    };
+    let found: Vec<Option<String>> = (0..4).map(apps).collect();
+    assert_eq!(found, ["web", "shop", "web", "shop"].map(|app| Some(app.to_owned())));
+}
+
+#[tokio::test]
 async fn durable_batches_are_acknowledged_only_after_the_sync() {
     let mut node = ListenerNode::start(Durability::Durable, Config::default()).await;
     let mut client = FramedClient::welcome(&node, "").await;
@@ -192,7 +214,7 @@ async fn a_bad_hello_is_refused_with_its_reason() {
         assert_eq!(answer, Some(HelloReply::Refused { code: want_code, text: want.to_owned() }));
         assert_eq!(client.read_message().await, None);
     };
-    let newer = "unsupported protocol version 2.1, newest supported is 1.1: upgrade this side first";
+    let newer = "unsupported protocol version 2.2, newest supported is 1.2: upgrade this side first";
     check(&|hello| hello[8] = 2, RefusalCode::VERSION, newer).await;
     check(&|hello| hello[15] = 1, RefusalCode::LABELS, "the labels take 16777221 bytes, more than 73920").await;
     check(&|hello| hello[16] = 200, RefusalCode::LABELS, "the labels are refused: invalid label encoding").await;
