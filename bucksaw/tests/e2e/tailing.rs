@@ -276,6 +276,23 @@ fn a_full_buffer_stops_reading_or_drops_the_oldest_lines() {
 }
 
 #[test]
+fn damaged_positions_are_no_first_start() {
+    let mut tailed = TailedDir::new(&["--read-from", "end"]);
+    let mut one = tailed.writer("one.log");
+    tailed.start_agent("one.log");
+    let buffer = tailed.home.path().join("state/buffer/0000000000000000.buffer");
+    wait_until("the positions are saved", || buffer.exists());
+    tailed.kill_agent();
+    one.write_lines(20);
+    let mut bytes = fs::read(&buffer).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&buffer, bytes).unwrap();
+    tailed.start_agent("one.log");
+    tailed.expect(&[&one]);
+    assert!(tailed.stop_agent().contains("the positions in the files are damaged"));
+}
+
+#[test]
 fn mistakes_are_reported() {
     let check = |arguments: &[&str], want: &str| {
         let output = bucksaw(["forward", "--to", "127.0.0.1:1"]).args(arguments).output().unwrap();

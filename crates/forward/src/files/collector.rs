@@ -98,7 +98,14 @@ impl Collector {
         if unacked_records > 0 {
             info!(records = unacked_records, "the last run left unacknowledged records, which are sent again");
         }
-        let tailer = Tailer::new(files.tailer.clone(), env, Positions::decode(&state)?, state.is_empty());
+        // Damaged positions are no first start, at which the ends of files may be the start of reading.
+        let is_first_start = state.is_empty() && buffer.bytes() == 0;
+        if state.is_empty() && !is_first_start {
+            warn!(
+                "the positions in the files are damaged: files are read from their start, and lines are stored twice"
+            );
+        }
+        let tailer = Tailer::new(files.tailer.clone(), env, Positions::decode(&state)?, is_first_start);
         let sink = BufferSink {
             packer: FilePacker::new(config, env),
             buffer,
