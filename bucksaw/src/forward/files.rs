@@ -8,6 +8,7 @@ use tracing::info;
 
 use super::args::{FileStart, ForwardArgs, FullPolicy};
 use super::stop_signal::StopSignal;
+use super::{host_name, rate_line, status_listener};
 use crate::exit::Exit;
 use crate::failure::UsageError;
 
@@ -19,14 +20,18 @@ const BUFFER_BYTES_MIN: u64 = 4 << 20;
 
 /// Follows the files of the arguments.
 pub(super) async fn run(args: &ForwardArgs, mut config: Config) -> anyhow::Result<Exit> {
-    config.labels = with_host(config.labels, &String::from_utf8_lossy(rustix::system::uname().nodename().to_bytes()));
+    config.labels = with_host(config.labels, &host_name());
     let files = files_config(args, &config)?;
     let signal = StopSignal::catch()?;
-    let (shipped, backlog) = bucksaw_forward::run_files(config, files, Env::real(), signal.receiver()).await?;
+    status_listener::start(&args.listen, &config.monitor, &signal).await?;
+    let monitor = config.monitor.clone();
+    let following = bucksaw_forward::run_files(config, files, Env::real(), signal.receiver());
+    let (shipped, backlog) = rate_line::show_during(following, &monitor).await?;
     info!(
         records = shipped.records,
         waiting_batches = backlog.batches,
         dropped_records = backlog.dropped_records,
+        damaged_batches = backlog.damaged_batches,
         gaps = backlog.gaps,
         "stopped; what waits is sent at the next start"
     );

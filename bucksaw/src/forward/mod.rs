@@ -3,6 +3,8 @@
 mod args;
 mod counted_input;
 mod files;
+mod rate_line;
+mod status_listener;
 mod stop_signal;
 mod stream;
 
@@ -12,6 +14,11 @@ pub(crate) use args::ForwardArgs;
 
 use crate::exit::Exit;
 
+/// The name of this machine.
+fn host_name() -> String {
+    String::from_utf8_lossy(rustix::system::uname().nodename().to_bytes()).into_owned()
+}
+
 pub(crate) fn run(args: &ForwardArgs) -> anyhow::Result<Exit> {
     let config = args.config()?;
     crate::log::start("info")?;
@@ -19,7 +26,7 @@ pub(crate) fn run(args: &ForwardArgs) -> anyhow::Result<Exit> {
     let runtime = runtime.context("cannot start the network")?;
     let result = runtime.block_on(async {
         match args.paths.is_empty() {
-            true => stream::run(config).await,
+            true => stream::run(args, config).await,
             false => files::run(args, config).await,
         }
     });

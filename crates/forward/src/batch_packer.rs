@@ -25,6 +25,14 @@ pub(crate) struct ShippedBatch {
     pub(crate) text_bytes: usize,
 }
 
+impl ShippedBatch {
+    /// When the batch was packed, in milliseconds since 1970.
+    pub(crate) fn accepted_ms(&self) -> Option<u64> {
+        let header = self.frame.first_chunk().and_then(|header| FrameHeader::parse(header).ok())?;
+        Some(header.accepted.0)
+    }
+}
+
 /// Packs the chunks of many files, each into a batch of its own.
 pub(crate) struct FilePacker {
     splitter: LineSplitter,

@@ -36,8 +36,10 @@ mod intake;
 mod run;
 mod send_window;
 mod session;
+mod status;
 
 pub use config::Config;
 pub use error::ForwardError;
 pub use files::{Backlog, FilesConfig, WhenFull, run_files};
 pub use run::{Summary, run};
+pub use status::{AgentInfo, AgentMonitor, AgentStatus, ConnectionStatus, FileLag, FilesStatus, serve_status};

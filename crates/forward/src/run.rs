@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "the agent is not simulated: real sockets, in real time")]
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_env::{Env, wait_for_stop};
@@ -40,7 +41,8 @@ pub async fn run(
     if config.addresses.is_empty() {
         return Err(ForwardError::NoAddress);
     }
-    let window = SendWindow::new(config.window_bytes);
+    let window = Arc::new(SendWindow::new(config.window_bytes));
+    config.monitor.attach(&env, &window, None);
     let mut read = None;
     let mut reading = pin!(intake::run(input, &config, &env, &window, stop.clone()));
     let mut shipping = pin!(ConnectionLoop::new(&config, &env, &window).run());

@@ -3,16 +3,17 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 
-use bucksaw_env::{Env, FileLock, lock, wait_for_stop};
+use bucksaw_env::{Env, FileLock, wait_for_stop};
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
 use super::collector::{Backlog, Collector};
 use super::config::FilesConfig;
 use super::driver::drive;
+use super::shared::SharedCollector;
 use crate::connection_loop::ConnectionLoop;
 use crate::run::Summary;
 use crate::send_window::SendWindow;
@@ -35,7 +36,11 @@ pub async fn run_files(
     let _lock = lock_state(&env, &files)?;
     let window = Arc::new(SendWindow::new(config.window_bytes));
     let collector = Collector::open(&config, &files, &env, Arc::clone(&window));
-    let collector = Arc::new(Mutex::new(collector.map_err(|error| state_error(error.to_string()))?));
+    let collector = collector.map_err(|error| state_error(error.to_string()))?;
+    let collector = Arc::new(SharedCollector::new(collector));
+    let (watched, clock) = (Arc::clone(&collector), Arc::clone(&env.clock));
+    let status = move |files_max| watched.read(|collector| collector.status(clock.uptime(), files_max));
+    config.monitor.attach(&env, &window, Some(Box::new(status)));
     let reader = Reader::start(&collector, &files, &env)?;
     let mut shipping = std::pin::pin!(ConnectionLoop::new(&config, &env, &window).run());
     let (stopping, mut ended) = (Arc::clone(&reader.stop), reader.ended);
@@ -54,11 +59,10 @@ pub async fn run_files(
     };
     window.end_input();
     let reconnects = timeout(config.stop_timeout, &mut shipping).await.unwrap_or_default();
-    let backlog = {
-        let mut collector = lock(&collector);
+    let backlog = collector.read(|collector| {
         collector.save();
         collector.backlog()
-    };
+    });
     read.map_err(state_error)?;
     let shipped = window.acked_totals();
     Ok((Summary { records: shipped.records, bytes: shipped.bytes, reconnects }, backlog))
@@ -83,7 +87,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn start(collector: &Arc<Mutex<Collector>>, files: &FilesConfig, env: &Env) -> Result<Self, ForwardError> {
+    fn start(collector: &Arc<SharedCollector>, files: &FilesConfig, env: &Env) -> Result<Self, ForwardError> {
         let stop = Arc::new(AtomicBool::new(false));
         let (sender, ended) = oneshot::channel();
         let (collector, files, env, stopping) = (Arc::clone(collector), files.clone(), env.clone(), Arc::clone(&stop));
