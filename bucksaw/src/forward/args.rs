@@ -103,6 +103,6 @@ impl ForwardArgs {
         let labels = all_labels(&self.labels)?;
         // Shuffled, so that agents with the same list spread over its nodes.
         let line_zone = self.time_from.line_zone(&self.time_zone);
-        Ok(Config { addresses: to, labels, shuffle: true, line_zone, ..Config::default() })
+        Ok(Config { addresses: to, labels, shuffle: true, line_zone, info: super::info(), ..Config::default() })
     }
 }

@@ -11,12 +11,18 @@ mod stream;
 use anyhow::Context as _;
 
 pub(crate) use args::ForwardArgs;
+use bucksaw_forward::AgentInfo;
 
 use crate::exit::Exit;
 
 /// The name of this machine.
 fn host_name() -> String {
     String::from_utf8_lossy(rustix::system::uname().nodename().to_bytes()).into_owned()
+}
+
+/// What this agent tells about itself.
+fn info() -> AgentInfo {
+    AgentInfo { host: host_name(), version: env!("CARGO_PKG_VERSION").to_owned() }
 }
 
 pub(crate) fn run(args: &ForwardArgs) -> anyhow::Result<Exit> {

@@ -1,11 +1,10 @@
 //! The listener with the metrics and the state of an agent.
 
 use anyhow::Context as _;
-use bucksaw_forward::{AgentInfo, AgentMonitor, serve_status};
+use bucksaw_forward::{AgentMonitor, serve_status};
 use tokio::net::TcpListener;
 use tracing::info;
 
-use super::host_name;
 use super::stop_signal::StopSignal;
 use crate::values::ListenAddress;
 
@@ -17,7 +16,6 @@ pub(super) async fn start(listen: &ListenAddress, monitor: &AgentMonitor, signal
     if let Ok(address) = listener.local_addr() {
         info!(%address, "metrics and status");
     }
-    let info = AgentInfo { host: host_name(), version: env!("CARGO_PKG_VERSION").to_owned() };
-    tokio::spawn(serve_status(listener, monitor.clone(), info, signal.receiver()));
+    tokio::spawn(serve_status(listener, monitor.clone(), super::info(), signal.receiver()));
     Ok(())
 }

@@ -10,6 +10,7 @@ use bucksaw_env::{Env, FileLock, wait_for_stop};
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
+use super::agent_id::agent_id;
 use super::collector::{Backlog, Collector};
 use super::config::FilesConfig;
 use super::driver::drive;
@@ -17,6 +18,7 @@ use super::shared::SharedCollector;
 use crate::connection_loop::ConnectionLoop;
 use crate::run::Summary;
 use crate::send_window::SendWindow;
+use crate::status::WatchedFiles;
 use crate::{Config, ForwardError};
 
 /// Ships files until the stop. What is then unacknowledged stays in the buffer, for the next start.
@@ -34,13 +36,14 @@ pub async fn run_files(
     }
     let state_error = |reason: String| ForwardError::State { dir: files.state_dir.clone(), reason };
     let _lock = lock_state(&env, &files)?;
+    let id = agent_id(&env, &files.state_dir).map_err(|error| state_error(error.to_string()))?;
     let window = Arc::new(SendWindow::new(config.window_bytes));
     let collector = Collector::open(&config, &files, &env, Arc::clone(&window));
     let collector = collector.map_err(|error| state_error(error.to_string()))?;
     let collector = Arc::new(SharedCollector::new(collector));
     let (watched, clock) = (Arc::clone(&collector), Arc::clone(&env.clock));
     let status = move |files_max| watched.read(|collector| collector.status(clock.uptime(), files_max));
-    config.monitor.attach(&env, &window, Some(Box::new(status)));
+    config.monitor.attach(&env, &window, Some(WatchedFiles { id, status: Box::new(status) }));
     let reader = Reader::start(&collector, &files, &env)?;
     let mut shipping = std::pin::pin!(ConnectionLoop::new(&config, &env, &window).run());
     let (stopping, mut ended) = (Arc::clone(&reader.stop), reader.ended);

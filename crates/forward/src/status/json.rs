@@ -5,8 +5,8 @@ use std::time::Duration;
 use bucksaw_tailer::Gap;
 use serde_json::{Map, Value, json};
 
+use super::agent_info::AgentInfo;
 use super::agent_status::{AgentStatus, FileLag, FilesStatus};
-use super::server::AgentInfo;
 
 /// The answer of `/status`.
 pub(super) fn status_json(status: &AgentStatus, info: &AgentInfo) -> Value {

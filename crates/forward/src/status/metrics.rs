@@ -10,9 +10,9 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
+use super::agent_info::AgentInfo;
 use super::agent_status::{AgentStatus, FilesStatus};
 use super::process;
-use super::server::AgentInfo;
 
 /// The most files with series of their own: those with the longest wait.
 pub(super) const FILE_SERIES_MAX: usize = 10;
