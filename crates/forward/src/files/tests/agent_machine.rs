@@ -46,6 +46,8 @@ pub(super) struct AgentMachine {
     starts: u64,
     /// Whether lines may be stored twice: the power was cut, or the buffer was damaged.
     pub(super) may_repeat: bool,
+    /// Whether a bit of the buffer was flipped.
+    pub(super) is_damaged: bool,
     pub(super) bug: Option<AgentBug>,
     /// An earlier state of the buffer, for a bug.
     earlier: Vec<(PathBuf, Vec<u8>)>,
@@ -84,6 +86,7 @@ impl AgentMachine {
             counted: CountedLosses::default(),
             starts: 0,
             may_repeat: false,
+            is_damaged: false,
             bug: None,
             earlier: Vec::new(),
             is_traced: false,
@@ -239,7 +242,7 @@ impl AgentMachine {
         self.may_repeat = true;
     }
 
-    /// Flips a bit of the buffer. Returns whether there was one.
+    /// Flips a bit of the buffer, if it has one.
     pub(super) fn damage_buffer(&mut self) {
         let files = self.buffer_files();
         let Some((path, bytes)) = files.get(self.rng.below(files.len().max(1))).filter(|(_, bytes)| !bytes.is_empty())
@@ -249,6 +252,7 @@ impl AgentMachine {
         let bit = self.rng.below(bytes.len() * 8) as u64;
         self.trace(&format!("flip bit {bit} of {}", path.display()));
         assert!(self.fs.flip_bit(path, bit));
+        self.is_damaged = true;
         self.may_repeat = true;
     }
 
