@@ -3,6 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::net::TcpStream;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -24,7 +25,7 @@ const ROTATED_FILES: u32 = 5;
 /// Takes the lines of one writer.
 pub(super) trait LineTarget: Send {
     /// Writes the lines with these numbers.
-    fn write(&mut self, lines: std::ops::Range<u64>) -> anyhow::Result<()>;
+    fn write(&mut self, lines: Range<u64>) -> anyhow::Result<()>;
 
     /// The time between two writes.
     fn interval(&self) -> Duration;
@@ -70,7 +71,7 @@ fn append(path: &Path) -> anyhow::Result<File> {
 }
 
 impl LineTarget for RotatedFile {
-    fn write(&mut self, lines: std::ops::Range<u64>) -> anyhow::Result<()> {
+    fn write(&mut self, lines: Range<u64>) -> anyhow::Result<()> {
         for number in lines {
             let line = docker_line(self.line_bytes, number);
             self.file.write_all(line.as_bytes())?;
@@ -100,7 +101,7 @@ impl FluentConnection {
 }
 
 impl LineTarget for FluentConnection {
-    fn write(&mut self, lines: std::ops::Range<u64>) -> anyhow::Result<()> {
+    fn write(&mut self, lines: Range<u64>) -> anyhow::Result<()> {
         let mut entries = Vec::new();
         for number in lines {
             let now = jiff::Timestamp::now();
@@ -139,7 +140,7 @@ impl SyslogConnection {
 }
 
 impl LineTarget for SyslogConnection {
-    fn write(&mut self, lines: std::ops::Range<u64>) -> anyhow::Result<()> {
+    fn write(&mut self, lines: Range<u64>) -> anyhow::Result<()> {
         let mut message = String::new();
         for number in lines {
             let now = jiff::Timestamp::now();
@@ -197,7 +198,7 @@ fn write_at_rate(target: &mut dyn LineTarget, lines: u64, seconds: u64, counter:
 
 /// A line of a container's log in the form of Docker's `json-file`, with its line end `length` bytes long.
 pub(super) fn docker_line(length: u64, number: u64) -> String {
-    let tail = "\\n\",\"stream\":\"stdout\",\"time\":\"2026-01-01T00:00:00.000000000Z\"}\n";
+    let tail = format!("\\n\",\"stream\":\"stdout\",\"time\":\"{:.9}\"}}\n", jiff::Timestamp::now());
     let head = "{\"log\":\"";
     let text = text(length.saturating_sub((head.len() + tail.len()) as u64), number);
     format!("{head}{text}{tail}")
