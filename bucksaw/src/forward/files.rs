@@ -2,24 +2,21 @@
 
 use bucksaw_env::Env;
 use bucksaw_forward::{Config, FilesConfig, WhenFull};
-use bucksaw_record::Labels;
 use bucksaw_tailer::{PathPattern, ReadFrom, TailerConfig};
 use tracing::info;
 
 use super::args::{FileStart, ForwardArgs, FullPolicy};
+use super::labels::with_host;
 use super::stop_signal::StopSignal;
 use crate::exit::Exit;
 use crate::failure::UsageError;
-
-/// The label with the name of this machine, by OpenTelemetry's conventions.
-const HOST_LABEL: &str = "host.name";
 
 /// The smallest buffer: a few of the longest batches.
 const BUFFER_BYTES_MIN: u64 = 4 << 20;
 
 /// Follows the files of the arguments.
 pub(super) async fn run(args: &ForwardArgs, mut config: Config) -> anyhow::Result<Exit> {
-    config.labels = with_host(config.labels, &String::from_utf8_lossy(rustix::system::uname().nodename().to_bytes()));
+    config.labels = with_host(config.labels);
     let files = files_config(args, &config)?;
     let signal = StopSignal::catch()?;
     let (shipped, backlog) = bucksaw_forward::run_files(config, files, Env::real(), signal.receiver()).await?;
@@ -81,14 +78,6 @@ fn absolute(text: &str, base: &str) -> String {
     if is_whole { text.to_owned() } else { format!("{base}/{}", text.trim_start_matches("./")) }
 }
 
-/// Adds the name of the machine, unless the user set that label.
-fn with_host(labels: Labels, host: &str) -> Labels {
-    if labels.get(HOST_LABEL).is_some() || host.is_empty() {
-        return labels;
-    }
-    Labels::new(labels.iter().chain([(HOST_LABEL, host)])).unwrap_or(labels)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,15 +91,5 @@ mod tests {
         check("/a.log", "/var/log", "/a.log");
         check("a.log", "", "a.log");
         check("", "/var/log", "");
-    }
-
-    #[test]
-    fn the_machine_is_a_label_unless_it_is_set() {
-        let check = |labels: &str, host, want: &str| {
-            assert_eq!(with_host(Labels::parse(labels).unwrap(), host), Labels::parse(want).unwrap());
-        };
-        check("app=web", "a1", "app=web,host.name=a1");
-        check("host.name=b", "a1", "host.name=b");
-        check("app=web", "", "app=web");
     }
 }

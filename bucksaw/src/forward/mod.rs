@@ -1,8 +1,10 @@
-//! `bucksaw forward`: ships standard input or files to a node.
+//! `bucksaw forward`: ships standard input, files or the output of a command to a node.
 
 mod args;
+mod command;
 mod counted_input;
 mod files;
+mod labels;
 mod stop_signal;
 mod stream;
 
@@ -18,9 +20,12 @@ pub(crate) fn run(args: &ForwardArgs) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start the network")?;
     let result = runtime.block_on(async {
-        match args.paths.is_empty() {
-            true => stream::run(config).await,
-            false => files::run(args, config).await,
+        if !args.command.is_empty() {
+            command::run(&args.command, config).await
+        } else if args.paths.is_empty() {
+            stream::run(config).await
+        } else {
+            files::run(args, config).await
         }
     });
     // A read from a terminal may never return, and must not delay the exit.

@@ -36,8 +36,11 @@ mod intake;
 mod run;
 mod send_window;
 mod session;
+mod source_acks;
+mod stream_attributes;
 
 pub use config::Config;
 pub use error::ForwardError;
 pub use files::{Backlog, FilesConfig, WhenFull, run_files};
-pub use run::{Summary, run};
+pub use intake::StreamInput;
+pub use run::{Summary, run, run_streams};
