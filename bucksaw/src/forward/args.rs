@@ -8,6 +8,7 @@ use bucksaw_ingest::Durability;
 use bucksaw_record::Labels;
 use clap::{Args, ValueEnum};
 
+use super::listen_args::ListenArgs;
 use crate::values::{ByteSize, DisplayZone, HostPort, TimeFrom, all_labels, durability};
 
 /// Ship lines to a node
@@ -24,7 +25,7 @@ pub(crate) struct ForwardArgs {
     /// Command to run, with its arguments: its standard output and standard error are shipped
     ///
     /// Ends with the exit code of the command, when every line of it is acknowledged.
-    #[arg(last = true, value_name = "CMD", conflicts_with = "paths")]
+    #[arg(last = true, value_name = "CMD")]
     pub(super) command: Vec<OsString>,
 
     /// Files that are not followed, although they match: a pattern of the path, or of the name if it has no slash; repeatable
@@ -77,6 +78,9 @@ pub(crate) struct ForwardArgs {
     /// What happens when that space is used up: `block` stops reading, `drop-oldest` drops and counts the oldest lines
     #[arg(long, value_name = "POLICY", value_enum, default_value = "block")]
     pub(super) when_full: FullPolicy,
+
+    #[command(flatten)]
+    pub(super) listeners: ListenArgs,
 }
 
 /// Where a file begins.

@@ -1,12 +1,13 @@
-//! Follows files until the stop.
+//! Follows files, and serves local listeners, until the stop.
 
 use bucksaw_env::Env;
-use bucksaw_forward::{Config, FilesConfig, WhenFull};
+use bucksaw_forward::{Config, FilesConfig, QueueInput, WhenFull};
 use bucksaw_tailer::{PathPattern, ReadFrom, TailerConfig};
 use tracing::info;
 
 use super::args::{FileStart, ForwardArgs, FullPolicy};
 use super::labels::with_host;
+use super::listeners::{LocalIntake, LocalListeners};
 use super::stop_signal::StopSignal;
 use crate::exit::Exit;
 use crate::failure::UsageError;
@@ -14,20 +15,44 @@ use crate::failure::UsageError;
 /// The smallest buffer: a few of the longest batches.
 const BUFFER_BYTES_MIN: u64 = 4 << 20;
 
-/// Follows the files of the arguments.
+/// Follows the files of the arguments, and serves their listeners.
 pub(super) async fn run(args: &ForwardArgs, mut config: Config) -> anyhow::Result<Exit> {
     config.labels = with_host(config.labels);
     let files = files_config(args, &config)?;
-    let signal = StopSignal::catch()?;
-    let (shipped, backlog) = bucksaw_forward::run_files(config, files, Env::real(), signal.receiver()).await?;
+    let (signal, env) = (StopSignal::catch()?, Env::real());
+    let _lock = bucksaw_forward::lock_state(&env, &files.state_dir)?;
+    let queue = match args.listeners.is_any() {
+        true => Some(listen(args, &files, &env, &signal).await?),
+        false => None,
+    };
+    let (shipped, backlog) = bucksaw_forward::run_files(config, files, queue, env, signal.receiver()).await?;
     info!(
         records = shipped.records,
         waiting_batches = backlog.batches,
+        waiting_segments = backlog.queue_segments,
         dropped_records = backlog.dropped_records,
         gaps = backlog.gaps,
         "stopped; what waits is sent at the next start"
     );
     Ok(Exit::Interrupted)
+}
+
+/// Binds the listeners, and serves them.
+async fn listen(
+    args: &ForwardArgs,
+    files: &FilesConfig,
+    env: &Env,
+    signal: &StopSignal,
+) -> anyhow::Result<QueueInput> {
+    let intake = LocalIntake {
+        env: env.clone(),
+        durability: args.durability,
+        zone: args.time_zone.zone().clone(),
+        bytes_max: files.buffer_bytes_max,
+        when_full: files.when_full,
+    };
+    let listeners = LocalListeners::bind(&args.listeners).await?;
+    listeners.serve(&files.state_dir, intake, &signal.receiver())
 }
 
 fn files_config(args: &ForwardArgs, config: &Config) -> anyhow::Result<FilesConfig> {

@@ -159,22 +159,28 @@ impl SendWindow {
         }
     }
 
-    /// Removes the batches of a source before this one of its numbers, which will not be sent any more.
+    /// Removes the batches of a source before this one of its numbers, which will not be sent any more. Returns the number of
+    /// their records.
     ///
     /// The batches that stay get new numbers. A connection has counted those that are gone, so it ends if it has batches to
     /// send; if not, it sends the ones that stay again, which are no duplicates.
-    pub(crate) fn drop_before(&self, source: &SourceAcks, number: u64) {
+    pub(crate) fn drop_before(&self, source: &SourceAcks, number: u64) -> u64 {
         let mut state = self.state();
-        let before = state.batches.len();
-        state.batches.retain(|batch| !batch.ticket.as_ref().is_some_and(|ticket| ticket.is_before(source, number)));
+        let (before, mut records) = (state.batches.len(), 0);
+        state.batches.retain(|batch| {
+            let is_dropped = batch.ticket.as_ref().is_some_and(|ticket| ticket.is_before(source, number));
+            records += if is_dropped { u64::from(batch.records) } else { 0 };
+            !is_dropped
+        });
         if state.batches.len() == before {
-            return;
+            return 0;
         }
         state.first_batch += before as u64;
         state.bytes = state.batches.iter().map(|batch| batch.frame.len()).sum();
         drop(state);
         self.batch_added.notify_one();
         self.batch_acked.notify_waiters();
+        records
     }
 
     /// Removes all batches before this number, which are acknowledged.
@@ -268,7 +274,7 @@ mod tests {
         for (source, number) in [(&queue, 0), (&files, 0), (&queue, 1), (&files, 1)] {
             window.push(batch(source, number), NOW);
         }
-        window.drop_before(&queue, 1);
+        assert_eq!(window.drop_before(&queue, 1), 1);
         // A connection has sent two of them, and another all.
         assert!(matches!(window.next_action(2, false).await, SendAction::Dropped));
         assert!(matches!(window.next_action(4, false).await, SendAction::Send(_)));
@@ -278,7 +284,7 @@ mod tests {
         assert_eq!((files.next_unacked(), queue.next_unacked()), (0, 0));
         window.acked(first + 2, NOW);
         assert_eq!((files.next_unacked(), queue.next_unacked(), window.unacked_records()), (1, 2, 1));
-        window.drop_before(&queue, 9);
+        assert_eq!(window.drop_before(&queue, 9), 0);
         assert_eq!(window.first_batch(), first + 2);
     }
 }

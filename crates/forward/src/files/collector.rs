@@ -49,6 +49,8 @@ pub struct Backlog {
     pub dropped_records: u64,
     /// Places in files where lines may be missing.
     pub gaps: u64,
+    /// Segments of the listeners' queue without an acknowledgement.
+    pub queue_segments: u64,
 }
 
 pub(crate) struct Collector {
@@ -189,6 +191,10 @@ impl Collector {
     /// Writes all positions.
     pub(crate) fn save(&mut self) {
         self.collect_acks();
+        // Without files, a later start with some is their first.
+        if self.tailer.is_first_start() {
+            return;
+        }
         if let Err(error) = self.sink.buffer.save(&self.sink.positions.snapshot()) {
             self.sink.note_write_error(&error);
         }
@@ -200,6 +206,7 @@ impl Collector {
             batches: self.sink.buffer.unacked_batches(),
             dropped_records: self.sink.dropped_records,
             gaps: self.tailer.counters().gaps(),
+            queue_segments: 0,
         }
     }
 
