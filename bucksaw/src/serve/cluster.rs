@@ -13,7 +13,7 @@ use tokio::net::lookup_host;
 use tokio::time::timeout;
 use tracing::warn;
 
-use super::listen::resolve;
+use crate::bind::resolve;
 use crate::args::ServeArgs;
 use crate::small_files;
 use crate::values::{HostPort, ListenAddress};

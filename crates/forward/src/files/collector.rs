@@ -1,6 +1,6 @@
 //! Moves text from files into the buffer, and batches from the buffer into the send window.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +18,7 @@ use super::positions::{Positions, encode};
 use crate::Config;
 use crate::batch_packer::{FilePacker, FileStreamRef, ShippedBatch};
 use crate::send_window::SendWindow;
+use crate::source_acks::SourceAcks;
 
 /// Why an agent cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +49,8 @@ pub struct Backlog {
     pub dropped_records: u64,
     /// Places in files where lines may be missing.
     pub gaps: u64,
+    /// Segments of the listeners' queue without an acknowledgement.
+    pub queue_segments: u64,
 }
 
 pub(crate) struct Collector {
@@ -56,10 +59,8 @@ pub(crate) struct Collector {
     pub(crate) tailer: Tailer,
     window: Arc<SendWindow>,
     sink: BufferSink,
-    /// The numbers in the buffer of the batches in the window.
-    in_window: VecDeque<u64>,
-    /// The number of batches that were in the window and are acknowledged.
-    acked_in_window: u64,
+    /// By their numbers in the buffer.
+    acks: SourceAcks,
     /// The change count of the tailer at the last snapshot of its positions.
     seen_changes: u64,
 }
@@ -121,8 +122,7 @@ impl Collector {
             tailer,
             window,
             sink,
-            in_window: VecDeque::new(),
-            acked_in_window: 0,
+            acks: SourceAcks::default(),
             seen_changes: 0,
         };
         collector.sink.positions.replace(collector.tailer.positions());
@@ -148,7 +148,7 @@ impl Collector {
         let mut report = StepReport::default();
         self.fill_window(now);
         loop {
-            let (config, window, in_window) = (&self.config, &self.window, &mut self.in_window);
+            let (config, window, acks) = (&self.config, &self.window, &self.acks);
             let sink = &mut self.sink;
             let read = self.tailer.read(&mut |chunk| {
                 let (consumed, appended) = sink.append(config, chunk)?;
@@ -157,8 +157,7 @@ impl Collector {
                     && sink.buffer.first_unread() == number
                 {
                     sink.buffer.skip_unread();
-                    in_window.push_back(number);
-                    window.push(batch, now);
+                    window.push(ShippedBatch { ticket: Some(acks.ticket(number, true)), ..batch }, now);
                 }
                 Ok(consumed)
             });
@@ -192,6 +191,10 @@ impl Collector {
     /// Writes all positions.
     pub(crate) fn save(&mut self) {
         self.collect_acks();
+        // Without files, a later start with some is their first.
+        if self.tailer.is_first_start() {
+            return;
+        }
         if let Err(error) = self.sink.buffer.save(&self.sink.positions.snapshot()) {
             self.sink.note_write_error(&error);
         }
@@ -203,21 +206,12 @@ impl Collector {
             batches: self.sink.buffer.unacked_batches(),
             dropped_records: self.sink.dropped_records,
             gaps: self.tailer.counters().gaps(),
+            queue_segments: 0,
         }
     }
 
     fn collect_acks(&mut self) {
-        let acked = self.window.first_batch();
-        let mut newest = None;
-        while self.acked_in_window < acked
-            && let Some(number) = self.in_window.pop_front()
-        {
-            self.acked_in_window += 1;
-            newest = Some(number);
-        }
-        if let Some(newest) = newest {
-            self.sink.buffer.ack(newest + 1);
-        }
+        self.sink.buffer.ack(self.acks.next_unacked());
     }
 
     /// Moves batches from the disk into the send window.
@@ -225,8 +219,7 @@ impl Collector {
         while !self.sink.buffer.is_read() && self.window.has_space() {
             match self.sink.read_next() {
                 Ok(Some((number, batch))) => {
-                    self.in_window.push_back(number);
-                    self.window.push(batch, now);
+                    self.window.push(ShippedBatch { ticket: Some(self.acks.ticket(number, true)), ..batch }, now);
                 }
                 Ok(None) => return,
                 Err(error) => return self.sink.note_write_error(&error),
@@ -241,12 +234,7 @@ impl Collector {
         }
         match self.sink.buffer.drop_oldest() {
             Ok(Some(dropped)) => {
-                let acked = self.sink.buffer.first_unacked();
-                while self.in_window.front().is_some_and(|number| *number < acked) {
-                    self.in_window.pop_front();
-                    self.acked_in_window += 1;
-                }
-                self.window.drop_before(self.acked_in_window);
+                self.window.drop_before(&self.acks, self.sink.buffer.first_unacked());
                 self.sink.dropped_records += dropped.records;
                 warn!(
                     records = dropped.records,
@@ -313,7 +301,8 @@ impl BufferSink {
         let header = read.frame.first_chunk().and_then(|header| FrameHeader::parse(header).ok());
         let text_bytes = header.map_or(0, |header| header.body_len.saturating_sub(header.row_meta_len) as usize);
         let labels = Arc::clone(&self.labels.1);
-        Ok(Some((read.number, ShippedBatch { labels, frame: read.frame, records: read.records, text_bytes })))
+        let batch = ShippedBatch { labels, frame: read.frame, records: read.records, text_bytes, ticket: None };
+        Ok(Some((read.number, batch)))
     }
 
     /// Logs the first error of a series.
