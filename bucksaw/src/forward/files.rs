@@ -1,41 +1,58 @@
-//! Follows files until the stop.
+//! Follows files, and serves local listeners, until the stop.
 
 use bucksaw_env::Env;
-use bucksaw_forward::{Config, FilesConfig, WhenFull};
-use bucksaw_record::Labels;
+use bucksaw_forward::{Config, FilesConfig, QueueInput, WhenFull};
 use bucksaw_tailer::{PathPattern, ReadFrom, TailerConfig};
 use tracing::info;
 
 use super::args::{FileStart, ForwardArgs, FullPolicy};
+use super::labels::with_host;
+use super::listeners::{LocalIntake, LocalListeners};
 use super::stop_signal::StopSignal;
-use super::{host_name, rate_line, status_listener};
+use super::{rate_line, status_listener};
 use crate::exit::Exit;
 use crate::failure::UsageError;
-
-/// The label with the name of this machine, by OpenTelemetry's conventions.
-const HOST_LABEL: &str = "host.name";
 
 /// The smallest buffer: a few of the longest batches.
 const BUFFER_BYTES_MIN: u64 = 4 << 20;
 
-/// Follows the files of the arguments.
+/// Follows the files of the arguments, and serves their listeners.
 pub(super) async fn run(args: &ForwardArgs, mut config: Config) -> anyhow::Result<Exit> {
-    config.labels = with_host(config.labels, &host_name());
+    config.labels = with_host(config.labels);
     let files = files_config(args, &config)?;
-    let signal = StopSignal::catch()?;
-    status_listener::start(&args.listen, &config.monitor, &signal).await?;
+    let (signal, env) = (StopSignal::catch()?, Env::real());
+    let _lock = bucksaw_forward::lock_state(&env, &files.state_dir)?;
+    let queue = match args.listeners.is_any() {
+        true => Some(listen(args, &files, &env, &signal).await?),
+        false => None,
+    };
+    status_listener::start(&args.listen, &config.monitor, signal.receiver()).await?;
     let monitor = config.monitor.clone();
-    let following = bucksaw_forward::run_files(config, files, Env::real(), signal.receiver());
+    let following = bucksaw_forward::run_files(config, files, queue, env, signal.receiver());
     let (shipped, backlog) = rate_line::show_during(following, &monitor).await?;
     info!(
         records = shipped.records,
         waiting_batches = backlog.batches,
+        waiting_segments = backlog.queue_segments,
         dropped_records = backlog.dropped_records,
         damaged_batches = backlog.damaged_batches,
         gaps = backlog.gaps,
         "stopped; what waits is sent at the next start"
     );
     Ok(Exit::Interrupted)
+}
+
+/// Binds the listeners, and serves them.
+async fn listen(args: &ForwardArgs, files: &FilesConfig, env: &Env, signal: &StopSignal) -> anyhow::Result<QueueInput> {
+    let intake = LocalIntake {
+        env: env.clone(),
+        durability: args.durability,
+        zone: args.time_zone.zone().clone(),
+        bytes_max: files.buffer_bytes_max,
+        when_full: files.when_full,
+    };
+    let listeners = LocalListeners::bind(&args.listeners).await?;
+    listeners.serve(&files.state_dir, intake, &signal.receiver())
 }
 
 fn files_config(args: &ForwardArgs, config: &Config) -> anyhow::Result<FilesConfig> {
@@ -86,14 +103,6 @@ fn absolute(text: &str, base: &str) -> String {
     if is_whole { text.to_owned() } else { format!("{base}/{}", text.trim_start_matches("./")) }
 }
 
-/// Adds the name of the machine, unless the user set that label.
-fn with_host(labels: Labels, host: &str) -> Labels {
-    if labels.get(HOST_LABEL).is_some() || host.is_empty() {
-        return labels;
-    }
-    Labels::new(labels.iter().chain([(HOST_LABEL, host)])).unwrap_or(labels)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,15 +116,5 @@ mod tests {
         check("/a.log", "/var/log", "/a.log");
         check("a.log", "", "a.log");
         check("", "/var/log", "");
-    }
-
-    #[test]
-    fn the_machine_is_a_label_unless_it_is_set() {
-        let check = |labels: &str, host, want: &str| {
-            assert_eq!(with_host(Labels::parse(labels).unwrap(), host), Labels::parse(want).unwrap());
-        };
-        check("app=web", "a1", "app=web,host.name=a1");
-        check("host.name=b", "a1", "host.name=b");
-        check("app=web", "", "app=web");
     }
 }

@@ -3,19 +3,23 @@
 use anyhow::Context as _;
 use bucksaw_forward::{AgentMonitor, serve_status};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tracing::info;
 
-use super::stop_signal::StopSignal;
 use crate::values::ListenAddress;
 
 /// Serves them until the stop, if an address is given.
-pub(super) async fn start(listen: &ListenAddress, monitor: &AgentMonitor, signal: &StopSignal) -> anyhow::Result<()> {
+pub(super) async fn start(
+    listen: &ListenAddress,
+    monitor: &AgentMonitor,
+    stop: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
     let Some(address) = &listen.0 else { return Ok(()) };
     let listener = TcpListener::bind(address.to_string()).await;
     let listener = listener.with_context(|| format!("cannot listen on {address} (--listen)"))?;
     if let Ok(address) = listener.local_addr() {
         info!(%address, "metrics and status");
     }
-    tokio::spawn(serve_status(listener, monitor.clone(), super::info(), signal.receiver()));
+    tokio::spawn(serve_status(listener, monitor.clone(), super::info(), stop));
     Ok(())
 }

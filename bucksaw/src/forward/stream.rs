@@ -25,7 +25,7 @@ pub(super) async fn run(args: &ForwardArgs, config: Config) -> anyhow::Result<Ex
         print_error("shipping what is typed here; end with Ctrl-D");
     }
     let signal = StopSignal::catch()?;
-    status_listener::start(&args.listen, &config.monitor, &signal).await?;
+    status_listener::start(&args.listen, &config.monitor, signal.receiver()).await?;
     match ship(config, signal.receiver(), is_typed).await {
         Ok(_) if signal.is_received() => Ok(Exit::Interrupted),
         Ok(_) => Ok(Exit::Done),

@@ -52,8 +52,16 @@ impl Collector for AgentsCollector {
         let lost: u64 = agents.iter().map(|agent| agent.report.gaps + agent.report.dropped_records).sum();
         for (name, help, value) in [
             ("agents", "Agents that report to this node", connected().count() as f64),
-            ("agents_lag_max_seconds", "The longest wait of an unread or unacknowledged byte at one of these agents", Duration::from_millis(lag).as_secs_f64()),
-            ("agents_losses", "Gaps and dropped records of all agents that reported in the last 15 minutes", lost as f64),
+            (
+                "agents_lag_max_seconds",
+                "The longest wait of an unread or unacknowledged byte at one of these agents",
+                Duration::from_millis(lag).as_secs_f64(),
+            ),
+            (
+                "agents_losses",
+                "Gaps and dropped records of all agents that reported in the last 15 minutes",
+                lost as f64,
+            ),
         ] {
             let gauge = ConstGauge::new(value);
             gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;

@@ -28,7 +28,9 @@ pub(super) fn table(answer: &Value) -> String {
     let mut table = TextTable::new(COLUMNS.iter().map(|(name, _)| *name).collect());
     for agent in &agents {
         let row = COLUMNS.iter().map(|(name, key)| match *name {
-            "agent" if text(agent, key).is_none_or(str::is_empty) => text(agent, "id").map(|id| id.chars().take(12).collect()),
+            "agent" if text(agent, key).is_none_or(str::is_empty) => {
+                text(agent, "id").map(|id| id.chars().take(12).collect())
+            }
             "waits" if number(agent, "lag_bytes") == 0 => None,
             "seen" if agent.get("connected") == Some(&Value::Bool(true)) => Some("now".to_owned()),
             "seen" => agent.get(*key).map(|value| format!("{} ago", cell(key, value))),

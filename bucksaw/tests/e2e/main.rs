@@ -17,6 +17,7 @@ mod cluster;
 mod corpus;
 mod disk;
 mod faults;
+mod forward;
 mod hostile;
 mod http;
 mod import;

@@ -114,8 +114,9 @@ fn own_page(app: &App) -> AgentPage {
 
 /// The first agents of a list, those with problems first.
 fn page(mut agents: Vec<ListedAgent>) -> AgentPage {
-    let has_problem =
-        |agent: &ListedAgent| agent.gaps > 0 || agent.dropped_records > 0 || agent.unreadable_files > 0 || !agent.connected;
+    let has_problem = |agent: &ListedAgent| {
+        agent.gaps > 0 || agent.dropped_records > 0 || agent.unreadable_files > 0 || !agent.connected
+    };
     agents.sort_by(|a, b| {
         let key = |agent: &ListedAgent| (!has_problem(agent), agent.host.clone(), agent.id.clone());
         b.lag_seconds.floor().total_cmp(&a.lag_seconds.floor()).then_with(|| key(a).cmp(&key(b)))

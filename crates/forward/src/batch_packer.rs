@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use bucksaw_env::Env;
 use bucksaw_record::time::LineTimeReader;
-use bucksaw_record::{Flags, Id, IdAllocator, Labels, LineSplitter, Millis, Producer, SplitLines};
+use bucksaw_record::{Flags, Id, IdAllocator, Labels, LineSplitter, Millis, Producer, RowAttributes, SplitLines};
 use bucksaw_segment::{FrameHeader, RowMeta};
 use bucksaw_wire::Batch;
 
 use crate::Config;
+use crate::source_acks::BatchTicket;
+use crate::stream_attributes::StreamAttributes;
 
 /// The longest record, in bytes: two of them fit in a frame.
 const RECORD_BYTES_LIMIT: usize = FrameHeader::BODY_BYTES_MAX / 2;
@@ -23,6 +25,8 @@ pub(crate) struct ShippedBatch {
     pub(crate) frame: Vec<u8>,
     pub(crate) records: u32,
     pub(crate) text_bytes: usize,
+    /// Its place among the batches of its source, if the source counts them.
+    pub(crate) ticket: Option<BatchTicket>,
 }
 
 impl ShippedBatch {
@@ -94,12 +98,20 @@ struct BatchBuilder {
     line_times: Option<LineTimeReader>,
     /// Of each record, or of none.
     times: Vec<Option<(Millis, u32)>>,
+    /// Of every record.
+    attributes: Option<StreamAttributes>,
 }
 
 impl BatchPacker {
     pub(crate) fn new(config: &Config, env: &Env) -> Self {
         let record_bytes_max = config.record_bytes_max.clamp(1, RECORD_BYTES_LIMIT);
         Self { splitter: LineSplitter::new(record_bytes_max), batch: BatchBuilder::new(config, env) }
+    }
+
+    /// Gives these attributes to every record.
+    pub(crate) fn with_attributes(mut self, attributes: Option<StreamAttributes>) -> Self {
+        self.batch.attributes = attributes;
+        self
     }
 
     /// Adds a chunk of at most a few MiB; returns the full batches.
@@ -143,18 +155,19 @@ impl BatchBuilder {
             flags: Flags::empty(),
             line_times: config.line_zone.clone().map(LineTimeReader::new),
             times: Vec::new(),
+            attributes: None,
         }
     }
 
     fn append(&mut self, lines: &SplitLines<'_>) {
-        let text_at = self.text.len();
-        for part in &lines.parts {
-            self.text.extend_from_slice(part);
-        }
         for (row, bits) in lines.flags.iter() {
             self.flags.push(self.count + row, bits);
         }
-        self.read_times(text_at, &lines.flags);
+        self.read_times(&lines.parts, &lines.flags);
+        match &self.attributes {
+            Some(attributes) => attributes.append_to_lines(&lines.parts, &mut self.text),
+            None => lines.parts.iter().for_each(|part| self.text.extend_from_slice(part)),
+        }
         self.count += lines.count;
     }
 
@@ -170,11 +183,10 @@ impl BatchBuilder {
         full
     }
 
-    /// Reads the times of the lines from this offset on.
-    fn read_times(&mut self, text_at: usize, flags: &Flags) {
+    fn read_times(&mut self, lines: &[&[u8]], flags: &Flags) {
         let Some(reader) = &mut self.line_times else { return };
         let now = Millis(self.env.clock.unix_ms());
-        reader.read(&[self.text.get(text_at..).unwrap_or_default()], flags, now, &mut self.times);
+        reader.read(lines, flags, now, &mut self.times);
     }
 
     fn finish(&mut self) -> Option<ShippedBatch> {
@@ -189,10 +201,20 @@ impl BatchBuilder {
         let times = std::mem::take(&mut self.times);
         let has_times = times.iter().any(Option::is_some);
         let times = has_times.then(|| times.into_iter().map(|time| time.unwrap_or((first.time(), 0))).collect());
-        let layout_bits = RowMeta { times, flags, ..RowMeta::default() }.encode(first.time(), &mut row_meta);
+        let (lines, attributes) = match &self.attributes {
+            Some(attributes) => (Some(vec![1 + attributes.count(); count as usize]), attributes.of_rows(count)),
+            None => (None, RowAttributes::empty()),
+        };
+        let layout_bits = RowMeta { times, lines, flags, attributes }.encode(first.time(), &mut row_meta);
         let frame =
             Batch { first_id: first, count, accepted: now, layout_bits, row_meta: &row_meta, text: &text }.encode();
-        Some(ShippedBatch { labels: Arc::clone(&self.labels), frame, records: count, text_bytes: text.len() })
+        Some(ShippedBatch {
+            labels: Arc::clone(&self.labels),
+            frame,
+            records: count,
+            text_bytes: text.len(),
+            ticket: None,
+        })
     }
 
     fn next_first_id(&mut self, now: Millis, count: u32) -> Id {

@@ -67,7 +67,8 @@ impl Tailer {
         let now = self.clock.uptime();
         for key in &self.active {
             let Some(file) = self.files.get_mut(key) else { continue };
-            if let Some(Ok(stat)) = file.handle.as_ref().filter(|_| file.unpacker.is_none()).map(|handle| handle.stat()) {
+            if let Some(Ok(stat)) = file.handle.as_ref().filter(|_| file.unpacker.is_none()).map(|handle| handle.stat())
+            {
                 file.growth.note(stat.size, now);
             }
         }

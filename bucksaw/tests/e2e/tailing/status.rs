@@ -120,7 +120,8 @@ fn an_agent_tells_its_lag_its_node_and_its_counts() {
     let mut queried = BTreeSet::new();
     for panel in dashboard["panels"].as_array().unwrap() {
         for target in panel["targets"].as_array().into_iter().flatten() {
-            let words = target["expr"].as_str().unwrap().split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+            let words =
+                target["expr"].as_str().unwrap().split(|letter: char| !letter.is_alphanumeric() && letter != '_');
             queried.extend(words.filter(|word| word.starts_with("bucksaw_") || word.starts_with("process_")));
         }
     }

@@ -1,6 +1,6 @@
 //! Moves text from files into the buffer, and batches from the buffer into the send window.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +19,7 @@ use super::positions::{Positions, encode};
 use crate::Config;
 use crate::batch_packer::{FilePacker, FileStreamRef, ShippedBatch};
 use crate::send_window::SendWindow;
+use crate::source_acks::SourceAcks;
 
 /// Why an agent cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +52,8 @@ pub struct Backlog {
     pub damaged_batches: u64,
     /// Places in files where lines may be missing.
     pub gaps: u64,
+    /// Segments of the listeners' queue without an acknowledgement.
+    pub queue_segments: u64,
 }
 
 pub(crate) struct Collector {
@@ -59,10 +62,8 @@ pub(crate) struct Collector {
     pub(crate) tailer: Tailer,
     window: Arc<SendWindow>,
     pub(super) sink: BufferSink,
-    /// The numbers in the buffer of the batches in the window.
-    in_window: VecDeque<u64>,
-    /// The number of batches that were in the window and are acknowledged.
-    acked_in_window: u64,
+    /// By their numbers in the buffer.
+    acks: SourceAcks,
     /// The change count of the tailer at the last snapshot of its positions.
     seen_changes: u64,
     /// Missing batches whose lines are read again from the files.
@@ -140,8 +141,7 @@ impl Collector {
             tailer,
             window,
             sink,
-            in_window: VecDeque::new(),
-            acked_in_window: 0,
+            acks: SourceAcks::default(),
             seen_changes: 0,
             missing_at_start: missing_batches,
             damaged_batches: 0,
@@ -170,7 +170,7 @@ impl Collector {
         let mut report = StepReport::default();
         self.fill_window(now);
         loop {
-            let (config, window, in_window) = (&self.config, &self.window, &mut self.in_window);
+            let (config, window, acks) = (&self.config, &self.window, &self.acks);
             let sink = &mut self.sink;
             let read = self.tailer.read(&mut |chunk| {
                 let (consumed, appended) = sink.append(config, chunk)?;
@@ -179,8 +179,7 @@ impl Collector {
                     && sink.buffer.first_unread() == number
                 {
                     sink.buffer.skip_unread();
-                    in_window.push_back(number);
-                    window.push(batch, now);
+                    window.push(ShippedBatch { ticket: Some(acks.ticket(number, true)), ..batch }, now);
                 }
                 Ok(consumed)
             });
@@ -214,6 +213,10 @@ impl Collector {
     /// Writes all positions.
     pub(crate) fn save(&mut self) {
         self.collect_acks();
+        // Without files, a later start with some is their first.
+        if self.tailer.is_first_start() {
+            return;
+        }
         if let Err(error) = self.sink.buffer.save(&self.sink.positions.snapshot()) {
             self.sink.note_write_error(&error);
         }
@@ -226,21 +229,12 @@ impl Collector {
             dropped_records: self.sink.dropped_records,
             damaged_batches: self.damaged_batches,
             gaps: self.tailer.counters().gaps(),
+            queue_segments: 0,
         }
     }
 
     pub(super) fn collect_acks(&mut self) {
-        let acked = self.window.first_batch();
-        let mut newest = None;
-        while self.acked_in_window < acked
-            && let Some(number) = self.in_window.pop_front()
-        {
-            self.acked_in_window += 1;
-            newest = Some(number);
-        }
-        if let Some(newest) = newest {
-            self.sink.buffer.ack(newest + 1);
-        }
+        self.sink.buffer.ack(self.acks.next_unacked());
     }
 
     /// Moves batches from the disk into the send window.
@@ -250,8 +244,7 @@ impl Collector {
             match self.sink.read_next() {
                 Ok(Some((number, batch))) => {
                     self.note_missing(number.saturating_sub(expected));
-                    self.in_window.push_back(number);
-                    self.window.push(batch, now);
+                    self.window.push(ShippedBatch { ticket: Some(self.acks.ticket(number, true)), ..batch }, now);
                 }
                 Ok(None) => return,
                 Err(error) => return self.sink.note_write_error(&error),
@@ -277,12 +270,7 @@ impl Collector {
         }
         match self.sink.buffer.drop_oldest() {
             Ok(Some(dropped)) => {
-                let acked = self.sink.buffer.first_unacked();
-                while self.in_window.front().is_some_and(|number| *number < acked) {
-                    self.in_window.pop_front();
-                    self.acked_in_window += 1;
-                }
-                self.window.drop_before(self.acked_in_window);
+                self.window.drop_before(&self.acks, self.sink.buffer.first_unacked());
                 self.sink.dropped_records += dropped.records;
                 warn!(
                     records = dropped.records,
@@ -330,7 +318,12 @@ impl BufferSink {
             Ok(number) => {
                 self.is_write_failing = false;
                 self.positions.insert(chunk.key, position);
-                self.note_read(chunk.key, number, &batch, (position_after.offset - consumed as u64, position_after.offset));
+                self.note_read(
+                    chunk.key,
+                    number,
+                    &batch,
+                    (position_after.offset - consumed as u64, position_after.offset),
+                );
                 Ok((consumed, Some((number, batch))))
             }
             Err(BufferError::Full { .. }) => Err(io::ErrorKind::QuotaExceeded.into()),
@@ -357,7 +350,8 @@ impl BufferSink {
         let header = read.frame.first_chunk().and_then(|header| FrameHeader::parse(header).ok());
         let text_bytes = header.map_or(0, |header| header.body_len.saturating_sub(header.row_meta_len) as usize);
         let labels = Arc::clone(&self.labels.1);
-        Ok(Some((read.number, ShippedBatch { labels, frame: read.frame, records: read.records, text_bytes })))
+        let batch = ShippedBatch { labels, frame: read.frame, records: read.records, text_bytes, ticket: None };
+        Ok(Some((read.number, batch)))
     }
 
     /// Logs the first error of a series.

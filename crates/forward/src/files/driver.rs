@@ -43,7 +43,7 @@ pub(super) fn drive(
     while !stop.load(Ordering::Relaxed) {
         let mut collector = shared.drive();
         let now = env.clock.uptime();
-        if now >= next_scan || is_scan_due && now >= scan_allowed {
+        if !files.tailer.patterns.is_empty() && (now >= next_scan || is_scan_due && now >= scan_allowed) {
             collector.scan()?;
             if next_scan.is_zero() {
                 log_first_scan(&collector.tailer);

@@ -26,4 +26,4 @@ mod watcher;
 
 pub use collector::Backlog;
 pub use config::{FilesConfig, WhenFull};
-pub use run::run_files;
+pub use run::{lock_state, run_files};

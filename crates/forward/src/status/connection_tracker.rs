@@ -32,8 +32,7 @@ impl ConnectionTracker {
 
     pub(crate) fn connected(&self, address: &str, now: Duration) {
         let mut state = self.state();
-        *state =
-            ConnectionStatus { address: Some(address.to_owned()), since: now, connections: state.connections + 1 };
+        *state = ConnectionStatus { address: Some(address.to_owned()), since: now, connections: state.connections + 1 };
     }
 
     pub(crate) fn ended(&self, now: Duration) {

@@ -51,6 +51,7 @@ fn add_files(files: &FilesStatus, answer: &mut Map<String, Value>) {
         "lag": { "bytes": files.lag_bytes, "seconds": seconds(files.lag) },
         "dropped_records": files.dropped_records,
         "damaged_batches": files.damaged_batches,
+        "queue_segments": files.queue_segments,
         "gaps": {
             "truncated": counters.gaps_truncated,
             "vanished": counters.gaps_vanished,

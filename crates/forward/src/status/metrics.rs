@@ -138,7 +138,9 @@ fn encode_files(files: &FilesStatus, out: &mut Descriptors<'_>) -> fmt::Result {
     out.size("bucksaw_forward_buffer_batches", "Unacknowledged batches in the buffer on disk", files.buffer_batches)?;
     out.size("bucksaw_forward_buffer_bytes", "Bytes of the buffer on disk", files.buffer_bytes)?;
     out.size("bucksaw_forward_buffer_limit_bytes", "The most bytes of the buffer on disk", files.buffer_bytes_max)?;
-    let help = "Records dropped because the buffer was full";
+    let help = "Segments of the queue of local listeners without an acknowledgement";
+    out.size("bucksaw_forward_queue_segments", help, files.queue_segments)?;
+    let help = "Records dropped because the buffer or the queue of local listeners was full";
     out.counter("bucksaw_forward_dropped_records", help, files.dropped_records)?;
     let help = "Batches lost because the buffer was damaged while the agent ran";
     out.counter("bucksaw_forward_damaged_batches", help, files.damaged_batches)?;
@@ -163,11 +165,7 @@ fn encode_events(files: &FilesStatus, out: &mut Descriptors<'_>) -> fmt::Result 
     out.counter("bucksaw_forward_truncations", "Files that were truncated or overwritten", counters.truncations)?;
     let help = "Copies, compressed or not, in which reading went on";
     out.counter("bucksaw_forward_copies_continued", help, counters.copies_continued)?;
-    let errors = [
-        ("open", counters.open_errors),
-        ("read", counters.read_errors),
-        ("scan", counters.scan_errors),
-    ];
+    let errors = [("open", counters.open_errors), ("read", counters.read_errors), ("scan", counters.scan_errors)];
     let errors = errors.map(|(operation, count)| (operation, ConstCounter::new(count)));
     let help = "Opens, reads and scans of files that failed";
     out.family(("bucksaw_forward_file_errors", help, "operation"), MetricType::Counter, errors)

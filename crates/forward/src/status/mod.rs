@@ -12,10 +12,10 @@ mod monitor;
 mod process;
 mod server;
 
+pub use agent_info::AgentInfo;
 pub use agent_status::{AgentStatus, FileLag, FilesStatus};
 pub use connection_tracker::ConnectionStatus;
 pub(crate) use connection_tracker::ConnectionTracker;
 pub use monitor::AgentMonitor;
 pub(crate) use monitor::WatchedFiles;
-pub use agent_info::AgentInfo;
 pub use server::serve_status;

@@ -9,7 +9,9 @@ use bucksaw_wire::AgentReport;
 
 use super::agent_info::AgentInfo;
 use super::agent_status::{AgentStatus, FilesStatus};
-use crate::send_window::SendWindow;
+
+/// Reads the state of the send window and its connection; the argument is the time in milliseconds since 1970.
+type ReadWindow = dyn Fn(u64) -> AgentStatus + Send + Sync;
 
 /// Reads the state of files; the argument is the most files to list.
 type ReadFiles = dyn Fn(usize) -> FilesStatus + Send + Sync;
@@ -27,7 +29,7 @@ pub struct AgentMonitor(Arc<OnceLock<WatchedAgent>>);
 
 struct WatchedAgent {
     env: Env,
-    window: Arc<SendWindow>,
+    window: Box<ReadWindow>,
     started: Duration,
     files: Option<WatchedFiles>,
 }
@@ -40,9 +42,9 @@ impl fmt::Debug for AgentMonitor {
 
 impl AgentMonitor {
     /// Watches an agent. Only the first one of a monitor is watched.
-    pub(crate) fn attach(&self, env: &Env, window: &Arc<SendWindow>, files: Option<WatchedFiles>) {
+    pub(crate) fn attach(&self, env: &Env, window: Box<ReadWindow>, files: Option<WatchedFiles>) {
         let started = env.clock.uptime();
-        let agent = WatchedAgent { env: env.clone(), window: Arc::clone(window), started, files };
+        let agent = WatchedAgent { env: env.clone(), window, started, files };
         drop(self.0.set(agent));
     }
 
@@ -52,7 +54,7 @@ impl AgentMonitor {
         let agent = self.0.get()?;
         let files = agent.files.as_ref().map(|files| (files.status)(files_max));
         let (now, unix_ms) = (agent.env.clock.uptime(), agent.env.clock.unix_ms());
-        let mut status = agent.window.status(unix_ms);
+        let mut status = (agent.window)(unix_ms);
         status.now = now;
         status.unix_ms = unix_ms;
         status.running = now.saturating_sub(agent.started);

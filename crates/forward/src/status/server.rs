@@ -100,7 +100,9 @@ fn router(state: StatusRoutes) -> Router {
 async fn check_host(State(state): State<StatusRoutes>, request: Request, next: Next) -> Response {
     match is_allowed(request.headers(), &state.info.host) {
         true => next.run(request).await,
-        false => (StatusCode::MISDIRECTED_REQUEST, "ask by address, localhost or the name of the machine\n").into_response(),
+        false => {
+            (StatusCode::MISDIRECTED_REQUEST, "ask by address, localhost or the name of the machine\n").into_response()
+        }
     }
 }
 

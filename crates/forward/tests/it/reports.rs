@@ -65,9 +65,10 @@ async fn shipped_to(version: WireVersion) -> Vec<Sent> {
     let files = FilesConfig::new(tailer, dir.path().join("state"));
     let info = AgentInfo { host: "web-1".to_owned(), version: "9".to_owned() };
     let config = Config { info, ..config(&[address]) };
+    std::fs::create_dir(&files.state_dir).unwrap();
     let monitor = config.monitor.clone();
     let (stop, stopped) = watch::channel(false);
-    let running = tokio::spawn(run_files(config, files, Env::real(), stopped));
+    let running = tokio::spawn(run_files(config, files, None, Env::real(), stopped));
     // The agent reports at once, so a report that is wanted comes before the lines are acknowledged or soon after.
     let mut all = Vec::new();
     let wants_report = version >= WireVersion::REPORTS;

@@ -8,7 +8,8 @@ use bucksaw_record::{Id, Labels, Millis, Producer};
 use bucksaw_segment::{FrameHeader, FrameKind};
 use bucksaw_sources::Config;
 use bucksaw_wire::{
-    AgentReport, Batch, DecodeProgress, FLUSH, Hello, HelloReply, RefusalCode, ServerMessage, WireError, WireVersion, encode_labels,
+    AgentReport, Batch, DecodeProgress, FLUSH, Hello, HelloReply, RefusalCode, ServerMessage, WireError, WireVersion,
+    encode_labels,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

@@ -13,8 +13,8 @@ use bucksaw_ingest::{Durability, Queue};
 use bucksaw_record::{Flags, Id, Labels};
 use bucksaw_segment::queue::HEADER_LEN;
 use bucksaw_sources::{
-    AgentRegistry, Config, ConnectionSlots, DatagramSocket, Intake, ListenerProtocol, ListenerSetup, Metrics, TcpIntake,
-    UnfinishedBytes, serve, serve_datagrams,
+    AgentRegistry, Config, ConnectionSlots, DatagramSocket, Intake, ListenerProtocol, ListenerSetup, Metrics,
+    TcpIntake, UnfinishedBytes, serve, serve_datagrams,
 };
 use bucksaw_steering::LoadShedder;
 use prometheus_client::registry::Registry;

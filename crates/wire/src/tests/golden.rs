@@ -92,7 +92,9 @@ fn client_bytes_are_stable() {
     }
     golden().check("report", &report().encode());
     for bytes in golden().read_all("report") {
-        let ClientMessage::Report(found) = complete(ClientMessage::decode(&bytes, 1 << 20)) else { panic!("no report") };
+        let ClientMessage::Report(found) = complete(ClientMessage::decode(&bytes, 1 << 20)) else {
+            panic!("no report")
+        };
         assert_eq!(found, report());
     }
     golden().check("batch", &batch());

@@ -20,7 +20,7 @@ use crate::send_window::SendWindow;
 const STATE_DIR: &str = "/state";
 
 /// A running agent.
-struct RunningAgent {
+struct CollectingAgent {
     collector: Collector,
     window: Arc<SendWindow>,
 }
@@ -39,7 +39,7 @@ pub(super) struct AgentMachine {
     pub(super) rng: Random,
     pub(super) logs: LogFiles,
     pub(super) node: ModelNode,
-    agent: Option<RunningAgent>,
+    agent: Option<CollectingAgent>,
     config: Config,
     files: FilesConfig,
     counted: CountedLosses,
@@ -120,7 +120,7 @@ impl AgentMachine {
         let opened = Collector::open(&self.config, &files, &env, Arc::clone(&window));
         self.trace(&format!("start: {:?}", opened.as_ref().err().map(ToString::to_string)));
         let Ok(collector) = opened else { return };
-        self.agent = Some(RunningAgent { collector, window });
+        self.agent = Some(CollectingAgent { collector, window });
         self.scan();
     }
 

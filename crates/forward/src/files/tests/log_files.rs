@@ -65,7 +65,13 @@ impl LogFiles {
             incomplete: false,
         };
         let logs = ["a.log", "b.log", "c.log"][..count].iter().map(&mut log).collect();
-        Self { logs, written: Vec::new(), removed: Vec::new(), unended: Vec::new(), line_bytes: *rng.pick(&[20, 200, 4_000]) }
+        Self {
+            logs,
+            written: Vec::new(),
+            removed: Vec::new(),
+            unended: Vec::new(),
+            line_bytes: *rng.pick(&[20, 200, 4_000]),
+        }
     }
 
     fn new_line(&mut self, rng: &mut Random) -> String {

@@ -183,8 +183,7 @@ fn random_histories_lose_nothing_uncounted() {
         return history.run().unwrap_or_else(|error| panic!("{error}"));
     }
     let seeds = variable("BUCKSAW_AGENT_SEEDS").unwrap_or(SEEDS);
-    let failed: Vec<_> =
-        (0..seeds).filter_map(|seed| Some((seed, run_seed(seed, None).err()?))).collect();
+    let failed: Vec<_> = (0..seeds).filter_map(|seed| Some((seed, run_seed(seed, None).err()?))).collect();
     assert!(failed.is_empty(), "{} of {seeds} histories failed: {:#?}", failed.len(), &failed[..failed.len().min(20)]);
 }
 
@@ -203,7 +202,8 @@ fn equal_seeds_give_equal_histories() {
 #[test]
 fn every_injected_bug_is_found() {
     for (bug, seeds) in AgentBug::ALL {
-        let found = (0..seeds).find_map(|seed| Some((seed, run_seed(seed, Some(bug)).err().filter(|error| error != PANICKED)?)));
+        let found = (0..seeds)
+            .find_map(|seed| Some((seed, run_seed(seed, Some(bug)).err().filter(|error| error != PANICKED)?)));
         println!("{bug:?}: {found:?}");
         assert!(found.is_some(), "{bug:?} is not found within {seeds} seeds");
     }
