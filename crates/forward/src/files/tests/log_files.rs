@@ -1,5 +1,6 @@
 //! Programs that write and rotate log files on a simulated disk.
 
+use std::fmt;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -26,7 +27,6 @@ pub(super) enum LogRotation {
 }
 
 /// A log of one program.
-#[derive(Debug)]
 pub(super) struct SimLog {
     path: PathBuf,
     rotation: LogRotation,
@@ -36,6 +36,13 @@ pub(super) struct SimLog {
     current: Vec<String>,
     /// An incomplete line at its end.
     incomplete: bool,
+}
+
+impl fmt::Debug for SimLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, rotation, rotated, current, incomplete } = self;
+        write!(f, "{path:?} {rotation:?} {rotated:?}, {} lines, incomplete: {incomplete}", current.len())
+    }
 }
 
 /// All logs, and what was written to them.

@@ -71,7 +71,7 @@ impl AgentHistory {
             }
             6 => machine.logs.begin_line(&machine.fs, at, &mut machine.rng),
             7 => {
-                machine.trace(&format!("rotate log {at}"));
+                machine.trace(&format!("rotate {:?}", machine.logs.logs[at]));
                 machine.logs.rotate(&machine.fs, at);
             }
             8 => machine.scan(),
@@ -147,7 +147,11 @@ impl AgentHistory {
         for (line, times) in &times {
             let is_cut = counted.gaps > 0 && removed.iter().any(|removed| removed.starts_with(line));
             if !written.contains(line) && !is_cut {
-                return Err(format!("{:?} was never written", &line[..line.len().min(40)]));
+                return Err(format!(
+                    "{:?} of {} bytes was never written, {counted:?}",
+                    &line[..line.len().min(40)],
+                    line.len()
+                ));
             }
             if *times > 1 && !machine.may_repeat && !is_cut {
                 return Err(format!("{:?} is stored {times} times", &line[..line.len().min(40)]));
