@@ -14,12 +14,18 @@ use crate::failure::UsageError;
 /// The label with the name of this machine, by OpenTelemetry's conventions.
 const HOST_LABEL: &str = "host.name";
 
+/// The variable with the name of the Kubernetes node.
+const NODE_VARIABLE: &str = "NODE_NAME";
+
 /// The smallest buffer: a few of the longest batches.
 const BUFFER_BYTES_MIN: u64 = 4 << 20;
 
 /// Follows the files of the arguments.
 pub(super) async fn run(args: &ForwardArgs, mut config: Config) -> anyhow::Result<Exit> {
-    config.labels = with_host(config.labels, &String::from_utf8_lossy(rustix::system::uname().nodename().to_bytes()));
+    let host = String::from_utf8_lossy(rustix::system::uname().nodename().to_bytes()).into_owned();
+    config.labels = with_host(config.labels, &host);
+    // An agent in a pod has the host name of the pod, so its manifest names the node.
+    config.lines.node_name = Some(std::env::var(NODE_VARIABLE).ok().filter(|name| !name.is_empty()).unwrap_or(host));
     let files = files_config(args, &config)?;
     let signal = StopSignal::catch()?;
     let (shipped, backlog) = bucksaw_forward::run_files(config, files, Env::real(), signal.receiver()).await?;
@@ -28,6 +34,10 @@ pub(super) async fn run(args: &ForwardArgs, mut config: Config) -> anyhow::Resul
         waiting_batches = backlog.batches,
         dropped_records = backlog.dropped_records,
         gaps = backlog.gaps,
+        undecoded_lines = shipped.lines.undecoded,
+        filtered = shipped.lines.dropped,
+        sampled_out = shipped.lines.sampled_out,
+        redacted = shipped.lines.redacted,
         "stopped; what waits is sent at the next start"
     );
     Ok(Exit::Interrupted)
@@ -46,8 +56,10 @@ fn files_config(args: &ForwardArgs, config: &Config) -> anyhow::Result<FilesConf
             FileStart::Start => ReadFrom::Start,
             FileStart::End => ReadFrom::End,
         },
-        // Room for the byte that shows that a line is longer than a record.
-        pending_bytes_max: config.record_bytes_max + 1,
+        // Room for a line of a record's length in the format of a container, where each character may take two, and runtimes write
+        // it in parts of 16 KiB.
+        pending_bytes_max: 2 * config.record_bytes_max + (64 << 10),
+        flush_after: config.lines.wait(),
         ..TailerConfig::default()
     };
     let when_full = match args.when_full {

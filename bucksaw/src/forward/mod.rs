@@ -3,6 +3,7 @@
 mod args;
 mod counted_input;
 mod files;
+mod line_args;
 mod stop_signal;
 mod stream;
 

@@ -5,18 +5,23 @@ use std::sync::atomic::Ordering;
 
 use anyhow::Context as _;
 use bucksaw_env::Env;
-use bucksaw_forward::{Config, ForwardError, Summary};
+use bucksaw_forward::{Config, ForwardError, LineTotals, LogFormat, Summary};
 use tokio::sync::watch;
+use tracing::info;
 
 use super::counted_input::CountedInput;
 use super::stop_signal::StopSignal;
 use crate::exit::Exit;
-use crate::failure::print_error;
+use crate::failure::{UsageError, print_error};
 use crate::print::human_bytes;
 use crate::progress::Progress;
 
 /// Ships standard input.
 pub(super) async fn run(config: Config) -> anyhow::Result<Exit> {
+    if !config.lines.multiline.is_off() || !matches!(config.lines.format, LogFormat::Auto | LogFormat::Lines) {
+        let reason = "--multiline and --format are for files: name a path";
+        return Err(UsageError(reason.to_owned()).into());
+    }
     let to = config.addresses.join(", ");
     let is_typed = std::io::stdin().is_terminal();
     if is_typed {
@@ -24,8 +29,19 @@ pub(super) async fn run(config: Config) -> anyhow::Result<Exit> {
     }
     let signal = StopSignal::catch()?;
     match ship(config, signal.receiver(), is_typed).await {
-        Ok(_) if signal.is_received() => Ok(Exit::Interrupted),
-        Ok(_) => Ok(Exit::Done),
+        Ok(shipped) => {
+            let lines = shipped.lines;
+            if lines != LineTotals::default() {
+                info!(
+                    records = shipped.records,
+                    filtered = lines.dropped,
+                    sampled_out = lines.sampled_out,
+                    redacted = lines.redacted,
+                    "shipped"
+                );
+            }
+            Ok(if signal.is_received() { Exit::Interrupted } else { Exit::Done })
+        }
         Err(error @ ForwardError::Input(_)) => Err(error.into()),
         Err(error) => Err(error).with_context(|| format!("not everything was shipped to {to}")),
     }

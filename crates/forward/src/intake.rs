@@ -10,13 +10,16 @@ use tokio::sync::watch;
 use tokio::time::{Sleep, sleep};
 
 use crate::Config;
-use crate::batch_packer::{BatchPacker, ShippedBatch};
+use crate::batch_builder::ShippedBatch;
+use crate::batch_packer::BatchPacker;
+use crate::lines::LineTotals;
 use crate::send_window::SendWindow;
 
 /// Bytes of one read, unless a batch is smaller.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Reads to the end of the input or until the stop. Then everything that was read is in the window, also after an error.
+/// Reads to the end of the input or until the stop. Then everything that was read is in the window, also after an error. Returns
+/// what became of lines that were not shipped as they are.
 ///
 /// # Errors
 /// The error of the input.
@@ -26,7 +29,7 @@ pub(crate) async fn run(
     env: &Env,
     window: &SendWindow,
     mut stop: watch::Receiver<bool>,
-) -> io::Result<()> {
+) -> io::Result<LineTotals> {
     let mut packer = BatchPacker::new(config, env);
     let mut chunk = vec![0; config.batch_bytes.clamp(1, CHUNK_BYTES)];
     let mut due: Option<Pin<Box<Sleep>>> = None;
@@ -69,7 +72,7 @@ pub(crate) async fn run(
     for batch in packer.finish() {
         push(batch).await;
     }
-    result
+    result.map(|()| packer.totals())
 }
 
 async fn wait_until_due(due: &mut Option<Pin<Box<Sleep>>>) {

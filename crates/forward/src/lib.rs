@@ -26,13 +26,18 @@
 #![deny(clippy::indexing_slicing)]
 
 mod backoff;
+mod batch_builder;
 mod batch_packer;
 mod config;
 mod connect;
 mod connection_loop;
 mod error;
+mod file_packer;
 mod files;
 mod intake;
+mod lines;
+mod record_attributes;
+mod record_maker;
 mod run;
 mod send_window;
 mod session;
@@ -40,4 +45,5 @@ mod session;
 pub use config::Config;
 pub use error::ForwardError;
 pub use files::{Backlog, FilesConfig, WhenFull, run_files};
+pub use lines::{ContainerRef, LineConfig, LineConfigError, LineTotals, LogFormat, Multiline, PodRef, RecordFilter};
 pub use run::{Summary, run};

@@ -12,7 +12,7 @@ use bucksaw_env::{Clock, lock};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use crate::batch_packer::ShippedBatch;
+use crate::batch_builder::ShippedBatch;
 
 /// How often per timeout a stall is checked.
 const STALL_CHECKS: u32 = 10;

@@ -54,14 +54,14 @@ pub async fn run_files(
     };
     window.end_input();
     let reconnects = timeout(config.stop_timeout, &mut shipping).await.unwrap_or_default();
-    let backlog = {
+    let (backlog, lines) = {
         let mut collector = lock(&collector);
         collector.save();
-        collector.backlog()
+        (collector.backlog(), collector.line_totals())
     };
     read.map_err(state_error)?;
     let shipped = window.acked_totals();
-    Ok((Summary { records: shipped.records, bytes: shipped.bytes, reconnects }, backlog))
+    Ok((Summary { records: shipped.records, bytes: shipped.bytes, reconnects, lines }, backlog))
 }
 
 /// Ensures that no other agent uses the state directory.
