@@ -1,17 +1,19 @@
 //! `edge`: what it costs a machine to ship the lines of its files, while a node acknowledges them.
 //!
-//! Writers append lines in the form of Docker's `json-file`, one write per line. The CPU is that of the agent alone, in
-//! all its threads; that of the node is a figure of its own.
+//! Writers append lines in the form of Docker's `json-file`, one write per line, and the agent decodes them. The CPU is that of the
+//! agent alone, in all its threads; that of the node is a figure of its own.
 
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, ensure};
 use bucksaw_faults::wait;
+use bucksaw_record::Millis;
+use bucksaw_record::time::format_rfc3339;
 use clap::Args;
 
 use crate::context::{BenchContext, Size};
@@ -39,7 +41,7 @@ pub(crate) struct EdgeArgs {
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..))]
     writers: u64,
 
-    /// Bytes of a line
+    /// Bytes of a line as it is in the file
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(100..))]
     line_bytes: u64,
 
@@ -101,7 +103,7 @@ impl Setting {
 
     fn start_agent(&self) -> anyhow::Result<Agent> {
         let mut command = Command::new(&self.program);
-        command.args(["forward", "--to", self.node.address("fast")?, "--state-dir"]).arg(self.home.join("state"));
+        command.args(["forward", "--format", "docker", "--to", self.node.address("fast")?, "--state-dir"]).arg(self.home.join("state"));
         command.arg(self.home.join("*.log"));
         let log = File::create(self.home.join("agent.stderr"))?;
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn();
@@ -239,7 +241,11 @@ fn write_backlog(path: &Path, args: &EdgeArgs) -> anyhow::Result<(u64, u64)> {
 /// A line of a container's log, with its line end `length` bytes long.
 fn line(length: u64, number: u64) -> String {
     let head = format!("{{\"log\":\"request {number} ");
-    let tail = "\\n\",\"stream\":\"stdout\",\"time\":\"2026-01-01T00:00:00.000000000Z\"}\n";
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    // Nanoseconds, as runtimes write them.
+    let micros = format_rfc3339(Millis(now.as_millis() as u64), now.subsec_nanos() % 1_000_000);
+    let time = format!("{}{:03}Z", micros.trim_end_matches('Z'), now.subsec_nanos() % 1_000);
+    let tail = format!("\\n\",\"stream\":\"stdout\",\"time\":\"{time}\"}}\n");
     let filler = usize::try_from(length).unwrap_or_default().saturating_sub(head.len() + tail.len());
     format!("{head}{}{tail}", "x".repeat(filler))
 }
