@@ -103,7 +103,9 @@ impl Setting {
 
     fn start_agent(&self) -> anyhow::Result<Agent> {
         let mut command = Command::new(&self.program);
-        command.args(["forward", "--format", "docker", "--to", self.node.address("fast")?, "--state-dir"]).arg(self.home.join("state"));
+        command
+            .args(["forward", "--format", "docker", "--to", self.node.address("fast")?, "--state-dir"])
+            .arg(self.home.join("state"));
         command.arg(self.home.join("*.log"));
         let log = File::create(self.home.join("agent.stderr"))?;
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn();

@@ -9,7 +9,7 @@ use bucksaw_record::{Flags, Labels, LineSplitter, SplitLines};
 use crate::Config;
 use crate::batch_builder::{BatchBuilder, RECORD_BYTES_LIMIT, ShippedBatch};
 use crate::lines::{ChunkText, EventReader, FileLines, LineTotals, StreamFilter};
-use crate::record_maker::{RecordMaker, RecordSink};
+use crate::record_maker::{FileRecordSink, RecordMaker};
 
 /// Packs the chunks of many files.
 pub(crate) struct FilePacker {
@@ -66,7 +66,7 @@ impl FilePacker {
         let (consumed, has_more) = if self.is_plain && lines.is_text() {
             (self.pack_lines(chunk.text, chunk.is_end), false)
         } else {
-            let mut sink = RecordSink { maker: &mut self.maker, batch: &mut self.batch, filter, source };
+            let mut sink = FileRecordSink { maker: &mut self.maker, batch: &mut self.batch, filter, source };
             let read = self.events.read(lines, chunk, &mut sink);
             (read.consumed, read.is_cut_short)
         };

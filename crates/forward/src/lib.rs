@@ -45,5 +45,5 @@ mod session;
 pub use config::Config;
 pub use error::ForwardError;
 pub use files::{Backlog, FilesConfig, WhenFull, run_files};
-pub use lines::{ContainerRef, LineConfig, LineConfigError, LineTotals, LogFormat, Multiline, PodRef, RecordFilter};
+pub use lines::{ContainerRef, LineConfig, LineConfigError, LineTotals, LogFormat, Multiline, PodRef, RecordRules};
 pub use run::{Summary, run};

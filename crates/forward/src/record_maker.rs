@@ -4,7 +4,7 @@ use bucksaw_protocols::AttributeList;
 use bucksaw_record::{Flags, RecordView};
 
 use crate::batch_builder::BatchBuilder;
-use crate::lines::{LineConfig, LineEvent, LineEventSink, LineTotals, RecordFilter, StreamFilter, Verdict};
+use crate::lines::{LineConfig, LineEvent, LineEventSink, LineTotals, RecordRules, StreamFilter, Verdict};
 use crate::record_attributes::AttributeSets;
 
 /// Bytes of a batch of a file, its attributes included, after which the rest of a chunk waits.
@@ -16,7 +16,7 @@ const BATCH_RECORDS: u32 = 64 << 10;
 /// Makes the records of any number of streams.
 #[derive(Debug)]
 pub(crate) struct RecordMaker {
-    rules: RecordFilter,
+    rules: RecordRules,
     sets: AttributeSets,
     record_bytes_max: usize,
     /// The text of a record, for filters.
@@ -29,7 +29,7 @@ pub(crate) struct RecordMaker {
 }
 
 /// Makes records of the events of one file.
-pub(crate) struct RecordSink<'a> {
+pub(crate) struct FileRecordSink<'a> {
     pub(crate) maker: &'a mut RecordMaker,
     pub(crate) batch: &'a mut BatchBuilder,
     /// `None` if every record is kept.
@@ -117,7 +117,7 @@ impl RecordMaker {
     }
 }
 
-impl LineEventSink for RecordSink<'_> {
+impl LineEventSink for FileRecordSink<'_> {
     fn push(&mut self, event: &LineEvent<'_>) {
         self.maker.push(self.batch, self.filter, self.source, event);
     }

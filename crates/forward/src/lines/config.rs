@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use bucksaw_record::{AttributeNames, InvalidAttributes};
+use bucksaw_record::AttributeNames;
 
-use super::filter::RecordFilter;
+use super::config_error::{ATTRIBUTE_BYTES_MAX, ATTRIBUTES_MAX, LineConfigError};
+use super::filter::RecordRules;
 use super::multiline::Multiline;
 
 /// For how long the rest of a line is waited for.
@@ -12,12 +13,6 @@ const PART_WAIT: Duration = Duration::from_secs(5);
 
 /// For how long the next line of an event is waited for.
 const EVENT_WAIT: Duration = Duration::from_secs(1);
-
-/// The most attributes that every record gets.
-const ATTRIBUTES_MAX: usize = 64;
-
-/// The longest values of them, in bytes: each record repeats them.
-const ATTRIBUTE_BYTES_MAX: usize = 4 << 10;
 
 /// The format of log files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,47 +36,11 @@ pub struct LineConfig {
     /// Which lines are one event.
     pub multiline: Multiline,
     /// Which records are shipped, and how they are changed.
-    pub filter: RecordFilter,
+    pub filter: RecordRules,
     /// Names and values that every record gets.
     pub attributes: Vec<(String, String)>,
     /// The name of the Kubernetes node, a label of files of pods.
     pub node_name: Option<String>,
-}
-
-/// Why a setting is invalid.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum LineConfigError {
-    /// An expression is invalid.
-    #[error("the expression `{text}`: {reason}")]
-    Expression {
-        /// The expression.
-        text: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// A regex is invalid or too large.
-    #[error("the regex `{text}`: {reason}")]
-    Regex {
-        /// The regex.
-        text: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// The share of a sample is no number from 0 to 1.
-    #[error("the share `{0}`: write a number from 0 to 1, such as 0.1, or a percentage, such as 10%")]
-    Share(String),
-    /// An attribute is not written as a name and a value.
-    #[error("the attribute `{0}`: write it as name=value")]
-    Attribute(String),
-    /// The attributes are too many, or have an invalid name.
-    #[error(transparent)]
-    Attributes(#[from] InvalidAttributes),
-    /// The attributes of every record are too many or too long.
-    #[error(
-        "at most {ATTRIBUTES_MAX} attributes with {ATTRIBUTE_BYTES_MAX} bytes of values, as every record repeats them"
-    )]
-    TooLong,
 }
 
 impl LineConfig {

@@ -10,7 +10,7 @@ use bucksaw_record::{Flags, Millis};
 use super::event::{LineEvent, LineEventSink};
 use super::file_lines::SLOTS;
 use super::multiline::Multiline;
-use super::open_event::{OpenEvent, Piece};
+use super::open_event::{LinePiece, OpenEvent};
 
 /// Memory of an event beside its text, in bytes.
 const EVENT_BYTES: usize = 96;
@@ -93,10 +93,10 @@ impl EventJoiner {
     }
 
     /// Adds the next line, or part of one.
-    pub(super) fn add(&mut self, piece: &Piece<'_>, sink: &mut impl LineEventSink) {
+    pub(super) fn add(&mut self, piece: &LinePiece<'_>, sink: &mut impl LineEventSink) {
         let is_one_line = self.multiline.is_off() && !piece.is_partial;
         if is_one_line && self.held.is_empty() && self.open.iter().all(|open| !open.is_open) {
-            let Piece { start, end, text, time, stream, attributes, flags, is_undecoded, .. } = *piece;
+            let LinePiece { start, end, text, time, stream, attributes, flags, is_undecoded, .. } = *piece;
             let offset = self.offset + start as u64;
             sink.push(&LineEvent { offset, text, time, stream, attributes, flags, is_undecoded });
             self.cut = end;
@@ -127,7 +127,7 @@ impl EventJoiner {
         }
     }
 
-    fn begin(&mut self, slot: usize, piece: &Piece<'_>) {
+    fn begin(&mut self, slot: usize, piece: &LinePiece<'_>) {
         let trace = self.multiline.begin(piece.text);
         if let Some(open) = self.open.get_mut(slot) {
             open.begin(piece, trace);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bucksaw_protocols::AttributeList;
 use bucksaw_protocols::container::{ContainerDecoder, ContainerFormat};
 
-use super::open_event::Piece;
+use super::open_event::LinePiece;
 
 /// Decodes lines of any number of files.
 #[derive(Debug, Default)]
@@ -23,8 +23,8 @@ impl LineDecoder {
         line: &'a [u8],
         range: Range<usize>,
         flags: u8,
-    ) -> Piece<'a> {
-        let whole = Piece {
+    ) -> LinePiece<'a> {
+        let whole = LinePiece {
             start: range.start,
             end: range.end,
             text: line,
@@ -36,7 +36,7 @@ impl LineDecoder {
             is_undecoded: format.is_some(),
         };
         match format.and_then(|format| self.decoder.decode(format, line)) {
-            Some(decoded) => Piece {
+            Some(decoded) => LinePiece {
                 text: decoded.text,
                 time: Some(decoded.time),
                 stream: Some(decoded.stream),

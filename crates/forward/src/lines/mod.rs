@@ -8,6 +8,7 @@
 //! from the first incomplete event on again, also after a restart. So a restart loses and doubles nothing, whatever was open.
 
 mod config;
+mod config_error;
 mod container_path;
 mod event;
 mod event_joiner;
@@ -21,12 +22,13 @@ mod redaction;
 mod stack_trace;
 mod totals;
 
-pub use config::{LineConfig, LineConfigError, LogFormat};
+pub use config::{LineConfig, LogFormat};
+pub use config_error::LineConfigError;
 pub use container_path::{ContainerRef, PodRef};
 pub(crate) use event::{LineEvent, LineEventSink};
 pub(crate) use event_reader::{ChunkText, EventReader};
 pub(crate) use file_lines::FileLines;
-pub use filter::RecordFilter;
+pub use filter::RecordRules;
 pub(crate) use filter::{StreamFilter, Verdict};
 pub use multiline::Multiline;
 pub use totals::LineTotals;

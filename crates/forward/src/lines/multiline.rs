@@ -2,7 +2,7 @@
 
 use regex_automata::meta::Regex;
 
-use super::config::LineConfigError;
+use super::config_error::LineConfigError;
 use super::redaction::compile;
 use super::stack_trace::TraceState;
 

@@ -10,7 +10,7 @@ use super::stack_trace::TraceState;
 
 /// A line, or a part of one, as the format of the file gives it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Piece<'a> {
+pub(super) struct LinePiece<'a> {
     /// The offsets in the chunk of what it was written as.
     pub(super) start: usize,
     pub(super) end: usize,
@@ -47,8 +47,8 @@ pub(super) struct OpenEvent {
 const KEPT_BYTES: usize = 64 << 10;
 
 impl OpenEvent {
-    pub(super) fn begin(&mut self, piece: &Piece<'_>, trace: TraceState) {
-        let Piece { start, end, text, time, stream, is_partial, attributes, flags, is_undecoded } = *piece;
+    pub(super) fn begin(&mut self, piece: &LinePiece<'_>, trace: TraceState) {
+        let LinePiece { start, end, text, time, stream, is_partial, attributes, flags, is_undecoded } = *piece;
         self.text.clear();
         self.text.extend_from_slice(text);
         (self.start, self.end, self.line_at) = (start, end, 0);
@@ -59,7 +59,7 @@ impl OpenEvent {
         }
     }
 
-    pub(super) fn append(&mut self, piece: &Piece<'_>) {
+    pub(super) fn append(&mut self, piece: &LinePiece<'_>) {
         if !self.is_partial {
             self.text.push(b'\n');
             self.line_at = self.text.len();
@@ -71,7 +71,7 @@ impl OpenEvent {
     }
 
     /// Whether a piece fits into the greatest record.
-    pub(super) fn has_room(&self, piece: &Piece<'_>, record_bytes_max: usize) -> bool {
+    pub(super) fn has_room(&self, piece: &LinePiece<'_>, record_bytes_max: usize) -> bool {
         self.text.len() + 1 + piece.text.len() <= record_bytes_max
     }
 

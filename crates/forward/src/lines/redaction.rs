@@ -6,7 +6,7 @@ use regex_automata::util::captures::Captures;
 use regex_automata::util::{interpolate, syntax};
 use regex_automata::{Input, meta::BuildError};
 
-use super::config::LineConfigError;
+use super::config_error::LineConfigError;
 
 /// What a match is replaced by, unless the setting says it.
 const DEFAULT_TEXT: &str = "[redacted]";

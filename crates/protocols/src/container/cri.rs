@@ -9,7 +9,7 @@
 
 use memchr::memchr;
 
-use super::decoder::{DecodedParts, OutputStream};
+use super::line::{DecodedParts, OutputStream};
 use super::runtime_times::RuntimeTimes;
 
 /// Bytes in which a time and a list of tags end.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bucksaw_record::AttributeNames;
 
-use super::decoder::{DecodedParts, OutputStream};
 use super::json_string;
+use super::line::{DecodedParts, OutputStream};
 use super::runtime_times::RuntimeTimes;
 use crate::AttributeList;
 use crate::json_members::{push_flattened, read_only_object, string};

@@ -27,8 +27,10 @@ mod cri;
 mod decoder;
 mod docker;
 mod json_string;
+mod line;
 mod runtime_times;
 #[cfg(test)]
 mod tests;
 
-pub use decoder::{ContainerDecoder, ContainerFormat, ContainerLine, OutputStream};
+pub use decoder::{ContainerDecoder, ContainerFormat};
+pub use line::{ContainerLine, OutputStream};

@@ -136,7 +136,7 @@ proptest! {
                 let want = want.unwrap();
                 let text = read.text.unwrap_or(fast.text());
                 prop_assert_eq!((text, fast.attributes()), (general.text(), general.attributes()));
-                prop_assert_eq!(read, super::decoder::DecodedParts { text: read.text, ..want });
+                prop_assert_eq!(read, super::line::DecodedParts { text: read.text, ..want });
             }
             // Learns the attributes.
             let read = fast.read(&line, &mut times);
