@@ -8,6 +8,8 @@ mod labels;
 mod listen_args;
 mod listeners;
 mod no_store;
+mod rate_line;
+mod status_listener;
 mod stop_signal;
 mod stream;
 
@@ -37,11 +39,11 @@ pub(crate) fn run(args: &ForwardArgs) -> anyhow::Result<Exit> {
     let runtime = runtime.worker_threads(LISTENER_THREADS).enable_all().build().context("cannot start the network")?;
     let result = runtime.block_on(async {
         if !args.command.is_empty() {
-            command::run(&args.command, config).await
+            command::run(args, config).await
         } else if has_kept_inputs {
             files::run(args, config).await
         } else {
-            stream::run(config).await
+            stream::run(args, config).await
         }
     });
     // A read from a terminal may never return, and must not delay the exit.

@@ -39,6 +39,7 @@ mod run;
 mod send_window;
 mod session;
 mod source_acks;
+mod status;
 mod stream_attributes;
 
 pub use config::Config;
@@ -47,3 +48,4 @@ pub use files::{Backlog, FilesConfig, WhenFull, lock_state, run_files};
 pub use intake::StreamInput;
 pub use queue::{QueueInput, queue_config};
 pub use run::{Summary, run, run_streams};
+pub use status::{AgentInfo, AgentMonitor, AgentStatus, ConnectionStatus, FileLag, FilesStatus, serve_status};

@@ -3,17 +3,18 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread;
 
-use bucksaw_env::{Env, FileLock, lock, wait_for_stop};
+use bucksaw_env::{Env, FileLock, wait_for_stop};
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
 use super::collector::{Backlog, Collector};
 use super::config::FilesConfig;
 use super::driver::drive;
+use super::shared::SharedCollector;
 use crate::connection_loop::ConnectionLoop;
 use crate::queue::{QueueInput, QueueRunner};
 use crate::run::Summary;
@@ -38,7 +39,11 @@ pub async fn run_files(
     let state_error = |reason: String| ForwardError::State { dir: files.state_dir.clone(), reason };
     let window = Arc::new(SendWindow::new(config.window_bytes));
     let collector = Collector::open(&config, &files, &env, Arc::clone(&window));
-    let collector = Arc::new(Mutex::new(collector.map_err(|error| state_error(error.to_string()))?));
+    let collector = collector.map_err(|error| state_error(error.to_string()))?;
+    let collector = Arc::new(SharedCollector::new(collector));
+    let (watched, clock) = (Arc::clone(&collector), Arc::clone(&env.clock));
+    let status = move |files_max| watched.read(|collector| collector.status(clock.uptime(), files_max));
+    config.monitor.attach(&env, &window, Some(Box::new(status)));
     let reader = Reader::start(&collector, &files, &env)?;
     let queue = queue.map(|queue| QueueRunner::start(queue, &window, &config.labels, &env)).transpose();
     let mut queue = queue.map_err(ForwardError::Input)?;
@@ -74,11 +79,10 @@ pub async fn run_files(
     };
     window.end_input();
     let reconnects = timeout(config.stop_timeout, &mut shipping).await.unwrap_or_default();
-    let backlog = {
-        let mut collector = lock(&collector);
+    let backlog = collector.read(|collector| {
         collector.save();
         collector.backlog()
-    };
+    });
     let (queue_dropped, queue_segments) = queue.as_ref().map(QueueRunner::backlog).unwrap_or_default();
     let dropped_records = backlog.dropped_records + queue_dropped;
     let backlog = Backlog { dropped_records, queue_segments, ..backlog };
@@ -109,7 +113,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn start(collector: &Arc<Mutex<Collector>>, files: &FilesConfig, env: &Env) -> Result<Self, ForwardError> {
+    fn start(collector: &Arc<SharedCollector>, files: &FilesConfig, env: &Env) -> Result<Self, ForwardError> {
         let stop = Arc::new(AtomicBool::new(false));
         let (sender, ended) = oneshot::channel();
         let (collector, files, env, stopping) = (Arc::clone(collector), files.clone(), env.clone(), Arc::clone(&stop));
