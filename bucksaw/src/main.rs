@@ -7,6 +7,7 @@
 mod answer;
 mod args;
 mod argument_error;
+mod bind;
 mod cli;
 mod completions;
 mod config;

@@ -1,8 +1,16 @@
 //! Names of environment variables.
 
 /// Commands and flags with a variable of their own and no key at the top of the file. Their values are of another kind
-/// than those of equally named flags, or a range for `query` must not apply to `tail`.
-const OWN_VARIABLE: [(&str, &str); 2] = [("generate", "count"), ("tail", "since")];
+/// than those of equally named flags, or a range for `query` must not apply to `tail`, or an agent must not take the
+/// ports of the node beside it.
+const OWN_VARIABLE: [(&str, &str); 6] = [
+    ("generate", "count"),
+    ("tail", "since"),
+    ("forward", "listen-syslog"),
+    ("forward", "listen-fluent"),
+    ("forward", "listen-otlp"),
+    ("forward", "listen-otlp-http"),
+];
 
 /// Whether a flag of a command has a variable of its own, and its key is read in the table of the command only.
 pub(crate) fn is_own(command: &str, long: &str) -> bool {

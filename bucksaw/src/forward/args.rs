@@ -1,5 +1,6 @@
 //! Flags of `bucksaw forward`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use bucksaw_forward::Config;
@@ -8,17 +9,25 @@ use bucksaw_record::Labels;
 use clap::{Args, ValueEnum};
 
 use super::line_args::LineArgs;
-use crate::values::{ByteSize, DisplayZone, HostPort, TimeFrom, all_labels, durability};
+use super::listen_args::ListenArgs;
+use crate::values::{ByteSize, DisplayZone, HostPort, ListenAddress, TimeFrom, all_labels, durability};
 
 /// Ship lines to a node
 ///
 /// Without a path, ships standard input until it ends. With paths, follows files as they grow and rotate until it is
-/// stopped, and remembers its position in each. See docs/forward.md.
+/// stopped, and remembers its position in each. With `-- CMD`, runs a command and ships what it prints. See
+/// docs/forward.md.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ForwardArgs {
     /// Files to follow, or quoted patterns such as '/var/log/*.log' or '/var/log/**/*.log'
     #[arg(value_name = "PATH")]
     pub(super) paths: Vec<String>,
+
+    /// Command to run, with its arguments: its standard output and standard error are shipped
+    ///
+    /// Ends with the exit code of the command, when every line of it is acknowledged.
+    #[arg(last = true, value_name = "CMD")]
+    pub(super) command: Vec<OsString>,
 
     /// Files that are not followed, although they match: a pattern of the path, or of the name if it has no slash; repeatable
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
@@ -70,9 +79,19 @@ pub(crate) struct ForwardArgs {
     #[arg(long, value_name = "SIZE", default_value = "512M")]
     pub(super) buffer_bytes: ByteSize,
 
+    /// Address for the metrics of this agent, /metrics, and its state, /status; empty for none
+    ///
+    /// For Prometheus, and for a person who asks what the agent does. It tells the paths of files, so it belongs on
+    /// loopback or a private network.
+    #[arg(long, value_name = "HOST:PORT", default_value = "")]
+    pub(super) listen: ListenAddress,
+
     /// What happens when that space is used up: `block` stops reading, `drop-oldest` drops and counts the oldest lines
     #[arg(long, value_name = "POLICY", value_enum, default_value = "block")]
     pub(super) when_full: FullPolicy,
+
+    #[command(flatten)]
+    pub(super) listeners: ListenArgs,
 }
 
 /// Where a file begins.

@@ -1,18 +1,17 @@
-//! Follows files until the stop.
+//! Follows files, and serves local listeners, until the stop.
 
 use bucksaw_env::Env;
-use bucksaw_forward::{Config, FilesConfig, WhenFull};
-use bucksaw_record::Labels;
+use bucksaw_forward::{Config, FilesConfig, QueueInput, WhenFull};
 use bucksaw_tailer::{PathPattern, ReadFrom, TailerConfig};
 use tracing::info;
 
 use super::args::{FileStart, ForwardArgs, FullPolicy};
+use super::labels::{host_name, with_host};
+use super::listeners::{LocalIntake, LocalListeners};
 use super::stop_signal::StopSignal;
+use super::{rate_line, status_listener};
 use crate::exit::Exit;
 use crate::failure::UsageError;
-
-/// The label with the name of this machine, by OpenTelemetry's conventions.
-const HOST_LABEL: &str = "host.name";
 
 /// The variable with the name of the Kubernetes node.
 const NODE_VARIABLE: &str = "NODE_NAME";
@@ -20,19 +19,29 @@ const NODE_VARIABLE: &str = "NODE_NAME";
 /// The smallest buffer: a few of the longest batches.
 const BUFFER_BYTES_MIN: u64 = 4 << 20;
 
-/// Follows the files of the arguments.
+/// Follows the files of the arguments, and serves their listeners.
 pub(super) async fn run(args: &ForwardArgs, mut config: Config) -> anyhow::Result<Exit> {
-    let host = String::from_utf8_lossy(rustix::system::uname().nodename().to_bytes()).into_owned();
-    config.labels = with_host(config.labels, &host);
+    config.labels = with_host(config.labels);
     // An agent in a pod has the host name of the pod, so its manifest names the node.
-    config.lines.node_name = Some(std::env::var(NODE_VARIABLE).ok().filter(|name| !name.is_empty()).unwrap_or(host));
+    let node = std::env::var(NODE_VARIABLE).ok().filter(|name| !name.is_empty());
+    config.lines.node_name = Some(node.unwrap_or_else(host_name));
     let files = files_config(args, &config)?;
-    let signal = StopSignal::catch()?;
-    let (shipped, backlog) = bucksaw_forward::run_files(config, files, Env::real(), signal.receiver()).await?;
+    let (signal, env) = (StopSignal::catch()?, Env::real());
+    status_listener::start(&args.listen, &config.monitor, signal.receiver()).await?;
+    let _lock = bucksaw_forward::lock_state(&env, &files.state_dir)?;
+    let queue = match args.listeners.is_any() {
+        true => Some(listen(args, &files, &env, &signal).await?),
+        false => None,
+    };
+    let monitor = config.monitor.clone();
+    let following = bucksaw_forward::run_files(config, files, queue, env, signal.receiver());
+    let (shipped, backlog) = rate_line::show_during(following, &monitor).await?;
     info!(
         records = shipped.records,
         waiting_batches = backlog.batches,
+        waiting_segments = backlog.queue_segments,
         dropped_records = backlog.dropped_records,
+        damaged_batches = backlog.damaged_batches,
         gaps = backlog.gaps,
         undecoded_lines = shipped.lines.undecoded,
         filtered = shipped.lines.dropped,
@@ -41,6 +50,19 @@ pub(super) async fn run(args: &ForwardArgs, mut config: Config) -> anyhow::Resul
         "stopped; what waits is sent at the next start"
     );
     Ok(Exit::Interrupted)
+}
+
+/// Binds the listeners, and serves them.
+async fn listen(args: &ForwardArgs, files: &FilesConfig, env: &Env, signal: &StopSignal) -> anyhow::Result<QueueInput> {
+    let intake = LocalIntake {
+        env: env.clone(),
+        durability: args.durability,
+        zone: args.time_zone.zone().clone(),
+        bytes_max: files.buffer_bytes_max,
+        when_full: files.when_full,
+    };
+    let listeners = LocalListeners::bind(&args.listeners).await?;
+    listeners.serve(&files.state_dir, intake, &signal.receiver())
 }
 
 fn files_config(args: &ForwardArgs, config: &Config) -> anyhow::Result<FilesConfig> {
@@ -93,14 +115,6 @@ fn absolute(text: &str, base: &str) -> String {
     if is_whole { text.to_owned() } else { format!("{base}/{}", text.trim_start_matches("./")) }
 }
 
-/// Adds the name of the machine, unless the user set that label.
-fn with_host(labels: Labels, host: &str) -> Labels {
-    if labels.get(HOST_LABEL).is_some() || host.is_empty() {
-        return labels;
-    }
-    Labels::new(labels.iter().chain([(HOST_LABEL, host)])).unwrap_or(labels)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,15 +128,5 @@ mod tests {
         check("/a.log", "/var/log", "/a.log");
         check("a.log", "", "a.log");
         check("", "/var/log", "");
-    }
-
-    #[test]
-    fn the_machine_is_a_label_unless_it_is_set() {
-        let check = |labels: &str, host, want: &str| {
-            assert_eq!(with_host(Labels::parse(labels).unwrap(), host), Labels::parse(want).unwrap());
-        };
-        check("app=web", "a1", "app=web,host.name=a1");
-        check("host.name=b", "a1", "host.name=b");
-        check("app=web", "", "app=web");
     }
 }

@@ -56,6 +56,11 @@ impl LineArgs {
         self.parse().map_err(|(flag, error)| UsageError(format!("{flag}: {error}")).into())
     }
 
+    /// Whether a flag is set that has no effect without files.
+    pub(super) fn is_for_files(&self) -> bool {
+        self.multiline != "off" || matches!(self.format, FileFormat::Cri | FileFormat::Docker)
+    }
+
     fn parse(&self) -> Result<LineConfig, (&'static str, LineConfigError)> {
         let named = |flag| move |error| (flag, error);
         let format = match self.format {

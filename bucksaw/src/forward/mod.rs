@@ -1,9 +1,16 @@
-//! `bucksaw forward`: ships standard input or files to a node.
+//! `bucksaw forward`: ships standard input, the output of a command, or files and what local listeners take, to a node.
 
 mod args;
+mod command;
 mod counted_input;
 mod files;
+mod labels;
 mod line_args;
+mod listen_args;
+mod listeners;
+mod no_store;
+mod rate_line;
+mod status_listener;
 mod stop_signal;
 mod stream;
 
@@ -12,16 +19,35 @@ use anyhow::Context as _;
 pub(crate) use args::ForwardArgs;
 
 use crate::exit::Exit;
+use crate::failure::UsageError;
+
+/// Threads of an agent with listeners.
+const LISTENER_THREADS: usize = 2;
 
 pub(crate) fn run(args: &ForwardArgs) -> anyhow::Result<Exit> {
     let config = args.config()?;
     crate::log::start("info")?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.context("cannot start the network")?;
+    let has_kept_inputs = !args.paths.is_empty() || args.listeners.is_any();
+    if has_kept_inputs && !args.command.is_empty() {
+        let problem = "a command is shipped alone, without files and listeners: start another agent for these";
+        return Err(UsageError(problem.to_owned()).into());
+    }
+    if args.paths.is_empty() && args.lines.is_for_files() {
+        return Err(UsageError("--multiline and --format are for files: name a path".to_owned()).into());
+    }
+    // Listeners write to the disk, while the connection to the node goes on.
+    let mut runtime = match args.listeners.is_any() {
+        true => tokio::runtime::Builder::new_multi_thread(),
+        false => tokio::runtime::Builder::new_current_thread(),
+    };
+    let runtime = runtime.worker_threads(LISTENER_THREADS).enable_all().build().context("cannot start the network")?;
     let result = runtime.block_on(async {
-        match args.paths.is_empty() {
-            true => stream::run(config).await,
-            false => files::run(args, config).await,
+        if !args.command.is_empty() {
+            command::run(args, config).await
+        } else if has_kept_inputs {
+            files::run(args, config).await
+        } else {
+            stream::run(args, config).await
         }
     });
     // A read from a terminal may never return, and must not delay the exit.

@@ -5,29 +5,28 @@ use std::sync::atomic::Ordering;
 
 use anyhow::Context as _;
 use bucksaw_env::Env;
-use bucksaw_forward::{Config, ForwardError, LineTotals, LogFormat, Summary};
+use bucksaw_forward::{Config, ForwardError, LineTotals, Summary};
 use tokio::sync::watch;
 use tracing::info;
 
+use super::args::ForwardArgs;
 use super::counted_input::CountedInput;
+use super::status_listener;
 use super::stop_signal::StopSignal;
 use crate::exit::Exit;
-use crate::failure::{UsageError, print_error};
+use crate::failure::print_error;
 use crate::print::human_bytes;
 use crate::progress::Progress;
 
 /// Ships standard input.
-pub(super) async fn run(config: Config) -> anyhow::Result<Exit> {
-    if !config.lines.multiline.is_off() || !matches!(config.lines.format, LogFormat::Auto | LogFormat::Lines) {
-        let reason = "--multiline and --format are for files: name a path";
-        return Err(UsageError(reason.to_owned()).into());
-    }
+pub(super) async fn run(args: &ForwardArgs, config: Config) -> anyhow::Result<Exit> {
     let to = config.addresses.join(", ");
     let is_typed = std::io::stdin().is_terminal();
     if is_typed {
         print_error("shipping what is typed here; end with Ctrl-D");
     }
     let signal = StopSignal::catch()?;
+    status_listener::start(&args.listen, &config.monitor, signal.receiver()).await?;
     match ship(config, signal.receiver(), is_typed).await {
         Ok(shipped) => {
             let lines = shipped.lines;

@@ -1,7 +1,6 @@
 //! The listeners for clients, bound before anything is opened, so that a port in use is reported at once.
 
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +10,7 @@ use bucksaw_api::App;
 use bucksaw_cluster::Roles;
 use bucksaw_ingest::Durability;
 use bucksaw_sources::{DatagramSocket, ListenerProtocol, ListenerSetup, SharedKey, TcpIntake, serve_datagrams};
-use tokio::net::{TcpListener, TcpSocket, UdpSocket, lookup_host};
+use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tracing::warn;
@@ -19,13 +18,7 @@ use tracing::warn;
 use super::runtimes::Runtimes;
 use super::socket_file::SocketFile;
 use crate::args::ServeArgs;
-use crate::values::{HostPort, ListenAddress};
-
-/// Connections that wait to be accepted, within the limit of the kernel.
-const BACKLOG: u32 = 4_096;
-
-/// Attempts to find a port that is free for TCP and UDP, with port 0.
-const FREE_PORT_ATTEMPTS: u32 = 20;
+use crate::bind::{bind, bind_both};
 
 /// The listeners that are turned on.
 #[derive(Default)]
@@ -162,29 +155,6 @@ fn exposed(addresses: &BTreeMap<String, String>) -> impl Iterator<Item = (&str, 
     named.filter(move |(_, address)| is_exposed(address))
 }
 
-async fn bind(flag: &str, listen: &ListenAddress) -> anyhow::Result<Option<TcpListener>> {
-    let Some(at) = &listen.0 else { return Ok(None) };
-    let address = resolve(flag, at).await?;
-    Ok(Some(bind_tcp(address).with_context(|| cannot_listen(flag, at, "TCP"))?))
-}
-
-/// Binds TCP and UDP on one port.
-async fn bind_both(flag: &str, listen: &ListenAddress) -> anyhow::Result<Option<(TcpListener, UdpSocket)>> {
-    let Some(at) = &listen.0 else { return Ok(None) };
-    let address = resolve(flag, at).await?;
-    let mut attempts = if address.port() == 0 { FREE_PORT_ATTEMPTS } else { 1 };
-    loop {
-        attempts -= 1;
-        let listener = bind_tcp(address).with_context(|| cannot_listen(flag, at, "TCP"))?;
-        match UdpSocket::bind(listener.local_addr()?).await {
-            Ok(socket) => return Ok(Some((listener, socket))),
-            // Another process has the port for UDP.
-            Err(error) if error.kind() == ErrorKind::AddrInUse && attempts > 0 => {}
-            Err(error) => return Err(error).with_context(|| cannot_listen(flag, at, "UDP")),
-        }
-    }
-}
-
 /// The key in a file, without the line end behind it.
 fn read_shared_key(file: &Path) -> anyhow::Result<SharedKey> {
     let shown = file.display();
@@ -194,24 +164,6 @@ fn read_shared_key(file: &Path) -> anyhow::Result<SharedKey> {
         bail!("--fluent-shared-key-file: {shown} is empty");
     }
     Ok(SharedKey::new(key))
-}
-
-fn bind_tcp(address: SocketAddr) -> std::io::Result<TcpListener> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(BACKLOG)
-}
-
-fn cannot_listen(flag: &str, at: &HostPort, transport: &str) -> String {
-    format!("cannot listen on {at} ({transport}): choose another address with {flag}")
-}
-
-/// The first address of a host.
-pub(super) async fn resolve(flag: &str, at: &HostPort) -> anyhow::Result<SocketAddr> {
-    let wanted = at.to_string();
-    let found = lookup_host(&wanted).await.with_context(|| format!("{flag} {wanted}: cannot resolve the host"))?.next();
-    found.with_context(|| format!("{flag} {wanted}: the host has no address"))
 }
 
 #[cfg(test)]

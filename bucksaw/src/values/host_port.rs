@@ -3,6 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+/// The host of an address that is only a port.
+const LOOPBACK: &str = "127.0.0.1";
+
 /// A host by name or address, and a port: `localhost:7651`, `10.0.0.1:7651`, `[::1]:7651`. Prints as typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HostPort {
@@ -38,7 +41,8 @@ impl fmt::Display for HostPort {
     }
 }
 
-/// The address of a listener; the empty text is `None` and turns it off. Port 0 picks a free port.
+/// The address of a listener; the empty text is `None` and turns it off. Port 0 picks a free port. A port alone is one of
+/// 127.0.0.1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ListenAddress(pub(crate) Option<HostPort>);
 
@@ -46,7 +50,14 @@ impl FromStr for ListenAddress {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text.is_empty() { Ok(Self(None)) } else { text.parse().map(|address| Self(Some(address))) }
+        if text.is_empty() {
+            return Ok(Self(None));
+        }
+        let address = match text.parse() {
+            Ok(port) => HostPort { host: LOOPBACK.to_owned(), port },
+            Err(_) => text.parse()?,
+        };
+        Ok(Self(Some(address)))
     }
 }
 
@@ -70,5 +81,7 @@ mod tests {
         }
         assert_eq!("".parse(), Ok(ListenAddress(None)));
         assert!("x".parse::<ListenAddress>().is_err());
+        let port = "514".parse::<ListenAddress>().unwrap().0.unwrap();
+        assert_eq!(port.to_string(), "127.0.0.1:514");
     }
 }

@@ -18,6 +18,7 @@ mod containers;
 mod corpus;
 mod disk;
 mod faults;
+mod forward;
 mod hostile;
 mod http;
 mod import;

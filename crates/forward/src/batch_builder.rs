@@ -11,6 +11,8 @@ use memchr::memchr_iter;
 
 use crate::Config;
 use crate::record_attributes::RecordAttributes;
+use crate::source_acks::BatchTicket;
+use crate::stream_attributes::StreamAttributes;
 
 /// The longest record, in bytes: two of them fit in a frame.
 pub(crate) const RECORD_BYTES_LIMIT: usize = FrameHeader::BODY_BYTES_MAX / 2;
@@ -25,6 +27,16 @@ pub(crate) struct ShippedBatch {
     pub(crate) frame: Vec<u8>,
     pub(crate) records: u32,
     pub(crate) text_bytes: usize,
+    /// Its place among the batches of its source, if the source counts them.
+    pub(crate) ticket: Option<BatchTicket>,
+}
+
+impl ShippedBatch {
+    /// When the batch was packed, in milliseconds since 1970.
+    pub(crate) fn accepted_ms(&self) -> Option<u64> {
+        let header = self.frame.first_chunk().and_then(|header| FrameHeader::parse(header).ok())?;
+        Some(header.accepted.0)
+    }
 }
 
 /// A batch that is being filled, either with plain lines or with records.
@@ -43,6 +55,8 @@ pub(crate) struct BatchBuilder {
     /// The number of lines of each record; empty for plain lines.
     lines: Vec<u32>,
     attributes: RowAttributes,
+    /// Those of every plain line.
+    pub(crate) stream_attributes: Option<StreamAttributes>,
 }
 
 impl BatchBuilder {
@@ -60,6 +74,7 @@ impl BatchBuilder {
             times: Vec::new(),
             lines: Vec::new(),
             attributes: RowAttributes::empty(),
+            stream_attributes: None,
         }
     }
 
@@ -118,14 +133,14 @@ impl BatchBuilder {
 
     /// Adds plain lines.
     pub(crate) fn append(&mut self, lines: &SplitLines<'_>) {
-        let text_at = self.text.len();
-        for part in &lines.parts {
-            self.text.extend_from_slice(part);
-        }
         for (row, bits) in lines.flags.iter() {
             self.flags.push(self.count + row, bits);
         }
-        self.read_times(text_at, &lines.flags);
+        self.read_times(&lines.parts, &lines.flags);
+        match &self.stream_attributes {
+            Some(attributes) => attributes.append_to_lines(&lines.parts, &mut self.text),
+            None => lines.parts.iter().for_each(|part| self.text.extend_from_slice(part)),
+        }
         self.count += lines.count;
     }
 
@@ -142,11 +157,10 @@ impl BatchBuilder {
         full
     }
 
-    /// Reads the times of the lines from this offset on.
-    fn read_times(&mut self, text_at: usize, flags: &Flags) {
+    fn read_times(&mut self, lines: &[&[u8]], flags: &Flags) {
         let Some(reader) = &mut self.line_times else { return };
         let now = Millis(self.env.clock.unix_ms());
-        reader.read(&[self.text.get(text_at..).unwrap_or_default()], flags, now, &mut self.times);
+        reader.read(lines, flags, now, &mut self.times);
     }
 
     /// Takes the batch, if it has records.
@@ -162,13 +176,21 @@ impl BatchBuilder {
         let times = std::mem::take(&mut self.times);
         let has_times = times.iter().any(Option::is_some);
         let times = has_times.then(|| times.into_iter().map(|time| time.unwrap_or((first.time(), 0))).collect());
-        let lines = std::mem::take(&mut self.lines);
-        let lines = lines.iter().any(|lines| *lines != 1).then_some(lines);
-        let attributes = std::mem::take(&mut self.attributes);
+        let (lines, attributes) = (std::mem::take(&mut self.lines), std::mem::take(&mut self.attributes));
+        let (lines, attributes) = match &self.stream_attributes {
+            Some(attributes) => (Some(vec![1 + attributes.count(); count as usize]), attributes.of_rows(count)),
+            None => (lines.iter().any(|lines| *lines != 1).then_some(lines), attributes),
+        };
         let layout_bits = RowMeta { times, lines, flags, attributes }.encode(first.time(), &mut row_meta);
         let frame =
             Batch { first_id: first, count, accepted: now, layout_bits, row_meta: &row_meta, text: &text }.encode();
-        Some(ShippedBatch { labels: Arc::clone(&self.labels), frame, records: count, text_bytes: text.len() })
+        Some(ShippedBatch {
+            labels: Arc::clone(&self.labels),
+            frame,
+            records: count,
+            text_bytes: text.len(),
+            ticket: None,
+        })
     }
 
     fn next_first_id(&mut self, now: Millis, count: u32) -> Id {

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use bucksaw_env::Env;
 use bucksaw_protocols::AttributeList;
-use bucksaw_record::{Flags, LineSplitter, SplitLines};
+use bucksaw_record::{Flags, InvalidAttributes, LineSplitter, SplitLines};
 use memchr::memchr;
 
 use crate::Config;
 use crate::batch_builder::{BatchBuilder, RECORD_BYTES_LIMIT, ShippedBatch};
 use crate::lines::{LineEvent, LineTotals, StreamFilter};
 use crate::record_maker::RecordMaker;
+use crate::stream_attributes::StreamAttributes;
 
 /// Packs one stream.
 pub(crate) struct BatchPacker {
@@ -24,16 +25,26 @@ pub(crate) struct BatchPacker {
 }
 
 impl BatchPacker {
-    pub(crate) fn new(config: &Config, env: &Env) -> Self {
+    /// Packs a stream whose records have these attributes, names and values, besides those of the settings.
+    ///
+    /// # Errors
+    /// [`InvalidAttributes`] of the names.
+    pub(crate) fn new(config: &Config, env: &Env, attributes: &[(&str, &str)]) -> Result<Self, InvalidAttributes> {
         let record_bytes_max = config.record_bytes_max.clamp(1, RECORD_BYTES_LIMIT);
-        let maker = || (RecordMaker::new(&config.lines, record_bytes_max), config.lines.filter.bind(&config.labels));
-        Self {
+        let mut packer = Self {
             splitter: LineSplitter::new(record_bytes_max),
             batch: BatchBuilder::new(config, env),
-            maker: (!config.lines.is_plain()).then(maker),
+            maker: None,
             no_attributes: Arc::default(),
             lines: 0,
+        };
+        if config.lines.is_plain() {
+            packer.batch.stream_attributes = StreamAttributes::new(attributes)?;
+        } else {
+            let maker = RecordMaker::new(&config.lines, attributes, record_bytes_max);
+            packer.maker = Some((maker, config.lines.filter.bind(&config.labels)));
         }
+        Ok(packer)
     }
 
     /// Adds a chunk of at most a few MiB; returns the full batches.
@@ -125,7 +136,7 @@ mod tests {
     type FrameContents = (String, u32, Vec<(u32, u8)>);
 
     fn pack(config: &Config, stream: &[u8], chunk: usize) -> Vec<FrameContents> {
-        let mut packer = BatchPacker::new(config, &Env::real());
+        let mut packer = BatchPacker::new(config, &Env::real(), &[]).unwrap();
         let mut packed: Vec<ShippedBatch> = stream.chunks(chunk).flat_map(|chunk| packer.push(chunk)).collect();
         packed.extend(packer.finish());
         let open = |packed: &ShippedBatch| {
@@ -164,7 +175,7 @@ mod tests {
     fn lines_have_the_time_that_they_state_or_that_of_the_line_before() {
         let line_zone = Some(bucksaw_record::time::TimeZone::UTC);
         let config = Config { record_bytes_max: 24, line_zone, ..Config::default() };
-        let mut packer = BatchPacker::new(&config, &Env::real());
+        let mut packer = BatchPacker::new(&config, &Env::real(), &[]).unwrap();
         let chunks =
             [&b"none\n2023-11-14 22:13:20.5 x\n\tat y\n2023-11-14 22:1"[..], b"3:21 long 2001-01-01 00:00:00\n"];
         assert!(chunks.iter().all(|chunk| packer.push(chunk).is_empty()));
@@ -191,7 +202,7 @@ mod tests {
         let texts: Vec<&str> = packed.iter().map(|(text, _, _)| text.as_str()).collect();
         assert_eq!(texts, ["one\nshop\ntwo ***\nshop\n", "three\nshop\n"]);
         assert_eq!(packed[1].2, [(0, Flags::UNTERMINATED)]);
-        let mut packer = BatchPacker::new(&config, &Env::real());
+        let mut packer = BatchPacker::new(&config, &Env::real(), &[]).unwrap();
         packer.push(b"debug\nsecret\n");
         let totals = packer.totals();
         assert_eq!((totals.dropped, totals.redacted), (1, 1));

@@ -50,7 +50,7 @@ impl FilePacker {
         Self {
             splitter: LineSplitter::new(record_bytes_max),
             events: EventReader::new(config.lines.multiline.clone(), record_bytes_max),
-            maker: RecordMaker::new(&config.lines, record_bytes_max),
+            maker: RecordMaker::new(&config.lines, &[], record_bytes_max),
             batch: BatchBuilder::new(config, env),
             is_plain: config.lines.is_plain(),
         }

@@ -1,10 +1,11 @@
-//! Reads the input into the send window.
+//! Reads inputs into the send window.
 #![expect(clippy::disallowed_methods, reason = "the agent is not simulated: real sockets, in real time")]
 
 use std::io;
 use std::pin::Pin;
 
 use bucksaw_env::{Env, wait_for_stop};
+use futures_util::future::join_all;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::watch;
 use tokio::time::{Sleep, sleep};
@@ -18,19 +19,43 @@ use crate::send_window::SendWindow;
 /// Bytes of one read, unless a batch is smaller.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Reads to the end of the input or until the stop. Then everything that was read is in the window, also after an error. Returns
-/// what became of lines that were not shipped as they are.
+/// An input, and what is the same for all of its lines.
+pub struct StreamInput<'a> {
+    /// The input.
+    pub input: Box<dyn AsyncRead + Unpin + Send + 'a>,
+    /// Attributes of its lines: names and values. A value has no LF.
+    pub attributes: Vec<(&'static str, &'static str)>,
+}
+
+/// Reads to the end of the inputs or until the stop. Then everything that was read is in the window, also after an error.
+/// Returns what became of lines that were not shipped as they are.
 ///
 /// # Errors
-/// The error of the input.
+/// The first error of an input.
 pub(crate) async fn run(
-    mut input: impl AsyncRead + Unpin,
+    inputs: Vec<StreamInput<'_>>,
+    config: &Config,
+    env: &Env,
+    window: &SendWindow,
+    stop: watch::Receiver<bool>,
+) -> io::Result<LineTotals> {
+    let inputs = inputs.into_iter().map(|input| read_input(input, config, env, window, stop.clone()));
+    let mut totals = LineTotals::default();
+    for read in join_all(inputs).await {
+        totals += read?;
+    }
+    Ok(totals)
+}
+
+async fn read_input(
+    input: StreamInput<'_>,
     config: &Config,
     env: &Env,
     window: &SendWindow,
     mut stop: watch::Receiver<bool>,
 ) -> io::Result<LineTotals> {
-    let mut packer = BatchPacker::new(config, env);
+    let StreamInput { mut input, attributes } = input;
+    let mut packer = BatchPacker::new(config, env, &attributes).map_err(io::Error::other)?;
     let mut chunk = vec![0; config.batch_bytes.clamp(1, CHUNK_BYTES)];
     let mut due: Option<Pin<Box<Sleep>>> = None;
     let mut pushing = stop.clone();

@@ -14,7 +14,8 @@
 //! list ([`bucksaw_steering::AddressSelector`], `session`).
 //!
 //! An agent that ships a stream stores nothing on disk. Its input is not read while no node accepts records. An agent that
-//! ships files keeps its positions and unacknowledged batches on disk ([`run_files`]).
+//! ships files keeps its positions and unacknowledged batches on disk, and what local listeners take in a queue
+//! ([`run_files`]).
 //!
 //! ```no_run
 //! # async fn ship(stop: tokio::sync::watch::Receiver<bool>) -> Result<(), bucksaw_forward::ForwardError> {
@@ -36,14 +37,21 @@ mod file_packer;
 mod files;
 mod intake;
 mod lines;
+mod queue;
 mod record_attributes;
 mod record_maker;
 mod run;
 mod send_window;
 mod session;
+mod source_acks;
+mod status;
+mod stream_attributes;
 
 pub use config::Config;
 pub use error::ForwardError;
-pub use files::{Backlog, FilesConfig, WhenFull, run_files};
+pub use files::{Backlog, FilesConfig, WhenFull, lock_state, run_files};
+pub use intake::StreamInput;
 pub use lines::{ContainerRef, LineConfig, LineConfigError, LineTotals, LogFormat, Multiline, PodRef, RecordRules};
-pub use run::{Summary, run};
+pub use queue::{QueueInput, queue_config};
+pub use run::{Summary, run, run_streams};
+pub use status::{AgentInfo, AgentMonitor, AgentStatus, ConnectionStatus, FileLag, FilesStatus, serve_status};

@@ -39,11 +39,13 @@ pub(crate) struct FileRecordSink<'a> {
 }
 
 impl RecordMaker {
-    /// A maker of records whose lines have at most `record_bytes_max` bytes.
-    pub(crate) fn new(config: &LineConfig, record_bytes_max: usize) -> Self {
+    /// A maker of records whose lines have at most `record_bytes_max` bytes. They have these attributes besides those of the
+    /// settings.
+    pub(crate) fn new(config: &LineConfig, attributes: &[(&str, &str)], record_bytes_max: usize) -> Self {
+        let of_stream = attributes.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         Self {
             rules: config.filter.clone(),
-            sets: AttributeSets::new(config.attributes.clone()),
+            sets: AttributeSets::new(of_stream.chain(config.attributes.iter().cloned()).collect()),
             record_bytes_max,
             record: Vec::new(),
             redacted: Vec::new(),

@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "the agent is not simulated: real sockets, in real time")]
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_env::{Env, wait_for_stop};
@@ -10,6 +11,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::connection_loop::ConnectionLoop;
+use crate::intake::StreamInput;
 use crate::send_window::SendWindow;
 use crate::{Config, ForwardError, LineTotals, intake};
 
@@ -34,7 +36,20 @@ pub struct Summary {
 /// # Errors
 /// [`ForwardError`], with the number of records that were read and not shipped.
 pub async fn run(
-    input: impl AsyncRead + Unpin,
+    input: impl AsyncRead + Unpin + Send,
+    config: Config,
+    env: Env,
+    stop: watch::Receiver<bool>,
+) -> Result<Summary, ForwardError> {
+    run_streams(vec![StreamInput { input: Box::new(input), attributes: Vec::new() }], config, env, stop).await
+}
+
+/// The same with several inputs. Each is one sequence of lines; the order between them is that of reading.
+///
+/// # Errors
+/// Those of [`run`].
+pub async fn run_streams(
+    inputs: Vec<StreamInput<'_>>,
     config: Config,
     env: Env,
     stop: watch::Receiver<bool>,
@@ -42,9 +57,10 @@ pub async fn run(
     if config.addresses.is_empty() {
         return Err(ForwardError::NoAddress);
     }
-    let window = SendWindow::new(config.window_bytes);
+    let window = Arc::new(SendWindow::new(config.window_bytes));
+    config.monitor.attach(&env, &window, None);
     let mut read = None;
-    let mut reading = pin!(intake::run(input, &config, &env, &window, stop.clone()));
+    let mut reading = pin!(intake::run(inputs, &config, &env, &window, stop.clone()));
     let mut shipping = pin!(ConnectionLoop::new(&config, &env, &window).run());
     let mut give_up = pin!(wait_for_give_up(&config, &env, &window));
     let mut stop_late = pin!(wait_for_stop_timeout(config.stop_timeout, stop));

@@ -49,6 +49,8 @@ pub struct Queue {
     pub(crate) pending_notify: Notify,
     /// Whether stores of other nodes fetch segments.
     pub(crate) has_remote_stores: AtomicBool,
+    /// See [`Queue::set_closes_by_age`].
+    pub(crate) closes_by_age: AtomicBool,
     pub(crate) is_closed: AtomicBool,
     pub(crate) log_limits: LogLimits,
     is_boot_recorded: AtomicBool,
@@ -103,6 +105,7 @@ impl Queue {
             group_commit: RunningSince::default(),
             pending_notify: Notify::new(),
             has_remote_stores: AtomicBool::new(false),
+            closes_by_age: AtomicBool::new(true),
             is_closed: AtomicBool::new(false),
             is_boot_recorded: AtomicBool::new(false),
             appends: AtomicU64::new(0),

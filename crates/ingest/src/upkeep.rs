@@ -18,7 +18,7 @@ impl Queue {
     pub fn tick(&self) {
         let now = self.env.clock.uptime();
         let _running = self.ticking.start(now);
-        if self.index_memory.closes_by_age() {
+        if self.index_memory.closes_by_age() && self.closes_by_age.load(Ordering::Relaxed) {
             let is_old = |active: &QueueSegment| now.saturating_sub(active.opened_at) >= self.config.segment_age_max;
             self.append_slots().for_each(|slot| slot.close_if(is_old));
         }
@@ -58,6 +58,12 @@ impl Queue {
             (true, false) => local.max(remote),
             (true, true) => remote / 2,
         }
+    }
+
+    /// Sets whether segments are closed by age, as they are from the start. A consumer with a backlog turns that off: it has
+    /// no use for further small segments, each of which takes a file descriptor.
+    pub fn set_closes_by_age(&self, closes_by_age: bool) {
+        self.closes_by_age.store(closes_by_age, Ordering::Relaxed);
     }
 
     /// Sets whether stores of other nodes fetch segments.

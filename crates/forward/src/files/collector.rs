@@ -1,6 +1,6 @@
 //! Moves text from files into the buffer, and batches from the buffer into the send window.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use bucksaw_segment::FrameHeader;
 use bucksaw_tailer::{FileChunk, FileKey, PositionError, Tailer};
 use tracing::{error, info, warn};
 
+use super::acked_offsets::AckedOffsets;
 use super::config::{FilesConfig, WhenFull};
 use super::file_stream::FileStream;
 use super::positions::{Positions, encode};
@@ -20,6 +21,7 @@ use crate::batch_builder::ShippedBatch;
 use crate::file_packer::{FilePacker, FileStreamRef, PackedChunk};
 use crate::lines::{ChunkText, LineTotals};
 use crate::send_window::SendWindow;
+use crate::source_acks::SourceAcks;
 
 /// Why an agent cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -51,8 +53,12 @@ pub struct Backlog {
     pub batches: u64,
     /// Records dropped because the buffer was full.
     pub dropped_records: u64,
+    /// Batches that could not be read back from the buffer, because it was damaged while the agent ran. Their lines are lost.
+    pub damaged_batches: u64,
     /// Places in files where lines may be missing.
     pub gaps: u64,
+    /// Segments of the listeners' queue without an acknowledgement.
+    pub queue_segments: u64,
 }
 
 pub(crate) struct Collector {
@@ -60,31 +66,42 @@ pub(crate) struct Collector {
     when_full: WhenFull,
     pub(crate) tailer: Tailer,
     window: Arc<SendWindow>,
-    sink: BufferSink,
-    /// The numbers in the buffer of the batches in the window.
-    in_window: VecDeque<u64>,
-    /// The number of batches that were in the window and are acknowledged.
-    acked_in_window: u64,
+    pub(super) sink: BufferSink,
+    /// By their numbers in the buffer.
+    acks: SourceAcks,
     /// The change count of the tailer at the last snapshot of its positions.
     seen_changes: u64,
+    /// Missing batches whose lines are read again from the files.
+    missing_at_start: u64,
+    pub(super) damaged_batches: u64,
 }
 
 /// Receives chunks of files.
-struct BufferSink {
+pub(super) struct BufferSink {
     packer: FilePacker,
-    buffer: DiskBuffer,
+    pub(super) buffer: DiskBuffer,
     positions: Positions,
     streams: HashMap<FileKey, FileStream>,
     /// The last labels that were decoded.
     labels: (Vec<u8>, Arc<Labels>),
     /// Records dropped because the buffer was full.
-    dropped_records: u64,
+    pub(super) dropped_records: u64,
+    pub(super) read: ReadTotals,
+    pub(super) acked_offsets: AckedOffsets,
+    pub(super) buffer_bytes_max: u64,
     is_write_failing: bool,
     /// Files whose last chunk has more than a batch.
     unfinished: Vec<FileKey>,
     /// Bytes that were consumed without a record since positions were saved.
     unsaved_bytes: u64,
     fs: Arc<dyn Fs>,
+}
+
+/// The sums over all records that were read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ReadTotals {
+    pub(super) records: u64,
+    pub(super) bytes: u64,
 }
 
 impl Collector {
@@ -123,6 +140,9 @@ impl Collector {
             streams: HashMap::new(),
             labels: (Vec::new(), Arc::default()),
             dropped_records: 0,
+            read: ReadTotals::default(),
+            acked_offsets: AckedOffsets::default(),
+            buffer_bytes_max: files.buffer_bytes_max,
             is_write_failing: false,
             unfinished: Vec::new(),
             unsaved_bytes: 0,
@@ -134,9 +154,10 @@ impl Collector {
             tailer,
             window,
             sink,
-            in_window: VecDeque::new(),
-            acked_in_window: 0,
+            acks: SourceAcks::default(),
             seen_changes: 0,
+            missing_at_start: missing_batches,
+            damaged_batches: 0,
         };
         collector.sink.positions.replace(collector.tailer.positions());
         Ok(collector)
@@ -151,6 +172,7 @@ impl Collector {
         self.tailer.scan();
         self.note_changes();
         self.sink.streams.retain(|key, _| self.tailer.is_known(*key));
+        self.sink.acked_offsets.retain(|key| self.tailer.is_known(key));
         // Otherwise the next start would take a file that was there, and had no new line, for one that appeared later.
         if is_first { self.sink.buffer.save(&self.sink.positions.snapshot()) } else { Ok(()) }
     }
@@ -161,7 +183,7 @@ impl Collector {
         let mut report = StepReport::default();
         self.fill_window(now);
         loop {
-            let (config, window, in_window) = (&self.config, &self.window, &mut self.in_window);
+            let (config, window, acks) = (&self.config, &self.window, &self.acks);
             let sink = &mut self.sink;
             let read = self.tailer.read(&mut |chunk| {
                 let (consumed, appended) = sink.append(config, chunk, now)?;
@@ -170,8 +192,7 @@ impl Collector {
                     && sink.buffer.first_unread() == number
                 {
                     sink.buffer.skip_unread();
-                    in_window.push_back(number);
-                    window.push(batch, now);
+                    window.push(ShippedBatch { ticket: Some(acks.ticket(number, true)), ..batch }, now);
                 }
                 Ok(consumed)
             });
@@ -210,6 +231,10 @@ impl Collector {
     /// Writes all positions.
     pub(crate) fn save(&mut self) {
         self.collect_acks();
+        // Without files, a later start with some is their first.
+        if self.tailer.is_first_start() {
+            return;
+        }
         if let Err(error) = self.sink.buffer.save(&self.sink.positions.snapshot()) {
             self.sink.note_write_error(&error);
         }
@@ -220,7 +245,9 @@ impl Collector {
         Backlog {
             batches: self.sink.buffer.unacked_batches(),
             dropped_records: self.sink.dropped_records,
+            damaged_batches: self.damaged_batches,
             gaps: self.tailer.counters().gaps(),
+            queue_segments: 0,
         }
     }
 
@@ -229,31 +256,33 @@ impl Collector {
         self.sink.packer.totals()
     }
 
-    fn collect_acks(&mut self) {
-        let acked = self.window.first_batch();
-        let mut newest = None;
-        while self.acked_in_window < acked
-            && let Some(number) = self.in_window.pop_front()
-        {
-            self.acked_in_window += 1;
-            newest = Some(number);
-        }
-        if let Some(newest) = newest {
-            self.sink.buffer.ack(newest + 1);
-        }
+    pub(super) fn collect_acks(&mut self) {
+        self.sink.buffer.ack(self.acks.next_unacked());
     }
 
     /// Moves batches from the disk into the send window.
     fn fill_window(&mut self, now: Duration) {
         while !self.sink.buffer.is_read() && self.window.has_space() {
+            let expected = self.sink.buffer.first_unread();
             match self.sink.read_next() {
                 Ok(Some((number, batch))) => {
-                    self.in_window.push_back(number);
-                    self.window.push(batch, now);
+                    self.note_missing(number.saturating_sub(expected));
+                    self.window.push(ShippedBatch { ticket: Some(self.acks.ticket(number, true)), ..batch }, now);
                 }
                 Ok(None) => return,
                 Err(error) => return self.sink.note_write_error(&error),
             }
+        }
+    }
+
+    /// Counts batches that cannot be read. At the end of the buffer they are not counted yet: the next start would read their
+    /// lines again.
+    fn note_missing(&mut self, missing: u64) {
+        let known = missing.min(self.missing_at_start);
+        self.missing_at_start -= known;
+        if missing > known {
+            self.damaged_batches += missing - known;
+            error!(batches = missing - known, "batches in the buffer are damaged: their lines are lost");
         }
     }
 
@@ -264,12 +293,7 @@ impl Collector {
         }
         match self.sink.buffer.drop_oldest() {
             Ok(Some(dropped)) => {
-                let acked = self.sink.buffer.first_unacked();
-                while self.in_window.front().is_some_and(|number| *number < acked) {
-                    self.in_window.pop_front();
-                    self.acked_in_window += 1;
-                }
-                self.window.drop_before(self.acked_in_window);
+                self.window.drop_before(&self.acks, self.sink.buffer.first_unacked());
                 self.sink.dropped_records += dropped.records;
                 warn!(
                     records = dropped.records,
@@ -327,7 +351,8 @@ impl BufferSink {
         if has_more {
             self.unfinished.push(chunk.key);
         }
-        let position = encode(&chunk.position_after(consumed));
+        let position_after = chunk.position_after(consumed);
+        let position = encode(&position_after);
         let Some(batch) = batch else {
             // The end of a file, which is found again after a restart, or dropped lines, which are dropped again.
             self.packer.confirm();
@@ -342,6 +367,12 @@ impl BufferSink {
                 self.is_write_failing = false;
                 self.packer.confirm();
                 self.positions.insert(chunk.key, position);
+                self.note_read(
+                    chunk.key,
+                    number,
+                    &batch,
+                    (position_after.offset - consumed as u64, position_after.offset),
+                );
                 Ok((consumed, Some((number, batch))))
             }
             Err(BufferError::Full { .. }) => Err(io::ErrorKind::QuotaExceeded.into()),
@@ -363,6 +394,12 @@ impl BufferSink {
         }
     }
 
+    fn note_read(&mut self, key: FileKey, number: u64, batch: &ShippedBatch, offsets: (u64, u64)) {
+        self.read.records += u64::from(batch.records);
+        self.read.bytes += batch.text_bytes as u64;
+        self.acked_offsets.note(key, number, offsets, self.buffer.first_unacked());
+    }
+
     fn read_next(&mut self) -> Result<Option<(u64, ShippedBatch)>, BufferError> {
         let Some(read) = self.buffer.read_next()? else { return Ok(None) };
         if self.labels.0 != read.labels {
@@ -373,7 +410,8 @@ impl BufferSink {
         let header = read.frame.first_chunk().and_then(|header| FrameHeader::parse(header).ok());
         let text_bytes = header.map_or(0, |header| header.body_len.saturating_sub(header.row_meta_len) as usize);
         let labels = Arc::clone(&self.labels.1);
-        Ok(Some((read.number, ShippedBatch { labels, frame: read.frame, records: read.records, text_bytes })))
+        let batch = ShippedBatch { labels, frame: read.frame, records: read.records, text_bytes, ticket: None };
+        Ok(Some((read.number, batch)))
     }
 
     /// Logs the first error of a series.

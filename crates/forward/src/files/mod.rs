@@ -10,14 +10,19 @@
 //! While no node takes records, batches wait in the buffer. A full buffer stops reading, so that the files themselves hold
 //! what follows, or drops its oldest batches ([`WhenFull`]).
 
+mod acked_offsets;
 mod collector;
 mod config;
 mod driver;
 mod file_stream;
 mod positions;
 mod run;
+mod shared;
+mod status;
+#[cfg(test)]
+mod tests;
 mod watcher;
 
 pub use collector::Backlog;
 pub use config::{FilesConfig, WhenFull};
-pub use run::run_files;
+pub use run::{lock_state, run_files};

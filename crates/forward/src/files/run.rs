@@ -2,29 +2,34 @@
 #![expect(clippy::disallowed_methods, reason = "the agent is not simulated: real sockets, in real time")]
 
 use std::io;
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread;
 
-use bucksaw_env::{Env, FileLock, lock, wait_for_stop};
+use bucksaw_env::{Env, FileLock, wait_for_stop};
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
 use super::collector::{Backlog, Collector};
 use super::config::FilesConfig;
 use super::driver::drive;
+use super::shared::SharedCollector;
 use crate::connection_loop::ConnectionLoop;
+use crate::queue::{QueueInput, QueueRunner};
 use crate::run::Summary;
 use crate::send_window::SendWindow;
 use crate::{Config, ForwardError};
 
-/// Ships files until the stop. What is then unacknowledged stays in the buffer, for the next start.
+/// Ships files, and the queue of local listeners if there is one, until the stop. What is then unacknowledged stays in the
+/// state directory, for the next start. The caller has it locked with [`lock_state`].
 ///
 /// # Errors
-/// The state directory is in use, cannot be written, or is of a later version; no address is configured.
+/// The state directory cannot be written or is of a later version; no address is configured.
 pub async fn run_files(
     config: Config,
     files: FilesConfig,
+    queue: Option<QueueInput>,
     env: Env,
     mut stop: watch::Receiver<bool>,
 ) -> Result<(Summary, Backlog), ForwardError> {
@@ -32,47 +37,72 @@ pub async fn run_files(
         return Err(ForwardError::NoAddress);
     }
     let state_error = |reason: String| ForwardError::State { dir: files.state_dir.clone(), reason };
-    let _lock = lock_state(&env, &files)?;
     let window = Arc::new(SendWindow::new(config.window_bytes));
     let collector = Collector::open(&config, &files, &env, Arc::clone(&window));
-    let collector = Arc::new(Mutex::new(collector.map_err(|error| state_error(error.to_string()))?));
+    let collector = collector.map_err(|error| state_error(error.to_string()))?;
+    let collector = Arc::new(SharedCollector::new(collector));
+    let (watched, clock) = (Arc::clone(&collector), Arc::clone(&env.clock));
+    let status = move |files_max| watched.read(|collector| collector.status(clock.uptime(), files_max));
+    config.monitor.attach(&env, &window, Some(Box::new(status)));
     let reader = Reader::start(&collector, &files, &env)?;
+    let queue = queue.map(|queue| QueueRunner::start(queue, &window, &config.labels, &env)).transpose();
+    let mut queue = queue.map_err(ForwardError::Input)?;
+    let syncing = queue.as_ref().map(QueueRunner::sync_records);
+    let mut syncing = std::pin::pin!(async {
+        match syncing {
+            Some(syncing) => syncing.await,
+            None => std::future::pending().await,
+        }
+    });
     let mut shipping = std::pin::pin!(ConnectionLoop::new(&config, &env, &window).run());
     let (stopping, mut ended) = (Arc::clone(&reader.stop), reader.ended);
     let read = tokio::select! {
         // The window does not end before the reader.
         _ = &mut shipping => Ok(()),
+        () = &mut syncing => Ok(()),
         () = wait_for_stop(&mut stop) => {
             stopping.store(true, Ordering::Relaxed);
-            // What is in the window is sent while the reader ends.
+            let inputs_end = async {
+                if let Some(queue) = &mut queue {
+                    queue.drain(config.stop_timeout).await;
+                }
+                (&mut ended).await.unwrap_or(Ok(()))
+            };
+            // What is in the window is sent while the inputs end.
             tokio::select! {
                 _ = &mut shipping => Ok(()),
-                ended = &mut ended => ended.unwrap_or(Ok(())),
+                () = &mut syncing => Ok(()),
+                ended = inputs_end => ended,
             }
         }
         ended = &mut ended => ended.unwrap_or(Err("the reading thread panicked".to_owned())),
     };
     window.end_input();
     let reconnects = timeout(config.stop_timeout, &mut shipping).await.unwrap_or_default();
-    let (backlog, lines) = {
-        let mut collector = lock(&collector);
+    let (backlog, lines) = collector.read(|collector| {
         collector.save();
         (collector.backlog(), collector.line_totals())
-    };
+    });
+    let (queue_dropped, queue_segments) = queue.as_ref().map(QueueRunner::backlog).unwrap_or_default();
+    let dropped_records = backlog.dropped_records + queue_dropped;
+    let backlog = Backlog { dropped_records, queue_segments, ..backlog };
     read.map_err(state_error)?;
     let shipped = window.acked_totals();
     Ok((Summary { records: shipped.records, bytes: shipped.bytes, reconnects, lines }, backlog))
 }
 
-/// Ensures that no other agent uses the state directory.
-fn lock_state(env: &Env, files: &FilesConfig) -> Result<Box<dyn FileLock>, ForwardError> {
-    let locked = env.fs.create_dir_all(&files.state_dir).and_then(|()| env.fs.lock(&files.state_dir.join("LOCK")));
+/// Ensures that no other agent uses the state directory while the lock exists. Creates the directory if it is missing.
+///
+/// # Errors
+/// [`ForwardError::State`]: another agent uses it, or it cannot be created.
+pub fn lock_state(env: &Env, dir: &Path) -> Result<Box<dyn FileLock>, ForwardError> {
+    let locked = env.fs.create_dir_all(dir).and_then(|()| env.fs.lock(&dir.join("LOCK")));
     locked.map_err(|error| {
         let reason = match error.kind() {
             io::ErrorKind::WouldBlock => "another agent uses it".to_owned(),
             _ => error.to_string(),
         };
-        ForwardError::State { dir: files.state_dir.clone(), reason }
+        ForwardError::State { dir: dir.to_owned(), reason }
     })
 }
 
@@ -83,7 +113,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn start(collector: &Arc<Mutex<Collector>>, files: &FilesConfig, env: &Env) -> Result<Self, ForwardError> {
+    fn start(collector: &Arc<SharedCollector>, files: &FilesConfig, env: &Env) -> Result<Self, ForwardError> {
         let stop = Arc::new(AtomicBool::new(false));
         let (sender, ended) = oneshot::channel();
         let (collector, files, env, stopping) = (Arc::clone(collector), files.clone(), env.clone(), Arc::clone(&stop));

@@ -42,7 +42,7 @@ fn welcome(frame_bytes_max: u32) -> Vec<u8> {
     HelloReply::Welcome { version: WireVersion::NEWEST, frame_bytes_max }.encode()
 }
 
-async fn ship(input: impl AsyncRead + Unpin, config: Config) -> Result<Summary, ForwardError> {
+async fn ship(input: impl AsyncRead + Unpin + Send, config: Config) -> Result<Summary, ForwardError> {
     let (_stop, stopped) = watch::channel(false);
     let shipping = run(input, config, Env::real(), stopped);
     tokio::time::timeout(Duration::from_secs(20), shipping).await.expect("the agent does not end")

@@ -1,0 +1,148 @@
+//! Local listeners: those of a node, with a queue in the state directory of the agent.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use bucksaw_api::{App, NodeInfo};
+use bucksaw_env::{Env, real};
+use bucksaw_forward::{QueueInput, WhenFull, queue_config};
+use bucksaw_ingest::{Durability, Queue};
+use bucksaw_query::{Answers, Engine, ScanPool};
+use bucksaw_record::time::TimeZone;
+use bucksaw_sources::{
+    ConnectionSlots, DatagramSocket, Intake, ListenerProtocol, ListenerSetup, TcpIntake, UnfinishedBytes,
+    serve_datagrams, serve_heartbeats,
+};
+use bucksaw_steering::LoadShedder;
+use prometheus_client::registry::Registry;
+use tokio::net::{TcpListener, UdpSocket};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tracing::info;
+
+use super::listen_args::ListenArgs;
+use super::no_store::NoStore;
+use crate::bind::{bind, bind_both};
+
+/// Connections of all listeners together. Applications of one machine need few.
+const CONNECTIONS_MAX: usize = 1_024;
+
+/// Memory for messages that have arrived in part, and for bodies of HTTP, in bytes each.
+const PARTIAL_BYTES_MAX: usize = 16 << 20;
+
+/// Bodies of HTTP that are decoded at once.
+const INGESTS_MAX: usize = 4;
+
+/// The bound listeners.
+pub(super) struct LocalListeners {
+    syslog: Option<(TcpListener, UdpSocket)>,
+    fluent: Option<(TcpListener, UdpSocket)>,
+    otlp: Option<TcpListener>,
+    otlp_http: Option<TcpListener>,
+}
+
+/// What the listeners need besides their sockets.
+pub(super) struct LocalIntake {
+    pub(super) env: Env,
+    /// When records count as accepted.
+    pub(super) durability: Durability,
+    /// The zone of times that name none.
+    pub(super) zone: TimeZone,
+    pub(super) bytes_max: u64,
+    pub(super) when_full: WhenFull,
+}
+
+impl LocalListeners {
+    /// Binds the listeners of the flags.
+    pub(super) async fn bind(args: &ListenArgs) -> anyhow::Result<Self> {
+        let listeners = Self {
+            syslog: bind_both("--listen-syslog", &args.listen_syslog).await?,
+            fluent: bind_both("--listen-fluent", &args.listen_fluent).await?,
+            otlp: bind("--listen-otlp", &args.listen_otlp).await?,
+            otlp_http: bind("--listen-otlp-http", &args.listen_otlp_http).await?,
+        };
+        let both = [("syslog", &listeners.syslog), ("fluent", &listeners.fluent)];
+        let both = both.into_iter().filter_map(|(name, both)| Some((name, &both.as_ref()?.0)));
+        let one = [("otlp", &listeners.otlp), ("otlp-http", &listeners.otlp_http)];
+        let one = one.into_iter().filter_map(|(name, one)| Some((name, one.as_ref()?)));
+        for (name, listener) in both.chain(one) {
+            info!(listener = name, address = %listener.local_addr()?, "listening");
+        }
+        Ok(listeners)
+    }
+
+    /// Serves until the stop. The state directory is locked.
+    pub(super) fn serve(
+        self,
+        state_dir: &Path,
+        intake: LocalIntake,
+        stop: &watch::Receiver<bool>,
+    ) -> anyhow::Result<QueueInput> {
+        let LocalIntake { env, durability, zone, bytes_max, when_full } = intake;
+        let (dir, mut registry) = (state_dir.join("queue"), Registry::default());
+        let metrics = bucksaw_ingest::Metrics::new(&mut registry);
+        let (queue, recovery) = Queue::open(env.clone(), &dir, queue_config(bytes_max), metrics)
+            .with_context(|| format!("cannot open the queue of the listeners in {}", dir.display()))?;
+        if recovery.segments > 0 || recovery.damaged > 0 {
+            let (records, damaged) = (recovery.records, recovery.damaged);
+            info!(records, damaged, "the last run left unacknowledged records of listeners, which are sent again");
+        }
+        let queue = Arc::new(queue);
+        let shedder = Arc::new(LoadShedder::new(bucksaw_steering::Metrics::new(&mut registry)));
+        let config = bucksaw_sources::Config {
+            connections_max: CONNECTIONS_MAX,
+            partial_bytes_max: PARTIAL_BYTES_MAX,
+            ..bucksaw_sources::Config::default()
+        };
+        let tcp = TcpIntake {
+            intake: Intake { queue: Arc::clone(&queue), env: env.clone() },
+            shedder: Arc::clone(&shedder),
+            sender_memory: UnfinishedBytes::new(&config),
+            config,
+            metrics: bucksaw_sources::Metrics::new(&mut registry),
+            slots: ConnectionSlots::new(CONNECTIONS_MAX),
+        };
+        let mut tasks = JoinSet::new();
+        let setup = |name, protocol| ListenerSetup { name, durability, protocol };
+        if let Some((listener, socket)) = self.syslog {
+            let setup = setup("syslog", ListenerProtocol::Syslog(zone));
+            tasks.spawn(bucksaw_sources::serve(listener, setup.clone(), tcp.clone(), stop.clone()));
+            tasks.spawn(serve_datagrams(DatagramSocket::Udp(socket), setup, tcp.clone(), stop.clone()));
+        }
+        if let Some((listener, socket)) = self.fluent {
+            let setup = setup("fluent", ListenerProtocol::Fluent(None));
+            tasks.spawn(bucksaw_sources::serve(listener, setup, tcp.clone(), stop.clone()));
+            tasks.spawn(serve_heartbeats(socket, Arc::clone(&env.clock), stop.clone()));
+        }
+        if self.otlp.is_some() || self.otlp_http.is_some() {
+            let app = otlp_app(&queue, &shedder, &env, registry);
+            if let Some(listener) = self.otlp {
+                tasks.spawn(bucksaw_api::serve_otlp_grpc(listener, app.clone(), stop.clone()));
+            }
+            if let Some(listener) = self.otlp_http {
+                tasks.spawn(bucksaw_api::serve_otlp_http(listener, app, stop.clone()));
+            }
+        }
+        let listeners = Box::pin(async move { while tasks.join_next().await.is_some() {} });
+        Ok(QueueInput { queue, bytes_max, when_full, listeners })
+    }
+}
+
+/// The HTTP surface of a node, of which only the calls of OTLP are served.
+fn otlp_app(queue: &Arc<Queue>, shedder: &Arc<LoadShedder>, env: &Env, mut registry: Registry) -> App {
+    let store = Arc::new(NoStore::new(env));
+    let metrics = bucksaw_query::Metrics::new(&mut registry);
+    let config = bucksaw_query::Config::default();
+    let engine = Engine::new(Arc::clone(queue), store, ScanPool::inline(), env.clone(), config, metrics);
+    let tasks = real::Tasks::new(tokio::runtime::Handle::current());
+    let answers = Answers::new(Arc::new(engine), Arc::new(tasks));
+    let config = bucksaw_api::Config {
+        connections_max: CONNECTIONS_MAX,
+        bodies_bytes_max: PARTIAL_BYTES_MAX,
+        ingests_max: INGESTS_MAX,
+        ..bucksaw_api::Config::default()
+    };
+    let metrics = bucksaw_api::Metrics::new(&mut registry);
+    App::new(answers, Arc::clone(shedder), env.clone(), config, metrics, NodeInfo::default(), registry)
+}

@@ -1,0 +1,3 @@
+//! `forward` with inputs other than files.
+
+mod command;
