@@ -1,6 +1,5 @@
 //! Runs a command and ships its standard output and standard error.
 
-use std::ffi::OsString;
 use std::io::{self, ErrorKind, IsTerminal as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -17,11 +16,11 @@ use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use super::args::ForwardArgs;
 use super::labels::{with_host, with_label};
 use super::status_listener;
 use crate::exit::Exit;
 use crate::failure::print_error;
-use crate::values::ListenAddress;
 
 /// The attribute with the name of the output, by OpenTelemetry's conventions.
 const STREAM_ATTRIBUTE: &str = "log.iostream";
@@ -37,15 +36,15 @@ const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 
 /// Runs a command until it has ended and its lines are acknowledged.
-pub(super) async fn run(command: &[OsString], listen: &ListenAddress, mut config: Config) -> anyhow::Result<Exit> {
-    let Some((program, arguments)) = command.split_first() else { return Ok(Exit::Done) };
+pub(super) async fn run(args: &ForwardArgs, mut config: Config) -> anyhow::Result<Exit> {
+    let Some((program, arguments)) = args.command.split_first() else { return Ok(Exit::Done) };
     let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy();
     config.labels = with_label(with_host(config.labels), SERVICE_LABEL, &name);
     let to = config.addresses.join(", ");
+    let (stop, stopping) = watch::channel(false);
+    status_listener::start(&args.listen, &config.monitor, stopping.clone()).await?;
     // Caught before the start, so that no signal ends the agent and leaves the command.
     let mut signals = CommandSignals::catch()?;
-    let (stop, stopping) = watch::channel(false);
-    status_listener::start(listen, &config.monitor, stopping.clone()).await?;
     let started = Command::new(program).args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = match started {
         Ok(child) => child,

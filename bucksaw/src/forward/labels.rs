@@ -2,10 +2,13 @@
 
 use bucksaw_record::Labels;
 
-use super::host_name;
-
 /// The name of this machine.
 const HOST_NAME: &str = "host.name";
+
+/// The name of this machine.
+pub(super) fn host_name() -> String {
+    String::from_utf8_lossy(rustix::system::uname().nodename().to_bytes()).into_owned()
+}
 
 /// Adds the name of this machine.
 pub(super) fn with_host(labels: Labels) -> Labels {

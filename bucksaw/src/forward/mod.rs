@@ -5,6 +5,7 @@ mod command;
 mod counted_input;
 mod files;
 mod labels;
+mod line_args;
 mod listen_args;
 mod listeners;
 mod no_store;
@@ -24,14 +25,9 @@ use crate::failure::UsageError;
 /// Threads of an agent with listeners.
 const LISTENER_THREADS: usize = 2;
 
-/// The name of this machine.
-fn host_name() -> String {
-    String::from_utf8_lossy(rustix::system::uname().nodename().to_bytes()).into_owned()
-}
-
 /// What this agent tells about itself.
 fn info() -> AgentInfo {
-    AgentInfo { host: host_name(), version: env!("CARGO_PKG_VERSION").to_owned() }
+    AgentInfo { host: labels::host_name(), version: env!("CARGO_PKG_VERSION").to_owned() }
 }
 
 pub(crate) fn run(args: &ForwardArgs) -> anyhow::Result<Exit> {
@@ -42,6 +38,9 @@ pub(crate) fn run(args: &ForwardArgs) -> anyhow::Result<Exit> {
         let problem = "a command is shipped alone, without files and listeners: start another agent for these";
         return Err(UsageError(problem.to_owned()).into());
     }
+    if args.paths.is_empty() && args.lines.is_for_files() {
+        return Err(UsageError("--multiline and --format are for files: name a path".to_owned()).into());
+    }
     // Listeners write to the disk, while the connection to the node goes on.
     let mut runtime = match args.listeners.is_any() {
         true => tokio::runtime::Builder::new_multi_thread(),
@@ -50,7 +49,7 @@ pub(crate) fn run(args: &ForwardArgs) -> anyhow::Result<Exit> {
     let runtime = runtime.worker_threads(LISTENER_THREADS).enable_all().build().context("cannot start the network")?;
     let result = runtime.block_on(async {
         if !args.command.is_empty() {
-            command::run(&args.command, &args.listen, config).await
+            command::run(args, config).await
         } else if has_kept_inputs {
             files::run(args, config).await
         } else {

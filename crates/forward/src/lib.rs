@@ -27,14 +27,19 @@
 #![deny(clippy::indexing_slicing)]
 
 mod backoff;
+mod batch_builder;
 mod batch_packer;
 mod config;
 mod connect;
 mod connection_loop;
 mod error;
+mod file_packer;
 mod files;
 mod intake;
+mod lines;
 mod queue;
+mod record_attributes;
+mod record_maker;
 mod run;
 mod send_window;
 mod session;
@@ -46,6 +51,7 @@ pub use config::Config;
 pub use error::ForwardError;
 pub use files::{Backlog, FilesConfig, WhenFull, lock_state, run_files};
 pub use intake::StreamInput;
+pub use lines::{ContainerRef, LineConfig, LineConfigError, LineTotals, LogFormat, Multiline, PodRef, RecordRules};
 pub use queue::{QueueInput, queue_config};
 pub use run::{Summary, run, run_streams};
 pub use status::{AgentInfo, AgentMonitor, AgentStatus, ConnectionStatus, FileLag, FilesStatus, serve_status};

@@ -52,6 +52,12 @@ fn add_files(files: &FilesStatus, answer: &mut Map<String, Value>) {
         "dropped_records": files.dropped_records,
         "damaged_batches": files.damaged_batches,
         "queue_segments": files.queue_segments,
+        "lines": {
+            "filtered": files.lines.dropped,
+            "sampled_out": files.lines.sampled_out,
+            "redacted": files.lines.redacted,
+            "undecoded": files.lines.undecoded,
+        },
         "gaps": {
             "truncated": counters.gaps_truncated,
             "vanished": counters.gaps_vanished,
