@@ -28,6 +28,8 @@ struct AgentHistory {
     damages: bool,
     fills_disk: bool,
     may_lose: bool,
+    /// Whether the agent ends now and then, in order or not.
+    ends: bool,
 }
 
 impl AgentHistory {
@@ -39,7 +41,9 @@ impl AgentHistory {
         machine.bug = bug;
         machine.node.forgets = false;
         machine.node.skips_first = bug == Some(AgentBug::FirstBatchSkipped);
-        Self { machine, cuts_power, damages, fills_disk, may_lose }
+        let ends = !machine.logs.copies();
+        let cuts_power = cuts_power && ends;
+        Self { machine, cuts_power, damages, fills_disk, may_lose, ends }
     }
 
     fn run(&mut self) -> Result<(), String> {
@@ -87,6 +91,7 @@ impl AgentHistory {
             }
             17 => machine.node.disconnect(),
             18 => machine.write_ack(),
+            19 | 20 if !self.ends => {}
             19 => {
                 machine.kill();
                 machine.start();
@@ -127,7 +132,7 @@ impl AgentHistory {
                 machine.notice_growth();
                 machine.step();
                 machine.write_ack();
-                if machine.rng.one_in(3) {
+                if self.ends && machine.rng.one_in(3) {
                     machine.kill();
                     machine.start();
                 }
