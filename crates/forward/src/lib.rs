@@ -51,7 +51,7 @@ pub use config::Config;
 pub use error::ForwardError;
 pub use files::{Backlog, FilesConfig, WhenFull, lock_state, run_files};
 pub use intake::StreamInput;
-pub use lines::{ContainerRef, LineConfig, LineConfigError, LineTotals, LogFormat, Multiline, PodRef, RecordRules};
+pub use lines::{ContainerRef, LineConfig, LineConfigError, LineTotals, LogFormat, Multiline, PodRef, ShippingRules};
 pub use queue::{QueueInput, queue_config};
 pub use run::{Summary, run, run_streams};
 pub use status::{AgentInfo, AgentMonitor, AgentStatus, ConnectionStatus, FileLag, FilesStatus, serve_status};
