@@ -35,7 +35,10 @@ async fn node_of(version: WireVersion) -> (std::net::SocketAddr, mpsc::Unbounded
                 let welcome = HelloReply::Welcome { version, frame_bytes_max: 1 << 20 };
                 socket.write_all(&welcome.encode()).await.unwrap();
             }
-            while is_welcome {
+            if !is_welcome {
+                continue;
+            }
+            loop {
                 let (message, used) = match ClientMessage::decode(&bytes, 1 << 20).unwrap() {
                     DecodeProgress::Complete(ClientMessage::Batch(frame), used) => {
                         acked += 1;
