@@ -1,3 +1,5 @@
 //! `forward` with inputs other than files.
 
+mod agent;
 mod command;
+mod listeners;

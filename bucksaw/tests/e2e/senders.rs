@@ -19,14 +19,14 @@ use crate::node::{TestServer, run};
 use crate::wait::wait_until;
 
 /// Records that each client sends.
-const RECORDS: usize = 200;
+pub(crate) const RECORDS: usize = 200;
 
 /// What a client says of its records, and what a node stores of them.
 #[derive(Clone, Debug)]
-struct SenderRecord(Value);
+pub(crate) struct SenderRecord(pub(crate) Value);
 
 impl SenderRecord {
-    fn line(&self) -> &str {
+    pub(crate) fn line(&self) -> &str {
         self.0["line"].as_str().unwrap_or_default()
     }
 
@@ -42,7 +42,7 @@ impl SenderRecord {
 }
 
 /// Python with the clients, which `make clients` installs.
-fn python() -> PathBuf {
+pub(crate) fn python() -> PathBuf {
     client_file("bin/python")
 }
 
@@ -54,7 +54,7 @@ fn client_file(path: &str) -> PathBuf {
 }
 
 /// A program of Debian, with its libraries.
-fn debian_program(path: &str) -> Command {
+pub(crate) fn debian_program(path: &str) -> Command {
     let root = client_file("debian");
     let directories = std::fs::read_dir(root.join("usr/lib")).unwrap().map(|entry| entry.unwrap().file_name());
     let arch = directories.map(|name| name.into_string().unwrap()).find(|name| name.ends_with("-linux-gnu")).unwrap();
@@ -67,7 +67,7 @@ fn debian_program(path: &str) -> Command {
     command
 }
 
-fn stored(node: &TestServer) -> Vec<SenderRecord> {
+pub(crate) fn stored(node: &TestServer) -> Vec<SenderRecord> {
     let body = node.get(&format!("/api/v1/query?from={}", encode("2026-01-01T00:00:00Z"))).expect(200).text();
     let objects = body.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let (records, ends): (Vec<Value>, Vec<Value>) = objects.partition(|object| object.get("line").is_some());
@@ -76,7 +76,7 @@ fn stored(node: &TestServer) -> Vec<SenderRecord> {
 }
 
 /// An address whose port is free.
-fn free_address() -> String {
+pub(crate) fn free_address() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 
@@ -124,7 +124,7 @@ fn every_record_of(
 }
 
 /// Checks that a node has these records and no others, in its queue and then in its store.
-fn all_are_stored(node: &TestServer, stated: &[SenderRecord]) {
+pub(crate) fn all_are_stored(node: &TestServer, stated: &[SenderRecord]) {
     all_are_stored_as(node, stated, |record| record);
 }
 

@@ -205,6 +205,7 @@ impl BatchBuilder {
         Some(ShippedBatch { labels: Arc::clone(&self.labels), frame, records: count, text_bytes: text.len(), ticket: None })
     }
 
+    /// The ids of the next batch.
     fn next_first_id(&mut self, now: Millis, count: u32) -> Id {
         let first = self.id_allocator.next_first_id(now, count).unwrap_or_else(|| {
             let producer = Producer::random(self.env.entropy.next_u64());

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bucksaw_record::Labels;
 use bucksaw_record::time::LineTimeReader;
 
+use super::buffered_labels::put_labels;
 use crate::Config;
 
 /// The label with the path of a file, by OpenTelemetry's conventions.
@@ -23,7 +24,7 @@ impl FileStream {
     pub(crate) fn new(config: &Config, path: &Path) -> Self {
         let labels = Arc::new(labels(&config.labels, path));
         let mut encoded_labels = Vec::new();
-        labels.encode(&mut encoded_labels);
+        put_labels(&labels, &mut encoded_labels);
         Self { labels, encoded_labels, line_times: config.line_zone.clone().map(LineTimeReader::new) }
     }
 }

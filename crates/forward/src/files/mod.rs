@@ -10,6 +10,7 @@
 //! While no node takes records, batches wait in the buffer. A full buffer stops reading, so that the files themselves hold
 //! what follows, or drops its oldest batches ([`WhenFull`]).
 
+mod buffered_labels;
 mod collector;
 mod config;
 mod driver;
@@ -19,5 +20,6 @@ mod run;
 mod watcher;
 
 pub use collector::Backlog;
+pub(crate) use collector::Collector;
 pub use config::{FilesConfig, WhenFull};
 pub use run::{lock_state, run_files};
