@@ -137,7 +137,8 @@ impl BenchResults {
         self.runs.iter().filter(move |run| run.subject == subject)
     }
 
-    fn median(&self, subject: &str, name: &str) -> Option<f64> {
+    /// The median of a figure over the runs of a subject.
+    pub(crate) fn median(&self, subject: &str, name: &str) -> Option<f64> {
         let values: Vec<f64> = self.of(subject).filter_map(|run| run.value(name)).collect();
         (!values.is_empty()).then(|| median(&values))
     }
