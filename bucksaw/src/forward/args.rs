@@ -3,11 +3,12 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use bucksaw_forward::Config;
+use bucksaw_forward::{Config, JournalConfig};
 use bucksaw_ingest::Durability;
 use bucksaw_record::Labels;
 use clap::{Args, ValueEnum};
 
+use super::journal_args::JournalArgs;
 use super::listen_args::ListenArgs;
 use crate::values::{ByteSize, DisplayZone, HostPort, TimeFrom, all_labels, durability};
 
@@ -32,7 +33,7 @@ pub(crate) struct ForwardArgs {
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub(super) exclude: Vec<String>,
 
-    /// Where files begin that are there at the very first start: at the start, or at the end
+    /// Where files and the journal begin that are there at the very first start: at the start, or at the end
     ///
     /// Files that appear later are read from the start.
     #[arg(long, value_name = "WHERE", value_enum, default_value = "start")]
@@ -81,6 +82,9 @@ pub(crate) struct ForwardArgs {
 
     #[command(flatten)]
     pub(super) listeners: ListenArgs,
+
+    #[command(flatten)]
+    pub(super) journal: JournalArgs,
 }
 
 /// Where a file begins.
@@ -98,6 +102,11 @@ pub(crate) enum FullPolicy {
 }
 
 impl ForwardArgs {
+    /// The journal, if it is an input.
+    pub(super) fn journal(&self) -> Option<JournalConfig> {
+        self.journal.config(self.read_from == FileStart::End)
+    }
+
     /// The settings of the agent.
     pub(super) fn config(&self) -> anyhow::Result<Config> {
         let port = if self.durability == Durability::Durable { 7652 } else { 7651 };

@@ -1,7 +1,7 @@
 //! Follows files, and serves local listeners, until the stop.
 
 use bucksaw_env::Env;
-use bucksaw_forward::{Config, FilesConfig, QueueInput, WhenFull};
+use bucksaw_forward::{Config, FilesConfig, OtherInputs, QueueInput, WhenFull};
 use bucksaw_tailer::{PathPattern, ReadFrom, TailerConfig};
 use tracing::info;
 
@@ -25,7 +25,8 @@ pub(super) async fn run(args: &ForwardArgs, mut config: Config) -> anyhow::Resul
         true => Some(listen(args, &files, &env, &signal).await?),
         false => None,
     };
-    let (shipped, backlog) = bucksaw_forward::run_files(config, files, queue, env, signal.receiver()).await?;
+    let others = OtherInputs { queue, journal: args.journal() };
+    let (shipped, backlog) = bucksaw_forward::run_files(config, files, others, env, signal.receiver()).await?;
     info!(
         records = shipped.records,
         waiting_batches = backlog.batches,

@@ -1,9 +1,11 @@
-//! `bucksaw forward`: ships standard input, the output of a command, or files and what local listeners take, to a node.
+//! `bucksaw forward`: ships standard input, the output of a command, or files, the journal and what
+//! local listeners take, to a node.
 
 mod args;
 mod command;
 mod counted_input;
 mod files;
+mod journal_args;
 mod labels;
 mod listen_args;
 mod listeners;
@@ -24,9 +26,9 @@ const LISTENER_THREADS: usize = 2;
 pub(crate) fn run(args: &ForwardArgs) -> anyhow::Result<Exit> {
     let config = args.config()?;
     crate::log::start("info")?;
-    let has_kept_inputs = !args.paths.is_empty() || args.listeners.is_any();
+    let has_kept_inputs = !args.paths.is_empty() || args.listeners.is_any() || args.journal().is_some();
     if has_kept_inputs && !args.command.is_empty() {
-        let problem = "a command is shipped alone, without files and listeners: start another agent for these";
+        let problem = "a command is shipped alone, without files, listeners and the journal: start another agent for these";
         return Err(UsageError(problem.to_owned()).into());
     }
     // Listeners write to the disk, while the connection to the node goes on.

@@ -2,4 +2,5 @@
 
 mod agent;
 mod command;
+mod journal;
 mod listeners;

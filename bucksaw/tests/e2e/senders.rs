@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -198,8 +199,13 @@ fn datadog() {
 
 /// A journal with [`RECORDS`] entries.
 fn write_journal(directory: &Path) {
+    write_journal_file(&directory.join("a.journal"), 0..RECORDS);
+}
+
+/// A file of a journal with these entries.
+pub(crate) fn write_journal_file(file: &Path, numbers: Range<usize>) {
     let mut entries = Vec::new();
-    for number in 0..RECORDS {
+    for number in numbers {
         let time = 1_795_000_000_000_000_u64 + number as u64;
         let head = format!("__REALTIME_TIMESTAMP={time}\n__MONOTONIC_TIMESTAMP={number}\n_BOOT_ID={:032x}\n", 1);
         let fields =
@@ -207,7 +213,7 @@ fn write_journal(directory: &Path) {
         entries.extend([head, fields].concat().into_bytes());
     }
     let mut writer = debian_program("lib/systemd/systemd-journal-remote");
-    let written = run(writer.arg("-o").arg(directory.join("a.journal")).arg("-"), &entries);
+    let written = run(writer.arg("-o").arg(file).arg("-"), &entries);
     assert!(written.status.success(), "{written:?}");
 }
 

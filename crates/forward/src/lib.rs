@@ -26,6 +26,7 @@
 //! ```
 #![deny(clippy::indexing_slicing)]
 
+mod agent_labels;
 mod backoff;
 mod batch_packer;
 mod config;
@@ -34,6 +35,7 @@ mod connection_loop;
 mod error;
 mod files;
 mod intake;
+mod journal;
 mod queue;
 mod run;
 mod send_window;
@@ -43,7 +45,8 @@ mod stream_attributes;
 
 pub use config::Config;
 pub use error::ForwardError;
-pub use files::{Backlog, FilesConfig, WhenFull, lock_state, run_files};
+pub use files::{Backlog, FilesConfig, OtherInputs, WhenFull, lock_state, run_files};
 pub use intake::StreamInput;
+pub use journal::JournalConfig;
 pub use queue::{QueueInput, queue_config};
 pub use run::{Summary, run, run_streams};

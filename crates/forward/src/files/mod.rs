@@ -22,4 +22,4 @@ mod watcher;
 pub use collector::Backlog;
 pub(crate) use collector::Collector;
 pub use config::{FilesConfig, WhenFull};
-pub use run::{lock_state, run_files};
+pub use run::{OtherInputs, lock_state, run_files};

@@ -9,26 +9,37 @@ use std::thread;
 
 use bucksaw_env::{Env, FileLock, lock, wait_for_stop};
 use tokio::sync::{oneshot, watch};
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::collector::{Backlog, Collector};
 use super::config::FilesConfig;
 use super::driver::drive;
 use crate::connection_loop::ConnectionLoop;
+use crate::journal::{JournalConfig, JournalReader};
 use crate::queue::{QueueInput, QueueRunner};
 use crate::run::Summary;
 use crate::send_window::SendWindow;
 use crate::{Config, ForwardError};
 
-/// Ships files, and the queue of local listeners if there is one, until the stop. What is then unacknowledged stays in the
-/// state directory, for the next start. The caller has it locked with [`lock_state`].
+/// What an agent ships besides files.
+#[derive(Default)]
+pub struct OtherInputs {
+    /// The queue of local listeners.
+    pub queue: Option<QueueInput>,
+    /// Which entries of systemd's journal.
+    pub journal: Option<JournalConfig>,
+}
+
+/// Ships files and the other inputs until the stop. What is then unacknowledged stays in the state directory, for the next
+/// start. The caller has it locked with [`lock_state`].
 ///
 /// # Errors
-/// The state directory cannot be written or is of a later version; no address is configured.
+/// The state directory cannot be written or is of another version; `journalctl` cannot be run; no address is configured.
 pub async fn run_files(
     config: Config,
     files: FilesConfig,
-    queue: Option<QueueInput>,
+    others: OtherInputs,
     env: Env,
     mut stop: watch::Receiver<bool>,
 ) -> Result<(Summary, Backlog), ForwardError> {
@@ -39,6 +50,9 @@ pub async fn run_files(
     let window = Arc::new(SendWindow::new(config.window_bytes));
     let collector = Collector::open(&config, &files, &env, Arc::clone(&window));
     let collector = Arc::new(Mutex::new(collector.map_err(|error| state_error(error.to_string()))?));
+    let OtherInputs { queue, journal } = others;
+    let journal = journal.map(|journal| JournalReader::start(journal, &config, &env, &collector)).transpose();
+    let mut journal = journal.map_err(ForwardError::Journal)?;
     let reader = Reader::start(&collector, &files, &env)?;
     let queue = queue.map(|queue| QueueRunner::start(queue, &window, &config.labels, &env)).transpose();
     let mut queue = queue.map_err(ForwardError::Input)?;
@@ -58,6 +72,10 @@ pub async fn run_files(
         () = wait_for_stop(&mut stop) => {
             stopping.store(true, Ordering::Relaxed);
             let inputs_end = async {
+                if let Some(mut journal) = journal.take() {
+                    // It ends within its longest wait.
+                    let _ = spawn_blocking(move || journal.stop()).await;
+                }
                 if let Some(queue) = &mut queue {
                     queue.drain(config.stop_timeout).await;
                 }

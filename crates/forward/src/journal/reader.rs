@@ -1,8 +1,8 @@
 //! The thread that reads the journal.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::JournalConfig;
 use super::event_packer::EventPacker;
 use super::journalctl::{Journalctl, Output};
 use crate::Config;
-use crate::files::SharedCollector;
+use crate::files::Collector;
 
 /// Bytes of one read.
 const READ_BYTES: usize = 64 << 10;
@@ -40,7 +40,7 @@ struct JournalFollower {
     journal: JournalConfig,
     config: Config,
     env: Env,
-    collector: Arc<SharedCollector>,
+    collector: Arc<Mutex<Collector>>,
     stop: Arc<AtomicBool>,
     packer: EventPacker,
     dropped_fields: u64,
@@ -56,7 +56,7 @@ impl JournalReader {
         journal: JournalConfig,
         config: &Config,
         env: &Env,
-        collector: &Arc<SharedCollector>,
+        collector: &Arc<Mutex<Collector>>,
     ) -> Result<Self, String> {
         let cannot_run = |error: io::Error| format!("cannot run journalctl: {error}");
         if lock(collector).journal_cursor().is_none() {
