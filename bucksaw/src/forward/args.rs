@@ -68,15 +68,17 @@ pub(crate) struct ForwardArgs {
     #[arg(long, value_name = "ZONE", default_value = "UTC")]
     pub(super) time_zone: DisplayZone,
 
-    /// Directory for the positions in the followed files and for lines that no node has acknowledged; created if missing
+    /// Directory for the positions in files and the journal and for records that no node has acknowledged; created if missing
     #[arg(long, value_name = "DIR", default_value = "./bucksaw-forward")]
     pub(super) state_dir: PathBuf,
 
-    /// The most disk space for lines of files that no node has acknowledged; at least 4M
+    /// The most disk space for records that no node has acknowledged; at least 4M
+    ///
+    /// Files and the journal share it. Listeners have as much again.
     #[arg(long, value_name = "SIZE", default_value = "512M")]
     pub(super) buffer_bytes: ByteSize,
 
-    /// What happens when that space is used up: `block` stops reading, `drop-oldest` drops and counts the oldest lines
+    /// What happens when that space is used up: `block` stops reading, `drop-oldest` drops and counts the oldest records
     #[arg(long, value_name = "POLICY", value_enum, default_value = "block")]
     pub(super) when_full: FullPolicy,
 
