@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 
 use super::journal_args::JournalArgs;
 use super::listen_args::ListenArgs;
-use crate::values::{ByteSize, DisplayZone, HostPort, TimeFrom, all_labels, durability};
+use crate::values::{ByteSize, DisplayZone, HostPort, ListenAddress, TimeFrom, all_labels, durability};
 
 /// Ship lines to a node
 ///
@@ -77,6 +77,13 @@ pub(crate) struct ForwardArgs {
     /// Files and the journal share it. Listeners have as much again.
     #[arg(long, value_name = "SIZE", default_value = "512M")]
     pub(super) buffer_bytes: ByteSize,
+
+    /// Address for the metrics of this agent, /metrics, and its state, /status; empty for none
+    ///
+    /// For Prometheus, and for a person who asks what the agent does. It tells the paths of files, so it belongs on
+    /// loopback or a private network.
+    #[arg(long, value_name = "HOST:PORT", default_value = "")]
+    pub(super) listen: ListenAddress,
 
     /// What happens when that space is used up: `block` stops reading, `drop-oldest` drops and counts the oldest records
     #[arg(long, value_name = "POLICY", value_enum, default_value = "block")]

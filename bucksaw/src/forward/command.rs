@@ -1,6 +1,5 @@
 //! Runs a command and ships its standard output and standard error.
 
-use std::ffi::OsString;
 use std::io::{self, ErrorKind, IsTerminal as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -17,7 +16,9 @@ use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use super::args::ForwardArgs;
 use super::labels::{with_host, with_label};
+use super::status_listener;
 use crate::exit::Exit;
 use crate::failure::print_error;
 
@@ -35,11 +36,13 @@ const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 
 /// Runs a command until it has ended and its lines are acknowledged.
-pub(super) async fn run(command: &[OsString], mut config: Config) -> anyhow::Result<Exit> {
-    let Some((program, arguments)) = command.split_first() else { return Ok(Exit::Done) };
+pub(super) async fn run(args: &ForwardArgs, mut config: Config) -> anyhow::Result<Exit> {
+    let Some((program, arguments)) = args.command.split_first() else { return Ok(Exit::Done) };
     let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy();
     config.labels = with_label(with_host(config.labels), SERVICE_LABEL, &name);
     let to = config.addresses.join(", ");
+    let (stop, stopping) = watch::channel(false);
+    status_listener::start(&args.listen, &config.monitor, stopping.clone()).await?;
     // Caught before the start, so that no signal ends the agent and leaves the command.
     let mut signals = CommandSignals::catch()?;
     let started = Command::new(program).args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
@@ -52,7 +55,6 @@ pub(super) async fn run(command: &[OsString], mut config: Config) -> anyhow::Res
         }
     };
     let inputs = [output(child.stdout.take(), "stdout"), output(child.stderr.take(), "stderr")];
-    let (stop, stopping) = watch::channel(false);
     let shipping = bucksaw_forward::run_streams(inputs.into_iter().flatten().collect(), config, Env::real(), stopping);
     let mut shipping = pin!(shipping);
     let (mut status, mut shipped) = (None, None);
@@ -80,10 +82,7 @@ pub(super) async fn run(command: &[OsString], mut config: Config) -> anyhow::Res
     }
 }
 
-fn output<'a>(
-    pipe: Option<impl AsyncRead + Unpin + Send + 'a>,
-    stream: &'static str,
-) -> Option<StreamInput<'a>> {
+fn output<'a>(pipe: Option<impl AsyncRead + Unpin + Send + 'a>, stream: &'static str) -> Option<StreamInput<'a>> {
     Some(StreamInput { input: Box::new(pipe?), attributes: vec![(STREAM_ATTRIBUTE, stream)] })
 }
 

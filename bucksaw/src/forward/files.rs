@@ -9,6 +9,7 @@ use super::args::{FileStart, ForwardArgs, FullPolicy};
 use super::labels::with_host;
 use super::listeners::{LocalIntake, LocalListeners};
 use super::stop_signal::StopSignal;
+use super::{rate_line, status_listener};
 use crate::exit::Exit;
 use crate::failure::UsageError;
 
@@ -20,18 +21,22 @@ pub(super) async fn run(args: &ForwardArgs, mut config: Config) -> anyhow::Resul
     config.labels = with_host(config.labels);
     let files = files_config(args, &config)?;
     let (signal, env) = (StopSignal::catch()?, Env::real());
+    status_listener::start(&args.listen, &config.monitor, signal.receiver()).await?;
     let _lock = bucksaw_forward::lock_state(&env, &files.state_dir)?;
     let queue = match args.listeners.is_any() {
         true => Some(listen(args, &files, &env, &signal).await?),
         false => None,
     };
     let others = OtherInputs { queue, journal: args.journal() };
-    let (shipped, backlog) = bucksaw_forward::run_files(config, files, others, env, signal.receiver()).await?;
+    let monitor = config.monitor.clone();
+    let following = bucksaw_forward::run_files(config, files, others, env, signal.receiver());
+    let (shipped, backlog) = rate_line::show_during(following, &monitor).await?;
     info!(
         records = shipped.records,
         waiting_batches = backlog.batches,
         waiting_segments = backlog.queue_segments,
         dropped_records = backlog.dropped_records,
+        damaged_batches = backlog.damaged_batches,
         gaps = backlog.gaps,
         "stopped; what waits is sent at the next start"
     );
@@ -39,12 +44,7 @@ pub(super) async fn run(args: &ForwardArgs, mut config: Config) -> anyhow::Resul
 }
 
 /// Binds the listeners, and serves them.
-async fn listen(
-    args: &ForwardArgs,
-    files: &FilesConfig,
-    env: &Env,
-    signal: &StopSignal,
-) -> anyhow::Result<QueueInput> {
+async fn listen(args: &ForwardArgs, files: &FilesConfig, env: &Env, signal: &StopSignal) -> anyhow::Result<QueueInput> {
     let intake = LocalIntake {
         env: env.clone(),
         durability: args.durability,

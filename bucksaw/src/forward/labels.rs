@@ -5,9 +5,14 @@ use bucksaw_record::Labels;
 /// The name of this machine.
 const HOST_NAME: &str = "host.name";
 
+/// The name of this machine.
+pub(super) fn host_name() -> String {
+    String::from_utf8_lossy(rustix::system::uname().nodename().to_bytes()).into_owned()
+}
+
 /// Adds the name of this machine.
 pub(super) fn with_host(labels: Labels) -> Labels {
-    with_label(labels, HOST_NAME, &String::from_utf8_lossy(rustix::system::uname().nodename().to_bytes()))
+    with_label(labels, HOST_NAME, &host_name())
 }
 
 /// Adds a label, unless there is one of that name or the value is empty. The end of a long value is cut.

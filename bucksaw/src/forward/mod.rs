@@ -10,6 +10,8 @@ mod labels;
 mod listen_args;
 mod listeners;
 mod no_store;
+mod rate_line;
+mod status_listener;
 mod stop_signal;
 mod stream;
 
@@ -28,7 +30,8 @@ pub(crate) fn run(args: &ForwardArgs) -> anyhow::Result<Exit> {
     crate::log::start("info")?;
     let has_kept_inputs = !args.paths.is_empty() || args.listeners.is_any() || args.journal().is_some();
     if has_kept_inputs && !args.command.is_empty() {
-        let problem = "a command is shipped alone, without files, listeners and the journal: start another agent for these";
+        let problem =
+            "a command is shipped alone, without files, listeners and the journal: start another agent for these";
         return Err(UsageError(problem.to_owned()).into());
     }
     // Listeners write to the disk, while the connection to the node goes on.
@@ -39,11 +42,11 @@ pub(crate) fn run(args: &ForwardArgs) -> anyhow::Result<Exit> {
     let runtime = runtime.worker_threads(LISTENER_THREADS).enable_all().build().context("cannot start the network")?;
     let result = runtime.block_on(async {
         if !args.command.is_empty() {
-            command::run(&args.command, config).await
+            command::run(args, config).await
         } else if has_kept_inputs {
             files::run(args, config).await
         } else {
-            stream::run(config).await
+            stream::run(args, config).await
         }
     });
     // A read from a terminal may never return, and must not delay the exit.

@@ -7,9 +7,7 @@ use std::time::Duration;
 use bucksaw_env::Env;
 use bucksaw_ingest::{FetchThreshold, Queue};
 use bucksaw_record::{Id, Millis};
-use bucksaw_store::{
-    BlockSelector, Foreground, Selection, Store, StoreBatch, StoreError, StoreStatus, StoredBatch,
-};
+use bucksaw_store::{BlockSelector, Foreground, Selection, Store, StoreBatch, StoreError, StoreStatus, StoredBatch};
 
 /// Stores and finds nothing. The HTTP surface of a node wants a store.
 #[derive(Debug)]

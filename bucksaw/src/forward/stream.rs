@@ -8,7 +8,9 @@ use bucksaw_env::Env;
 use bucksaw_forward::{Config, ForwardError, Summary};
 use tokio::sync::watch;
 
+use super::args::ForwardArgs;
 use super::counted_input::CountedInput;
+use super::status_listener;
 use super::stop_signal::StopSignal;
 use crate::exit::Exit;
 use crate::failure::print_error;
@@ -16,13 +18,14 @@ use crate::print::human_bytes;
 use crate::progress::Progress;
 
 /// Ships standard input.
-pub(super) async fn run(config: Config) -> anyhow::Result<Exit> {
+pub(super) async fn run(args: &ForwardArgs, config: Config) -> anyhow::Result<Exit> {
     let to = config.addresses.join(", ");
     let is_typed = std::io::stdin().is_terminal();
     if is_typed {
         print_error("shipping what is typed here; end with Ctrl-D");
     }
     let signal = StopSignal::catch()?;
+    status_listener::start(&args.listen, &config.monitor, signal.receiver()).await?;
     match ship(config, signal.receiver(), is_typed).await {
         Ok(_) if signal.is_received() => Ok(Exit::Interrupted),
         Ok(_) => Ok(Exit::Done),

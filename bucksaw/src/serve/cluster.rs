@@ -13,8 +13,8 @@ use tokio::net::lookup_host;
 use tokio::time::timeout;
 use tracing::warn;
 
-use crate::bind::resolve;
 use crate::args::ServeArgs;
+use crate::bind::resolve;
 use crate::small_files;
 use crate::values::{HostPort, ListenAddress};
 

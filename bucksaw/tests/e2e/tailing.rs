@@ -2,6 +2,7 @@
 
 mod log_writer;
 mod random;
+mod status;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -185,3 +185,19 @@ fn a_check_shows_the_file_that_it_has_reached() {
     assert!(!out.contains("checking"), "{out}");
     assert_eq!(end(child), Some(1));
 }
+
+#[test]
+fn an_agent_shows_its_rate_on_a_terminal() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("a.log");
+    std::fs::write(&log, "one\ntwo\n").unwrap();
+    let mut terminal = Terminal::open(120);
+    let mut command = bucksaw(["forward", "--to", "127.0.0.1:1", "--state-dir"]);
+    command.arg(dir.path().join("state")).arg(&log).env_remove("COLUMNS").env("TERM", "xterm");
+    let child = command.stdin(Stdio::null()).stderr(terminal.stdio()).spawn().unwrap();
+    let shown = terminal.wait("no node accepts");
+    assert!(shown.contains("\r\u{1b}[Kfollowing for ") && shown.contains("lines/s, "), "{shown:?}");
+    assert!(shown.contains(", lag 8 B "), "{shown:?}");
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(end(child), Some(130));
+}

@@ -16,6 +16,9 @@ mod tests {
     #[test]
     fn labels_of_the_sender_have_precedence() {
         let labels = |text| Labels::parse(text).unwrap();
-        assert_eq!(with_agent_labels(&labels("app=a,host.name=x"), &labels("app=b,site=s")), labels("app=a,host.name=x,site=s"));
+        assert_eq!(
+            with_agent_labels(&labels("app=a,host.name=x"), &labels("app=b,site=s")),
+            labels("app=a,host.name=x,site=s")
+        );
     }
 }

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use bucksaw_env::Env;
 use bucksaw_record::time::LineTimeReader;
-use bucksaw_record::{
-    Flags, Id, IdAllocator, Labels, LineSplitter, Millis, Producer, RowAttributes, SplitLines,
-};
+use bucksaw_record::{Flags, Id, IdAllocator, Labels, LineSplitter, Millis, Producer, RowAttributes, SplitLines};
 use bucksaw_segment::{FrameHeader, RowMeta};
 use bucksaw_wire::Batch;
 
@@ -29,6 +27,14 @@ pub(crate) struct ShippedBatch {
     pub(crate) text_bytes: usize,
     /// Its place among the batches of its source, if the source counts them.
     pub(crate) ticket: Option<BatchTicket>,
+}
+
+impl ShippedBatch {
+    /// When the batch was packed, in milliseconds since 1970.
+    pub(crate) fn accepted_ms(&self) -> Option<u64> {
+        let header = self.frame.first_chunk().and_then(|header| FrameHeader::parse(header).ok())?;
+        Some(header.accepted.0)
+    }
 }
 
 /// Packs the chunks of many files, each into a batch of its own.
@@ -202,7 +208,13 @@ impl BatchBuilder {
         let layout_bits = RowMeta { times, lines, flags, attributes }.encode(first.time(), &mut row_meta);
         let frame =
             Batch { first_id: first, count, accepted: now, layout_bits, row_meta: &row_meta, text: &text }.encode();
-        Some(ShippedBatch { labels: Arc::clone(&self.labels), frame, records: count, text_bytes: text.len(), ticket: None })
+        Some(ShippedBatch {
+            labels: Arc::clone(&self.labels),
+            frame,
+            records: count,
+            text_bytes: text.len(),
+            ticket: None,
+        })
     }
 
     /// The ids of the next batch.

@@ -5,6 +5,8 @@ use std::time::Duration;
 use bucksaw_record::Labels;
 use bucksaw_record::time::TimeZone;
 
+use crate::AgentMonitor;
+
 /// Settings of the agent.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -38,6 +40,8 @@ pub struct Config {
     pub give_up_after: Option<Duration>,
     /// How long the agent waits for acknowledgements after the stop.
     pub stop_timeout: Duration,
+    /// Gives the state of the agent while it runs.
+    pub monitor: AgentMonitor,
 }
 
 impl Default for Config {
@@ -57,6 +61,7 @@ impl Default for Config {
             close_timeout: Duration::from_secs(5),
             give_up_after: None,
             stop_timeout: Duration::from_secs(5),
+            monitor: AgentMonitor::default(),
         }
     }
 }

@@ -37,6 +37,7 @@ pub(crate) struct ConnectionLoop<'a> {
 
 impl<'a> ConnectionLoop<'a> {
     pub(crate) fn new(config: &'a Config, env: &'a Env, window: &'a SendWindow) -> Self {
+        window.connection.start(env.clock.uptime());
         let addresses = config.addresses.clone();
         let backoff = Backoff::new(config.backoff_min, config.backoff_max, addresses.len());
         let selector = match config.shuffle {
@@ -88,11 +89,13 @@ impl<'a> ConnectionLoop<'a> {
                 Err(error) => return SessionEnd { error, next: None },
             },
         };
+        self.window.connection.connected(address, self.now());
         self.log_connected(address);
         let (first_batch, ack_timeout, sent) = (self.window.first_batch(), self.ack_timeout, AtomicU64::new(0));
         let session =
             Session { config: self.config, env: self.env, window: self.window, ack_timeout, first_batch, sent };
         let ended = session.run(connection, &mut self.selector).await;
+        self.window.connection.ended(self.now());
         if self.window.first_batch() > first_batch {
             self.backoff.reset();
             self.selector.record_success(address);

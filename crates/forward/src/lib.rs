@@ -41,6 +41,7 @@ mod run;
 mod send_window;
 mod session;
 mod source_acks;
+mod status;
 mod stream_attributes;
 
 pub use config::Config;
@@ -50,3 +51,4 @@ pub use intake::StreamInput;
 pub use journal::JournalConfig;
 pub use queue::{QueueInput, queue_config};
 pub use run::{Summary, run, run_streams};
+pub use status::{AgentInfo, AgentMonitor, AgentStatus, ConnectionStatus, FileLag, FilesStatus, serve_status};

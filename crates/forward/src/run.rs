@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "the agent is not simulated: real sockets, in real time")]
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_env::{Env, wait_for_stop};
@@ -10,8 +11,8 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::connection_loop::ConnectionLoop;
-use crate::send_window::SendWindow;
 use crate::intake::StreamInput;
+use crate::send_window::SendWindow;
 use crate::{Config, ForwardError, intake};
 
 /// The result of a run.
@@ -54,7 +55,8 @@ pub async fn run_streams(
     if config.addresses.is_empty() {
         return Err(ForwardError::NoAddress);
     }
-    let window = SendWindow::new(config.window_bytes);
+    let window = Arc::new(SendWindow::new(config.window_bytes));
+    config.monitor.attach(&env, &window, None);
     let mut read = None;
     let mut reading = pin!(intake::run(inputs, &config, &env, &window, stop.clone()));
     let mut shipping = pin!(ConnectionLoop::new(&config, &env, &window).run());

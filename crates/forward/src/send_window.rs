@@ -15,6 +15,7 @@ use tokio::time::sleep;
 
 use crate::batch_packer::ShippedBatch;
 use crate::source_acks::SourceAcks;
+use crate::status::{AgentStatus, ConnectionTracker};
 
 /// How often per timeout a stall is checked.
 const STALL_CHECKS: u32 = 10;
@@ -29,6 +30,8 @@ pub(crate) struct SendWindow {
     batch_acked: Notify,
     /// Notified when the input has ended and all batches are acknowledged.
     all_acked: Notify,
+    /// The connection that empties the window.
+    pub(crate) connection: ConnectionTracker,
 }
 
 #[derive(Default)]
@@ -83,7 +86,8 @@ impl WindowState {
 impl SendWindow {
     pub(crate) fn new(bytes_max: usize) -> Self {
         let (batch_added, batch_acked, all_acked) = (Notify::new(), Notify::new(), Notify::new());
-        Self { bytes_max: bytes_max.max(1), state: Mutex::default(), batch_added, batch_acked, all_acked }
+        let connection = ConnectionTracker::default();
+        Self { bytes_max: bytes_max.max(1), state: Mutex::default(), batch_added, batch_acked, all_acked, connection }
     }
 
     fn state(&self) -> MutexGuard<'_, WindowState> {
@@ -233,6 +237,24 @@ impl SendWindow {
 
     pub(crate) fn acked_totals(&self) -> AckedTotals {
         self.state().acked_totals
+    }
+
+    /// What is known of an agent by its window alone. `unix_ms` is the time.
+    pub(crate) fn status(&self, unix_ms: u64) -> AgentStatus {
+        let state = self.state();
+        // The first batch in the window is the oldest one of the agent.
+        let accepted = state.batches.front().and_then(|batch| batch.accepted_ms());
+        AgentStatus {
+            connection: self.connection.status(),
+            last_error: state.last_error.clone(),
+            window_batches: state.batches.len(),
+            window_bytes: state.bytes,
+            window_bytes_max: self.bytes_max,
+            oldest_batch: accepted.map_or(Duration::ZERO, |ms| Duration::from_millis(unix_ms.saturating_sub(ms))),
+            acked_records: state.acked_totals.records,
+            acked_bytes: state.acked_totals.bytes,
+            ..AgentStatus::default()
+        }
     }
 
     /// The last error of a connection.

@@ -52,8 +52,10 @@ mod arrivals;
 mod chunk;
 mod config;
 mod content;
+mod file_status;
 mod fingerprint;
 mod gaps;
+mod growth;
 mod pattern;
 mod position;
 mod rotation_name;
@@ -68,6 +70,7 @@ mod unpacker;
 
 pub use chunk::FileChunk;
 pub use config::{ReadFrom, TailerConfig};
+pub use file_status::{FileState, FileStatus};
 pub use fingerprint::{ANCHOR_BYTES_MAX, Anchor, FINGERPRINT_BYTES_MAX, Fingerprint};
 pub use gaps::{Gap, GapReason, TailerCounters};
 pub use pattern::{PathPattern, PatternError};

@@ -10,6 +10,7 @@ use bucksaw_env::{File, FileStat};
 use crate::content::{has_bytes_before, head_of};
 use crate::fingerprint::{Anchor, FINGERPRINT_BYTES_MAX, Fingerprint};
 use crate::gaps::GapReason;
+use crate::growth::GrowthMarks;
 use crate::position::{FileKey, FilePosition};
 use crate::unpacker::Unpacker;
 
@@ -83,6 +84,8 @@ pub(crate) struct TailedFile {
     pub(crate) history: Vec<(u64, Anchor)>,
     /// State of the compressed file at the last error of its decoder.
     pub(crate) damage_seen: Option<SizeAndTime>,
+    /// When its bytes were first seen.
+    pub(crate) growth: GrowthMarks,
 }
 
 impl TailedFile {
@@ -109,6 +112,7 @@ impl TailedFile {
             head: Vec::new(),
             history: vec![(position_offset, anchor)],
             damage_seen: None,
+            growth: GrowthMarks::default(),
         }
     }
 

@@ -4,3 +4,4 @@ mod cases;
 mod machine;
 mod random;
 mod restarts;
+mod status;

@@ -162,6 +162,7 @@ fn read_plain(
     file.is_failing = false;
     file.seen = Some(size_and_time(&stat));
     file.position.size = stat.size.max(file.position.offset + length as u64);
+    file.growth.note(file.position.size, context.now);
     let has_more = file.position.offset + (length as u64) < stat.size;
     let is_end = !has_more && !has_grown && file.is_closing || !has_more && file.stage == Stage::Rest;
     let waited = if has_grown { Duration::ZERO } else { waited };
@@ -288,6 +289,7 @@ fn unpack(
     let length = pending + read;
     let end = file.position.offset + length as u64;
     file.position.size = file.position.size.max(end);
+    file.growth.note(file.position.size, context.now);
     // The decoder reports the end of the text by reading nothing.
     let is_end = read == 0 && room > 0;
     deliver(file, context, buffer, Delivery { length, is_end, has_more: !is_end, waited: Duration::ZERO }, sink)

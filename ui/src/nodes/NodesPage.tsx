@@ -7,6 +7,7 @@ import { Notice } from "../components/Notice.tsx";
 import { bytes, compact, plural } from "../lib/numbers.ts";
 import { clusterQuery, type NodeFacts } from "../state/cluster.ts";
 import { useZone } from "../state/preferences.ts";
+import { Agents } from "./AgentTable.tsx";
 import { clusterHealth, inOrder } from "./health.ts";
 import { gauge, type History, historyQuery, rate } from "./history.ts";
 import { NodeCard } from "./NodeCard.tsx";
@@ -68,6 +69,7 @@ export default function NodesPage() {
       ) : (
         inOrder(cluster.data).map(card)
       )}
+      <Agents />
       <h2 className={styles.sub}>{alone ? "The last hour" : "The last hour of the node that this page is from"}</h2>
       {past.data === undefined ? <p className={styles.note}>Loading…</p> : <Charts past={past.data} zone={zone} />}
     </main>

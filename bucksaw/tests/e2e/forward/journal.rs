@@ -55,7 +55,7 @@ fn expect(agent: &AgentNode, numbers: Range<usize>) {
 }
 
 #[test]
-fn entries_are_shipped_as_the_upload_does_and_once_whoever_is_killed() {
+fn entries_are_shipped_as_the_upload_does_and_once_over_kills() {
     let journal = TestJournal::new();
     journal.write(0..200);
     let mut agent = AgentNode::start(&["--journal-dir", journal.path(), "--label", "site=s1"]);

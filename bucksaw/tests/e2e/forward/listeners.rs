@@ -37,7 +37,7 @@ fn send(address: &str, line: &str) {
 }
 
 #[test]
-fn what_is_acknowledged_is_stored_once_whoever_is_killed() {
+fn what_is_acknowledged_is_stored_once_over_kills() {
     for durability in ["fast", "durable"] {
         let address = free_address();
         let durability = ["--durability", durability, "--listen-otlp-http", &address];
@@ -186,7 +186,8 @@ fn a_full_queue_refuses_or_drops_the_oldest_records() {
 fn mistakes_are_reported() {
     let check = |arguments: &[&str], want: &str| {
         let dir = tempfile::tempdir().unwrap();
-        let output = run(bucksaw(["forward", "--to", "127.0.0.1:1", "--state-dir"]).arg(dir.path()).args(arguments), b"");
+        let output =
+            run(bucksaw(["forward", "--to", "127.0.0.1:1", "--state-dir"]).arg(dir.path()).args(arguments), b"");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && said.contains(want), "{arguments:?}: {said}");
     };

@@ -10,8 +10,9 @@ use bucksaw_env::Env;
 use bucksaw_tailer::{FileChunk, FileKey, Tailer};
 use tracing::{error, info, warn};
 
-use super::buffered_labels::{EntrySplitter, put_labels};
+use super::acked_offsets::AckedOffsets;
 use super::config::{FilesConfig, WhenFull};
+use super::entry_batches::{EntrySplitter, put_labels};
 use super::file_stream::FileStream;
 use super::positions::{Positions, StateError, encode, encode_cursor};
 use crate::Config;
@@ -46,6 +47,8 @@ pub struct Backlog {
     pub batches: u64,
     /// Records dropped because the buffer was full.
     pub dropped_records: u64,
+    /// Batches that could not be read back from the buffer, because it was damaged while the agent ran. Their lines are lost.
+    pub damaged_batches: u64,
     /// Places in files where lines may be missing.
     pub gaps: u64,
     /// Segments of the listeners' queue without an acknowledgement.
@@ -57,25 +60,38 @@ pub(crate) struct Collector {
     when_full: WhenFull,
     pub(crate) tailer: Tailer,
     window: Arc<SendWindow>,
-    sink: BufferSink,
+    pub(super) sink: BufferSink,
     /// By their numbers in the buffer.
     acks: SourceAcks,
     /// The last entry of the journal that is in the buffer.
     journal_cursor: Option<Vec<u8>>,
     /// The change count of the tailer at the last snapshot of its positions.
     seen_changes: u64,
+    /// Missing batches whose lines are read again from the files.
+    missing_at_start: u64,
+    pub(super) damaged_batches: u64,
 }
 
 /// Receives chunks of files.
-struct BufferSink {
+pub(super) struct BufferSink {
     packer: FilePacker,
-    buffer: DiskBuffer,
+    pub(super) buffer: DiskBuffer,
     positions: Positions,
     streams: HashMap<FileKey, FileStream>,
     entries: EntrySplitter,
     /// Records dropped because the buffer was full.
-    dropped_records: u64,
+    pub(super) dropped_records: u64,
+    pub(super) read: ReadTotals,
+    pub(super) acked_offsets: AckedOffsets,
+    pub(super) buffer_bytes_max: u64,
     is_write_failing: bool,
+}
+
+/// The sums over all records that were read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ReadTotals {
+    pub(super) records: u64,
+    pub(super) bytes: u64,
 }
 
 impl Collector {
@@ -115,6 +131,9 @@ impl Collector {
             streams: HashMap::new(),
             entries: EntrySplitter::default(),
             dropped_records: 0,
+            read: ReadTotals::default(),
+            acked_offsets: AckedOffsets::default(),
+            buffer_bytes_max: files.buffer_bytes_max,
             is_write_failing: false,
         };
         let mut collector = Self {
@@ -126,6 +145,8 @@ impl Collector {
             acks: SourceAcks::default(),
             journal_cursor: recovered.journal,
             seen_changes: 0,
+            missing_at_start: missing_batches,
+            damaged_batches: 0,
         };
         if let Some(cursor) = &collector.journal_cursor {
             collector.sink.positions.set_journal(encode_cursor(cursor));
@@ -143,6 +164,7 @@ impl Collector {
         self.tailer.scan();
         self.note_changes();
         self.sink.streams.retain(|key, _| self.tailer.is_known(*key));
+        self.sink.acked_offsets.retain(|key| self.tailer.is_known(key));
         // Otherwise the next start would take a file that was there, and had no new line, for one that appeared later.
         if is_first { self.sink.buffer.save(&self.sink.positions.snapshot()) } else { Ok(()) }
     }
@@ -210,6 +232,7 @@ impl Collector {
         Backlog {
             batches: self.sink.buffer.unacked_batches(),
             dropped_records: self.sink.dropped_records,
+            damaged_batches: self.damaged_batches,
             gaps: self.tailer.counters().gaps(),
             queue_segments: 0,
         }
@@ -255,21 +278,27 @@ impl Collector {
             }
         }
         self.sink.is_write_failing = false;
+        self.sink.read.records += u64::from(records);
+        self.sink.read.bytes += batches.iter().map(|batch| batch.text_bytes as u64).sum::<u64>();
         self.sink.positions.set_journal(state);
         self.journal_cursor = Some(cursor.to_vec());
         self.fill_window(now);
         true
     }
 
-    fn collect_acks(&mut self) {
+    pub(super) fn collect_acks(&mut self) {
         self.sink.buffer.ack(self.acks.next_unacked());
     }
 
     /// Moves batches from the disk into the send window.
     fn fill_window(&mut self, now: Duration) {
         while !self.sink.buffer.is_read() && self.window.has_space() {
+            let expected = self.sink.buffer.first_unread();
             match self.sink.read_next() {
-                Ok(Some((number, batches))) => self.push(number, batches, now),
+                Ok(Some((number, batches))) => {
+                    self.note_missing(number.saturating_sub(expected));
+                    self.push(number, batches, now);
+                }
                 Ok(None) => return,
                 Err(error) => return self.sink.note_write_error(&error),
             }
@@ -281,6 +310,17 @@ impl Collector {
         let last = batches.len().saturating_sub(1);
         for (at, batch) in batches.into_iter().enumerate() {
             self.window.push(ShippedBatch { ticket: Some(self.acks.ticket(number, at == last)), ..batch }, now);
+        }
+    }
+
+    /// Counts batches that cannot be read. At the end of the buffer they are not counted yet: the next start would read their
+    /// lines again.
+    fn note_missing(&mut self, missing: u64) {
+        let known = missing.min(self.missing_at_start);
+        self.missing_at_start -= known;
+        if missing > known {
+            self.damaged_batches += missing - known;
+            error!(batches = missing - known, "batches in the buffer are damaged: their lines are lost");
         }
     }
 
@@ -326,7 +366,8 @@ impl BufferSink {
         let stream = self.streams.entry(chunk.key).or_insert_with(|| FileStream::new(config, chunk.path));
         let of = FileStreamRef { labels: &stream.labels, line_times: &mut stream.line_times };
         let (consumed, batch) = self.packer.pack(of, chunk.text, chunk.is_end);
-        let position = encode(&chunk.position_after(consumed));
+        let position_after = chunk.position_after(consumed);
+        let position = encode(&position_after);
         let Some(batch) = batch else {
             // Only the end of a file: it is found again after a restart.
             self.positions.insert(chunk.key, position);
@@ -338,6 +379,12 @@ impl BufferSink {
             Ok(number) => {
                 self.is_write_failing = false;
                 self.positions.insert(chunk.key, position);
+                self.note_read(
+                    chunk.key,
+                    number,
+                    &batch,
+                    (position_after.offset - consumed as u64, position_after.offset),
+                );
                 Ok((consumed, Some((number, batch))))
             }
             Err(BufferError::Full { .. }) => Err(io::ErrorKind::QuotaExceeded.into()),
@@ -346,6 +393,12 @@ impl BufferSink {
                 Err(io::Error::other(error))
             }
         }
+    }
+
+    fn note_read(&mut self, key: FileKey, number: u64, batch: &ShippedBatch, offsets: (u64, u64)) {
+        self.read.records += u64::from(batch.records);
+        self.read.bytes += batch.text_bytes as u64;
+        self.acked_offsets.note(key, number, offsets, self.buffer.first_unacked());
     }
 
     fn read_next(&mut self) -> Result<Option<(u64, Vec<ShippedBatch>)>, BufferError> {

@@ -2,17 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bucksaw_buffer::BufferError;
-use bucksaw_env::{Env, lock};
+use bucksaw_env::Env;
 use bucksaw_tailer::Tailer;
 use tracing::{info, warn};
 
-use super::collector::Collector;
 use super::config::FilesConfig;
+use super::shared::SharedCollector;
 use super::watcher::Watcher;
 
 /// The longest wait, so that a stop is noticed.
@@ -32,7 +31,7 @@ const ACK_INTERVAL: Duration = Duration::from_secs(1);
 /// # Errors
 /// The buffer cannot be written at the first start.
 pub(super) fn drive(
-    shared: &Mutex<Collector>,
+    shared: &SharedCollector,
     files: &FilesConfig,
     env: &Env,
     stop: &AtomicBool,
@@ -42,7 +41,7 @@ pub(super) fn drive(
     let (mut next_scan, mut scan_allowed, mut next_ack) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
     let mut is_scan_due = true;
     while !stop.load(Ordering::Relaxed) {
-        let mut collector = lock(shared);
+        let mut collector = shared.drive();
         let now = env.clock.uptime();
         if !files.tailer.patterns.is_empty() && (now >= next_scan || is_scan_due && now >= scan_allowed) {
             collector.scan()?;
@@ -79,11 +78,11 @@ pub(super) fn drive(
         let events = watcher.wait(wait);
         is_scan_due |= events.is_scan_due;
         if !events.grown.is_empty() {
-            let tailer = &mut lock(shared).tailer;
+            let tailer = &mut shared.drive().tailer;
             events.grown.into_iter().for_each(|key| tailer.wake(key));
         }
     }
-    reporter.report(&lock(shared).tailer);
+    reporter.report(&shared.drive().tailer);
     Ok(())
 }
 

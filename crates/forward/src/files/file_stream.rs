@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bucksaw_record::Labels;
 use bucksaw_record::time::LineTimeReader;
 
-use super::buffered_labels::put_labels;
+use super::entry_batches::put_labels;
 use crate::Config;
 
 /// The label with the path of a file, by OpenTelemetry's conventions.

@@ -10,16 +10,22 @@
 //! While no node takes records, batches wait in the buffer. A full buffer stops reading, so that the files themselves hold
 //! what follows, or drops its oldest batches ([`WhenFull`]).
 
-mod buffered_labels;
+mod acked_offsets;
 mod collector;
 mod config;
 mod driver;
+mod entry_batches;
 mod file_stream;
 mod positions;
 mod run;
+mod shared;
+mod status;
+#[cfg(test)]
+mod tests;
 mod watcher;
 
 pub use collector::Backlog;
 pub(crate) use collector::Collector;
 pub use config::{FilesConfig, WhenFull};
 pub use run::{OtherInputs, lock_state, run_files};
+pub(crate) use shared::SharedCollector;

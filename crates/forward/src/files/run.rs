@@ -3,11 +3,12 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread;
 
-use bucksaw_env::{Env, FileLock, lock, wait_for_stop};
+use bucksaw_env::{Env, FileLock, wait_for_stop};
+use futures_util::future::select_all;
 use tokio::sync::{oneshot, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -15,6 +16,7 @@ use tokio::time::timeout;
 use super::collector::{Backlog, Collector};
 use super::config::FilesConfig;
 use super::driver::drive;
+use super::shared::SharedCollector;
 use crate::connection_loop::ConnectionLoop;
 use crate::journal::{JournalConfig, JournalReader};
 use crate::queue::{QueueInput, QueueRunner};
@@ -49,7 +51,11 @@ pub async fn run_files(
     let state_error = |reason: String| ForwardError::State { dir: files.state_dir.clone(), reason };
     let window = Arc::new(SendWindow::new(config.window_bytes));
     let collector = Collector::open(&config, &files, &env, Arc::clone(&window));
-    let collector = Arc::new(Mutex::new(collector.map_err(|error| state_error(error.to_string()))?));
+    let collector = collector.map_err(|error| state_error(error.to_string()))?;
+    let collector = Arc::new(SharedCollector::new(collector));
+    let (watched, clock) = (Arc::clone(&collector), Arc::clone(&env.clock));
+    let status = move |files_max| watched.read(|collector| collector.status(clock.uptime(), files_max));
+    config.monitor.attach(&env, &window, Some(Box::new(status)));
     let OtherInputs { queue, journal } = others;
     let journal = journal.map(|journal| JournalReader::start(journal, &config, &env, &collector)).transpose();
     let mut journal = journal.map_err(ForwardError::Journal)?;
@@ -63,12 +69,16 @@ pub async fn run_files(
             None => std::future::pending().await,
         }
     });
+    let ended_threads =
+        [journal.as_mut().and_then(JournalReader::take_ended), queue.as_mut().and_then(QueueRunner::take_ended)];
+    let mut other_ended = std::pin::pin!(wait_any(ended_threads.into_iter().flatten().collect()));
     let mut shipping = std::pin::pin!(ConnectionLoop::new(&config, &env, &window).run());
     let (stopping, mut ended) = (Arc::clone(&reader.stop), reader.ended);
     let read = tokio::select! {
         // The window does not end before the reader.
         _ = &mut shipping => Ok(()),
         () = &mut syncing => Ok(()),
+        () = &mut other_ended => Err("a thread of the agent panicked".to_owned()),
         () = wait_for_stop(&mut stop) => {
             stopping.store(true, Ordering::Relaxed);
             let inputs_end = async {
@@ -92,17 +102,24 @@ pub async fn run_files(
     };
     window.end_input();
     let reconnects = timeout(config.stop_timeout, &mut shipping).await.unwrap_or_default();
-    let backlog = {
-        let mut collector = lock(&collector);
+    let backlog = collector.read(|collector| {
         collector.save();
         collector.backlog()
-    };
+    });
     let (queue_dropped, queue_segments) = queue.as_ref().map(QueueRunner::backlog).unwrap_or_default();
     let dropped_records = backlog.dropped_records + queue_dropped;
     let backlog = Backlog { dropped_records, queue_segments, ..backlog };
     read.map_err(state_error)?;
     let shipped = window.acked_totals();
     Ok((Summary { records: shipped.records, bytes: shipped.bytes, reconnects }, backlog))
+}
+
+/// Resolves when one of these has ended; never if there are none.
+async fn wait_any(ended: Vec<oneshot::Receiver<()>>) {
+    if ended.is_empty() {
+        return std::future::pending().await;
+    }
+    let _ = select_all(ended).await;
 }
 
 /// Ensures that no other agent uses the state directory while the lock exists. Creates the directory if it is missing.
@@ -127,7 +144,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn start(collector: &Arc<Mutex<Collector>>, files: &FilesConfig, env: &Env) -> Result<Self, ForwardError> {
+    fn start(collector: &Arc<SharedCollector>, files: &FilesConfig, env: &Env) -> Result<Self, ForwardError> {
         let stop = Arc::new(AtomicBool::new(false));
         let (sender, ended) = oneshot::channel();
         let (collector, files, env, stopping) = (Arc::clone(collector), files.clone(), env.clone(), Arc::clone(&stop));

@@ -154,10 +154,8 @@ mod tests {
         packer.push(&two, &Event { time: Some((Millis(8), 0)), line: b"bare", attributes: &many }).unwrap();
         assert_eq!((packer.bare_events(), packer.is_empty()), (1, false));
         let batches: Vec<_> = packer.finish().iter().map(contents).collect();
-        let want = [
-            ("site=s,unit=one", vec![5, 7], "a\n1\nd\n1\n"),
-            ("site=s,unit=two", vec![6, 8], "b\nc\n1\nbare\n"),
-        ];
+        let want =
+            [("site=s,unit=one", vec![5, 7], "a\n1\nd\n1\n"), ("site=s,unit=two", vec![6, 8], "b\nc\n1\nbare\n")];
         assert_eq!(batches, want.map(|(labels, times, text)| (labels.to_owned(), times, text.to_owned())));
         assert!(packer.is_empty() && packer.bytes() == 0);
     }

@@ -21,7 +21,7 @@ pub(super) struct Journalctl {
 }
 
 /// What arrived.
-pub(super) enum Output {
+pub(super) enum JournalOutput {
     Bytes(usize),
     /// Nothing within the time.
     None,
@@ -54,15 +54,15 @@ impl Journalctl {
     }
 
     /// Reads what has arrived, or waits for at most this time.
-    pub(super) fn read(&mut self, buffer: &mut [u8], wait: Duration) -> io::Result<Output> {
+    pub(super) fn read(&mut self, buffer: &mut [u8], wait: Duration) -> io::Result<JournalOutput> {
         let timeout = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
         // A signal ends the wait early.
         if !matches!(poll(&mut [PollFd::new(&self.output, PollFlags::IN)], Some(&timeout)), Ok(1..)) {
-            return Ok(Output::None);
+            return Ok(JournalOutput::None);
         }
         match self.output.read(buffer)? {
-            0 => Ok(Output::End),
-            count => Ok(Output::Bytes(count)),
+            0 => Ok(JournalOutput::End),
+            count => Ok(JournalOutput::Bytes(count)),
         }
     }
 }

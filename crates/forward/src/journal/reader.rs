@@ -1,21 +1,22 @@
 //! The thread that reads the journal.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use bucksaw_env::{Env, lock};
+use bucksaw_env::Env;
 use bucksaw_protocols::journald::JournalDecoder;
 use bucksaw_record::Labels;
+use tokio::sync::oneshot;
 use tracing::{info, warn};
 
 use super::JournalConfig;
 use super::event_packer::EventPacker;
-use super::journalctl::{Journalctl, Output};
+use super::journalctl::{JournalOutput, Journalctl};
 use crate::Config;
-use crate::files::Collector;
+use crate::files::{Collector, SharedCollector};
 
 /// Bytes of one read.
 const READ_BYTES: usize = 64 << 10;
@@ -33,6 +34,7 @@ const RESTART_PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::f
 pub(crate) struct JournalReader {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+    ended: Option<oneshot::Receiver<()>>,
 }
 
 /// The state of the thread.
@@ -40,7 +42,7 @@ struct JournalFollower {
     journal: JournalConfig,
     config: Config,
     env: Env,
-    collector: Arc<Mutex<Collector>>,
+    collector: Arc<SharedCollector>,
     stop: Arc<AtomicBool>,
     packer: EventPacker,
     dropped_fields: u64,
@@ -56,13 +58,13 @@ impl JournalReader {
         journal: JournalConfig,
         config: &Config,
         env: &Env,
-        collector: &Arc<Mutex<Collector>>,
+        collector: &Arc<SharedCollector>,
     ) -> Result<Self, String> {
         let cannot_run = |error: io::Error| format!("cannot run journalctl: {error}");
-        if lock(collector).journal_cursor().is_none() {
+        if collector.read(|collector| collector.journal_cursor().is_none()) {
             let skips = journal.skips_old_entries;
             let cursor = if skips { Journalctl::last_cursor(&journal).map_err(cannot_run)? } else { Vec::new() };
-            lock(collector).begin_journal(&cursor).map_err(|error| error.to_string())?;
+            collector.read(|collector| collector.begin_journal(&cursor)).map_err(|error| error.to_string())?;
         }
         let stop = Arc::new(AtomicBool::new(false));
         let mut follower = JournalFollower {
@@ -77,9 +79,20 @@ impl JournalReader {
         };
         let first = follower.start_process().map_err(cannot_run)?;
         info!("following the journal");
-        let work = move || follower.run(first);
-        let thread = thread::Builder::new().name("journal".to_owned()).spawn(work).map_err(|error| error.to_string())?;
-        Ok(Self { stop, thread: Some(thread) })
+        let (running, ended) = oneshot::channel::<()>();
+        let work = move || {
+            // Dropped at the end, also by a panic.
+            let _running = running;
+            follower.run(first);
+        };
+        let thread =
+            thread::Builder::new().name("journal".to_owned()).spawn(work).map_err(|error| error.to_string())?;
+        Ok(Self { stop, thread: Some(thread), ended: Some(ended) })
+    }
+
+    /// Resolves when the thread has ended. To be taken once.
+    pub(crate) fn take_ended(&mut self) -> Option<oneshot::Receiver<()>> {
+        self.ended.take()
     }
 
     /// Stops the thread. What it has read is then in the buffer, unless that is full.
@@ -94,7 +107,7 @@ impl JournalReader {
 
 impl JournalFollower {
     fn start_process(&self) -> io::Result<Journalctl> {
-        let cursor = lock(&self.collector).journal_cursor().unwrap_or_default().to_vec();
+        let cursor = self.collector.read(|collector| collector.journal_cursor().unwrap_or_default().to_vec());
         Journalctl::follow(&self.journal, &cursor)
     }
 
@@ -139,7 +152,7 @@ impl JournalFollower {
             let wait = due.map_or(WAIT_MAX, |due| due.saturating_sub(now));
             let output = process.read(&mut buffer, wait);
             let mut result = Ok(());
-            if let Ok(Output::Bytes(count)) = output {
+            if let Ok(JournalOutput::Bytes(count)) = output {
                 let bytes = buffer.get(..count).unwrap_or_default();
                 result = decoder.push(bytes, &mut self.packer).map(drop).map_err(io::Error::other);
             }
@@ -147,7 +160,7 @@ impl JournalFollower {
                 has_entries = true;
                 due.get_or_insert(now + self.config.linger);
             }
-            let is_end = !matches!(output, Ok(Output::Bytes(_) | Output::None)) || result.is_err();
+            let is_end = !matches!(output, Ok(JournalOutput::Bytes(_) | JournalOutput::None)) || result.is_err();
             let is_due = due.is_some_and(|due| self.env.clock.uptime() >= due);
             let is_full = self.packer.bytes() >= self.config.batch_bytes;
             if is_due || is_full || is_end || self.is_stopping() {
@@ -171,7 +184,8 @@ impl JournalFollower {
         if batches.is_empty() {
             return true;
         }
-        while !lock(&self.collector).append_journal(&batches, cursor, self.env.clock.uptime()) {
+        let append = |collector: &mut Collector| collector.append_journal(&batches, cursor, self.env.clock.uptime());
+        while !self.collector.read(append) {
             if self.is_stopping() {
                 return false;
             }

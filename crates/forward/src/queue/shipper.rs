@@ -74,9 +74,7 @@ impl QueueShipper {
         self.commit_acked();
         match self.when_full {
             WhenFull::Block => self.limit.update(&self.queue),
-            WhenFull::DropOldest => {
-                while self.limit.is_exceeded(&self.queue) && self.drop_oldest() {}
-            }
+            WhenFull::DropOldest => while self.limit.is_exceeded(&self.queue) && self.drop_oldest() {},
         }
         self.fill_window(now);
         self.queue.set_closes_by_age(self.waiting_segments() < SEGMENTS_MANY);

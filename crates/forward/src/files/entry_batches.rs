@@ -66,3 +66,30 @@ impl SplitOffChecked for Vec<u8> {
         Some(self.split_off(at))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bucksaw_record::{Id, Millis};
+    use bucksaw_wire::Batch;
+
+    use super::*;
+
+    fn frame(text: &[u8]) -> Vec<u8> {
+        let (first_id, count) = (Id::first_at(Millis(5)), text.len() as u32 / 2);
+        Batch { first_id, count, accepted: Millis(5), layout_bits: 0, row_meta: &[], text }.encode()
+    }
+
+    #[test]
+    fn an_entry_is_split_into_its_batches() {
+        let (one, two) = (Labels::parse("app=one").unwrap(), Labels::parse("app=two,x=y").unwrap());
+        let (mut labels, frames) = (Vec::new(), [frame(b"a\nb\n"), frame(b"c\n"), frame(b"d\n")]);
+        [&one, &two, &two].iter().for_each(|of| put_labels(of, &mut labels));
+        let entry = BufferedBatch { number: 7, labels, frame: frames.concat(), records: 4 };
+        let batches = EntrySplitter::default().split(entry);
+        let found: Vec<_> =
+            batches.iter().map(|batch| (&*batch.labels, &batch.frame, batch.records, batch.text_bytes)).collect();
+        let [first, second, third] = &frames;
+        assert_eq!(found, [(&one, first, 2, 4), (&two, second, 1, 2), (&two, third, 1, 2)]);
+        assert!(matches!(&batches[..], [_, second, third] if Arc::ptr_eq(&second.labels, &third.labels)));
+    }
+}

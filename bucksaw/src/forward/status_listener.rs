@@ -1,0 +1,27 @@
+//! The listener with the metrics and the state of an agent.
+
+use anyhow::Context as _;
+use bucksaw_forward::{AgentInfo, AgentMonitor, serve_status};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tracing::info;
+
+use super::labels::host_name;
+use crate::values::ListenAddress;
+
+/// Serves them until the stop, if an address is given.
+pub(super) async fn start(
+    listen: &ListenAddress,
+    monitor: &AgentMonitor,
+    stop: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
+    let Some(address) = &listen.0 else { return Ok(()) };
+    let listener = TcpListener::bind(address.to_string()).await;
+    let listener = listener.with_context(|| format!("cannot listen on {address} (--listen)"))?;
+    if let Ok(address) = listener.local_addr() {
+        info!(%address, "metrics and status");
+    }
+    let info = AgentInfo { host: host_name(), version: env!("CARGO_PKG_VERSION").to_owned() };
+    tokio::spawn(serve_status(listener, monitor.clone(), info, stop));
+    Ok(())
+}

@@ -1,0 +1,44 @@
+//! The collector, shared between the reading thread and those who ask for its state.
+#![expect(clippy::disallowed_methods, reason = "the agent is not simulated: real threads, in real time")]
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::thread;
+use std::time::Duration;
+
+use bucksaw_env::lock;
+
+use super::collector::Collector;
+
+/// How long the reading thread leaves the lock to somebody who waits for it.
+const HANDOVER: Duration = Duration::from_millis(1);
+
+/// A collector that one thread drives and others read.
+pub(crate) struct SharedCollector {
+    collector: Mutex<Collector>,
+    /// Those who wait for the lock.
+    waiting: AtomicUsize,
+}
+
+impl SharedCollector {
+    pub(crate) fn new(collector: Collector) -> Self {
+        Self { collector: Mutex::new(collector), waiting: AtomicUsize::new(0) }
+    }
+
+    /// Locks it for a step.
+    pub(crate) fn drive(&self) -> MutexGuard<'_, Collector> {
+        if self.waiting.load(Ordering::Relaxed) > 0 {
+            // Otherwise a thread that steps without pause would take the lock again before the other wakes.
+            thread::sleep(HANDOVER);
+        }
+        lock(&self.collector)
+    }
+
+    /// Locks it between two steps. May wait for the current one, so not on a thread that must not block.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&mut Collector) -> T) -> T {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let mut collector = lock(&self.collector);
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        read(&mut collector)
+    }
+}

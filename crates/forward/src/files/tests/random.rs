@@ -1,0 +1,201 @@
+//! Random histories: programs write and rotate logs while the agent reads, is killed, loses power, finds its disk full or its buffer
+//! damaged, and a node takes, acknowledges, refuses and forgets its connection.
+//!
+//! Afterwards each line is stored. It is missing only if a gap, a drop or damage was counted. Without a power cut or damage it is
+//! stored under one id, so that answers have it once.
+//!
+//! `BUCKSAW_AGENT_SEEDS=5000` runs 5,000 histories, `BUCKSAW_AGENT_SEED=7` only this one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use bucksaw_fixtures::Random;
+
+use super::agent_machine::AgentMachine;
+use super::injected_bug::AgentBug;
+
+/// The histories of an ordinary test run.
+const SEEDS: u64 = 150;
+
+struct AgentHistory {
+    machine: AgentMachine,
+    /// Which faults happen.
+    cuts_power: bool,
+    damages: bool,
+    fills_disk: bool,
+    may_lose: bool,
+}
+
+impl AgentHistory {
+    fn new(seed: u64, bug: Option<AgentBug>) -> Self {
+        let mut rng = Random::new(seed);
+        let (cuts_power, damages) = (rng.one_in(4), rng.one_in(4));
+        let (fills_disk, may_lose) = (rng.one_in(4), rng.one_in(4));
+        let mut machine = AgentMachine::new(rng, may_lose);
+        machine.bug = bug;
+        machine.node.forgets = false;
+        machine.node.skips_first = bug == Some(AgentBug::FirstBatchSkipped);
+        Self { machine, cuts_power, damages, fills_disk, may_lose }
+    }
+
+    fn run(&mut self) -> Result<(), String> {
+        self.machine.start();
+        for _ in 0..80 {
+            self.step()?;
+            self.machine.clock.advance(Duration::from_millis(10));
+        }
+        let machine = &mut self.machine;
+        machine.fs.set_capacity(None);
+        machine.logs.complete_lines(&machine.fs, &mut machine.rng);
+        machine.drain()?;
+        if machine.unacked_batches() > 0 && self.damages {
+            // The last batches are damaged, so a start reads their lines again.
+            machine.kill();
+            machine.drain()?;
+        }
+        self.check()
+    }
+
+    fn step(&mut self) -> Result<(), String> {
+        let machine = &mut self.machine;
+        let at = machine.rng.below(machine.logs.logs.len());
+        match machine.rng.below(24) {
+            0..6 => {
+                let lines = 1 + machine.rng.below(8);
+                machine.trace(&format!("write {lines} lines to log {at}"));
+                machine.logs.write(&machine.fs, at, lines, &mut machine.rng);
+            }
+            6 => machine.logs.begin_line(&machine.fs, at, &mut machine.rng),
+            7 => {
+                machine.trace(&format!("rotate log {at}"));
+                machine.logs.rotate(&machine.fs, at);
+            }
+            8 => machine.scan(),
+            9..14 => {
+                machine.notice_growth();
+                machine.step();
+            }
+            14..17 => {
+                let (receive, acknowledge) = (machine.rng.below(6), machine.rng.below(6) as u64);
+                machine.node.forgets = machine.bug == Some(AgentBug::AckedUnstored) && machine.rng.one_in(4);
+                machine.exchange(receive, acknowledge)?;
+                machine.node.forgets = false;
+            }
+            17 => machine.node.disconnect(),
+            18 => machine.write_ack(),
+            19 => {
+                machine.kill();
+                machine.start();
+            }
+            20 => match machine.is_running() {
+                true if machine.rng.one_in(2) => machine.kill(),
+                true => machine.stop(),
+                false => machine.start(),
+            },
+            21 => {
+                let milliseconds = *machine.rng.pick(&[100, 5_000, 400_000]);
+                machine.clock.advance(Duration::from_millis(milliseconds));
+            }
+            _ => self.fault(),
+        }
+        Ok(())
+    }
+
+    fn fault(&mut self) {
+        let machine = &mut self.machine;
+        match machine.rng.below(3) {
+            0 if self.cuts_power => {
+                if machine.rng.one_in(2) {
+                    // In the middle of a step, at a sync.
+                    machine.fs.halt_at_sync(machine.fs.sync_count());
+                    machine.scan();
+                    machine.step();
+                }
+                machine.cut_power();
+                machine.start();
+            }
+            1 if self.damages => machine.damage_buffer(),
+            2 if self.fills_disk => {
+                let free = machine.rng.below(3_000) as u64;
+                machine.fs.fill(free);
+                machine.trace("the disk is full");
+                machine.notice_growth();
+                machine.step();
+                machine.write_ack();
+                if machine.rng.one_in(3) {
+                    machine.kill();
+                    machine.start();
+                }
+                machine.fs.set_capacity(None);
+            }
+            _ => {}
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let machine = &self.machine;
+        let counted = machine.counted();
+        let mut times: BTreeMap<&str, usize> = BTreeMap::new();
+        machine.node.stored.values().for_each(|line| *times.entry(line).or_default() += 1);
+        let written: BTreeSet<&str> = machine.logs.written.iter().map(String::as_str).collect();
+        let removed: BTreeSet<&str> = machine.logs.removed.iter().map(String::as_str).collect();
+        for (line, times) in &times {
+            let is_cut = counted.gaps > 0 && removed.iter().any(|removed| removed.starts_with(line));
+            if !written.contains(line) && !is_cut {
+                return Err(format!("{line:?} was never written"));
+            }
+            if *times > 1 && !machine.may_repeat && !is_cut {
+                return Err(format!("{line:?} is stored {times} times"));
+            }
+        }
+        let missing: Vec<&str> = written.into_iter().filter(|line| !times.contains_key(line)).collect();
+        let unexplained = missing.iter().filter(|line| !(self.may_lose && removed.contains(*line))).count() as u64;
+        if unexplained > counted.dropped_records && counted.damaged_batches == 0 {
+            return Err(format!("{unexplained} lines are missing, {counted:?}; the first is {:?}", missing.first()));
+        }
+        if machine.unacked_batches() > 0 {
+            return Err(format!("{} batches are unacknowledged", machine.unacked_batches()));
+        }
+        Ok(())
+    }
+}
+
+fn run_seed(seed: u64, bug: Option<AgentBug>) -> Result<(), String> {
+    let run = AssertUnwindSafe(|| AgentHistory::new(seed, bug).run());
+    catch_unwind(run).unwrap_or_else(|_| Err("panicked".to_owned()))
+}
+
+#[test]
+fn random_histories_lose_nothing_uncounted() {
+    let variable = |name| std::env::var(name).ok().map(|value| value.parse::<u64>().unwrap());
+    if let Some(seed) = variable("BUCKSAW_AGENT_SEED") {
+        let mut history = AgentHistory::new(seed, None);
+        history.machine.is_traced = true;
+        return history.run().unwrap_or_else(|error| panic!("{error}"));
+    }
+    let seeds = variable("BUCKSAW_AGENT_SEEDS").unwrap_or(SEEDS);
+    let failed: Vec<_> = (0..seeds).filter_map(|seed| Some((seed, run_seed(seed, None).err()?))).collect();
+    assert!(failed.is_empty(), "{} of {seeds} histories failed: {:#?}", failed.len(), &failed[..failed.len().min(20)]);
+}
+
+#[test]
+fn equal_seeds_give_equal_histories() {
+    let stored = || {
+        let mut history = AgentHistory::new(3, None);
+        history.run().unwrap();
+        history.machine.node.stored
+    };
+    let first = stored();
+    assert!(!first.is_empty());
+    assert_eq!(first, stored());
+}
+
+#[test]
+fn every_injected_bug_is_found() {
+    for (bug, seeds) in AgentBug::ALL {
+        let found = (0..seeds).find_map(|seed| Some((seed, run_seed(seed, Some(bug)).err()?)));
+        println!("{bug:?}: {found:?}");
+        assert!(found.is_some(), "{bug:?} is not found within {seeds} seeds");
+    }
+}

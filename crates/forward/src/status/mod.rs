@@ -1,0 +1,18 @@
+//! The state of an agent, as a program, a person and Prometheus ask for it.
+//!
+//! Nothing is counted for it that the agent does not need itself, except when bytes of files were first seen: an agent that nobody
+//! asks does no work for it.
+
+mod agent_status;
+mod connection_tracker;
+mod json;
+mod metrics;
+mod monitor;
+mod process;
+mod server;
+
+pub use agent_status::{AgentStatus, FileLag, FilesStatus};
+pub use connection_tracker::ConnectionStatus;
+pub(crate) use connection_tracker::ConnectionTracker;
+pub use monitor::AgentMonitor;
+pub use server::{AgentInfo, serve_status};
