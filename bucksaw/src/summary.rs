@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::answer::AnswerStats;
 use crate::args::{DocumentFormat, SummaryArgs};
 use crate::exit::Exit;
-use crate::expression::RecordFilter;
+use crate::expression::RecordRules;
 use crate::node_client::{self, NodeClient};
 use crate::print::{Colour, Out, sanitise};
 use crate::progress::Progress;
@@ -32,7 +32,7 @@ pub(crate) fn run(
     more: Vec<(&'static str, String)>,
     render: impl Fn(&Value, &SummaryView) -> (String, bool),
 ) -> anyhow::Result<Exit> {
-    let selection = RecordFilter::build(&args.pattern)?;
+    let selection = RecordRules::build(&args.pattern)?;
     let mut parameters = vec![("q", selection.spelling)];
     parameters.extend(args.window.parameters(Millis(real::Clock::default().unix_ms()), &args.display.zone())?);
     parameters.extend(more);

@@ -133,6 +133,11 @@ mod tests {
         let text = scrape();
         let sample = "bucksaw_edge_lines_total{agent=\"bucksaw\",delivery=\"tail\",writers=\"2\",rate=\"1000\",line_bytes=\"100\"} 7\n";
         assert!(text.contains(sample) && !text.contains("NaN"), "{text}");
+        let dashboard = include_str!("../../edge/grafana.json");
+        let mut names: Vec<&str> =
+            dashboard.split(|letter: char| !(letter.is_ascii_lowercase() || letter == '_')).collect();
+        names.retain(|name| name.starts_with("bucksaw_edge_"));
+        assert!(names.len() > 3 && names.iter().all(|name| text.contains(&format!("\n{name}{{"))), "{names:?}");
         drop(guard);
         assert!(!scrape().contains("bucksaw_edge"));
     }

@@ -1,10 +1,11 @@
-//! `senders`: the cost of ingest in the protocols of other log systems, beside VictoriaLogs.
+//! `senders`: the cost of ingest in the protocols of other log systems, beside VictoriaLogs and Loki.
 //!
 //! Every subject gets the same lines in the same requests. Encoding them is not part of the figures: it is done by this process.
 
 mod grpc_client;
 mod messages;
 mod protocol;
+mod rival;
 mod server;
 
 use std::fs::File;
@@ -26,6 +27,7 @@ use crate::node::http_client;
 use crate::results::{BenchRun, Figure, figure};
 use grpc_client::ExportClient;
 use protocol::SenderProtocol;
+use rival::Rival;
 use server::SenderServer;
 
 /// Text of a request, as shippers send it, and concurrent senders.
@@ -46,6 +48,10 @@ pub(crate) struct SendersArgs {
     /// Program of VictoriaLogs to compare with
     #[arg(long, value_name = "FILE")]
     victoria: Option<PathBuf>,
+
+    /// Program of Loki to compare with
+    #[arg(long, value_name = "FILE")]
+    loki: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &SendersArgs, context: &BenchContext) -> anyhow::Result<()> {
@@ -53,14 +59,13 @@ pub(crate) fn run(args: &SendersArgs, context: &BenchContext) -> anyhow::Result<
     let mut results = context.results("senders")?.with_corpus(&corpus);
     for round in 1..=args.rounds as usize {
         for protocol in &args.protocols {
-            let mut programs = vec![("bucksaw", None)];
-            if let Some(program) = args.victoria.as_deref().filter(|_| protocol.is_taken_by_victoria()) {
-                programs.push(("victorialogs", Some(program)));
-            }
-            for (name, program) in programs {
-                let load = machine::load();
-                let server = match program {
-                    Some(program) => SenderServer::victoria(context, program)?,
+            let rivals = [(Rival::VictoriaLogs, &args.victoria), (Rival::Loki, &args.loki)];
+            let rivals = rivals.into_iter().filter(|(rival, _)| rival.takes(*protocol));
+            let rivals = rivals.filter_map(|(rival, program)| Some((rival, program.as_deref()?)));
+            for rival in [None].into_iter().chain(rivals.map(Some)) {
+                let (name, load) = (rival.map_or("bucksaw", |(rival, _)| rival.name()), machine::load());
+                let server = match rival {
+                    Some((rival, program)) => SenderServer::rival(context, rival, program)?,
                     None => SenderServer::bucksaw(context)?,
                 };
                 let figures = measure(*protocol, &corpus, server, context)
@@ -137,7 +142,7 @@ fn post(
     let mut http = http_client(server.http())?;
     let (target, format) = server.target(protocol);
     while let Some(body) = next()? {
-        let answer = http.call("POST", &target, &[("Content-Type", format)], &body)?;
+        let answer = http.call("POST", target, &[("Content-Type", format)], &body)?;
         ensure!((200..300).contains(&answer.status), "status {}: {}", answer.status, answer.text());
         ensure!(!answer.text().contains("\"errors\":true"), "{}", answer.text());
     }

@@ -37,11 +37,6 @@ impl SenderProtocol {
         }
     }
 
-    /// Whether VictoriaLogs takes it.
-    pub(super) fn is_taken_by_victoria(self) -> bool {
-        !matches!(self, Self::Fluent | Self::OtlpGrpc)
-    }
-
     /// Whether it is TCP without HTTP.
     pub(super) fn is_stream(self) -> bool {
         matches!(self, Self::Syslog | Self::Fluent)

@@ -19,14 +19,14 @@ const SHOWN_CHARS: usize = 50;
 
 /// A filter expression, checked.
 #[derive(Clone, Debug)]
-pub(crate) struct RecordFilter {
+pub(crate) struct RecordRules {
     expr: Expr,
     /// The text that is sent: as typed if no flag changes it, so that hints of the node refer to it; else the canonical
     /// spelling.
     pub(crate) spelling: String,
 }
 
-impl RecordFilter {
+impl RecordRules {
     /// The expression that the flags and the typed texts select records with.
     pub(crate) fn build(args: &PatternArgs) -> Result<Self, UsageError> {
         let typed: Vec<&OsString> = args.expr.iter().chain(&args.exprs).collect();
@@ -124,7 +124,7 @@ mod tests {
     }
 
     fn build(args: &PatternArgs) -> Result<String, UsageError> {
-        RecordFilter::build(args).map(|selection| selection.spelling)
+        RecordRules::build(args).map(|selection| selection.spelling)
     }
 
     #[test]

@@ -9,6 +9,7 @@ use bucksaw_record::Labels;
 use clap::{Args, ValueEnum};
 
 use super::journal_args::JournalArgs;
+use super::line_args::LineArgs;
 use super::listen_args::ListenArgs;
 use crate::values::{ByteSize, DisplayZone, HostPort, ListenAddress, TimeFrom, all_labels, durability};
 
@@ -68,6 +69,9 @@ pub(crate) struct ForwardArgs {
     #[arg(long, value_name = "ZONE", default_value = "UTC")]
     pub(super) time_zone: DisplayZone,
 
+    #[command(flatten)]
+    pub(super) lines: LineArgs,
+
     /// Directory for the positions in files and the journal and for records that no node has acknowledged; created if missing
     #[arg(long, value_name = "DIR", default_value = "./bucksaw-forward")]
     pub(super) state_dir: PathBuf,
@@ -126,6 +130,7 @@ impl ForwardArgs {
         let labels = all_labels(&self.labels)?;
         // Shuffled, so that agents with the same list spread over its nodes.
         let line_zone = self.time_from.line_zone(&self.time_zone);
-        Ok(Config { addresses: to, labels, shuffle: true, line_zone, ..Config::default() })
+        let lines = self.lines.config()?;
+        Ok(Config { addresses: to, labels, shuffle: true, line_zone, lines, ..Config::default() })
     }
 }

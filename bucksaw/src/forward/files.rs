@@ -6,12 +6,15 @@ use bucksaw_tailer::{PathPattern, ReadFrom, TailerConfig};
 use tracing::info;
 
 use super::args::{FileStart, ForwardArgs, FullPolicy};
-use super::labels::with_host;
+use super::labels::{host_name, with_host};
 use super::listeners::{LocalIntake, LocalListeners};
 use super::stop_signal::StopSignal;
 use super::{rate_line, status_listener};
 use crate::exit::Exit;
 use crate::failure::UsageError;
+
+/// The variable with the name of the Kubernetes node.
+const NODE_VARIABLE: &str = "NODE_NAME";
 
 /// The smallest buffer: a few of the longest batches.
 const BUFFER_BYTES_MIN: u64 = 4 << 20;
@@ -19,6 +22,9 @@ const BUFFER_BYTES_MIN: u64 = 4 << 20;
 /// Follows the files of the arguments, and serves their listeners.
 pub(super) async fn run(args: &ForwardArgs, mut config: Config) -> anyhow::Result<Exit> {
     config.labels = with_host(config.labels);
+    // An agent in a pod has the host name of the pod, so its manifest names the node.
+    let node = std::env::var(NODE_VARIABLE).ok().filter(|name| !name.is_empty());
+    config.lines.node_name = Some(node.unwrap_or_else(host_name));
     let files = files_config(args, &config)?;
     let (signal, env) = (StopSignal::catch()?, Env::real());
     status_listener::start(&args.listen, &config.monitor, signal.receiver()).await?;
@@ -38,6 +44,10 @@ pub(super) async fn run(args: &ForwardArgs, mut config: Config) -> anyhow::Resul
         dropped_records = backlog.dropped_records,
         damaged_batches = backlog.damaged_batches,
         gaps = backlog.gaps,
+        undecoded_lines = shipped.lines.undecoded,
+        filtered = shipped.lines.dropped,
+        sampled_out = shipped.lines.sampled_out,
+        redacted = shipped.lines.redacted,
         "stopped; what waits is sent at the next start"
     );
     Ok(Exit::Interrupted)
@@ -69,8 +79,10 @@ fn files_config(args: &ForwardArgs, config: &Config) -> anyhow::Result<FilesConf
             FileStart::Start => ReadFrom::Start,
             FileStart::End => ReadFrom::End,
         },
-        // Room for the byte that shows that a line is longer than a record.
-        pending_bytes_max: config.record_bytes_max + 1,
+        // Room for a line of a record's length in the format of a container, where each character may take two, and runtimes write
+        // it in parts of 16 KiB.
+        pending_bytes_max: 2 * config.record_bytes_max + (64 << 10),
+        flush_after: config.lines.wait(),
         ..TailerConfig::default()
     };
     let when_full = match args.when_full {

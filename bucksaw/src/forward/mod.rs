@@ -7,6 +7,7 @@ mod counted_input;
 mod files;
 mod journal_args;
 mod labels;
+mod line_args;
 mod listen_args;
 mod listeners;
 mod no_store;
@@ -33,6 +34,9 @@ pub(crate) fn run(args: &ForwardArgs) -> anyhow::Result<Exit> {
         let problem =
             "a command is shipped alone, without files, listeners and the journal: start another agent for these";
         return Err(UsageError(problem.to_owned()).into());
+    }
+    if args.paths.is_empty() && args.lines.is_for_files() {
+        return Err(UsageError("--multiline and --format are for files: name a path".to_owned()).into());
     }
     // Listeners write to the disk, while the connection to the node goes on.
     let mut runtime = match args.listeners.is_any() {

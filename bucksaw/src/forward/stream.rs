@@ -5,8 +5,9 @@ use std::sync::atomic::Ordering;
 
 use anyhow::Context as _;
 use bucksaw_env::Env;
-use bucksaw_forward::{Config, ForwardError, Summary};
+use bucksaw_forward::{Config, ForwardError, LineTotals, Summary};
 use tokio::sync::watch;
+use tracing::info;
 
 use super::args::ForwardArgs;
 use super::counted_input::CountedInput;
@@ -27,8 +28,19 @@ pub(super) async fn run(args: &ForwardArgs, config: Config) -> anyhow::Result<Ex
     let signal = StopSignal::catch()?;
     status_listener::start(&args.listen, &config.monitor, signal.receiver()).await?;
     match ship(config, signal.receiver(), is_typed).await {
-        Ok(_) if signal.is_received() => Ok(Exit::Interrupted),
-        Ok(_) => Ok(Exit::Done),
+        Ok(shipped) => {
+            let lines = shipped.lines;
+            if lines != LineTotals::default() {
+                info!(
+                    records = shipped.records,
+                    filtered = lines.dropped,
+                    sampled_out = lines.sampled_out,
+                    redacted = lines.redacted,
+                    "shipped"
+                );
+            }
+            Ok(if signal.is_received() { Exit::Interrupted } else { Exit::Done })
+        }
         Err(error @ ForwardError::Input(_)) => Err(error.into()),
         Err(error) => Err(error).with_context(|| format!("not everything was shipped to {to}")),
     }

@@ -177,7 +177,7 @@ impl<W: Write> RecordPrinter<W> {
 mod tests {
     use super::*;
     use crate::args::PatternArgs;
-    use crate::expression::RecordFilter;
+    use crate::expression::RecordRules;
     use crate::print::Colour;
 
     const ONE: &[u8] =
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn times_labels_and_matches_are_coloured() {
         let pattern = PatternArgs { expr: Some("b OR c".into()), ..PatternArgs::default() };
-        let highlighter = RecordFilter::build(&pattern).unwrap().highlighter();
+        let highlighter = RecordRules::build(&pattern).unwrap().highlighter();
         let style = RecordStyle { highlighter, ..style("text") };
         let print = |records: &mut RecordPrinter<Vec<u8>>| {
             let object = b"{\"time\":\"T\",\"labels\":{\"a\":\"\\u001b\"},\"line\":\"abc\\u001b b\"}";

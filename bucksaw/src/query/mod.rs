@@ -9,13 +9,13 @@ use bucksaw_record::Millis;
 
 use crate::args::QueryArgs;
 use crate::exit::Exit;
-use crate::expression::RecordFilter;
+use crate::expression::RecordRules;
 use crate::interrupt;
 use crate::node_client::{self, NodeClient};
 use query_run::QueryRun;
 
 pub(crate) fn run(args: &QueryArgs) -> anyhow::Result<Exit> {
-    let selection = RecordFilter::build(&args.pattern)?;
+    let selection = RecordRules::build(&args.pattern)?;
     let mut parameters = vec![("q", selection.spelling.clone())];
     parameters.extend(args.window.parameters(Millis(real::Clock::default().unix_ms()), &args.display.zone())?);
     interrupt::exit_on_interrupt()?;

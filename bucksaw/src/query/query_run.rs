@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::answer::{AnswerItem, AnswerReader, AnswerStats};
 use crate::args::QueryArgs;
 use crate::exit::Exit;
-use crate::expression::RecordFilter;
+use crate::expression::RecordRules;
 use crate::node_client::{self, NodeClient};
 use crate::notice;
 use crate::print::{Out, RecordPrefix, RecordPrinter, RecordStyle};
@@ -15,7 +15,7 @@ use crate::progress::Progress;
 /// A search to run.
 pub(super) struct QueryRun<'a> {
     pub(super) args: &'a QueryArgs,
-    pub(super) selection: RecordFilter,
+    pub(super) selection: RecordRules,
     /// The expression and the time range.
     pub(super) parameters: Vec<(&'static str, String)>,
     pub(super) client: NodeClient,

@@ -8,7 +8,7 @@ use bucksaw_record::Millis;
 
 use crate::args::TailArgs;
 use crate::exit::Exit;
-use crate::expression::RecordFilter;
+use crate::expression::RecordRules;
 use crate::print::{Out, RecordPrefix, RecordPrinter, RecordStyle};
 use crate::{args, interrupt, node_client};
 use follower::{Follower, TailHistory};
@@ -17,7 +17,7 @@ use follower::{Follower, TailHistory};
 const HISTORY: &str = "1h";
 
 pub(crate) fn run(args: &TailArgs) -> anyhow::Result<Exit> {
-    let selection = RecordFilter::build(&args.pattern)?;
+    let selection = RecordRules::build(&args.pattern)?;
     let zone = args.display.zone();
     let history = match (&args.since, args.lines) {
         (None, None) | (_, Some(0)) => None,

@@ -14,6 +14,7 @@ mod child_process;
 mod cli;
 mod client;
 mod cluster;
+mod containers;
 mod corpus;
 mod disk;
 mod faults;

@@ -17,15 +17,15 @@ use crate::wait::{has_happened, wait_until};
 use log_writer::LogFileWriter;
 
 /// A node, a directory of logs, and an agent that may run.
-struct TailedDir {
+pub(crate) struct TailedDir {
     home: TempDir,
-    node: TestServer,
+    pub(crate) node: TestServer,
     agent: Option<ChildProcess>,
     arguments: Vec<String>,
 }
 
 impl TailedDir {
-    fn new(arguments: &[&str]) -> Self {
+    pub(crate) fn new(arguments: &[&str]) -> Self {
         let home = tempfile::tempdir().unwrap();
         fs::create_dir(home.path().join("logs")).unwrap();
         // Fixed ports, so that the agent finds the node after a restart.
@@ -43,7 +43,7 @@ impl TailedDir {
         Self { home, node, agent: None, arguments }
     }
 
-    fn logs(&self) -> PathBuf {
+    pub(crate) fn logs(&self) -> PathBuf {
         self.home.path().join("logs")
     }
 
@@ -52,19 +52,19 @@ impl TailedDir {
     }
 
     /// Starts the agent on this pattern in the directory of logs.
-    fn start_agent(&mut self, pattern: &str) {
+    pub(crate) fn start_agent(&mut self, pattern: &str) {
         let mut command = bucksaw(["forward", "--to", self.node.address("fast"), "--state-dir"]);
         command.arg(self.home.path().join("state")).args(&self.arguments).arg(self.logs().join(pattern));
         self.agent = Some(ChildProcess::start(&mut command));
     }
 
     /// Kills the agent with SIGKILL.
-    fn kill_agent(&mut self) {
+    pub(crate) fn kill_agent(&mut self) {
         self.agent = None;
     }
 
     /// Stops the agent with SIGTERM; returns its log.
-    fn stop_agent(&mut self) -> String {
+    pub(crate) fn stop_agent(&mut self) -> String {
         let agent = self.agent.take().unwrap();
         agent.send_sigterm();
         let (status, _, said) = agent.wait_with_output();
@@ -87,7 +87,7 @@ impl TailedDir {
     }
 
     /// Waits until this number of records is stored.
-    fn wait_count(&self, count: usize) {
+    pub(crate) fn wait_count(&self, count: usize) {
         wait_until("the lines are stored", || self.node.count("") >= count as u64);
     }
 

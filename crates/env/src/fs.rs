@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::fmt::Debug;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The space of a file system, in bytes.
@@ -92,6 +92,11 @@ pub trait Fs: Send + Sync + Debug {
 
     /// The state of a file or directory; symbolic links are followed.
     fn stat(&self, path: &Path) -> io::Result<FileStat>;
+
+    /// The path without symbolic links. A file system without links returns the path as it is.
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        Ok(path.to_owned())
+    }
 
     /// Creates a directory and its missing parents.
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;

@@ -1,232 +1,128 @@
-//! Packs lines into batches with ids, encoded as they are sent.
+//! Packs the lines of one stream into batches.
 
 use std::sync::Arc;
 
 use bucksaw_env::Env;
-use bucksaw_record::time::LineTimeReader;
-use bucksaw_record::{Flags, Id, IdAllocator, Labels, LineSplitter, Millis, Producer, RowAttributes, SplitLines};
-use bucksaw_segment::{FrameHeader, RowMeta};
-use bucksaw_wire::Batch;
+use bucksaw_protocols::AttributeList;
+use bucksaw_record::{Flags, InvalidAttributes, LineSplitter, SplitLines};
+use memchr::memchr;
 
 use crate::Config;
-use crate::source_acks::BatchTicket;
+use crate::batch_builder::{BatchBuilder, RECORD_BYTES_LIMIT, ShippedBatch};
+use crate::lines::{LineEvent, LineTotals, StreamFilter};
+use crate::record_maker::RecordMaker;
 use crate::stream_attributes::StreamAttributes;
-
-/// The longest record, in bytes: two of them fit in a frame.
-const RECORD_BYTES_LIMIT: usize = FrameHeader::BODY_BYTES_MAX / 2;
-
-/// The largest batch, in bytes: leaves room in a frame for the last record.
-const BATCH_BYTES_LIMIT: usize = FrameHeader::BODY_BYTES_MAX / 4;
-
-/// A batch in its encoded form.
-#[derive(Debug)]
-pub(crate) struct ShippedBatch {
-    pub(crate) labels: Arc<Labels>,
-    pub(crate) frame: Vec<u8>,
-    pub(crate) records: u32,
-    pub(crate) text_bytes: usize,
-    /// Its place among the batches of its source, if the source counts them.
-    pub(crate) ticket: Option<BatchTicket>,
-}
-
-impl ShippedBatch {
-    /// When the batch was packed, in milliseconds since 1970.
-    pub(crate) fn accepted_ms(&self) -> Option<u64> {
-        let header = self.frame.first_chunk().and_then(|header| FrameHeader::parse(header).ok())?;
-        Some(header.accepted.0)
-    }
-}
-
-/// Packs the chunks of many files, each into a batch of its own.
-pub(crate) struct FilePacker {
-    splitter: LineSplitter,
-    batch: BatchBuilder,
-}
-
-impl FilePacker {
-    pub(crate) fn new(config: &Config, env: &Env) -> Self {
-        let record_bytes_max = config.record_bytes_max.clamp(1, RECORD_BYTES_LIMIT);
-        Self { splitter: LineSplitter::new(record_bytes_max), batch: BatchBuilder::new(config, env) }
-    }
-
-    /// Packs the whole lines of a chunk; returns their length and the batch, if there are any. At the end of a file the
-    /// last line needs no line end.
-    pub(crate) fn pack(
-        &mut self,
-        stream: FileStreamRef<'_>,
-        text: &[u8],
-        is_end: bool,
-    ) -> (usize, Option<ShippedBatch>) {
-        self.batch.labels = Arc::clone(stream.labels);
-        std::mem::swap(&mut self.batch.line_times, stream.line_times);
-        let lines = self.splitter.split(text);
-        let mut consumed = lines.chunk_bytes();
-        self.batch.append(&lines);
-        if let Some(rest) = text.get(consumed..).filter(|rest| is_end && !rest.is_empty()) {
-            self.batch.append(&SplitLines::whole(rest, Flags::UNTERMINATED));
-            consumed = text.len();
-        }
-        let batch = self.batch.finish();
-        std::mem::swap(&mut self.batch.line_times, stream.line_times);
-        (consumed, batch)
-    }
-}
-
-/// The stream of a chunk.
-pub(crate) struct FileStreamRef<'a> {
-    pub(crate) labels: &'a Arc<Labels>,
-    /// The times of the lines before.
-    pub(crate) line_times: &'a mut Option<LineTimeReader>,
-}
 
 /// Packs one stream.
 pub(crate) struct BatchPacker {
     splitter: LineSplitter,
     batch: BatchBuilder,
-}
-
-/// A batch that is being filled.
-struct BatchBuilder {
-    env: Env,
-    labels: Arc<Labels>,
-    id_allocator: IdAllocator,
-    bytes_max: usize,
-    text: Vec<u8>,
-    count: u32,
-    flags: Flags,
-    /// `None` if lines have the time of their batch.
-    line_times: Option<LineTimeReader>,
-    /// Of each record, or of none.
-    times: Vec<Option<(Millis, u32)>>,
-    /// Of every record.
-    attributes: Option<StreamAttributes>,
+    /// `None` if lines are shipped as they are.
+    maker: Option<(RecordMaker, StreamFilter)>,
+    no_attributes: Arc<AttributeList>,
+    /// The number of lines before.
+    lines: u64,
 }
 
 impl BatchPacker {
-    pub(crate) fn new(config: &Config, env: &Env) -> Self {
+    /// Packs a stream whose records have these attributes, names and values, besides those of the settings.
+    ///
+    /// # Errors
+    /// [`InvalidAttributes`] of the names.
+    pub(crate) fn new(config: &Config, env: &Env, attributes: &[(&str, &str)]) -> Result<Self, InvalidAttributes> {
         let record_bytes_max = config.record_bytes_max.clamp(1, RECORD_BYTES_LIMIT);
-        Self { splitter: LineSplitter::new(record_bytes_max), batch: BatchBuilder::new(config, env) }
-    }
-
-    /// Gives these attributes to every record.
-    pub(crate) fn with_attributes(mut self, attributes: Option<StreamAttributes>) -> Self {
-        self.batch.attributes = attributes;
-        self
+        let mut packer = Self {
+            splitter: LineSplitter::new(record_bytes_max),
+            batch: BatchBuilder::new(config, env),
+            maker: None,
+            no_attributes: Arc::default(),
+            lines: 0,
+        };
+        if config.lines.is_plain() {
+            packer.batch.stream_attributes = StreamAttributes::new(attributes)?;
+        } else {
+            let maker = RecordMaker::new(&config.lines, attributes, record_bytes_max);
+            packer.maker = Some((maker, config.lines.filter.bind(&config.labels)));
+        }
+        Ok(packer)
     }
 
     /// Adds a chunk of at most a few MiB; returns the full batches.
     pub(crate) fn push(&mut self, chunk: &[u8]) -> Vec<ShippedBatch> {
-        let lines = self.splitter.split(chunk);
-        let full = self.batch.add(&lines);
+        let Self { splitter, batch, maker, no_attributes, lines: number } = self;
+        let lines = splitter.split(chunk);
+        let full = match maker {
+            None => batch.add(&lines),
+            Some((maker, filter)) => add_records(batch, maker, filter, no_attributes, &lines, number),
+        };
         let remainder = lines.remainder();
-        self.splitter.advance(chunk, remainder);
+        splitter.advance(chunk, remainder);
         full
     }
 
     /// Ends the stream. A last line without a line end gets the flag `UNTERMINATED`.
     pub(crate) fn finish(&mut self) -> Vec<ShippedBatch> {
-        let mut full =
-            self.splitter.finish(Flags::UNTERMINATED).map(|lines| self.batch.add(&lines)).unwrap_or_default();
-        self.splitter.clear();
+        let Self { splitter, batch, maker, no_attributes, lines: number } = self;
+        let lines = splitter.finish(Flags::UNTERMINATED);
+        let mut full = match (lines, maker) {
+            (None, _) => Vec::new(),
+            (Some(lines), None) => batch.add(&lines),
+            (Some(lines), Some((maker, filter))) => add_records(batch, maker, filter, no_attributes, &lines, number),
+        };
+        splitter.clear();
         full.extend(self.flush());
         full
     }
 
     /// Whether a batch has records.
     pub(crate) fn has_pending(&self) -> bool {
-        self.batch.count > 0
+        self.batch.count() > 0
     }
 
     /// The pending batch, if it has records.
     pub(crate) fn flush(&mut self) -> Option<ShippedBatch> {
         self.batch.finish()
     }
+
+    /// What became of lines that were not shipped as they are.
+    pub(crate) fn totals(&self) -> LineTotals {
+        self.maker.as_ref().map(|(maker, _)| maker.totals()).unwrap_or_default()
+    }
 }
 
-impl BatchBuilder {
-    fn new(config: &Config, env: &Env) -> Self {
-        Self {
-            env: env.clone(),
-            labels: Arc::new(config.labels.clone()),
-            id_allocator: IdAllocator::new(Producer::random(env.entropy.next_u64())),
-            bytes_max: config.batch_bytes.clamp(1, BATCH_BYTES_LIMIT),
-            text: Vec::new(),
-            count: 0,
-            flags: Flags::empty(),
-            line_times: config.line_zone.clone().map(LineTimeReader::new),
-            times: Vec::new(),
-            attributes: None,
-        }
-    }
-
-    fn append(&mut self, lines: &SplitLines<'_>) {
-        for (row, bits) in lines.flags.iter() {
-            self.flags.push(self.count + row, bits);
-        }
-        self.read_times(&lines.parts, &lines.flags);
-        match &self.attributes {
-            Some(attributes) => attributes.append_to_lines(&lines.parts, &mut self.text),
-            None => lines.parts.iter().for_each(|part| self.text.extend_from_slice(part)),
-        }
-        self.count += lines.count;
-    }
-
-    fn add(&mut self, lines: &SplitLines<'_>) -> Vec<ShippedBatch> {
-        let mut full = Vec::new();
-        if self.text.len() + lines.text_bytes() > self.bytes_max {
-            full.extend(self.finish());
-        }
-        self.append(lines);
-        if self.text.len() >= self.bytes_max {
-            full.extend(self.finish());
-        }
-        full
-    }
-
-    fn read_times(&mut self, lines: &[&[u8]], flags: &Flags) {
-        let Some(reader) = &mut self.line_times else { return };
-        let now = Millis(self.env.clock.unix_ms());
-        reader.read(lines, flags, now, &mut self.times);
-    }
-
-    fn finish(&mut self) -> Option<ShippedBatch> {
-        if self.count == 0 {
-            return None;
-        }
-        let now = Millis(self.env.clock.unix_ms()).min(Millis::MAX);
-        let (count, flags, text) = (self.count, std::mem::take(&mut self.flags), std::mem::take(&mut self.text));
-        self.count = 0;
-        let first = self.next_first_id(now, count);
-        let mut row_meta = Vec::new();
-        let times = std::mem::take(&mut self.times);
-        let has_times = times.iter().any(Option::is_some);
-        let times = has_times.then(|| times.into_iter().map(|time| time.unwrap_or((first.time(), 0))).collect());
-        let (lines, attributes) = match &self.attributes {
-            Some(attributes) => (Some(vec![1 + attributes.count(); count as usize]), attributes.of_rows(count)),
-            None => (None, RowAttributes::empty()),
+/// Adds the lines that the filter keeps; returns the batches that became full.
+fn add_records(
+    batch: &mut BatchBuilder,
+    maker: &mut RecordMaker,
+    filter: &StreamFilter,
+    no_attributes: &Arc<AttributeList>,
+    lines: &SplitLines<'_>,
+    number: &mut u64,
+) -> Vec<ShippedBatch> {
+    let (mut full, mut at, mut row) = (Vec::new(), 0, 0);
+    let text = lines.parts.concat();
+    while let Some(rest) = text.get(at..)
+        && let Some(length) = memchr(b'\n', rest)
+    {
+        let event = LineEvent {
+            offset: *number,
+            text: rest.get(..length).unwrap_or_default(),
+            time: None,
+            stream: None,
+            attributes: no_attributes,
+            flags: lines.flags.get(row),
+            is_undecoded: false,
         };
-        let layout_bits = RowMeta { times, lines, flags, attributes }.encode(first.time(), &mut row_meta);
-        let frame =
-            Batch { first_id: first, count, accepted: now, layout_bits, row_meta: &row_meta, text: &text }.encode();
-        Some(ShippedBatch {
-            labels: Arc::clone(&self.labels),
-            frame,
-            records: count,
-            text_bytes: text.len(),
-            ticket: None,
-        })
+        maker.push(batch, Some(filter), 0, &event);
+        if batch.is_full() {
+            full.extend(batch.finish());
+        }
+        at += length + 1;
+        row += 1;
+        *number += 1;
     }
-
-    /// The ids of the next batch.
-    fn next_first_id(&mut self, now: Millis, count: u32) -> Id {
-        let first = self.id_allocator.next_first_id(now, count).unwrap_or_else(|| {
-            let producer = Producer::random(self.env.entropy.next_u64());
-            self.id_allocator = IdAllocator::new(producer);
-            Id::new(now, producer, 0)
-        });
-        self.id_allocator.advance(first, count);
-        first
-    }
+    maker.confirm();
+    full
 }
 
 #[cfg(test)]
@@ -240,7 +136,7 @@ mod tests {
     type FrameContents = (String, u32, Vec<(u32, u8)>);
 
     fn pack(config: &Config, stream: &[u8], chunk: usize) -> Vec<FrameContents> {
-        let mut packer = BatchPacker::new(config, &Env::real());
+        let mut packer = BatchPacker::new(config, &Env::real(), &[]).unwrap();
         let mut packed: Vec<ShippedBatch> = stream.chunks(chunk).flat_map(|chunk| packer.push(chunk)).collect();
         packed.extend(packer.finish());
         let open = |packed: &ShippedBatch| {
@@ -279,7 +175,7 @@ mod tests {
     fn lines_have_the_time_that_they_state_or_that_of_the_line_before() {
         let line_zone = Some(bucksaw_record::time::TimeZone::UTC);
         let config = Config { record_bytes_max: 24, line_zone, ..Config::default() };
-        let mut packer = BatchPacker::new(&config, &Env::real());
+        let mut packer = BatchPacker::new(&config, &Env::real(), &[]).unwrap();
         let chunks =
             [&b"none\n2023-11-14 22:13:20.5 x\n\tat y\n2023-11-14 22:1"[..], b"3:21 long 2001-01-01 00:00:00\n"];
         assert!(chunks.iter().all(|chunk| packer.push(chunk).is_empty()));
@@ -294,6 +190,22 @@ mod tests {
         let batch = frame.header.first_id.time().0;
         let (first, second) = (1_700_000_000_500, 1_700_000_001_000);
         assert_eq!(times, [batch, first, first, second, second]);
+    }
+
+    #[test]
+    fn standard_input_is_filtered() {
+        let mut config = Config { batch_bytes: 20, ..Config::default() };
+        config.lines.filter.add_drop("debug").unwrap();
+        config.lines.filter.add_redaction("s/secret/***/").unwrap();
+        config.lines.add_attribute("team=shop").unwrap();
+        let packed = pack(&config, b"one\na debug line\ntwo secret\nthree", 5);
+        let texts: Vec<&str> = packed.iter().map(|(text, _, _)| text.as_str()).collect();
+        assert_eq!(texts, ["one\nshop\ntwo ***\nshop\n", "three\nshop\n"]);
+        assert_eq!(packed[1].2, [(0, Flags::UNTERMINATED)]);
+        let mut packer = BatchPacker::new(&config, &Env::real(), &[]).unwrap();
+        packer.push(b"debug\nsecret\n");
+        let totals = packer.totals();
+        assert_eq!((totals.dropped, totals.redacted), (1, 1));
     }
 
     proptest! {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bucksaw_record::Labels;
 use bucksaw_record::time::TimeZone;
 
-use crate::AgentMonitor;
+use crate::{AgentMonitor, LineConfig};
 
 /// Settings of the agent.
 #[derive(Clone, Debug)]
@@ -18,6 +18,8 @@ pub struct Config {
     pub labels: Labels,
     /// The zone of the times in lines; `None` if lines have the time of their batch.
     pub line_zone: Option<TimeZone>,
+    /// What lines become.
+    pub lines: LineConfig,
     /// Longer lines are cut, in bytes without the LF; at most 16 MiB. A node refuses frames that are much longer than its own
     /// limit.
     pub record_bytes_max: usize,
@@ -51,6 +53,7 @@ impl Default for Config {
             shuffle: true,
             labels: Labels::default(),
             line_zone: None,
+            lines: LineConfig::default(),
             record_bytes_max: 1 << 20,
             batch_bytes: 256 << 10,
             linger: Duration::from_millis(50),

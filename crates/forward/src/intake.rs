@@ -11,9 +11,10 @@ use tokio::sync::watch;
 use tokio::time::{Sleep, sleep};
 
 use crate::Config;
-use crate::batch_packer::{BatchPacker, ShippedBatch};
+use crate::batch_builder::ShippedBatch;
+use crate::batch_packer::BatchPacker;
+use crate::lines::LineTotals;
 use crate::send_window::SendWindow;
-use crate::stream_attributes::StreamAttributes;
 
 /// Bytes of one read, unless a batch is smaller.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -27,6 +28,7 @@ pub struct StreamInput<'a> {
 }
 
 /// Reads to the end of the inputs or until the stop. Then everything that was read is in the window, also after an error.
+/// Returns what became of lines that were not shipped as they are.
 ///
 /// # Errors
 /// The first error of an input.
@@ -36,9 +38,13 @@ pub(crate) async fn run(
     env: &Env,
     window: &SendWindow,
     stop: watch::Receiver<bool>,
-) -> io::Result<()> {
+) -> io::Result<LineTotals> {
     let inputs = inputs.into_iter().map(|input| read_input(input, config, env, window, stop.clone()));
-    join_all(inputs).await.into_iter().collect()
+    let mut totals = LineTotals::default();
+    for read in join_all(inputs).await {
+        totals += read?;
+    }
+    Ok(totals)
 }
 
 async fn read_input(
@@ -47,10 +53,9 @@ async fn read_input(
     env: &Env,
     window: &SendWindow,
     mut stop: watch::Receiver<bool>,
-) -> io::Result<()> {
+) -> io::Result<LineTotals> {
     let StreamInput { mut input, attributes } = input;
-    let attributes = StreamAttributes::new(&attributes).map_err(io::Error::other)?;
-    let mut packer = BatchPacker::new(config, env).with_attributes(attributes);
+    let mut packer = BatchPacker::new(config, env, &attributes).map_err(io::Error::other)?;
     let mut chunk = vec![0; config.batch_bytes.clamp(1, CHUNK_BYTES)];
     let mut due: Option<Pin<Box<Sleep>>> = None;
     let mut pushing = stop.clone();
@@ -92,7 +97,7 @@ async fn read_input(
     for batch in packer.finish() {
         push(batch).await;
     }
-    result
+    result.map(|()| packer.totals())
 }
 
 async fn wait_until_due(due: &mut Option<Pin<Box<Sleep>>>) {

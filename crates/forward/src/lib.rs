@@ -28,15 +28,20 @@
 
 mod agent_labels;
 mod backoff;
+mod batch_builder;
 mod batch_packer;
 mod config;
 mod connect;
 mod connection_loop;
 mod error;
+mod file_packer;
 mod files;
 mod intake;
 mod journal;
+mod lines;
 mod queue;
+mod record_attributes;
+mod record_maker;
 mod run;
 mod send_window;
 mod session;
@@ -49,6 +54,7 @@ pub use error::ForwardError;
 pub use files::{Backlog, FilesConfig, OtherInputs, WhenFull, lock_state, run_files};
 pub use intake::StreamInput;
 pub use journal::JournalConfig;
+pub use lines::{ContainerRef, LineConfig, LineConfigError, LineTotals, LogFormat, Multiline, PodRef, RecordRules};
 pub use queue::{QueueInput, queue_config};
 pub use run::{Summary, run, run_streams};
 pub use status::{AgentInfo, AgentMonitor, AgentStatus, ConnectionStatus, FileLag, FilesStatus, serve_status};

@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use crate::connection_loop::ConnectionLoop;
 use crate::intake::StreamInput;
 use crate::send_window::SendWindow;
-use crate::{Config, ForwardError, intake};
+use crate::{Config, ForwardError, LineTotals, intake};
 
 /// The result of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub struct Summary {
     pub bytes: u64,
     /// The number of reconnects.
     pub reconnects: u64,
+    /// What became of lines that were not shipped as they are.
+    pub lines: LineTotals,
 }
 
 /// Ships the input to its end and returns when all of it is acknowledged. The input also ends when `stop` is true or its
@@ -78,11 +80,9 @@ pub async fn run_streams(
             }
         }
     };
-    if let Some(Err(error)) = read {
-        return Err(ForwardError::Input(error));
-    }
+    let lines = read.transpose().map_err(ForwardError::Input)?.unwrap_or_default();
     let shipped = window.acked_totals();
-    Ok(Summary { records: shipped.records, bytes: shipped.bytes, reconnects })
+    Ok(Summary { records: shipped.records, bytes: shipped.bytes, reconnects, lines })
 }
 
 /// Resolves when no acknowledgement has arrived for [`Config::give_up_after`].

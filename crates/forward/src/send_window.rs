@@ -13,7 +13,7 @@ use bucksaw_env::{Clock, lock};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use crate::batch_packer::ShippedBatch;
+use crate::batch_builder::ShippedBatch;
 use crate::source_acks::SourceAcks;
 use crate::status::{AgentStatus, ConnectionTracker};
 

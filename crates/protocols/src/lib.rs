@@ -8,6 +8,7 @@
 #![deny(clippy::indexing_slicing)]
 
 mod attribute_list;
+pub mod container;
 pub mod datadog;
 mod decoded;
 pub mod elasticsearch;

@@ -28,6 +28,11 @@ pub struct FileChunk<'a> {
 }
 
 impl FileChunk<'_> {
+    /// The offset of the text in the file; of the decompressed text if the file is compressed.
+    pub fn offset(&self) -> u64 {
+        self.position.offset
+    }
+
     /// The position after the first `consumed` bytes of the text, which the sink persists with them.
     pub fn position_after(&self, consumed: usize) -> FilePosition {
         let mut position = self.position.after(self.text.get(..consumed).unwrap_or(self.text));

@@ -239,6 +239,14 @@ impl Tailer {
         }
     }
 
+    /// Delivers the rest of the last chunk of a file in the next turn, although nothing was written to the file.
+    pub fn deliver_again(&mut self, key: FileKey) {
+        self.wake(key);
+        if let Some(file) = self.files.get_mut(&key) {
+            file.seen = None;
+        }
+    }
+
     /// The numbers of the files that [`Self::read`] reads.
     pub fn active_files(&self) -> impl Iterator<Item = FileKey> {
         self.active.iter().copied()

@@ -215,7 +215,11 @@ fn deliver(
     };
     let consumed = match sink(&chunk) {
         Ok(consumed) => consumed.min(length),
-        Err(error) => return Turn::SinkFailed(error),
+        Err(error) => {
+            // An incomplete line that has waited is delivered once more, until the sink has seen it.
+            file.is_flushed = false;
+            return Turn::SinkFailed(error);
+        }
     };
     let (consumed_text, rest) = text.split_at(consumed);
     let was_full = length >= context.config.pending_bytes_max;

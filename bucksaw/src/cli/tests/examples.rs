@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::super::{Command, parse};
 use super::{all, tree};
-use crate::expression::RecordFilter;
+use crate::expression::RecordRules;
 use crate::values::DisplayZone;
 
 /// Words of a shell: quotes are removed, and `|`, `<`, `>` and `&` end or redirect a command.
@@ -104,7 +104,7 @@ fn check(words: &[String], place: &str) {
     };
     let is_shown_error = line.contains("level= error");
     if let Some(pattern) = pattern.filter(|_| !is_shown_error) {
-        assert!(RecordFilter::build(pattern).is_ok(), "{place}: {line}");
+        assert!(RecordRules::build(pattern).is_ok(), "{place}: {line}");
     }
     if let Command::Query(args) = &command {
         let range = args.window.parameters(bucksaw_record::Millis(1_800_000_000_000), &DisplayZone::utc());

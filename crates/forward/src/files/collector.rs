@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_buffer::{BufferError, BufferRecovery, DiskBuffer, NewBatch};
-use bucksaw_env::Env;
+use bucksaw_env::{Env, Fs};
 use bucksaw_tailer::{FileChunk, FileKey, Tailer};
 use tracing::{error, info, warn};
 
@@ -16,7 +16,9 @@ use super::entry_batches::{EntrySplitter, put_labels};
 use super::file_stream::FileStream;
 use super::positions::{Positions, StateError, encode, encode_cursor};
 use crate::Config;
-use crate::batch_packer::{FilePacker, FileStreamRef, ShippedBatch};
+use crate::batch_builder::ShippedBatch;
+use crate::file_packer::{FilePacker, FileStreamRef, PackedChunk};
+use crate::lines::{ChunkText, LineTotals};
 use crate::send_window::SendWindow;
 use crate::source_acks::SourceAcks;
 
@@ -28,6 +30,9 @@ pub(crate) enum CollectorError {
     #[error("the positions in the buffer: {0}")]
     Positions(#[from] StateError),
 }
+
+/// Bytes of files without a record to ship, after which the positions are saved.
+const UNSAVED_BYTES_MAX: u64 = 16 << 20;
 
 /// The work of one step.
 #[derive(Clone, Copy, Debug, Default)]
@@ -85,6 +90,11 @@ pub(super) struct BufferSink {
     pub(super) acked_offsets: AckedOffsets,
     pub(super) buffer_bytes_max: u64,
     is_write_failing: bool,
+    /// Files whose last chunk has more than a batch.
+    unfinished: Vec<FileKey>,
+    /// Bytes that were consumed without a record since positions were saved.
+    unsaved_bytes: u64,
+    fs: Arc<dyn Fs>,
 }
 
 /// The sums over all records that were read.
@@ -123,6 +133,9 @@ impl Collector {
             );
         }
         let recovered = Positions::decode(&state)?;
+        // The journal is then read from its start, too.
+        let is_damaged = state.is_empty() && !is_first_start;
+        let journal_cursor = recovered.journal.or_else(|| is_damaged.then(Vec::new));
         let tailer = Tailer::new(files.tailer.clone(), env, recovered.files, is_first_start);
         let sink = BufferSink {
             packer: FilePacker::new(config, env),
@@ -135,6 +148,9 @@ impl Collector {
             acked_offsets: AckedOffsets::default(),
             buffer_bytes_max: files.buffer_bytes_max,
             is_write_failing: false,
+            unfinished: Vec::new(),
+            unsaved_bytes: 0,
+            fs: Arc::clone(&env.fs),
         };
         let mut collector = Self {
             config: config.clone(),
@@ -143,7 +159,7 @@ impl Collector {
             window,
             sink,
             acks: SourceAcks::default(),
-            journal_cursor: recovered.journal,
+            journal_cursor,
             seen_changes: 0,
             missing_at_start: missing_batches,
             damaged_batches: 0,
@@ -178,7 +194,7 @@ impl Collector {
             let (config, window, acks) = (&self.config, &self.window, &self.acks);
             let sink = &mut self.sink;
             let read = self.tailer.read(&mut |chunk| {
-                let (consumed, appended) = sink.append(config, chunk)?;
+                let (consumed, appended) = sink.append(config, chunk, now)?;
                 if let Some((number, batch)) = appended
                     && window.has_space()
                     && sink.buffer.first_unread() == number
@@ -201,6 +217,11 @@ impl Collector {
                 Err(_) => break,
             }
         }
+        for key in std::mem::take(&mut self.sink.unfinished) {
+            self.tailer.deliver_again(key);
+            report.has_more = true;
+        }
+        self.sink.save_if_due();
         self.note_changes();
         report.has_unacked = self.sink.buffer.unacked_batches() > 0;
         report
@@ -286,6 +307,11 @@ impl Collector {
         true
     }
 
+    /// What became of lines that were not shipped as they are.
+    pub(crate) fn line_totals(&self) -> LineTotals {
+        self.sink.packer.totals()
+    }
+
     pub(super) fn collect_acks(&mut self) {
         self.sink.buffer.ack(self.acks.next_unacked());
     }
@@ -362,15 +388,40 @@ impl BufferSink {
     ///
     /// # Errors
     /// `QuotaExceeded` if the buffer is full; other errors of writing.
-    fn append(&mut self, config: &Config, chunk: &FileChunk<'_>) -> io::Result<(usize, Option<(u64, ShippedBatch)>)> {
-        let stream = self.streams.entry(chunk.key).or_insert_with(|| FileStream::new(config, chunk.path));
-        let of = FileStreamRef { labels: &stream.labels, line_times: &mut stream.line_times };
-        let (consumed, batch) = self.packer.pack(of, chunk.text, chunk.is_end);
+    fn append(
+        &mut self,
+        config: &Config,
+        chunk: &FileChunk<'_>,
+        now: Duration,
+    ) -> io::Result<(usize, Option<(u64, ShippedBatch)>)> {
+        let stream = self.streams.entry(chunk.key).or_insert_with(|| FileStream::new(config, &*self.fs, chunk.path));
+        let of = FileStreamRef {
+            labels: &stream.labels,
+            line_times: &mut stream.line_times,
+            lines: &mut stream.lines,
+            filter: stream.filter.as_ref(),
+            source: chunk.key.0,
+        };
+        let text = ChunkText {
+            text: chunk.text,
+            offset: chunk.offset(),
+            is_end: chunk.is_end,
+            is_full: chunk.is_full,
+            waited: chunk.waited,
+            wait: config.lines.wait(),
+            now,
+        };
+        let PackedChunk { consumed, batch, has_more } = self.packer.pack(of, text);
+        if has_more {
+            self.unfinished.push(chunk.key);
+        }
         let position_after = chunk.position_after(consumed);
         let position = encode(&position_after);
         let Some(batch) = batch else {
-            // Only the end of a file: it is found again after a restart.
+            // The end of a file, which is found again after a restart, or dropped lines, which are dropped again.
+            self.packer.confirm();
             self.positions.insert(chunk.key, position);
+            self.unsaved_bytes += consumed as u64;
             return Ok((consumed, None));
         };
         let new =
@@ -378,6 +429,7 @@ impl BufferSink {
         match self.buffer.append(&new, || self.positions.snapshot()) {
             Ok(number) => {
                 self.is_write_failing = false;
+                self.packer.confirm();
                 self.positions.insert(chunk.key, position);
                 self.note_read(
                     chunk.key,
@@ -392,6 +444,17 @@ impl BufferSink {
                 self.note_write_error(&error);
                 Err(io::Error::other(error))
             }
+        }
+    }
+
+    /// Saves the positions if many lines were dropped since.
+    fn save_if_due(&mut self) {
+        if self.unsaved_bytes < UNSAVED_BYTES_MAX {
+            return;
+        }
+        match self.buffer.save(&self.positions.snapshot()) {
+            Ok(()) => self.unsaved_bytes = 0,
+            Err(error) => self.note_write_error(&error),
         }
     }
 

@@ -10,7 +10,7 @@ use bucksaw_buffer::BufferedBatch;
 use bucksaw_record::Labels;
 use bucksaw_segment::FrameHeader;
 
-use crate::batch_packer::ShippedBatch;
+use crate::batch_builder::ShippedBatch;
 
 /// Appends the labels of a batch.
 pub(super) fn put_labels(labels: &Labels, out: &mut Vec<u8>) {

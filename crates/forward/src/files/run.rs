@@ -102,16 +102,16 @@ pub async fn run_files(
     };
     window.end_input();
     let reconnects = timeout(config.stop_timeout, &mut shipping).await.unwrap_or_default();
-    let backlog = collector.read(|collector| {
+    let (backlog, lines) = collector.read(|collector| {
         collector.save();
-        collector.backlog()
+        (collector.backlog(), collector.line_totals())
     });
     let (queue_dropped, queue_segments) = queue.as_ref().map(QueueRunner::backlog).unwrap_or_default();
     let dropped_records = backlog.dropped_records + queue_dropped;
     let backlog = Backlog { dropped_records, queue_segments, ..backlog };
     read.map_err(state_error)?;
     let shipped = window.acked_totals();
-    Ok((Summary { records: shipped.records, bytes: shipped.bytes, reconnects }, backlog))
+    Ok((Summary { records: shipped.records, bytes: shipped.bytes, reconnects, lines }, backlog))
 }
 
 /// Resolves when one of these has ended; never if there are none.

@@ -30,6 +30,7 @@ impl Collector {
             read_bytes: sink.read.bytes,
             dropped_records: sink.dropped_records,
             damaged_batches: self.damaged_batches,
+            lines: self.line_totals(),
             buffer_bytes: sink.buffer.bytes(),
             buffer_bytes_max: sink.buffer_bytes_max,
             buffer_batches: sink.buffer.unacked_batches(),

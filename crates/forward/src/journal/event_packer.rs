@@ -11,7 +11,7 @@ use bucksaw_sources::intake::RecordBuffer;
 use bucksaw_wire::Batch;
 
 use crate::agent_labels::with_agent_labels;
-use crate::batch_packer::ShippedBatch;
+use crate::batch_builder::ShippedBatch;
 
 /// Memory that a stream keeps ahead, in bytes.
 const STREAM_BYTES_MAX: usize = 256 << 10;

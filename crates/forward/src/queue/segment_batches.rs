@@ -9,7 +9,7 @@ use bucksaw_segment::{FrameKind, ReadError};
 use bucksaw_wire::Batch;
 
 use crate::agent_labels::with_agent_labels;
-use crate::batch_packer::ShippedBatch;
+use crate::batch_builder::ShippedBatch;
 
 /// Reads the batches of a segment in order.
 pub(super) struct SegmentBatches {

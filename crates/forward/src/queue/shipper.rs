@@ -12,7 +12,7 @@ use bucksaw_segment::ReadError;
 use super::bytes_limit::BytesLimit;
 use super::segment_batches::SegmentBatches;
 use crate::WhenFull;
-use crate::batch_packer::ShippedBatch;
+use crate::batch_builder::ShippedBatch;
 use crate::send_window::SendWindow;
 use crate::source_acks::SourceAcks;
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bucksaw_tailer::{FileState, Gap, TailerCounters};
 
 use super::connection_tracker::ConnectionStatus;
+use crate::lines::LineTotals;
 
 /// An agent is not ready when no node has accepted a connection for this long.
 pub(super) const UNACCEPTED_MAX: Duration = Duration::from_secs(30);
@@ -60,6 +61,8 @@ pub struct FilesStatus {
     pub dropped_records: u64,
     /// Batches that could not be read back from the buffer, because it was damaged while the agent ran. Their lines are lost.
     pub damaged_batches: u64,
+    /// What became of lines that were not shipped as they are.
+    pub lines: LineTotals,
     /// Bytes of the buffer on disk.
     pub buffer_bytes: u64,
     /// The most bytes of it.

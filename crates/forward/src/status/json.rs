@@ -51,6 +51,12 @@ fn add_files(files: &FilesStatus, answer: &mut Map<String, Value>) {
         "lag": { "bytes": files.lag_bytes, "seconds": seconds(files.lag) },
         "dropped_records": files.dropped_records,
         "damaged_batches": files.damaged_batches,
+        "lines": {
+            "filtered": files.lines.dropped,
+            "sampled_out": files.lines.sampled_out,
+            "redacted": files.lines.redacted,
+            "undecoded": files.lines.undecoded,
+        },
         "gaps": {
             "truncated": counters.gaps_truncated,
             "vanished": counters.gaps_vanished,

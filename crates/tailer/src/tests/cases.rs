@@ -1,10 +1,13 @@
 //! What happens to files while the tailer runs.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use bucksaw_env::{Env, sim};
+
 use super::machine::{LogDisk, LogMachine, on_both, packed};
-use crate::{GapReason, PathPattern, ReadFrom};
+use crate::{FileChunk, GapReason, PathPattern, ReadFrom, Tailer, TailerConfig};
 
 #[test]
 fn new_files_and_directories_are_found() {
@@ -24,6 +27,57 @@ fn new_files_and_directories_are_found() {
         machine.check_order();
         assert_eq!(machine.tailer.counters().files_found, 3);
     });
+}
+
+/// A tailer of `/app.log` with this text on a simulated disk.
+fn tailer_of(text: &[u8]) -> (Tailer, Arc<sim::Clock>) {
+    let fs = sim::Fs::new();
+    fs.append_to("/app.log", text).unwrap();
+    let clock = Arc::new(sim::Clock::at_unix_ms(1_000));
+    let env = Env { fs: Arc::new(fs), clock: Arc::clone(&clock) as _, entropy: Arc::new(sim::Entropy::seeded(1)) };
+    let patterns = vec![PathPattern::parse("/*.log").unwrap()];
+    let mut tailer = Tailer::new(TailerConfig { patterns, ..TailerConfig::default() }, &env, Vec::new(), true);
+    tailer.scan();
+    (tailer, clock)
+}
+
+#[test]
+fn the_rest_of_a_chunk_is_delivered_again_on_demand() {
+    let (mut tailer, _) = tailer_of(b"one\ntwo\n");
+    let mut texts = Vec::new();
+    let mut read = |tailer: &mut Tailer| {
+        tailer
+            .read(&mut |chunk| {
+                texts.push((chunk.offset(), chunk.text.to_vec()));
+                Ok(4)
+            })
+            .unwrap();
+    };
+    read(&mut tailer);
+    read(&mut tailer);
+    let key = tailer.active_files().next().unwrap();
+    tailer.deliver_again(key);
+    read(&mut tailer);
+    read(&mut tailer);
+    assert_eq!(texts, [(0, b"one\ntwo\n".to_vec()), (4, b"two\n".to_vec())]);
+}
+
+#[test]
+fn a_line_that_has_waited_is_delivered_until_the_sink_takes_it() {
+    let (mut tailer, clock) = tailer_of(b"no end");
+    tailer.read(&mut |_| Ok(0)).unwrap();
+    clock.advance(TailerConfig::default().flush_after);
+    for _ in 0..3 {
+        assert!(tailer.read(&mut |_| Err(std::io::ErrorKind::QuotaExceeded.into())).is_err());
+    }
+    let mut waited = Duration::ZERO;
+    let mut take = |chunk: &FileChunk<'_>| {
+        waited = chunk.waited;
+        Ok(0)
+    };
+    tailer.read(&mut take).unwrap();
+    tailer.read(&mut |_| panic!("delivered twice")).unwrap();
+    assert!(waited >= TailerConfig::default().flush_after);
 }
 
 #[test]
