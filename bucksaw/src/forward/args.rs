@@ -3,11 +3,12 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use bucksaw_forward::Config;
+use bucksaw_forward::{Config, JournalConfig};
 use bucksaw_ingest::Durability;
 use bucksaw_record::Labels;
 use clap::{Args, ValueEnum};
 
+use super::journal_args::JournalArgs;
 use super::line_args::LineArgs;
 use super::listen_args::ListenArgs;
 use crate::values::{ByteSize, DisplayZone, HostPort, ListenAddress, TimeFrom, all_labels, durability};
@@ -33,7 +34,7 @@ pub(crate) struct ForwardArgs {
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub(super) exclude: Vec<String>,
 
-    /// Where files begin that are there at the very first start: at the start, or at the end
+    /// Where files and the journal begin that are there at the very first start: at the start, or at the end
     ///
     /// Files that appear later are read from the start.
     #[arg(long, value_name = "WHERE", value_enum, default_value = "start")]
@@ -71,11 +72,13 @@ pub(crate) struct ForwardArgs {
     #[command(flatten)]
     pub(super) lines: LineArgs,
 
-    /// Directory for the positions in the followed files and for lines that no node has acknowledged; created if missing
+    /// Directory for the positions in files and the journal and for records that no node has acknowledged; created if missing
     #[arg(long, value_name = "DIR", default_value = "./bucksaw-forward")]
     pub(super) state_dir: PathBuf,
 
-    /// The most disk space for lines of files that no node has acknowledged; at least 4M
+    /// The most disk space for records that no node has acknowledged; at least 4M
+    ///
+    /// Files and the journal share it. Listeners have as much again.
     #[arg(long, value_name = "SIZE", default_value = "512M")]
     pub(super) buffer_bytes: ByteSize,
 
@@ -86,12 +89,15 @@ pub(crate) struct ForwardArgs {
     #[arg(long, value_name = "HOST:PORT", default_value = "")]
     pub(super) listen: ListenAddress,
 
-    /// What happens when that space is used up: `block` stops reading, `drop-oldest` drops and counts the oldest lines
+    /// What happens when that space is used up: `block` stops reading, `drop-oldest` drops and counts the oldest records
     #[arg(long, value_name = "POLICY", value_enum, default_value = "block")]
     pub(super) when_full: FullPolicy,
 
     #[command(flatten)]
     pub(super) listeners: ListenArgs,
+
+    #[command(flatten)]
+    pub(super) journal: JournalArgs,
 }
 
 /// Where a file begins.
@@ -109,6 +115,11 @@ pub(crate) enum FullPolicy {
 }
 
 impl ForwardArgs {
+    /// The journal, if it is an input.
+    pub(super) fn journal(&self) -> Option<JournalConfig> {
+        self.journal.config(self.read_from == FileStart::End)
+    }
+
     /// The settings of the agent.
     pub(super) fn config(&self) -> anyhow::Result<Config> {
         let port = if self.durability == Durability::Durable { 7652 } else { 7651 };

@@ -1,7 +1,7 @@
 //! Follows files, and serves local listeners, until the stop.
 
 use bucksaw_env::Env;
-use bucksaw_forward::{Config, FilesConfig, QueueInput, WhenFull};
+use bucksaw_forward::{Config, FilesConfig, OtherInputs, QueueInput, WhenFull};
 use bucksaw_tailer::{PathPattern, ReadFrom, TailerConfig};
 use tracing::info;
 
@@ -33,8 +33,9 @@ pub(super) async fn run(args: &ForwardArgs, mut config: Config) -> anyhow::Resul
         true => Some(listen(args, &files, &env, &signal).await?),
         false => None,
     };
+    let others = OtherInputs { queue, journal: args.journal() };
     let monitor = config.monitor.clone();
-    let following = bucksaw_forward::run_files(config, files, queue, env, signal.receiver());
+    let following = bucksaw_forward::run_files(config, files, others, env, signal.receiver());
     let (shipped, backlog) = rate_line::show_during(following, &monitor).await?;
     info!(
         records = shipped.records,

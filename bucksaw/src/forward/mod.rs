@@ -1,9 +1,11 @@
-//! `bucksaw forward`: ships standard input, the output of a command, or files and what local listeners take, to a node.
+//! `bucksaw forward`: ships standard input, the output of a command, or files, the journal and what
+//! local listeners take, to a node.
 
 mod args;
 mod command;
 mod counted_input;
 mod files;
+mod journal_args;
 mod labels;
 mod line_args;
 mod listen_args;
@@ -22,8 +24,8 @@ use bucksaw_forward::AgentInfo;
 use crate::exit::Exit;
 use crate::failure::UsageError;
 
-/// Threads of an agent with listeners.
-const LISTENER_THREADS: usize = 2;
+/// Threads for the listeners of an agent. With more, each message wakes another thread, which doubles its cost.
+const LISTENER_THREADS: usize = 1;
 
 /// What this agent tells about itself.
 fn info() -> AgentInfo {
@@ -33,9 +35,10 @@ fn info() -> AgentInfo {
 pub(crate) fn run(args: &ForwardArgs) -> anyhow::Result<Exit> {
     let config = args.config()?;
     crate::log::start("info")?;
-    let has_kept_inputs = !args.paths.is_empty() || args.listeners.is_any();
+    let has_kept_inputs = !args.paths.is_empty() || args.listeners.is_any() || args.journal().is_some();
     if has_kept_inputs && !args.command.is_empty() {
-        let problem = "a command is shipped alone, without files and listeners: start another agent for these";
+        let problem =
+            "a command is shipped alone, without files, listeners and the journal: start another agent for these";
         return Err(UsageError(problem.to_owned()).into());
     }
     if args.paths.is_empty() && args.lines.is_for_files() {

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -19,14 +20,14 @@ use crate::node::{TestServer, run};
 use crate::wait::wait_until;
 
 /// Records that each client sends.
-const RECORDS: usize = 200;
+pub(crate) const RECORDS: usize = 200;
 
 /// What a client says of its records, and what a node stores of them.
 #[derive(Clone, Debug)]
-struct SenderRecord(Value);
+pub(crate) struct SenderRecord(pub(crate) Value);
 
 impl SenderRecord {
-    fn line(&self) -> &str {
+    pub(crate) fn line(&self) -> &str {
         self.0["line"].as_str().unwrap_or_default()
     }
 
@@ -42,7 +43,7 @@ impl SenderRecord {
 }
 
 /// Python with the clients, which `make clients` installs.
-fn python() -> PathBuf {
+pub(crate) fn python() -> PathBuf {
     client_file("bin/python")
 }
 
@@ -54,7 +55,7 @@ fn client_file(path: &str) -> PathBuf {
 }
 
 /// A program of Debian, with its libraries.
-fn debian_program(path: &str) -> Command {
+pub(crate) fn debian_program(path: &str) -> Command {
     let root = client_file("debian");
     let directories = std::fs::read_dir(root.join("usr/lib")).unwrap().map(|entry| entry.unwrap().file_name());
     let arch = directories.map(|name| name.into_string().unwrap()).find(|name| name.ends_with("-linux-gnu")).unwrap();
@@ -67,7 +68,7 @@ fn debian_program(path: &str) -> Command {
     command
 }
 
-fn stored(node: &TestServer) -> Vec<SenderRecord> {
+pub(crate) fn stored(node: &TestServer) -> Vec<SenderRecord> {
     let body = node.get(&format!("/api/v1/query?from={}", encode("2026-01-01T00:00:00Z"))).expect(200).text();
     let objects = body.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let (records, ends): (Vec<Value>, Vec<Value>) = objects.partition(|object| object.get("line").is_some());
@@ -76,7 +77,7 @@ fn stored(node: &TestServer) -> Vec<SenderRecord> {
 }
 
 /// An address whose port is free.
-fn free_address() -> String {
+pub(crate) fn free_address() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 
@@ -124,7 +125,7 @@ fn every_record_of(
 }
 
 /// Checks that a node has these records and no others, in its queue and then in its store.
-fn all_are_stored(node: &TestServer, stated: &[SenderRecord]) {
+pub(crate) fn all_are_stored(node: &TestServer, stated: &[SenderRecord]) {
     all_are_stored_as(node, stated, |record| record);
 }
 
@@ -198,8 +199,13 @@ fn datadog() {
 
 /// A journal with [`RECORDS`] entries.
 fn write_journal(directory: &Path) {
+    write_journal_file(&directory.join("a.journal"), 0..RECORDS);
+}
+
+/// A file of a journal with these entries.
+pub(crate) fn write_journal_file(file: &Path, numbers: Range<usize>) {
     let mut entries = Vec::new();
-    for number in 0..RECORDS {
+    for number in numbers {
         let time = 1_795_000_000_000_000_u64 + number as u64;
         let head = format!("__REALTIME_TIMESTAMP={time}\n__MONOTONIC_TIMESTAMP={number}\n_BOOT_ID={:032x}\n", 1);
         let fields =
@@ -207,7 +213,7 @@ fn write_journal(directory: &Path) {
         entries.extend([head, fields].concat().into_bytes());
     }
     let mut writer = debian_program("lib/systemd/systemd-journal-remote");
-    let written = run(writer.arg("-o").arg(directory.join("a.journal")).arg("-"), &entries);
+    let written = run(writer.arg("-o").arg(file).arg("-"), &entries);
     assert!(written.status.success(), "{written:?}");
 }
 

@@ -16,6 +16,9 @@ pub enum ForwardError {
     /// Reading the input failed. What had been read was shipped.
     #[error("cannot read the input: {0}")]
     Input(#[source] io::Error),
+    /// The journal cannot be read, for this reason.
+    #[error("{0}")]
+    Journal(String),
     /// The directory with the buffer and the positions in the files cannot be used.
     #[error("the state directory {}: {reason}", .dir.display())]
     State {

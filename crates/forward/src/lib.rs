@@ -26,6 +26,7 @@
 //! ```
 #![deny(clippy::indexing_slicing)]
 
+mod agent_labels;
 mod backoff;
 mod batch_builder;
 mod batch_packer;
@@ -36,6 +37,7 @@ mod error;
 mod file_packer;
 mod files;
 mod intake;
+mod journal;
 mod lines;
 mod queue;
 mod record_attributes;
@@ -49,9 +51,10 @@ mod stream_attributes;
 
 pub use config::Config;
 pub use error::ForwardError;
-pub use files::{Backlog, FilesConfig, WhenFull, lock_state, run_files};
+pub use files::{Backlog, FilesConfig, OtherInputs, WhenFull, lock_state, run_files};
 pub use intake::StreamInput;
-pub use lines::{ContainerRef, LineConfig, LineConfigError, LineTotals, LogFormat, Multiline, PodRef, RecordRules};
+pub use journal::JournalConfig;
+pub use lines::{ContainerRef, LineConfig, LineConfigError, LineTotals, LogFormat, Multiline, PodRef, ShippingRules};
 pub use queue::{QueueInput, queue_config};
 pub use run::{Summary, run, run_streams};
 pub use status::{AgentInfo, AgentMonitor, AgentStatus, ConnectionStatus, FileLag, FilesStatus, serve_status};

@@ -7,15 +7,14 @@ use std::time::Duration;
 
 use bucksaw_buffer::{BufferError, BufferRecovery, DiskBuffer, NewBatch};
 use bucksaw_env::{Env, Fs};
-use bucksaw_record::Labels;
-use bucksaw_segment::FrameHeader;
-use bucksaw_tailer::{FileChunk, FileKey, PositionError, Tailer};
+use bucksaw_tailer::{FileChunk, FileKey, Tailer};
 use tracing::{error, info, warn};
 
 use super::acked_offsets::AckedOffsets;
 use super::config::{FilesConfig, WhenFull};
+use super::entry_batches::{EntrySplitter, put_labels};
 use super::file_stream::FileStream;
-use super::positions::{Positions, encode};
+use super::positions::{Positions, StateError, encode, encode_cursor};
 use crate::Config;
 use crate::batch_builder::ShippedBatch;
 use crate::file_packer::{FilePacker, FileStreamRef, PackedChunk};
@@ -29,7 +28,7 @@ pub(crate) enum CollectorError {
     #[error(transparent)]
     Buffer(#[from] BufferError),
     #[error("the positions in the buffer: {0}")]
-    Positions(#[from] PositionError),
+    Positions(#[from] StateError),
 }
 
 /// Bytes of files without a record to ship, after which the positions are saved.
@@ -69,6 +68,8 @@ pub(crate) struct Collector {
     pub(super) sink: BufferSink,
     /// By their numbers in the buffer.
     acks: SourceAcks,
+    /// The last entry of the journal that is in the buffer.
+    journal_cursor: Option<Vec<u8>>,
     /// The change count of the tailer at the last snapshot of its positions.
     seen_changes: u64,
     /// Missing batches whose lines are read again from the files.
@@ -84,8 +85,7 @@ pub(super) struct BufferSink {
     pub(super) buffer: DiskBuffer,
     positions: Positions,
     streams: HashMap<FileKey, FileStream>,
-    /// The last labels that were decoded.
-    labels: (Vec<u8>, Arc<Labels>),
+    entries: EntrySplitter,
     /// Records dropped because the buffer was full.
     pub(super) dropped_records: u64,
     pub(super) read: ReadTotals,
@@ -135,13 +135,17 @@ impl Collector {
                 "the positions in the files are damaged: files are read from their start, and lines are stored twice"
             );
         }
-        let tailer = Tailer::new(files.tailer.clone(), env, Positions::decode(&state)?, is_first_start);
+        let recovered = Positions::decode(&state)?;
+        // The journal is then read from its start, too.
+        let is_damaged = state.is_empty() && !is_first_start;
+        let journal_cursor = recovered.journal.or_else(|| is_damaged.then(Vec::new));
+        let tailer = Tailer::new(files.tailer.clone(), env, recovered.files, is_first_start);
         let sink = BufferSink {
             packer: FilePacker::new(config, env),
             buffer,
             positions: Positions::default(),
             streams: HashMap::new(),
-            labels: (Vec::new(), Arc::default()),
+            entries: EntrySplitter::default(),
             dropped_records: 0,
             read: ReadTotals::default(),
             acked_offsets: AckedOffsets::default(),
@@ -158,11 +162,15 @@ impl Collector {
             window,
             sink,
             acks: SourceAcks::default(),
+            journal_cursor,
             seen_changes: 0,
             missing_at_start: missing_batches,
             damaged_batches: 0,
             is_end_damaged: false,
         };
+        if let Some(cursor) = &collector.journal_cursor {
+            collector.sink.positions.set_journal(encode_cursor(cursor));
+        }
         collector.sink.positions.replace(collector.tailer.positions());
         Ok(collector)
     }
@@ -238,7 +246,7 @@ impl Collector {
     pub(crate) fn save(&mut self) {
         self.collect_acks();
         // Without files, a later start with some is their first.
-        if self.tailer.is_first_start() {
+        if self.tailer.is_first_start() && self.journal_cursor.is_none() {
             return;
         }
         if let Err(error) = self.sink.buffer.save(&self.sink.positions.snapshot()) {
@@ -257,6 +265,54 @@ impl Collector {
         }
     }
 
+    /// The last entry of the journal that is in the buffer: `None` if it was never read, empty if it is to be read from its
+    /// start.
+    pub(crate) fn journal_cursor(&self) -> Option<&[u8]> {
+        self.journal_cursor.as_deref()
+    }
+
+    /// Begins to read the journal behind this entry.
+    ///
+    /// # Errors
+    /// Those of the buffer.
+    pub(crate) fn begin_journal(&mut self, cursor: &[u8]) -> Result<(), BufferError> {
+        self.sink.positions.set_journal(encode_cursor(cursor));
+        self.journal_cursor = Some(cursor.to_vec());
+        self.sink.buffer.save(&self.sink.positions.snapshot())
+    }
+
+    /// Appends entries of the journal, the last of which has this cursor. All of them are stored, or none. Returns whether
+    /// they are; if not, the buffer is full or cannot be written.
+    pub(crate) fn append_journal(&mut self, batches: &[ShippedBatch], cursor: &[u8], now: Duration) -> bool {
+        self.collect_acks();
+        self.fill_window(now);
+        let (state, mut labels, mut frame) = (encode_cursor(cursor), Vec::new(), Vec::new());
+        for batch in batches {
+            put_labels(&batch.labels, &mut labels);
+            frame.extend_from_slice(&batch.frame);
+        }
+        let records = batches.iter().map(|batch| batch.records).sum();
+        let new = NewBatch { state: &state, labels: &labels, frame: &frame, records };
+        loop {
+            match self.sink.buffer.append(&new, || self.sink.positions.snapshot()) {
+                Ok(_) => break,
+                Err(BufferError::Full { .. }) if self.make_room() => {}
+                Err(BufferError::Full { .. }) => return false,
+                Err(error) => {
+                    self.sink.note_write_error(&error);
+                    return false;
+                }
+            }
+        }
+        self.sink.is_write_failing = false;
+        self.sink.read.records += u64::from(records);
+        self.sink.read.bytes += batches.iter().map(|batch| batch.text_bytes as u64).sum::<u64>();
+        self.sink.positions.set_journal(state);
+        self.journal_cursor = Some(cursor.to_vec());
+        self.fill_window(now);
+        true
+    }
+
     /// What became of lines that were not shipped as they are.
     pub(crate) fn line_totals(&self) -> LineTotals {
         self.sink.packer.totals()
@@ -272,9 +328,9 @@ impl Collector {
         while !self.sink.buffer.is_read() && self.window.has_space() {
             let expected = self.sink.buffer.first_unread();
             match self.sink.read_next() {
-                Ok(Some((number, batch))) => {
+                Ok(Some((number, batches))) => {
                     self.note_missing(number.saturating_sub(expected));
-                    self.window.push(ShippedBatch { ticket: Some(self.acks.ticket(number, true)), ..batch }, now);
+                    self.push(number, batches, now);
                 }
                 Ok(None) => {
                     self.is_end_damaged = true;
@@ -300,6 +356,14 @@ impl Collector {
         self.note_missing(next - first);
         self.sink.buffer.ack(next);
         true
+    }
+
+    /// Moves the batches of an entry of the buffer into the send window.
+    fn push(&self, number: u64, batches: Vec<ShippedBatch>, now: Duration) {
+        let last = batches.len().saturating_sub(1);
+        for (at, batch) in batches.into_iter().enumerate() {
+            self.window.push(ShippedBatch { ticket: Some(self.acks.ticket(number, at == last)), ..batch }, now);
+        }
     }
 
     /// Counts batches that cannot be read. At the end of the buffer they are not counted yet: the next start would read their
@@ -427,18 +491,9 @@ impl BufferSink {
         self.acked_offsets.note(key, number, offsets, self.buffer.first_unacked());
     }
 
-    fn read_next(&mut self) -> Result<Option<(u64, ShippedBatch)>, BufferError> {
+    fn read_next(&mut self) -> Result<Option<(u64, Vec<ShippedBatch>)>, BufferError> {
         let Some(read) = self.buffer.read_next()? else { return Ok(None) };
-        if self.labels.0 != read.labels {
-            // The entry has a checksum, so the labels are those that were written.
-            let labels = Labels::decode(&read.labels).unwrap_or_default();
-            self.labels = (read.labels, Arc::new(labels));
-        }
-        let header = read.frame.first_chunk().and_then(|header| FrameHeader::parse(header).ok());
-        let text_bytes = header.map_or(0, |header| header.body_len.saturating_sub(header.row_meta_len) as usize);
-        let labels = Arc::clone(&self.labels.1);
-        let batch = ShippedBatch { labels, frame: read.frame, records: read.records, text_bytes, ticket: None };
-        Ok(Some((read.number, batch)))
+        Ok(Some((read.number, self.entries.split(read))))
     }
 
     /// Logs the first error of a series.

@@ -8,6 +8,7 @@ use bucksaw_protocols::container::ContainerFormat;
 use bucksaw_record::Labels;
 use bucksaw_record::time::LineTimeReader;
 
+use super::entry_batches::put_labels;
 use crate::Config;
 use crate::lines::{ContainerRef, FileLines, LogFormat, PodRef, StreamFilter};
 
@@ -38,7 +39,7 @@ impl FileStream {
         let node = config.lines.node_name.as_deref().unwrap_or_default();
         let labels = Arc::new(container.map_or(labels.clone(), |container| with_container(labels, &container, node)));
         let mut encoded_labels = Vec::new();
-        labels.encode(&mut encoded_labels);
+        put_labels(&labels, &mut encoded_labels);
         let filter = Some(&config.lines.filter).filter(|filter| filter.has_conditions());
         Self {
             encoded_labels,

@@ -15,6 +15,7 @@ mod agent_id;
 mod collector;
 mod config;
 mod driver;
+mod entry_batches;
 mod file_stream;
 mod positions;
 mod run;
@@ -25,5 +26,7 @@ mod tests;
 mod watcher;
 
 pub use collector::Backlog;
+pub(crate) use collector::Collector;
 pub use config::{FilesConfig, WhenFull};
-pub use run::{lock_state, run_files};
+pub use run::{OtherInputs, lock_state, run_files};
+pub(crate) use shared::SharedCollector;

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use bucksaw_env::{Env, FileLock, wait_for_stop};
+use futures_util::future::select_all;
 use tokio::sync::{oneshot, watch};
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::agent_id::agent_id;
@@ -17,21 +19,31 @@ use super::config::FilesConfig;
 use super::driver::drive;
 use super::shared::SharedCollector;
 use crate::connection_loop::ConnectionLoop;
+use crate::journal::{JournalConfig, JournalReader};
 use crate::queue::{QueueInput, QueueRunner};
 use crate::run::Summary;
 use crate::send_window::SendWindow;
 use crate::status::WatchedFiles;
 use crate::{Config, ForwardError};
 
-/// Ships files, and the queue of local listeners if there is one, until the stop. What is then unacknowledged stays in the
-/// state directory, for the next start. The caller has it locked with [`lock_state`].
+/// What an agent ships besides files.
+#[derive(Default)]
+pub struct OtherInputs {
+    /// The queue of local listeners.
+    pub queue: Option<QueueInput>,
+    /// Which entries of systemd's journal.
+    pub journal: Option<JournalConfig>,
+}
+
+/// Ships files and the other inputs until the stop. What is then unacknowledged stays in the state directory, for the next
+/// start. The caller has it locked with [`lock_state`].
 ///
 /// # Errors
-/// The state directory cannot be written or is of a later version; no address is configured.
+/// The state directory cannot be written or is of another version; `journalctl` cannot be run; no address is configured.
 pub async fn run_files(
     config: Config,
     files: FilesConfig,
-    queue: Option<QueueInput>,
+    others: OtherInputs,
     env: Env,
     mut stop: watch::Receiver<bool>,
 ) -> Result<(Summary, Backlog), ForwardError> {
@@ -44,6 +56,9 @@ pub async fn run_files(
     let collector = Collector::open(&config, &files, &env, Arc::clone(&window));
     let collector = collector.map_err(|error| state_error(error.to_string()))?;
     let collector = Arc::new(SharedCollector::new(collector));
+    let OtherInputs { queue, journal } = others;
+    let journal = journal.map(|journal| JournalReader::start(journal, &config, &env, &collector)).transpose();
+    let mut journal = journal.map_err(ForwardError::Journal)?;
     let reader = Reader::start(&collector, &files, &env)?;
     let queue = queue.map(|queue| QueueRunner::start(queue, &window, &config.labels, &env)).transpose();
     let mut queue = queue.map_err(ForwardError::Input)?;
@@ -66,15 +81,23 @@ pub async fn run_files(
             None => std::future::pending().await,
         }
     });
+    let ended_threads =
+        [journal.as_mut().and_then(JournalReader::take_ended), queue.as_mut().and_then(QueueRunner::take_ended)];
+    let mut other_ended = std::pin::pin!(wait_any(ended_threads.into_iter().flatten().collect()));
     let mut shipping = std::pin::pin!(ConnectionLoop::new(&config, &env, &window).run());
     let (stopping, mut ended) = (Arc::clone(&reader.stop), reader.ended);
     let read = tokio::select! {
         // The window does not end before the reader.
         _ = &mut shipping => Ok(()),
         () = &mut syncing => Ok(()),
+        () = &mut other_ended => Err("a thread of the agent panicked".to_owned()),
         () = wait_for_stop(&mut stop) => {
             stopping.store(true, Ordering::Relaxed);
             let inputs_end = async {
+                if let Some(mut journal) = journal.take() {
+                    // It ends within its longest wait.
+                    let _ = spawn_blocking(move || journal.stop()).await;
+                }
                 if let Some(queue) = &mut queue {
                     queue.drain(config.stop_timeout).await;
                 }
@@ -101,6 +124,14 @@ pub async fn run_files(
     read.map_err(state_error)?;
     let shipped = window.acked_totals();
     Ok((Summary { records: shipped.records, bytes: shipped.bytes, reconnects, lines }, backlog))
+}
+
+/// Resolves when one of these has ended; never if there are none.
+async fn wait_any(ended: Vec<oneshot::Receiver<()>>) {
+    if ended.is_empty() {
+        return std::future::pending().await;
+    }
+    let _ = select_all(ended).await;
 }
 
 /// Ensures that no other agent uses the state directory while the lock exists. Creates the directory if it is missing.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use bucksaw_env::{Env, LogLimits, lock};
 use bucksaw_ingest::Queue;
 use bucksaw_record::Labels;
+use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
@@ -28,6 +29,7 @@ pub(crate) struct QueueRunner {
     shipper: Arc<Mutex<QueueShipper>>,
     listeners: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>,
     stop: Arc<AtomicBool>,
+    ended: Option<oneshot::Receiver<()>>,
 }
 
 impl QueueRunner {
@@ -49,7 +51,10 @@ impl QueueRunner {
         let stop = Arc::new(AtomicBool::new(false));
         let (shared, ticked, stopping, env) =
             (Arc::clone(&shipper), Arc::clone(&queue), Arc::clone(&stop), env.clone());
+        let (running, ended) = oneshot::channel::<()>();
         let work = move || {
+            // Dropped at the end, also by a panic.
+            let _running = running;
             let mut next_tick = Duration::ZERO;
             while !stopping.load(Ordering::Relaxed) {
                 let now = env.clock.uptime();
@@ -67,7 +72,12 @@ impl QueueRunner {
             }
         };
         thread::Builder::new().name("queue".to_owned()).spawn(work)?;
-        Ok(Self { queue, shipper, listeners, stop })
+        Ok(Self { queue, shipper, listeners, stop, ended: Some(ended) })
+    }
+
+    /// Resolves when the thread has ended. To be taken once.
+    pub(crate) fn take_ended(&mut self) -> Option<oneshot::Receiver<()>> {
+        self.ended.take()
     }
 
     /// Syncs records whose senders wait for that, for ever.

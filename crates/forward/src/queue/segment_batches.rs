@@ -8,6 +8,7 @@ use bucksaw_segment::queue::FramePosition;
 use bucksaw_segment::{FrameKind, ReadError};
 use bucksaw_wire::Batch;
 
+use crate::agent_labels::with_agent_labels;
 use crate::batch_builder::ShippedBatch;
 
 /// Reads the batches of a segment in order.
@@ -27,7 +28,7 @@ impl SegmentBatches {
     /// The segment cannot be read.
     pub(super) fn open(view: SegmentView, agent: &Labels) -> Result<Self, ReadError> {
         let (positions, streams) = view.frame_positions()?;
-        let labels = streams.iter().map(|stream| Arc::new(merged(stream, agent))).collect();
+        let labels = streams.iter().map(|stream| Arc::new(with_agent_labels(stream, agent))).collect();
         let frames = view.frames(0);
         Ok(Self { view, positions: positions.into_iter(), labels, frames })
     }
@@ -62,23 +63,5 @@ impl SegmentBatches {
             return Ok(Some(ShippedBatch { labels, frame: batch.encode(), records, text_bytes, ticket: None }));
         }
         Ok(None)
-    }
-}
-
-/// The labels of a stream, and those of the agent that it has not. What a sender states has precedence.
-fn merged(stream: &Labels, agent: &Labels) -> Labels {
-    let added = agent.iter().filter(|(name, _)| stream.get(name).is_none());
-    // Too many labels: those of the sender stay.
-    Labels::new(stream.iter().chain(added)).unwrap_or_else(|_| stream.clone())
-}
-
-#[cfg(test)]
-mod unit_tests {
-    use super::*;
-
-    #[test]
-    fn labels_of_the_sender_have_precedence() {
-        let labels = |text| Labels::parse(text).unwrap();
-        assert_eq!(merged(&labels("app=a,host.name=x"), &labels("app=b,site=s")), labels("app=a,host.name=x,site=s"));
     }
 }

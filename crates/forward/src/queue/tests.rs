@@ -16,7 +16,7 @@ use crate::send_window::SendWindow;
 
 const NOW: Duration = Duration::ZERO;
 
-/// A queue, and a shipper whose window nobody empties.
+/// A queue, and a shipper whose window has no session.
 struct ShippedQueue {
     env: Env,
     clock: Arc<sim::Clock>,

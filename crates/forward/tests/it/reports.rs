@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bucksaw_env::Env;
-use bucksaw_forward::{AgentInfo, Config, FilesConfig, run_files};
+use bucksaw_forward::{AgentInfo, Config, FilesConfig, OtherInputs, run_files};
 use bucksaw_tailer::{PathPattern, TailerConfig};
 use bucksaw_wire::{AgentReport, ClientMessage, DecodeProgress, Hello, HelloReply, ServerMessage, WireVersion};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -71,7 +71,7 @@ async fn shipped_to(version: WireVersion) -> Vec<Sent> {
     std::fs::create_dir(&files.state_dir).unwrap();
     let monitor = config.monitor.clone();
     let (stop, stopped) = watch::channel(false);
-    let running = tokio::spawn(run_files(config, files, None, Env::real(), stopped));
+    let running = tokio::spawn(run_files(config, files, OtherInputs::default(), Env::real(), stopped));
     // The agent reports at once, so a report that is wanted comes before the lines are acknowledged or soon after.
     let mut all = Vec::new();
     let wants_report = version >= WireVersion::REPORTS;

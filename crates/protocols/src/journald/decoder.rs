@@ -67,6 +67,11 @@ impl JournalDecoder {
         self.dropped_fields
     }
 
+    /// The address of the last whole entry in the journal of its sender; empty if the stream has none.
+    pub fn cursor(&self) -> &[u8] {
+        self.entry.ended_cursor()
+    }
+
     /// Bytes that are held until more of the stream arrives.
     pub fn held_bytes(&self) -> usize {
         self.buffer.capacity() + self.entry.bytes()

@@ -20,6 +20,9 @@ pub(super) struct JournalEntry {
     stream: StreamLabels,
     /// Whether a field was seen that is stored.
     is_started: bool,
+    /// The address of the entry in the journal of its sender, and that of the entry before.
+    cursor: Vec<u8>,
+    ended_cursor: Vec<u8>,
 }
 
 impl JournalEntry {
@@ -29,7 +32,12 @@ impl JournalEntry {
 
     /// Bytes of the fields of the entry.
     pub(super) fn bytes(&self) -> usize {
-        self.line.len() + self.attributes.value_bytes()
+        self.line.len() + self.attributes.value_bytes() + self.cursor.len()
+    }
+
+    /// The address of the last entry that has ended; empty if it has none.
+    pub(super) fn ended_cursor(&self) -> &[u8] {
+        &self.ended_cursor
     }
 
     pub(super) fn field(&mut self, name: &[u8], value: &[u8]) {
@@ -38,6 +46,11 @@ impl JournalEntry {
         let list = &mut self.attributes;
         match (field_use(name), text) {
             (FieldUse::Dropped, _) => return,
+            (FieldUse::Cursor, _) => {
+                self.cursor.clear();
+                self.cursor.extend_from_slice(value);
+                return;
+            }
             (FieldUse::Time, _) => {
                 self.time = text.and_then(|text| text.parse().ok()).and_then(micros);
                 return;
@@ -73,6 +86,10 @@ impl JournalEntry {
         self.attributes.clear();
         self.stream.clear();
         self.is_started = false;
+        if !self.cursor.is_empty() {
+            std::mem::swap(&mut self.cursor, &mut self.ended_cursor);
+            self.cursor.clear();
+        }
     }
 }
 

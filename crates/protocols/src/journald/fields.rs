@@ -17,16 +17,19 @@ pub(super) enum FieldUse {
     Renamed(&'static str),
     /// An attribute of the field's own name.
     Attribute,
-    /// Not stored: an address within the journal of the sender.
+    /// The address of the entry within the journal of its sender. Not stored.
+    Cursor,
+    /// Not stored.
     Dropped,
 }
 
 /// What becomes of a field with this name.
 pub(super) fn field_use(name: &[u8]) -> FieldUse {
-    use FieldUse::{Dropped, Label, Line, Renamed, Severity, Time};
+    use FieldUse::{Cursor, Dropped, Label, Line, Renamed, Severity, Time};
     match name {
         b"MESSAGE" => Line,
         b"__REALTIME_TIMESTAMP" => Time,
+        b"__CURSOR" => Cursor,
         b"_HOSTNAME" => Label(HOST_NAME),
         b"SYSLOG_IDENTIFIER" => Label(SERVICE_NAME),
         b"_SYSTEMD_UNIT" => Label("unit"),

@@ -51,6 +51,19 @@ fn entries_are_decoded_in_any_pieces() {
 }
 
 #[test]
+fn the_cursor_is_that_of_the_last_whole_entry() {
+    let (mut events, mut decoder) = (EventLines::default(), JournalDecoder::new(100, &Labels::default()));
+    let mut push = |text: &str, want: &str| {
+        decoder.push(text.as_bytes(), &mut events).unwrap();
+        assert_eq!(decoder.cursor(), want.as_bytes(), "{text:?}");
+    };
+    push("__CURSOR=a\nMESSAGE=1\n", "");
+    push("\n__CURSOR=b\nMESSA", "a");
+    push("GE=2\n\n\n", "b");
+    push("MESSAGE=3\n\n", "b");
+}
+
+#[test]
 fn fields_that_are_too_long_are_left_out() {
     let core = vec![b'x'; 5_000];
     let text = [b"COREDUMP=".as_slice(), &core, b"\nMESSAGE=crash\n\n"].concat();
