@@ -122,10 +122,11 @@ check: setup $(DENY) ## formatting, lints, documentation, licences of dependenci
 	@if $(DENY) fetch db >/dev/null 2>&1; then $(DENY) check advisories; \
 	else echo "note: the advisory database is unreachable: not checked"; fi
 
-soak: setup ## a hundred kills under load, 200 histories of followed files, 1,000 damaged files, 1,000 power cuts
+soak: setup ## a hundred kills under load, 200 histories of followed files, 5,000 of a simulated agent, 1,000 damaged files, 1,000 power cuts
 	BUCKSAW_KILL_ROUNDS=100 $(CARGO) test -p bucksaw --test e2e kill -- --nocapture
 	BUCKSAW_TAILING_ROUNDS=200 $(CARGO) test -p bucksaw --test e2e tailing::random -- --nocapture
 	BUCKSAW_TAILER_SEEDS=5000 $(CARGO) test -p bucksaw-tailer --lib random -- --nocapture
+	BUCKSAW_AGENT_SEEDS=5000 $(CARGO) test -p bucksaw-forward --lib files::tests::random -- --nocapture
 	$(MAKE) --no-print-directory kills damage ROUNDS=$(or $(ROUNDS),1000)
 	$(MAKE) --no-print-directory power SEEDS=60
 

@@ -18,7 +18,8 @@ use crate::process;
 
 /// Loki's configuration for one process with files: its defaults, but for limits that would refuse the load.
 const LOKI_CONFIG: &str = "auth_enabled: false
-server: {http_listen_address: 127.0.0.1, http_listen_port: PORT, grpc_listen_address: 127.0.0.1, grpc_listen_port: 0, log_level: error}
+server: {http_listen_address: 127.0.0.1, http_listen_port: PORT, grpc_listen_address: 127.0.0.1, grpc_listen_port: GRPC, log_level: error}
+frontend: {address: 127.0.0.1}
 common:
   path_prefix: DIR
   replication_factor: 1
@@ -97,8 +98,10 @@ impl RivalServer {
                 command.arg(format!("-httpListenAddr={http}")).arg(format!("-syslog.listenAddr.tcp={syslog}"));
             }
             Rival::Loki => {
-                let (_, port) = http.rsplit_once(':').unwrap_or_default();
-                let config = LOKI_CONFIG.replace("DIR", &dir.display().to_string()).replace("PORT", port);
+                let (grpc, port_of) = (free_address()?, |address: &str| address.rsplit(':').next().map(str::to_owned));
+                let config = LOKI_CONFIG.replace("DIR", &dir.display().to_string());
+                let config = config.replace("PORT", &port_of(&http).unwrap_or_default());
+                let config = config.replace("GRPC", &port_of(&grpc).unwrap_or_default());
                 let file = dir.with_extension("yaml");
                 fs::write(&file, config)?;
                 command.arg(format!("-config.file={}", file.display()));

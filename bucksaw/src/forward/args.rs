@@ -130,7 +130,7 @@ impl ForwardArgs {
         let labels = all_labels(&self.labels)?;
         // Shuffled, so that agents with the same list spread over its nodes.
         let line_zone = self.time_from.line_zone(&self.time_zone);
-        let lines = self.lines.config()?;
-        Ok(Config { addresses: to, labels, shuffle: true, line_zone, lines, ..Config::default() })
+        let (lines, info) = (self.lines.config()?, super::info());
+        Ok(Config { addresses: to, labels, shuffle: true, line_zone, lines, info, ..Config::default() })
     }
 }

@@ -96,6 +96,8 @@ impl LocalListeners {
             ..bucksaw_sources::Config::default()
         };
         let tcp = TcpIntake {
+            // Agents report to nodes.
+            agents: Arc::default(),
             intake: Intake { queue: Arc::clone(&queue), env: env.clone() },
             shedder: Arc::clone(&shedder),
             sender_memory: UnfinishedBytes::new(&config),

@@ -19,12 +19,18 @@ mod stream;
 use anyhow::Context as _;
 
 pub(crate) use args::ForwardArgs;
+use bucksaw_forward::AgentInfo;
 
 use crate::exit::Exit;
 use crate::failure::UsageError;
 
 /// Threads of an agent with listeners.
 const LISTENER_THREADS: usize = 2;
+
+/// What this agent tells about itself.
+fn info() -> AgentInfo {
+    AgentInfo { host: labels::host_name(), version: env!("CARGO_PKG_VERSION").to_owned() }
+}
 
 pub(crate) fn run(args: &ForwardArgs) -> anyhow::Result<Exit> {
     let config = args.config()?;

@@ -74,14 +74,14 @@ mod tests {
     #[test]
     fn the_rate_is_that_of_the_time_between_two_states() {
         let before = status(10, FilesStatus { read_records: 100, read_bytes: 1_000, ..FilesStatus::default() });
-        let mut now = status(12, FilesStatus { read_records: 300, read_bytes: 41_000, ..FilesStatus::default() });
+        let mut now = status(12, FilesStatus { read_records: 300, read_bytes: 41_960, ..FilesStatus::default() });
         let check = |now: &AgentStatus, want: &str| assert_eq!(rate_text(&before, now), want);
-        check(&now, ": 100 lines/s, 20 KB/s, no lag, buffer 0 B, 0 gaps, no node accepts");
+        check(&now, ": 100 lines/s, 20.0 KB/s, no lag, buffer 0 B, 0 gaps, no node accepts");
         now.connection.address = Some("a:1".to_owned());
         if let Some(files) = &mut now.files {
-            (files.lag_bytes, files.lag, files.buffer_bytes) = (3_000_000, Duration::from_secs(7), 5_000);
+            (files.lag_bytes, files.lag, files.buffer_bytes) = (3 << 20, Duration::from_secs(7), 5 << 10);
             (files.counters.gaps_vanished, files.dropped_records) = (1, 9);
         }
-        check(&now, ": 100 lines/s, 20 KB/s, lag 3.0 MB 7s, buffer 5.0 KB, 1 gap, 9 records dropped");
+        check(&now, ": 100 lines/s, 20.0 KB/s, lag 3.0 MB 7.0 s, buffer 5.0 KB, 1 gap, 9 records dropped");
     }
 }

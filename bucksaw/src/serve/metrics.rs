@@ -1,6 +1,11 @@
 //! All metrics of a node, in one registry. A test generates `docs/metrics.md` from it.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use bucksaw_env::real::Counters;
+use bucksaw_env::{Clock, Env};
+use bucksaw_sources::AgentRegistry;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
@@ -16,6 +21,7 @@ pub(super) struct Metrics {
     pub(super) api: bucksaw_api::Metrics,
     pub(super) memory_limit_bytes: Gauge,
     pub(super) net: Counters,
+    pub(super) agents: Arc<AgentRegistry>,
 }
 
 /// Measures the memory in use at each scrape.
@@ -31,21 +37,58 @@ impl Collector for MemoryUsedCollector {
     }
 }
 
+/// Reads the list of agents at each scrape.
+#[derive(Debug)]
+struct AgentsCollector {
+    known: Arc<AgentRegistry>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Collector for AgentsCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
+        let agents = self.known.agents(self.clock.uptime());
+        let connected = || agents.iter().filter(|agent| agent.is_connected());
+        let lag = connected().map(|agent| agent.report.lag_ms).max().unwrap_or_default();
+        let lost: u64 = agents.iter().map(|agent| agent.report.gaps + agent.report.dropped_records).sum();
+        for (name, help, value) in [
+            ("agents", "Agents that report to this node", connected().count() as f64),
+            (
+                "agents_lag_max_seconds",
+                "The longest wait of an unread or unacknowledged byte at one of these agents",
+                Duration::from_millis(lag).as_secs_f64(),
+            ),
+            (
+                "agents_losses",
+                "Gaps and dropped records of all agents that reported in the last 15 minutes",
+                lost as f64,
+            ),
+        ] {
+            let gauge = ConstGauge::new(value);
+            gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
+        }
+        Ok(())
+    }
+}
+
 impl Metrics {
     /// Registers the metrics of all crates.
-    pub(super) fn new() -> (Self, Registry) {
+    pub(super) fn new(env: &Env) -> (Self, Registry) {
         let mut registry = Registry::with_prefix("bucksaw");
         registry.register("build", "The program and its version", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
         let memory_limit_bytes = Gauge::default();
         let help = "Memory limit of the node in bytes; all memory budgets derive from it";
         registry.register("memory_limit_bytes", help, memory_limit_bytes.clone());
         registry.register_collector(Box::new(MemoryUsedCollector));
+        let agents = Arc::<AgentRegistry>::default();
+        let (known, clock) = (Arc::clone(&agents), Arc::clone(&env.clock));
+        registry.register_collector(Box::new(AgentsCollector { known, clock }));
         let metrics = Self {
             node: bucksaw_node::Metrics::new(&mut registry),
             sources: bucksaw_sources::Metrics::new(&mut registry),
             api: bucksaw_api::Metrics::new(&mut registry),
             memory_limit_bytes,
             net: Counters::new(&mut registry),
+            agents,
         };
         (metrics, registry)
     }
@@ -61,7 +104,7 @@ mod tests {
 
     /// Name, kind and help of each metric, by name.
     fn metrics() -> Vec<(String, String, String)> {
-        let (_, registry) = Metrics::new();
+        let (_, registry) = Metrics::new(&Env::real());
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         let mut metrics: Vec<(String, String, String)> = Vec::new();

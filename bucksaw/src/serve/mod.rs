@@ -50,7 +50,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let env = Env::real();
     let data_dir = DataDir::open(&env, &args.data_dir)?;
     descriptors::check(descriptor_limit, env.fs.as_ref(), &data_dir.path)?;
-    let (metrics, registry) = Metrics::new();
+    let (metrics, registry) = Metrics::new(&env);
     metrics.memory_limit_bytes.set(i64::try_from(memory_limit.bytes).unwrap_or(i64::MAX));
     let roles = settings::roles(&args);
 
@@ -92,6 +92,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         config: sources,
         metrics: metrics.sources,
         slots: ConnectionSlots::new(shares.lines),
+        agents: Arc::clone(&metrics.agents),
     };
     let (slots, queue, context) = (intake.slots.clone(), node.queue.clone(), node.store_context.clone());
     let monitor = DescriptorMonitor { limit: descriptor_limit, shares, slots, queue, context };
@@ -110,6 +111,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let answers = Answers::new(node.engine.clone(), http_tasks).with_scatter(node.scatter.clone());
     let app = App::new(answers, node.shedder.clone(), env, api_config, metrics.api, info, registry)
         .with_repair(node.repair.clone())
+        .with_agents(metrics.agents, &node.cluster)
         .with_cluster(node.cluster.clone(), args.replication_factor);
 
     let signals = Signals::install(&runtimes.http)?;

@@ -1,5 +1,6 @@
-//! `bucksaw status`: problems of the cluster and a table of its nodes, as the queried node sees them.
+//! `bucksaw status`: problems of the cluster, a table of its nodes, and one of the agents, as the queried node sees them.
 
+mod agents;
 mod fields;
 mod health;
 mod replication;
@@ -61,13 +62,19 @@ pub(crate) struct StatusArgs {
 
 pub(crate) fn run(args: StatusArgs) -> anyhow::Result<Exit> {
     interrupt::exit_on_interrupt()?;
-    let answer =
-        node_client::runtime()?.block_on(async { NodeClient::new(&args.node).get("/api/v1/cluster").await })?;
+    let runtime = node_client::runtime()?;
+    let client = NodeClient::new(&args.node);
+    let answer = runtime.block_on(client.get("/api/v1/cluster"))?;
     let mut text = answer.to_vec();
     if args.output == DocumentFormat::Text {
         let cluster: Value = serde_json::from_slice(&answer)
             .with_context(|| format!("cannot parse the answer of {}: is it a bucksaw node?", args.node.addr))?;
-        text = render(&cluster).into_bytes();
+        let mut shown = render(&cluster);
+        // An older node does not know the call.
+        if let Ok(list) = runtime.block_on(client.get_json("/api/v1/agents")) {
+            shown.push_str(&agents::table(&list));
+        }
+        text = shown.into_bytes();
     } else if !text.ends_with(b"\n") {
         text.push(b'\n');
     }

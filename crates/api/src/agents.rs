@@ -76,12 +76,12 @@ pub(crate) async fn agents(State(app): State<App>) -> Json<Value> {
     let Some(membership) = &app.membership else { return Json(answer(vec![own], &[])) };
     let members = membership.cluster.members();
     let others = members.iter().filter(|member| member.is_live() && member.facts.node != membership.cluster.node_id());
-    let pages = others.map(|member| async {
+    let calls = others.map(|member| async {
         let page = membership.cluster.call_json::<_, AgentPage>(member, AGENTS, &json!({}), AGENTS_TIMEOUT).await;
         page.map_err(|_| member.facts.node.to_string())
     });
     let (mut pages, mut unresponsive) = (vec![own], Vec::new());
-    for page in join_all(pages).await {
+    for page in join_all(calls).await {
         match page {
             Ok(page) => pages.push(page),
             Err(node) => unresponsive.push(node),
@@ -114,8 +114,9 @@ fn own_page(app: &App) -> AgentPage {
 
 /// The first agents of a list, those with problems first.
 fn page(mut agents: Vec<ListedAgent>) -> AgentPage {
-    let has_problem =
-        |agent: &ListedAgent| agent.gaps > 0 || agent.dropped_records > 0 || agent.unreadable_files > 0 || !agent.connected;
+    let has_problem = |agent: &ListedAgent| {
+        agent.gaps > 0 || agent.dropped_records > 0 || agent.unreadable_files > 0 || !agent.connected
+    };
     agents.sort_by(|a, b| {
         let key = |agent: &ListedAgent| (!has_problem(agent), agent.host.clone(), agent.id.clone());
         b.lag_seconds.floor().total_cmp(&a.lag_seconds.floor()).then_with(|| key(a).cmp(&key(b)))

@@ -9,8 +9,8 @@ use bucksaw_env::Env;
 use bucksaw_ingest::Queue;
 use bucksaw_query::{Answers, Engine};
 use bucksaw_record::Millis;
-use bucksaw_sources::Intake;
 use bucksaw_sources::http::BodyIntake;
+use bucksaw_sources::{AgentRegistry, Intake};
 use bucksaw_steering::LoadShedder;
 use bucksaw_store::repair::Repair;
 use prometheus_client::registry::Registry;
@@ -57,6 +57,7 @@ pub struct App {
     pub(crate) history: Arc<History>,
     pub(crate) membership: Option<ClusterMembership>,
     pub(crate) repair: Option<Arc<Repair>>,
+    pub(crate) agents: Arc<AgentRegistry>,
     /// The next number of an acknowledgement of Splunk's protocol.
     pub(crate) next_ack: Arc<AtomicU64>,
     ready: Arc<AtomicBool>,
@@ -101,6 +102,7 @@ impl App {
             registry: Arc::new(registry),
             membership: None,
             repair: None,
+            agents: Arc::default(),
             next_ack: Arc::default(),
             ready: Arc::new(AtomicBool::new(true)),
         }

@@ -7,6 +7,7 @@
 
 mod accept_encoding;
 mod admission;
+mod agents;
 mod app;
 mod compress;
 mod config;

@@ -305,7 +305,7 @@ pub(crate) async fn calls() -> &'static str {
      GET  /api/v1/query?q=   grep them:     curl 'http://HOST/api/v1/query?q=error&from=15m' -H 'Accept: text/plain'\n\
      GET  /api/v1/tail?q=    follow them:   curl -N 'http://HOST/api/v1/tail?q=error'\n\
      GET  /api/v1/count, /api/v1/histogram, /api/v1/fields, /api/v1/context, /api/v1/labels, /api/v1/streams\n\
-     GET  /api/v1/check, /api/v1/cluster, /api/v1/history\n\
+     GET  /api/v1/check, /api/v1/cluster, /api/v1/agents, /api/v1/history\n\
      POST /api/v1/forget?node=ID   remove a node that will not return\n\
      GET  /metrics, /-/healthy, /-/ready\n"
 }

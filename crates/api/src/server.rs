@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use crate::app::App;
 use crate::connections::{GrpcCalls, Surface};
 use crate::guard::Guard;
-use crate::{compress, connections, guard, ingest, node, page, query, senders, streams, tail};
+use crate::{agents, compress, connections, guard, ingest, node, page, query, senders, streams, tail};
 
 /// Serves all routes over HTTP on a listener until `stop` is true or its sender is gone, then drains for up to five seconds.
 pub async fn serve(listener: TcpListener, app: App, stop: watch::Receiver<bool>) {
@@ -63,6 +63,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/api/v1/labels", get(streams::labels).post(streams::labels))
         .route("/api/v1/streams", get(streams::streams).post(streams::streams))
         .route("/api/v1/cluster", get(node::cluster))
+        .route("/api/v1/agents", get(agents::agents))
         .route("/api/v1/forget", post(node::forget))
         .route("/api/v1/history", get(node::history))
         .route("/metrics", get(node::metrics))

@@ -8,8 +8,11 @@ use crate::entry::{BufferEntryKind, EntryHeader};
 /// What a previous run left.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BufferRecovery {
-    /// The state of the source: a snapshot, and then the change of each batch behind it, in order. Empty if there is none.
+    /// The state of the source: a snapshot, and then the change of each batch behind it, in order. Empty if there is none. If the
+    /// snapshot is damaged, an empty one is in its place.
     pub state: Vec<Vec<u8>>,
+    /// Whether that is so: what no later batch has changed is missing from the state.
+    pub is_snapshot_missing: bool,
     /// Batches that are in the buffer and not acknowledged.
     pub unacked_batches: u64,
     /// Their records.
@@ -92,10 +95,17 @@ impl StateReplay {
         self.expect(header.number);
         let is_frozen = self.recovery.missing_batches > 0;
         match header.kind {
-            BufferEntryKind::Snapshot if !is_frozen => self.recovery.state = vec![state.to_vec()],
+            BufferEntryKind::Snapshot if !is_frozen => {
+                self.recovery.state = vec![state.to_vec()];
+                self.recovery.is_snapshot_missing = false;
+            }
             BufferEntryKind::Batch => {
                 self.expected = header.number + 1;
                 if !is_frozen {
+                    if self.recovery.state.is_empty() {
+                        self.recovery.state.push(Vec::new());
+                        self.recovery.is_snapshot_missing = true;
+                    }
                     self.recovery.state.push(state.to_vec());
                 }
                 if header.number >= self.acked {

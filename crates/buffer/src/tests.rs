@@ -176,6 +176,19 @@ fn a_damaged_batch_is_counted_and_its_source_read_again() {
 }
 
 #[test]
+fn the_changes_behind_a_damaged_snapshot_are_kept() {
+    let mut one = Harness::open(Fs::new(), 1 << 20);
+    one.append(100).unwrap();
+    one.append(100).unwrap();
+    let path = one.fs.paths().pop().unwrap();
+    assert!(one.fs.flip_bit(&path, 50));
+    let two = Harness::open(one.fs.kill(), 1 << 20);
+    assert!(two.recovery.is_snapshot_missing && two.recovery.missing_batches == 0);
+    assert_eq!(two.recovery.state, [vec![], 1_u64.to_le_bytes().to_vec(), 2_u64.to_le_bytes().to_vec()]);
+    assert_eq!(two.position, 2);
+}
+
+#[test]
 fn headers_are_checked() {
     let header = EntryHeader {
         kind: BufferEntryKind::Batch,

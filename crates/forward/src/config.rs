@@ -5,7 +5,7 @@ use std::time::Duration;
 use bucksaw_record::Labels;
 use bucksaw_record::time::TimeZone;
 
-use crate::{AgentMonitor, LineConfig};
+use crate::{AgentInfo, AgentMonitor, LineConfig};
 
 /// Settings of the agent.
 #[derive(Clone, Debug)]
@@ -42,6 +42,8 @@ pub struct Config {
     pub give_up_after: Option<Duration>,
     /// How long the agent waits for acknowledgements after the stop.
     pub stop_timeout: Duration,
+    /// What the agent tells nodes about itself.
+    pub info: AgentInfo,
     /// Gives the state of the agent while it runs.
     pub monitor: AgentMonitor,
 }
@@ -64,6 +66,7 @@ impl Default for Config {
             close_timeout: Duration::from_secs(5),
             give_up_after: None,
             stop_timeout: Duration::from_secs(5),
+            info: AgentInfo::default(),
             monitor: AgentMonitor::default(),
         }
     }

@@ -58,7 +58,7 @@ pub async fn run_streams(
         return Err(ForwardError::NoAddress);
     }
     let window = Arc::new(SendWindow::new(config.window_bytes));
-    config.monitor.attach(&env, &window, None);
+    config.monitor.attach(&env, window.status_reader(), None);
     let mut read = None;
     let mut reading = pin!(intake::run(inputs, &config, &env, &window, stop.clone()));
     let mut shipping = pin!(ConnectionLoop::new(&config, &env, &window).run());

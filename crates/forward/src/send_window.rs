@@ -239,8 +239,13 @@ impl SendWindow {
         self.state().acked_totals
     }
 
-    /// What is known of an agent by its window alone. `unix_ms` is the time.
-    pub(crate) fn status(&self, unix_ms: u64) -> AgentStatus {
+    /// Tells what is known of an agent by its window alone, at a time in milliseconds since 1970.
+    pub(crate) fn status_reader(self: &Arc<Self>) -> Box<dyn Fn(u64) -> AgentStatus + Send + Sync> {
+        let window = Arc::clone(self);
+        Box::new(move |unix_ms| window.status(unix_ms))
+    }
+
+    fn status(&self, unix_ms: u64) -> AgentStatus {
         let state = self.state();
         // The first batch in the window is the oldest one of the agent.
         let accepted = state.batches.front().and_then(|batch| batch.accepted_ms());

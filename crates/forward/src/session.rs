@@ -7,6 +7,7 @@
 //! until a timeout. Unacknowledged batches are sent again on the next connection, with the same bytes and ids.
 #![expect(clippy::disallowed_methods, reason = "the agent is not simulated: real sockets, in real time")]
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -16,8 +17,9 @@ use bucksaw_steering::AddressSelector;
 use bucksaw_wire::{FLUSH, Redirect, RedirectReason, ServerMessage, WireVersion, encode_labels};
 use tokio::io::AsyncWriteExt;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
-use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::sync::{mpsc, watch};
+use tokio::task::spawn_blocking;
+use tokio::time::{sleep, timeout};
 
 use crate::Config;
 use crate::connect::{NodeConnection, connect, read_message};
@@ -32,6 +34,9 @@ const WRITE_BYTES: usize = 64 << 10;
 
 /// The largest write buffer that is kept.
 const KEPT_BYTES: usize = 1 << 20;
+
+/// How often the agent reports its state to the node.
+const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The parameters of one connection.
 pub(crate) struct Session<'a> {
@@ -62,8 +67,10 @@ impl Session<'_> {
         let (mut reader, writer) = socket.split();
         let (redirects, mut redirected) = watch::channel(None);
         let (leave, leaving) = watch::channel(false);
+        let (reports, next_report) = mpsc::channel(1);
+        let mut report = std::pin::pin!(self.report(version, reports));
         let mut receive = std::pin::pin!(self.receive_acks(&mut reader, redirects));
-        let mut send = std::pin::pin!(self.send_batches(writer, frame_bytes_max, version, leaving));
+        let mut send = std::pin::pin!(self.send_batches(writer, frame_bytes_max, version, leaving, next_report));
         let mut ack_timeout = std::pin::pin!(self.wait_for_ack_timeout());
         let mut redirect = std::pin::pin!(self.wait_for_redirect(&mut redirected, selector));
         let error = tokio::select! {
@@ -76,6 +83,7 @@ impl Session<'_> {
                 error => error,
             },
             error = &mut ack_timeout => error,
+            never = &mut report => match never {},
             next = &mut redirect => {
                 leave.send_replace(true);
                 let rest = async {
@@ -99,6 +107,7 @@ impl Session<'_> {
         frame_bytes_max: u32,
         version: WireVersion,
         mut leaving: watch::Receiver<bool>,
+        mut reports: mpsc::Receiver<Vec<u8>>,
     ) -> ConnectionError {
         let mut number = self.first_batch;
         let mut labels = Arc::new(self.config.labels.clone());
@@ -112,6 +121,12 @@ impl Session<'_> {
                     let _ = socket.write_all(&FLUSH).await;
                     let _ = socket.shutdown().await;
                     return ConnectionError::Redirected;
+                }
+                Some(report) = reports.recv() => {
+                    if let Err(error) = socket.write_all(&report).await {
+                        return ConnectionError::Io(error);
+                    }
+                    continue;
                 }
                 next = self.window.next_action(number, is_flushed) => next,
             };
@@ -148,6 +163,20 @@ impl Session<'_> {
                 return ConnectionError::Io(error);
             }
         }
+    }
+
+    /// Gives the sender the state of the agent, at once and then at intervals, if the node knows reports.
+    async fn report(&self, version: WireVersion, reports: mpsc::Sender<Vec<u8>>) -> Infallible {
+        while version >= WireVersion::REPORTS {
+            let (monitor, info) = (self.config.monitor.clone(), self.config.info.clone());
+            // The reading thread may hold the lock for a while.
+            let Ok(Some(report)) = spawn_blocking(move || monitor.report(&info)).await else { break };
+            if reports.send(report.encode()).await.is_err() {
+                break;
+            }
+            sleep(REPORT_INTERVAL).await;
+        }
+        std::future::pending().await
     }
 
     /// Receives acknowledgements and redirects until the node closes the connection.

@@ -19,6 +19,7 @@ use tokio::time::timeout;
 use tracing::debug;
 
 use crate::acks::{AckTracker, write_all};
+use crate::agents::AgentConnection;
 use crate::append_retry::pause_after;
 use crate::intake::RecordStream;
 use crate::listener_state::ListenerState;
@@ -63,6 +64,7 @@ struct FramedConnection<'a, 'b> {
     frame_bytes_max: u32,
     /// Text of the appended batches, in bytes.
     received_bytes: &'a AtomicU64,
+    agent: AgentConnection,
 }
 
 /// Serves a client until one side ends the connection. `first` has already arrived.
@@ -113,6 +115,7 @@ pub(crate) async fn run(
         },
         frame_bytes_max,
         received_bytes: &received_bytes,
+        agent: shared.agents.connect(peer.ip()),
     };
     let Some(text) = serve_batches(socket, framed, peer).await else { return ConnectionClose::Immediate };
     debug!(%peer, reason = text, "reporting failed batches to the client");
@@ -207,6 +210,10 @@ impl FramedConnection<'_, '_> {
                 if self.shared.setup.durability == Durability::Bulk {
                     self.shared.intake.queue.flush_bulk();
                 }
+                used
+            }
+            DecodeProgress::Complete(ClientMessage::Report(report), used) => {
+                self.agent.report(report, self.shared.intake.env.clock.uptime());
                 used
             }
             DecodeProgress::Incomplete(_) => return Err(ReceiveError::Ended),

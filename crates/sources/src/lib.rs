@@ -35,7 +35,8 @@
 //! let intake = Intake { queue, env: bucksaw_env::Env::real() };
 //! let (config, slots) = (Config::default(), ConnectionSlots::new(1_000));
 //! let sender_memory = UnfinishedBytes::new(&config);
-//! let tcp = TcpIntake { intake, shedder, config, metrics, slots, sender_memory };
+//! let agents = Arc::default();
+//! let tcp = TcpIntake { intake, shedder, config, metrics, slots, sender_memory, agents };
 //! serve(listener, ListenerSetup::lines(Durability::Fast), tcp, stop).await;
 //! # Ok(()) }
 //! ```
@@ -43,6 +44,7 @@
 
 mod acceptor;
 mod acks;
+mod agents;
 mod append_retry;
 mod config;
 mod connection;
@@ -66,6 +68,7 @@ mod socket_reader;
 mod stop_watch;
 
 pub use acceptor::Acceptor;
+pub use agents::{AgentRegistry, KnownAgent};
 pub use config::Config;
 pub use events::{DatagramSocket, serve_datagrams};
 pub use fluent::serve_heartbeats;

@@ -10,6 +10,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::agents::AgentRegistry;
 use crate::config::Config;
 use crate::intake::{EventRecords, Intake};
 use crate::listener_setup::ListenerSetup;
@@ -30,6 +31,8 @@ pub struct TcpIntake {
     pub slots: ConnectionSlots,
     /// The memory that all listeners share whose protocol is not lines.
     pub sender_memory: UnfinishedBytes,
+    /// The agents that report to this node.
+    pub agents: Arc<AgentRegistry>,
 }
 
 /// Limits the memory for messages that have arrived in part. Cheap to clone.
@@ -90,6 +93,7 @@ pub(crate) struct ListenerState {
     pub(crate) config: Config,
     pub(crate) metrics: Metrics,
     pub(crate) slots: ConnectionSlots,
+    pub(crate) agents: Arc<AgentRegistry>,
     pub(crate) setup: ListenerSetup,
     connections: Gauge,
     opened: Counter,
@@ -104,7 +108,7 @@ pub(crate) struct ListenerState {
 
 impl ListenerState {
     pub(crate) fn new(setup: ListenerSetup, tcp: TcpIntake) -> Self {
-        let TcpIntake { intake, shedder, config, metrics, slots, sender_memory } = tcp;
+        let TcpIntake { intake, shedder, config, metrics, slots, sender_memory, agents } = tcp;
         let by = [("listener", setup.name)];
         let unfinished = if setup.is_lines() {
             UnfinishedBytes::new(&config)
@@ -117,6 +121,7 @@ impl ListenerState {
         let opened = metrics.connections_opened.get_or_create(&by).clone();
         let refused = metrics.connections_refused.get_or_create(&by).clone();
         Self {
+            agents,
             log_limits: LogLimits::new(Arc::clone(&intake.env.clock)),
             intake,
             shedder,

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-/// The most marks of one file. Each further one merges pairs of older ones, so that the error of a wait grows with the wait.
-const MARKS_MAX: usize = 12;
+/// The most marks of one file. Each further one merges two older ones, so that the error of a wait is at most the wait itself, up to
+/// some hours.
+const MARKS_MAX: usize = 24;
 
 /// Bytes that are seen within this time share a mark.
 const MARK_INTERVAL: Duration = Duration::from_millis(100);
@@ -31,7 +32,7 @@ impl GrowthMarks {
             _ => {}
         }
         if self.0.len() == MARKS_MAX {
-            self.merge_older();
+            self.merge_two(now);
         }
         self.0.push(GrowthMark { end, since: now });
     }
@@ -46,14 +47,22 @@ impl GrowthMarks {
         self.0.iter().find(|mark| mark.end > offset).map(|mark| mark.since)
     }
 
-    /// Merges pairs in the older half. A pair has the time of its first mark.
-    fn merge_older(&mut self) {
-        let newer = self.0.split_off(MARKS_MAX / 2);
-        let pairs = self.0.chunks(2);
-        let merged = pairs.filter_map(|pair| Some(GrowthMark { end: pair.last()?.end, since: pair.first()?.since }));
-        let mut merged: Vec<GrowthMark> = merged.collect();
-        merged.extend(newer);
-        self.0 = merged;
+    /// Merges the two neighbours by which the error of a wait grows least, in proportion to the wait. The merged mark has the time of
+    /// the first.
+    fn merge_two(&mut self, now: Duration) {
+        let error = |three: &[GrowthMark]| match three {
+            [first, _, third] => {
+                let wait = now.saturating_sub(third.since).as_secs_f64();
+                third.since.saturating_sub(first.since).as_secs_f64() / wait.max(f64::MIN_POSITIVE)
+            }
+            _ => f64::INFINITY,
+        };
+        let errors = self.0.windows(3).map(error).enumerate();
+        let Some((at, _)) = errors.min_by(|a, b| a.1.total_cmp(&b.1)) else { return };
+        let second = self.0.remove(at + 1);
+        if let Some(first) = self.0.get_mut(at) {
+            first.end = second.end;
+        }
     }
 }
 
@@ -85,11 +94,11 @@ mod tests {
             marks.note(second, seconds(second));
             assert!(marks.0.len() <= MARKS_MAX);
         }
-        for wait in [0, 1, 3, 10, 100, 5_000] {
+        for wait in [0, 1, 3, 10, 100, 1_000, 5_000, 9_990] {
             // The byte at this offset was seen one second later.
             let seen = seconds(10_000 - wait);
             let told = marks.seen_at(10_000 - wait - 1).unwrap();
-            assert!(told <= seen && seen - told <= seconds(2 * wait + 1), "{wait}: {told:?}");
+            assert!(told <= seen && seen - told <= seconds(wait + 1), "{wait}: {told:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The messages of a client after its hello: batches, labels and flushes.
+//! The messages of a client after its hello: batches, labels, flushes and reports.
 //!
 //! A batch is a record frame of `segment`, of stream 0, with a checksum seeded with 0. A stream frame of stream 0 sets the labels
 //! of the batches behind it, in place of those of the hello. A flush has the length of a frame header, so a node always reads
@@ -9,11 +9,12 @@
 //!        0     4  marker    "BSWL"
 //!        4    52  reserved  zero
 //! ```
+//! A report has a header of that length too: see `agent_report`.
 
 use bucksaw_record::{Id, Labels, Millis};
 use bucksaw_segment::{Frame, FrameHeader, FrameKind};
 
-use crate::{DecodeProgress, LABELS_BYTES_MAX, WireError};
+use crate::{AgentReport, DecodeProgress, LABELS_BYTES_MAX, WireError};
 
 /// Asks a `bulk` port to close its segment at once instead of by age. Other ports ignore it.
 pub const FLUSH: [u8; FrameHeader::LEN] = {
@@ -32,6 +33,8 @@ pub enum ClientMessage<'a> {
     Labels(Labels),
     /// See [`FLUSH`].
     Flush,
+    /// The state of an agent. Since version 1.3.
+    Report(AgentReport),
 }
 
 impl<'a> ClientMessage<'a> {
@@ -45,6 +48,9 @@ impl<'a> ClientMessage<'a> {
         };
         if *head == FLUSH {
             return Ok(0);
+        }
+        if let Some(length) = AgentReport::body_length(head)? {
+            return Ok(length.saturating_sub(body.len()));
         }
         let header = FrameHeader::parse(head).map_err(WireError::Frame)?;
         if header.frame_len() > u64::from(frame_bytes_max) {
@@ -70,6 +76,10 @@ impl<'a> ClientMessage<'a> {
         };
         if *head == FLUSH {
             return Ok(DecodeProgress::Complete(Self::Flush, FrameHeader::LEN));
+        }
+        if let Some(length) = AgentReport::body_length(head)? {
+            let report = AgentReport::decode_body(body.get(..length).unwrap_or_default())?;
+            return Ok(DecodeProgress::Complete(Self::Report(report), FrameHeader::LEN + length));
         }
         let header = FrameHeader::parse(head).map_err(WireError::Frame)?;
         let body = body.get(..header.body_len as usize).unwrap_or_default();

@@ -3,7 +3,7 @@
 use bucksaw_record::InvalidLabels;
 use bucksaw_segment::FrameError;
 
-use crate::{LABELS_BYTES_MAX, RefusalCode, TEXT_BYTES_MAX, WireVersion};
+use crate::{LABELS_BYTES_MAX, REPORT_BYTES_MAX, RefusalCode, TEXT_BYTES_MAX, WireVersion};
 
 /// Bytes that violate the protocol; the connection ends.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,6 +38,12 @@ pub enum WireError {
     /// A text exceeds its limit.
     #[error("a text of {0} bytes is longer than {TEXT_BYTES_MAX}")]
     TextTooLong(u16),
+    /// A report exceeds its limit.
+    #[error("a report of {0} bytes is longer than {REPORT_BYTES_MAX}")]
+    ReportTooLong(u32),
+    /// A report ends early, or has a text that is too long.
+    #[error("invalid report")]
+    InvalidReport,
     /// A redirect has no address, too many, or a malformed one.
     #[error("invalid redirect")]
     InvalidRedirect,

@@ -14,6 +14,7 @@
 //!     │ ── labels ─────────────────────────────────► │   the stream of the batches behind it
 //!     │ ── batch 2 ────────────────────────────────► │
 //!     │ ── flush ──────────────────────────────────► │   bulk: close the segment now
+//!     │ ── report ─────────────────────────────────► │   an agent: files, lag, losses; every few seconds
 //!     │ ◄──── ServerMessage: redirect, addresses ─── │   other nodes are less loaded
 //!     │ ◄─────── ServerMessage: failed, acked 2 ──── │   then the connection ends
 //! ```
@@ -23,7 +24,7 @@
 //! Versions: the client sends its newest version. The node replies with the lower of that and its own, and refuses a major
 //! version that it does not support. A minor version only adds what an older side can ignore, or what is
 //! not used with one: since 1.1 batches may have records of several lines and attributes, since 1.2 a connection may change its
-//! labels.
+//! labels, since 1.3 an agent may report its state.
 //!
 //! This crate does no I/O and reads no clock. A decoder takes a slice and returns a message or the number of missing bytes.
 //!
@@ -37,6 +38,7 @@
 //! ```
 #![deny(clippy::indexing_slicing)]
 
+mod agent_report;
 mod client_message;
 mod decode_progress;
 mod error;
@@ -48,6 +50,7 @@ mod refusal_code;
 mod server_message;
 mod version;
 
+pub use agent_report::{AgentReport, REPORT_BYTES_MAX};
 pub use client_message::{Batch, ClientMessage, FLUSH, encode_labels};
 pub use decode_progress::DecodeProgress;
 pub use error::WireError;

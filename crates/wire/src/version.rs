@@ -13,7 +13,10 @@ pub struct WireVersion {
 
 impl WireVersion {
     /// The newest supported version.
-    pub const NEWEST: Self = Self::LABELS;
+    pub const NEWEST: Self = Self::REPORTS;
+
+    /// The first version in which an agent reports its state. It does so at no node of an older version.
+    pub const REPORTS: Self = Self { major: 1, minor: 3 };
 
     /// The first version in which a connection may change the labels of its batches. A client does so at no node of an older
     /// version.

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::TailedDir;
 use crate::client::call;
+use crate::node::bucksaw;
 use crate::wait::wait_until;
 
 const DASHBOARD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../contrib/grafana/bucksaw-agents.json");
@@ -128,4 +129,41 @@ fn an_agent_tells_its_lag_its_node_and_its_counts() {
     for name in queried {
         assert!(names.contains(name), "the dashboard queries {name}, which is no metric of an agent");
     }
+}
+
+#[test]
+fn a_node_knows_its_agents() {
+    let mut tailed = TailedDir::new(&[]);
+    let mut one = tailed.writer("one.log");
+    one.write_lines(100);
+    let agents = |tailed: &TailedDir| tailed.node.get("/api/v1/agents").expect(200).json();
+    assert_eq!(agents(&tailed), serde_json::json!({"agents": [], "count": 0, "unresponsive_nodes": []}));
+    tailed.start_agent("*.log");
+    wait_until("the agent reports what was acknowledged", || agents(&tailed)["agents"][0]["acked_records"] == 100);
+    let known = agents(&tailed);
+    let agent = &known["agents"][0];
+    let id = std::fs::read_to_string(tailed.home.path().join("state/agent.id")).unwrap();
+    assert_eq!(agent["id"], id.trim());
+    for (field, want) in [
+        ("connected", Value::from(true)),
+        ("version", env!("CARGO_PKG_VERSION").into()),
+        ("files", 1.into()),
+        ("lag_bytes", 0.into()),
+        ("gaps", 0.into()),
+        ("address", "127.0.0.1".into()),
+    ] {
+        assert_eq!(agent[field], want, "{field} of {agent}");
+    }
+    assert!(!agent["host"].as_str().unwrap().is_empty(), "{agent}");
+    let text = tailed.node.get("/metrics").expect(200).text();
+    assert_eq!((value(&text, "bucksaw_agents"), value(&text, "bucksaw_agents_lag_max_seconds")), (1.0, 0.0));
+    let shown = bucksaw(["status", "--addr", tailed.node.address("http")]).output().unwrap();
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains("AGENT") && shown.contains(agent["host"].as_str().unwrap()), "{shown}");
+    // The same agent after a restart.
+    tailed.stop_agent();
+    wait_until("the end is noticed", || agents(&tailed)["agents"][0]["connected"] == false);
+    tailed.start_agent("*.log");
+    wait_until("it is back", || agents(&tailed)["agents"][0]["connected"] == true);
+    assert_eq!((&agents(&tailed)["count"], &agents(&tailed)["agents"][0]["id"]), (&1.into(), &agent["id"]));
 }

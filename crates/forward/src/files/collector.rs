@@ -114,7 +114,8 @@ impl Collector {
     ) -> Result<Self, CollectorError> {
         let buffer_config = bucksaw_buffer::Config { bytes_max: files.buffer_bytes_max };
         let (buffer, recovery) = DiskBuffer::open(Arc::clone(&env.fs), &files.state_dir.join("buffer"), buffer_config)?;
-        let BufferRecovery { state, missing_batches, repeated_batches, unacked_records, .. } = recovery;
+        let BufferRecovery { state, is_snapshot_missing, missing_batches, repeated_batches, unacked_records, .. } =
+            recovery;
         if missing_batches > 0 {
             warn!(
                 missing_batches,
@@ -127,7 +128,7 @@ impl Collector {
         }
         // Damaged positions are no first start, at which the ends of files may be the start of reading.
         let is_first_start = state.is_empty() && buffer.bytes() == 0;
-        if state.is_empty() && !is_first_start {
+        if is_snapshot_missing || state.is_empty() && !is_first_start {
             warn!(
                 "the positions in the files are damaged: files are read from their start, and lines are stored twice"
             );

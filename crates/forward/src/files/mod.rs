@@ -11,6 +11,7 @@
 //! what follows, or drops its oldest batches ([`WhenFull`]).
 
 mod acked_offsets;
+mod agent_id;
 mod collector;
 mod config;
 mod driver;

@@ -13,6 +13,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
+use super::agent_id::agent_id;
 use super::collector::{Backlog, Collector};
 use super::config::FilesConfig;
 use super::driver::drive;
@@ -22,6 +23,7 @@ use crate::journal::{JournalConfig, JournalReader};
 use crate::queue::{QueueInput, QueueRunner};
 use crate::run::Summary;
 use crate::send_window::SendWindow;
+use crate::status::WatchedFiles;
 use crate::{Config, ForwardError};
 
 /// What an agent ships besides files.
@@ -49,19 +51,29 @@ pub async fn run_files(
         return Err(ForwardError::NoAddress);
     }
     let state_error = |reason: String| ForwardError::State { dir: files.state_dir.clone(), reason };
+    let id = agent_id(&env, &files.state_dir).map_err(|error| state_error(error.to_string()))?;
     let window = Arc::new(SendWindow::new(config.window_bytes));
     let collector = Collector::open(&config, &files, &env, Arc::clone(&window));
     let collector = collector.map_err(|error| state_error(error.to_string()))?;
     let collector = Arc::new(SharedCollector::new(collector));
-    let (watched, clock) = (Arc::clone(&collector), Arc::clone(&env.clock));
-    let status = move |files_max| watched.read(|collector| collector.status(clock.uptime(), files_max));
-    config.monitor.attach(&env, &window, Some(Box::new(status)));
     let OtherInputs { queue, journal } = others;
     let journal = journal.map(|journal| JournalReader::start(journal, &config, &env, &collector)).transpose();
     let mut journal = journal.map_err(ForwardError::Journal)?;
     let reader = Reader::start(&collector, &files, &env)?;
     let queue = queue.map(|queue| QueueRunner::start(queue, &window, &config.labels, &env)).transpose();
     let mut queue = queue.map_err(ForwardError::Input)?;
+    // The collector has the configuration, and so the monitor.
+    let (watched, clock) = (Arc::downgrade(&collector), Arc::clone(&env.clock));
+    let queue_counts = queue.as_ref().map(QueueRunner::counts);
+    let status = move |files_max| {
+        let read = |collector: &mut Collector| collector.status(clock.uptime(), files_max);
+        let mut status = watched.upgrade().map(|watched| watched.read(read)).unwrap_or_default();
+        let (dropped, segments) = queue_counts.as_ref().map(|counts| counts()).unwrap_or_default();
+        status.dropped_records += dropped;
+        status.queue_segments = segments;
+        status
+    };
+    config.monitor.attach(&env, window.status_reader(), Some(WatchedFiles { id, status: Box::new(status) }));
     let syncing = queue.as_ref().map(QueueRunner::sync_records);
     let mut syncing = std::pin::pin!(async {
         match syncing {

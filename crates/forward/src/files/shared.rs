@@ -11,7 +11,7 @@ use bucksaw_env::lock;
 use super::collector::Collector;
 
 /// How long the reading thread leaves the lock to somebody who waits for it.
-const HANDOVER: Duration = Duration::from_millis(1);
+const YIELD_TIME: Duration = Duration::from_millis(1);
 
 /// A collector that one thread drives and others read.
 pub(crate) struct SharedCollector {
@@ -29,7 +29,7 @@ impl SharedCollector {
     pub(crate) fn drive(&self) -> MutexGuard<'_, Collector> {
         if self.waiting.load(Ordering::Relaxed) > 0 {
             // Otherwise a thread that steps without pause would take the lock again before the other wakes.
-            thread::sleep(HANDOVER);
+            thread::sleep(YIELD_TIME);
         }
         lock(&self.collector)
     }

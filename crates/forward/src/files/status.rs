@@ -35,6 +35,7 @@ impl Collector {
             buffer_bytes_max: sink.buffer_bytes_max,
             buffer_batches: sink.buffer.unacked_batches(),
             counters: self.tailer.counters().clone(),
+            queue_segments: 0,
             newest_gaps: self.tailer.gaps().cloned().collect(),
         }
     }

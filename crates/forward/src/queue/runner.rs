@@ -93,6 +93,15 @@ impl QueueRunner {
         }
     }
 
+    /// Tells the records that were dropped because the queue was full, and the segments without an acknowledgement.
+    pub(crate) fn counts(&self) -> impl Fn() -> (u64, u64) + Send + Sync + use<> {
+        let shipper = Arc::clone(&self.shipper);
+        move || {
+            let shipper = lock(&shipper);
+            (shipper.dropped_records(), shipper.waiting_segments() as u64)
+        }
+    }
+
     /// Waits for the end of the listeners, closes the queue, and waits until all of it is acknowledged.
     pub(crate) async fn drain(&mut self, timeout: Duration) {
         (&mut self.listeners).await;

@@ -40,7 +40,7 @@ pub struct AgentStatus {
     pub files: Option<FilesStatus>,
 }
 
-/// The state of the files of an agent, and of its buffer.
+/// The state of the files and listeners of an agent, and of its buffer.
 #[derive(Clone, Debug, Default)]
 pub struct FilesStatus {
     /// The number of followed files by state. Files that were read to their end for good are not counted.
@@ -57,7 +57,7 @@ pub struct FilesStatus {
     pub read_records: u64,
     /// The bytes of their text.
     pub read_bytes: u64,
-    /// Records dropped because the buffer was full, since the start.
+    /// Records dropped because the buffer, or the queue of local listeners, was full, since the start.
     pub dropped_records: u64,
     /// Batches that could not be read back from the buffer, because it was damaged while the agent ran. Their lines are lost.
     pub damaged_batches: u64,
@@ -69,6 +69,8 @@ pub struct FilesStatus {
     pub buffer_bytes_max: u64,
     /// Batches in it without an acknowledgement.
     pub buffer_batches: u64,
+    /// Segments of the queue of local listeners without an acknowledgement.
+    pub queue_segments: u64,
     /// Gaps and other events of the files since the start.
     pub counters: TailerCounters,
     /// The newest gaps, oldest first.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use bucksaw_tailer::Gap;
 use serde_json::{Map, Value, json};
 
+use super::agent_info::AgentInfo;
 use super::agent_status::{AgentStatus, FileLag, FilesStatus};
-use super::server::AgentInfo;
 
 /// The answer of `/status`.
 pub(super) fn status_json(status: &AgentStatus, info: &AgentInfo) -> Value {
@@ -51,6 +51,7 @@ fn add_files(files: &FilesStatus, answer: &mut Map<String, Value>) {
         "lag": { "bytes": files.lag_bytes, "seconds": seconds(files.lag) },
         "dropped_records": files.dropped_records,
         "damaged_batches": files.damaged_batches,
+        "queue_segments": files.queue_segments,
         "lines": {
             "filtered": files.lines.dropped,
             "sampled_out": files.lines.sampled_out,

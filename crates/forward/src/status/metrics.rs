@@ -10,9 +10,9 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
+use super::agent_info::AgentInfo;
 use super::agent_status::{AgentStatus, FilesStatus};
 use super::process;
-use super::server::AgentInfo;
 
 /// The most files with series of their own: those with the longest wait.
 pub(super) const FILE_SERIES_MAX: usize = 10;
@@ -138,7 +138,9 @@ fn encode_files(files: &FilesStatus, out: &mut Descriptors<'_>) -> fmt::Result {
     out.size("bucksaw_forward_buffer_batches", "Unacknowledged batches in the buffer on disk", files.buffer_batches)?;
     out.size("bucksaw_forward_buffer_bytes", "Bytes of the buffer on disk", files.buffer_bytes)?;
     out.size("bucksaw_forward_buffer_limit_bytes", "The most bytes of the buffer on disk", files.buffer_bytes_max)?;
-    let help = "Records dropped because the buffer was full";
+    let help = "Segments of the queue of local listeners without an acknowledgement";
+    out.size("bucksaw_forward_queue_segments", help, files.queue_segments)?;
+    let help = "Records dropped because the buffer or the queue of local listeners was full";
     out.counter("bucksaw_forward_dropped_records", help, files.dropped_records)?;
     let help = "Batches lost because the buffer was damaged while the agent ran";
     out.counter("bucksaw_forward_damaged_batches", help, files.damaged_batches)?;

@@ -3,6 +3,7 @@
 //! Nothing is counted for it that the agent does not need itself, except when bytes of files were first seen: an agent that nobody
 //! asks does no work for it.
 
+mod agent_info;
 mod agent_status;
 mod connection_tracker;
 mod json;
@@ -11,8 +12,10 @@ mod monitor;
 mod process;
 mod server;
 
+pub use agent_info::AgentInfo;
 pub use agent_status::{AgentStatus, FileLag, FilesStatus};
 pub use connection_tracker::ConnectionStatus;
 pub(crate) use connection_tracker::ConnectionTracker;
 pub use monitor::AgentMonitor;
-pub use server::{AgentInfo, serve_status};
+pub(crate) use monitor::WatchedFiles;
+pub use server::serve_status;

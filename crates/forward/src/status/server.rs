@@ -23,6 +23,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
+use super::agent_info::AgentInfo;
 use super::agent_status::AgentStatus;
 use super::json::status_json;
 use super::metrics::{FILE_SERIES_MAX, MEDIA_TYPE, metrics_text};
@@ -42,15 +43,6 @@ const HEADER_BYTES_MAX: usize = 16 << 10;
 
 /// The pause after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
-
-/// What an agent tells about itself.
-#[derive(Clone, Debug, Default)]
-pub struct AgentInfo {
-    /// The name of the machine; empty if unknown.
-    pub host: String,
-    /// The version of the program.
-    pub version: String,
-}
 
 #[derive(Clone)]
 struct StatusRoutes {

@@ -4,4 +4,5 @@
 mod faulty_nodes;
 mod node;
 mod redirects;
+mod reports;
 mod ship;

@@ -61,6 +61,7 @@ impl IngestNode {
         let (stop, stopped) = watch::channel(false);
         let shedder = Arc::new(LoadShedder::new(bucksaw_steering::Metrics::new(&mut registry)));
         let intake = TcpIntake {
+            agents: Arc::default(),
             intake: Intake { queue: Arc::clone(&queue), env },
             shedder: Arc::clone(&shedder),
             config,

@@ -2,5 +2,5 @@
 
 mod registry;
 
-pub use registry::{AgentRegistry, KnownAgent};
 pub(crate) use registry::AgentConnection;
+pub use registry::{AgentRegistry, KnownAgent};

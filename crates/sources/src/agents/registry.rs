@@ -95,8 +95,7 @@ impl AgentConnection {
         let id = *self.id.get_or_insert(report.id);
         let mut state = self.registry.state();
         if id == report.id && (state.agents.contains_key(&id) || state.make_room()) {
-            let agent =
-                KnownAgent { report, address: self.address, seen: now, connection: Some(self.number) };
+            let agent = KnownAgent { report, address: self.address, seen: now, connection: Some(self.number) };
             state.agents.insert(id, agent);
         }
     }

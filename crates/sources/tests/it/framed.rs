@@ -8,7 +8,8 @@ use bucksaw_record::{Id, Labels, Millis, Producer};
 use bucksaw_segment::{FrameHeader, FrameKind};
 use bucksaw_sources::Config;
 use bucksaw_wire::{
-    Batch, DecodeProgress, FLUSH, Hello, HelloReply, RefusalCode, ServerMessage, WireError, WireVersion, encode_labels,
+    AgentReport, Batch, DecodeProgress, FLUSH, Hello, HelloReply, RefusalCode, ServerMessage, WireError, WireVersion,
+    encode_labels,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -131,6 +132,26 @@ async fn labels_change_between_batches() {
 }
 
 #[tokio::test]
+async fn reports_between_batches_are_kept_and_not_acknowledged() {
+    let mut node = ListenerNode::start(Durability::Fast, Config::default()).await;
+    let mut client = FramedClient::welcome(&node, "").await;
+    for number in 0..3 {
+        let report = AgentReport { id: [7; 16], files: number, ..AgentReport::default() };
+        client.socket.write_all(&report.encode()).await.unwrap();
+        client.send(number as u32, "x\n").await;
+    }
+    assert_eq!(client.wait_for_ack(3).await, 3);
+    let known = |node: &ListenerNode| -> Vec<(u64, bool)> {
+        let agents = node.agents.agents(Duration::ZERO);
+        agents.iter().map(|agent| (agent.report.files, agent.is_connected())).collect()
+    };
+    assert_eq!(known(&node), [(2, true)]);
+    drop(client);
+    wait_until("the end of the connection is noticed", || known(&node) == [(2, false)]).await;
+    assert_eq!(node.stop().await.len(), 3);
+}
+
+#[tokio::test]
 async fn durable_batches_are_acknowledged_only_after_the_sync() {
     let mut node = ListenerNode::start(Durability::Durable, Config::default()).await;
     let mut client = FramedClient::welcome(&node, "").await;
@@ -214,7 +235,7 @@ async fn a_bad_hello_is_refused_with_its_reason() {
         assert_eq!(answer, Some(HelloReply::Refused { code: want_code, text: want.to_owned() }));
         assert_eq!(client.read_message().await, None);
     };
-    let newer = "unsupported protocol version 2.2, newest supported is 1.2: upgrade this side first";
+    let newer = "unsupported protocol version 2.3, newest supported is 1.3: upgrade this side first";
     check(&|hello| hello[8] = 2, RefusalCode::VERSION, newer).await;
     check(&|hello| hello[15] = 1, RefusalCode::LABELS, "the labels take 16777221 bytes, more than 73920").await;
     check(&|hello| hello[16] = 200, RefusalCode::LABELS, "the labels are refused: invalid label encoding").await;

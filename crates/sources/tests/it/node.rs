@@ -13,8 +13,8 @@ use bucksaw_ingest::{Durability, Queue};
 use bucksaw_record::{Flags, Id, Labels};
 use bucksaw_segment::queue::HEADER_LEN;
 use bucksaw_sources::{
-    Config, ConnectionSlots, DatagramSocket, Intake, ListenerProtocol, ListenerSetup, Metrics, TcpIntake,
-    UnfinishedBytes, serve, serve_datagrams,
+    AgentRegistry, Config, ConnectionSlots, DatagramSocket, Intake, ListenerProtocol, ListenerSetup, Metrics,
+    TcpIntake, UnfinishedBytes, serve, serve_datagrams,
 };
 use bucksaw_steering::LoadShedder;
 use prometheus_client::registry::Registry;
@@ -30,6 +30,7 @@ pub(crate) struct ListenerNode {
     pub(crate) queue: Arc<Queue>,
     pub(crate) shedder: Arc<LoadShedder>,
     pub(crate) address: SocketAddr,
+    pub(crate) agents: Arc<AgentRegistry>,
     stop: watch::Sender<bool>,
     serving: JoinHandle<()>,
     registry: Registry,
@@ -63,7 +64,9 @@ impl ListenerNode {
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = watch::channel(false);
         let shedder = Arc::new(LoadShedder::new(bucksaw_steering::Metrics::new(&mut registry)));
+        let agents = Arc::<AgentRegistry>::default();
         let intake = TcpIntake {
+            agents: Arc::clone(&agents),
             intake: Intake { queue: Arc::clone(&queue), env },
             shedder: Arc::clone(&shedder),
             config,
@@ -93,7 +96,7 @@ impl ListenerNode {
                 datagrams.await.unwrap();
             }
         });
-        Self { fs, queue, shedder, address, stop, serving, registry }
+        Self { fs, queue, shedder, address, agents, stop, serving, registry }
     }
 
     pub(crate) async fn connect(&self) -> TcpStream {

@@ -41,6 +41,22 @@ fn batch() -> Vec<u8> {
         .encode()
 }
 
+fn report() -> AgentReport {
+    AgentReport {
+        id: *b"0123456789abcdef",
+        host: "web-1".to_owned(),
+        version: "0.1.0".to_owned(),
+        files: 1,
+        unreadable_files: 2,
+        lag_bytes: 3,
+        lag_ms: 4,
+        buffer_bytes: 5,
+        gaps: 6,
+        dropped_records: 7,
+        acked_records: 8,
+    }
+}
+
 /// A batch of one record of two lines with an attribute, and one record of one line.
 fn multi_line_batch() -> Vec<u8> {
     let first = Id::new(Millis(1_763_680_200_000), Producer::new(7), 5);
@@ -73,6 +89,13 @@ fn client_bytes_are_stable() {
             panic!("no labels")
         };
         assert_eq!(found, hello(WireVersion::NEWEST).labels);
+    }
+    golden().check("report", &report().encode());
+    for bytes in golden().read_all("report") {
+        let ClientMessage::Report(found) = complete(ClientMessage::decode(&bytes, 1 << 20)) else {
+            panic!("no report")
+        };
+        assert_eq!(found, report());
     }
     golden().check("batch", &batch());
     for bytes in golden().read_all("batch") {

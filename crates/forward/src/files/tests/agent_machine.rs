@@ -20,7 +20,7 @@ use crate::send_window::SendWindow;
 const STATE_DIR: &str = "/state";
 
 /// A running agent.
-struct RunningAgent {
+struct CollectingAgent {
     collector: Collector,
     window: Arc<SendWindow>,
 }
@@ -39,13 +39,15 @@ pub(super) struct AgentMachine {
     pub(super) rng: Random,
     pub(super) logs: LogFiles,
     pub(super) node: ModelNode,
-    agent: Option<RunningAgent>,
+    agent: Option<CollectingAgent>,
     config: Config,
     files: FilesConfig,
     counted: CountedLosses,
     starts: u64,
     /// Whether lines may be stored twice: the power was cut, or the buffer was damaged.
     pub(super) may_repeat: bool,
+    /// Whether a bit of the buffer was flipped.
+    pub(super) is_damaged: bool,
     pub(super) bug: Option<AgentBug>,
     /// An earlier state of the buffer, for a bug.
     earlier: Vec<(PathBuf, Vec<u8>)>,
@@ -84,6 +86,7 @@ impl AgentMachine {
             counted: CountedLosses::default(),
             starts: 0,
             may_repeat: false,
+            is_damaged: false,
             bug: None,
             earlier: Vec::new(),
             is_traced: false,
@@ -117,7 +120,7 @@ impl AgentMachine {
         let opened = Collector::open(&self.config, &files, &env, Arc::clone(&window));
         self.trace(&format!("start: {:?}", opened.as_ref().err().map(ToString::to_string)));
         let Ok(collector) = opened else { return };
-        self.agent = Some(RunningAgent { collector, window });
+        self.agent = Some(CollectingAgent { collector, window });
         self.scan();
     }
 
@@ -239,7 +242,7 @@ impl AgentMachine {
         self.may_repeat = true;
     }
 
-    /// Flips a bit of the buffer. Returns whether there was one.
+    /// Flips a bit of the buffer, if it has one.
     pub(super) fn damage_buffer(&mut self) {
         let files = self.buffer_files();
         let Some((path, bytes)) = files.get(self.rng.below(files.len().max(1))).filter(|(_, bytes)| !bytes.is_empty())
@@ -249,6 +252,7 @@ impl AgentMachine {
         let bit = self.rng.below(bytes.len() * 8) as u64;
         self.trace(&format!("flip bit {bit} of {}", path.display()));
         assert!(self.fs.flip_bit(path, bit));
+        self.is_damaged = true;
         self.may_repeat = true;
     }
 

@@ -1,5 +1,6 @@
 //! Programs that write and rotate log files on a simulated disk.
 
+use std::fmt;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -26,7 +27,6 @@ pub(super) enum LogRotation {
 }
 
 /// A log of one program.
-#[derive(Debug)]
 pub(super) struct SimLog {
     path: PathBuf,
     rotation: LogRotation,
@@ -38,6 +38,13 @@ pub(super) struct SimLog {
     incomplete: bool,
 }
 
+impl fmt::Debug for SimLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, rotation, rotated, current, incomplete } = self;
+        write!(f, "{path:?} {rotation:?} {rotated:?}, {} lines, incomplete: {incomplete}", current.len())
+    }
+}
+
 /// All logs, and what was written to them.
 #[derive(Debug)]
 pub(super) struct LogFiles {
@@ -45,6 +52,8 @@ pub(super) struct LogFiles {
     pub(super) written: Vec<String>,
     /// Lines of files that were truncated or removed without a copy.
     pub(super) removed: Vec<String>,
+    /// Lines without an end at the end of rotated files, which match a pattern and may grow, so that the lines wait.
+    pub(super) unended: Vec<String>,
     line_bytes: usize,
 }
 
@@ -63,11 +72,19 @@ impl LogFiles {
             incomplete: false,
         };
         let logs = ["a.log", "b.log", "c.log"][..count].iter().map(&mut log).collect();
-        Self { logs, written: Vec::new(), removed: Vec::new(), line_bytes: *rng.pick(&[20, 200, 4_000]) }
+        Self {
+            logs,
+            written: Vec::new(),
+            removed: Vec::new(),
+            unended: Vec::new(),
+            line_bytes: *rng.pick(&[20, 200, 4_000]),
+        }
     }
 
     fn new_line(&mut self, rng: &mut Random) -> String {
-        let line = format!("{:06} {}", self.written.len(), "x".repeat(rng.below(self.line_bytes)));
+        // The end of a line tells it apart too: the tailer recognises files by the bytes before its position.
+        let number = format!("{:06} ", self.written.len());
+        let line = number.repeat(1 + rng.below(self.line_bytes) / number.len());
         self.written.push(line.clone());
         line
     }
@@ -106,8 +123,10 @@ impl LogFiles {
     pub(super) fn rotate(&mut self, fs: &Fs, at: usize) {
         let log = &mut self.logs[at];
         let Some(contents) = fs.live_bytes(&log.path).filter(|contents| !contents.is_empty()) else { return };
-        log.incomplete = false;
         let lines = std::mem::take(&mut log.current);
+        if std::mem::take(&mut log.incomplete) {
+            self.unended.extend(lines.last().cloned());
+        }
         match log.rotation {
             LogRotation::Truncate => {
                 self.removed.extend(lines);

@@ -85,7 +85,7 @@ impl ModelNode {
     /// Acknowledges up to `count` more of the received batches.
     pub(super) fn acknowledge(&mut self, window: &SendWindow, count: u64, now: Duration) {
         let Some(connection) = &mut self.connection else { return };
-        connection.acked = (connection.acked + count).min(connection.received);
+        connection.acked = connection.acked.saturating_add(count).min(connection.received);
         window.acked(connection.first + connection.acked, now);
     }
 }
