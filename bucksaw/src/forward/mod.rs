@@ -24,8 +24,8 @@ use bucksaw_forward::AgentInfo;
 use crate::exit::Exit;
 use crate::failure::UsageError;
 
-/// Threads of an agent with listeners.
-const LISTENER_THREADS: usize = 2;
+/// Threads for the listeners of an agent. With more, each message wakes another thread, which doubles its cost.
+const LISTENER_THREADS: usize = 1;
 
 /// What this agent tells about itself.
 fn info() -> AgentInfo {

@@ -119,7 +119,12 @@ impl ModuleTree {
             let full: ModulePath = import.iter().chain(rest).cloned().collect();
             return self.resolve(at, &full, visited);
         }
-        module.globs.iter().find_map(|glob| {
+        // A glob of another crate leads nowhere, and its name must not lead to itself.
+        let is_here = |glob: &&ModulePath| {
+            let first = glob.first().map(String::as_str).unwrap_or_default();
+            matches!(first, "crate" | "self" | "super") || module.children.contains(first)
+        };
+        module.globs.iter().filter(is_here).find_map(|glob| {
             let full: ModulePath = glob.iter().chain(path).cloned().collect();
             self.resolve(at, &full, visited)
         })

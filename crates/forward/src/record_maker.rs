@@ -4,7 +4,7 @@ use bucksaw_protocols::AttributeList;
 use bucksaw_record::{Flags, RecordView};
 
 use crate::batch_builder::BatchBuilder;
-use crate::lines::{LineConfig, LineEvent, LineEventSink, LineTotals, RecordRules, StreamFilter, Verdict};
+use crate::lines::{LineConfig, LineEvent, LineEventSink, LineTotals, ShippingRules, StreamFilter, Verdict};
 use crate::record_attributes::AttributeSets;
 
 /// Bytes of a batch of a file, its attributes included, after which the rest of a chunk waits.
@@ -16,7 +16,7 @@ const BATCH_RECORDS: u32 = 64 << 10;
 /// Makes the records of any number of streams.
 #[derive(Debug)]
 pub(crate) struct RecordMaker {
-    rules: RecordRules,
+    rules: ShippingRules,
     sets: AttributeSets,
     record_bytes_max: usize,
     /// The text of a record, for filters.

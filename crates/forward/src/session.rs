@@ -167,7 +167,10 @@ impl Session<'_> {
 
     /// Gives the sender the state of the agent, at once and then at intervals, if the node knows reports.
     async fn report(&self, version: WireVersion, reports: mpsc::Sender<Vec<u8>>) -> Infallible {
-        while version >= WireVersion::REPORTS {
+        if version < WireVersion::REPORTS {
+            return std::future::pending().await;
+        }
+        loop {
             let (monitor, info) = (self.config.monitor.clone(), self.config.info.clone());
             // The reading thread may hold the lock for a while.
             let Ok(Some(report)) = spawn_blocking(move || monitor.report(&info)).await else { break };

@@ -99,7 +99,9 @@ fn status_of(file: &TailedFile, is_active: bool) -> Option<FileStatus<'_>> {
         Stage::Rest => FileState::Copied,
     };
     let size = position.size.max(file.growth.end()).max(position.offset);
-    let incomplete = if file.read_end() >= size { file.waiting } else { 0 };
+    // What a decoder gave is kept in memory, also before the sink takes it.
+    let is_read = file.unpacker.is_none() && file.read_end() >= size;
+    let incomplete = if is_read { file.waiting } else { 0 };
     let (key, path, offset) = (position.key, &*position.path, position.offset);
     Some(FileStatus { key, path, offset, size, incomplete, state })
 }

@@ -97,8 +97,8 @@ mod tests {
         for wait in [0, 1, 3, 10, 100, 1_000, 5_000, 9_990] {
             // The byte at this offset was seen one second later.
             let seen = seconds(10_000 - wait);
-            let told = marks.seen_at(10_000 - wait - 1).unwrap();
-            assert!(told <= seen && seen - told <= seconds(wait + 1), "{wait}: {told:?}");
+            let reported = marks.seen_at(10_000 - wait - 1).unwrap();
+            assert!(reported <= seen && seen - reported <= seconds(wait + 1), "{wait}: {reported:?}");
         }
     }
 }

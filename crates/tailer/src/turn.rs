@@ -218,6 +218,12 @@ fn deliver(
         Err(error) => {
             // An incomplete line that has waited is delivered once more, until the sink has seen it.
             file.is_flushed = false;
+            // A decoder does not go back, so what it gave is kept.
+            if file.unpacker.is_some() {
+                file.waiting = text.len() as u64;
+                file.pending.clear();
+                file.pending.extend_from_slice(text);
+            }
             return Turn::SinkFailed(error);
         }
     };

@@ -75,6 +75,8 @@ pub(crate) struct Collector {
     /// Missing batches whose lines are read again from the files.
     missing_at_start: u64,
     pub(super) damaged_batches: u64,
+    /// Whether all that is unread of the buffer is damaged.
+    is_end_damaged: bool,
 }
 
 /// Receives chunks of files.
@@ -164,6 +166,7 @@ impl Collector {
             seen_changes: 0,
             missing_at_start: missing_batches,
             damaged_batches: 0,
+            is_end_damaged: false,
         };
         if let Some(cursor) = &collector.journal_cursor {
             collector.sink.positions.set_journal(encode_cursor(cursor));
@@ -211,10 +214,12 @@ impl Collector {
                     report.is_scan_due = read.is_scan_due;
                     break;
                 }
-                Err(error) if error.kind() == io::ErrorKind::QuotaExceeded => match self.make_room() {
-                    true => {}
-                    false => break,
-                },
+                Err(error) if error.kind() == io::ErrorKind::QuotaExceeded => {
+                    match self.pass_damage() || self.make_room() {
+                        true => {}
+                        false => break,
+                    }
+                }
                 Err(_) => break,
             }
         }
@@ -319,6 +324,7 @@ impl Collector {
 
     /// Moves batches from the disk into the send window.
     fn fill_window(&mut self, now: Duration) {
+        self.is_end_damaged = false;
         while !self.sink.buffer.is_read() && self.window.has_space() {
             let expected = self.sink.buffer.first_unread();
             match self.sink.read_next() {
@@ -326,10 +332,30 @@ impl Collector {
                     self.note_missing(number.saturating_sub(expected));
                     self.push(number, batches, now);
                 }
-                Ok(None) => return,
+                Ok(None) => {
+                    self.is_end_damaged = true;
+                    // The lines of batches that were missing at the start are read from the files again.
+                    if self.sink.buffer.next_number() - expected <= self.missing_at_start {
+                        self.pass_damage();
+                    }
+                    return;
+                }
                 Err(error) => return self.sink.note_write_error(&error),
             }
         }
+    }
+
+    /// Passes over the batches at the end of the buffer, if all are damaged and those before them are acknowledged. Otherwise
+    /// they would fill a buffer for ever. Returns whether there were any.
+    fn pass_damage(&mut self) -> bool {
+        let (first, next) = (self.sink.buffer.first_unread(), self.sink.buffer.next_number());
+        if !self.is_end_damaged || self.sink.buffer.first_unacked() < first || first >= next {
+            return false;
+        }
+        self.is_end_damaged = false;
+        self.note_missing(next - first);
+        self.sink.buffer.ack(next);
+        true
     }
 
     /// Moves the batches of an entry of the buffer into the send window.

@@ -10,7 +10,7 @@ use bucksaw_env::lock;
 
 use super::collector::Collector;
 
-/// How long the reading thread leaves the lock to somebody who waits for it.
+/// How long the reading thread leaves the lock to a thread that waits for it.
 const YIELD_TIME: Duration = Duration::from_millis(1);
 
 /// A collector that one thread drives and others read.

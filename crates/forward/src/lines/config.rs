@@ -5,7 +5,7 @@ use std::time::Duration;
 use bucksaw_record::AttributeNames;
 
 use super::config_error::{ATTRIBUTE_BYTES_MAX, ATTRIBUTES_MAX, LineConfigError};
-use super::filter::RecordRules;
+use super::filter::ShippingRules;
 use super::multiline::Multiline;
 
 /// For how long the rest of a line is waited for.
@@ -36,7 +36,7 @@ pub struct LineConfig {
     /// Which lines are one event.
     pub multiline: Multiline,
     /// Which records are shipped, and how they are changed.
-    pub filter: RecordRules,
+    pub filter: ShippingRules,
     /// Names and values that every record gets.
     pub attributes: Vec<(String, String)>,
     /// The name of the Kubernetes node, a label of files of pods.

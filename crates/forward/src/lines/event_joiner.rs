@@ -24,7 +24,7 @@ pub(super) struct EventJoiner {
     offset: u64,
     /// The open event of each stream, and of the lines without one.
     open: [OpenEvent; SLOTS],
-    /// Complete events behind the start of an open one, in the order of their ends.
+    /// Complete events behind the start of an open one. The sink gets them in the order of their ends.
     held: Vec<HeldEvent>,
     held_text: Vec<u8>,
     /// Bytes that the held events will take in the batch.
@@ -178,6 +178,8 @@ impl EventJoiner {
             self.cut = scanned;
             return scanned;
         };
+        // An event of several lines is complete only when the next one begins.
+        self.held.sort_by_key(|event| event.end);
         let mut cut = first_open;
         // An event that crosses the place moves it to its own start. One that ends later, and did not cross the old place, does not
         // cross the new one, as it starts behind the old one.
@@ -195,6 +197,7 @@ impl EventJoiner {
 
     /// Gives the sink the held events that start before an offset, and forgets the others.
     fn emit(&mut self, before: usize, sink: &mut impl LineEventSink) {
+        self.held.sort_by_key(|event| event.end);
         for event in self.held.iter().filter(|event| event.start < before) {
             sink.push(&LineEvent {
                 offset: self.offset + event.start as u64,

@@ -9,7 +9,7 @@ use super::redaction::Redaction;
 
 /// Rules by which records are dropped and changed, for all streams. In this order: `drop`, `keep`, samples, redactions.
 #[derive(Clone, Debug, Default)]
-pub struct RecordRules {
+pub struct ShippingRules {
     drop: Vec<Plan>,
     keep: Vec<Plan>,
     samples: Vec<SampleRule<Plan>>,
@@ -41,7 +41,7 @@ pub(crate) enum Verdict {
     SampledOut,
 }
 
-impl RecordRules {
+impl ShippingRules {
     /// Drops the records that match. One of several such rules suffices.
     ///
     /// # Errors
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     fn filter(drop: &[&str], keep: &[&str], sample: &[&str]) -> StreamFilter {
-        let mut filter = RecordRules::default();
+        let mut filter = ShippingRules::default();
         drop.iter().for_each(|text| filter.add_drop(text).unwrap());
         keep.iter().for_each(|text| filter.add_keep(text).unwrap());
         sample.iter().for_each(|text| filter.add_sample(text).unwrap());
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        let mut filter = RecordRules::default();
+        let mut filter = ShippingRules::default();
         let check = |result: Result<(), LineConfigError>, want: &str| {
             let error = result.unwrap_err().to_string();
             assert!(error.starts_with(want), "{error}");
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn redactions_follow_each_other() {
-        let mut filter = RecordRules::default();
+        let mut filter = ShippingRules::default();
         filter.add_redaction("s/a/b/").unwrap();
         filter.add_redaction("s/bb/c/").unwrap();
         let (mut out, mut spare) = (Vec::new(), Vec::new());

@@ -28,7 +28,7 @@ pub use container_path::{ContainerRef, PodRef};
 pub(crate) use event::{LineEvent, LineEventSink};
 pub(crate) use event_reader::{ChunkText, EventReader};
 pub(crate) use file_lines::FileLines;
-pub use filter::RecordRules;
+pub use filter::ShippingRules;
 pub(crate) use filter::{StreamFilter, Verdict};
 pub use multiline::Multiline;
 pub use totals::LineTotals;

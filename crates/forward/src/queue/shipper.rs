@@ -84,7 +84,8 @@ impl QueueShipper {
     pub(super) fn commit_acked(&mut self) {
         let acked = self.acks.next_unacked();
         let mut ids = Vec::new();
-        while let Some((_, id)) = self.shipped.pop_front_if(|(end, _)| *end <= acked) {
+        while let Some((_, id)) = self.shipped.front().copied().filter(|(end, _)| *end <= acked) {
+            self.shipped.pop_front();
             ids.push(id);
         }
         if !ids.is_empty() {

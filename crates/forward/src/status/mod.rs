@@ -1,7 +1,7 @@
 //! The state of an agent, as a program, a person and Prometheus ask for it.
 //!
-//! Nothing is counted for it that the agent does not need itself, except when bytes of files were first seen: an agent that nobody
-//! asks does no work for it.
+//! Nothing is counted for it that the agent does not need itself, except when bytes of files were first seen: an agent without
+//! such clients does no work for it.
 
 mod agent_info;
 mod agent_status;

@@ -106,7 +106,7 @@ async fn check_host(State(state): State<StatusRoutes>, request: Request, next: N
     }
 }
 
-/// Whether a request may come from somebody else than a page that uses a name of its own for this address.
+/// Whether a request is not from a page that uses a name of its own for this address.
 fn is_allowed(headers: &HeaderMap, own_name: &str) -> bool {
     let mut hosts = headers.get_all(header::HOST).iter();
     let host = match (hosts.next(), hosts.next()) {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bucksaw_env::Env;
-use bucksaw_forward::{AgentInfo, Config, FilesConfig, run_files};
+use bucksaw_forward::{AgentInfo, Config, FilesConfig, OtherInputs, run_files};
 use bucksaw_tailer::{PathPattern, TailerConfig};
 use bucksaw_wire::{AgentReport, ClientMessage, DecodeProgress, Hello, HelloReply, ServerMessage, WireVersion};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -35,7 +35,10 @@ async fn node_of(version: WireVersion) -> (std::net::SocketAddr, mpsc::Unbounded
                 let welcome = HelloReply::Welcome { version, frame_bytes_max: 1 << 20 };
                 socket.write_all(&welcome.encode()).await.unwrap();
             }
-            while is_welcome {
+            if !is_welcome {
+                continue;
+            }
+            loop {
                 let (message, used) = match ClientMessage::decode(&bytes, 1 << 20).unwrap() {
                     DecodeProgress::Complete(ClientMessage::Batch(frame), used) => {
                         acked += 1;
@@ -68,7 +71,7 @@ async fn shipped_to(version: WireVersion) -> Vec<Sent> {
     std::fs::create_dir(&files.state_dir).unwrap();
     let monitor = config.monitor.clone();
     let (stop, stopped) = watch::channel(false);
-    let running = tokio::spawn(run_files(config, files, None, Env::real(), stopped));
+    let running = tokio::spawn(run_files(config, files, OtherInputs::default(), Env::real(), stopped));
     // The agent reports at once, so a report that is wanted comes before the lines are acknowledged or soon after.
     let mut all = Vec::new();
     let wants_report = version >= WireVersion::REPORTS;

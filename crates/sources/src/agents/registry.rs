@@ -1,6 +1,6 @@
 //! What agents last reported, bounded in number and in time.
 //!
-//! An agent is known by the id that it states. Whoever reaches the port can state any id, so the list is advice for people: it decides
+//! An agent is known by the id that it states. A client can state any id, so the list is advice for people: it decides
 //! nothing. A connection has one id, which its first report states.
 
 use std::collections::HashMap;

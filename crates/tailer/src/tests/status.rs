@@ -1,4 +1,4 @@
-//! What is told of files.
+//! What is known of files.
 
 use std::io;
 use std::time::Duration;
@@ -49,4 +49,23 @@ fn the_wait_of_a_byte_begins_when_it_is_seen() {
     assert_eq!(states(&mut machine), [("active", 4, 14)]);
     assert_eq!(machine.tailer.seen_at(key, 4), Some(seen));
     assert!(machine.tailer.seen_at(key, 8) >= Some(seen + Duration::from_secs(60)));
+}
+
+#[test]
+fn a_compressed_file_is_read_on_where_the_sink_failed() {
+    for extension in ["gz", "zst"] {
+        let mut machine = LogMachine::simulated(&["*.log*"]);
+        machine.configure(|config| config.read_bytes = 200);
+        machine.write("a.log", 100);
+        machine.compress("a.log", extension);
+        machine.scan();
+        for _ in 0..5 {
+            machine.sink.is_failing = true;
+            assert!(machine.read_once().is_err());
+            machine.sink.is_failing = false;
+            machine.read_once().unwrap();
+        }
+        machine.run();
+        machine.check();
+    }
 }

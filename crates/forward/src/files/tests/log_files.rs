@@ -81,6 +81,11 @@ impl LogFiles {
         }
     }
 
+    /// Whether a log is copied and truncated. While no agent reads such a log, not every copy can be recognised.
+    pub(super) fn copies(&self) -> bool {
+        self.logs.iter().any(|log| log.rotation == LogRotation::CopyTruncate)
+    }
+
     fn new_line(&mut self, rng: &mut Random) -> String {
         // The end of a line tells it apart too: the tailer recognises files by the bytes before its position.
         let number = format!("{:06} ", self.written.len());

@@ -112,9 +112,9 @@ fn incomplete_events_wait_and_then_are_records() {
     };
     check(&|_| {}, &[], 0);
     check(&|chunk| chunk.waited = Duration::from_millis(999), &[], 0);
-    check(&|chunk| chunk.waited = Duration::from_secs(1), &["1000 stderr 0 x", "0 stdout 1 a"], whole);
-    check(&|chunk| chunk.is_full = true, &["1000 stderr 0 x", "0 stdout 1 a"], whole);
-    check(&|chunk| chunk.is_end = true, &["1000 stderr 0 x", "- - 2 half a line?", "0 stdout 2 a"], text.len());
+    check(&|chunk| chunk.waited = Duration::from_secs(1), &["0 stdout 1 a", "1000 stderr 0 x"], whole);
+    check(&|chunk| chunk.is_full = true, &["0 stdout 1 a", "1000 stderr 0 x"], whole);
+    check(&|chunk| chunk.is_end = true, &["0 stdout 2 a", "1000 stderr 0 x", "- - 2 half a line?"], text.len());
 }
 
 #[test]
