@@ -52,7 +52,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(Box<ServeArgs>),
-    Forward(ForwardArgs),
+    Forward(Box<ForwardArgs>),
     Import(ImportArgs),
     Query(Box<QueryArgs>),
     Tail(TailArgs),
