@@ -106,7 +106,7 @@ impl EdgeSubject {
         match self {
             Self::Load(load) => load.delivery == LineDelivery::Tail || agent.push_protocol().is_some(),
             Self::Idle => true,
-            // Without a node, nobody knows when the agent has read everything.
+            // Without a node it is not known when the agent has read everything.
             Self::Backlog => agent.delivers_to_node(),
         }
     }

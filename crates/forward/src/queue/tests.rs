@@ -16,6 +16,9 @@ use crate::send_window::SendWindow;
 
 const NOW: Duration = Duration::ZERO;
 
+/// The first sequence number, the flags and the text of a batch.
+type BatchContents = (u64, Vec<(u32, u8)>, String);
+
 /// A queue, and a shipper whose window has no session.
 struct ShippedQueue {
     env: Env,
@@ -69,7 +72,7 @@ impl ShippedQueue {
     }
 
     /// The first sequence number, flags and text of each batch in the window.
-    fn batches(&self) -> Vec<(u64, Vec<(u32, u8)>, String)> {
+    fn batches(&self) -> Vec<BatchContents> {
         let first = self.window.first_batch();
         let batches = (first..).map_while(|number| self.window.batch(number));
         let read = batches.map(|batch| {
