@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use bucksaw_faults::wait;
 
-use super::EdgeArgs;
 use super::agents::{AgentProcess, AgentStart, EdgeAgent, PushProtocol, free_port};
+use super::args::EdgeArgs;
 use super::live::{LiveMetrics, LiveSubject};
 use super::load::{EdgeLoad, LineDelivery};
 use super::writer::{FluentConnection, LineTarget, RotatedFile, SyslogConnection, docker_line, write_all};

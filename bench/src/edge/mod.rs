@@ -5,127 +5,22 @@
 //! same writers.
 
 mod agents;
+mod args;
 mod live;
 mod load;
 mod measure;
 mod plot;
 mod writer;
 
-use std::path::PathBuf;
-
 use anyhow::Context as _;
-use clap::Args;
 
-use crate::context::{BenchContext, Size};
+use crate::context::BenchContext;
 use crate::machine;
 use crate::results::BenchRun;
-use agents::{EdgeAgent, ProgramPath};
+pub(crate) use args::EdgeArgs;
+use args::EdgeSubject;
 use live::LiveMetrics;
-use load::{EdgeLoad, LineDelivery, LoadAxes};
 use measure::EdgeSetting;
-
-/// Measure the cost of collecting lines
-#[derive(Debug, Args)]
-pub(crate) struct EdgeArgs {
-    /// The agents; those whose program is missing are skipped
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "bucksaw")]
-    agents: Vec<EdgeAgent>,
-
-    /// The program of an agent, if it is not in PATH; repeatable
-    #[arg(long = "program", value_name = "NAME=FILE")]
-    programs: Vec<ProgramPath>,
-
-    /// How lines reach the agent
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "tail,push")]
-    deliveries: Vec<LineDelivery>,
-
-    /// Lines per second, of all writers together. The first value of each dimension is the base
-    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1000,500,10000,100000")]
-    rates: Vec<u64>,
-
-    /// Writers, each with a file or a connection
-    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "2,1,5,10", value_parser = clap::value_parser!(u64).range(1..))]
-    writers: Vec<u64>,
-
-    /// Bytes of a line
-    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "100,1000,10000", value_parser = clap::value_parser!(u64).range(100..))]
-    line_bytes: Vec<u64>,
-
-    /// Measure all combinations, not only those that differ from the base in one dimension
-    #[arg(long)]
-    full: bool,
-
-    /// Bytes at which a file is rotated
-    #[arg(long, value_name = "SIZE", default_value = "10MB")]
-    rotate: Size,
-
-    /// Seconds of each load, and of idling
-    #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
-    seconds: u64,
-
-    /// Files of an idle agent; 0 measures none
-    #[arg(long, value_name = "N", default_value_t = 1_000)]
-    idle_files: u64,
-
-    /// Bytes of a file that is there when the agent starts; 0 measures none
-    #[arg(long, value_name = "SIZE", default_value = "1GB")]
-    backlog: Size,
-
-    /// Rounds
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    rounds: usize,
-
-    /// Directory for the plots; none are drawn if omitted
-    #[arg(long, value_name = "DIR")]
-    plots: Option<PathBuf>,
-
-    /// Address at which Prometheus can scrape the running measurement
-    #[arg(long, value_name = "HOST:PORT")]
-    live: Option<String>,
-}
-
-/// What is measured.
-#[derive(Clone, Copy)]
-enum EdgeSubject {
-    Load(EdgeLoad),
-    Idle,
-    Backlog,
-}
-
-impl EdgeSubject {
-    fn name(&self) -> String {
-        match self {
-            Self::Load(load) => load.name(),
-            Self::Idle => "idle".to_owned(),
-            Self::Backlog => "backlog".to_owned(),
-        }
-    }
-
-    /// Whether it makes sense for an agent.
-    fn applies_to(&self, agent: EdgeAgent) -> bool {
-        match self {
-            Self::Load(load) => load.delivery == LineDelivery::Tail || agent.push_protocol().is_some(),
-            Self::Idle => true,
-            // Without a node, nobody knows when the agent has read everything.
-            Self::Backlog => agent.delivers_to_node(),
-        }
-    }
-}
-
-impl EdgeArgs {
-    fn subjects(&self) -> Vec<EdgeSubject> {
-        let axes = LoadAxes {
-            deliveries: &self.deliveries,
-            writers: &self.writers,
-            rates: &self.rates,
-            line_bytes: &self.line_bytes,
-        };
-        let mut subjects: Vec<_> = axes.loads(self.full).into_iter().map(EdgeSubject::Load).collect();
-        subjects.extend((self.idle_files > 0).then_some(EdgeSubject::Idle));
-        subjects.extend((self.backlog.0 > 0).then_some(EdgeSubject::Backlog));
-        subjects
-    }
-}
 
 pub(crate) fn run(args: &EdgeArgs, context: &BenchContext) -> anyhow::Result<()> {
     let live = LiveMetrics::start(args.live.as_deref())?;

@@ -11,10 +11,12 @@ use bucksaw_faults::http::Client;
 use bucksaw_faults::wait;
 
 use super::protocol::SenderProtocol;
-use super::server::WAIT_MAX;
 use crate::context::BenchContext;
 use crate::node::{http_client, sum};
 use crate::process;
+
+/// The maximum time until a program is ready, and until everything is stored.
+pub(super) const WAIT_MAX: Duration = Duration::from_secs(900);
 
 /// Loki's configuration for one process with files: its defaults, but for limits that would refuse the load.
 const LOKI_CONFIG: &str = "auth_enabled: false

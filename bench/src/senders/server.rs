@@ -7,13 +7,10 @@ use anyhow::{bail, ensure};
 use bucksaw_faults::wait;
 
 use super::protocol::SenderProtocol;
-use super::rival::{Rival, RivalServer};
+use super::rival::{Rival, RivalServer, WAIT_MAX};
 use crate::context::BenchContext;
 use crate::node::{BenchNode, http_client};
 use crate::process;
-
-/// The maximum time until everything is stored.
-pub(super) const WAIT_MAX: Duration = Duration::from_secs(900);
 
 /// The idle time after which everything counts as stored, and CPU seconds in that time that a merging program exceeds. VictoriaLogs
 /// writes to the disk what is in memory for 5 seconds.

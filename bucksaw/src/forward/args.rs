@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 use super::journal_args::JournalArgs;
 use super::line_args::LineArgs;
 use super::listen_args::ListenArgs;
+use super::status_listener::agent_info;
 use crate::values::{ByteSize, DisplayZone, HostPort, ListenAddress, TimeFrom, all_labels, durability};
 
 /// Ship lines to a node
@@ -130,7 +131,7 @@ impl ForwardArgs {
         let labels = all_labels(&self.labels)?;
         // Shuffled, so that agents with the same list spread over its nodes.
         let line_zone = self.time_from.line_zone(&self.time_zone);
-        let (lines, info) = (self.lines.config()?, super::info());
+        let (lines, info) = (self.lines.config()?, agent_info());
         Ok(Config { addresses: to, labels, shuffle: true, line_zone, lines, info, ..Config::default() })
     }
 }

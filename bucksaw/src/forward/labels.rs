@@ -20,8 +20,8 @@ pub(super) fn with_label(labels: Labels, name: &str, value: &str) -> Labels {
     if labels.get(name).is_some() || value.is_empty() {
         return labels;
     }
-    let end = value.len().min(Labels::VALUE_BYTES_MAX);
-    let value = (0..=end).rev().find_map(|end| value.get(..end)).unwrap_or_default();
+    let end = (0..=value.len().min(Labels::VALUE_BYTES_MAX)).rev().find(|end| value.is_char_boundary(*end));
+    let value = &value[..end.unwrap_or_default()];
     // Too many labels: the user's have precedence.
     Labels::new(labels.iter().chain([(name, value)])).unwrap_or(labels)
 }

@@ -19,18 +19,12 @@ mod stream;
 use anyhow::Context as _;
 
 pub(crate) use args::ForwardArgs;
-use bucksaw_forward::AgentInfo;
 
 use crate::exit::Exit;
 use crate::failure::UsageError;
 
 /// Threads for the listeners of an agent. With more, each message wakes another thread, which doubles its cost.
 const LISTENER_THREADS: usize = 1;
-
-/// What this agent tells about itself.
-fn info() -> AgentInfo {
-    AgentInfo { host: labels::host_name(), version: env!("CARGO_PKG_VERSION").to_owned() }
-}
 
 pub(crate) fn run(args: &ForwardArgs) -> anyhow::Result<Exit> {
     let config = args.config()?;

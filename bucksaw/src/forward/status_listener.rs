@@ -1,12 +1,18 @@
 //! The listener with the metrics and the state of an agent.
 
 use anyhow::Context as _;
-use bucksaw_forward::{AgentMonitor, serve_status};
+use bucksaw_forward::{AgentInfo, AgentMonitor, serve_status};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tracing::info;
 
+use super::labels::host_name;
 use crate::values::ListenAddress;
+
+/// What this agent reports about itself.
+pub(super) fn agent_info() -> AgentInfo {
+    AgentInfo { host: host_name(), version: env!("CARGO_PKG_VERSION").to_owned() }
+}
 
 /// Serves them until the stop, if an address is given.
 pub(super) async fn start(
@@ -20,6 +26,6 @@ pub(super) async fn start(
     if let Ok(address) = listener.local_addr() {
         info!(%address, "metrics and status");
     }
-    tokio::spawn(serve_status(listener, monitor.clone(), super::info(), stop));
+    tokio::spawn(serve_status(listener, monitor.clone(), agent_info(), stop));
     Ok(())
 }

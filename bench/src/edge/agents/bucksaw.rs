@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::AgentStart;
+use super::agent_start::AgentStart;
 use crate::edge::load::LineDelivery;
 
 pub(super) fn command(start: &AgentStart<'_>) -> anyhow::Result<Command> {

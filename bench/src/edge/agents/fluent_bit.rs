@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::{AgentStart, EdgeAgent, port_of};
+use super::agent_start::{AgentStart, port_of};
 use crate::edge::load::LineDelivery;
 
 const PARSERS: &str = "[PARSER]
@@ -12,10 +12,10 @@ const PARSERS: &str = "[PARSER]
     Time_Format %Y-%m-%dT%H:%M:%S.%L%z
 ";
 
-pub(super) fn command(agent: EdgeAgent, start: &AgentStart<'_>) -> anyhow::Result<Command> {
+pub(super) fn command(start: &AgentStart<'_>, decodes: bool, to_node: bool) -> anyhow::Result<Command> {
     let input = match start.delivery {
         LineDelivery::Tail => {
-            let parser = if agent == EdgeAgent::FluentBitRawNull { "" } else { "    Parser docker\n" };
+            let parser = if decodes { "    Parser docker\n" } else { "" };
             format!(
                 "    Name tail\n    Path {}\n    Read_from_Head on\n    Refresh_Interval 1\n{parser}",
                 start.pattern()
@@ -23,7 +23,7 @@ pub(super) fn command(agent: EdgeAgent, start: &AgentStart<'_>) -> anyhow::Resul
         }
         LineDelivery::Push => format!("    Name forward\n    Listen 127.0.0.1\n    Port {}\n", start.port),
     };
-    let output = if agent == EdgeAgent::FluentBit {
+    let output = if to_node {
         let port = port_of(start.node.address("fluent")?);
         format!("    Name forward\n    Match *\n    Host 127.0.0.1\n    Port {port}\n    Require_ack_response on\n")
     } else {

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::AgentStart;
+use super::agent_start::AgentStart;
 
 pub(super) fn command(start: &AgentStart<'_>) -> anyhow::Result<Command> {
     let (home, node, files) = (start.home.display(), start.node.address("http")?, start.pattern());

@@ -2,10 +2,10 @@
 
 use std::process::Command;
 
-use super::{AgentStart, EdgeAgent, port_of};
+use super::agent_start::{AgentStart, port_of};
 use crate::edge::load::LineDelivery;
 
-pub(super) fn command(agent: EdgeAgent, start: &AgentStart<'_>) -> anyhow::Result<Command> {
+pub(super) fn command(start: &AgentStart<'_>, to_node: bool) -> anyhow::Result<Command> {
     let home = start.home.display();
     let input = match start.delivery {
         LineDelivery::Tail => format!(
@@ -16,7 +16,7 @@ pub(super) fn command(agent: EdgeAgent, start: &AgentStart<'_>) -> anyhow::Resul
             format!("module(load=\"imtcp\")\ninput(type=\"imtcp\" Address=\"127.0.0.1\" Port=\"{}\")\n", start.port)
         }
     };
-    let output = if agent == EdgeAgent::RsyslogRaw {
+    let output = if to_node {
         let port = port_of(start.node.address("syslog")?);
         format!(
             "action(type=\"omfwd\" target=\"127.0.0.1\" port=\"{port}\" protocol=\"tcp\" TCP_Framing=\"octet-counted\" \

@@ -16,7 +16,7 @@ use crate::send_window::SendWindow;
 
 const NOW: Duration = Duration::ZERO;
 
-/// The producer, the flags and the text of a batch.
+/// The first sequence number, the flags and the text of a batch.
 type BatchContents = (u64, Vec<(u32, u8)>, String);
 
 /// A queue, and a shipper whose window has no session.
@@ -71,7 +71,7 @@ impl ShippedQueue {
         self.shipper.step(NOW);
     }
 
-    /// The batches in the window.
+    /// The first sequence number, flags and text of each batch in the window.
     fn batches(&self) -> Vec<BatchContents> {
         let first = self.window.first_batch();
         let batches = (first..).map_while(|number| self.window.batch(number));
@@ -91,7 +91,7 @@ impl ShippedQueue {
     }
 }
 
-fn batch(producer: u64, text: &str) -> BatchContents {
+fn batch(producer: u64, text: &str) -> (u64, Vec<(u32, u8)>, String) {
     (producer, vec![(1, Flags::CUT)], text.to_owned())
 }
 
