@@ -24,11 +24,8 @@
 use bucksaw_binary::ByteReader;
 use bucksaw_segment::FrameHeader;
 
-use crate::WireError;
+use crate::{REPORT_BYTES_MAX, WireError};
 use crate::fields::sanitize_text;
-
-/// The maximum length of a report behind its header, in bytes.
-pub const REPORT_BYTES_MAX: usize = 1_024;
 
 /// The longest name of a host, in bytes.
 const HOST_BYTES_MAX: usize = 255;

@@ -50,7 +50,7 @@ mod refusal_code;
 mod server_message;
 mod version;
 
-pub use agent_report::{AgentReport, REPORT_BYTES_MAX};
+pub use agent_report::AgentReport;
 pub use client_message::{Batch, ClientMessage, FLUSH, encode_labels};
 pub use decode_progress::DecodeProgress;
 pub use error::WireError;
@@ -68,6 +68,9 @@ pub const MAGIC: [u8; 8] = *b"\x89BSW\r\n\x1a\n";
 
 /// The maximum length of a text in a message, in bytes; longer texts are truncated.
 pub const TEXT_BYTES_MAX: usize = 1_024;
+
+/// The maximum length of an agent's report behind its header, in bytes.
+pub const REPORT_BYTES_MAX: usize = 1_024;
 
 /// The maximum length of encoded labels, in bytes.
 pub const LABELS_BYTES_MAX: usize = Labels::COUNT_MAX * (Labels::NAME_BYTES_MAX + Labels::VALUE_BYTES_MAX + 3);
