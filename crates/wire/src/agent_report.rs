@@ -24,8 +24,8 @@
 use bucksaw_binary::ByteReader;
 use bucksaw_segment::FrameHeader;
 
-use crate::{REPORT_BYTES_MAX, WireError};
 use crate::fields::sanitize_text;
+use crate::{REPORT_BYTES_MAX, WireError};
 
 /// The longest name of a host, in bytes.
 const HOST_BYTES_MAX: usize = 255;
