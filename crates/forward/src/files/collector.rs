@@ -296,7 +296,7 @@ impl Collector {
         loop {
             match self.sink.buffer.append(&new, || self.sink.positions.snapshot()) {
                 Ok(_) => break,
-                Err(BufferError::Full { .. }) if self.make_room() => {}
+                Err(BufferError::Full { .. }) if self.pass_damage() || self.make_room() => {}
                 Err(BufferError::Full { .. }) => return false,
                 Err(error) => {
                     self.sink.note_write_error(&error);
