@@ -76,11 +76,12 @@ fn the_lower_version_is_spoken_and_a_newer_major_refused() {
     };
     check(1, 0, Some("1.0"));
     check(1, 1, Some("1.1"));
-    check(1, 9, Some("1.2"));
+    check(1, 2, Some("1.2"));
+    check(1, 9, Some("1.3"));
     check(2, 0, None);
     check(0, 7, None);
     let error = WireError::Version(WireVersion { major: 2, minor: 0 });
-    let want = "unsupported protocol version 2.0, newest supported is 1.2: upgrade this side first";
+    let want = "unsupported protocol version 2.0, newest supported is 1.3: upgrade this side first";
     assert_eq!(error.to_string(), want);
 }
 
@@ -93,7 +94,7 @@ fn a_newer_client_is_refused_before_its_labels_are_read() {
 
 #[test]
 fn a_node_may_not_choose_a_version_that_was_not_offered() {
-    let answer = HelloReply::Welcome { version: WireVersion { major: 1, minor: 3 }, frame_bytes_max: 9 };
+    let answer = HelloReply::Welcome { version: WireVersion { major: 1, minor: 4 }, frame_bytes_max: 9 };
     assert!(matches!(HelloReply::decode(&answer.encode()), Err(WireError::Version(_))));
 }
 
