@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use bucksaw_forward::JournalConfig;
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 
 /// Which entries of systemd's journal are shipped.
 #[derive(Clone, Debug, Args)]
@@ -15,7 +16,7 @@ pub(crate) struct JournalArgs {
     journal: bool,
 
     /// Ship only the entries of this unit of the journal, such as nginx.service; repeatable
-    #[arg(long, value_name = "UNIT", value_delimiter = ',')]
+    #[arg(long, value_name = "UNIT", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     journal_unit: Vec<String>,
 
     /// Directory of the journal, if it is not that of the system

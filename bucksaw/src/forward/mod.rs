@@ -38,6 +38,14 @@ pub(crate) fn run(args: &ForwardArgs) -> anyhow::Result<Exit> {
     if args.paths.is_empty() && args.lines.is_for_files() {
         return Err(UsageError("--multiline and --format are for files: name a path".to_owned()).into());
     }
+    let has_other_inputs = args.listeners.is_any() || args.journal().is_some();
+    if has_other_inputs && args.lines.has_rules() {
+        let problem = "--attribute, --drop, --keep, --sample and --redact do not apply to listeners and the journal";
+        if args.paths.is_empty() {
+            return Err(UsageError(format!("{problem}: leave them out")).into());
+        }
+        tracing::warn!("{problem}, only to files");
+    }
     // Listeners write to the disk, while the connection to the node goes on.
     let mut runtime = match args.listeners.is_any() {
         true => tokio::runtime::Builder::new_multi_thread(),

@@ -68,7 +68,9 @@ pub(crate) enum ConnectionError {
     Wire(#[from] WireError),
     #[error("the node acknowledged a batch that was not sent")]
     InvalidAck,
-    #[error("the node takes frames of at most {max} bytes and a batch has {found}: lower the greatest record or batch")]
+    #[error(
+        "the node takes frames of at most {max} bytes and a batch has {found}: give the node a larger --max-record-bytes"
+    )]
     FrameTooLong { found: usize, max: u32 },
     #[error(
         "the node speaks version {0} of the protocol, which has one set of labels per connection: upgrade the node first"

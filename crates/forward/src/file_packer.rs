@@ -205,6 +205,49 @@ mod tests {
     }
 
     #[test]
+    fn what_a_redaction_adds_is_cut() {
+        let mut config = Config { record_bytes_max: 12, ..Config::default() };
+        config.lines.filter.add_redaction("s/a/bbb/").unwrap();
+        let (shown, _) = pack(&config, None, b"xaaaa\nxaaaaaaa\nx\n");
+        let shown: Vec<&str> = shown.iter().map(|line| line.split_once(' ').unwrap().1).collect();
+        assert_eq!(shown, ["xbbbbbbbbbbb||1", "xbbbbbbbbbbb||1", "x||0"]);
+    }
+
+    #[test]
+    fn a_batch_fits_into_the_frame_of_a_node() {
+        let mut config = Config::default();
+        config.lines.filter.add_redaction(&format!("s/a/{}/", "b".repeat(60))).unwrap();
+        let text = ["a\n".repeat(300_000), format!("{}\n", "a".repeat(1 << 20)).repeat(3)].concat();
+        let mut packer = FilePacker::new(&config, &Env::real());
+        let (labels, filter) = (Arc::default(), config.lines.filter.bind(&Labels::default()));
+        let (mut lines, mut at) = (FileLines::new(None), 0);
+        while at < text.len() {
+            let stream = FileStreamRef {
+                labels: &labels,
+                line_times: &mut None,
+                lines: &mut lines,
+                filter: Some(&filter),
+                source: 7,
+            };
+            let chunk = ChunkText {
+                text: &text.as_bytes()[at..],
+                offset: at as u64,
+                is_end: true,
+                is_full: false,
+                waited: Duration::ZERO,
+                wait: Duration::from_secs(1),
+                now: Duration::ZERO,
+            };
+            let packed = packer.pack(stream, chunk);
+            packer.confirm();
+            assert!(packed.consumed > 0);
+            at += packed.consumed;
+            let length = packed.batch.map_or(0, |batch| batch.frame.len());
+            assert!(length <= 4 << 20, "{length}");
+        }
+    }
+
+    #[test]
     fn an_event_of_several_lines_has_the_time_of_its_first() {
         let line_zone = Some(bucksaw_record::time::TimeZone::UTC);
         let mut config = Config { line_zone, ..Config::default() };

@@ -8,7 +8,9 @@ use crate::lines::{LineConfig, LineEvent, LineEventSink, LineTotals, ShippingRul
 use crate::record_attributes::AttributeSets;
 
 /// Bytes of a batch of a file, its attributes included, after which the rest of a chunk waits.
-const BATCH_BYTES: usize = 4 << 20;
+///
+/// A node takes frames of 4 MiB. This leaves room for a last record, with what a redaction adds to it, and for times.
+const BATCH_BYTES: usize = 2 << 20;
 
 /// Records of a batch of a file, after which the rest of a chunk waits: the time of each takes memory too.
 const BATCH_RECORDS: u32 = 64 << 10;
@@ -87,14 +89,20 @@ impl RecordMaker {
                 }
             }
         }
-        let mut rest = event.text;
-        if rules.redact(event.text, redacted, spare) {
+        let (mut rest, mut last_flags) = (event.text, event.flags);
+        // A redaction may lengthen a line without limit, and a node would refuse the batch.
+        let bytes_max = event.text.len().max(*record_bytes_max);
+        if rules.redact(event.text, bytes_max, redacted, spare) {
             unconfirmed.redacted += 1;
+            if redacted.len() > bytes_max {
+                redacted.truncate(bytes_max);
+                last_flags = Flags::CUT;
+            }
             rest = redacted;
         }
         loop {
             let (part, behind) = rest.split_at(rest.len().min(*record_bytes_max));
-            let flags = if behind.is_empty() { event.flags } else { Flags::CUT };
+            let flags = if behind.is_empty() { last_flags } else { Flags::CUT };
             batch.push_record(part, attributes, flags, event.time);
             if behind.is_empty() {
                 return;

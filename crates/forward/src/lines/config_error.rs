@@ -28,6 +28,27 @@ pub enum LineConfigError {
         /// What is wrong.
         reason: String,
     },
+    /// A regex is empty.
+    #[error("the regex is empty")]
+    Empty,
+    /// An expression is empty, and so would apply to every record.
+    #[error("the expression is empty, and so would match every record")]
+    EmptyExpression,
+    /// What begins as a substitution is none.
+    #[error(
+        "`{0}` is no substitution: write s{1}REGEX{1}TEXT{1} with two parts that do not contain `{1}`, and nothing behind it; a regex that begins so goes into parentheses"
+    )]
+    Substitution(String, char),
+    /// The text of a substitution names a group that the regex has not.
+    #[error(
+        "the substitution `{text}`: the regex has no group `{group}`; write ${{1}} before a letter, and $$ for a dollar sign"
+    )]
+    Group {
+        /// The substitution.
+        text: String,
+        /// The group.
+        group: String,
+    },
     /// The share of a sample is no number from 0 to 1.
     #[error("the share `{0}`: write a number from 0 to 1, such as 0.1, or a percentage, such as 10%")]
     Share(String),

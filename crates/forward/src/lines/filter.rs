@@ -108,11 +108,12 @@ impl ShippingRules {
     }
 
     /// Redacts a line. `out` then has it, if anything was replaced; `spare` is memory for it.
-    pub(crate) fn redact(&self, line: &[u8], out: &mut Vec<u8>, spare: &mut Vec<u8>) -> bool {
+    /// A line that becomes longer than `bytes_max` is cut there or a little behind.
+    pub(crate) fn redact(&self, line: &[u8], bytes_max: usize, out: &mut Vec<u8>, spare: &mut Vec<u8>) -> bool {
         let mut is_redacted = false;
         for redaction in &self.redactions {
             spare.clear();
-            if redaction.apply(if is_redacted { out } else { line }, spare) {
+            if redaction.apply(if is_redacted { out } else { line }, bytes_max, spare) {
                 std::mem::swap(out, spare);
                 is_redacted = true;
             }
@@ -141,6 +142,9 @@ impl StreamFilter {
 }
 
 fn plan(expression: &str) -> Result<Plan, LineConfigError> {
+    if expression.trim().is_empty() {
+        return Err(LineConfigError::EmptyExpression);
+    }
     let invalid = |error: bucksaw_record::expr::SyntaxError| LineConfigError::Expression {
         text: expression.to_owned(),
         reason: error.to_string(),
@@ -228,9 +232,9 @@ mod tests {
         filter.add_redaction("s/a/b/").unwrap();
         filter.add_redaction("s/bb/c/").unwrap();
         let (mut out, mut spare) = (Vec::new(), Vec::new());
-        assert!(filter.redact(b"xab", &mut out, &mut spare));
+        assert!(filter.redact(b"xab", 9, &mut out, &mut spare));
         assert_eq!(out, b"xc");
-        assert!(!filter.redact(b"x", &mut out, &mut spare));
+        assert!(!filter.redact(b"x", 9, &mut out, &mut spare));
         assert!(!filter.is_empty() && !filter.has_conditions());
     }
 }

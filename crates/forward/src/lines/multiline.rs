@@ -27,6 +27,7 @@ impl Multiline {
         match text {
             "off" => Ok(Self::Off),
             "auto" => Ok(Self::StackTraces),
+            "" => Err(LineConfigError::Empty),
             regex => Ok(Self::Start(compile(regex)?)),
         }
     }
