@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_buffer::{BufferError, BufferRecovery, DiskBuffer, NewBatch};
-use bucksaw_env::{Env, Fs};
+use bucksaw_env::{Env, Fs, LogLimits, log_limited};
 use bucksaw_tailer::{FileChunk, FileKey, Tailer};
 use tracing::{error, info, warn};
 
@@ -77,6 +77,7 @@ pub(crate) struct Collector {
     pub(super) damaged_batches: u64,
     /// Whether all that is unread of the buffer is damaged.
     is_end_damaged: bool,
+    log_limits: LogLimits,
 }
 
 /// Receives chunks of files.
@@ -167,6 +168,7 @@ impl Collector {
             missing_at_start: missing_batches,
             damaged_batches: 0,
             is_end_damaged: false,
+            log_limits: LogLimits::new(Arc::clone(&env.clock)),
         };
         if let Some(cursor) = &collector.journal_cursor {
             collector.sink.positions.set_journal(encode_cursor(cursor));
@@ -386,9 +388,12 @@ impl Collector {
             Ok(Some(dropped)) => {
                 self.window.drop_before(&self.acks, self.sink.buffer.first_unacked());
                 self.sink.dropped_records += dropped.records;
-                warn!(
+                let all = self.sink.dropped_records;
+                log_limited!(
+                    self.log_limits,
+                    warn,
                     records = dropped.records,
-                    bytes = dropped.bytes,
+                    records_since_start = all,
                     "the buffer is full: dropped the oldest records"
                 );
                 true
