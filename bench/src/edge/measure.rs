@@ -32,6 +32,9 @@ const WARM_UP: Duration = Duration::from_secs(3);
 /// An agent that delivers to nothing has worked off its input when it has used hardly any CPU for this time.
 const QUIET_TIME: Duration = Duration::from_secs(2);
 
+/// Another agent than `bucksaw` has lost lines if none arrives for this time.
+const STALL_TIME: Duration = Duration::from_secs(15);
+
 /// CPU seconds in that time that a working agent exceeds.
 const QUIET_CPU_SECONDS: f64 = 0.02;
 
@@ -88,14 +91,28 @@ impl<'a> EdgeSetting<'a> {
         if !self.agent.delivers_to_node() {
             return wait_quiet(agent);
         }
+        let mut arrived = (0, Instant::now());
         wait::until("every line being accepted", Duration::from_millis(5), SHIPPED_MAX, || {
-            Ok((self.node.metric("bucksaw_ingest_records_total")? as u64 >= lines).then_some(()))
+            let accepted = self.node.metric("bucksaw_ingest_records_total")? as u64;
+            if accepted > arrived.0 {
+                arrived = (accepted, Instant::now());
+            }
+            let is_stalled = self.agent != EdgeAgent::Bucksaw && arrived.1.elapsed() > STALL_TIME;
+            Ok((accepted >= lines || is_stalled).then_some(()))
         })
         .with_context(|| format!("the agent said: {}", agent.log()))
     }
 
-    fn check(&self, lines: u64) -> anyhow::Result<()> {
-        if self.agent.delivers_to_node() { self.node.assert_count(lines) } else { Ok(()) }
+    /// The lines that are missing at the end, if they can be counted. An error if `bucksaw` has lost or repeated one.
+    fn missing(&self, lines: u64) -> anyhow::Result<Option<Figure>> {
+        if !self.agent.delivers_to_node() {
+            return Ok(None);
+        }
+        if self.agent == EdgeAgent::Bucksaw {
+            self.node.assert_count(lines)?;
+        }
+        let missing = lines as f64 - self.node.count()? as f64;
+        Ok(Some(figure("missing", "lines", missing)))
     }
 
     /// The cost of a load.
@@ -130,7 +147,7 @@ impl<'a> EdgeSetting<'a> {
         let node_cpu = (self.node.cpu()? - node_before) * 1e6;
         let peak = agent.peak_mb()?;
         drop((targets, agent));
-        self.check(lines + load.writers)?;
+        let missing = self.missing(lines + load.writers)?;
         let mut figures = vec![
             figure("lines", "lines/s", lines as f64 / seconds),
             figure(CPU_PER_LINE, "us/line", agent_cpu / lines as f64),
@@ -140,6 +157,7 @@ impl<'a> EdgeSetting<'a> {
         if self.agent.delivers_to_node() {
             figures.push(figure("cpu_of_node", "us/line", node_cpu / lines as f64));
         }
+        figures.extend(missing);
         Ok(figures)
     }
 
@@ -173,14 +191,16 @@ impl<'a> EdgeSetting<'a> {
         let cpu = agent.cpu_nanos()? as f64 / 1e9;
         let peak = agent.peak_mb()?;
         drop(agent);
-        self.check(lines)?;
+        let missing = self.missing(lines)?;
         let megabytes = bytes as f64 / 1e6;
-        Ok(vec![
+        let mut figures = vec![
             figure("speed", "MB/s", megabytes / seconds),
             figure("speed_per_cpu", "MB per CPU s", megabytes / cpu),
             figure(CPU_PER_LINE, "us/line", cpu * 1e6 / lines as f64),
             figure("peak", "MB", peak),
-        ])
+        ];
+        figures.extend(missing);
+        Ok(figures)
     }
 
     fn base_line_bytes(&self) -> u64 {
