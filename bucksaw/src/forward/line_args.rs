@@ -36,7 +36,7 @@ pub(crate) struct LineArgs {
     #[arg(long, value_name = "SHARE[:EXPR]")]
     sample: Vec<String>,
 
-    /// Replace what a regex matches in lines by [redacted], or, as s/REGEX/TEXT/, by a text; repeatable
+    /// Replace what a regex matches in lines by `[redacted]`, or, as s/REGEX/TEXT/, by a text; repeatable
     #[arg(long, value_name = "REGEX")]
     redact: Vec<String>,
 }
