@@ -331,8 +331,14 @@ impl DiskBuffer {
         Ok(())
     }
 
-    /// Removes the files before the one with the first unacknowledged batch; never the last.
+    /// Removes the files before the one with the first unacknowledged batch; never the last. The acknowledgement is written
+    /// before, otherwise a restart would take what was removed for damage.
     fn remove_acked(&mut self) {
+        let has_acked_files = self.files.get(1).is_some_and(|following| following.first_batch <= self.acked);
+        if has_acked_files {
+            // If it fails, files are removed nevertheless: the disk may be full.
+            let _ = self.write_ack();
+        }
         while let (Some(oldest), Some(following)) = (self.files.front(), self.files.get(1))
             && following.first_batch <= self.acked
         {

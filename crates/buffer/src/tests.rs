@@ -82,6 +82,19 @@ fn batches_are_read_once_in_order_and_removed_when_acknowledged() {
 }
 
 #[test]
+fn removed_files_are_no_damage_after_a_kill() {
+    let mut one = Harness::open(Fs::new(), 1 << 20);
+    for _ in 0..40 {
+        one.append(5_000).unwrap();
+    }
+    one.read_all();
+    one.buffer.ack(30);
+    let mut two = Harness::open(one.fs.kill(), 1 << 20);
+    assert_eq!(two.recovery.missing_batches, 0);
+    assert_eq!((two.buffer.first_unread(), two.read_all()), (30, (30..40).collect()));
+}
+
+#[test]
 fn a_killed_process_sends_unacknowledged_batches_again_and_reads_on_behind_them() {
     let mut one = Harness::open(Fs::new(), 1 << 20);
     for _ in 0..40 {
