@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use bucksaw_env::Env;
 use bucksaw_record::time::LineTimeReader;
-use bucksaw_record::{Flags, Id, IdAllocator, Labels, Millis, Producer, RowAttributes, SplitLines};
+use bucksaw_record::{Flags, Labels, Millis, RowAttributes, SplitLines};
 use bucksaw_segment::{FrameHeader, RowMeta};
 use bucksaw_wire::Batch;
 use memchr::memchr_iter;
 
 use crate::Config;
+use crate::batch_ids::BatchIds;
 use crate::record_attributes::RecordAttributes;
 use crate::source_acks::BatchTicket;
 use crate::stream_attributes::StreamAttributes;
@@ -43,7 +44,7 @@ impl ShippedBatch {
 pub(crate) struct BatchBuilder {
     env: Env,
     pub(crate) labels: Arc<Labels>,
-    id_allocator: IdAllocator,
+    ids: BatchIds,
     bytes_max: usize,
     text: Vec<u8>,
     count: u32,
@@ -65,7 +66,7 @@ impl BatchBuilder {
         Self {
             env: env.clone(),
             labels: Arc::new(config.labels.clone()),
-            id_allocator: IdAllocator::new(Producer::random(env.entropy.next_u64())),
+            ids: BatchIds::new(env),
             bytes_max: config.batch_bytes.clamp(1, BATCH_BYTES_LIMIT),
             text: Vec::new(),
             count: 0,
@@ -171,7 +172,7 @@ impl BatchBuilder {
         let now = Millis(self.env.clock.unix_ms()).min(Millis::MAX);
         let (count, flags, text) = (self.count, std::mem::take(&mut self.flags), std::mem::take(&mut self.text));
         self.count = 0;
-        let first = self.next_first_id(now, count);
+        let first = self.ids.next_first_id(now, count);
         let mut row_meta = Vec::new();
         let times = std::mem::take(&mut self.times);
         let has_times = times.iter().any(Option::is_some);
@@ -191,15 +192,5 @@ impl BatchBuilder {
             text_bytes: text.len(),
             ticket: None,
         })
-    }
-
-    fn next_first_id(&mut self, now: Millis, count: u32) -> Id {
-        let first = self.id_allocator.next_first_id(now, count).unwrap_or_else(|| {
-            let producer = Producer::random(self.env.entropy.next_u64());
-            self.id_allocator = IdAllocator::new(producer);
-            Id::new(now, producer, 0)
-        });
-        self.id_allocator.advance(first, count);
-        first
     }
 }

@@ -137,12 +137,17 @@ mod tests {
     }
 
     fn pack(config: &Config, format: Option<ContainerFormat>, text: &[u8]) -> (Vec<String>, LineTotals) {
+        let (batches, totals) = pack_batches(config, format, text);
+        (batches.iter().flat_map(records).collect(), totals)
+    }
+
+    fn pack_batches(config: &Config, format: Option<ContainerFormat>, text: &[u8]) -> (Vec<ShippedBatch>, LineTotals) {
         let mut packer = FilePacker::new(config, &Env::real());
         let labels = Arc::new(config.labels.clone());
         let filter = config.lines.filter.bind(&labels);
         let mut line_times = config.line_zone.clone().map(LineTimeReader::new);
         let mut lines = FileLines::new(format);
-        let (mut at, mut shown) = (0, Vec::new());
+        let (mut at, mut batches) = (0, Vec::new());
         while at < text.len() {
             let stream = FileStreamRef {
                 labels: &labels,
@@ -164,9 +169,9 @@ mod tests {
             packer.confirm();
             assert!(packed.consumed > 0 && packed.has_more == (at + packed.consumed < text.len()));
             at += packed.consumed;
-            shown.extend(packed.batch.iter().flat_map(records));
+            batches.extend(packed.batch);
         }
-        (shown, packer.totals())
+        (batches, packer.totals())
     }
 
     #[test]
@@ -218,33 +223,9 @@ mod tests {
         let mut config = Config::default();
         config.lines.filter.add_redaction(&format!("s/a/{}/", "b".repeat(60))).unwrap();
         let text = ["a\n".repeat(300_000), format!("{}\n", "a".repeat(1 << 20)).repeat(3)].concat();
-        let mut packer = FilePacker::new(&config, &Env::real());
-        let (labels, filter) = (Arc::default(), config.lines.filter.bind(&Labels::default()));
-        let (mut lines, mut at) = (FileLines::new(None), 0);
-        while at < text.len() {
-            let stream = FileStreamRef {
-                labels: &labels,
-                line_times: &mut None,
-                lines: &mut lines,
-                filter: Some(&filter),
-                source: 7,
-            };
-            let chunk = ChunkText {
-                text: &text.as_bytes()[at..],
-                offset: at as u64,
-                is_end: true,
-                is_full: false,
-                waited: Duration::ZERO,
-                wait: Duration::from_secs(1),
-                now: Duration::ZERO,
-            };
-            let packed = packer.pack(stream, chunk);
-            packer.confirm();
-            assert!(packed.consumed > 0);
-            at += packed.consumed;
-            let length = packed.batch.map_or(0, |batch| batch.frame.len());
-            assert!(length <= 4 << 20, "{length}");
-        }
+        let (batches, _) = pack_batches(&config, None, text.as_bytes());
+        let longest = batches.iter().map(|batch| batch.frame.len()).max();
+        assert!(longest.is_some_and(|bytes| bytes <= 4 << 20), "{longest:?}");
     }
 
     #[test]

@@ -29,6 +29,7 @@
 mod agent_labels;
 mod backoff;
 mod batch_builder;
+mod batch_ids;
 mod batch_packer;
 mod config;
 mod connect;

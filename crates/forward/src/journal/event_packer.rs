@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use bucksaw_env::Env;
 use bucksaw_protocols::{AttributeList, Event, EventError, EventSink};
-use bucksaw_record::{Id, IdAllocator, Labels, Millis, Producer};
+use bucksaw_record::{Labels, Millis};
 use bucksaw_segment::RowMeta;
 use bucksaw_sources::intake::RecordBuffer;
 use bucksaw_wire::Batch;
 
 use crate::agent_labels::with_agent_labels;
 use crate::batch_builder::ShippedBatch;
+use crate::batch_ids::BatchIds;
 
 /// Memory that a stream keeps ahead, in bytes.
 const STREAM_BYTES_MAX: usize = 256 << 10;
@@ -21,7 +22,7 @@ pub(super) struct EventPacker {
     env: Env,
     /// The labels of the agent.
     labels: Labels,
-    id_allocator: IdAllocator,
+    ids: BatchIds,
     /// In the order of their first event.
     streams: Vec<(Labels, RecordBuffer)>,
     by_labels: HashMap<Labels, usize>,
@@ -35,7 +36,7 @@ impl EventPacker {
         Self {
             env: env.clone(),
             labels,
-            id_allocator: IdAllocator::new(Producer::random(env.entropy.next_u64())),
+            ids: BatchIds::new(env),
             streams: Vec::new(),
             by_labels: HashMap::new(),
             bytes: 0,
@@ -68,7 +69,7 @@ impl EventPacker {
     fn pack(&mut self, labels: &Labels, buffer: &RecordBuffer) -> ShippedBatch {
         let now = Millis(self.env.clock.unix_ms()).min(Millis::MAX);
         let count = buffer.count();
-        let first = self.next_first_id(now, count);
+        let first = self.ids.next_first_id(now, count);
         let labels = Arc::new(with_agent_labels(labels, &self.labels));
         let frame = buffer.with_records(|records| {
             let times = records.times.iter().map(|time| time.unwrap_or((first.time(), 0))).collect();
@@ -84,16 +85,6 @@ impl EventPacker {
             Batch { first_id: first, count, accepted: now, layout_bits, row_meta: &row_meta, text: &text }.encode()
         });
         ShippedBatch { labels, frame, records: count, text_bytes: buffer.text_bytes(), ticket: None }
-    }
-
-    fn next_first_id(&mut self, now: Millis, count: u32) -> Id {
-        let first = self.id_allocator.next_first_id(now, count).unwrap_or_else(|| {
-            let producer = Producer::random(self.env.entropy.next_u64());
-            self.id_allocator = IdAllocator::new(producer);
-            Id::new(now, producer, 0)
-        });
-        self.id_allocator.advance(first, count);
-        first
     }
 
     fn stream(&mut self, labels: &Labels) -> Option<&mut RecordBuffer> {
