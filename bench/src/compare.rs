@@ -51,9 +51,10 @@ pub(crate) fn run(args: &CompareArgs, context: &BenchContext) -> anyhow::Result<
         eprintln!("{name}: ingest");
         let (this, other) =
             (ingest(context, &context.bucksaw, "this", &corpus)?, ingest(context, &args.other, "other", &corpus)?);
-        let figures =
-            pair("CPU seconds", this.cpu, other.cpu).into_iter().chain(pair("MB stored", this.stored, other.stored));
-        results.runs.push(BenchRun { subject: format!("{name}: ingest"), round: 1, load, figures: figures.collect() });
+        let cpu = pair(["ingest_cpu_of_this", "ingest_cpu_of_other", "cpu_relative"], "CPU seconds", this.cpu, other.cpu);
+        let stored = pair(["stored_by_this", "stored_by_other", "stored_relative"], "MB", this.stored, other.stored);
+        let figures = cpu.into_iter().chain(stored).collect();
+        results.runs.push(BenchRun { subject: format!("{name}: ingest"), round: 1, load, figures });
         results.runs.extend(compare_queries(args, context, &corpus)?);
         for dir in ["this", "other"] {
             context.clear(&context.path(dir))?;
@@ -104,6 +105,8 @@ fn compare_queries(args: &CompareArgs, context: &BenchContext, corpus: &Corpus) 
             this_first.0,
             other_first.0
         );
+        let (load, figures) = (machine::load(), query_pair(this_first.1, other_first.1));
+        runs.push(BenchRun { subject: format!("{subject}, first"), round: 1, load, figures });
         for round in 1..=args.rounds as usize {
             let load = machine::load();
             // The order alternates, because the second run may find warmer caches.
@@ -114,7 +117,7 @@ fn compare_queries(args: &CompareArgs, context: &BenchContext, corpus: &Corpus) 
                 let theirs = cpu_of(&other, &query)?;
                 (cpu_of(&this, &query)?, theirs)
             };
-            let figures = pair("CPU ms", mine.1 * 1e3, theirs.1 * 1e3);
+            let figures = query_pair(mine.1, theirs.1);
             runs.push(BenchRun { subject: subject.clone(), round, load, figures });
         }
     }
@@ -131,12 +134,12 @@ fn cpu_of(node: &BenchNode, query: &Query) -> anyhow::Result<(u64, f64)> {
     Ok((matches, (process::cpu_nanos(node.pid())? - before) as f64 / 1e9))
 }
 
+/// The CPU seconds of a query by both builds.
+fn query_pair(this: f64, other: f64) -> Vec<Figure> {
+    pair(["cpu_of_this", "cpu_of_other", "cpu_relative"], "CPU ms", this * 1e3, other * 1e3)
+}
+
 /// A value of both builds, and that of this one relative to the other.
-fn pair(unit: &'static str, this: f64, other: f64) -> Vec<Figure> {
-    let names = match unit {
-        "MB stored" => ["stored_by_this", "stored_by_other", "stored_relative"],
-        _ => ["cpu_of_this", "cpu_of_other", "cpu_relative"],
-    };
-    let [mine, theirs, ratio] = names;
+fn pair([mine, theirs, ratio]: [&'static str; 3], unit: &'static str, this: f64, other: f64) -> Vec<Figure> {
     vec![figure(mine, unit, this), figure(theirs, unit, other), figure(ratio, "times", this / other)]
 }

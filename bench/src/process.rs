@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
+use nix::time::{ClockId, clock_gettime};
 
 /// Clock ticks per second in `/proc`: 100 on all supported Linux systems, independent of the kernel's timer frequency.
 const TICKS: f64 = 100.0;
@@ -35,9 +36,11 @@ pub(crate) fn children_cpu_seconds() -> anyhow::Result<f64> {
     usage_seconds(UsageWho::RUSAGE_CHILDREN)
 }
 
-/// CPU seconds of the calling thread, to some milliseconds.
+/// CPU seconds of the calling thread.
 pub(crate) fn thread_cpu_seconds() -> anyhow::Result<f64> {
-    usage_seconds(UsageWho::RUSAGE_THREAD)
+    // The usage of resources counts a thread's time in ticks of the kernel, of milliseconds.
+    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).context("the clock of the thread is unavailable")?;
+    Ok(time.num_nanoseconds() as f64 / 1e9)
 }
 
 fn usage_seconds(who: UsageWho) -> anyhow::Result<f64> {
@@ -93,7 +96,6 @@ mod tests {
     #[test]
     fn cpu_of_children_and_threads_is_counted() {
         let (thread, children) = (thread_cpu_seconds().unwrap(), children_cpu_seconds().unwrap());
-        // The kernel updates the usage of a running thread at each tick.
         assert!((0..10_000_000).any(|_| thread_cpu_seconds().unwrap() > thread));
         assert!(std::process::Command::new("true").status().unwrap().success());
         assert!(children_cpu_seconds().unwrap() > children);

@@ -1,13 +1,19 @@
 //! Finds the places in a line where a time may begin, many bytes at a time.
 //!
-//! Most lines without a time have many words and few such places. The filter is a handful of comparisons without branches,
-//! which the compiler turns into vector instructions.
+//! Most lines without a time have many words and few such places. Each class of bytes is a bitmap of 64 bytes of the line, and a
+//! few shifts of these bitmaps say where a time may begin.
 
-/// Places that are examined at once, a bit of [`Candidates::block`] each.
-const BLOCK: usize = 32;
+use wide::{CmpEq as _, CmpGt as _, i8x16};
 
-/// Bytes that decide about a block: the one before it, and three behind its last place.
-const EXAMINED: usize = BLOCK + 4;
+/// Bytes that are examined at once, a bit of [`Candidates::window`] each.
+const WINDOW_BYTES: usize = 64;
+
+/// Bytes before and behind a place that decide about it.
+const BYTES_BEFORE: usize = 1;
+const BYTES_BEHIND: usize = 3;
+
+/// The places of a window whose surroundings are in it too.
+const WINDOW_PLACES: usize = WINDOW_BYTES - BYTES_BEFORE - BYTES_BEHIND;
 
 /// The places in the first bytes of a line but the very first, in ascending order.
 ///
@@ -17,16 +23,16 @@ const EXAMINED: usize = BLOCK + 4;
 pub(super) struct Candidates<'a> {
     line: &'a [u8],
     places: usize,
-    /// The offset behind the examined blocks.
+    /// The offset behind the examined places.
     next: usize,
-    /// The candidates of the last examined block that were not yet returned.
-    block: u32,
+    /// The candidates of the last window that were not yet returned; its first place is bit 0.
+    window: u64,
 }
 
 impl<'a> Candidates<'a> {
     /// Those in the first `places` bytes.
     pub(super) fn new(line: &'a [u8], places: usize) -> Self {
-        Self { line, places: places.min(line.len()), next: 1, block: 0 }
+        Self { line, places: places.min(line.len()), next: 1, window: 0 }
     }
 }
 
@@ -34,63 +40,68 @@ impl Iterator for Candidates<'_> {
     type Item = usize;
 
     fn next(&mut self) -> Option<usize> {
-        while self.block == 0 {
+        while self.window == 0 {
             if self.next >= self.places {
                 return None;
             }
-            self.block = examine(self.line, self.next);
-            self.next += BLOCK;
+            self.window = examine(self.line, self.next);
+            self.next += WINDOW_PLACES;
         }
-        let at = self.next - BLOCK + self.block.trailing_zeros() as usize;
-        self.block &= self.block - 1;
+        let at = self.next - WINDOW_PLACES + self.window.trailing_zeros() as usize;
+        self.window &= self.window - 1;
         (at < self.places).then_some(at)
     }
 }
 
-/// The candidates among the [`BLOCK`] places from an offset on, which is not 0.
-fn examine(line: &[u8], from: usize) -> u32 {
-    let rest = line.get(from - 1..).unwrap_or_default();
+/// The candidates among the [`WINDOW_PLACES`] places from an offset on, which is not 0.
+fn examine(line: &[u8], from: usize) -> u64 {
+    let rest = line.get(from - BYTES_BEFORE..).unwrap_or_default();
     if let Some(bytes) = rest.first_chunk() {
-        return examine_bytes(bytes);
+        return examine_window(bytes);
     }
     // Neither a letter nor a digit is behind the line.
-    let mut bytes = [0; EXAMINED];
+    let mut bytes = [0; WINDOW_BYTES];
     if let Some(copied) = bytes.get_mut(..rest.len()) {
         copied.copy_from_slice(rest);
     }
-    examine_bytes(&bytes)
+    examine_window(&bytes)
 }
 
-fn examine_bytes(bytes: &[u8; EXAMINED]) -> u32 {
-    let mut flags = [0_u8; BLOCK];
-    let [before, first, second, third, fourth] =
-        [0, 1, 2, 3, 4].map(|at| bytes.get(at..).and_then(<[u8]>::first_chunk::<BLOCK>));
-    let (Some(before), Some(first), Some(second), Some(third)) = (before, first, second, third) else { return 0 };
-    let Some(fourth) = fourth else { return 0 };
-    let all = flags.iter_mut().zip(before).zip(first).zip(second).zip(third).zip(fourth);
-    for (((((flag, before), first), second), third), fourth) in all {
-        let is_inside_word = is_digit(*before) | is_lower(*before | 0x20);
-        let is_year = is_digit(*third) & is_digit(*fourth);
-        let is_day = (*third == b'/') | (*third == b'-') | ((*third == b' ') & (*fourth >= b'A'));
-        let is_number = is_digit(*first) & is_digit(*second) & (is_year | is_day);
-        *flag = u8::from(!is_inside_word & (is_number | (is_upper(*first) & (*fourth == b' '))));
-    }
-    let (eights, _) = flags.as_chunks::<8>();
-    // The product has the lowest bits of the eight bytes side by side in its highest byte.
-    let bits = eights.iter().map(|eight| u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56);
-    bits.rev().fold(0, |mask, bits| mask << 8 | bits as u32)
+fn examine_window(bytes: &[u8; WINDOW_BYTES]) -> u64 {
+    let digits = bitmap(bytes, |bytes| is_between(bytes, b'0', b'9'));
+    let uppercase = bitmap(bytes, |bytes| is_between(bytes, b'A', b'Z'));
+    let lowercase = bitmap(bytes, |bytes| is_between(bytes, b'a', b'z'));
+    let separators = bitmap(bytes, |bytes| is(bytes, b'/') | is(bytes, b'-'));
+    let spaces = bitmap(bytes, |bytes| is(bytes, b' '));
+    // The byte behind a place has the next higher bit.
+    let two_digits = digits & digits >> 1;
+    let is_year = two_digits >> 2;
+    let is_day = separators >> 2 | spaces >> 2 & (uppercase | lowercase) >> 3;
+    let is_month = uppercase & spaces >> 3;
+    let is_inside_word = (digits | uppercase | lowercase) << 1;
+    let candidates = !is_inside_word & (two_digits & (is_year | is_day) | is_month);
+    candidates >> BYTES_BEFORE & ((1 << WINDOW_PLACES) - 1)
 }
 
-fn is_digit(byte: u8) -> bool {
-    byte.wrapping_sub(b'0') < 10
+/// One bit per byte of a class.
+#[inline]
+fn bitmap(bytes: &[u8; WINDOW_BYTES], is_in_class: impl Fn(i8x16) -> i8x16) -> u64 {
+    let (vectors, _) = bytes.as_chunks::<16>();
+    let mask = |vector: &[u8; 16]| u64::from(is_in_class(i8x16::new(vector.map(u8::cast_signed))).to_bitmask());
+    vectors.iter().enumerate().fold(0, |all, (number, vector)| all | mask(vector) << (number * 16))
 }
 
-fn is_lower(byte: u8) -> bool {
-    byte.wrapping_sub(b'a') < 26
+#[inline]
+fn is(bytes: i8x16, byte: u8) -> i8x16 {
+    bytes.simd_eq(i8x16::splat(byte.cast_signed()))
 }
 
-fn is_upper(byte: u8) -> bool {
-    byte.wrapping_sub(b'A') < 26
+/// Whether bytes are between two of ASCII, inclusive. As signed numbers all bytes beyond ASCII are less than these.
+#[inline]
+fn is_between(bytes: i8x16, first: u8, last: u8) -> i8x16 {
+    let before_first = i8x16::splat(first.cast_signed() - 1);
+    let behind_last = i8x16::splat(last.cast_signed() + 1);
+    bytes.simd_gt(before_first) & behind_last.simd_gt(bytes)
 }
 
 #[cfg(test)]
@@ -104,7 +115,7 @@ mod tests {
         let byte = |at: usize| line.get(at).copied().unwrap_or(0);
         let is_candidate = |at: &usize| {
             let digit = |ahead: usize| byte(at + ahead).is_ascii_digit();
-            let is_day = b"/-".contains(&byte(at + 2)) || byte(at + 2) == b' ' && byte(at + 3) >= b'A';
+            let is_day = b"/-".contains(&byte(at + 2)) || byte(at + 2) == b' ' && byte(at + 3).is_ascii_alphabetic();
             let is_number = digit(0) && digit(1) && (digit(2) && digit(3) || is_day);
             let is_inside_word = at.checked_sub(1).is_some_and(|before| byte(before).is_ascii_alphanumeric());
             !is_inside_word && (is_number || byte(*at).is_ascii_uppercase() && byte(at + 3) == b' ')
