@@ -10,6 +10,7 @@ use crate::completions::CompletionsArgs;
 use crate::config::ConfigArgs;
 use crate::context::ContextArgs;
 use crate::exit::Exit;
+use crate::export::ExportArgs;
 use crate::failure::{ArgumentError, UsageError, report_error};
 use crate::forget::ForgetArgs;
 use crate::forward::ForwardArgs;
@@ -21,7 +22,7 @@ use crate::man::ManArgs;
 use crate::status::StatusArgs;
 use crate::verify::VerifyArgs;
 use crate::{
-    completions, config, context, fields, forget, forward, generate, histogram, import, labels, man, query, serve,
+    completions, config, context, export, fields, forget, forward, generate, histogram, import, labels, man, query, serve,
     status, tail, verify,
 };
 
@@ -54,6 +55,7 @@ enum Command {
     Serve(Box<ServeArgs>),
     Forward(Box<ForwardArgs>),
     Import(ImportArgs),
+    Export(Box<ExportArgs>),
     Query(Box<QueryArgs>),
     Tail(TailArgs),
     Context(ContextArgs),
@@ -109,6 +111,7 @@ impl Command {
             Self::Context(args) => args.display.apply_layers(&layer),
             Self::Fields(args) | Self::Labels(args) => summary(args),
             Self::Histogram(args) => summary(&mut args.summary),
+            Self::Export(args) => args.apply_layers(layer),
             _ => Ok(()),
         }
     }
@@ -118,6 +121,7 @@ impl Command {
             Self::Serve(args) => serve::run(*args),
             Self::Forward(args) => forward::run(&args),
             Self::Import(args) => import::run(&args),
+            Self::Export(args) => export::run(&args),
             Self::Query(args) => query::run(&args),
             Self::Tail(args) => tail::run(&args),
             Self::Context(args) => context::run(&args),

@@ -13,6 +13,7 @@ mod completions;
 mod config;
 mod context;
 mod exit;
+mod export;
 mod expression;
 mod failure;
 mod fields;

@@ -20,6 +20,14 @@ pub(crate) struct NodeRecord<'a> {
     #[serde(borrow)]
     line: Option<Cow<'a, str>>,
     line_base64: Option<String>,
+    #[serde(default)]
+    pub(crate) attributes: BTreeMap<String, String>,
+    #[serde(default)]
+    attributes_base64: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(crate) cut: bool,
+    #[serde(default)]
+    pub(crate) unterminated: bool,
 }
 
 impl<'a> NodeRecord<'a> {
@@ -40,6 +48,22 @@ impl<'a> NodeRecord<'a> {
             }
             (None, None) => bail!("the node sent a record without a line"),
         })
+    }
+
+    /// The attributes whose values are not UTF-8.
+    pub(crate) fn attributes_bytes(&self) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
+        let decode = |(name, value): (&String, &String)| {
+            let value = BASE64_STANDARD.decode(value).context("the node sent an attribute in invalid Base64")?;
+            Ok((name.clone(), value))
+        };
+        self.attributes_base64.iter().map(decode).collect()
+    }
+
+    /// Bytes of its text, approximately.
+    pub(crate) fn text_bytes(&self) -> usize {
+        let of = |map: &BTreeMap<String, String>| map.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
+        let line = self.line.as_deref().or(self.line_base64.as_deref()).map_or(0, str::len);
+        line + of(&self.labels) + of(&self.attributes) + of(&self.attributes_base64)
     }
 
     /// The labels as on the command line; labels that are invalid there as received.

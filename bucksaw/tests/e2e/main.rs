@@ -17,6 +17,7 @@ mod cluster;
 mod containers;
 mod corpus;
 mod disk;
+mod export;
 mod faults;
 mod forward;
 mod hostile;

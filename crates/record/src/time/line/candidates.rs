@@ -3,7 +3,7 @@
 //! Most lines without a time have many words and few such places. Each class of bytes is a bitmap of 64 bytes of the line, and a
 //! few shifts of these bitmaps say where a time may begin.
 
-use wide::{CmpEq as _, CmpGt as _, i8x16};
+use wide::i8x16;
 
 /// Bytes that are examined at once, a bit of [`Candidates::window`] each.
 const WINDOW_BYTES: usize = 64;
