@@ -22,8 +22,8 @@ use crate::man::ManArgs;
 use crate::status::StatusArgs;
 use crate::verify::VerifyArgs;
 use crate::{
-    completions, config, context, export, fields, forget, forward, generate, histogram, import, labels, man, query, serve,
-    status, tail, verify,
+    completions, config, context, export, fields, forget, forward, generate, histogram, import, labels, man, query,
+    serve, status, tail, verify,
 };
 
 /// Widest help, in columns.

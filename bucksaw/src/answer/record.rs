@@ -61,7 +61,8 @@ impl<'a> NodeRecord<'a> {
 
     /// Bytes of its text, approximately.
     pub(crate) fn text_bytes(&self) -> usize {
-        let of = |map: &BTreeMap<String, String>| map.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
+        let of =
+            |map: &BTreeMap<String, String>| map.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
         let line = self.line.as_deref().or(self.line_base64.as_deref()).map_or(0, str::len);
         line + of(&self.labels) + of(&self.attributes) + of(&self.attributes_base64)
     }

@@ -4,6 +4,7 @@
 //! file is synced, and a small file beside it says how far it is ([`PartFile`]), so an export that was interrupted goes on when
 //! the command is repeated, and has each record once.
 
+mod format;
 mod parquet_file;
 mod part_file;
 
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use bucksaw_env::{Clock, real};
 use bucksaw_record::{Millis, time};
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use crate::answer::{AnswerItem, AnswerReader, AnswerStats, NodeRecord};
 use crate::args::{DisplayArgs, NodeArgs, PatternArgs, WindowArgs};
@@ -23,6 +24,8 @@ use crate::interrupt;
 use crate::node_client::{self, ConnectionLost, NodeClient, Refusal};
 use crate::print::Out;
 use crate::progress::Progress;
+use crate::values::page_count;
+use format::ExportFormat;
 use part_file::{PartFile, Question};
 
 /// How long a page is requested again before the export fails.
@@ -60,7 +63,7 @@ pub(crate) struct ExportArgs {
     allow_partial: bool,
 
     /// Records per request
-    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value = "100000", value_parser = page_count)]
     page_records: u64,
 
     #[command(flatten)]
@@ -68,16 +71,6 @@ pub(crate) struct ExportArgs {
 
     #[command(flatten)]
     node: NodeArgs,
-}
-
-/// Formats of the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum ExportFormat {
-    /// One JSON object per line, as query -o json prints them
-    Ndjson,
-    /// Apache Parquet
-    Parquet,
 }
 
 impl ExportArgs {

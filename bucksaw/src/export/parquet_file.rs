@@ -207,14 +207,29 @@ fn write_column<T: DataType, W: Write + Send>(
 #[cfg(test)]
 mod tests {
     use parquet::file::reader::{FileReader as _, SerializedFileReader};
+    use parquet::record::{Field, Row, RowAccessor as _};
 
     use super::*;
 
-    fn rows(ndjson: &str) -> Vec<serde_json::Value> {
+    fn rows(ndjson: &str) -> Vec<Row> {
         let mut file = Vec::new();
         write(ndjson.as_bytes(), &mut file, |_| ()).unwrap();
         let reader = SerializedFileReader::new(bytes::Bytes::from(file)).unwrap();
-        reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_json_value()).collect()
+        reader.get_row_iter(None).unwrap().map(Result::unwrap).collect()
+    }
+
+    /// The entries of a map of texts.
+    fn map(row: &Row, column: usize) -> Vec<(String, String)> {
+        let text = |field: &Field| match field {
+            Field::Str(text) => text.clone(),
+            Field::Bytes(bytes) => format!("{:?}", bytes.data()),
+            other => panic!("{other}"),
+        };
+        row.get_map(column).unwrap().entries().iter().map(|(name, value)| (text(name), text(value))).collect()
+    }
+
+    fn pairs(entries: &[(&str, &str)]) -> Vec<(String, String)> {
+        entries.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
 
     #[test]
@@ -228,17 +243,19 @@ mod tests {
             "\n",
         );
         let found = rows(ndjson);
-        assert_eq!(found.len(), 2);
-        assert_eq!(found[0]["id"], "01M8AS9GBVYSHY93FBPW000000");
-        assert_eq!(found[0]["labels"], serde_json::json!({"a": "1", "b": "2"}));
-        assert_eq!(found[0]["attributes"], serde_json::json!({"level": "error"}));
-        assert_eq!((found[0]["line"].as_str(), &found[0]["line_bytes"]), (Some("a\nb"), &serde_json::Value::Null));
-        assert_eq!((&found[0]["cut"], &found[0]["unterminated"]), (&false.into(), &false.into()));
-        assert_eq!(found[1]["labels"], serde_json::json!({}));
-        assert_eq!(found[1]["attributes"], serde_json::json!({"y": "1"}));
-        assert_eq!(found[1]["line"], serde_json::Value::Null);
-        assert_eq!((&found[1]["cut"], &found[1]["unterminated"]), (&true.into(), &true.into()));
-        assert_eq!(rows("").len(), 0);
+        let [first, second] = &found[..] else { panic!("{} rows", found.len()) };
+        assert_eq!(first.get_string(0).unwrap(), "01M8AS9GBVYSHY93FBPW000000");
+        assert_eq!(first.get_timestamp_micros(1).unwrap(), 1_795_658_400_123_456);
+        assert_eq!(map(first, 2), pairs(&[("a", "1"), ("b", "2")]));
+        assert_eq!((map(first, 3), map(first, 4)), (pairs(&[("level", "error")]), pairs(&[])));
+        assert_eq!(first.get_string(5).unwrap(), "a\nb");
+        assert!(first.get_bytes(6).is_err() && !first.get_bool(7).unwrap() && !first.get_bool(8).unwrap());
+        assert_eq!(second.get_timestamp_micros(1).unwrap(), 1);
+        assert_eq!((map(second, 2), map(second, 3)), (pairs(&[]), pairs(&[("y", "1")])));
+        assert_eq!(map(second, 4), pairs(&[("x", "[255]")]));
+        assert_eq!(second.get_bytes(6).unwrap().data(), b"\xff\0a");
+        assert!(second.get_string(5).is_err() && second.get_bool(7).unwrap() && second.get_bool(8).unwrap());
+        assert!(rows("").is_empty());
     }
 
     #[test]

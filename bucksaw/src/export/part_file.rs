@@ -12,7 +12,8 @@ use anyhow::{Context as _, bail};
 use bucksaw_env::{real, replace};
 use serde::{Deserialize, Serialize};
 
-use super::{ExportFormat, parquet_file};
+use super::format::ExportFormat;
+use super::parquet_file;
 use crate::progress::Progress;
 
 /// Bytes that are written at once.
@@ -153,7 +154,8 @@ impl PartFile {
         }
         self.file.sync_data().with_context(cannot_write)?;
         let bytes = self.file.metadata().with_context(cannot_write)?.len();
-        (self.checkpoint.after, self.checkpoint.records, self.checkpoint.bytes) = (Some(last.to_owned()), records, bytes);
+        (self.checkpoint.after, self.checkpoint.records, self.checkpoint.bytes) =
+            (Some(last.to_owned()), records, bytes);
         self.save()
     }
 

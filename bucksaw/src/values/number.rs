@@ -16,6 +16,11 @@ pub(crate) fn context_count(text: &str) -> Result<u64, String> {
     within(text, 0, CONTEXT_RECORDS_MAX)
 }
 
+/// The number of records of one request of an export.
+pub(crate) fn page_count(text: &str) -> Result<u64, String> {
+    within(text, 1, u64::MAX)
+}
+
 /// The number of records that `tail` shows first.
 pub(crate) fn line_count(text: &str) -> Result<u64, String> {
     within(text, 0, LINES_MAX)
