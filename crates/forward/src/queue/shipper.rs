@@ -89,8 +89,14 @@ impl QueueShipper {
             ids.push(id);
         }
         if !ids.is_empty() {
-            self.queue.commit(&ids);
+            self.remove(&ids);
         }
+    }
+
+    /// Removes segments that are not needed any more, at once, because their space may be.
+    fn remove(&self, ids: &[Id]) {
+        self.queue.commit(ids);
+        self.queue.forget(ids);
     }
 
     /// Whether every record is acknowledged, and the queue has no segment.
@@ -149,8 +155,10 @@ impl QueueShipper {
     fn oldest_unread(&self) -> Option<SegmentBatches> {
         let segments = self.queue.readable_segments();
         let is_unread = |segment: &&Arc<QueueSegment>| {
-            segment.state() != SegmentState::Committed
-                && segment.end() > HEADER_LEN as u64
+            let state = segment.state();
+            // A closed segment without records, which a power cut has left, is committed too.
+            state != SegmentState::Committed
+                && (state != SegmentState::Active || segment.end() > HEADER_LEN as u64)
                 && self.shipped.iter().all(|(_, id)| *id != segment.id())
         };
         let oldest = segments.iter().find(is_unread)?;
@@ -184,7 +192,7 @@ impl QueueShipper {
             }
         };
         let records = unread + self.window.drop_before(&self.acks, end);
-        self.queue.commit(&[id]);
+        self.remove(&[id]);
         self.dropped_records += records;
         log_limited!(self.log_limits, warn, records, "the queue of the listeners is full: dropped the oldest records");
         true

@@ -55,7 +55,7 @@ impl QueueBug {
 
 /// A record that a sender has sent.
 #[derive(Debug)]
-pub(super) struct SentRecord {
+pub(super) struct SentLine {
     pub(super) id: Id,
     pub(super) line: String,
     /// Whether the sender got an acknowledgement.
@@ -72,7 +72,7 @@ struct ShippingAgent {
 }
 
 /// A connection to the node, which counts batches from 0.
-struct ModelConnection {
+struct CountedConnection {
     first: u64,
     received: u64,
     acked: u64,
@@ -83,14 +83,14 @@ pub(super) struct QueueMachine {
     pub(super) clock: Arc<sim::Clock>,
     pub(super) rng: Random,
     pub(super) durability: Durability,
-    pub(super) sent: Vec<SentRecord>,
+    pub(super) sent: Vec<SentLine>,
     pub(super) stored: BTreeMap<Id, (String, String)>,
     pub(super) dropped_records: u64,
     /// Whether a damaged file was reported.
     pub(super) has_reported_damage: bool,
     pub(super) bug: Option<QueueBug>,
     agent: Option<ShippingAgent>,
-    connection: Option<ModelConnection>,
+    connection: Option<CountedConnection>,
     bytes_max: u64,
     window_bytes: usize,
     when_full: WhenFull,
@@ -164,7 +164,7 @@ impl QueueMachine {
         let _ = agent.queue.append(durability, &records, move |result| done.store(result.is_ok(), Ordering::Relaxed));
         for (row, line) in (0..count).zip(lines) {
             let id = first_id.checked_add(row).unwrap();
-            self.sent.push(SentRecord { id, line, is_acked: Arc::clone(&is_acked), may_be_lost: false });
+            self.sent.push(SentLine { id, line, is_acked: Arc::clone(&is_acked), may_be_lost: false });
         }
     }
 
@@ -194,7 +194,7 @@ impl QueueMachine {
         let Some(agent) = &self.agent else { return Ok(()) };
         let window = Arc::clone(&agent.window);
         let skipped = u64::from(self.bug == Some(QueueBug::FirstBatchSkipped));
-        let mut connection = self.connection.take().unwrap_or(ModelConnection {
+        let mut connection = self.connection.take().unwrap_or(CountedConnection {
             first: window.first_batch() + skipped,
             received: 0,
             acked: 0,
@@ -309,7 +309,12 @@ impl QueueMachine {
             self.exchange(usize::MAX, u64::MAX)?;
             self.step();
             if self.agent.as_ref().is_some_and(|agent| agent.shipper.is_drained()) {
-                self.tick();
+                // Files without records, which a full disk or a power cut has left, are closed by their age and removed.
+                for _ in 0..4 {
+                    self.clock.advance(Duration::from_secs(10));
+                    self.tick();
+                    self.step();
+                }
                 let files = self.queue_files();
                 return if files.is_empty() { Ok(()) } else { Err(format!("files stay: {files:?}")) };
             }

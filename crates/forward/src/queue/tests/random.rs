@@ -25,7 +25,7 @@ const PANICKED: &str = "panicked";
 
 /// The fault of a history besides kills. One, because damage after a power cut counts as a consequence of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
+enum QueueFault {
     None,
     PowerCut,
     Damage,
@@ -34,14 +34,14 @@ enum Fault {
 
 struct QueueHistory {
     machine: QueueMachine,
-    fault: Fault,
+    fault: QueueFault,
     is_damaged: bool,
 }
 
 impl QueueHistory {
     fn new(seed: u64, bug: Option<QueueBug>) -> Self {
         let mut rng = Random::new(seed);
-        let fault = *rng.pick(&[Fault::None, Fault::PowerCut, Fault::Damage, Fault::FullDisk]);
+        let fault = *rng.pick(&[QueueFault::None, QueueFault::PowerCut, QueueFault::Damage, QueueFault::FullDisk]);
         Self { machine: QueueMachine::new(rng, bug), fault, is_damaged: false }
     }
 
@@ -90,7 +90,7 @@ impl QueueHistory {
     fn fail(&mut self) {
         let machine = &mut self.machine;
         match self.fault {
-            Fault::PowerCut if machine.rng.one_in(3) => {
+            QueueFault::PowerCut if machine.rng.one_in(3) => {
                 if machine.rng.one_in(2) {
                     // In the middle of a sync.
                     machine.fs.halt_at_sync(machine.fs.sync_count());
@@ -100,8 +100,8 @@ impl QueueHistory {
                 machine.cut_power();
                 machine.start();
             }
-            Fault::Damage if !self.is_damaged => self.is_damaged = machine.damage(),
-            Fault::FullDisk => {
+            QueueFault::Damage if !self.is_damaged => self.is_damaged = machine.damage(),
+            QueueFault::FullDisk => {
                 let free = machine.rng.below(80_000) as u64;
                 machine.fs.fill(free);
                 for _ in 0..4 {
