@@ -126,7 +126,7 @@ soak: setup ## a hundred kills under load, 200 histories of followed files, 5,00
 	BUCKSAW_KILL_ROUNDS=100 $(CARGO) test -p bucksaw --test e2e kill -- --nocapture
 	BUCKSAW_TAILING_ROUNDS=200 $(CARGO) test -p bucksaw --test e2e tailing::random -- --nocapture
 	BUCKSAW_TAILER_SEEDS=5000 $(CARGO) test -p bucksaw-tailer --lib random -- --nocapture
-	BUCKSAW_AGENT_SEEDS=5000 $(CARGO) test -p bucksaw-forward --lib files::tests::random -- --nocapture
+	BUCKSAW_AGENT_SEEDS=5000 $(CARGO) test -p bucksaw-forward --lib tests::random -- --nocapture
 	$(MAKE) --no-print-directory kills damage ROUNDS=$(or $(ROUNDS),1000)
 	$(MAKE) --no-print-directory power SEEDS=60
 

@@ -56,7 +56,7 @@ fn ingest(
         memory_wait_max: Duration::from_secs(10),
         workers_max: 1,
     };
-    let intake = Intake { queue: Arc::new(queue), env };
+    let intake = Intake::new(Arc::new(queue), env);
     let bodies = BodyIntake::new(intake, limits, BodyMetrics::register(&mut Registry::default()));
     let request = IngestRequest {
         batch_time: None,

@@ -1,7 +1,9 @@
 //! Follows files, and serves local listeners, until the stop.
 
+use std::sync::Arc;
+
 use bucksaw_env::Env;
-use bucksaw_forward::{Config, FilesConfig, OtherInputs, QueueInput, WhenFull};
+use bucksaw_forward::{Config, EventRules, FilesConfig, OtherInputs, QueueInput, WhenFull};
 use bucksaw_tailer::{PathPattern, ReadFrom, TailerConfig};
 use tracing::info;
 
@@ -29,11 +31,12 @@ pub(super) async fn run(args: &ForwardArgs, mut config: Config) -> anyhow::Resul
     let (signal, env) = (StopSignal::catch()?, Env::real());
     status_listener::start(&args.listen, &config.monitor, signal.receiver()).await?;
     let _lock = bucksaw_forward::lock_state(&env, &files.state_dir)?;
+    let rules = EventRules::new(&config.lines, &config.labels, config.record_bytes_max);
     let queue = match args.listeners.is_any() {
-        true => Some(listen(args, &files, &env, &signal).await?),
+        true => Some(listen(args, &files, rules.clone(), &env, &signal).await?),
         false => None,
     };
-    let others = OtherInputs { queue, journal: args.journal() };
+    let others = OtherInputs { queue, journal: args.journal(), rules };
     let monitor = config.monitor.clone();
     let following = bucksaw_forward::run_files(config, files, others, env, signal.receiver());
     let (shipped, backlog) = rate_line::show_during(following, &monitor).await?;
@@ -54,13 +57,20 @@ pub(super) async fn run(args: &ForwardArgs, mut config: Config) -> anyhow::Resul
 }
 
 /// Binds the listeners, and serves them.
-async fn listen(args: &ForwardArgs, files: &FilesConfig, env: &Env, signal: &StopSignal) -> anyhow::Result<QueueInput> {
+async fn listen(
+    args: &ForwardArgs,
+    files: &FilesConfig,
+    rules: Option<Arc<EventRules>>,
+    env: &Env,
+    signal: &StopSignal,
+) -> anyhow::Result<QueueInput> {
     let intake = LocalIntake {
         env: env.clone(),
         durability: args.durability,
         zone: args.time_zone.zone().clone(),
         bytes_max: files.buffer_bytes_max,
         when_full: files.when_full,
+        rules,
     };
     let listeners = LocalListeners::bind(&args.listeners).await?;
     listeners.serve(&files.state_dir, intake, &signal.receiver())

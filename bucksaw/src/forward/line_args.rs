@@ -56,11 +56,6 @@ impl LineArgs {
         self.parse().map_err(|(flag, error)| UsageError(format!("{flag}: {error}")).into())
     }
 
-    /// Whether a flag is set that has no effect on listeners and the journal.
-    pub(super) fn has_rules(&self) -> bool {
-        [&self.attributes, &self.drop, &self.keep, &self.sample, &self.redact].iter().any(|rules| !rules.is_empty())
-    }
-
     /// Whether a flag is set that has no effect without files.
     pub(super) fn is_for_files(&self) -> bool {
         self.multiline != "off" || matches!(self.format, FileFormat::Cri | FileFormat::Docker)

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use bucksaw_api::{App, NodeInfo};
 use bucksaw_env::{Env, real};
-use bucksaw_forward::{QueueInput, WhenFull, queue_config};
+use bucksaw_forward::{EventRules, QueueInput, WhenFull, queue_config};
 use bucksaw_ingest::{Durability, Queue};
 use bucksaw_query::{Answers, Engine, ScanPool};
 use bucksaw_record::time::TimeZone;
+use bucksaw_sources::intake::EventFilter;
 use bucksaw_sources::{
     ConnectionSlots, DatagramSocket, Intake, ListenerProtocol, ListenerSetup, TcpIntake, UnfinishedBytes,
     serve_datagrams, serve_heartbeats,
@@ -17,12 +18,14 @@ use bucksaw_sources::{
 use bucksaw_steering::LoadShedder;
 use prometheus_client::registry::Registry;
 use tokio::net::{TcpListener, UdpSocket};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::info;
 
 use super::listen_args::ListenArgs;
 use super::no_store::NoStore;
+use super::prompt_runtime::PromptRuntime;
 use crate::bind::{bind, bind_both};
 
 /// Connections of all listeners together. Applications of one machine need few.
@@ -51,6 +54,8 @@ pub(super) struct LocalIntake {
     pub(super) zone: TimeZone,
     pub(super) bytes_max: u64,
     pub(super) when_full: WhenFull,
+    /// What decides which events become records.
+    pub(super) rules: Option<Arc<EventRules>>,
 }
 
 impl LocalListeners {
@@ -79,7 +84,8 @@ impl LocalListeners {
         intake: LocalIntake,
         stop: &watch::Receiver<bool>,
     ) -> anyhow::Result<QueueInput> {
-        let LocalIntake { env, durability, zone, bytes_max, when_full } = intake;
+        let LocalIntake { env, durability, zone, bytes_max, when_full, rules } = intake;
+        let filter = rules.map(|rules| rules as Arc<dyn EventFilter>);
         let (dir, mut registry) = (state_dir.join("queue"), Registry::default());
         let metrics = bucksaw_ingest::Metrics::new(&mut registry);
         let (queue, recovery) = Queue::open(env.clone(), &dir, queue_config(bytes_max), metrics)
@@ -98,46 +104,63 @@ impl LocalListeners {
         let tcp = TcpIntake {
             // Agents report to nodes.
             agents: Arc::default(),
-            intake: Intake { queue: Arc::clone(&queue), env: env.clone() },
+            intake: Intake::new(Arc::clone(&queue), env.clone()).with_filter(filter.clone()),
             shedder: Arc::clone(&shedder),
             sender_memory: UnfinishedBytes::new(&config),
             config,
             metrics: bucksaw_sources::Metrics::new(&mut registry),
             slots: ConnectionSlots::new(CONNECTIONS_MAX),
         };
+        // Requests pass through several tasks, each of which would wait for a turn, and the kernel keeps few datagrams.
+        let needs_prompt = self.syslog.is_some() || self.otlp.is_some() || self.otlp_http.is_some();
+        let prompt = needs_prompt.then(PromptRuntime::start).transpose().context("cannot start the listeners")?;
         let mut tasks = JoinSet::new();
         let setup = |name, protocol| ListenerSetup { name, durability, protocol };
         if let Some((listener, socket)) = self.syslog {
             let setup = setup("syslog", ListenerProtocol::Syslog(zone));
             tasks.spawn(bucksaw_sources::serve(listener, setup.clone(), tcp.clone(), stop.clone()));
-            tasks.spawn(serve_datagrams(DatagramSocket::Udp(socket), setup, tcp.clone(), stop.clone()));
+            if let Some(prompt) = &prompt {
+                let socket = DatagramSocket::Udp(prompt.adopt(socket.into_std()?, UdpSocket::from_std)?);
+                tasks.spawn_on(serve_datagrams(socket, setup, tcp.clone(), stop.clone()), prompt.handle());
+            }
         }
         if let Some((listener, socket)) = self.fluent {
             let setup = setup("fluent", ListenerProtocol::Fluent(None));
             tasks.spawn(bucksaw_sources::serve(listener, setup, tcp.clone(), stop.clone()));
             tasks.spawn(serve_heartbeats(socket, Arc::clone(&env.clock), stop.clone()));
         }
-        if self.otlp.is_some() || self.otlp_http.is_some() {
-            let app = otlp_app(&queue, &shedder, &env, registry);
+        if let Some(prompt) = prompt.as_ref().filter(|_| self.otlp.is_some() || self.otlp_http.is_some()) {
+            let app = otlp_app(&queue, &shedder, &env, registry, prompt.handle()).with_event_filter(filter);
             if let Some(listener) = self.otlp {
-                tasks.spawn(bucksaw_api::serve_otlp_grpc(listener, app.clone(), stop.clone()));
+                let listener = prompt.adopt(listener.into_std()?, TcpListener::from_std)?;
+                tasks.spawn_on(bucksaw_api::serve_otlp_grpc(listener, app.clone(), stop.clone()), prompt.handle());
             }
             if let Some(listener) = self.otlp_http {
-                tasks.spawn(bucksaw_api::serve_otlp_http(listener, app, stop.clone()));
+                let listener = prompt.adopt(listener.into_std()?, TcpListener::from_std)?;
+                tasks.spawn_on(bucksaw_api::serve_otlp_http(listener, app, stop.clone()), prompt.handle());
             }
         }
-        let listeners = Box::pin(async move { while tasks.join_next().await.is_some() {} });
+        let listeners = Box::pin(async move {
+            let _prompt = prompt;
+            while tasks.join_next().await.is_some() {}
+        });
         Ok(QueueInput { queue, bytes_max, when_full, listeners })
     }
 }
 
 /// The HTTP surface of a node, of which only the calls of OTLP are served.
-fn otlp_app(queue: &Arc<Queue>, shedder: &Arc<LoadShedder>, env: &Env, mut registry: Registry) -> App {
+fn otlp_app(
+    queue: &Arc<Queue>,
+    shedder: &Arc<LoadShedder>,
+    env: &Env,
+    mut registry: Registry,
+    runtime: &Handle,
+) -> App {
     let store = Arc::new(NoStore::new(env));
     let metrics = bucksaw_query::Metrics::new(&mut registry);
     let config = bucksaw_query::Config::default();
     let engine = Engine::new(Arc::clone(queue), store, ScanPool::inline(), env.clone(), config, metrics);
-    let tasks = real::Tasks::new(tokio::runtime::Handle::current());
+    let tasks = real::Tasks::new(runtime.clone());
     let answers = Answers::new(Arc::new(engine), Arc::new(tasks));
     let config = bucksaw_api::Config {
         connections_max: CONNECTIONS_MAX,

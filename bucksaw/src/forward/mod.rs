@@ -11,6 +11,8 @@ mod line_args;
 mod listen_args;
 mod listeners;
 mod no_store;
+mod paced_runtime;
+mod prompt_runtime;
 mod rate_line;
 mod status_listener;
 mod stop_signal;
@@ -22,9 +24,6 @@ pub(crate) use args::ForwardArgs;
 
 use crate::exit::Exit;
 use crate::failure::UsageError;
-
-/// Threads for the listeners of an agent. With more, each message wakes another thread, which doubles its cost.
-const LISTENER_THREADS: usize = 1;
 
 pub(crate) fn run(args: &ForwardArgs) -> anyhow::Result<Exit> {
     let config = args.config()?;
@@ -38,20 +37,11 @@ pub(crate) fn run(args: &ForwardArgs) -> anyhow::Result<Exit> {
     if args.paths.is_empty() && args.lines.is_for_files() {
         return Err(UsageError("--multiline and --format are for files: name a path".to_owned()).into());
     }
-    let has_other_inputs = args.listeners.is_any() || args.journal().is_some();
-    if has_other_inputs && args.lines.has_rules() {
-        let problem = "--attribute, --drop, --keep, --sample and --redact do not apply to listeners and the journal";
-        if args.paths.is_empty() {
-            return Err(UsageError(format!("{problem}: leave them out")).into());
-        }
-        tracing::warn!("{problem}, only to files");
-    }
-    // Listeners write to the disk, while the connection to the node goes on.
-    let mut runtime = match args.listeners.is_any() {
-        true => tokio::runtime::Builder::new_multi_thread(),
-        false => tokio::runtime::Builder::new_current_thread(),
+    let runtime = match args.listeners.is_any() {
+        true => paced_runtime::start(),
+        false => tokio::runtime::Builder::new_current_thread().enable_all().build(),
     };
-    let runtime = runtime.worker_threads(LISTENER_THREADS).enable_all().build().context("cannot start the network")?;
+    let runtime = runtime.context("cannot start the network")?;
     let result = runtime.block_on(async {
         if !args.command.is_empty() {
             command::run(args, config).await

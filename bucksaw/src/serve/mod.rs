@@ -86,7 +86,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let shares = descriptors::shares(descriptor_limit, node.store.open_files());
     let sources = settings::sources(&args, &plan, shares, listen::http_address(&addresses));
     let intake = TcpIntake {
-        intake: Intake { queue: node.queue.clone(), env: env.clone() },
+        intake: Intake::new(node.queue.clone(), env.clone()),
         shedder: node.shedder.clone(),
         sender_memory: UnfinishedBytes::new(&sources),
         config: sources,

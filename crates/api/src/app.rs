@@ -10,6 +10,7 @@ use bucksaw_ingest::Queue;
 use bucksaw_query::{Answers, Engine};
 use bucksaw_record::Millis;
 use bucksaw_sources::http::BodyIntake;
+use bucksaw_sources::intake::EventFilter;
 use bucksaw_sources::{AgentRegistry, Intake};
 use bucksaw_steering::LoadShedder;
 use bucksaw_store::repair::Repair;
@@ -82,7 +83,7 @@ impl App {
         info: NodeInfo,
         registry: Registry,
     ) -> Self {
-        let intake = Intake { queue: Arc::clone(answers.engine().queue()), env: env.clone() };
+        let intake = Intake::new(Arc::clone(answers.engine().queue()), env.clone());
         let bodies = BodyIntake::new(intake, config.body_limits(), metrics.bodies.clone());
         let config = Arc::new(config);
         Self {
@@ -106,6 +107,12 @@ impl App {
             next_ack: Arc::default(),
             ready: Arc::new(AtomicBool::new(true)),
         }
+    }
+
+    /// The same with a filter of the events that senders of other protocols send.
+    #[must_use]
+    pub fn with_event_filter(self, filter: Option<Arc<dyn EventFilter>>) -> Self {
+        Self { bodies: self.bodies.with_filter(filter), ..self }
     }
 
     /// Adds the progress of repair to the status. Call it before [`Self::with_cluster`].

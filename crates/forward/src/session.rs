@@ -15,7 +15,7 @@ use std::time::Duration;
 use bucksaw_env::{Env, wait_for_stop};
 use bucksaw_steering::AddressSelector;
 use bucksaw_wire::{FLUSH, Redirect, RedirectReason, ServerMessage, WireVersion, encode_labels};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_blocking;
@@ -34,6 +34,9 @@ const WRITE_BYTES: usize = 64 << 10;
 
 /// The largest write buffer that is kept.
 const KEPT_BYTES: usize = 1 << 20;
+
+/// Bytes of one read: many acknowledgements.
+const READ_BYTES: usize = 1 << 10;
 
 /// How often the agent reports its state to the node.
 const REPORT_INTERVAL: Duration = Duration::from_secs(5);
@@ -64,7 +67,8 @@ impl Session<'_> {
     /// Ships until the connection ends.
     pub(crate) async fn run(&self, connected: NodeConnection, selector: &mut AddressSelector) -> SessionEnd {
         let NodeConnection { mut socket, frame_bytes_max, version } = connected;
-        let (mut reader, writer) = socket.split();
+        let (reader, writer) = socket.split();
+        let mut reader = BufReader::with_capacity(READ_BYTES, reader);
         let (redirects, mut redirected) = watch::channel(None);
         let (leave, leaving) = watch::channel(false);
         let (reports, next_report) = mpsc::channel(1);
@@ -185,7 +189,7 @@ impl Session<'_> {
     /// Receives acknowledgements and redirects until the node closes the connection.
     async fn receive_acks(
         &self,
-        socket: &mut ReadHalf<'_>,
+        socket: &mut BufReader<ReadHalf<'_>>,
         redirects: watch::Sender<Option<Redirect>>,
     ) -> ConnectionError {
         let mut acked_before = 0;

@@ -55,6 +55,8 @@ pub struct Queue {
     pub(crate) log_limits: LogLimits,
     is_boot_recorded: AtomicBool,
     appends: AtomicU64,
+    /// Notified of each append. One task may wait for it.
+    append_notify: Notify,
 }
 
 impl std::fmt::Debug for Queue {
@@ -109,6 +111,7 @@ impl Queue {
             is_closed: AtomicBool::new(false),
             is_boot_recorded: AtomicBool::new(false),
             appends: AtomicU64::new(0),
+            append_notify: Notify::new(),
         }
     }
 
@@ -130,6 +133,7 @@ impl Queue {
                 self.metrics.records.get_or_create(&label).inc_by(u64::from(records.count));
                 self.metrics.bytes.get_or_create(&label).inc_by(records.text_bytes() as u64);
                 self.appends.fetch_add(1, Ordering::Release);
+                self.append_notify.notify_one();
             }
             Err(_) => drop(self.metrics.refused_appends.inc()),
         }
@@ -344,6 +348,14 @@ impl Queue {
     /// The number of appends, by which readers detect new records.
     pub fn appends(&self) -> u64 {
         self.appends.load(Ordering::Acquire)
+    }
+
+    /// Resolves when the number of appends is another than `seen`. For one waiter.
+    pub async fn wait_appended(&self, seen: u64) {
+        // A notification without a waiter is kept.
+        while self.appends() == seen {
+            self.append_notify.notified().await;
+        }
     }
 
     /// Checks whether records are accepted, before they are read. Counts a refusal.

@@ -40,6 +40,13 @@ pub(crate) struct StreamLabels {
     known_bytes: usize,
 }
 
+/// The labels that an event had at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StreamMark {
+    key_bytes: usize,
+    count: usize,
+}
+
 impl StreamLabels {
     /// Labels of events that all have those of `base`.
     pub(crate) fn new(base: &Labels) -> Self {
@@ -55,6 +62,17 @@ impl StreamLabels {
     pub(crate) fn clear(&mut self) {
         self.key.clear();
         self.count = 0;
+    }
+
+    /// The labels so far, to return to with [`Self::reset`].
+    pub(crate) fn mark(&self) -> StreamMark {
+        StreamMark { key_bytes: self.key.len(), count: self.count }
+    }
+
+    /// Removes the labels that were added since the mark, which was made since the last [`Self::clear`].
+    pub(crate) fn reset(&mut self, mark: StreamMark) {
+        self.key.truncate(mark.key_bytes);
+        self.count = mark.count;
     }
 
     /// Adds a label. The name is changed by [`label_name`] if need be; the attribute of the original name then has the value

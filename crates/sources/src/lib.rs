@@ -32,7 +32,7 @@
 //! use bucksaw_sources::{Config, ConnectionSlots, ListenerSetup, Intake, Metrics, TcpIntake, UnfinishedBytes, serve};
 //! # async fn run(queue: Arc<Queue>, shedder: Arc<bucksaw_steering::LoadShedder>, metrics: Metrics, stop: tokio::sync::watch::Receiver<bool>) -> std::io::Result<()> {
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:7651").await?;
-//! let intake = Intake { queue, env: bucksaw_env::Env::real() };
+//! let intake = Intake::new(queue, bucksaw_env::Env::real());
 //! let (config, slots) = (Config::default(), ConnectionSlots::new(1_000));
 //! let sender_memory = UnfinishedBytes::new(&config);
 //! let agents = Arc::default();

@@ -113,6 +113,22 @@ fn units_are_selected_beside_a_followed_file() {
 }
 
 #[test]
+fn entries_are_filtered_and_counted() {
+    let journal = TestJournal::new();
+    journal.write(0..150);
+    let rules = ["--keep", "ORDER=7 OR ORDER=149", "--redact", "s/paid/settled/", "--attribute", "team=shop"];
+    let mut agent = AgentNode::start(&[&["--journal-dir", journal.path()], &rules[..]].concat());
+    wait_until("the last entry is stored", || count(&agent) == 2);
+    let said = agent.stop();
+    assert!(said.contains("redacted=2") && said.contains("filtered=148"), "{said}");
+    let records = stored(&agent.node);
+    let mut lines: Vec<&str> = records.iter().map(SenderRecord::line).collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["settled 149", "settled 7"]);
+    assert!(records.iter().all(|record| record.0["attributes"]["team"] == "shop"), "{records:?}");
+}
+
+#[test]
 fn a_missing_journalctl_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let mut command = bucksaw(["forward", "--to", "127.0.0.1:1", "--journal", "--state-dir"]);

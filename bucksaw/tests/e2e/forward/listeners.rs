@@ -1,6 +1,6 @@
 //! Local listeners: what an agent acknowledges arrives once, also if it or its node is killed.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -180,6 +180,28 @@ fn a_full_queue_refuses_or_drops_the_oldest_records() {
             assert!(stored.len() < RECORDS && stored.values().all(|count| *count == 1), "{}", stored.len());
         }
     }
+}
+
+#[test]
+fn events_are_filtered_and_what_is_dropped_is_acknowledged_and_counted() {
+    let (otlp, fluent) = (free_address(), free_address());
+    let rules =
+        ["--drop", "noise", "--keep", "order OR card", "--redact", "s/card=[0-9]+/card=*/", "--attribute", "team=shop"];
+    let listeners = ["--listen-otlp-http", &otlp, "--listen-fluent", &fluent];
+    let mut agent = AgentNode::start(&[&rules[..], &listeners].concat());
+    for line in ["order 1", "order noise 2", "other 3", "card=123 4"] {
+        send(&otlp, line);
+    }
+    // A chunk with one event, which is dropped.
+    let mut client = std::net::TcpStream::connect(&fluent).unwrap();
+    client.write_all(b"\x93\xa1t\x91\x92\x01\x81\xa3log\xa5noise\x81\xa5chunk\xa3abc").unwrap();
+    let mut answer = [0; 9];
+    client.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"\x81\xa3ack\xa3abc");
+    agent.expect(&["order 1".to_owned(), "card=* 4".to_owned()]);
+    let said = agent.stop();
+    assert!(said.contains("filtered=3") && said.contains("redacted=1"), "{said}");
+    assert_eq!(agent.node.count("team=shop"), 2);
 }
 
 #[test]

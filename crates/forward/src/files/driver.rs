@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use bucksaw_buffer::BufferError;
@@ -17,6 +18,9 @@ use super::watcher::Watcher;
 /// The longest wait, so that a stop is noticed.
 const WAIT_MAX: Duration = Duration::from_millis(250);
 
+/// The same without inputs. A stop ends this wait.
+const WAIT_WITHOUT_INPUTS: Duration = Duration::from_secs(60);
+
 /// The shortest time between two scans.
 const SCAN_INTERVAL_MIN: Duration = Duration::from_millis(100);
 
@@ -26,7 +30,8 @@ const SCAN_SHARE: u32 = 50;
 /// How often acknowledgements are written while batches follow each other.
 const ACK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Reads files until the stop. `shared` is locked for each step, so that others can read its counters.
+/// Reads files until the stop. `shared` is locked for each step, so that others can read its counters. Without inputs, a stop
+/// unparks the thread.
 ///
 /// # Errors
 /// The buffer cannot be written at the first start.
@@ -35,6 +40,7 @@ pub(super) fn drive(
     files: &FilesConfig,
     env: &Env,
     stop: &AtomicBool,
+    has_inputs: bool,
 ) -> Result<(), BufferError> {
     let mut watcher = Watcher::new();
     let mut reporter = GapReporter::default();
@@ -75,6 +81,11 @@ pub(super) fn drive(
             (false, true) => WAIT_MAX,
         };
         let wait = if is_scan_due { wait.min(SCAN_INTERVAL_MIN) } else { wait };
+        if !has_inputs && is_quiet {
+            shared.drive().write_ack();
+            thread::park_timeout(WAIT_WITHOUT_INPUTS);
+            continue;
+        }
         let events = watcher.wait(wait);
         is_scan_due |= events.is_scan_due;
         if !events.grown.is_empty() {

@@ -22,7 +22,7 @@ mod run;
 mod shared;
 mod status;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod watcher;
 
 pub use collector::Backlog;

@@ -5,10 +5,9 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::thread::{self, Thread};
 
 use bucksaw_env::{Env, FileLock, wait_for_stop};
-use futures_util::future::select_all;
 use tokio::sync::{oneshot, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -24,7 +23,7 @@ use crate::queue::{QueueInput, QueueRunner};
 use crate::run::Summary;
 use crate::send_window::SendWindow;
 use crate::status::WatchedFiles;
-use crate::{Config, ForwardError};
+use crate::{Config, EventRules, ForwardError};
 
 /// What an agent ships besides files.
 #[derive(Default)]
@@ -33,6 +32,8 @@ pub struct OtherInputs {
     pub queue: Option<QueueInput>,
     /// Which entries of systemd's journal.
     pub journal: Option<JournalConfig>,
+    /// The rules for what arrives by these, which the listeners apply themselves.
+    pub rules: Option<Arc<EventRules>>,
 }
 
 /// Ships files and the other inputs until the stop. What is then unacknowledged stays in the state directory, for the next
@@ -56,43 +57,46 @@ pub async fn run_files(
     let collector = Collector::open(&config, &files, &env, Arc::clone(&window));
     let collector = collector.map_err(|error| state_error(error.to_string()))?;
     let collector = Arc::new(SharedCollector::new(collector));
-    let OtherInputs { queue, journal } = others;
-    let journal = journal.map(|journal| JournalReader::start(journal, &config, &env, &collector)).transpose();
+    let OtherInputs { queue, journal, rules } = others;
+    let journal =
+        journal.map(|journal| JournalReader::start(journal, &config, rules.clone(), &env, &collector)).transpose();
     let mut journal = journal.map_err(ForwardError::Journal)?;
-    let reader = Reader::start(&collector, &files, &env)?;
-    let queue = queue.map(|queue| QueueRunner::start(queue, &window, &config.labels, &env)).transpose();
-    let mut queue = queue.map_err(ForwardError::Input)?;
+    let reader = Reader::start(&collector, &files, &env, journal.is_some())?;
+    let mut queue = queue.map(|queue| QueueRunner::new(queue, &window, &config.labels, &env));
     // The collector has the configuration, and so the monitor.
     let (watched, clock) = (Arc::downgrade(&collector), Arc::clone(&env.clock));
     let queue_counts = queue.as_ref().map(QueueRunner::counts);
+    let event_rules = rules.clone();
     let status = move |files_max| {
         let read = |collector: &mut Collector| collector.status(clock.uptime(), files_max);
         let mut status = watched.upgrade().map(|watched| watched.read(read)).unwrap_or_default();
         let (dropped, segments) = queue_counts.as_ref().map(|counts| counts()).unwrap_or_default();
         status.dropped_records += dropped;
         status.queue_segments = segments;
+        status.lines += event_rules.as_ref().map(|rules| rules.totals()).unwrap_or_default();
         status
     };
     config.monitor.attach(&env, window.status_reader(), Some(WatchedFiles { id, status: Box::new(status) }));
-    let syncing = queue.as_ref().map(QueueRunner::sync_records);
-    let mut syncing = std::pin::pin!(async {
-        match syncing {
-            Some(syncing) => syncing.await,
+    let queued = queue.as_ref().map(QueueRunner::run);
+    let mut queued = std::pin::pin!(async {
+        match queued {
+            Some(queued) => queued.await,
             None => std::future::pending().await,
         }
     });
-    let ended_threads =
-        [journal.as_mut().and_then(JournalReader::take_ended), queue.as_mut().and_then(QueueRunner::take_ended)];
-    let mut other_ended = std::pin::pin!(wait_any(ended_threads.into_iter().flatten().collect()));
+    let mut journal_ended = std::pin::pin!(wait_ended(journal.as_mut().and_then(JournalReader::take_ended)));
     let mut shipping = std::pin::pin!(ConnectionLoop::new(&config, &env, &window).run());
-    let (stopping, mut ended) = (Arc::clone(&reader.stop), reader.ended);
+    let Reader { stop: stopping, mut ended, thread } = reader;
     let read = tokio::select! {
+        biased;
+        // First, so that the connection finds what was moved into the window.
+        never = &mut queued => match never {},
         // The window does not end before the reader.
         _ = &mut shipping => Ok(()),
-        () = &mut syncing => Ok(()),
-        () = &mut other_ended => Err("a thread of the agent panicked".to_owned()),
+        () = &mut journal_ended => Err("a thread of the agent panicked".to_owned()),
         () = wait_for_stop(&mut stop) => {
             stopping.store(true, Ordering::Relaxed);
+            thread.unpark();
             let inputs_end = async {
                 if let Some(mut journal) = journal.take() {
                     // It ends within its longest wait.
@@ -105,8 +109,8 @@ pub async fn run_files(
             };
             // What is in the window is sent while the inputs end.
             tokio::select! {
+                never = &mut queued => match never {},
                 _ = &mut shipping => Ok(()),
-                () = &mut syncing => Ok(()),
                 ended = inputs_end => ended,
             }
         }
@@ -118,6 +122,8 @@ pub async fn run_files(
         collector.save();
         (collector.backlog(), collector.line_totals())
     });
+    let mut lines = lines;
+    lines += rules.map(|rules| rules.totals()).unwrap_or_default();
     let (queue_dropped, queue_segments) = queue.as_ref().map(QueueRunner::backlog).unwrap_or_default();
     let dropped_records = backlog.dropped_records + queue_dropped;
     let backlog = Backlog { dropped_records, queue_segments, ..backlog };
@@ -126,12 +132,12 @@ pub async fn run_files(
     Ok((Summary { records: shipped.records, bytes: shipped.bytes, reconnects, lines }, backlog))
 }
 
-/// Resolves when one of these has ended; never if there are none.
-async fn wait_any(ended: Vec<oneshot::Receiver<()>>) {
-    if ended.is_empty() {
-        return std::future::pending().await;
+/// Resolves when the thread has ended; never if there is none.
+async fn wait_ended(ended: Option<oneshot::Receiver<()>>) {
+    match ended {
+        Some(ended) => drop(ended.await),
+        None => std::future::pending().await,
     }
-    let _ = select_all(ended).await;
 }
 
 /// Ensures that no other agent uses the state directory while the lock exists. Creates the directory if it is missing.
@@ -153,19 +159,27 @@ pub fn lock_state(env: &Env, dir: &Path) -> Result<Box<dyn FileLock>, ForwardErr
 struct Reader {
     stop: Arc<AtomicBool>,
     ended: oneshot::Receiver<Result<(), String>>,
+    thread: Thread,
 }
 
 impl Reader {
-    fn start(collector: &Arc<SharedCollector>, files: &FilesConfig, env: &Env) -> Result<Self, ForwardError> {
+    /// Starts the thread. Without files and the journal it only sends what a former run left.
+    fn start(
+        collector: &Arc<SharedCollector>,
+        files: &FilesConfig,
+        env: &Env,
+        has_journal: bool,
+    ) -> Result<Self, ForwardError> {
+        let has_inputs = has_journal || !files.tailer.patterns.is_empty();
         let stop = Arc::new(AtomicBool::new(false));
         let (sender, ended) = oneshot::channel();
         let (collector, files, env, stopping) = (Arc::clone(collector), files.clone(), env.clone(), Arc::clone(&stop));
         let work = move || {
-            let result = drive(&collector, &files, &env, &stopping).map_err(|error| error.to_string());
+            let result = drive(&collector, &files, &env, &stopping, has_inputs).map_err(|error| error.to_string());
             // The receiver may have been dropped.
             let _ = sender.send(result);
         };
-        thread::Builder::new().name("files".to_owned()).spawn(work).map_err(ForwardError::Input)?;
-        Ok(Self { stop, ended })
+        let thread = thread::Builder::new().name("files".to_owned()).spawn(work).map_err(ForwardError::Input)?;
+        Ok(Self { stop, ended, thread: thread.thread().clone() })
     }
 }

@@ -3,5 +3,5 @@
 mod agent_machine;
 mod injected_bug;
 mod log_files;
-mod model_node;
+pub(crate) mod model_node;
 mod random;

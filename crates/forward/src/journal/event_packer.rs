@@ -7,9 +7,11 @@ use bucksaw_env::Env;
 use bucksaw_protocols::{AttributeList, Event, EventError, EventSink};
 use bucksaw_record::{Labels, Millis};
 use bucksaw_segment::RowMeta;
-use bucksaw_sources::intake::RecordBuffer;
+use bucksaw_sources::intake::{EventFilter as _, EventPlace, FilterCounts, RecordBuffer};
 use bucksaw_wire::Batch;
+use twox_hash::XxHash3_64;
 
+use crate::EventRules;
 use crate::agent_labels::with_agent_labels;
 use crate::batch_builder::ShippedBatch;
 use crate::batch_ids::BatchIds;
@@ -27,12 +29,18 @@ pub(super) struct EventPacker {
     streams: Vec<(Labels, RecordBuffer)>,
     by_labels: HashMap<Labels, usize>,
     bytes: usize,
+    rules: Option<Arc<EventRules>>,
+    /// Whether events were pushed since the last call of [`Self::finish`], also if none was kept.
+    has_events: bool,
+    /// What the rules did with events that are not appended.
+    filtered: FilterCounts,
     /// Events whose attributes could not be stored.
     bare_events: u64,
 }
 
 impl EventPacker {
-    pub(super) fn new(env: &Env, labels: Labels) -> Self {
+    /// `rules` decide which events are kept.
+    pub(super) fn new(env: &Env, labels: Labels, rules: Option<Arc<EventRules>>) -> Self {
         Self {
             env: env.clone(),
             labels,
@@ -40,6 +48,9 @@ impl EventPacker {
             streams: Vec::new(),
             by_labels: HashMap::new(),
             bytes: 0,
+            rules,
+            has_events: false,
+            filtered: FilterCounts::default(),
             bare_events: 0,
         }
     }
@@ -49,8 +60,23 @@ impl EventPacker {
         self.bytes
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.streams.is_empty()
+    /// Whether there are events since the last call of [`Self::finish`], also such as the rules have dropped.
+    pub(super) fn has_events(&self) -> bool {
+        self.has_events
+    }
+
+    /// Drops the events, which are read again.
+    pub(super) fn discard(&mut self) {
+        self.finish();
+        self.filtered = FilterCounts::default();
+    }
+
+    /// Counts what the rules did, when the events are appended.
+    pub(super) fn confirm(&mut self) {
+        let filtered = std::mem::take(&mut self.filtered);
+        if let Some(rules) = &self.rules {
+            rules.add_counts(filtered);
+        }
     }
 
     /// The number of events so far whose attributes are too many, or have a name that is too long. They are stored without.
@@ -62,6 +88,7 @@ impl EventPacker {
     pub(super) fn finish(&mut self) -> Vec<ShippedBatch> {
         self.by_labels.clear();
         self.bytes = 0;
+        self.has_events = false;
         let streams = std::mem::take(&mut self.streams);
         streams.into_iter().map(|(labels, buffer)| self.pack(&labels, &buffer)).collect()
     }
@@ -100,8 +127,8 @@ impl EventPacker {
     }
 }
 
-impl EventSink for EventPacker {
-    fn push(&mut self, labels: &Labels, event: &Event<'_>) -> Result<(), EventError> {
+impl EventPacker {
+    fn collect(&mut self, labels: &Labels, event: &Event<'_>) -> Result<(), EventError> {
         self.bytes += event.line.len() + event.attributes.value_bytes();
         let Some(stream) = self.stream(labels) else { return Ok(()) };
         if stream.push_event(event.line, event.attributes, 0, event.time).is_err() {
@@ -112,11 +139,30 @@ impl EventSink for EventPacker {
     }
 }
 
+impl EventSink for EventPacker {
+    fn push(&mut self, labels: &Labels, event: &Event<'_>) -> Result<(), EventError> {
+        self.has_events = true;
+        let Some(rules) = self.rules.clone() else { return self.collect(labels, event) };
+        let mut counts = std::mem::take(&mut self.filtered);
+        let collected =
+            rules.filter(labels, event, place(event), &mut counts, &mut |event| self.collect(labels, event));
+        self.filtered = counts;
+        collected
+    }
+}
+
+/// The place of an entry: its time, to the microsecond, and its line. An entry that is read again has the same one.
+fn place(event: &Event<'_>) -> EventPlace {
+    let (time, below) = event.time.unwrap_or_default();
+    EventPlace { source: time.0, number: XxHash3_64::oneshot_with_seed(u64::from(below), event.line) }
+}
+
 #[cfg(test)]
 mod tests {
     use bucksaw_wire::{ClientMessage, DecodeProgress};
 
     use super::*;
+    use crate::{LineConfig, LineTotals};
 
     /// The labels, times and text of a batch.
     fn contents(batch: &ShippedBatch) -> (String, Vec<u64>, String) {
@@ -132,7 +178,7 @@ mod tests {
 
     #[test]
     fn events_are_packed_by_stream_with_their_times_and_attributes() {
-        let mut packer = EventPacker::new(&Env::real(), Labels::parse("site=s,unit=x").unwrap());
+        let mut packer = EventPacker::new(&Env::real(), Labels::parse("site=s,unit=x").unwrap(), None);
         let mut attributes = AttributeList::default();
         attributes.push("a", b"1");
         let (one, two) = (Labels::parse("unit=one").unwrap(), Labels::parse("unit=two").unwrap());
@@ -143,11 +189,36 @@ mod tests {
         let mut many = AttributeList::default();
         (0..300).for_each(|number| many.push(&number.to_string(), b"x"));
         packer.push(&two, &Event { time: Some((Millis(8), 0)), line: b"bare", attributes: &many }).unwrap();
-        assert_eq!((packer.bare_events(), packer.is_empty()), (1, false));
+        assert_eq!((packer.bare_events(), packer.has_events()), (1, true));
         let batches: Vec<_> = packer.finish().iter().map(contents).collect();
         let want =
             [("site=s,unit=one", vec![5, 7], "a\n1\nd\n1\n"), ("site=s,unit=two", vec![6, 8], "b\nc\n1\nbare\n")];
         assert_eq!(batches, want.map(|(labels, times, text)| (labels.to_owned(), times, text.to_owned())));
-        assert!(packer.is_empty() && packer.bytes() == 0);
+        assert!(!packer.has_events() && packer.bytes() == 0);
+    }
+
+    #[test]
+    fn rules_apply_and_count_what_is_appended() {
+        let mut config = LineConfig::default();
+        config.filter.add_drop("unit=one noise").unwrap();
+        config.filter.add_redaction("secret").unwrap();
+        let rules = EventRules::new(&config, &Labels::default(), 1 << 20);
+        let mut packer = EventPacker::new(&Env::real(), Labels::default(), rules.clone());
+        let attributes = AttributeList::default();
+        let push = |packer: &mut EventPacker, line: &str| {
+            let event = Event { time: Some((Millis(5), 0)), line: line.as_bytes(), attributes: &attributes };
+            packer.push(&Labels::parse("unit=one").unwrap(), &event).unwrap();
+        };
+        push(&mut packer, "some noise");
+        assert!(packer.has_events());
+        packer.discard();
+        push(&mut packer, "some noise");
+        push(&mut packer, "a secret");
+        let batches: Vec<_> = packer.finish().iter().map(contents).collect();
+        assert_eq!(batches, [("unit=one".to_owned(), vec![5], "a [redacted]\n".to_owned())]);
+        let rules = rules.unwrap();
+        assert_eq!(rules.totals(), LineTotals::default());
+        packer.confirm();
+        assert_eq!((rules.totals().dropped, rules.totals().redacted), (1, 1));
     }
 }

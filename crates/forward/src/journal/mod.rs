@@ -14,6 +14,8 @@
 mod event_packer;
 mod journalctl;
 mod reader;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 

@@ -15,8 +15,8 @@ use tracing::{info, warn};
 use super::JournalConfig;
 use super::event_packer::EventPacker;
 use super::journalctl::{JournalOutput, Journalctl};
-use crate::Config;
 use crate::files::{Collector, SharedCollector};
+use crate::{Config, EventRules};
 
 /// Bytes of one read.
 const READ_BYTES: usize = 64 << 10;
@@ -57,6 +57,7 @@ impl JournalReader {
     pub(crate) fn start(
         journal: JournalConfig,
         config: &Config,
+        rules: Option<Arc<EventRules>>,
         env: &Env,
         collector: &Arc<SharedCollector>,
     ) -> Result<Self, String> {
@@ -73,7 +74,7 @@ impl JournalReader {
             env: env.clone(),
             collector: Arc::clone(collector),
             stop: Arc::clone(&stop),
-            packer: EventPacker::new(env, config.labels.clone()),
+            packer: EventPacker::new(env, config.labels.clone(), rules),
             dropped_fields: 0,
             bare_events: 0,
         };
@@ -141,7 +142,7 @@ impl JournalFollower {
     /// Reads until the process ends or the stop. Returns whether entries arrived.
     fn follow(&mut self, mut process: Journalctl) -> io::Result<bool> {
         // What an earlier process left is read again.
-        self.packer.finish();
+        self.packer.discard();
         let mut decoder = JournalDecoder::new(self.config.record_bytes_max, &Labels::default());
         let mut buffer = vec![0; READ_BYTES];
         let mut has_entries = false;
@@ -156,7 +157,7 @@ impl JournalFollower {
                 let bytes = buffer.get(..count).unwrap_or_default();
                 result = decoder.push(bytes, &mut self.packer).map(drop).map_err(io::Error::other);
             }
-            if !self.packer.is_empty() {
+            if self.packer.has_events() {
                 has_entries = true;
                 due.get_or_insert(now + self.config.linger);
             }
@@ -182,6 +183,7 @@ impl JournalFollower {
     fn append(&mut self, cursor: &[u8]) -> bool {
         let batches = self.packer.finish();
         if batches.is_empty() {
+            self.packer.confirm();
             return true;
         }
         let append = |collector: &mut Collector| collector.append_journal(&batches, cursor, self.env.clock.uptime());
@@ -191,6 +193,7 @@ impl JournalFollower {
             }
             self.env.clock.sleep(FULL_PAUSE);
         }
+        self.packer.confirm();
         true
     }
 

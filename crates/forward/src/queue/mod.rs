@@ -7,11 +7,11 @@
 //! ```
 //! The listeners are those of a node, and they append to a queue of the same format. A sender that gets an
 //! acknowledgement has its records in that queue. The frames of its segments become batches with the same ids, times,
-//! attributes and text. A segment is committed when the node has acknowledged all of its batches, so an agent that was
-//! killed sends it again, and answers contain each record once.
+//! attributes and text, as soon as they are appended. A segment is committed when it is closed and the node has
+//! acknowledged all of its batches, so an agent that was killed sends it again, and answers contain each record once.
 //!
-//! Segments are closed after [`SEGMENT_AGE`], because only closed ones are shipped. With a backlog they are closed by size
-//! only, so that an agent whose node is away has few files.
+//! Segments are closed after [`SEGMENT_AGE`], so that files are rarely created, renamed and removed. With a backlog they are
+//! closed by size only, so that an agent whose node is away has few files.
 
 mod bytes_limit;
 mod runner;
@@ -30,8 +30,8 @@ pub(crate) use runner::QueueRunner;
 
 use crate::WhenFull;
 
-/// The age at which segments are closed. It and the interval of the checks are the delay of a record.
-const SEGMENT_AGE: Duration = Duration::from_millis(100);
+/// The age at which segments are closed, and so how much of what was acknowledged is sent again after a kill.
+const SEGMENT_AGE: Duration = Duration::from_secs(3);
 
 /// The smallest and the largest size at which segments are closed, in bytes.
 const SEGMENT_BYTES: (u64, u64) = (256 << 10, 16 << 20);

@@ -2,66 +2,143 @@
 
 use std::sync::Arc;
 
-use bucksaw_ingest::SegmentView;
+use bucksaw_ingest::{QueueSegment, SegmentState, SegmentView};
 use bucksaw_record::{Id, Labels};
-use bucksaw_segment::queue::FramePosition;
+use bucksaw_segment::queue::{FramePosition, FrameReader, HEADER_LEN};
 use bucksaw_segment::{FrameKind, ReadError};
 use bucksaw_wire::Batch;
 
 use crate::agent_labels::with_agent_labels;
 use crate::batch_builder::ShippedBatch;
 
-/// Reads the batches of a segment in order.
+/// Reads the batches of a segment in order, also while it grows.
 pub(super) struct SegmentBatches {
-    view: SegmentView,
-    positions: std::vec::IntoIter<FramePosition>,
-    /// By the number of the stream.
+    segment: Arc<QueueSegment>,
+    /// The labels of the agent.
+    agent: Labels,
+    /// Where the next frame is.
+    at: u64,
+    /// Records of the batches so far.
+    records: u64,
+    /// By the number of the stream: its labels with those of the agent that it has not itself.
     labels: Vec<Arc<Labels>>,
-    /// Where the frame after the last one is, so that most frames are read without a search.
-    frames: bucksaw_segment::queue::FrameReader,
+    /// The frames up to the end that the segment had; `None` before the first read and after an error.
+    reading: Option<FramesInSegment>,
+}
+
+/// The frames of a segment at one moment.
+struct FramesInSegment {
+    frames: FrameReader,
+    end: u64,
+    /// The intact frames, if there is damage between them.
+    salvaged: Option<std::vec::IntoIter<FramePosition>>,
+}
+
+/// The next step of a reader.
+pub(super) enum NextBatch {
+    Batch(ShippedBatch),
+    /// No more for now: the segment is active.
+    Wait,
+    /// The segment is closed, and this was its last batch.
+    End,
 }
 
 impl SegmentBatches {
-    /// The batches of a segment. Each stream has also the labels of the agent that it has not itself.
-    ///
-    /// # Errors
-    /// The segment cannot be read.
-    pub(super) fn open(view: SegmentView, agent: &Labels) -> Result<Self, ReadError> {
-        let (positions, streams) = view.frame_positions()?;
-        let labels = streams.iter().map(|stream| Arc::new(with_agent_labels(stream, agent))).collect();
-        let frames = view.frames(0);
-        Ok(Self { view, positions: positions.into_iter(), labels, frames })
+    /// The batches of a segment.
+    pub(super) fn new(segment: Arc<QueueSegment>, agent: &Labels) -> Self {
+        Self { segment, agent: agent.clone(), at: HEADER_LEN as u64, records: 0, labels: Vec::new(), reading: None }
     }
 
     /// The id of the segment.
     pub(super) fn id(&self) -> Id {
-        self.view.id
+        self.segment.id()
     }
 
-    /// The next batch; `None` after the last.
+    /// Whether the segment may grow.
+    pub(super) fn is_active(&self) -> bool {
+        self.segment.state() == SegmentState::Active
+    }
+
+    /// Records that are in no batch yet.
+    pub(super) fn unread_records(&self) -> u64 {
+        self.segment.view().reach.records.saturating_sub(self.records)
+    }
+
+    /// Whether every record so far is in a batch.
+    pub(super) fn is_read(&self) -> bool {
+        self.at >= self.segment.end()
+    }
+
+    /// The next batch.
     ///
     /// # Errors
-    /// A frame cannot be read.
-    pub(super) fn next(&mut self) -> Result<Option<ShippedBatch>, ReadError> {
-        for position in self.positions.by_ref() {
-            self.frames.seek(position.offset);
-            let Some(frame) = self.frames.next_frame()? else { return Ok(None) };
-            let header = frame.header;
-            if header.kind != FrameKind::Records {
-                continue;
-            }
-            let batch = Batch {
-                first_id: header.first_id,
-                count: header.count,
-                accepted: header.accepted,
-                layout_bits: header.layout_bits,
-                row_meta: frame.row_meta(),
-                text: frame.text(),
+    /// A frame cannot be read. The next call tries it again.
+    pub(super) fn next(&mut self) -> Result<NextBatch, ReadError> {
+        loop {
+            let mut reading = match self.reading.take() {
+                Some(reading) => reading,
+                None => {
+                    // Asked for first, because a closed segment does not grow.
+                    let is_active = self.is_active();
+                    if self.is_read() {
+                        return Ok(if is_active { NextBatch::Wait } else { NextBatch::End });
+                    }
+                    FramesInSegment::open(&self.segment.view(), self.at)
+                }
             };
-            let labels = self.labels.get(position.stream as usize).cloned().unwrap_or_default();
-            let (records, text_bytes) = (header.count, frame.text().len());
-            return Ok(Some(ShippedBatch { labels, frame: batch.encode(), records, text_bytes, ticket: None }));
+            if let Some(batch) = self.next_of(&mut reading)? {
+                self.reading = Some(reading);
+                return Ok(NextBatch::Batch(batch));
+            }
+            self.at = self.at.max(reading.end);
         }
-        Ok(None)
+    }
+
+    /// The next batch of frames that are open; `None` after the last one.
+    fn next_of(&mut self, reading: &mut FramesInSegment) -> Result<Option<ShippedBatch>, ReadError> {
+        loop {
+            if let Some(salvaged) = &mut reading.salvaged {
+                let Some(position) = salvaged.next() else { return Ok(None) };
+                if position.offset < self.at {
+                    continue;
+                }
+                reading.frames.seek(position.offset);
+            }
+            let Some(frame) = reading.frames.next_frame()? else { return Ok(None) };
+            let header = frame.header;
+            if header.kind == FrameKind::Records {
+                let batch = Batch {
+                    first_id: header.first_id,
+                    count: header.count,
+                    accepted: header.accepted,
+                    layout_bits: header.layout_bits,
+                    row_meta: frame.row_meta(),
+                    text: frame.text(),
+                };
+                let (frame, records, text_bytes) = (batch.encode(), header.count, frame.text().len());
+                let labels = self.labels_of(header.stream as usize, reading);
+                self.at = reading.frames.offset();
+                self.records += u64::from(records);
+                return Ok(Some(ShippedBatch { labels, frame, records, text_bytes, ticket: None }));
+            }
+            self.at = reading.frames.offset();
+        }
+    }
+
+    fn labels_of(&mut self, stream: usize, reading: &FramesInSegment) -> Arc<Labels> {
+        if stream >= self.labels.len() {
+            let declared = reading.frames.streams();
+            let new = declared.get(self.labels.len()..).unwrap_or_default();
+            self.labels.extend(new.iter().map(|stream| Arc::new(with_agent_labels(stream, &self.agent))));
+        }
+        self.labels.get(stream).cloned().unwrap_or_default()
+    }
+}
+
+impl FramesInSegment {
+    /// The frames of a view from an offset on.
+    fn open(view: &SegmentView, from: u64) -> Self {
+        let salvaged = view.salvaged_frames().map(|positions| Vec::from(positions).into_iter());
+        Self { frames: view.frames(from), end: view.end, salvaged }
     }
 }

@@ -1,16 +1,17 @@
-//! Moves the batches of closed segments into the send window, and commits the segments that are acknowledged.
+//! Moves the batches of segments into the send window, and commits the segments that are acknowledged.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_env::{LogLimits, log_limited};
-use bucksaw_ingest::{Queue, SegmentState};
+use bucksaw_ingest::{Queue, QueueSegment, SegmentState};
 use bucksaw_record::{Id, Labels};
 use bucksaw_segment::ReadError;
+use bucksaw_segment::queue::HEADER_LEN;
 
 use super::bytes_limit::BytesLimit;
-use super::segment_batches::SegmentBatches;
+use super::segment_batches::{NextBatch, SegmentBatches};
 use crate::WhenFull;
 use crate::batch_builder::ShippedBatch;
 use crate::send_window::SendWindow;
@@ -33,10 +34,9 @@ pub(crate) struct QueueShipper {
     acks: SourceAcks,
     /// The number of the next batch.
     next: u64,
+    /// The segment that is read, from its first frame on while it is active.
     reading: Option<SegmentBatches>,
-    /// Records of the segment being read that are in no batch yet.
-    unread_records: u64,
-    /// The segments whose batches are all in the window or acknowledged, and the number behind the last batch of each.
+    /// The closed segments whose batches are all in the window or acknowledged, and the number behind the last batch of each.
     shipped: VecDeque<(u64, Id)>,
     dropped_records: u64,
     /// When reading is tried again after an error.
@@ -61,7 +61,6 @@ impl QueueShipper {
             acks: SourceAcks::default(),
             next: 0,
             reading: None,
-            unread_records: 0,
             shipped: VecDeque::new(),
             dropped_records: 0,
             retry_at: Duration::ZERO,
@@ -77,7 +76,8 @@ impl QueueShipper {
             WhenFull::DropOldest => while self.limit.is_exceeded(&self.queue) && self.drop_oldest() {},
         }
         self.fill_window(now);
-        self.queue.set_closes_by_age(self.waiting_segments() < SEGMENTS_MANY);
+        let closed = self.queue.readable_segments().iter().filter(|segment| is_closed(segment)).count();
+        self.queue.set_closes_by_age(closed < SEGMENTS_MANY);
     }
 
     /// Commits the segments whose batches are all acknowledged.
@@ -89,18 +89,42 @@ impl QueueShipper {
             ids.push(id);
         }
         if !ids.is_empty() {
-            self.queue.commit(&ids);
+            self.remove(&ids);
         }
     }
 
-    /// Whether every record of closed segments is acknowledged.
+    /// Removes segments that are not needed any more, at once, because their space may be.
+    fn remove(&self, ids: &[Id]) {
+        self.queue.commit(ids);
+        self.queue.forget(ids);
+    }
+
+    /// Whether every record is acknowledged, and the queue has no segment.
     pub(super) fn is_drained(&self) -> bool {
-        self.reading.is_none() && self.shipped.is_empty() && self.queue.uncommitted_segments().is_empty()
+        self.shipped.is_empty() && self.queue.uncommitted_segments().is_empty()
+    }
+
+    /// Whether the queue needs no work until the next append: it has no files, and accepts records.
+    pub(super) fn is_idle(&self) -> bool {
+        !self.queue.is_halted() && self.queue.readable_segments().is_empty()
     }
 
     /// Segments with records that are not acknowledged.
     pub(super) fn waiting_segments(&self) -> usize {
-        self.queue.readable_segments().iter().filter(|segment| is_waiting(segment.state())).count()
+        self.queue.readable_segments().iter().filter(|segment| self.is_waiting(segment)).count()
+    }
+
+    fn is_waiting(&self, segment: &QueueSegment) -> bool {
+        match segment.state() {
+            SegmentState::Committed => false,
+            SegmentState::Pending | SegmentState::Reserved => true,
+            SegmentState::Active => {
+                let is_acked = |reading: &SegmentBatches| {
+                    reading.id() == segment.id() && reading.is_read() && self.acks.next_unacked() >= self.next
+                };
+                segment.end() > HEADER_LEN as u64 && !self.reading.as_ref().is_some_and(is_acked)
+            }
+        }
     }
 
     /// Records dropped because the queue was full.
@@ -110,59 +134,71 @@ impl QueueShipper {
 
     fn fill_window(&mut self, now: Duration) {
         while self.window.has_space() && now >= self.retry_at {
-            if self.reading.is_none() {
-                let Some(view) = self.queue.reserve(1).pop() else { return };
-                let id = view.id;
-                self.unread_records = view.reach.records;
-                match SegmentBatches::open(view, &self.labels) {
-                    Ok(opened) => self.reading = Some(opened),
-                    Err(error) => return self.give_back(id, &error, now),
-                }
-            }
-            let Some(reading) = &mut self.reading else { return };
-            let id = reading.id();
+            let Some(mut reading) = self.reading.take().or_else(|| self.oldest_unread()) else { return };
             match reading.next() {
-                Ok(Some(batch)) => {
-                    self.unread_records = self.unread_records.saturating_sub(u64::from(batch.records));
+                Ok(NextBatch::Batch(batch)) => {
                     self.window.push(ShippedBatch { ticket: Some(self.acks.ticket(self.next, true)), ..batch }, now);
                     self.next += 1;
+                    self.reading = Some(reading);
                 }
-                Ok(None) => {
-                    self.reading = None;
-                    self.shipped.push_back((self.next, id));
+                Ok(NextBatch::Wait) => {
+                    self.reading = Some(reading);
+                    return;
                 }
-                Err(error) => return self.give_back(id, &error, now),
+                Ok(NextBatch::End) => self.shipped.push_back((self.next, reading.id())),
+                Err(error) => self.handle_unreadable(reading, &error, now),
             }
         }
     }
 
-    /// Returns a segment that cannot be read. The queue looks for its intact frames, and quarantines it after some attempts.
-    fn give_back(&mut self, id: Id, error: &ReadError, now: Duration) {
+    /// The batches of the oldest segment that was not read.
+    fn oldest_unread(&self) -> Option<SegmentBatches> {
+        let segments = self.queue.readable_segments();
+        let is_unread = |segment: &&Arc<QueueSegment>| {
+            let state = segment.state();
+            // A closed segment without records, which a power cut has left, is committed too.
+            state != SegmentState::Committed
+                && (state != SegmentState::Active || segment.end() > HEADER_LEN as u64)
+                && self.shipped.iter().all(|(_, id)| *id != segment.id())
+        };
+        let oldest = segments.iter().find(is_unread)?;
+        Some(SegmentBatches::new(Arc::clone(oldest), &self.labels))
+    }
+
+    /// Reads a segment again later. The queue looks for the intact frames of a closed one, and quarantines it after some attempts.
+    fn handle_unreadable(&mut self, reading: SegmentBatches, error: &ReadError, now: Duration) {
+        let id = reading.id();
         log_limited!(self.log_limits, warn, segment = %id, %error, "a segment of the queue cannot be read; retrying");
-        self.reading = None;
         self.retry_at = now + RETRY_DELAY;
-        self.queue.record_unreadable(id);
-        self.queue.release(&[id]);
+        if !reading.is_active() {
+            self.queue.record_unreadable(id);
+        }
+        let is_there = self.queue.readable_segments().iter().any(|segment| segment.id() == id);
+        self.reading = is_there.then_some(reading);
     }
 
     /// Drops the oldest closed segment; returns whether there was one.
     fn drop_oldest(&mut self) -> bool {
         let (id, end, unread) = if let Some((end, id)) = self.shipped.pop_front() {
             (id, end, 0)
-        } else if let Some(reading) = self.reading.take() {
-            (reading.id(), self.next, self.unread_records)
         } else {
-            let Some(view) = self.queue.reserve(1).pop() else { return false };
-            (view.id, 0, view.reach.records)
+            let oldest = self.reading.take().or_else(|| self.oldest_unread());
+            match oldest {
+                Some(oldest) if !oldest.is_active() => (oldest.id(), self.next, oldest.unread_records()),
+                active => {
+                    self.reading = active;
+                    return false;
+                }
+            }
         };
         let records = unread + self.window.drop_before(&self.acks, end);
-        self.queue.commit(&[id]);
+        self.remove(&[id]);
         self.dropped_records += records;
         log_limited!(self.log_limits, warn, records, "the queue of the listeners is full: dropped the oldest records");
         true
     }
 }
 
-fn is_waiting(state: SegmentState) -> bool {
-    matches!(state, SegmentState::Pending | SegmentState::Reserved)
+fn is_closed(segment: &QueueSegment) -> bool {
+    matches!(segment.state(), SegmentState::Pending | SegmentState::Reserved)
 }

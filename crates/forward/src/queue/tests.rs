@@ -1,3 +1,6 @@
+mod queue_machine;
+mod random;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,8 +12,8 @@ use bucksaw_segment::RowMeta;
 use bucksaw_wire::{ClientMessage, DecodeProgress};
 use prometheus_client::registry::Registry;
 
-use super::queue_config;
 use super::shipper::QueueShipper;
+use super::{SEGMENT_AGE, queue_config};
 use crate::WhenFull;
 use crate::send_window::SendWindow;
 
@@ -66,7 +69,7 @@ impl ShippedQueue {
 
     /// Closes segments by age, and ships.
     fn step(&mut self) {
-        self.clock.advance(Duration::from_millis(150));
+        self.clock.advance(SEGMENT_AGE + Duration::from_millis(100));
         self.queue.tick();
         self.shipper.step(NOW);
     }
@@ -101,22 +104,24 @@ fn frames_become_batches_with_their_ids_and_a_killed_agent_sends_them_again() {
     let mut shipped = ShippedQueue::open(&fs, 1 << 20, WhenFull::Block, 1 << 20);
     shipped.append(1, "a\nb\n").unwrap();
     shipped.shipper.step(NOW);
-    assert!(shipped.batches().is_empty(), "the segment is open");
-    shipped.step();
+    let all = [batch(1, "a\nb\n"), batch(2, "c\nd\n"), batch(3, "e\nf\n")];
+    assert_eq!(shipped.batches(), all[..1], "at once, although the segment is open");
+    assert_eq!(shipped.shipper.waiting_segments(), 1);
+    shipped.window.acked(1, NOW);
+    shipped.shipper.step(NOW);
+    assert_eq!((shipped.shipper.waiting_segments(), shipped.shipper.is_drained()), (0, false));
     shipped.append(2, "c\nd\n").unwrap();
     shipped.append(3, "e\nf\n").unwrap();
     shipped.step();
-    let all = [batch(1, "a\nb\n"), batch(2, "c\nd\n"), batch(3, "e\nf\n")];
-    assert_eq!(shipped.batches(), all);
-    // The first segment, and a part of the second.
+    assert_eq!(shipped.batches(), all[1..]);
     shipped.window.acked(2, NOW);
     shipped.step();
     assert_eq!((shipped.shipper.waiting_segments(), shipped.shipper.is_drained()), (1, false));
     drop(shipped);
     let mut shipped = ShippedQueue::open(&fs, 1 << 20, WhenFull::Block, 1 << 20);
     shipped.step();
-    assert_eq!(shipped.batches(), all[1..]);
-    shipped.window.acked(2, NOW);
+    assert_eq!(shipped.batches(), all, "the whole segment, with the same ids");
+    shipped.window.acked(3, NOW);
     shipped.step();
     assert!(shipped.shipper.is_drained() && fs_files(&fs).is_empty(), "{:?}", fs_files(&fs));
 }
@@ -136,7 +141,7 @@ fn a_full_window_leaves_segments_in_the_queue_and_closes_them_by_size_only() {
         shipped.append(producer, "a\nb\n").unwrap();
         shipped.step();
     }
-    assert_eq!((shipped.batches().len(), shipped.shipper.waiting_segments()), (1, 8));
+    assert_eq!((shipped.batches().len(), shipped.shipper.waiting_segments()), (1, 9));
     let mut sent = 0;
     while !shipped.shipper.is_drained() {
         sent += shipped.batches().len();

@@ -146,7 +146,7 @@ fn encode_files(files: &FilesStatus, out: &mut Descriptors<'_>) -> fmt::Result {
     out.counter("bucksaw_forward_damaged_batches", help, files.damaged_batches)?;
     let filtered = [("filter", files.lines.dropped), ("sample", files.lines.sampled_out)];
     let filtered = filtered.map(|(reason, count)| (reason, ConstCounter::new(count)));
-    let help = "Records of files that a filter or a sample excluded";
+    let help = "Records that a filter or a sample excluded";
     out.family(("bucksaw_forward_excluded_records", help, "reason"), MetricType::Counter, filtered)?;
     out.counter("bucksaw_forward_redacted_records", "Records with a redacted text", files.lines.redacted)?;
     let help = "Lines of container logs that are not in the format and were kept as they are";

@@ -62,7 +62,7 @@ impl IngestNode {
         let shedder = Arc::new(LoadShedder::new(bucksaw_steering::Metrics::new(&mut registry)));
         let intake = TcpIntake {
             agents: Arc::default(),
-            intake: Intake { queue: Arc::clone(&queue), env },
+            intake: Intake::new(Arc::clone(&queue), env),
             shedder: Arc::clone(&shedder),
             config,
             metrics: Metrics::new(&mut registry),

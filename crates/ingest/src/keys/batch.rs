@@ -36,6 +36,11 @@ impl IdempotentBatch {
         Self { key_time: Some(at), base_time: Some(at), ..self }
     }
 
+    /// A hash of the key.
+    pub fn key_hash(&self) -> u64 {
+        self.key
+    }
+
     /// The time of the batch; known when its first section has ids.
     pub fn base_time(&self) -> Option<Millis> {
         self.base_time

@@ -4,6 +4,7 @@ use bucksaw_record::Labels;
 
 use super::entries::{EntryTarget, FluentEntries};
 use super::option::{EntryCompression, FluentOptions};
+use super::record::FluentRecord;
 use super::scanner::{MsgpackScanner, Scanned};
 use super::{FluentError, MESSAGE_DEPTH_MAX, MsgpackError, MsgpackReader, MsgpackValue};
 use crate::{Decoded, EventSink, inflate};
@@ -106,7 +107,10 @@ impl FluentDecoder {
     ) -> Result<(), FluentError> {
         let Self { entries, inflated } = self;
         match events {
-            FluentEvents::One { time, record } => Ok(entries.event(time, options.metadata, record, target)?),
+            FluentEvents::One { time, record } => {
+                let record = FluentRecord::take(&mut MsgpackReader::new(record))?;
+                Ok(entries.event(time, options.metadata, &record, target)?)
+            }
             FluentEvents::Array { count, mut values } => {
                 for _ in 0..count {
                     entries.entry(&mut values, target)?;

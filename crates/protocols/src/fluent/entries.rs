@@ -3,10 +3,10 @@
 use bucksaw_record::{Labels, Millis};
 
 use super::error::EntryError;
-use super::record::{push_map, read_record};
+use super::record::{FluentRecord, push_map, read_record};
 use super::time::{GroupMark, event_time, group_mark};
 use super::{MsgpackError, MsgpackReader, MsgpackValue};
-use crate::stream_labels::StreamLabels;
+use crate::stream_labels::{StreamLabels, StreamMark};
 use crate::{AttributeList, Decoded, Event, EventSink};
 
 /// The longest text of the attributes that a group of Fluent Bit gives to all of its records, in bytes: a few bytes of a
@@ -17,6 +17,8 @@ const GROUP_BYTES_MAX: usize = 16 << 10;
 #[derive(Debug, Default)]
 pub(super) struct FluentEntries {
     stream: StreamLabels,
+    /// Where the labels of the message end, if its tag is one.
+    message_labels: Option<StreamMark>,
     /// The attributes of the group, then those of the event.
     attributes: AttributeList,
     group_attributes: usize,
@@ -47,6 +49,7 @@ impl FluentEntries {
 
     /// Begins a message: it has no group yet.
     pub(super) fn clear(&mut self) {
+        self.message_labels = None;
         self.group_attributes = 0;
     }
 
@@ -71,10 +74,10 @@ impl FluentEntries {
             target.decoded.reject(|| EntryError::Entry.to_string());
             return values.skip(1);
         };
-        let (time, record) = (ahead.raw()?, ahead.raw()?);
+        let (time, record) = (ahead.raw()?, FluentRecord::take(&mut ahead)?);
         ahead.skip(count - 2)?;
         *values = ahead;
-        self.event(time, None, record, target)
+        self.event(time, None, &record, target)
     }
 
     /// Passes on the event of a record, or counts it as rejected. A record that is nil is no event.
@@ -82,16 +85,16 @@ impl FluentEntries {
         &mut self,
         time: &[u8],
         metadata: Option<&[u8]>,
-        record: &[u8],
+        record: &FluentRecord<'_>,
         target: &mut EntryTarget<'_>,
     ) -> Result<(), MsgpackError> {
-        if MsgpackReader::new(record).value()? == MsgpackValue::Nil {
+        if record.is_nil() {
             return Ok(());
         }
         let time = entry_time(time)?;
         let metadata = metadata.or(time.metadata);
         let built = match time.group {
-            Some(GroupMark::Start) => self.start_group(metadata, record),
+            Some(GroupMark::Start) => self.start_group(metadata, record.start()),
             Some(GroupMark::End) => {
                 self.group_attributes = 0;
                 Ok(())
@@ -113,27 +116,34 @@ impl FluentEntries {
     }
 
     /// Reads an event into the buffers.
-    fn build(&mut self, tag: &[u8], metadata: Option<&[u8]>, record: &[u8]) -> Result<(), EntryError> {
-        let Self { stream, attributes, line, path, .. } = self;
+    fn build(&mut self, tag: &[u8], metadata: Option<&[u8]>, record: &FluentRecord<'_>) -> Result<(), EntryError> {
+        let Self { stream, message_labels, attributes, line, path, .. } = self;
         attributes.truncate(self.group_attributes);
-        stream.clear();
         line.clear();
-        match str::from_utf8(tag) {
-            Ok(tag) => stream.push("tag", tag, attributes),
-            Err(_) => attributes.push("tag", tag),
+        if let Some(mark) = *message_labels {
+            stream.reset(mark);
+        } else {
+            stream.clear();
+            match str::from_utf8(tag) {
+                Ok(tag) => stream.push("tag", tag, attributes),
+                Err(_) => attributes.push("tag", tag),
+            }
+            // A tag that is no label is an attribute, which every event gets anew.
+            let is_label = attributes.len() == self.group_attributes;
+            *message_labels = is_label.then(|| stream.mark());
         }
         if let Some(metadata) = metadata {
-            push_map(metadata, attributes, path)?;
+            push_map(MsgpackReader::new(metadata), attributes, path)?;
         }
         read_record(record, line, stream, attributes, path)
     }
 
     /// Keeps what Fluent Bit states of the following records: the resource and scope of OTLP.
-    fn start_group(&mut self, metadata: Option<&[u8]>, record: &[u8]) -> Result<(), EntryError> {
+    fn start_group(&mut self, metadata: Option<&[u8]>, record: MsgpackReader<'_>) -> Result<(), EntryError> {
         let Self { attributes, path, .. } = self;
         self.group_attributes = 0;
         attributes.clear();
-        for map in metadata.into_iter().chain([record]) {
+        for map in metadata.map(MsgpackReader::new).into_iter().chain([record]) {
             push_map(map, attributes, path)?;
         }
         let name_bytes: usize = attributes.iter().map(|(name, _)| name.len()).sum();

@@ -42,6 +42,10 @@ impl<'a> MsgpackReader<'a> {
     /// The next value. The elements of an array or the keys and values of a map are the values after it.
     #[inline]
     pub(super) fn value(&mut self) -> Result<MsgpackValue<'a>, MsgpackError> {
+        if let Some((text, rest)) = short_text(self.0) {
+            self.0 = rest;
+            return Ok(MsgpackValue::Text(text));
+        }
         let head = MsgpackHead::read(self.0)?.ok_or(MsgpackError::Truncated)?;
         let payload = self.payload(&head)?;
         Ok(match head.marker {
@@ -89,6 +93,18 @@ impl<'a> MsgpackReader<'a> {
         Ok(())
     }
 
+    /// Passes over the next value, and returns it if it is a string or bytes.
+    #[inline]
+    pub(super) fn text_or_skip(&mut self) -> Result<Option<&'a [u8]>, MsgpackError> {
+        match self.value()? {
+            MsgpackValue::Text(text) | MsgpackValue::Binary(text) => return Ok(Some(text)),
+            MsgpackValue::Array(count) => self.skip(count)?,
+            MsgpackValue::Map(count) => self.skip(count.saturating_mul(2))?,
+            _ => {}
+        }
+        Ok(None)
+    }
+
     /// Passes over a head and what follows it, which is returned.
     #[inline]
     fn payload(&mut self, head: &MsgpackHead) -> Result<&'a [u8], MsgpackError> {
@@ -97,6 +113,17 @@ impl<'a> MsgpackReader<'a> {
         let (payload, rest) = behind_head.split_at_checked(length).ok_or(MsgpackError::Truncated)?;
         self.0 = rest;
         Ok(payload)
+    }
+}
+
+/// The string at the start of `bytes`, if its length is in the marker or in one byte, and what follows. Most values are such
+/// strings.
+#[inline]
+fn short_text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    match bytes {
+        [marker @ 0xa0..=0xbf, rest @ ..] => rest.split_at_checked(usize::from(marker & 0x1f)),
+        [0xd9, length, rest @ ..] => rest.split_at_checked(usize::from(*length)),
+        _ => None,
     }
 }
 

@@ -1,4 +1,6 @@
 //! Records as line, labels and attributes.
+//!
+//! A record is visited twice: to find its end and its known pairs, and to take its pairs.
 
 use bucksaw_record::{AttributeNames, InvalidAttributes};
 
@@ -47,34 +49,96 @@ impl KnownPair {
 }
 
 impl KnownPairs {
-    /// Adds the value of the pair at `position` as a label, if it is one. Returns whether it was added.
-    fn push_label(&self, position: u64, value: MsgpackValue<'_>, stream: &mut StreamLabels) -> bool {
-        let (MsgpackValue::Text(text) | MsgpackValue::Binary(text)) = value else { return false };
+    /// Considers the pair at `position`, whose value is a string.
+    fn consider(&mut self, key: &[u8], position: u64) {
+        self.line.consider(&LINE_KEYS, key, position);
+        self.host.consider(&HOST_KEYS, key, position);
+        self.container.consider(&CONTAINER_KEYS, key, position);
+    }
+
+    /// The label that the pair at `position` is, if it is one, and its value.
+    fn label<'a>(&self, position: u64, text: &'a [u8]) -> Option<(&'static str, &'a str)> {
         let (label, text) = if self.host.is_at(position) {
             (HOST_NAME, text)
         } else if self.container.is_at(position) {
             // Docker writes a slash in front.
             ("container.name", text.strip_prefix(b"/").unwrap_or(text))
         } else {
-            return false;
+            return None;
         };
-        str::from_utf8(text).is_ok_and(|text| stream.try_push(label, text))
+        Some((label, str::from_utf8(text).ok()?))
     }
 }
 
-/// Reads `record`, which is a map. Appends its line to `line`, and adds its labels and attributes to the others of the event.
+/// A record whose extent is known.
+#[derive(Debug)]
+pub(super) struct FluentRecord<'a> {
+    /// Behind the head of a map, else at its start.
+    values: MsgpackReader<'a>,
+    start: MsgpackReader<'a>,
+    kind: RecordKind,
+}
+
+#[derive(Debug)]
+enum RecordKind {
+    Nil,
+    /// With this number of pairs.
+    Map(u64, KnownPairs),
+    /// Another value, which is no record.
+    Other,
+}
+
+impl<'a> FluentRecord<'a> {
+    /// Takes the next value.
+    pub(super) fn take(values: &mut MsgpackReader<'a>) -> Result<Self, MsgpackError> {
+        let start = *values;
+        let mut behind_head = start;
+        let kind = match behind_head.value()? {
+            MsgpackValue::Map(count) => {
+                *values = behind_head;
+                let mut known = KnownPairs::default();
+                for position in 0..count {
+                    if let (Some(key), Some(_)) = (values.text_or_skip()?, values.text_or_skip()?) {
+                        known.consider(key, position);
+                    }
+                }
+                return Ok(Self { values: behind_head, start, kind: RecordKind::Map(count, known) });
+            }
+            MsgpackValue::Nil => RecordKind::Nil,
+            _ => RecordKind::Other,
+        };
+        values.skip(1)?;
+        Ok(Self { values: start, start, kind })
+    }
+
+    /// Whether it is nil, and no event.
+    pub(super) fn is_nil(&self) -> bool {
+        matches!(self.kind, RecordKind::Nil)
+    }
+
+    /// Its first byte and all that follow.
+    pub(super) fn start(&self) -> MsgpackReader<'a> {
+        self.start
+    }
+}
+
+/// Reads a record, which is a map. Appends its line to `line`, and adds its labels and attributes to the others of the event.
 pub(super) fn read_record(
-    record: &[u8],
+    record: &FluentRecord<'_>,
     line: &mut Vec<u8>,
     stream: &mut StreamLabels,
     attributes: &mut AttributeList,
     path: &mut String,
 ) -> Result<(), EntryError> {
-    let known = known_pairs(record)?;
-    let mut values = MsgpackReader::new(record);
-    let MsgpackValue::Map(count) = values.value()? else { return Err(EntryError::Record) };
+    let RecordKind::Map(count, known) = &record.kind else { return Err(EntryError::Record) };
+    let mut values = record.values;
     let has_line = known.line.0.is_some();
-    for position in 0..count {
+    for position in 0..*count {
+        if known.line.is_at(position) {
+            values.skip(1)?;
+            write_text(&mut values, line)?;
+            continue;
+        }
         // Without a line all pairs are in its JSON, and are fields at query time.
         if has_line {
             path.clear();
@@ -83,10 +147,10 @@ pub(super) fn read_record(
             values.skip(1)?;
         }
         let mut ahead = values;
-        let value = ahead.value()?;
-        if known.line.is_at(position) {
-            write_text(&mut values, line)?;
-        } else if known.push_label(position, value, stream) {
+        if (known.host.is_at(position) || known.container.is_at(position))
+            && let Some(text) = ahead.text_or_skip()?
+            && known.label(position, text).is_some_and(|(label, text)| stream.try_push(label, text))
+        {
             values = ahead;
         } else if has_line {
             flatten(&mut values, path, attributes, FLATTEN_DEPTH_MAX)?;
@@ -95,7 +159,7 @@ pub(super) fn read_record(
         }
     }
     if !has_line {
-        write_json(&mut MsgpackReader::new(record), line)?;
+        write_json(&mut record.start(), line)?;
     } else if line.last() == Some(&b'\n') {
         line.pop();
     }
@@ -103,8 +167,11 @@ pub(super) fn read_record(
 }
 
 /// Adds the pairs of a map as attributes. Without effect for another value.
-pub(super) fn push_map(map: &[u8], attributes: &mut AttributeList, path: &mut String) -> Result<(), EntryError> {
-    let mut values = MsgpackReader::new(map);
+pub(super) fn push_map(
+    mut values: MsgpackReader<'_>,
+    attributes: &mut AttributeList,
+    path: &mut String,
+) -> Result<(), EntryError> {
     let MsgpackValue::Map(count) = values.value()? else { return Ok(()) };
     for _ in 0..count {
         path.clear();
@@ -112,29 +179,6 @@ pub(super) fn push_map(map: &[u8], attributes: &mut AttributeList, path: &mut St
         flatten(&mut values, path, attributes, FLATTEN_DEPTH_MAX)?;
     }
     Ok(())
-}
-
-/// Finds the line and the labels of a record.
-fn known_pairs(record: &[u8]) -> Result<KnownPairs, MsgpackError> {
-    let mut known = KnownPairs::default();
-    let mut values = MsgpackReader::new(record);
-    let MsgpackValue::Map(count) = values.value()? else { return Ok(known) };
-    for position in 0..count {
-        let (key, value) = (values.raw()?, values.raw()?);
-        let (Some(key), Some(_)) = (string(key)?, string(value)?) else { continue };
-        known.line.consider(&LINE_KEYS, key, position);
-        known.host.consider(&HOST_KEYS, key, position);
-        known.container.consider(&CONTAINER_KEYS, key, position);
-    }
-    Ok(known)
-}
-
-/// The bytes of a string or of binary data.
-fn string(value: &[u8]) -> Result<Option<&[u8]>, MsgpackError> {
-    match MsgpackReader::new(value).value()? {
-        MsgpackValue::Text(text) | MsgpackValue::Binary(text) => Ok(Some(text)),
-        _ => Ok(None),
-    }
 }
 
 /// Adds the next value as the attribute `path`, and the pairs of a map as `path.key`.
@@ -150,6 +194,10 @@ fn flatten(
     match ahead.value()? {
         MsgpackValue::Nil => *values = ahead,
         _ if path.is_empty() => values.skip(1)?,
+        MsgpackValue::Text(text) | MsgpackValue::Binary(text) if attributes.len() < AttributeNames::COUNT_MAX => {
+            attributes.push(path, text);
+            *values = ahead;
+        }
         MsgpackValue::Map(count) if count > 0 && depth_left > 0 => {
             let length = path.len();
             for _ in 0..count {

@@ -5,6 +5,8 @@
 //! too long ends the connection, because two messages could wait for each other.
 #![expect(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
+use std::ops::Range;
+
 use bucksaw_protocols::fluent::{FluentFrame, FluentFramer};
 use tokio::sync::SemaphorePermit;
 use tokio::time::timeout;
@@ -23,6 +25,9 @@ pub(super) struct FluentInbox<'a> {
     bytes: Vec<u8>,
     /// The start of the first message in `bytes`.
     start: usize,
+    /// At least this many bytes of that message have not arrived.
+    missing: usize,
+    may_have_more: bool,
     reserved: Option<SemaphorePermit<'a>>,
 }
 
@@ -30,7 +35,7 @@ impl<'a> FluentInbox<'a> {
     /// Creates an empty inbox for messages up to the maximum of the listener. Reserves no memory.
     pub(super) fn new(shared: &'a ListenerState) -> Self {
         let framer = FluentFramer::new(shared.config.message_bytes());
-        Self { shared, framer, bytes: Vec::new(), start: 0, reserved: None }
+        Self { shared, framer, bytes: Vec::new(), start: 0, missing: 1, may_have_more: false, reserved: None }
     }
 
     /// Limits the messages from now on, for a handshake.
@@ -38,29 +43,47 @@ impl<'a> FluentInbox<'a> {
         self.framer = FluentFramer::new(message_bytes_max);
     }
 
+    /// The next message, if all of it has arrived.
+    pub(super) fn arrived(&mut self) -> Result<Option<&[u8]>, FluentEnd> {
+        let message = self.take_whole()?;
+        Ok(message.map(|message| self.bytes.get(message).unwrap_or_default()))
+    }
+
     /// Waits for the next whole message.
     pub(super) async fn next(&mut self, feed: &mut SocketReader<'_>) -> Result<&[u8], FluentEnd> {
         loop {
-            let unread = self.bytes.get(self.start..).unwrap_or_default();
-            match self.framer.frame(unread)? {
-                FluentFrame::Whole(length) => {
-                    let message = self.start..self.start + length;
-                    self.start = message.end;
-                    return Ok(self.bytes.get(message).unwrap_or_default());
-                }
-                FluentFrame::Missing(missing) => self.read(feed, missing).await?,
+            if let Some(message) = self.take_whole()? {
+                return Ok(self.bytes.get(message).unwrap_or_default());
+            }
+            self.read(feed).await?;
+        }
+    }
+
+    /// Where the next message is, if all of it has arrived.
+    fn take_whole(&mut self) -> Result<Option<Range<usize>>, FluentEnd> {
+        let unread = self.bytes.get(self.start..).unwrap_or_default();
+        match self.framer.frame(unread)? {
+            FluentFrame::Whole(length) => {
+                let message = self.start..self.start + length;
+                self.start = message.end;
+                Ok(Some(message))
+            }
+            FluentFrame::Missing(missing) => {
+                self.missing = missing;
+                Ok(None)
             }
         }
     }
 
-    async fn read(&mut self, feed: &mut SocketReader<'_>, missing: usize) -> Result<(), FluentEnd> {
+    /// Waits for bytes, when no whole message is left.
+    pub(super) async fn read(&mut self, feed: &mut SocketReader<'_>) -> Result<(), FluentEnd> {
         self.bytes.drain(..self.start);
         self.start = 0;
         if self.bytes.is_empty() {
             self.bytes = Vec::new();
             self.reserved = None;
         } else {
-            self.reserve(self.bytes.len().saturating_add(missing)).await?;
+            self.reserve(self.bytes.len().saturating_add(self.missing)).await?;
         }
         if self.shared.is_refusing() && !feed.is_stopped() {
             feed.pause(crate::append_retry::REFUSED_PAUSE).await;
@@ -68,14 +91,23 @@ impl<'a> FluentInbox<'a> {
         let bytes_max = if self.reserved.is_some() { CHUNK_BYTES } else { UNRESERVED_BYTES_MAX };
         let is_started = !self.bytes.is_empty();
         let bytes = &mut self.bytes;
-        let next = feed.next(bytes_max, |chunk| bytes.extend_from_slice(chunk));
+        let next = feed.next(bytes_max, |chunk| {
+            bytes.extend_from_slice(chunk);
+            chunk.len()
+        });
         let read = if is_started {
             let time = self.shared.config.frame_timeout;
             timeout(time, next).await.map_err(|_| FluentEnd::Sender("the rest of a message did not arrive in time"))?
         } else {
             next.await
         };
-        read.ok_or(FluentEnd::Closed)
+        self.may_have_more = read.ok_or(FluentEnd::Closed)? == bytes_max;
+        Ok(())
+    }
+
+    /// Whether the last read may have left bytes.
+    pub(super) fn may_have_more(&self) -> bool {
+        self.may_have_more
     }
 
     /// Reserves memory for a message of at least this length.

@@ -6,7 +6,7 @@
 //! ```
 //! A sender that waits for acknowledgements names each chunk, and sends it again when none arrives. The name is the
 //! idempotency key of its records, so that they are stored once. Without a name the sender does not repeat a message,
-//! so records that the queue refuses are kept and appended later.
+//! so records that the queue refuses are kept and appended later. Such messages that arrive together are appended together.
 #![expect(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 mod acks;
@@ -96,20 +96,34 @@ async fn read(
 ) -> FluentEnd {
     let mut records = FluentRecords::new(shared);
     loop {
-        let message = match inbox.next(feed).await {
-            Ok(message) => message,
-            Err(end) => return end,
-        };
-        match records.append(message, feed).await {
-            Ok(Some(ack)) => {
-                if acks.send(ack).await.is_err() {
-                    return FluentEnd::Unreachable;
-                }
-            }
-            Ok(None) => {}
-            Err(end) => return end,
+        let end = append_arrived(&mut inbox, &mut records, feed, acks).await.err();
+        // Messages before a damaged one are whole.
+        let flushed = records.flush(feed).await;
+        if let Some(end) = end.or(flushed.err()) {
+            return end;
         }
-        // Other clients of the thread get their share.
-        tokio::task::yield_now().await;
+        if inbox.may_have_more() {
+            // Other clients of the thread get their share.
+            tokio::task::yield_now().await;
+        }
+        if let Err(end) = inbox.read(feed).await {
+            return end;
+        }
     }
+}
+
+/// Appends the messages that have arrived. Those without a chunk are left to a flush, so that many short messages cost one
+/// append.
+async fn append_arrived(
+    inbox: &mut FluentInbox<'_>,
+    records: &mut FluentRecords<'_>,
+    feed: &mut SocketReader<'_>,
+    acks: &mpsc::Sender<PendingAck>,
+) -> Result<(), FluentEnd> {
+    while let Some(message) = inbox.arrived()? {
+        if let Some(ack) = records.append(message, feed).await? {
+            acks.send(ack).await.map_err(|_| FluentEnd::Unreachable)?;
+        }
+    }
+    Ok(())
 }

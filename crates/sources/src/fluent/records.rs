@@ -28,23 +28,35 @@ impl<'a> FluentRecords<'a> {
         Self { shared, decoder: FluentDecoder::new(&Labels::default()), unnamed }
     }
 
-    /// Appends the records of a message, and waits while the queue refuses them for now.
+    /// Appends the records of a chunk, and collects those of a message without one until [`Self::flush`]. Waits while the queue
+    /// refuses records for now.
     pub(super) async fn append(
         &mut self,
         message: &[u8],
         feed: &mut SocketReader<'_>,
     ) -> Result<Option<PendingAck>, FluentEnd> {
-        match FluentDecoder::chunk(message)? {
+        let chunk = FluentDecoder::chunk(message)?;
+        // A batch that is full was appended, and what the queue then refused must be appended before anything else.
+        if chunk.is_some() || self.unnamed.has_failed() || self.unnamed.retained_records() > 0 {
+            self.flush(feed).await?;
+        }
+        match chunk {
             Some(chunk) => self.append_chunk(chunk, message, feed).await.map(Some),
-            None => self.append_unnamed(message, feed).await.map(|()| None),
+            None => self.collect(message).map(|()| None),
         }
     }
 
-    async fn append_unnamed(&mut self, message: &[u8], feed: &mut SocketReader<'_>) -> Result<(), FluentEnd> {
+    fn collect(&mut self, message: &[u8]) -> Result<(), FluentEnd> {
         let Self { shared, decoder, unnamed } = self;
         let rejected = unnamed.rejected();
         let decoded = decoder.decode(message, shared.config.message_bytes(), unnamed)?;
         count_rejected(shared, &decoded, unnamed.rejected() - rejected);
+        Ok(())
+    }
+
+    /// Appends the collected records.
+    pub(super) async fn flush(&mut self, feed: &mut SocketReader<'_>) -> Result<(), FluentEnd> {
+        let Self { shared, unnamed, .. } = self;
         if let Err(refusal) = unnamed.flush() {
             let _blocked = shared.count_blocked();
             let retried = retry_append(&mut feed.stop, shared, refusal.into(), || Ok(unnamed.flush()?)).await;

@@ -17,7 +17,7 @@ use super::event_body::{EventBody, EventRequest, text_bytes_max};
 use super::journal_body::{JournalBody, JournalReply};
 use super::metrics::BodyMetrics;
 use super::request::{BodyFormat, Encoding, IngestReply, IngestRequest};
-use crate::intake::{DurabilityWait, EventRecords, EventTarget, IdAssignment, Intake, RecordStream};
+use crate::intake::{DurabilityWait, EventFilter, EventRecords, EventTarget, IdAssignment, Intake, RecordStream};
 
 /// Memory that one body may need, in bytes. A snappy body may need more, because it is decompressed as a whole.
 pub fn body_bytes_max(record_bytes_max: usize) -> usize {
@@ -42,6 +42,12 @@ impl BodyIntake {
         let clock = Arc::clone(&intake.env.clock);
         let resources = Arc::new(BodyResources { limits, memory, workers, clock });
         Self { intake, resources, key_sync: Arc::default() }
+    }
+
+    /// The same with a filter of events.
+    #[must_use]
+    pub fn with_filter(self, filter: Option<Arc<dyn EventFilter>>) -> Self {
+        Self { intake: self.intake.with_filter(filter), ..self }
     }
 
     /// Ingests a body and waits for its durability.

@@ -8,6 +8,7 @@ use bucksaw_protocols::{Event, EventError, EventSink};
 use bucksaw_record::{Flags, Labels};
 
 use super::durability_wait::DurabilityWait;
+use super::event_filter::{EventFilter, EventPlace, FilterCounts};
 use super::ids::{IdAssignment, PrepareError};
 use super::record_buffer::RecordBuffer;
 use super::record_stream::RecordStream;
@@ -81,6 +82,10 @@ pub struct EventRecords {
     waits: bool,
     /// What the queue refused; `None` if that is dropped.
     retained: Option<RetainedFrames>,
+    /// The place of the next event, for the filter.
+    place: EventPlace,
+    /// What the filter did since records were last appended.
+    filtered: FilterCounts,
 }
 
 /// Where the records of a request go.
@@ -97,7 +102,10 @@ pub struct EventTarget {
 impl EventRecords {
     /// No records yet. `record_bytes_max` is the maximum of a record, with its attributes.
     pub fn new(target: EventTarget, ids: IdAssignment, record_bytes_max: usize) -> Self {
+        let source = target.intake.filter.as_ref().map_or(0, |_| ids.source(&target.intake));
         Self {
+            place: EventPlace { source, number: 0 },
+            filtered: FilterCounts::default(),
             target,
             ids,
             record_bytes_max,
@@ -218,6 +226,14 @@ impl EventRecords {
         {
             self.failure = Some(error);
         }
+        let filtered = std::mem::take(&mut self.filtered);
+        // After a refusal a sender repeats its request, and the filter what it did.
+        if self.failure.is_none()
+            && filtered != FilterCounts::default()
+            && let Some(filter) = &self.target.intake.filter
+        {
+            filter.add_counts(filtered);
+        }
         (self.buffered_records, self.content_bytes) = (0, 0);
         // The one stream of most senders keeps its memory.
         match self.streams.as_mut_slice() {
@@ -287,6 +303,21 @@ impl EventRecords {
         }
     }
 
+    fn push_filtered(
+        &mut self,
+        filter: &dyn EventFilter,
+        labels: &Labels,
+        event: &Event<'_>,
+    ) -> Result<(), EventError> {
+        let place = self.place;
+        self.place.number += 1;
+        let mut counts = std::mem::take(&mut self.filtered);
+        // Records may be appended meanwhile, and with them the counts of earlier events.
+        let pushed = filter.filter(labels, event, place, &mut counts, &mut |event| self.push_parts(labels, event));
+        self.filtered = counts;
+        pushed
+    }
+
     fn push_parts(&mut self, labels: &Labels, event: &Event<'_>) -> Result<(), EventError> {
         let part_bytes_max = self.part_bytes_max(event)?.max(1);
         let mut rest = event.line;
@@ -315,6 +346,10 @@ impl EventSink for EventRecords {
         if self.has_failed() {
             return Ok(());
         }
-        self.push_parts(labels, event).inspect_err(|error| self.reject(error))
+        let pushed = match self.target.intake.filter.clone() {
+            None => self.push_parts(labels, event),
+            Some(filter) => self.push_filtered(&*filter, labels, event),
+        };
+        pushed.inspect_err(|error| self.reject(error))
     }
 }

@@ -65,6 +65,15 @@ impl IdAssignment {
         }
     }
 
+    /// A number of the request or connection, for the places of its events. That of a batch with a key is the same at each retry.
+    pub(super) fn source(&self, intake: &Intake) -> u64 {
+        match self {
+            Self::Arrival(_) => intake.new_producer().bits(),
+            Self::Consecutive(first) => first.producer().bits(),
+            Self::Keyed(batch) => batch.key_hash(),
+        }
+    }
+
     pub(super) fn assign(
         &mut self,
         intake: &Intake,

@@ -18,6 +18,7 @@
 
 mod clamp;
 mod durability_wait;
+mod event_filter;
 mod event_records;
 mod ids;
 mod record_buffer;
@@ -27,6 +28,7 @@ mod retained_frames;
 mod target;
 
 pub use durability_wait::DurabilityWait;
+pub use event_filter::{EventFilter, EventPlace, FilterCounts};
 pub use event_records::{EventRecords, EventTarget};
 pub use ids::{IdAssignment, PrepareError};
 pub use record_buffer::RecordBuffer;

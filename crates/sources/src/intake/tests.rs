@@ -20,7 +20,7 @@ pub(crate) fn stream(source: Source) -> RecordStream {
     let metrics = Metrics::new(&mut Registry::default());
     let queue = Arc::new(Queue::open(env.clone(), Path::new("/q"), Config::default(), metrics).unwrap().0);
     let labels = Labels::parse("app=test").unwrap();
-    RecordStream { intake: Intake { queue, env }, source, labels, durability: Durability::Fast }
+    RecordStream { intake: Intake::new(queue, env), source, labels, durability: Durability::Fast }
 }
 
 /// The time and the text of each record in the queue.

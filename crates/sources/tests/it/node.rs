@@ -67,7 +67,7 @@ impl ListenerNode {
         let agents = Arc::<AgentRegistry>::default();
         let intake = TcpIntake {
             agents: Arc::clone(&agents),
-            intake: Intake { queue: Arc::clone(&queue), env },
+            intake: Intake::new(Arc::clone(&queue), env),
             shedder: Arc::clone(&shedder),
             config,
             metrics: Metrics::new(&mut registry),

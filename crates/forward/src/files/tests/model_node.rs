@@ -18,23 +18,23 @@ struct ModelConnection {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct ModelNode {
+pub(crate) struct ModelNode {
     connection: Option<ModelConnection>,
-    pub(super) stored: BTreeMap<Id, String>,
+    pub(crate) stored: BTreeMap<Id, String>,
     /// Acknowledges batches that it does not store: an injected bug.
-    pub(super) forgets: bool,
+    pub(crate) forgets: bool,
     /// Begins behind the first unacknowledged batch: an injected bug.
-    pub(super) skips_first: bool,
+    pub(crate) skips_first: bool,
 }
 
 impl ModelNode {
-    pub(super) fn connect(&mut self, window: &SendWindow) {
+    pub(crate) fn connect(&mut self, window: &SendWindow) {
         let first = window.first_batch() + u64::from(self.skips_first);
         self.connection.get_or_insert(ModelConnection { first, received: 0, acked: 0 });
     }
 
     /// What was sent and not acknowledged is sent again.
-    pub(super) fn disconnect(&mut self) {
+    pub(crate) fn disconnect(&mut self) {
         self.connection = None;
     }
 
@@ -42,7 +42,7 @@ impl ModelNode {
     ///
     /// # Errors
     /// A batch that differs from one with the same ids.
-    pub(super) fn receive(&mut self, window: &SendWindow, count: usize) -> Result<bool, String> {
+    pub(crate) fn receive(&mut self, window: &SendWindow, count: usize) -> Result<bool, String> {
         let mut has_received = false;
         for _ in 0..count {
             let Some(connection) = &mut self.connection else { break };
@@ -83,7 +83,7 @@ impl ModelNode {
     }
 
     /// Acknowledges up to `count` more of the received batches.
-    pub(super) fn acknowledge(&mut self, window: &SendWindow, count: u64, now: Duration) {
+    pub(crate) fn acknowledge(&mut self, window: &SendWindow, count: u64, now: Duration) {
         let Some(connection) = &mut self.connection else { return };
         connection.acked = connection.acked.saturating_add(count).min(connection.received);
         window.acked(connection.first + connection.acked, now);
