@@ -247,6 +247,18 @@ impl Tailer {
         }
     }
 
+    /// Stops reading a file until [`Self::deliver_again`], or until a scan finds that it has changed. For a sink that cannot take
+    /// its text yet. Text that can be read again is not kept in memory meanwhile.
+    pub fn pause(&mut self, key: FileKey) {
+        self.active.remove(&key);
+        if let Some(file) =
+            self.files.get_mut(&key).filter(|file| file.unpacker.is_none() && file.stage != Stage::Ending)
+        {
+            self.pending_bytes -= file.pending.len() as u64;
+            file.pending = Vec::new();
+        }
+    }
+
     /// The numbers of the files that [`Self::read`] reads.
     pub fn active_files(&self) -> impl Iterator<Item = FileKey> {
         self.active.iter().copied()
