@@ -69,7 +69,7 @@ pub struct Tailer {
     pub(crate) changes: u64,
     /// When finished files without a match are looked for, as uptime.
     pub(crate) next_finished_check: Duration,
-    pending_bytes: u64,
+    pub(crate) pending_bytes: u64,
     buffer: Vec<u8>,
 }
 
