@@ -1,6 +1,6 @@
 //! Answers of an API server: any pieces of a watch give the events of the whole stream, in bounded memory; lists are read or refused.
 #![no_main]
-use bucksaw_kubernetes::{CacheLimits, EventLines, PodCache, PodPage, WatchEvent};
+use bucksaw_kubernetes::{CacheLimits, WatchLines, PodCache, PodPage, WatchEvent};
 use libfuzzer_sys::fuzz_target;
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ fuzz_target!(|data: &[u8]| {
 
 /// The events of a stream in these parts; `None` for what is none.
 fn events(parts: &[&[u8]]) -> Vec<Option<WatchEvent>> {
-    let (mut lines, mut events) = (EventLines::new(LINE_BYTES_MAX), Vec::new());
+    let (mut lines, mut events) = (WatchLines::new(LINE_BYTES_MAX), Vec::new());
     for part in parts {
         lines.push(part, &mut |line| events.push(WatchEvent::decode(line).ok()));
         assert!(lines.held_bytes() <= 2 * LINE_BYTES_MAX.max(64 << 10));

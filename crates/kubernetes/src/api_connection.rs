@@ -19,8 +19,8 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use crate::ApiAddress;
-use crate::api_error::ApiError;
 use crate::credentials::Credentials;
+use crate::server_error::ApiServerError;
 use crate::watch_event::{GONE, refusal};
 
 /// After this time without a byte the kernel asks whether the server is still there, three times.
@@ -43,21 +43,28 @@ pub(crate) struct ApiBody(Incoming);
 
 impl ApiConnection {
     /// Connects within a time limit.
-    pub(crate) async fn open(api: &ApiAddress, credentials: &Credentials, limit: Duration) -> Result<Self, ApiError> {
-        timeout(limit, Self::connect(api, credentials)).await.map_err(|_| ApiError::Timeout("connecting"))?
+    pub(crate) async fn open(
+        api: &ApiAddress,
+        credentials: &Credentials,
+        limit: Duration,
+    ) -> Result<Self, ApiServerError> {
+        timeout(limit, Self::connect(api, credentials)).await.map_err(|_| ApiServerError::Timeout("connecting"))?
     }
 
-    async fn connect(api: &ApiAddress, credentials: &Credentials) -> Result<Self, ApiError> {
+    async fn connect(api: &ApiAddress, credentials: &Credentials) -> Result<Self, ApiServerError> {
         let tls = api.is_tls.then(|| credentials.tls()).transpose()?;
-        let socket = TcpStream::connect((api.host.as_str(), api.port)).await.map_err(ApiError::Connect)?;
-        keep_alive(&socket).map_err(ApiError::Connect)?;
+        let socket = TcpStream::connect((api.host.as_str(), api.port)).await.map_err(ApiServerError::Connect)?;
+        keep_alive(&socket).map_err(ApiServerError::Connect)?;
         let Some(tls) = tls else { return Self::handshake(api, TokioIo::new(socket)).await };
-        let name = ServerName::try_from(api.host.clone()).map_err(|error| ApiError::Tls(error.to_string()))?;
+        let name = ServerName::try_from(api.host.clone()).map_err(|error| ApiServerError::Tls(error.to_string()))?;
         let stream = TlsConnector::from(tls).connect(name, socket).await;
-        Self::handshake(api, TokioIo::new(stream.map_err(|error| ApiError::Tls(error.to_string()))?)).await
+        Self::handshake(api, TokioIo::new(stream.map_err(|error| ApiServerError::Tls(error.to_string()))?)).await
     }
 
-    async fn handshake(api: &ApiAddress, io: impl Read + Write + Unpin + Send + 'static) -> Result<Self, ApiError> {
+    async fn handshake(
+        api: &ApiAddress,
+        io: impl Read + Write + Unpin + Send + 'static,
+    ) -> Result<Self, ApiServerError> {
         let (sender, connection) = http1::handshake(io).await?;
         let mut driver = JoinSet::new();
         // An error also ends the answer that is being read.
@@ -71,7 +78,7 @@ impl ApiConnection {
         (target, accept): (&str, &str),
         credentials: &Credentials,
         limit: Duration,
-    ) -> Result<ApiBody, ApiError> {
+    ) -> Result<ApiBody, ApiServerError> {
         let mut request = Request::get(format!("{}{target}", self.prefix))
             .header(HOST, &self.host)
             .header(ACCEPT, accept)
@@ -80,9 +87,9 @@ impl ApiConnection {
             request = request.header(AUTHORIZATION, authorization);
         }
         // The address was parsed as a URL, and all else is escaped.
-        let request = request.body(Empty::new()).map_err(|error| ApiError::Connect(io::Error::other(error)))?;
+        let request = request.body(Empty::new()).map_err(|error| ApiServerError::Connect(io::Error::other(error)))?;
         let answer = timeout(limit, self.sender.send_request(request)).await;
-        let answer = answer.map_err(|_| ApiError::Timeout("the answer"))??;
+        let answer = answer.map_err(|_| ApiServerError::Timeout("the answer"))??;
         let status = answer.status();
         if status == StatusCode::OK {
             return Ok(ApiBody(answer.into_body()));
@@ -93,17 +100,17 @@ impl ApiConnection {
         let text = body.read(ERROR_BYTES_MAX, limit).await.ok().flatten().unwrap_or_default();
         let (code, message) = refusal(&text);
         match status.as_u16() == GONE || code == GONE {
-            true => Err(ApiError::Expired),
-            false => Err(ApiError::Status { code: status.as_u16(), message, retry_after }),
+            true => Err(ApiServerError::Expired),
+            false => Err(ApiServerError::Status { code: status.as_u16(), message, retry_after }),
         }
     }
 }
 
 impl ApiBody {
     /// The next bytes; `None` at the end.
-    pub(crate) async fn next(&mut self, limit: Duration) -> Result<Option<Bytes>, ApiError> {
+    pub(crate) async fn next(&mut self, limit: Duration) -> Result<Option<Bytes>, ApiServerError> {
         loop {
-            let frame = timeout(limit, self.0.frame()).await.map_err(|_| ApiError::Timeout("the next event"))?;
+            let frame = timeout(limit, self.0.frame()).await.map_err(|_| ApiServerError::Timeout("the next event"))?;
             let Some(frame) = frame else { return Ok(None) };
             // The other frames are trailers.
             if let Ok(bytes) = frame?.into_data() {
@@ -113,7 +120,7 @@ impl ApiBody {
     }
 
     /// The whole body; `None` if it is longer than `bytes_max`.
-    pub(crate) async fn read(&mut self, bytes_max: usize, limit: Duration) -> Result<Option<Vec<u8>>, ApiError> {
+    pub(crate) async fn read(&mut self, bytes_max: usize, limit: Duration) -> Result<Option<Vec<u8>>, ApiServerError> {
         let read = async {
             let mut all = Vec::new();
             while let Some(bytes) = self.next(limit).await? {
@@ -124,7 +131,7 @@ impl ApiBody {
             }
             Ok(Some(all))
         };
-        timeout(limit, read).await.map_err(|_| ApiError::Timeout("the answer"))?
+        timeout(limit, read).await.map_err(|_| ApiServerError::Timeout("the answer"))?
     }
 }
 

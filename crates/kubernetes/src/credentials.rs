@@ -10,7 +10,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
-use crate::api_error::ApiError;
+use crate::server_error::ApiServerError;
 
 /// The longest token, in bytes.
 const TOKEN_BYTES_MAX: u64 = 64 << 10;
@@ -30,7 +30,7 @@ impl Credentials {
     }
 
     /// The header `Authorization`; `None` if there is no token, as with `kubectl proxy`.
-    pub(crate) fn authorization(&self) -> Result<Option<HeaderValue>, ApiError> {
+    pub(crate) fn authorization(&self) -> Result<Option<HeaderValue>, ApiServerError> {
         let path = self.dir.join("token");
         let token = read_file(&*self.fs, &path, TOKEN_BYTES_MAX).map_err(|error| unreadable(&path, &error))?;
         let Some(token) = token else { return Ok(None) };
@@ -41,7 +41,7 @@ impl Credentials {
     }
 
     /// The settings of TLS: only certificates of `ca.crt` are trusted.
-    pub(crate) fn tls(&self) -> Result<Arc<ClientConfig>, ApiError> {
+    pub(crate) fn tls(&self) -> Result<Arc<ClientConfig>, ApiServerError> {
         let path = self.dir.join("ca.crt");
         let pem = read_file(&*self.fs, &path, CERTIFICATE_BYTES_MAX).map_err(|error| unreadable(&path, &error))?;
         let pem = pem.ok_or_else(|| invalid(&path, "is missing, and without it no server can be trusted"))?;
@@ -52,19 +52,19 @@ impl Credentials {
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-        let builder = builder.map_err(|error| ApiError::Tls(error.to_string()))?;
+        let builder = builder.map_err(|error| ApiServerError::Tls(error.to_string()))?;
         let mut config = builder.with_root_certificates(roots).with_no_client_auth();
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Arc::new(config))
     }
 }
 
-fn unreadable(path: &Path, error: &io::Error) -> ApiError {
-    ApiError::Credentials { path: path.to_owned(), reason: error.to_string() }
+fn unreadable(path: &Path, error: &io::Error) -> ApiServerError {
+    ApiServerError::Credentials { path: path.to_owned(), reason: error.to_string() }
 }
 
-fn invalid(path: &Path, reason: &str) -> ApiError {
-    ApiError::Credentials { path: path.to_owned(), reason: reason.to_owned() }
+fn invalid(path: &Path, reason: &str) -> ApiServerError {
+    ApiServerError::Credentials { path: path.to_owned(), reason: reason.to_owned() }
 }
 
 #[cfg(test)]

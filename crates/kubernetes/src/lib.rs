@@ -14,24 +14,24 @@
 
 mod api_address;
 mod api_connection;
-mod api_error;
 mod config;
 mod credentials;
-mod event_lines;
 mod pod_cache;
 mod pod_directory;
 mod pod_list;
 mod pod_metadata;
 mod retry_delay;
+mod server_error;
 mod watch_event;
+mod watch_lines;
 mod watcher;
 
 pub use api_address::{ApiAddress, InvalidApiAddress};
 pub use config::{CREDENTIALS_DIR, KubernetesConfig, WatchTiming};
-pub use event_lines::{EVENT_BYTES_MAX, EventLines};
 pub use pod_cache::{CacheLimits, PodCache};
 pub use pod_directory::{KubernetesStatus, PodDirectory};
 pub use pod_list::{LIST_BYTES_MAX, PodPage};
 pub use pod_metadata::{InvalidObject, PodMetadata, PodOwner};
 pub use watch_event::WatchEvent;
+pub use watch_lines::{EVENT_BYTES_MAX, WatchLines};
 pub use watcher::watch_pods;

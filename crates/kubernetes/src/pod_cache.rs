@@ -219,20 +219,20 @@ mod tests {
     }
 
     #[derive(Clone, Debug)]
-    enum Step {
+    enum PodStep {
         Apply(u8, u8, u8),
         Delete(u8, u8, u8),
         Replace(Vec<(u8, u8, u8)>),
         Wait(u64),
     }
 
-    fn step() -> impl Strategy<Value = Step> {
+    fn step() -> impl Strategy<Value = PodStep> {
         let of = || (0_u8..3, 0_u8..3, 0_u8..2);
         prop_oneof![
-            of().prop_map(|(name, uid, version)| Step::Apply(name, uid, version)),
-            of().prop_map(|(name, uid, version)| Step::Delete(name, uid, version)),
-            proptest::collection::vec(of(), 0..4).prop_map(Step::Replace),
-            (0_u64..8).prop_map(Step::Wait),
+            of().prop_map(|(name, uid, version)| PodStep::Apply(name, uid, version)),
+            of().prop_map(|(name, uid, version)| PodStep::Delete(name, uid, version)),
+            proptest::collection::vec(of(), 0..4).prop_map(PodStep::Replace),
+            (0_u64..8).prop_map(PodStep::Wait),
         ]
     }
 
@@ -267,15 +267,15 @@ mod tests {
             for step in steps {
                 let now = MINUTE * minute as u32;
                 match step {
-                    Step::Apply(n, u, v) => {
+                    PodStep::Apply(n, u, v) => {
                         cache.apply(pod(&name(n), &uid(n, u), &v.to_string()));
                         naive.put(&name(n), &uid(n, u), &v.to_string(), None);
                     }
-                    Step::Delete(n, u, v) => {
+                    PodStep::Delete(n, u, v) => {
                         cache.delete(pod(&name(n), &uid(n, u), &v.to_string()), now);
                         naive.put(&name(n), &uid(n, u), &v.to_string(), Some(minute));
                     }
-                    Step::Replace(list) => {
+                    PodStep::Replace(list) => {
                         cache.replace(list.iter().map(|(n, u, v)| pod(&name(*n), &uid(*n, *u), &v.to_string())).collect(), now);
                         for known in &mut naive.0 {
                             let is_listed = list.iter().any(|(n, u, _)| uid(*n, *u) == known.1);
@@ -285,7 +285,7 @@ mod tests {
                         naive.0.retain(|known| known.3.is_none_or(|deleted| minute - deleted < 10));
                         list.iter().for_each(|(n, u, v)| naive.put(&name(*n), &uid(*n, *u), &v.to_string(), None));
                     }
-                    Step::Wait(minutes) => {
+                    PodStep::Wait(minutes) => {
                         minute += minutes;
                         cache.expire(MINUTE * minute as u32);
                         naive.0.retain(|known| known.3.is_none_or(|deleted| minute - deleted < 10));

@@ -47,7 +47,7 @@ pub enum WatchEvent {
 }
 
 #[derive(Deserialize)]
-struct EventBody<'a> {
+struct WatchEventBody<'a> {
     #[serde(rename = "type", borrow)]
     kind: Cow<'a, str>,
     #[serde(borrow)]
@@ -69,7 +69,7 @@ impl WatchEvent {
     /// # Errors
     /// [`InvalidObject`].
     pub fn decode(line: &[u8]) -> Result<Self, InvalidObject> {
-        let EventBody { kind, object } = serde_json::from_slice(line)?;
+        let WatchEventBody { kind, object } = serde_json::from_slice(line)?;
         if kind == "ERROR" {
             let (code, message) = refusal(object.get().as_bytes());
             return Ok(if code == GONE { Self::Expired } else { Self::Refused { code, message } });

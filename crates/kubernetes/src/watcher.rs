@@ -17,12 +17,12 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 
 use crate::api_connection::ApiConnection;
-use crate::api_error::ApiError;
 use crate::credentials::Credentials;
-use crate::event_lines::{EVENT_BYTES_MAX, EventLines};
 use crate::pod_list::{LIST_BYTES_MAX, PodPage};
 use crate::retry_delay::retry_delay;
+use crate::server_error::ApiServerError;
 use crate::watch_event::WatchEvent;
+use crate::watch_lines::{EVENT_BYTES_MAX, WatchLines};
 use crate::{KubernetesConfig, PodDirectory, PodMetadata};
 
 /// Metadata alone, or else whole pods from a server that knows no such request.
@@ -121,12 +121,12 @@ impl PodWatcher {
     }
 
     /// Notes why the pods are not watched; returns the delay that the server asks for.
-    fn note_error(&mut self, error: &ApiError) -> Duration {
-        if let ApiError::Expired = error {
+    fn note_error(&mut self, error: &ApiServerError) -> Duration {
+        if let ApiServerError::Expired = error {
             self.version = None;
             self.is_list_exact = true;
         }
-        if let ApiError::ListTooLong = error {
+        if let ApiServerError::ListTooLong = error {
             self.is_list_exact = true;
         }
         self.pods.note(|watch| {
@@ -134,17 +134,19 @@ impl PodWatcher {
             watch.error = Some(error.to_string());
         });
         // The server forgets versions in ordinary operation.
-        if !matches!(error, ApiError::Expired) || self.failures > 1 {
+        if !matches!(error, ApiServerError::Expired) || self.failures > 1 {
             let api = self.config.api.url();
             log_limited!(self.log_limits, warn, %api, %error, "pods are not watched: records lack the labels of new pods");
         }
         match error {
-            ApiError::Status { retry_after: Some(seconds), .. } => Duration::from_secs(*seconds).min(RETRY_AFTER_MAX),
+            ApiServerError::Status { retry_after: Some(seconds), .. } => {
+                Duration::from_secs(*seconds).min(RETRY_AFTER_MAX)
+            }
             _ => Duration::ZERO,
         }
     }
 
-    async fn list_and_watch(&mut self) -> Result<(), ApiError> {
+    async fn list_and_watch(&mut self) -> Result<(), ApiServerError> {
         let timing = self.config.timing;
         let mut connection = ApiConnection::open(&self.config.api, &self.credentials, timing.connect_max).await?;
         let version = match self.version.clone() {
@@ -155,7 +157,7 @@ impl PodWatcher {
     }
 
     /// Lists all pods; returns the version of the list.
-    async fn list(&mut self, connection: &mut ApiConnection) -> Result<String, ApiError> {
+    async fn list(&mut self, connection: &mut ApiConnection) -> Result<String, ApiServerError> {
         let node = escaped(&format!("spec.nodeName={}", self.config.node));
         let (mut pods, mut unreadable, mut next) = (Vec::<PodMetadata>::new(), 0, None::<String>);
         let mut pages = 0;
@@ -168,7 +170,7 @@ impl PodWatcher {
             }
             let limit = self.config.timing.answer_max;
             let mut body = connection.get((&target, ACCEPT_LIST), &self.credentials, limit).await?;
-            let body = body.read(LIST_BYTES_MAX, limit).await?.ok_or(ApiError::ListTooLong)?;
+            let body = body.read(LIST_BYTES_MAX, limit).await?.ok_or(ApiServerError::ListTooLong)?;
             let page = PodPage::decode(&body)?;
             unreadable += page.unreadable;
             pods.extend(page.pods);
@@ -197,7 +199,7 @@ impl PodWatcher {
     }
 
     /// Receives changes until the server or an error ends the watch.
-    async fn watch(&mut self, connection: &mut ApiConnection, version: &str) -> Result<(), ApiError> {
+    async fn watch(&mut self, connection: &mut ApiConnection, version: &str) -> Result<(), ApiServerError> {
         let timing = self.config.timing;
         let share = self.env.entropy.next_u64() as f64 / u64::MAX as f64 / 2.0;
         let seconds = timing.watch.mul_f64(1.0 + share).as_secs().max(1);
@@ -211,7 +213,7 @@ impl PodWatcher {
             watch.is_synced = true;
             watch.error = None;
         });
-        let (mut lines, mut unreadable_in_row) = (EventLines::new(EVENT_BYTES_MAX), 0_u32);
+        let (mut lines, mut unreadable_in_row) = (WatchLines::new(EVENT_BYTES_MAX), 0_u32);
         let limit = Duration::from_secs(seconds) + timing.grace;
         while let Some(bytes) = body.next(limit).await? {
             let (mut result, skipped_before) = (Ok(()), lines.skipped());
@@ -229,7 +231,7 @@ impl PodWatcher {
         Ok(())
     }
 
-    fn take_event(&mut self, line: &[u8], unreadable_in_row: &mut u32) -> Result<(), ApiError> {
+    fn take_event(&mut self, line: &[u8], unreadable_in_row: &mut u32) -> Result<(), ApiServerError> {
         let now = self.env.clock.uptime();
         let version = match WatchEvent::decode(line) {
             Ok(WatchEvent::Applied { pod, version }) => {
@@ -241,9 +243,9 @@ impl PodWatcher {
                 version
             }
             Ok(WatchEvent::Bookmark { version }) => Some(version),
-            Ok(WatchEvent::Expired) => return Err(ApiError::Expired),
+            Ok(WatchEvent::Expired) => return Err(ApiServerError::Expired),
             Ok(WatchEvent::Refused { code, message }) => {
-                return Err(ApiError::Status { code, message, retry_after: None });
+                return Err(ApiServerError::Status { code, message, retry_after: None });
             }
             Err(error) => {
                 self.note_unreadable(1, &error.to_string());

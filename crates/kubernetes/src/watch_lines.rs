@@ -10,7 +10,7 @@ const KEPT_BYTES: usize = 64 << 10;
 
 /// Splits a stream into lines of bounded length. A longer line is skipped and counted.
 #[derive(Debug)]
-pub struct EventLines {
+pub struct WatchLines {
     /// The beginning of a line whose end has not arrived.
     begun: Vec<u8>,
     bytes_max: usize,
@@ -19,7 +19,7 @@ pub struct EventLines {
     skipped: u64,
 }
 
-impl EventLines {
+impl WatchLines {
     /// Lines have at most `bytes_max` bytes.
     pub fn new(bytes_max: usize) -> Self {
         Self { begun: Vec::new(), bytes_max, is_skipping: false, skipped: 0 }
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     fn split(parts: &[&[u8]], bytes_max: usize) -> (Vec<Vec<u8>>, u64) {
-        let (mut lines, mut found) = (EventLines::new(bytes_max), Vec::new());
+        let (mut lines, mut found) = (WatchLines::new(bytes_max), Vec::new());
         parts.iter().for_each(|part| lines.push(part, &mut |line| found.push(line.to_vec())));
         (found, lines.skipped())
     }

@@ -7,7 +7,7 @@ use crate::pod_metadata::InvalidObject;
 
 /// Why a connection to the API server ended, or did not begin.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ApiError {
+pub(crate) enum ApiServerError {
     #[error("cannot connect: {0}")]
     Connect(io::Error),
     #[error("{}: {reason}", path.display())]
