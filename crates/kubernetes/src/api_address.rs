@@ -51,7 +51,7 @@ impl ApiAddress {
             Some("http") => (false, 80),
             _ => return Err(InvalidApiAddress::Syntax),
         };
-        let authority = uri.authority().map(|authority| authority.as_str()).ok_or(InvalidApiAddress::Syntax)?;
+        let authority = uri.authority().ok_or(InvalidApiAddress::Syntax)?.as_str();
         let host = uri.host().filter(|host| !host.is_empty()).ok_or(InvalidApiAddress::Syntax)?;
         // `Uri` reads an invalid port as none.
         let port = match authority.strip_prefix(host) {
