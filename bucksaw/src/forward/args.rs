@@ -9,6 +9,7 @@ use bucksaw_record::Labels;
 use clap::{Args, ValueEnum};
 
 use super::journal_args::JournalArgs;
+use super::kubernetes_args::KubernetesArgs;
 use super::line_args::LineArgs;
 use super::listen_args::ListenArgs;
 use super::status_listener::agent_info;
@@ -99,6 +100,9 @@ pub(crate) struct ForwardArgs {
 
     #[command(flatten)]
     pub(super) journal: JournalArgs,
+
+    #[command(flatten)]
+    pub(super) kubernetes: KubernetesArgs,
 }
 
 /// Where a file begins.

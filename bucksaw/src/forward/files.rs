@@ -4,19 +4,17 @@ use std::sync::Arc;
 
 use bucksaw_env::Env;
 use bucksaw_forward::{Config, EventRules, FilesConfig, OtherInputs, QueueInput, WhenFull};
+use bucksaw_kubernetes::watch_pods;
 use bucksaw_tailer::{PathPattern, ReadFrom, TailerConfig};
 use tracing::info;
 
 use super::args::{FileStart, ForwardArgs, FullPolicy};
-use super::labels::{host_name, with_host};
+use super::labels::with_host;
 use super::listeners::{LocalIntake, LocalListeners};
 use super::stop_signal::StopSignal;
 use super::{rate_line, status_listener};
 use crate::exit::Exit;
 use crate::failure::UsageError;
-
-/// The variable with the name of the Kubernetes node.
-const NODE_VARIABLE: &str = "NODE_NAME";
 
 /// The smallest buffer: a few of the longest batches.
 const BUFFER_BYTES_MIN: u64 = 4 << 20;
@@ -24,13 +22,16 @@ const BUFFER_BYTES_MIN: u64 = 4 << 20;
 /// Follows the files of the arguments, and serves their listeners.
 pub(super) async fn run(args: &ForwardArgs, mut config: Config) -> anyhow::Result<Exit> {
     config.labels = with_host(config.labels);
-    // An agent in a pod has the host name of the pod, so its manifest names the node.
-    let node = std::env::var(NODE_VARIABLE).ok().filter(|name| !name.is_empty());
-    config.lines.node_name = Some(node.unwrap_or_else(host_name));
-    let files = files_config(args, &config)?;
+    config.lines.node_name = Some(args.kubernetes.node());
+    let mut files = files_config(args, &config)?;
+    let watched = args.kubernetes.config()?;
     let (signal, env) = (StopSignal::catch()?, Env::real());
     status_listener::start(&args.listen, &config.monitor, signal.receiver()).await?;
     let _lock = bucksaw_forward::lock_state(&env, &files.state_dir)?;
+    if let Some((kubernetes, pods)) = watched {
+        tokio::spawn(watch_pods(kubernetes, pods.pods.clone(), env.clone(), signal.receiver()));
+        files.pods = Some(pods);
+    }
     let rules = EventRules::new(&config.lines, &config.labels, config.record_bytes_max);
     let queue = match args.listeners.is_any() {
         true => Some(listen(args, &files, rules.clone(), &env, &signal).await?),

@@ -6,6 +6,7 @@ mod command;
 mod counted_input;
 mod files;
 mod journal_args;
+mod kubernetes_args;
 mod labels;
 mod line_args;
 mod listen_args;
@@ -36,6 +37,12 @@ pub(crate) fn run(args: &ForwardArgs) -> anyhow::Result<Exit> {
     }
     if args.paths.is_empty() && args.lines.is_for_files() {
         return Err(UsageError("--multiline and --format are for files: name a path".to_owned()).into());
+    }
+    if args.paths.is_empty() && args.kubernetes.is_on() {
+        return Err(UsageError(
+            "--kubernetes is for files of pods: name a path, such as '/var/log/pods/*/*/*.log'".to_owned(),
+        )
+        .into());
     }
     let runtime = match args.listeners.is_any() {
         true => paced_runtime::start(),

@@ -1,5 +1,6 @@
 //! `forward` with logs of containers: decoding, parts of lines, rotation, kills, events of several lines, filters.
 
+mod kubernetes;
 mod runtime_log;
 
 use std::collections::BTreeMap;
@@ -174,4 +175,10 @@ fn mistakes_of_filters_are_reported() {
     check(&["--attribute", "x", "a.log"], "--attribute: the attribute `x`");
     check(&["--format", "xml", "a.log"], "--format");
     check(&["--multiline", "auto"], "name a path");
+    check(&["--kubernetes"], "name a path");
+    check(
+        &["--kubernetes", "a.log"],
+        "--kubernetes: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT name no API server",
+    );
+    check(&["--kubernetes-api", "http://10.0.0.1:8001", "a.log"], "http:// is for this machine only");
 }

@@ -2,7 +2,7 @@
 
 mod log_writer;
 mod random;
-mod status;
+pub(crate) mod status;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -52,7 +52,7 @@ mod stream_attributes;
 
 pub use config::Config;
 pub use error::ForwardError;
-pub use files::{Backlog, FilesConfig, OtherInputs, WhenFull, lock_state, run_files};
+pub use files::{Backlog, FilesConfig, OtherInputs, PodLabelChoice, PodLabelConfig, WhenFull, lock_state, run_files};
 pub use intake::StreamInput;
 pub use journal::JournalConfig;
 pub use lines::{
@@ -60,4 +60,6 @@ pub use lines::{
 };
 pub use queue::{QueueInput, queue_config};
 pub use run::{Summary, run, run_streams};
-pub use status::{AgentInfo, AgentMonitor, AgentStatus, ConnectionStatus, FileLag, FilesStatus, serve_status};
+pub use status::{
+    AgentInfo, AgentMonitor, AgentStatus, ConnectionStatus, FileLag, FilesStatus, PodLabelStatus, serve_status,
+};

@@ -69,7 +69,7 @@ pub struct Tailer {
     pub(crate) changes: u64,
     /// When finished files without a match are looked for, as uptime.
     pub(crate) next_finished_check: Duration,
-    pending_bytes: u64,
+    pub(crate) pending_bytes: u64,
     buffer: Vec<u8>,
 }
 
@@ -244,6 +244,18 @@ impl Tailer {
         self.wake(key);
         if let Some(file) = self.files.get_mut(&key) {
             file.seen = None;
+        }
+    }
+
+    /// Stops reading a file until [`Self::deliver_again`], or until a scan finds that it has changed. For a sink that cannot take
+    /// its text yet. Text that can be read again is not kept in memory meanwhile.
+    pub fn pause(&mut self, key: FileKey) {
+        self.active.remove(&key);
+        if let Some(file) =
+            self.files.get_mut(&key).filter(|file| file.unpacker.is_none() && file.stage != Stage::Ending)
+        {
+            self.pending_bytes -= file.pending.len() as u64;
+            file.pending = Vec::new();
         }
     }
 

@@ -147,3 +147,15 @@ fn every_example_in_the_documents_is_valid() {
     }
     assert!(checked > 40, "only {checked} examples");
 }
+
+#[test]
+fn the_arguments_of_the_manifest_are_valid() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../contrib/kubernetes/bucksaw-forward.yaml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let (_, rest) = text.split_once("args:\n").unwrap();
+    let (arguments, _) = rest.split_once("env:\n").unwrap();
+    let arguments = arguments.lines().filter_map(|line| line.trim().strip_prefix("- ")).map(str::to_owned);
+    let words: Vec<String> = std::iter::once("bucksaw".to_owned()).chain(arguments).collect();
+    assert!(words.len() > 5, "{words:?}");
+    check(&words, "contrib/kubernetes/bucksaw-forward.yaml");
+}

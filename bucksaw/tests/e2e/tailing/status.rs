@@ -10,11 +10,11 @@ use crate::node::bucksaw;
 use crate::wait::wait_until;
 
 const DASHBOARD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../contrib/grafana/bucksaw-agents.json");
-const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/forward.md");
+pub(crate) const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/forward.md");
 
 impl TailedDir {
     /// The address of the agent's listener, from its log.
-    fn listener(&mut self) -> String {
+    pub(crate) fn listener(&mut self) -> String {
         let agent = self.agent.as_mut().unwrap();
         loop {
             let line = agent.stderr_line();
@@ -25,11 +25,11 @@ impl TailedDir {
     }
 }
 
-fn status(address: &str) -> Value {
+pub(crate) fn status(address: &str) -> Value {
     call(address, "GET", "/status", &[], b"").unwrap().expect(200).json()
 }
 
-fn metrics(address: &str) -> String {
+pub(crate) fn metrics(address: &str) -> String {
     call(address, "GET", "/metrics", &[], b"").unwrap().expect(200).text()
 }
 
@@ -40,7 +40,7 @@ fn value(metrics: &str, series: &str) -> f64 {
 }
 
 /// The names of all series that there can be.
-fn names(metrics: &str) -> BTreeSet<String> {
+pub(crate) fn names(metrics: &str) -> BTreeSet<String> {
     let kinds = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
     let suffix = |kind| match kind {
         "counter" => "_total",

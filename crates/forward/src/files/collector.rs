@@ -14,6 +14,7 @@ use super::acked_offsets::AckedOffsets;
 use super::config::{FilesConfig, WhenFull};
 use super::entry_batches::{EntrySplitter, put_labels};
 use super::file_stream::FileStream;
+use super::pod_labeler::PodLabeler;
 use super::positions::{Positions, StateError, encode, encode_cursor};
 use crate::Config;
 use crate::batch_builder::ShippedBatch;
@@ -85,7 +86,9 @@ pub(super) struct BufferSink {
     packer: FilePacker,
     pub(super) buffer: DiskBuffer,
     positions: Positions,
-    streams: HashMap<FileKey, FileStream>,
+    pub(super) streams: HashMap<FileKey, FileStream>,
+    /// Gives streams the labels of their pods, if that is wanted.
+    pub(super) pods: Option<PodLabeler>,
     entries: EntrySplitter,
     /// Records dropped because the buffer was full.
     pub(super) dropped_records: u64,
@@ -146,6 +149,7 @@ impl Collector {
             buffer,
             positions: Positions::default(),
             streams: HashMap::new(),
+            pods: files.pods.clone().map(PodLabeler::new),
             entries: EntrySplitter::default(),
             dropped_records: 0,
             read: ReadTotals::default(),
@@ -187,6 +191,9 @@ impl Collector {
         self.note_changes();
         self.sink.streams.retain(|key, _| self.tailer.is_known(*key));
         self.sink.acked_offsets.retain(|key| self.tailer.is_known(key));
+        if let Some(pods) = &mut self.sink.pods {
+            pods.retain(&self.sink.streams);
+        }
         // Otherwise the next start would take a file that was there, and had no new line, for one that appeared later.
         if is_first { self.sink.buffer.save(&self.sink.positions.snapshot()) } else { Ok(()) }
     }
@@ -196,6 +203,8 @@ impl Collector {
         self.collect_acks();
         let mut report = StepReport::default();
         self.fill_window(now);
+        let released = self.sink.pods.as_mut().map(|pods| pods.take_released(now));
+        released.into_iter().flatten().for_each(|key| self.tailer.deliver_again(key));
         loop {
             let (config, window, acks) = (&self.config, &self.window, &self.acks);
             let sink = &mut self.sink;
@@ -225,6 +234,8 @@ impl Collector {
                 Err(_) => break,
             }
         }
+        let held = self.sink.pods.as_mut().map(PodLabeler::take_held);
+        held.into_iter().flatten().for_each(|key| self.tailer.pause(key));
         for key in std::mem::take(&mut self.sink.unfinished) {
             self.tailer.deliver_again(key);
             report.has_more = true;
@@ -427,6 +438,11 @@ impl BufferSink {
         now: Duration,
     ) -> io::Result<(usize, Option<(u64, ShippedBatch)>)> {
         let stream = self.streams.entry(chunk.key).or_insert_with(|| FileStream::new(config, &*self.fs, chunk.path));
+        if let Some(pods) = &mut self.pods
+            && !pods.prepare(config, stream, (chunk.key, chunk.path), now)
+        {
+            return Ok((0, None));
+        }
         let of = FileStreamRef {
             labels: &stream.labels,
             line_times: &mut stream.line_times,
@@ -463,6 +479,9 @@ impl BufferSink {
                 self.is_write_failing = false;
                 self.packer.confirm();
                 self.positions.insert(chunk.key, position);
+                if let Some(pods) = &mut self.pods {
+                    pods.note_written(stream, batch.records);
+                }
                 self.note_read(
                     chunk.key,
                     number,

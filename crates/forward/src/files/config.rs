@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bucksaw_kubernetes::PodDirectory;
 use bucksaw_tailer::TailerConfig;
+
+use super::pod_labels::PodLabelChoice;
 
 /// What happens when the buffer on disk is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,6 +16,17 @@ pub enum WhenFull {
     Block,
     /// The oldest batches are dropped and counted.
     DropOldest,
+}
+
+/// How files get the labels of their pods.
+#[derive(Clone, Debug)]
+pub struct PodLabelConfig {
+    /// The pods of the node.
+    pub pods: PodDirectory,
+    /// Which of their labels are taken.
+    pub choice: PodLabelChoice,
+    /// How long the first text of a pod waits for its labels.
+    pub wait: Duration,
 }
 
 /// Settings of an agent that ships files.
@@ -30,6 +44,8 @@ pub struct FilesConfig {
     pub read_interval: Duration,
     /// The longest time between two scans for new files. The system reports most of them sooner.
     pub scan_interval: Duration,
+    /// How files of pods get the labels that the API server knows; `None` if they get none.
+    pub pods: Option<PodLabelConfig>,
 }
 
 impl FilesConfig {
@@ -42,6 +58,7 @@ impl FilesConfig {
             when_full: WhenFull::Block,
             read_interval: Duration::from_millis(25),
             scan_interval: Duration::from_secs(10),
+            pods: None,
         }
     }
 }

@@ -9,6 +9,7 @@ use bucksaw_record::Labels;
 use bucksaw_record::time::LineTimeReader;
 
 use super::entry_batches::put_labels;
+use super::pod_labels::{LabeledPod, PodLabels};
 use crate::Config;
 use crate::lines::{ContainerRef, FileLines, LogFormat, PodRef, StreamFilter};
 
@@ -24,6 +25,10 @@ pub(crate) struct FileStream {
     pub(crate) lines: FileLines,
     /// `None` if every record is kept.
     pub(crate) filter: Option<StreamFilter>,
+    /// The container that wrote the file, if one did.
+    pub(super) container: Option<ContainerRef>,
+    /// What the API server says of its pod.
+    pub(super) pod: LabeledPod,
 }
 
 impl FileStream {
@@ -35,19 +40,37 @@ impl FileStream {
             LogFormat::Docker => Some(ContainerFormat::Docker),
             LogFormat::Auto => container.is_some().then_some(ContainerFormat::Any),
         };
-        let labels = labels(&config.labels, path);
-        let node = config.lines.node_name.as_deref().unwrap_or_default();
-        let labels = Arc::new(container.map_or(labels.clone(), |container| with_container(labels, &container, node)));
-        let mut encoded_labels = Vec::new();
-        put_labels(&labels, &mut encoded_labels);
-        let filter = Some(&config.lines.filter).filter(|filter| filter.has_conditions());
-        Self {
-            encoded_labels,
+        let mut stream = Self {
+            labels: Arc::default(),
+            encoded_labels: Vec::new(),
             line_times: config.line_zone.clone().map(LineTimeReader::new),
             lines: FileLines::new(format),
-            filter: filter.map(|filter| filter.bind(&labels)),
-            labels,
+            filter: None,
+            container,
+            pod: LabeledPod::default(),
+        };
+        stream.set_labels(config, path, &PodLabels::default());
+        stream
+    }
+
+    /// Sets the labels of the batches from now on. Those in the buffer keep theirs.
+    pub(super) fn set_labels(&mut self, config: &Config, path: &Path, pod: &PodLabels) {
+        let mut labels = labels(&config.labels, path);
+        if let Some(container) = &self.container {
+            let service = pod.service.as_deref().unwrap_or_default();
+            let node = config.lines.node_name.as_deref().unwrap_or_default();
+            labels = with_container(with_labels(labels, &[("service.name", service)]), container, node);
         }
+        // Beyond the most labels of a stream, the first ones stay.
+        let room = Labels::COUNT_MAX.saturating_sub(labels.iter().count());
+        let of_pod = pod.labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let of_pod: Vec<_> = of_pod.filter(|(name, _)| labels.get(name).is_none()).take(room).collect();
+        let labels = with_labels(labels, &of_pod);
+        self.encoded_labels.clear();
+        put_labels(&labels, &mut self.encoded_labels);
+        let filter = Some(&config.lines.filter).filter(|filter| filter.has_conditions());
+        self.filter = filter.map(|filter| filter.bind(&labels));
+        self.labels = Arc::new(labels);
     }
 }
 

@@ -17,6 +17,8 @@ mod config;
 mod driver;
 mod entry_batches;
 mod file_stream;
+mod pod_labeler;
+mod pod_labels;
 mod positions;
 mod run;
 mod shared;
@@ -27,6 +29,7 @@ mod watcher;
 
 pub use collector::Backlog;
 pub(crate) use collector::Collector;
-pub use config::{FilesConfig, WhenFull};
+pub use config::{FilesConfig, PodLabelConfig, WhenFull};
+pub use pod_labels::PodLabelChoice;
 pub use run::{OtherInputs, lock_state, run_files};
 pub(crate) use shared::SharedCollector;

@@ -36,6 +36,7 @@ impl Collector {
             buffer_batches: sink.buffer.unacked_batches(),
             counters: self.tailer.counters().clone(),
             queue_segments: 0,
+            pods: sink.pods.as_ref().map(|pods| pods.status(&sink.streams, now)),
             newest_gaps: self.tailer.gaps().cloned().collect(),
         }
     }

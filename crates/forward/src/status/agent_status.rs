@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bucksaw_kubernetes::KubernetesStatus;
 use bucksaw_tailer::{FileState, Gap, TailerCounters};
 
 use super::connection_tracker::ConnectionStatus;
@@ -71,10 +72,26 @@ pub struct FilesStatus {
     pub buffer_batches: u64,
     /// Segments of the queue of local listeners without an acknowledgement.
     pub queue_segments: u64,
+    /// The labels of pods; `None` if the agent does not watch them.
+    pub pods: Option<PodLabelStatus>,
     /// Gaps and other events of the files since the start.
     pub counters: TailerCounters,
     /// The newest gaps, oldest first.
     pub newest_gaps: Vec<Gap>,
+}
+
+/// What was done with labels of pods, and the state of their source.
+#[derive(Clone, Debug, Default)]
+pub struct PodLabelStatus {
+    /// The watch of the API server.
+    pub watch: KubernetesStatus,
+    /// Records that were read without the labels of their pod, since the start.
+    pub unlabelled_records: u64,
+    /// Files whose text waits for the labels of its pod.
+    pub waiting_files: u64,
+    /// Labels that pods have and their records lack, over the files that are read: they are too many or too long for labels of a
+    /// stream, or differ from another one only in characters that such a label cannot have.
+    pub left_out_labels: u64,
 }
 
 /// How far one file was read and acknowledged.

@@ -6,7 +6,7 @@ use bucksaw_tailer::Gap;
 use serde_json::{Map, Value, json};
 
 use super::agent_info::AgentInfo;
-use super::agent_status::{AgentStatus, FileLag, FilesStatus};
+use super::agent_status::{AgentStatus, FileLag, FilesStatus, PodLabelStatus};
 
 /// The answer of `/status`.
 pub(super) fn status_json(status: &AgentStatus, info: &AgentInfo) -> Value {
@@ -78,6 +78,26 @@ fn add_files(files: &FilesStatus, answer: &mut Map<String, Value>) {
     if let Value::Object(parts) = parts {
         answer.extend(parts);
     }
+    if let Some(pods) = &files.pods {
+        answer.insert("kubernetes".to_owned(), kubernetes_json(pods));
+    }
+}
+
+fn kubernetes_json(pods: &PodLabelStatus) -> Value {
+    let watch = &pods.watch;
+    json!({
+        "synced": watch.is_synced,
+        "pods": watch.pods,
+        "deleted_pods": watch.deleted_pods,
+        "refused_pods": watch.refused_pods,
+        "last_event_age_seconds": watch.last_event_age.map(seconds),
+        "reconnects": watch.reconnects,
+        "unreadable_events": watch.unreadable_events,
+        "error": watch.error,
+        "unlabelled_records": pods.unlabelled_records,
+        "waiting_files": pods.waiting_files,
+        "left_out_labels": pods.left_out_labels,
+    })
 }
 
 fn file_json(file: &FileLag) -> Value {

@@ -11,7 +11,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use super::agent_info::AgentInfo;
-use super::agent_status::{AgentStatus, FilesStatus};
+use super::agent_status::{AgentStatus, FilesStatus, PodLabelStatus};
 use super::process;
 
 /// The most files with series of their own: those with the longest wait.
@@ -151,7 +151,33 @@ fn encode_files(files: &FilesStatus, out: &mut Descriptors<'_>) -> fmt::Result {
     out.counter("bucksaw_forward_redacted_records", "Records with a redacted text", files.lines.redacted)?;
     let help = "Lines of container logs that are not in the format and were kept as they are";
     out.counter("bucksaw_forward_undecoded_lines", help, files.lines.undecoded)?;
+    if let Some(pods) = &files.pods {
+        encode_pods(pods, out)?;
+    }
     encode_events(files, out)
+}
+
+fn encode_pods(pods: &PodLabelStatus, out: &mut Descriptors<'_>) -> fmt::Result {
+    let watch = &pods.watch;
+    let synced = u64::from(watch.is_synced);
+    out.size("bucksaw_forward_kubernetes_synced", "1 while the changes of the node's pods arrive", synced)?;
+    out.size("bucksaw_forward_kubernetes_pods", "Pods of the node that are known", watch.pods)?;
+    if let Some(age) = watch.last_event_age {
+        let help = "How long ago the API server last sent a list, an event or a bookmark";
+        out.gauge("bucksaw_forward_kubernetes_last_event_age_seconds", help, age.as_secs_f64())?;
+    }
+    let help = "How often the agent has connected to the API server again";
+    out.counter("bucksaw_forward_kubernetes_reconnects", help, watch.reconnects)?;
+    let help = "Events and objects of the API server that are too long or no pods";
+    out.counter("bucksaw_forward_kubernetes_unreadable_events", help, watch.unreadable_events)?;
+    let help = "How often a pod was left out because there are too many";
+    out.counter("bucksaw_forward_kubernetes_refused_pods", help, watch.refused_pods)?;
+    let help = "Records of files of pods that were read without the labels of their pod";
+    out.counter("bucksaw_forward_kubernetes_unlabelled_records", help, pods.unlabelled_records)?;
+    let help = "Files whose first lines wait for the labels of their pod";
+    out.size("bucksaw_forward_kubernetes_waiting_files", help, pods.waiting_files)?;
+    let help = "Labels of pods that are no labels of records, over the files that are read";
+    out.size("bucksaw_forward_kubernetes_left_out_labels", help, pods.left_out_labels)
 }
 
 fn encode_events(files: &FilesStatus, out: &mut Descriptors<'_>) -> fmt::Result {

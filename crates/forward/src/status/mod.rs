@@ -13,7 +13,7 @@ mod process;
 mod server;
 
 pub use agent_info::AgentInfo;
-pub use agent_status::{AgentStatus, FileLag, FilesStatus};
+pub use agent_status::{AgentStatus, FileLag, FilesStatus, PodLabelStatus};
 pub use connection_tracker::ConnectionStatus;
 pub(crate) use connection_tracker::ConnectionTracker;
 pub use monitor::AgentMonitor;

@@ -63,6 +63,35 @@ fn the_rest_of_a_chunk_is_delivered_again_on_demand() {
 }
 
 #[test]
+fn a_paused_file_is_not_read_and_not_in_memory() {
+    let (mut tailer, clock) = tailer_of(b"one\ntwo\n");
+    let mut key = None;
+    let mut refuse = |chunk: &FileChunk<'_>| {
+        key = Some(chunk.key);
+        Ok(0)
+    };
+    tailer.read(&mut refuse).unwrap();
+    let key = key.unwrap();
+    assert!(tailer.pending_bytes > 0);
+    tailer.pause(key);
+    assert_eq!((tailer.pending_bytes, tailer.active_files().count()), (0, 0));
+    clock.advance(2 * TailerConfig::default().flush_after);
+    tailer.read(&mut |_| panic!("it is paused")).unwrap();
+    let mut texts = Vec::new();
+    for take in [0, 4, 4] {
+        tailer.deliver_again(key);
+        let mut take = |chunk: &FileChunk<'_>| {
+            texts.push((chunk.offset(), chunk.text.to_vec()));
+            Ok(take)
+        };
+        tailer.read(&mut take).unwrap();
+        tailer.pause(key);
+    }
+    let all = b"one\ntwo\n".to_vec();
+    assert_eq!(texts, [(0, all.clone()), (0, all), (4, b"two\n".to_vec())]);
+}
+
+#[test]
 fn a_line_that_has_waited_is_delivered_until_the_sink_takes_it() {
     let (mut tailer, clock) = tailer_of(b"no end");
     tailer.read(&mut |_| Ok(0)).unwrap();

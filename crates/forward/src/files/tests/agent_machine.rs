@@ -7,15 +7,17 @@ use std::time::Duration;
 use bucksaw_env::sim::{Fs, PowerCutLoss};
 use bucksaw_env::{Clock as _, Env, Fs as _, sim};
 use bucksaw_fixtures::Random;
+use bucksaw_kubernetes::{PodDirectory, PodMetadata};
 use bucksaw_tailer::{FileKey, PathPattern, ReadFrom, TailerConfig};
 
 use super::injected_bug::AgentBug;
-use super::log_files::{LOG_DIR, LogFiles};
+use super::log_files::{LOG_DIR, LogFiles, POD_LOG_DIR};
 use super::model_node::ModelNode;
-use crate::Config;
 use crate::files::collector::Collector;
 use crate::files::config::{FilesConfig, WhenFull};
+use crate::lines::LogFormat;
 use crate::send_window::SendWindow;
+use crate::{Config, PodLabelChoice, PodLabelConfig};
 
 const STATE_DIR: &str = "/state";
 
@@ -55,25 +57,29 @@ pub(super) struct AgentMachine {
 }
 
 impl AgentMachine {
-    pub(super) fn new(mut rng: Random, may_lose: bool) -> Self {
+    /// A machine with logs, those of a pod or others.
+    pub(super) fn new(mut rng: Random, may_lose: bool, has_pod: bool) -> Self {
+        let log_dir = if has_pod { POD_LOG_DIR } else { LOG_DIR };
         let (fs, clock) = (Fs::new(), Arc::new(sim::Clock::at_unix_ms(1_700_000_000_000)));
         fs.use_clock(Arc::clone(&clock));
-        fs.create_dir_all(Path::new(LOG_DIR)).unwrap();
+        fs.create_dir_all(Path::new(log_dir)).unwrap();
         if rng.one_in(2) {
             fs.reuse_inode_numbers();
         }
         let tailer = TailerConfig {
-            patterns: vec![PathPattern::parse(&format!("{LOG_DIR}/*.log*")).unwrap()],
+            patterns: vec![PathPattern::parse(&format!("{log_dir}/*.log*")).unwrap()],
             read_bytes: *rng.pick(&[100, 5_000, 256 << 10]),
             ..TailerConfig::default()
         };
         let files = FilesConfig {
             buffer_bytes_max: *rng.pick(&[150_000, 400_000, 4 << 20]),
             when_full: if rng.one_in(3) { WhenFull::DropOldest } else { WhenFull::Block },
+            pods: has_pod.then(pod_labels),
             ..FilesConfig::new(tailer, PathBuf::from(STATE_DIR))
         };
-        let config = Config { window_bytes: *rng.pick(&[1, 20_000, 8 << 20]), ..Config::default() };
-        let logs = LogFiles::new(&mut rng, may_lose);
+        let mut config = Config { window_bytes: *rng.pick(&[1, 20_000, 8 << 20]), ..Config::default() };
+        config.lines.format = LogFormat::Lines;
+        let logs = LogFiles::new(&mut rng, may_lose, log_dir);
         Self {
             fs,
             clock,
@@ -99,6 +105,19 @@ impl AgentMachine {
         }
     }
 
+    /// The pod of the logs becomes known, or gets another label.
+    pub(super) fn label_pod(&self, value: usize) {
+        let Some(pods) = &self.files.pods else { return };
+        self.trace(&format!("the pod has the label {value}"));
+        pods.pods.apply(PodMetadata {
+            namespace: "shop".to_owned(),
+            name: "cart".to_owned(),
+            uid: "u1".to_owned(),
+            labels: vec![("v".to_owned(), value.to_string())],
+            ..PodMetadata::default()
+        });
+    }
+
     pub(super) fn is_running(&self) -> bool {
         self.agent.is_some()
     }
@@ -112,6 +131,8 @@ impl AgentMachine {
         let entropy = Arc::new(sim::Entropy::seeded(self.rng.next_u64()));
         let env = Env { fs: Arc::new(self.fs.clone()), clock: Arc::clone(&self.clock) as _, entropy };
         let window = Arc::new(SendWindow::new(self.config.window_bytes));
+        // What was known of pods is lost with the process.
+        self.files.pods = self.files.pods.is_some().then(pod_labels);
         let mut files = self.files.clone();
         if self.bug == Some(AgentBug::StartsAtEnd) && self.starts > 1 {
             files.tailer.read_from = ReadFrom::End;
@@ -290,4 +311,9 @@ impl AgentMachine {
     pub(super) fn unacked_batches(&self) -> u64 {
         self.agent.as_ref().map_or(0, |agent| agent.collector.backlog().batches)
     }
+}
+
+/// Labels of pods of which none is known.
+fn pod_labels() -> PodLabelConfig {
+    PodLabelConfig { pods: PodDirectory::default(), choice: PodLabelChoice::default(), wait: Duration::from_secs(5) }
 }

@@ -11,6 +11,9 @@ use bucksaw_fixtures::Random;
 /// The directory of the logs.
 pub(super) const LOG_DIR: &str = "/logs";
 
+/// The directory of the logs of a pod.
+pub(super) const POD_LOG_DIR: &str = "/var/log/pods/shop_cart_u1/web";
+
 /// How a program rotates its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LogRotation {
@@ -58,14 +61,14 @@ pub(super) struct LogFiles {
 }
 
 impl LogFiles {
-    /// One to three logs. Some scenarios lose lines that were not read.
-    pub(super) fn new(rng: &mut Random, may_lose: bool) -> Self {
+    /// One to three logs in a directory. Some scenarios lose lines that were not read.
+    pub(super) fn new(rng: &mut Random, may_lose: bool, dir: &str) -> Self {
         use LogRotation::{Compress, CompressLater, CopyTruncate, Remove, Rename, Truncate};
         let kept = [Rename, CopyTruncate, Compress, CompressLater];
         let all = [Rename, CopyTruncate, Compress, CompressLater, Truncate, Remove];
         let count = 1 + rng.below(3);
         let mut log = |name: &&str| SimLog {
-            path: Path::new(LOG_DIR).join(name),
+            path: Path::new(dir).join(name),
             rotation: if may_lose { *rng.pick(&all) } else { *rng.pick(&kept) },
             rotated: Vec::new(),
             current: Vec::new(),
@@ -194,8 +197,10 @@ fn append(fs: &Fs, path: &Path, bytes: &[u8]) {
 
 /// Makes the logs durable: power cuts are to test what the agent wrote, not what programs lost.
 fn sync(fs: &sim::Fs) {
-    for path in fs.paths().iter().filter(|path| path.starts_with(LOG_DIR)) {
-        fs.open(path).unwrap().sync().unwrap();
+    for dir in [LOG_DIR, POD_LOG_DIR].map(Path::new) {
+        let paths: Vec<PathBuf> = fs.paths().into_iter().filter(|path| path.starts_with(dir)).collect();
+        paths.iter().for_each(|path| fs.open(path).unwrap().sync().unwrap());
+        // One of the two is missing.
+        let _ = fs.sync_dir(dir);
     }
-    fs.sync_dir(Path::new(LOG_DIR)).unwrap();
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bucksaw_record::Id;
+use bucksaw_record::{Id, Labels};
 use bucksaw_wire::{ClientMessage, DecodeProgress};
 
 use crate::send_window::SendWindow;
@@ -21,6 +21,8 @@ struct ModelConnection {
 pub(crate) struct ModelNode {
     connection: Option<ModelConnection>,
     pub(crate) stored: BTreeMap<Id, String>,
+    /// The labels of the records.
+    pub(crate) labels: BTreeMap<Id, Labels>,
     /// Acknowledges batches that it does not store: an injected bug.
     pub(crate) forgets: bool,
     /// Begins behind the first unacknowledged batch: an injected bug.
@@ -55,12 +57,12 @@ impl ModelNode {
             let Some(batch) = window.batch(number) else { break };
             connection.received += 1;
             has_received = true;
-            self.store(&batch.frame, batch.records)?;
+            self.store(&batch.frame, &batch.labels, batch.records)?;
         }
         Ok(has_received)
     }
 
-    fn store(&mut self, frame: &[u8], records: u32) -> Result<(), String> {
+    fn store(&mut self, frame: &[u8], labels: &Labels, records: u32) -> Result<(), String> {
         let message = ClientMessage::decode(frame, u32::MAX).map_err(|error| format!("a batch is refused: {error}"))?;
         let DecodeProgress::Complete(ClientMessage::Batch(frame), _) = message else {
             return Err("no batch was sent".to_owned());
@@ -77,6 +79,11 @@ impl ModelNode {
                 && before != line
             {
                 return Err(format!("one id has the lines {before:?} and {line:?}"));
+            }
+            if let Some(before) = self.labels.insert(id, labels.clone())
+                && before != *labels
+            {
+                return Err(format!("one id has the labels {before} and {labels}"));
             }
         }
         Ok(())

@@ -34,26 +34,35 @@ struct AgentHistory {
     may_lose: bool,
     /// Whether the agent ends now and then, in order or not.
     ends: bool,
+    /// Decides when the pod of the logs is known; `None` if they are of no pod.
+    pod_rng: Option<Random>,
 }
 
 impl AgentHistory {
     fn new(seed: u64, bug: Option<AgentBug>) -> Self {
+        Self::with_pod(seed, bug, None)
+    }
+
+    fn with_pod(seed: u64, bug: Option<AgentBug>, pod_rng: Option<Random>) -> Self {
         let mut rng = Random::new(seed);
         let (cuts_power, damages) = (rng.one_in(4), rng.one_in(4));
         let (fills_disk, may_lose) = (rng.one_in(4), rng.one_in(4));
-        let mut machine = AgentMachine::new(rng, may_lose);
+        let mut machine = AgentMachine::new(rng, may_lose, pod_rng.is_some());
         machine.bug = bug;
         machine.node.forgets = false;
         machine.node.skips_first = bug == Some(AgentBug::FirstBatchSkipped);
         let ends = !machine.logs.copies();
         let cuts_power = cuts_power && ends;
-        Self { machine, cuts_power, damages, fills_disk, may_lose, ends }
+        Self { machine, cuts_power, damages, fills_disk, may_lose, ends, pod_rng }
     }
 
     fn run(&mut self) -> Result<(), String> {
         self.machine.start();
-        for _ in 0..80 {
+        for number in 0..80 {
             self.step()?;
+            if self.pod_rng.as_mut().is_some_and(|rng| rng.one_in(15)) {
+                self.machine.label_pod(number);
+            }
             self.machine.clock.advance(Duration::from_millis(10));
         }
         let machine = &mut self.machine;
@@ -201,6 +210,22 @@ fn random_histories_lose_nothing_uncounted() {
         .filter_map(|seed| Some((seed, run_seed(seed, None).err()?)))
         .collect();
     assert!(failed.is_empty(), "{} of {seeds} histories failed: {:#?}", failed.len(), &failed[..failed.len().min(20)]);
+}
+
+#[test]
+fn records_of_pods_are_stored_once_with_the_labels_of_their_first_sending() {
+    let (mut labels, mut unlabelled) = (BTreeSet::new(), 0);
+    for seed in (0..SEEDS).filter(|seed| !KNOWN_LOSSES.contains(seed)) {
+        let mut history = AgentHistory::with_pod(seed, None, Some(Random::new(seed + 1)));
+        history.run().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let of_records = history.machine.node.labels.values().map(|labels| labels.get("k8s.pod.label.v"));
+        of_records.for_each(|label| match label {
+            Some(label) => drop(labels.insert(label.to_owned())),
+            None => unlabelled += 1,
+        });
+    }
+    // Some were not labelled in time, and most labels were on records.
+    assert!(labels.len() > 40 && unlabelled > 1_000, "{} labels, {unlabelled} records without", labels.len());
 }
 
 #[test]
