@@ -202,6 +202,9 @@ type group struct {
 // open begins a group. Its name counts for the names in it.
 func (e *encoder) open(name string) group {
 	mark := group{start: len(e.out), nameBytes: e.nameBytes}
+	if e.replace != nil {
+		e.groups = append(e.groups, name)
+	}
 	if e.depth == 0 && (name == "time" || name == "message" || name == "level" && e.hasLevel) {
 		name += "_"
 	}
@@ -211,9 +214,6 @@ func (e *encoder) open(name string) group {
 	}
 	e.nameBytes += len(name) + 1
 	e.depth++
-	if e.replace != nil {
-		e.groups = append(e.groups, name)
-	}
 	mark.empty = len(e.out)
 	return mark
 }
