@@ -107,7 +107,7 @@ func TestHandlerGroups(t *testing.T) {
 
 func TestHandlersShareNoMemory(t *testing.T) {
 	client, objects := newHandlerStub(t)
-	base := slog.New(client.Handler(nil)).With("a", 1).WithGroup("g").WithGroup("h")
+	base := slog.New(client.Handler(nil)).With("a", 1).WithGroup("g").WithGroup("h").WithGroup("k")
 	first, second := base.With("b", 1), base.With("c", 2)
 	third, fourth := base.WithGroup("i"), base.WithGroup("j")
 	first.Info("1")
@@ -117,7 +117,7 @@ func TestHandlersShareNoMemory(t *testing.T) {
 	type object = map[string]any
 	wants := []object{{"b": 1.0}, {"c": 2.0}, {"i": object{"d": 3.0}}, {"j": object{"d": 4.0}}}
 	for i, got := range objects() {
-		if !reflect.DeepEqual(got["g"].(object)["h"], wants[i]) {
+		if !reflect.DeepEqual(got["g"].(object)["h"].(object)["k"], wants[i]) {
 			t.Errorf("got %v, want %v", got, wants[i])
 		}
 	}

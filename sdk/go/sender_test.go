@@ -2,6 +2,7 @@ package bucksaw
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -50,6 +51,40 @@ func TestLongBodyIsCompressed(t *testing.T) {
 	for _, r := range requests {
 		if r.encoding != "gzip" || !strings.Contains(r.body, strings.Repeat("long ", 1000)) {
 			t.Errorf("got %.100v", r)
+		}
+	}
+}
+
+// lateReader is a transport that has an answer before it reads the body, as a transport may.
+type lateReader struct{ bodies chan io.ReadCloser }
+
+func (l lateReader) RoundTrip(r *http.Request) (*http.Response, error) {
+	l.bodies <- r.Body
+	return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(success)), Request: r}, nil
+}
+
+func TestBodyStaysUntilItIsRead(t *testing.T) {
+	for _, length := range []int{100, 10_000} { // Without and with compression.
+		transport := lateReader{make(chan io.ReadCloser, 10)}
+		client, _ := newTestClient(t, Config{Transport: transport})
+		texts := []string{strings.Repeat("a", length), strings.Repeat("b", length), strings.Repeat("c", length)}
+		for _, text := range texts {
+			client.Log(Record{Message: text})
+			flush(t, client)
+		}
+		for _, text := range texts {
+			body := <-transport.bodies
+			content, err := io.ReadAll(body)
+			body.Close()
+			if length > gzipBytesMin {
+				var reader *gzip.Reader
+				if reader, err = gzip.NewReader(bytes.NewReader(content)); err == nil {
+					content, err = io.ReadAll(reader)
+				}
+			}
+			if err != nil || !strings.Contains(string(content), text) {
+				t.Errorf("got %v, %.200q, want %.10q", err, content, text)
+			}
 		}
 	}
 }
@@ -325,7 +360,7 @@ func TestFullBufferDrops(t *testing.T) {
 func TestFullBufferBlocks(t *testing.T) {
 	s, release := blockedStub(t)
 	client, _ := newTestClient(t, Config{
-		Endpoints: []string{s.URL}, BufferBytes: 10_000, WhenFull: Block, BlockTime: time.Hour,
+		Endpoints: []string{s.URL}, BufferBytes: 10_000, WhenFull: Block, BlockTime: time.Hour, BatchAge: time.Hour,
 	})
 	logged := make(chan struct{})
 	go func() {
