@@ -37,8 +37,8 @@ type buffer struct {
 	spare  [][]byte
 	stats  Stats
 	closed bool
-	// Number of the newest batch, and of the newest one that has left the buffer.
-	newest, left uint64
+	// Numbers of the newest batch, of the newest one that is sent whatever its age, and of the newest one that has left.
+	newest, expedited, left uint64
 	// Closed and replaced when a batch leaves, and when the buffer is closed.
 	progress chan struct{}
 }
@@ -67,7 +67,7 @@ func (b *buffer) add(line []byte) error {
 			b.mutex.Unlock()
 			return nil
 		}
-		b.seal() // The open batch may be what fills the buffer.
+		b.expedite() // The open batch may be what fills the buffer.
 		if !waits {
 			b.stats.Logged++
 			b.stats.Dropped.Full++
@@ -124,6 +124,13 @@ func (b *buffer) seal() {
 	}
 }
 
+// expedite has the open batch sent as soon as the sender is free. It grows until then: sealed at each call, it would leave many
+// batches with much unused memory. The lock is held.
+func (b *buffer) expedite() {
+	b.expedited = b.newest
+	b.signal()
+}
+
 func (b *buffer) signal() {
 	select {
 	case b.wake <- struct{}{}:
@@ -138,7 +145,7 @@ func (b *buffer) next() (_ *batch, wait time.Duration, ended bool) {
 	defer b.mutex.Unlock()
 	if len(b.sealed) == 0 && b.open != nil {
 		wait = b.settings.BatchAge - b.now().Sub(b.open.created)
-		if wait > 0 {
+		if wait > 0 && b.open.number > b.expedited {
 			return nil, wait, false
 		}
 		b.seal()
@@ -192,11 +199,11 @@ func (b *buffer) tooLarge() error {
 	return ErrTooLarge
 }
 
-// flush seals the open batch, and returns the number of the newest batch with records.
+// flush has all records sent, and returns the number of the newest batch.
 func (b *buffer) flush() uint64 {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
-	b.seal()
+	b.expedite()
 	return b.newest
 }
 

@@ -84,7 +84,7 @@ func newTransport() *http.Transport {
 		TLSHandshakeTimeout:    connectTimeMax,
 		ForceAttemptHTTP2:      true,
 		MaxIdleConnsPerHost:    2,
-		IdleConnTimeout:        time.Minute,
+		IdleConnTimeout:        idleTimeMax,
 		MaxResponseHeaderBytes: headerBytesMax,
 	}
 }

@@ -77,6 +77,8 @@ const (
 	gzipBytesMin     = 1 << 10
 	answerBytesMax   = 1 << 20
 	errorBytesMax    = 64 << 10
+	reasonBytesMax   = 1000
+	idleTimeMax      = 8 * time.Second // A node closes a connection that is idle for 10 s.
 	connectTimeMax   = 10 * time.Second
 	headerBytesMax   = 64 << 10
 	retryAfterMax    = 60 * time.Second

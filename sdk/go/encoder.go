@@ -31,6 +31,7 @@ type encoder struct {
 	hasLevel                 bool // A level of the record is written, or will be.
 
 	attributes, dropped int
+	visited             int  // Number of attributes and groups, also of those that are left out.
 	tooLarge            bool // Nothing more is appended.
 	depth               int  // Number of open groups.
 	nameBytes           int  // of the names of the open groups, each with a dot
@@ -139,6 +140,10 @@ func (e *encoder) name(name string) (_ string, ok bool) {
 
 // attr appends an attribute.
 func (e *encoder) attr(a slog.Attr) {
+	if e.visited++; e.visited > visitedMax {
+		e.dropped++
+		return
+	}
 	value, err := resolve(a.Value)
 	if e.replace != nil && err == nil && value.Kind() != slog.KindGroup {
 		a = e.replaced(slog.Attr{Key: a.Key, Value: value})
@@ -180,8 +185,11 @@ func (e *encoder) attr(a slog.Attr) {
 	e.close(mark)
 }
 
-// groupDepthMax bounds recursion: a value may contain itself through LogValue.
-const groupDepthMax = 64
+// Limits of the recursion: through LogValue a group may contain itself, even several times.
+const (
+	groupDepthMax = 64
+	visitedMax    = 10_000
+)
 
 // replaced calls the function of the program. If that fails, the value states it.
 func (e *encoder) replaced(a slog.Attr) (out slog.Attr) {

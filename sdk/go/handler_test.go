@@ -62,6 +62,10 @@ type deepValuer struct{}
 
 func (d deepValuer) LogValue() slog.Value { return slog.GroupValue(slog.Any("d", d)) }
 
+type wideValuer struct{}
+
+func (w wideValuer) LogValue() slog.Value { return slog.GroupValue(slog.Any("a", w), slog.Any("b", w)) }
+
 type panicValuer struct{}
 
 func (panicValuer) LogValue() slog.Value { panic("in LogValue") }
@@ -149,6 +153,13 @@ func TestHandlerLogValuers(t *testing.T) {
 			break
 		}
 		deep = next
+	}
+}
+
+func TestGroupThatContainsItselfTwice(t *testing.T) {
+	got := logged(t, nil, func(l *slog.Logger) { l.Info("m", "wide", wideValuer{}) })
+	if got["bucksaw.dropped_attributes"] == nil {
+		t.Errorf("got %v", got)
 	}
 }
 

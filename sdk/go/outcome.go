@@ -61,7 +61,7 @@ func outcomeOfSuccess(body []byte) outcome {
 		if isObject && reason["error"] != nil {
 			answer.Errors[0] = reason["error"]
 		}
-		judged.err = fmt.Errorf("%.1000v", answer.Errors[0])
+		judged.err = errors.New(shortened(fmt.Sprint(answer.Errors[0])))
 	}
 	return judged
 }
@@ -81,7 +81,7 @@ func statusError(status int, body []byte) error {
 		Error string `json:"error"`
 	}
 	_ = json.Unmarshal(body, &answer) // A proxy in front of the node sends other bodies.
-	return &StatusError{Status: status, Message: answer.Error}
+	return &StatusError{Status: status, Message: shortened(answer.Error)}
 }
 
 // pause returns the time before attempt n, where 1 is the first retry, for a random number from 0 to 1.
@@ -91,4 +91,12 @@ func pause(n int, random float64, after time.Duration) time.Duration {
 		longest = min(longest, 100*time.Millisecond<<(n-1))
 	}
 	return max(longest/2+time.Duration(random*float64(longest/2)), after)
+}
+
+// shortened bounds a text of an answer that is reported.
+func shortened(text string) string {
+	if len(text) > reasonBytesMax {
+		return strings.ToValidUTF8(text[:reasonBytesMax], "") + "…"
+	}
+	return text
 }
