@@ -11,6 +11,9 @@ import (
 	"time"
 )
 
+// Version is the version of this package.
+const Version = "0.1.0"
+
 // Durability says when a node acknowledges a batch.
 type Durability string
 
@@ -66,6 +69,7 @@ type Config struct {
 }
 
 const (
+	userAgent        = "bucksaw-go/" + Version
 	addressVariable  = "BUCKSAW_ADDR"
 	defaultEndpoint  = "http://127.0.0.1:7650"
 	batchBytesMax    = 8 << 20 // A node accepts at most 16 MiB of JSON with mapped members in a body.

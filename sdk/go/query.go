@@ -198,6 +198,7 @@ func (c *Client) getFrom(ctx context.Context, address string) (*http.Response, e
 	if err != nil {
 		return nil, err
 	}
+	request.Header.Set("User-Agent", userAgent)
 	request.Header.Set("Accept", "application/x-ndjson")
 	response, err := c.http.Do(request)
 	if err != nil {

@@ -191,6 +191,7 @@ func (s *sender) attempt(ctx context.Context, batch *batch, body *body) outcome 
 	request.Body = body.reader()
 	request.GetBody = func() (io.ReadCloser, error) { return body.reader(), nil }
 	request.ContentLength = int64(len(body.content))
+	request.Header.Set("User-Agent", userAgent)
 	request.Header.Set("Content-Type", "application/x-ndjson")
 	request.Header.Set("Idempotency-Key", batch.key)
 	if body.isGzip {

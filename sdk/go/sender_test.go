@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -28,6 +29,9 @@ func TestBatchIsOneRequest(t *testing.T) {
 		t.Fatalf("got %q", requests)
 	}
 	r := requests[0]
+	if r.userAgent != "bucksaw-go/"+Version {
+		t.Errorf("got %s", r.userAgent)
+	}
 	if r.contentType != "application/x-ndjson" || r.encoding != "" || len(r.key) != 36 ||
 		r.query != "durability=durable&time_field=time&message_field=message&label=a%3D1%201&label=b%3D2" {
 		t.Errorf("got %+v", r)
@@ -227,6 +231,48 @@ func TestBrokenAnswers(t *testing.T) {
 				t.Errorf("reported %d, %q", records, last)
 			}
 		})
+	}
+}
+
+// TestBrokenRequests has a node that ends the connection within a long body.
+func TestBrokenRequests(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.CopyN(io.Discard, connection, 50_000)
+			connection.Close()
+		}
+	}()
+	good := newStub(t, acceptAll)
+	client, reported := newTestClient(t, Config{Endpoints: []string{"http://" + listener.Addr().String(), good.URL}})
+	var sent strings.Builder
+	for sent.Len() < 400_000 {
+		text := rand.Text() // It does not become much shorter by compression.
+		client.Log(Record{Message: text})
+		sent.WriteString(text)
+	}
+	flush(t, client)
+	requests := good.received()
+	var got strings.Builder
+	for _, request := range requests {
+		for line := range strings.Lines(request.body) {
+			got.WriteString(parse(t, line)["message"].(string))
+		}
+	}
+	if got.String() != sent.String() {
+		t.Errorf("got %d bytes in %d requests, sent %d", got.Len(), len(requests), sent.Len())
+	}
+	closeClient(t, client)
+	if records, _ := reported.records(KindRetry); records == 0 {
+		t.Error("no attempt failed")
 	}
 }
 

@@ -22,8 +22,8 @@ type stub struct {
 }
 
 type stubRequest struct {
-	key, encoding, contentType, query string
-	body                              string // After decompression.
+	key, encoding, contentType, query, userAgent string
+	body                                         string // After decompression.
 }
 
 func newStub(t *testing.T, answer func(attempt int, w http.ResponseWriter, r *http.Request)) *stub {
@@ -56,7 +56,7 @@ func (s *stub) note(t *testing.T, r *http.Request) int {
 	defer s.mutex.Unlock()
 	s.requests = append(s.requests, stubRequest{
 		key: r.Header.Get("Idempotency-Key"), encoding: r.Header.Get("Content-Encoding"),
-		contentType: r.Header.Get("Content-Type"), query: r.URL.RawQuery, body: string(body),
+		contentType: r.Header.Get("Content-Type"), query: r.URL.RawQuery, userAgent: r.UserAgent(), body: string(body),
 	})
 	return len(s.requests)
 }
