@@ -220,10 +220,10 @@ func TestHostileAnswers(t *testing.T) {
 	} {
 		client := newAnswerStub(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
 		if _, err := readAll(t, client, QueryOptions{}); !errors.Is(err, ErrInvalid) {
-			t.Errorf("%q: got %v", body, err)
+			t.Errorf("%.100q: got %v", body, err)
 		}
 		if _, err := client.Count(within(t), QueryOptions{}); !errors.Is(err, ErrInvalid) {
-			t.Errorf("%q: got %v", body, err)
+			t.Errorf("%.100q: got %v", body, err)
 		}
 	}
 }
@@ -235,7 +235,7 @@ func TestErrorBodyIsBounded(t *testing.T) {
 	})
 	_, err := readAll(t, client, QueryOptions{})
 	if err == nil || err.Error() != "bucksaw: status 404" {
-		t.Errorf("got %.200v", err)
+		t.Errorf("got %.200s", err)
 	}
 }
 

@@ -54,7 +54,7 @@ func TestLongBodyIsCompressed(t *testing.T) {
 	}
 	for _, r := range requests {
 		if r.encoding != "gzip" || !strings.Contains(r.body, strings.Repeat("long ", 1000)) {
-			t.Errorf("got %.100v", r)
+			t.Errorf("got %s and %d bytes", r.encoding, len(r.body))
 		}
 	}
 }
