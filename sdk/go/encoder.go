@@ -25,19 +25,22 @@ const (
 // name of more than 255 bytes including the names of the objects around it. So the limits are those of the result.
 type encoder struct {
 	out []byte
-	// The message in out, without quotes, and whole.
-	messageStart, messageEnd int
+	// The message, and where it is in out, without quotes.
 	message                  string
+	messageStart, messageEnd int
 	hasLevel                 bool // A level of the record is written, or will be.
+	visited                  int  // Number of attributes and groups, also of those that are left out.
+	replace                  func([]string, slog.Attr) slog.Attr
+	position
+}
 
+// position is what an encoder knows of the members before the next one.
+type position struct {
 	attributes, dropped int
-	visited             int  // Number of attributes and groups, also of those that are left out.
-	tooLarge            bool // Nothing more is appended.
-	depth               int  // Number of open groups.
-	nameBytes           int  // of the names of the open groups, each with a dot
-
-	replace func([]string, slog.Attr) slog.Attr
-	groups  []string // Names of the open groups, for replace.
+	tooLarge            bool     // Nothing more is appended.
+	depth               int      // Number of open groups.
+	nameBytes           int      // of the names of the open groups, each with a dot
+	groups              []string // The names of the open groups, if there is a function that replaces attributes.
 }
 
 var encoders = sync.Pool{New: func() any { return &encoder{out: make([]byte, 0, 1024)} }}
@@ -49,7 +52,7 @@ func (e *encoder) release() {
 	out, groups := e.out[:0], e.groups[:0]
 	clear(groups[:cap(groups)])
 	if cap(out) <= pooledBytesMax {
-		*e = encoder{out: out, groups: groups}
+		*e = encoder{out: out, position: position{groups: groups}}
 		encoders.Put(e)
 	}
 }

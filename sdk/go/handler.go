@@ -12,10 +12,9 @@ type handler struct {
 	client  *Client
 	options slog.HandlerOptions
 
-	// Encoded members of WithAttrs with the beginnings of the groups around them, and what they count.
-	prefix []byte
-	state  encoder // Counters, depth and groups behind prefix; it has no buffer.
-	opened int     // Number of groups that begin in prefix.
+	// Encoded members of WithAttrs, with the beginnings of the groups around them, and the position behind them.
+	prefix   []byte
+	position position
 	// Groups that begin with the next attribute, since a group without attributes is left out.
 	pending []string
 }
@@ -69,7 +68,7 @@ func (h *handler) Handle(_ context.Context, record slog.Record) error {
 			e.close(mark)
 		}
 	}
-	for range h.opened {
+	for range h.position.depth {
 		e.out = append(e.out, '}')
 	}
 	return h.client.add(e)
@@ -89,12 +88,11 @@ func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 		e.attr(a)
 	}
 	with := *h
-	with.state.attributes, with.state.dropped, with.state.tooLarge = e.attributes, e.dropped, e.tooLarge
 	if len(e.out) > start {
-		with.prefix = slices.Clone(e.out)
-		with.state.depth, with.state.nameBytes, with.state.groups = e.depth, e.nameBytes, slices.Clone(e.groups)
-		with.opened += len(h.pending)
-		with.pending = nil
+		with.prefix, with.position, with.pending = slices.Clone(e.out), e.position, nil
+		with.position.groups = slices.Clone(e.groups)
+	} else {
+		with.position.dropped, with.position.tooLarge = e.dropped, e.tooLarge
 	}
 	return &with
 }
@@ -112,11 +110,12 @@ func (h *handler) WithGroup(name string) slog.Handler {
 // resume continues behind the prefix.
 func (h *handler) resume(e *encoder) {
 	e.replace, e.hasLevel = h.options.ReplaceAttr, true
-	e.attributes += h.state.attributes
-	e.dropped += h.state.dropped
-	e.tooLarge = e.tooLarge || h.state.tooLarge
-	e.depth, e.nameBytes = h.state.depth, h.state.nameBytes
-	e.groups = append(e.groups[:0], h.state.groups...)
+	before := e.position // Behind the parts of the record.
+	e.position = h.position
+	e.attributes += before.attributes
+	e.dropped += before.dropped
+	e.tooLarge = e.tooLarge || before.tooLarge
+	e.groups = append(before.groups[:0], h.position.groups...)
 	e.out = append(e.out, h.prefix...)
 }
 

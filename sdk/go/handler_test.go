@@ -237,8 +237,8 @@ func TestHandlerLimitsOfAttributes(t *testing.T) {
 	// Of 300 in a group of With, 250 remain. Nothing is left for the record and its own group.
 	client, _ := newTestClient(t, Config{})
 	handler := slog.New(client.Handler(nil)).WithGroup("g").With(attrs...).WithGroup("h").Handler().(*handler)
-	if handler.state.attributes != attributesMax || handler.state.dropped != 50 {
-		t.Errorf("got %+v", handler.state)
+	if handler.position.attributes != attributesMax || handler.position.dropped != 50 {
+		t.Errorf("got %+v", handler.position)
 	}
 	got := logged(t, nil, func(l *slog.Logger) { l.WithGroup("g").With(attrs...).WithGroup("h").Info("m", "b", 1, "c", 2) })
 	if got["bucksaw.dropped_attributes"] != 52.0 || len(got) != 4 {
