@@ -44,13 +44,18 @@ type Error struct {
 
 // Error says what failed, and how many records it concerns.
 func (e *Error) Error() string {
+	cause := strings.TrimPrefix(fmt.Sprint(e.Err), "bucksaw: ")
+	records := fmt.Sprintf("%d records", e.Records)
+	if e.Records == 1 {
+		records = "1 record"
+	}
 	switch e.Kind {
 	case KindRetry:
-		return fmt.Sprintf("bucksaw: sending %d records failed, and is repeated: %v", e.Records, e.Err)
+		return "bucksaw: sending " + records + " failed, and is repeated: " + cause
 	case KindRejected:
-		return fmt.Sprintf("bucksaw: the node rejected %d records: %v", e.Records, e.Err)
+		return "bucksaw: the node rejected " + records + ": " + cause
 	default:
-		return fmt.Sprintf("bucksaw: %d records dropped: %v", e.Records, strings.TrimPrefix(fmt.Sprint(e.Err), "bucksaw: "))
+		return "bucksaw: " + records + " dropped: " + cause
 	}
 }
 

@@ -294,7 +294,7 @@ func TestSampleOfTheReadme(t *testing.T) {
 	// The first address of the list is dead.
 	command.Env = append(os.Environ(), "BUCKSAW_ADDR=http://127.0.0.1:1, "+n.Address, "GOFLAGS=-buildvcs=false", "GOPROXY=off", "GOWORK=off")
 	output, err := command.CombinedOutput()
-	if err != nil || !strings.Contains(string(output), "payment failed u7") {
+	if err != nil || !strings.Contains(string(output), "payment failed u7 <nil>") {
 		t.Errorf("got %v, %s", err, output)
 	}
 	client := newClient(t, bucksaw.Config{Endpoints: []string{n.Address}})

@@ -483,7 +483,8 @@ func TestCloseDropsTheRest(t *testing.T) {
 	client.Log(Record{Message: "m"})
 	err := client.Close(within(t))
 	var failure *Error
-	if !errors.As(err, &failure) || failure.Kind != KindClosed || failure.Records != 2 {
+	if !errors.As(err, &failure) || failure.Kind != KindClosed || failure.Records != 2 ||
+		err.Error() != "bucksaw: 2 records dropped: not acknowledged within the close time of 50ms" {
 		t.Errorf("got %v", err)
 	}
 	if again := client.Close(within(t)); again != err {
