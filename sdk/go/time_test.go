@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -197,4 +199,40 @@ func TestFailuresOfOneKindAreCombined(t *testing.T) {
 			t.Errorf("got %v", reports)
 		}
 	})
+}
+
+// TestFailuresGoToStandardError has no OnError: one line a minute.
+func TestFailuresGoToStandardError(t *testing.T) {
+	file, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	stderr := os.Stderr
+	os.Stderr = file
+	defer func() { os.Stderr = stderr }()
+	synctest.Test(t, func(t *testing.T) {
+		client, err := New(Config{BufferBytes: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		log := func(records int) {
+			for range records {
+				client.Log(Record{Message: "longer than the buffer"})
+			}
+			synctest.Wait()
+		}
+		log(1)
+		log(10)
+		time.Sleep(59 * time.Second)
+		log(10)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		closeClient(t, client)
+	})
+	text, err := os.ReadFile(file.Name())
+	want := "bucksaw: 1 record dropped: the buffer is full\nbucksaw: 20 records dropped: the buffer is full\n"
+	if err != nil || string(text) != want {
+		t.Errorf("got %v, %s", err, text)
+	}
 }
