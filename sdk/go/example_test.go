@@ -26,7 +26,8 @@ func ExampleClient_Query() {
 	}
 	defer client.Close(context.Background())
 	var stats bucksaw.QueryStats
-	for record, err := range client.Query(context.Background(), bucksaw.QueryOptions{Expr: "@level=error", From: "15m", Stats: &stats}) {
+	options := bucksaw.QueryOptions{Expr: "@level=error", From: "15m", Stats: &stats}
+	for record, err := range client.Query(context.Background(), options) {
 		var partial *bucksaw.PartialError
 		if errors.As(err, &partial) {
 			fmt.Println("incomplete:", partial.Reasons)

@@ -72,7 +72,9 @@ func brief(records []bucksaw.StoredRecord) string {
 
 func TestRecordsComeBackFromTheNode(t *testing.T) {
 	n := startNode(t)
-	client := newClient(t, bucksaw.Config{Endpoints: []string{n.Address}, Labels: map[string]string{"service.name": "shop", "k": "a b,c=\"d\"é"}})
+	client := newClient(t, bucksaw.Config{
+		Endpoints: []string{n.Address}, Labels: map[string]string{"service.name": "shop", "k": "a b,c=\"d\"é"},
+	})
 	logger := slog.New(client.Handler(&slog.HandlerOptions{AddSource: true, Level: slog.LevelDebug}))
 	logger.With("a", 1).WithGroup("g").With("b", "x").Error("failed \"é\"\nsecond line\r\n",
 		"c", 1.5, "list", []any{1, "<&>", math.NaN()}, slog.Group("h", "d", true), bucksaw.Err(errors.New("cause")),
@@ -120,7 +122,8 @@ func TestRecordsComeBackFromTheNode(t *testing.T) {
 		fatal[0].Time.UnixMicro() != at.UnixMicro() {
 		t.Errorf("got %+v, logged at %v", fatal, at)
 	}
-	if trace := query(t, client, bucksaw.QueryOptions{Expr: "@level=trace"}); len(trace) != 1 || len(trace[0].Attributes["many"]) < 1000 {
+	trace := query(t, client, bucksaw.QueryOptions{Expr: "@level=trace"})
+	if len(trace) != 1 || len(trace[0].Attributes["many"]) < 1000 {
 		t.Errorf("got %s", brief(trace))
 	}
 	long := query(t, client, bucksaw.QueryOptions{Expr: "@level=debug"})
@@ -292,7 +295,8 @@ func TestSampleOfTheReadme(t *testing.T) {
 	command := exec.CommandContext(within(t), "go", "run", ".")
 	command.Dir = dir
 	// The first address of the list is dead.
-	command.Env = append(os.Environ(), "BUCKSAW_ADDR=http://127.0.0.1:1, "+n.Address, "GOFLAGS=-buildvcs=false", "GOPROXY=off", "GOWORK=off")
+	command.Env = append(os.Environ(),
+		"BUCKSAW_ADDR=http://127.0.0.1:1, "+n.Address, "GOFLAGS=-buildvcs=false", "GOPROXY=off", "GOWORK=off")
 	output, err := command.CombinedOutput()
 	if err != nil || !strings.Contains(string(output), "payment failed u7 <nil>") {
 		t.Errorf("got %v, %s", err, output)
