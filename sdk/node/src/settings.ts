@@ -71,6 +71,8 @@ const BATCH_BYTES_MAX = 8 << 20;
 const BUFFER_BYTES_MAX = 2 ** 31 - 1;
 const RECORDS_MAX = 1_000_000;
 
+/** The default of `bufferBytes`. */
+export const BUFFER_BYTES = 32 << 20;
 const DEFAULT_ENDPOINT = "http://127.0.0.1:7650";
 const LABEL_NAME = /^[A-Za-z_][A-Za-z0-9_.-]*$/;
 
@@ -111,7 +113,7 @@ export function resolveSettings(settings: ClientSettings = {}): ResolvedSettings
     batchBytes: whole("batchBytes", settings.batchBytes, 512 << 10, 1, BATCH_BYTES_MAX),
     batchRecords: whole("batchRecords", settings.batchRecords, 10_000, 1, RECORDS_MAX),
     batchAgeMs: whole("batchAgeMs", settings.batchAgeMs, 1_000, 0, TIMER_MS_MAX),
-    bufferBytes: whole("bufferBytes", settings.bufferBytes, 32 << 20, 1, BUFFER_BYTES_MAX),
+    bufferBytes: whole("bufferBytes", settings.bufferBytes, BUFFER_BYTES, 1, BUFFER_BYTES_MAX),
     whenFull: oneOf("whenFull", settings.whenFull, ["drop", "block"]),
     blockTimeMs: whole("blockTimeMs", settings.blockTimeMs, 100, 0, TIMER_MS_MAX),
     requestTimeMs: whole("requestTimeMs", settings.requestTimeMs, 30_000, 1, TIMER_MS_MAX),

@@ -15,7 +15,7 @@ import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gunzipSync } from "node:zlib";
-import type { Stats } from "../dist/esm/index.js";
+import type { Level, Stats } from "../dist/esm/index.js";
 
 /** The directory of this package. */
 export const PACKAGE = resolve(dirname(fileURLToPath(import.meta.url)), "..");
@@ -258,4 +258,11 @@ export async function runScript(
   });
   const status = await new Promise<number | null>((done) => child.once("close", done));
   return { status, stdout, stderr };
+}
+
+export type { Level } from "../dist/esm/index.js";
+
+/** The levels of a logging interface in levels.json. */
+export function levelVectors(name: string): [string, Level | null][] {
+  return Object.entries(vectors<Record<string, Record<string, Level | null>>>("levels.json")[name] ?? {});
 }
