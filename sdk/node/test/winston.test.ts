@@ -138,7 +138,7 @@ test("the end of a logger waits until its records are acknowledged", async (cont
 });
 
 test("with block, the transport waits for room", async (context) => {
-  const { stub, logger } = await setUp(context, { whenFull: "block", blockTimeMs: 60_000, bufferBytes: 500 });
+  const { stub, logger } = await setUp(context, { whenFull: "block", blockTimeMs: 60_000, bufferBytes: 2000 });
   for (let index = 0; index < 50; index += 1) logger.info(String(index));
   logger.end();
   await once(logger, "finish");
