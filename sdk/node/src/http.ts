@@ -2,6 +2,7 @@
 
 import * as http from "node:http";
 import * as https from "node:https";
+import { ByteCollector } from "./bytes.js";
 import type { Endpoint } from "./settings.js";
 
 /** Longest body of an answer that is not a stream, in bytes. */
@@ -98,16 +99,15 @@ export function describeFailure(error: unknown): string {
 
 /** Passes on the body of a complete answer, or an empty text for one that is longer than `BODY_BYTES_MAX`. */
 function collectBody(response: http.IncomingMessage, done: (body: string) => void): void {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
+  const body = new ByteCollector();
   response.on("data", (chunk: Buffer) => {
-    bytes += chunk.length;
-    chunks.push(chunk);
-    if (bytes <= BODY_BYTES_MAX) return;
-    chunks.length = 0;
-    response.destroy();
-    done("");
+    if (body.length + chunk.length <= BODY_BYTES_MAX) {
+      body.append(chunk);
+    } else {
+      response.destroy();
+      done("");
+    }
   });
   // Not a promise: the request reports its end before promises continue.
-  response.on("end", () => done(Buffer.concat(chunks).toString("utf8")));
+  response.on("end", () => done(body.takeText()));
 }

@@ -1,6 +1,7 @@
 // Reading: the lines of answers, and how answers end.
 
 import type { ClientRequest, IncomingMessage } from "node:http";
+import { ByteCollector } from "./bytes.js";
 import { type Connections, describeFailure } from "./http.js";
 import { cleanText, parseObject } from "./outcome.js";
 import { type Endpoint, percentEncode, TIMER_MS_MAX } from "./settings.js";
@@ -12,6 +13,8 @@ const LINE_BYTES_MAX = 16 << 20;
 const ERROR_BYTES_MAX = 64 << 10;
 /** Longest silence of a node: its own limit for a query is 60 s by default. */
 const IDLE_MS = 120_000;
+/** After this silence, the system checks whether the other end of a connection still exists. */
+const KEEP_ALIVE_MS = 30_000;
 const LINE_END = 0x0a;
 
 /** Why reading has failed. */
@@ -174,41 +177,39 @@ function texts(value: unknown): Record<string, string> {
 
 /** The lines of an answer, as objects. Blank lines are passed over. A last line needs no line end. */
 export async function* readLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Record<string, unknown>> {
-  let parts: Uint8Array[] = [];
-  let bytes = 0;
+  const begun = new ByteCollector();
   for await (const chunk of chunks) {
     let start = 0;
     for (let end = chunk.indexOf(LINE_END); end !== -1; end = chunk.indexOf(LINE_END, start)) {
-      parts.push(chunk.subarray(start, end));
-      bytes += end - start;
+      const part = chunk.subarray(start, end);
+      checkLength(begun.length + part.length);
       start = end + 1;
-      const object = parseLine(parts, bytes);
-      parts = [];
-      bytes = 0;
+      const object = parseLine(begun.length === 0 ? utf8(part) : begun.append(part).takeText(), notOfANode);
       if (object !== undefined) yield object;
     }
-    if (start === chunk.length) continue;
-    parts.push(chunk.subarray(start));
-    bytes += chunk.length - start;
-    checkLength(bytes);
+    checkLength(begun.length + chunk.length - start);
+    begun.append(chunk.subarray(start));
   }
-  const last = parseLine(parts, bytes, true);
+  // A connection can end anywhere in a line.
+  const last = parseLine(begun.takeText(), incomplete);
   if (last !== undefined) yield last;
 }
 
 function checkLength(bytes: number): void {
-  if (bytes > LINE_BYTES_MAX)
-    throw new ReadError("too_long", `a line of the answer is longer than ${LINE_BYTES_MAX} bytes`);
+  if (bytes <= LINE_BYTES_MAX) return;
+  throw new ReadError("too_long", `a line of the answer is longer than ${LINE_BYTES_MAX} bytes`);
 }
 
-function parseLine(parts: Uint8Array[], bytes: number, last = false): Record<string, unknown> | undefined {
-  checkLength(bytes);
-  const text = Buffer.concat(parts, bytes).toString("utf8");
+function utf8(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8");
+}
+
+/** The object of a line, or undefined for a blank one. */
+function parseLine(text: string, failure: () => ReadError): Record<string, unknown> | undefined {
   if (text.trim() === "") return undefined;
   const object = parseObject(text);
-  if (object !== undefined) return object;
-  // A connection can end anywhere in a line.
-  throw last ? incomplete() : notOfANode();
+  if (object === undefined) throw failure();
+  return object;
 }
 
 function incomplete(): ReadError {
@@ -381,19 +382,23 @@ export class Reader {
 
   /** The body of the answer of the first node that answers. Ending the iteration early ends the request. */
   async *#read(read: ReadRequest): AsyncGenerator<Uint8Array, void> {
-    const signal =
-      read.signal === undefined ? this.#closed.signal : AbortSignal.any([read.signal, this.#closed.signal]);
+    const cancelling = cancelledBy(read.signal, this.#closed.signal);
+    const { signal } = cancelling;
     const watch = new Watch(read.idleTimeMs);
-    let request: ClientRequest | undefined;
+    let opened: { request: ClientRequest; response: IncomingMessage } | undefined;
     try {
       signal.throwIfAborted();
-      const opened = await this.#open(read, signal, watch);
-      request = opened.request;
+      opened = await this.#open(read, signal, watch);
       const body = opened.response[Symbol.asyncIterator]() as AsyncIterator<Uint8Array>;
-      for (;;) {
-        const { done, value } = await watch.during(opened.request, body.next());
-        if (done) return;
-        yield value;
+      try {
+        for (;;) {
+          const { done, value } = await watch.during(opened.request, body.next());
+          if (done) return;
+          yield value;
+        }
+      } finally {
+        // Only what is in memory already is read, so that the connection can be used again.
+        while (opened.response.complete && !(await body.next()).done);
       }
     } catch (error) {
       // A signal says more than the failure that it causes.
@@ -401,7 +406,8 @@ export class Reader {
       if (error instanceof ReadError) throw error;
       throw watch.expired ?? new ReadError("incomplete", describeFailure(error));
     } finally {
-      request?.destroy();
+      cancelling.release();
+      if (opened?.response.readableEnded !== true) opened?.request.destroy();
     }
   }
 
@@ -444,6 +450,8 @@ export class Reader {
     });
     // Later failures are those of the response.
     request.on("error", () => {});
+    // A tail can be silent for days; the connection must not be lost meanwhile without a word.
+    request.on("socket", (socket) => socket.setKeepAlive(true, KEEP_ALIVE_MS));
     const response = await watch.during(request, firstOf(request));
     const status = response.statusCode ?? 0;
     if (status === 200) return { request, response };
@@ -467,16 +475,31 @@ function firstOf(request: ClientRequest): Promise<IncomingMessage> {
   });
 }
 
-/** The beginning of a body. */
+/** The body of an error, or an empty text if it is too long. */
 async function errorText(response: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
+  const body = new ByteCollector();
   for await (const chunk of response as AsyncIterable<Buffer>) {
-    chunks.push(chunk);
-    bytes += chunk.length;
-    if (bytes > ERROR_BYTES_MAX) return "";
+    if (body.length + chunk.length > ERROR_BYTES_MAX) return "";
+    body.append(chunk);
   }
-  return Buffer.concat(chunks).toString("utf8");
+  return body.takeText();
+}
+
+/** A signal that follows others until it is released. */
+function cancelledBy(...signals: (AbortSignal | undefined)[]): { signal: AbortSignal; release(): void } {
+  const controller = new AbortController();
+  const given = signals.filter((signal) => signal !== undefined);
+  const follow = (event: Event) => controller.abort((event.target as AbortSignal).reason);
+  for (const signal of given) {
+    if (signal.aborted) controller.abort(signal.reason);
+    else signal.addEventListener("abort", follow);
+  }
+  return {
+    signal: controller.signal,
+    release: () => {
+      for (const signal of given) signal.removeEventListener("abort", follow);
+    },
+  };
 }
 
 /** Ends a request whose node sends nothing for some time. The time in which the caller does not read is not counted. */

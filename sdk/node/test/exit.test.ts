@@ -14,11 +14,10 @@ const START = `
   };
 `;
 
-async function run(context: { after(done: () => Promise<void>): void }, script: string, signal?: NodeJS.Signals) {
+async function run(context: { after(done: () => Promise<void>): void }, script: string) {
   const stub = await Stub.start();
   context.after(() => stub.close());
-  const options = signal === undefined ? {} : { signal };
-  return { stub, ...(await runScript(START + script, { BUCKSAW_ADDR: stub.endpoint }, options)) };
+  return { stub, ...(await runScript(START + script, { BUCKSAW_ADDR: stub.endpoint })) };
 }
 
 test("the end of a program sends what is buffered", async (context) => {
@@ -89,19 +88,6 @@ for (const [name, end] of [
     assert.match(stderr, /bucksaw: the process ended before the records were acknowledged \(closed, records: 1\)/);
   });
 }
-
-test("a handler of a signal can close the client, as the README shows", async (context) => {
-  const { stub, status } = await run(
-    context,
-    `setInterval(() => {}, 1000);
-     process.once("SIGTERM", () => client.close().finally(() => process.exit(0)));
-     log("a");
-     console.log("ready");`,
-    "SIGTERM",
-  );
-  assert.equal(status, 0);
-  assert.equal(stub.requests[0]?.records[0]?.message, "a");
-});
 
 test("a worker thread that ends sends what is buffered", async (context) => {
   const { stub, status } = await run(
