@@ -1,6 +1,6 @@
 // Compiles src into dist/esm and dist/cjs, so that `import` and `require` both work on every Node.js from 20 on.
 import { execFileSync } from "node:child_process";
-import { rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -16,3 +16,4 @@ for (const project of ["tsconfig.esm.json", "tsconfig.cjs.json"]) {
 }
 // The package is of type "module"; this file makes the second half CommonJS.
 writeFileSync(join(dist, "cjs", "package.json"), '{"type":"commonjs"}\n');
+copyFileSync(join(here, "../../LICENSE"), join(dist, "LICENSE"));
