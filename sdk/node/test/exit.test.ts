@@ -76,6 +76,49 @@ test("a node that does not answer delays the end by the close time, not by the r
   assert.equal(JSON.parse(stdout).dropped.closed, 1);
 });
 
+test("a request that runs when the program has ended delays the end by the close time only", async (context) => {
+  const stub = await Stub.start(() => {});
+  context.after(() => stub.close());
+  const script = `
+    import { Client } from "bucksaw";
+    const client = new Client({ closeTimeMs: 300, batchAgeMs: 1 });
+    client.log({ message: "a" });
+    setTimeout(() => console.log("end"), 200);
+  `;
+  const { status, stdout } = await runScript(script, { BUCKSAW_ADDR: stub.endpoint });
+  assert.deepEqual([status, stdout, stub.requests.length], [0, "end\n", 1]);
+});
+
+test("an idle client is collected, although it was not closed", async (context) => {
+  const script = `
+    import { Client } from "bucksaw";
+    import { setFlagsFromString } from "node:v8";
+    import { runInNewContext } from "node:vm";
+    setFlagsFromString("--expose-gc");
+    const collect = runInNewContext("gc");
+    const make = async () => {
+      // The client's parts hold it too.
+      const onError = () => {};
+      const client = new Client({ onError });
+      client.log({ message: "a" });
+      await client.flush();
+      return new WeakRef(onError);
+    };
+    const made = [];
+    for (let index = 0; index < 20; index += 1) made.push(await make());
+    const alive = () => made.filter((handler) => handler.deref() !== undefined).length;
+    for (let round = 0; round < 100 && alive() > 2; round += 1) {
+      await new Promise((done) => setTimeout(done, 10));
+      collect();
+    }
+    console.log(alive() <= 2);
+  `;
+  const stub = await Stub.start();
+  context.after(() => stub.close());
+  const { stdout } = await runScript(script, { BUCKSAW_ADDR: stub.endpoint });
+  assert.equal(stdout, "true\n");
+});
+
 for (const [name, end] of [
   ["process.exit", "process.exit(3);"],
   ["an uncaught error", 'throw new Error("uncaught");'],

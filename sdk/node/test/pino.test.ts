@@ -20,7 +20,8 @@ async function stubbed(context: TestContext, options: PinoOptions = {}, ...scrip
 
 async function end(stream: PinoStream): Promise<void> {
   stream.end();
-  await once(stream, "close");
+  await once(stream, "finish");
+  assert.equal(stream.stats().bufferedRecords, 0);
 }
 
 test("vectors of levels", () => {

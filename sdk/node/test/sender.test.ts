@@ -211,11 +211,29 @@ test("rejected records are counted and reported, and never more than there are",
 });
 
 test("a pause that a node asks for is not cut short by closing", async (context) => {
-  const { stub, client } = await setUp(context, [answer(503, "", { "retry-after": "60" })], { closeTimeMs: 300 });
+  const script = [answer(503, "", { "retry-after": "60" })];
+  const { stub, client, failures } = await setUp(context, script, { closeTimeMs: 300 });
   client.log({ message: "a" });
+  await until("the pause has begun", () => failures.length === 1);
   assert.equal(await client.close(), false);
   assert.equal(stub.requests.length, 1);
   assert.equal(client.stats().dropped.closed, 1);
+});
+
+test("closing sends at once, instead of at the end of a pause", async (context) => {
+  const { stub, client, failures } = await setUp(context, [answer(503, "")]);
+  const connections = new Connections();
+  context.after(() => connections.close());
+  // A pause of days.
+  const environment = { now: Date.now, random: () => 1e7 };
+  const reports = new Failures((failure) => failures.push(failure));
+  const sender = new Sender(resolveSettings({ endpoints: stub.endpoint }), connections, reports, environment);
+  sender.offer(encodeRecord({ message: "a" }));
+  void sender.flush(0);
+  await until("the pause has begun", () => failures.length === 1);
+  assert.equal(await sender.close(), true);
+  assert.equal(sender.stats().acknowledged, 1);
+  assert.equal(client.stats().logged, 0);
 });
 
 test("a batch is dropped when its key is six days old", async (context) => {
@@ -348,8 +366,11 @@ test("closing ends at the close time, and drops and counts the rest", async (con
   assert.equal(await flushed, true);
   assert.equal(client.stats().dropped.closed, 5);
   assert.equal(client.stats().bufferedBytes, 0);
-  assert.deepEqual([failures.at(-1)?.kind, failures.at(-1)?.records], ["closed", 5]);
   await until("no connection is left", () => stub.sockets.size === 0);
+  assert.deepEqual(
+    failures.map(({ kind, records }) => [kind, records]),
+    [["closed", 5]],
+  );
 });
 
 test("closing without a node ends at the close time", async (context) => {

@@ -245,6 +245,9 @@ export async function runScript(
     cwd: options.cwd ?? PACKAGE,
     env: { ...process.env, ...environment },
     stdio: ["ignore", "pipe", "pipe"],
+    // A bound for a test that fails.
+    timeout: 30_000,
+    killSignal: "SIGKILL",
   });
   let stdout = "";
   let stderr = "";
