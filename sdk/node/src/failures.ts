@@ -59,11 +59,11 @@ export class Failures {
     });
   }
 
-  /** Reports what was added up, without waiting for the interval. */
+  /** Reports at the end what was added up, without waiting for the interval. Retries have lost no records. */
   flush(): void {
     // A copy, because a handler may cause failures.
     for (const [kind, pending] of [...this.#kinds]) {
-      if (pending.message !== "") this.#deliver(kind, pending);
+      if (pending.message !== "" && kind !== "retry") this.#deliver(kind, pending);
     }
   }
 

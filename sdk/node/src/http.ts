@@ -7,7 +7,11 @@ import type { Endpoint } from "./settings.js";
 
 /** Longest body of an answer that is not a stream, in bytes. */
 export const BODY_BYTES_MAX = 1 << 20;
-const IDLE_SOCKETS_MAX = 4;
+/**
+ * Unused connections are closed before the node closes them after 10 s, so that no request meets a connection that is
+ * just being closed.
+ */
+const AGENT = { keepAlive: true, maxFreeSockets: 4, timeout: 5_000 } as const;
 const USER_AGENT = "bucksaw-node/0.1.0";
 
 /** A request. */
@@ -30,7 +34,7 @@ export interface Answer {
 
 /** The connections of a client. */
 export class Connections {
-  readonly #http = new http.Agent({ keepAlive: true, maxFreeSockets: IDLE_SOCKETS_MAX });
+  readonly #http = new http.Agent(AGENT);
   #https: https.Agent | undefined;
 
   /** Closes all connections. Requests that run fail. */
@@ -53,7 +57,7 @@ export class Connections {
   }
 
   #secure(): https.Agent {
-    this.#https ??= new https.Agent({ keepAlive: true, maxFreeSockets: IDLE_SOCKETS_MAX });
+    this.#https ??= new https.Agent(AGENT);
     return this.#https;
   }
 

@@ -3,7 +3,7 @@
 import { inspect, types } from "node:util";
 import Transport from "winston-transport";
 import { Client } from "./client.js";
-import { describeError, isError, type Level, type LogRecord } from "./record.js";
+import { describeError, isError, type Level, type LogRecord, reasonOf } from "./record.js";
 import type { Stats } from "./sender.js";
 import { type ClientSettings, isSettingName } from "./settings.js";
 import { formatTime } from "./time.js";
@@ -125,7 +125,7 @@ export function recordOf(info: Info, levels: ReadonlyMap<unknown, Level> = LEVEL
     }
     record.attributes = attributes;
   } catch (thrown) {
-    attributes["bucksaw.error"] = String(isError(thrown) ? thrown.message : thrown);
+    record.message = `!ERROR: ${reasonOf(thrown)}`;
     record.attributes = attributes;
   }
   return record;

@@ -6,7 +6,7 @@ import { accept, runScript, Stub } from "./support.js";
 
 const START = `
   import { Client } from "bucksaw";
-  const client = new Client({ closeTimeMs: 300, batchAgeMs: 3600000 });
+  const client = new Client({ closeTimeMs: Number(process.env.CLOSE_TIME_MS ?? 20000), batchAgeMs: 3600000 });
   const log = (message) => {
     client.log({ message });
     // After the listener of the package, which the first record adds.
@@ -59,6 +59,7 @@ test("records logged by another handler of beforeExit are sent too", async (cont
 test("without a node the process ends at the close time, and says what was dropped", async () => {
   const { status, stdout, stderr } = await runScript(`${START} log("a");`, {
     BUCKSAW_ADDR: "127.0.0.1:1",
+    CLOSE_TIME_MS: "300",
   });
   assert.equal(status, 0);
   assert.equal(JSON.parse(stdout).dropped.closed, 1);
@@ -71,7 +72,10 @@ test("without a node the process ends at the close time, and says what was dropp
 test("a node that does not answer delays the end by the close time, not by the request time", async (context) => {
   const stub = await Stub.start(() => {});
   context.after(() => stub.close());
-  const { status, stdout } = await runScript(`${START} log("a");`, { BUCKSAW_ADDR: stub.endpoint });
+  const { status, stdout } = await runScript(`${START} log("a");`, {
+    CLOSE_TIME_MS: "300",
+    BUCKSAW_ADDR: stub.endpoint,
+  });
   assert.equal(status, 0);
   assert.equal(JSON.parse(stdout).dropped.closed, 1);
 });

@@ -120,6 +120,7 @@ test("deep, wide and endless values are bounded", () => {
   assert.equal(encodeRecord({ message: "m", attributes: { sparse: new Array(2 ** 32 - 1) } }), undefined);
   assert.equal(encodeRecord({ message: "m", attributes: { bytes: Buffer.alloc(8 << 20) } }), undefined);
   assert.equal(encodeRecord({ message: "m", attributes: { text: "x".repeat(1 << 20) } }), undefined);
+  assert.equal(encodeRecord({ message: "m", attributes: { text: "é".repeat(600_000) } }), undefined);
   const endless = {
     *[Symbol.iterator]() {
       for (;;) yield ["a", 1];
