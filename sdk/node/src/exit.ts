@@ -11,7 +11,7 @@ export interface Unsent {
 const all = new Set<Unsent>();
 let listening = false;
 
-/** Sends the records of `unsent` before the process ends. It is called again for each new record after `release`. */
+/** Sends the records of `unsent` before the process ends, until `release`. */
 export function hold(unsent: Unsent): void {
   all.add(unsent);
   if (listening) return;

@@ -1,6 +1,7 @@
 // The transport of pino: a stream of its lines, in a worker thread or in the program's own.
 
 import { Writable } from "node:stream";
+import { StringDecoder } from "node:string_decoder";
 import { Client } from "./client.js";
 import type { FailureHandler } from "./failures.js";
 import { isLevel, type Level, type LogRecord } from "./record.js";
@@ -74,6 +75,7 @@ class Lines extends Writable implements PinoStream {
   readonly #waits: boolean;
   readonly #waitingMax: number;
   readonly #mapping: Mapping;
+  readonly #decoder = new StringDecoder("utf8");
   /** The beginning of a line whose end has not been written yet. */
   #rest = "";
 
@@ -94,7 +96,7 @@ class Lines extends Writable implements PinoStream {
   }
 
   override _write(chunk: string | Uint8Array, _encoding: BufferEncoding, done: () => void): void {
-    const text = this.#rest + (typeof chunk === "string" ? chunk : Buffer.from(chunk).toString("utf8"));
+    const text = this.#rest + (typeof chunk === "string" ? chunk : this.#decoder.write(Buffer.from(chunk)));
     const lines = text.split("\n");
     this.#rest = lines.pop() ?? "";
     if (this.#rest.length > LINE_CHARACTERS_MAX) {

@@ -13,7 +13,7 @@ const LINE_BYTES_MAX = 16 << 20;
 const ERROR_BYTES_MAX = 64 << 10;
 /** Longest silence of a node: its own limit for a query is 60 s by default. */
 const IDLE_MS = 120_000;
-/** After this silence, the system checks whether the other end of a connection still exists. */
+/** Silence after which the system probes whether the other end of a connection still exists. */
 const KEEP_ALIVE_MS = 30_000;
 const LINE_END = 0x0a;
 
@@ -269,7 +269,7 @@ export class QueryAnswer implements AsyncIterable<StoredRecord> {
     this.stats = new Promise((resolve, reject) => {
       settle = { resolve, reject };
     });
-    // Those who do not look at the statistics get the error from the iteration.
+    // A program that ignores the statistics gets the error from the iteration.
     this.stats.catch(() => {});
     this.#records = (async function* () {
       try {
@@ -401,7 +401,7 @@ export class Reader {
         while (opened.response.complete && !(await body.next()).done);
       }
     } catch (error) {
-      // A signal says more than the failure that it causes.
+      // The reason of a signal is more exact than the failure that it causes.
       if (signal.aborted) throw signal.reason;
       if (error instanceof ReadError) throw error;
       throw watch.expired ?? new ReadError("incomplete", describeFailure(error));
@@ -414,11 +414,15 @@ export class Reader {
   /** Asks each endpoint once, beginning with the one that has answered last, until one answers. */
   async #open(read: ReadRequest, signal: AbortSignal, watch: Watch) {
     let failure = new ReadError("unavailable", "there is no endpoint");
+    const first = this.#endpoint;
     for (let tried = 0; tried < this.#endpoints.length; tried += 1) {
-      const endpoint = this.#endpoints[this.#endpoint];
+      const index = (first + tried) % this.#endpoints.length;
+      const endpoint = this.#endpoints[index];
       if (endpoint === undefined) break;
       try {
-        return await this.#ask(endpoint, read, signal, watch);
+        const opened = await this.#ask(endpoint, read, signal, watch);
+        this.#endpoint = index;
+        return opened;
       } catch (error) {
         signal.throwIfAborted();
         if (error instanceof ReadError && error.code === "refused") throw error;
@@ -426,7 +430,6 @@ export class Reader {
         const status = error instanceof ReadError && error.status !== undefined ? { status: error.status } : {};
         failure = new ReadError("unavailable", `${endpoint.base}: ${reason}`, status);
         watch.expired = undefined;
-        this.#endpoint = (this.#endpoint + 1) % this.#endpoints.length;
       }
     }
     throw failure;
@@ -450,7 +453,7 @@ export class Reader {
     });
     // Later failures are those of the response.
     request.on("error", () => {});
-    // A tail can be silent for days; the connection must not be lost meanwhile without a word.
+    // A tail can be silent for days. Probes of the system find a connection whose other end is gone.
     request.on("socket", (socket) => socket.setKeepAlive(true, KEEP_ALIVE_MS));
     const response = await watch.during(request, firstOf(request));
     const status = response.statusCode ?? 0;

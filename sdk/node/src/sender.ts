@@ -137,7 +137,7 @@ export class Sender implements Unsent {
     return { ...this.#stats, dropped: { ...this.#stats.dropped } };
   }
 
-  /** Buffers a line, or drops it. Says whether it is buffered. `undefined` is a record that was too large to encode. */
+  /** Buffers a line, or drops it. Returns whether it is buffered. `undefined` is a record that was too large to encode. */
   offer(line: string | undefined): boolean {
     if (line === undefined) return this.#dropTooLarge();
     if (this.#closing !== undefined) return this.#dropClosed();
@@ -146,8 +146,7 @@ export class Sender implements Unsent {
       this.#sendIfIdle();
       return this.#dropFull();
     }
-    this.#append(line, bytes);
-    return true;
+    return this.#append(line, bytes) || this.#dropFull();
   }
 
   /** Like `offer`, but waits for room if the settings say so. */
@@ -173,7 +172,7 @@ export class Sender implements Unsent {
     });
   }
 
-  /** Sends at once. Says whether all records were acknowledged or dropped within the time. */
+  /** Sends at once. Returns whether all records were acknowledged or dropped within the time. */
   flush(timeMs: number): Promise<boolean> {
     if (this.#openRecords > 0) this.#seal();
     const sequence = this.#sealedSequence;
@@ -224,14 +223,15 @@ export class Sender implements Unsent {
     return this.#stats.bufferedBytes + bytes <= this.#settings.bufferBytes;
   }
 
-  #append(line: string, bytes: number): void {
+  /** Adds a line to the open batch, unless the system has no memory for it. */
+  #append(line: string, bytes: number): boolean {
     const { batchBytes, batchRecords } = this.#settings;
     if (this.#openBytes > 0 && this.#openBytes + bytes > batchBytes) this.#seal();
+    if (this.#openBytes + bytes > this.#open.length && !this.#grow(this.#openBytes + bytes)) return false;
     if (this.#openRecords === 0) {
       this.#openedMs = performance.now();
       if (!this.#running) this.#armAgeTimer();
     }
-    if (this.#openBytes + bytes > this.#open.length) this.#grow(this.#openBytes + bytes);
     this.#open.write(line, this.#openBytes);
     this.#openBytes += bytes;
     this.#open[this.#openBytes - 1] = LINE_END;
@@ -242,14 +242,21 @@ export class Sender implements Unsent {
     this.#stats.bufferedRecords += 1;
     if (this.#stats.bufferedRecords === 1) hold(this);
     if (this.#openBytes >= batchBytes || this.#openRecords >= batchRecords) this.#seal();
+    return true;
   }
 
   /** Doubles the memory of the open batch, up to the size of a batch. */
-  #grow(bytes: number): void {
+  #grow(bytes: number): boolean {
     const doubled = Math.min(Math.max(2 * this.#open.length, OPEN_BYTES_MIN), this.#settings.batchBytes);
-    const grown = Buffer.allocUnsafeSlow(Math.max(doubled, bytes));
+    let grown: Buffer<ArrayBuffer>;
+    try {
+      grown = Buffer.allocUnsafeSlow(Math.max(doubled, bytes));
+    } catch {
+      return false;
+    }
     this.#open.copy(grown, 0, 0, this.#openBytes);
     this.#open = grown;
+    return true;
   }
 
   #dropTooLarge(): false {
@@ -341,6 +348,7 @@ export class Sender implements Unsent {
       if (this.#environment.now() - batch.madeMs >= KEY_AGE_MS_MAX) {
         return this.#drop(batch, "tooOld", "no node has accepted a batch for six days");
       }
+      if (attempt > 1) this.#stats.retries += 1;
       const outcome = await this.#attempt(batch, body, compressed);
       if (batch.settled) return;
       if (outcome.kind === "acknowledged") return this.#acknowledge(batch, outcome);
@@ -348,7 +356,6 @@ export class Sender implements Unsent {
       this.#failures.report("retry", batch.records, outcome.error);
       this.#endpoint = (this.#endpoint + 1) % this.#settings.endpoints.length;
       await this.#pause(attempt, outcome.retryAfterSeconds);
-      if (!batch.settled) this.#stats.retries += 1;
     }
   }
 
@@ -437,8 +444,7 @@ export class Sender implements Unsent {
       this.#roomWaiters.shift();
       this.#waitingBytes -= waiter.bytes;
       clearTimeout(waiter.timer);
-      this.#append(waiter.line, waiter.bytes);
-      waiter.resolve(true);
+      waiter.resolve(this.#append(waiter.line, waiter.bytes) || this.#dropFull());
     }
   }
 }

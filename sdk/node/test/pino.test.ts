@@ -124,9 +124,10 @@ test("lines that are not those of pino are kept", () => {
 test("chunks may divide lines anywhere", async (context) => {
   const { stub, stream } = await stubbed(context);
   for (const character of '{"msg":"a"}\n\n{"msg":"é😀"}\n{"msg":"last"}') stream.write(character);
+  for (const byte of Buffer.from('\n{"msg":"bytes é😀"}\n')) stream.write(Buffer.from([byte]));
   await end(stream);
   const messages = stub.requests.flatMap((request) => request.records).map((record) => record.message);
-  assert.deepEqual(messages, ["a", "é😀", "last"]);
+  assert.deepEqual(messages, ["a", "é😀", "last", "bytes é😀"]);
 });
 
 test("with block, the stream waits for room and keeps the order", async (context) => {

@@ -249,6 +249,11 @@ test("the next endpoint answers for one that does not", async (context) => {
   const client = new Client({ endpoints: ["127.0.0.1:1", stub.endpoint] });
   context.after(() => client.close());
   assert.equal(await client.count("a"), 7);
+  // Reads at the same time do not disturb each other's turns.
+  const fresh = new Client({ endpoints: ["127.0.0.1:1", stub.endpoint] });
+  context.after(() => fresh.close());
+  stub.script = new Array(5).fill(answer(200, `{"count":7,${STATS.slice(1)}`));
+  assert.deepEqual(await Promise.all([1, 2, 3, 4, 5].map(() => fresh.count("a"))), [7, 7, 7, 7, 7]);
   const alone = new Client({ endpoints: "127.0.0.1:1" });
   context.after(() => alone.close());
   assert.equal(await codeOf(alone.count("a")), "unavailable");
