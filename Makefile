@@ -18,12 +18,13 @@ CLIENTS := target/clients/requirements.txt target/clients/node/package-lock.json
 # Senders in Go, which take minutes to build.
 GO_SENDERS := $(addprefix target/clients/go/,collector docker-logs filebeat promtail)
 NPM_DONE := ui/node_modules/.package-lock.json
+SDKS ?= go python node java
 
 # Number of seeds of `make sim`, and the first one.
 SEEDS ?= 1000
 FROM ?= 0
 
-.PHONY: help run cluster build test clients senders test-rust test-ui test-corpus check soak kills damage power faults upgrade sim fuzz bench fmt clean setup chromium
+.PHONY: help run cluster build test clients senders sdk-tools test-rust test-ui test-sdk test-corpus check soak kills damage power faults upgrade sim fuzz bench fmt clean setup chromium
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -43,9 +44,9 @@ cluster: setup ## build, start three nodes on loopback, and send them sample log
 build: setup ## build the release binary: target/release/bucksaw
 	$(CARGO) build --release -p bucksaw
 
-# All three parts run even if one fails; then the target fails.
+# All parts run even if one fails; then the target fails.
 test: setup ## formatting, lints, docs, licences, all tests
-	@$(MAKE) --no-print-directory --keep-going check test-rust test-ui
+	@$(MAKE) --no-print-directory --keep-going check test-rust test-ui test-sdk
 
 # Twice the two cores that the tests are made for: most of them wait for a node.
 test-rust: setup $(CLIENTS)
@@ -56,6 +57,17 @@ test-ui: setup $(NPM_DONE) chromium # the page: lints, types, unit tests, and br
 	cd ui && npm run --silent test
 	$(CARGO) build -p bucksaw
 	cd ui && npm run --silent e2e
+
+test-sdk: setup sdk-tools ## the SDKs against the program: lints, tests; SDKS=go for one
+	$(CARGO) build -p bucksaw
+	@status=0; for sdk in $(SDKS); do BUCKSAW_BIN=$(CURDIR)/target/debug/bucksaw sdk/$$sdk/test.sh || status=1; done; exit $$status
+
+sdk-tools:
+	@command -v go >/dev/null || { echo "Go is missing: get version 1.25 or newer, then run this again"; exit 1; }
+	@command -v npm >/dev/null || { echo "npm is missing: get Node.js 20 or newer, then run this again"; exit 1; }
+	@{ command -v mvn && command -v javac && python3 -c 'import ensurepip'; } >/dev/null 2>&1 \
+	|| { test "$$(id -u)" = 0 && apt-get update && apt-get install -y --no-install-recommends openjdk-17-jdk-headless maven python3-venv; } \
+	|| { echo "Java 17, Maven or Python 3 with venv is missing: try 'apt-get install openjdk-17-jdk-headless maven python3-venv'"; exit 1; }
 
 # `--workspace` selects the same features of dependencies as `test-rust`, so nothing is built twice.
 test-corpus: setup $(NPM_DONE) chromium ## tests on real logs: BUCKSAW_CORPUS=<directory>

@@ -1,0 +1,3 @@
+module bucksaw
+
+go 1.25.0
