@@ -35,6 +35,7 @@ public final class Client implements AutoCloseable {
   private final Settings settings;
   private final Buffer buffer;
   private final Http http;
+  private final Reader reader;
   private final Failures failures;
   private final Thread sender;
   private final Thread exitHook;
@@ -44,6 +45,7 @@ public final class Client implements AutoCloseable {
     failures = new Failures(settings.onError(), System.err);
     buffer = new Buffer(settings);
     http = new Http(settings.requestTime());
+    reader = new Reader(http, settings.endpoints());
     sender = new Thread(new Sender(settings, buffer, http, failures, unixMillis), "bucksaw-sender");
     sender.setDaemon(true);
     exitHook = settings.closeAtExit() ? new Thread(this::close, "bucksaw-exit") : null;
@@ -153,6 +155,47 @@ public final class Client implements AutoCloseable {
   }
 
   /**
+   * Searches for records.
+   *
+   * <p>The first endpoint that can be reached answers. The call returns when the answer begins. The
+   * caller closes the result, best with {@code try}.
+   *
+   * @param request what to search for
+   * @return the records, as they arrive
+   * @throws QueryException if no endpoint can be reached, or the node refuses the request
+   */
+  public QueryResult query(QueryRequest request) {
+    return reader.query(request);
+  }
+
+  /**
+   * Counts records.
+   *
+   * @param request what to count; its limit and order are ignored
+   * @return the exact number, or a lower bound if {@link QueryRequest#allowPartial} is set and the
+   *     answer is partial
+   * @throws QueryException if no endpoint can be reached, the node refuses the request, or the
+   *     answer is incomplete or partial
+   */
+  public long count(QueryRequest request) {
+    return reader.count(request);
+  }
+
+  /**
+   * Follows records as nodes accept them.
+   *
+   * <p>The caller closes the tail, best with {@code try}. A tail whose connection is lost without a
+   * sign waits until it is closed.
+   *
+   * @param expression a filter expression; empty for all records
+   * @return records and notices
+   * @throws QueryException if no endpoint can be reached, or the node refuses the expression
+   */
+  public Tail tail(String expression) {
+    return reader.tail(expression, settings.requestTime());
+  }
+
+  /**
    * The counters.
    *
    * @return all counters at one moment
@@ -170,6 +213,7 @@ public final class Client implements AutoCloseable {
   public void close() {
     boolean self = Thread.currentThread() == sender;
     buffer.close(self ? 0 : nanos(settings.closeTime()));
+    reader.close();
     http.close();
     if (!self) {
       try {
