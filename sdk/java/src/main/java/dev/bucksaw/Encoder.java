@@ -149,7 +149,6 @@ final class Encoder {
     int mark = length;
     try {
       for (Map.Entry<?, ?> entry : attributes.entrySet()) {
-        mark = length;
         String name = name(entry.getKey(), hasLevel);
         if (count == ATTRIBUTES_MAX || utf8Length(name) > NAME_BYTES_MAX) {
           dropped++;
@@ -160,6 +159,7 @@ final class Encoder {
         string(name);
         one(':');
         value(entry.getValue(), 1);
+        mark = length;
       }
     } catch (TooLarge e) {
       throw e;
