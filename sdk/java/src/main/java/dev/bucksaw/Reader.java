@@ -120,6 +120,9 @@ final class Reader {
       arrived = true;
       return head;
     } catch (ExecutionException e) {
+      if (body.isClosed()) {
+        throw new QueryException(QueryException.Kind.CLOSED, "the client is closed", e);
+      }
       throw new QueryException(
           QueryException.Kind.UNREACHABLE,
           endpoint.getAuthority() + ": " + e.getCause(),
