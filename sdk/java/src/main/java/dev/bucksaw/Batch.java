@@ -17,15 +17,19 @@ final class Batch {
   /** Bodies of at least this many bytes are compressed. */
   static final int COMPRESSED_BYTES_MIN = 1024;
 
-  // Blocks instead of one growing array: an append never copies earlier lines.
-  private static final int BLOCK_BYTES = 64 << 10;
+  // Blocks instead of one growing array: an append never copies earlier lines. Each block is as
+  // large as all before it, within these bounds, so that small batches take little memory.
+  private static final int BLOCK_BYTES_MIN = 512;
+  private static final int BLOCK_BYTES_MAX = 64 << 10;
 
   private final long createdMillis;
   private final long createdNanos;
   private final List<byte[]> blocks = new ArrayList<>();
-  private int filled = BLOCK_BYTES;
+  private byte[] last = new byte[0];
+  private int filled;
   private int size;
   private int records;
+  private boolean finished;
   private String key;
   private byte[] body;
   private boolean compressed;
@@ -38,17 +42,26 @@ final class Batch {
   void append(byte[] line, int length) {
     int copied = 0;
     while (copied < length) {
-      if (filled == BLOCK_BYTES) {
-        blocks.add(new byte[BLOCK_BYTES]);
+      if (filled == last.length) {
+        int bytes = Math.max(BLOCK_BYTES_MIN, Math.min(BLOCK_BYTES_MAX, size + copied));
+        last = new byte[bytes];
+        blocks.add(last);
         filled = 0;
       }
-      int part = Math.min(length - copied, BLOCK_BYTES - filled);
-      System.arraycopy(line, copied, blocks.get(blocks.size() - 1), filled, part);
+      int part = Math.min(length - copied, last.length - filled);
+      System.arraycopy(line, copied, last, filled, part);
       filled += part;
       copied += part;
     }
     size += length;
     records++;
+  }
+
+  /** Marks the batch as acknowledged or dropped. Returns false if it was before. */
+  boolean finish() {
+    boolean first = !finished;
+    finished = true;
+    return first;
   }
 
   long createdMillis() {
@@ -93,13 +106,14 @@ final class Batch {
     boolean compress = size >= COMPRESSED_BYTES_MIN;
     ByteArrayOutputStream out = new ByteArrayOutputStream(compress ? size / 4 + 512 : size);
     try (OutputStream sink = compress ? new Gzip(out) : out) {
-      for (int i = 0; i < blocks.size(); i++) {
-        sink.write(blocks.get(i), 0, i == blocks.size() - 1 ? filled : BLOCK_BYTES);
+      for (byte[] block : blocks) {
+        sink.write(block, 0, block == last ? filled : block.length);
       }
     }
     body = out.toByteArray();
     compressed = compress;
     blocks.clear();
+    last = null;
   }
 
   /** Compresses with the fastest level: the processor belongs to the program that logs. */

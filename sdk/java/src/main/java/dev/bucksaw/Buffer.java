@@ -299,7 +299,7 @@ final class Buffer {
     long lost = Math.min(rejectedRecords, batch.records());
     lock.lock();
     try {
-      if (aborted) {
+      if (aborted || !batch.finish()) {
         return 0;
       }
       acknowledged += batch.records() - lost;
@@ -315,7 +315,7 @@ final class Buffer {
   void drop(Batch batch, DropReason reason) {
     lock.lock();
     try {
-      if (!aborted) {
+      if (!aborted && batch.finish()) {
         dropped[reason.ordinal()] += batch.records();
         finish(batch);
       }

@@ -15,7 +15,7 @@ public record Failure(Kind kind, long records, String message, Optional<Throwabl
   /** Kind of a failure. */
   public enum Kind {
     /** An attempt to send a batch failed. The batch is kept and sent again. */
-    ATTEMPT("not sent yet, they are sent again"),
+    ATTEMPT("not sent yet, to be sent again"),
     /** The node accepted a batch, but not these records of it. They are lost. */
     REJECTED("rejected"),
     /** Records were dropped because the buffer was full. */

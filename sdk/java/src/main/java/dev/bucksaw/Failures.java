@@ -39,12 +39,13 @@ final class Failures {
 
   synchronized void write(Failure.Kind kind, long count, String message, long nowNanos) {
     int i = kind.ordinal();
-    records[i] += count;
+    // A batch that fails again and again has the same records each time.
+    records[i] = kind == Failure.Kind.ATTEMPT ? count : records[i] + count;
     if (written[i] && nowNanos - writtenNanos[i] < INTERVAL_NANOS) {
       return;
     }
-    output.println(
-        "bucksaw: " + records[i] + " records " + kind.effect() + ": " + oneLine(message));
+    String noun = records[i] == 1 ? " record " : " records ";
+    output.println("bucksaw: " + records[i] + noun + kind.effect() + ": " + oneLine(message));
     written[i] = true;
     writtenNanos[i] = nowNanos;
     records[i] = 0;

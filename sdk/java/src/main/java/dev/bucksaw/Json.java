@@ -5,17 +5,21 @@ import com.fasterxml.jackson.core.JsonParseException;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
 import com.fasterxml.jackson.core.StreamReadConstraints;
+import com.fasterxml.jackson.core.util.JsonRecyclerPools;
 import java.io.IOException;
 
 /** Parsers of JSON from nodes. */
 final class Json {
   private static final int NESTING_MAX = 200;
+  private static final int POOL_SIZE = 16;
 
   // Names of members come from records of others, so none of them are kept between answers.
   private static final JsonFactory FACTORY =
       JsonFactory.builder()
           .disable(JsonFactory.Feature.CANONICALIZE_FIELD_NAMES)
           .disable(JsonFactory.Feature.INTERN_FIELD_NAMES)
+          // The default pool leaves buffers in the threads of the program.
+          .recyclerPool(JsonRecyclerPools.newBoundedPool(POOL_SIZE))
           .streamReadConstraints(
               StreamReadConstraints.builder()
                   .maxNestingDepth(NESTING_MAX)

@@ -1,5 +1,6 @@
 package dev.bucksaw;
 
+import com.fasterxml.jackson.core.JsonParseException;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
 import java.io.IOException;
@@ -7,8 +8,9 @@ import java.util.Optional;
 
 /** What follows from an answer to a batch. */
 sealed interface Outcome {
-  /** The batch is accepted, without the rejected records. */
-  record Acknowledged(long accepted, long rejected) implements Outcome {}
+  /** The batch is accepted, without the rejected records. The first error says why. */
+  record Acknowledged(long accepted, long rejected, Optional<String> firstError)
+      implements Outcome {}
 
   /** The batch is sent again. */
   record Retry(int retryAfterSeconds, String reason, Optional<Throwable> cause)
@@ -39,6 +41,7 @@ sealed interface Outcome {
   private static Outcome acknowledgement(byte[] body) {
     long accepted = -1;
     long rejected = -1;
+    Optional<String> firstError = Optional.empty();
     try (JsonParser parser = Json.parser(body)) {
       Json.object(parser);
       while (parser.nextToken() == JsonToken.FIELD_NAME) {
@@ -48,6 +51,8 @@ sealed interface Outcome {
           accepted = parser.getLongValue();
         } else if (value == JsonToken.VALUE_NUMBER_INT && name.equals("rejected")) {
           rejected = parser.getLongValue();
+        } else if (value == JsonToken.START_ARRAY && name.equals("errors")) {
+          firstError = firstText(parser);
         } else {
           parser.skipChildren();
         }
@@ -59,7 +64,28 @@ sealed interface Outcome {
     if (accepted < 0 || rejected < 0) {
       return new Retry(0, "status 200 without the numbers of records", Optional.empty());
     }
-    return new Acknowledged(accepted, rejected);
+    return new Acknowledged(accepted, rejected, firstError);
+  }
+
+  /** The first element of an array, if it is a text. Reads to the end of the array. */
+  private static Optional<String> firstText(JsonParser parser) throws IOException {
+    Optional<String> first = Optional.empty();
+    JsonToken element = parser.nextToken();
+    if (element == JsonToken.VALUE_STRING) {
+      first = Optional.of(limited(parser.getText()));
+    }
+    while (element != JsonToken.END_ARRAY) {
+      if (element == null) {
+        throw new JsonParseException(parser, "the array has no end");
+      }
+      parser.skipChildren();
+      element = parser.nextToken();
+    }
+    return first;
+  }
+
+  private static String limited(String text) {
+    return text.length() > ERROR_CHARS_MAX ? text.substring(0, ERROR_CHARS_MAX) : text;
   }
 
   private static int retryAfterSeconds(Optional<String> header) {
@@ -80,9 +106,7 @@ sealed interface Outcome {
       while (parser.nextToken() == JsonToken.FIELD_NAME) {
         String name = parser.currentName();
         if (parser.nextToken() == JsonToken.VALUE_STRING && name.equals("error")) {
-          String text = parser.getText();
-          return Optional.of(
-              text.length() > ERROR_CHARS_MAX ? text.substring(0, ERROR_CHARS_MAX) : text);
+          return Optional.of(limited(parser.getText()));
         }
         parser.skipChildren();
       }

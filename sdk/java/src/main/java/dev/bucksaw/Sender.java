@@ -16,6 +16,9 @@ final class Sender implements Runnable {
   /** A batch with an older key is dropped, because nodes recognise keys for a week. */
   static final long KEY_AGE_MILLIS_MAX = Duration.ofDays(6).toMillis();
 
+  /** Pause after an error of the program itself. */
+  private static final long FAILURE_PAUSE_NANOS = Duration.ofSeconds(1).toNanos();
+
   private final Buffer buffer;
   private final Transport transport;
   private final Failures failures;
@@ -41,9 +44,32 @@ final class Sender implements Runnable {
 
   @Override
   public void run() {
-    Batch batch;
-    while ((batch = buffer.next(failures)) != null) {
-      deliver(batch);
+    Batch batch = null;
+    while (true) {
+      try {
+        if (batch == null) {
+          batch = buffer.next(failures);
+          if (batch == null) {
+            return;
+          }
+        }
+        deliver(batch);
+        batch = null;
+      } catch (Throwable e) {
+        // Out of memory, for example. The thread goes on, because without it nothing is sent any
+        // more, and the batch is kept.
+        if (awaitAbort()) {
+          return;
+        }
+      }
+    }
+  }
+
+  private boolean awaitAbort() {
+    try {
+      return buffer.awaitAbort(System.nanoTime() + FAILURE_PAUSE_NANOS, failures);
+    } catch (Throwable e) {
+      return false;
     }
   }
 
@@ -60,8 +86,8 @@ final class Sender implements Runnable {
       if (outcome instanceof Outcome.Acknowledged answer) {
         long rejected = buffer.acknowledge(batch, answer.rejected());
         if (rejected > 0) {
-          failures.report(
-              Failure.Kind.REJECTED, rejected, "the node accepted only a part of a batch", null);
+          String reason = answer.firstError().orElse("the node gives no reason");
+          failures.report(Failure.Kind.REJECTED, rejected, reason, null);
         }
         return;
       }

@@ -32,7 +32,7 @@ final class Bench {
           Runtime.version(),
           Runtime.getRuntime().availableProcessors(),
           ManagementFactory.getOperatingSystemMXBean().getSystemLoadAverage());
-      System.out.println("threads  pace         p50 us   p99 us   max us  records/s  dropped");
+      System.out.println("threads  per thread   p50 us   p99 us   max us  records/s  dropped");
       for (int threads : new int[] {1, 4}) {
         for (long gap : new long[] {GAP_NANOS, 0}) {
           run(node, threads, gap);

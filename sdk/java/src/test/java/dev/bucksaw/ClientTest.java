@@ -253,7 +253,10 @@ class ClientTest {
     try (StubServer server =
             new StubServer(
                 sequence(
-                    status(200, "", "{\"accepted\":1,\"rejected\":2}"),
+                    status(
+                        200,
+                        "",
+                        "{\"accepted\":1,\"rejected\":2,\"errors\":[\"line 2: bad\",{\"a\":[]},[]]}"),
                     // More than there are.
                     status(200, "", "{\"accepted\":0,\"rejected\":9}")));
         Client client = client(server).build()) {
@@ -269,6 +272,7 @@ class ClientTest {
       assertInvariant(client.stats());
       assertEquals(Failure.Kind.REJECTED, failures.get(0).kind());
       assertEquals(2, failures.get(0).records());
+      assertEquals("line 2: bad", failures.get(0).message());
     }
   }
 
@@ -653,7 +657,7 @@ class ClientTest {
     failures.write(Failure.Kind.FULL, 8, "f", minute);
     assertEquals(
         List.of(
-            "bucksaw: 1 records dropped: a b [1m",
+            "bucksaw: 1 record dropped: a b [1m",
             "bucksaw: 5 records dropped: d",
             "bucksaw: 14 records dropped: f"),
         out.toString(StandardCharsets.UTF_8).lines().toList());

@@ -174,7 +174,7 @@ public class BucksawAppender extends UnsynchronizedAppenderBase<ILoggingEvent> {
     }
     try {
       client = builder.build();
-    } catch (IllegalArgumentException e) {
+    } catch (RuntimeException e) {
       addError("The appender does not start: " + e.getMessage(), e);
       return;
     }
