@@ -317,9 +317,7 @@ class ClientTest {
       for (int i = 0; i < 25; i++) {
         client.log(Level.INFO, "m");
       }
-      while (client.stats().acknowledged() < 20) {
-        Thread.onSpinWait();
-      }
+      Await.until(() -> client.stats().acknowledged() >= 20);
       assertEquals(5, client.stats().bufferedRecords());
       for (int i = 0; i < 4; i++) {
         client.log(Level.INFO, "x".repeat(2000));
@@ -335,10 +333,9 @@ class ClientTest {
     try (StubServer server = new StubServer(StubServer.accepting());
         Client client = client(server).batchAge(Duration.ofMillis(20)).build()) {
       for (int i = 1; i <= 3; i++) {
+        int target = i;
         client.log(Level.INFO, "m");
-        while (client.stats().acknowledged() < i) {
-          Thread.onSpinWait();
-        }
+        Await.until(() -> client.stats().acknowledged() >= target);
       }
     }
   }
@@ -401,9 +398,7 @@ class ClientTest {
               });
       logging.start();
       // It waits: the buffer is full, and nothing is acknowledged.
-      while (logging.getState() != Thread.State.TIMED_WAITING) {
-        Thread.onSpinWait();
-      }
+      Await.until(() -> logging.getState() == Thread.State.TIMED_WAITING);
       assertEquals(9, client.stats().bufferedRecords());
       open.countDown();
       logging.join();
@@ -507,9 +502,7 @@ class ClientTest {
       client.log(Level.INFO, "x".repeat(1000));
       Thread logging = new Thread(() -> client.log(Level.INFO, "x".repeat(1000)));
       logging.start();
-      while (logging.getState() != Thread.State.TIMED_WAITING) {
-        Thread.onSpinWait();
-      }
+      Await.until(() -> logging.getState() == Thread.State.TIMED_WAITING);
       client.close();
       logging.join();
       assertEquals(2, client.stats().dropped(DropReason.CLOSED));
@@ -673,10 +666,11 @@ class ClientTest {
       assertEquals(1, server.openConnections());
       client.close();
       // The garbage collector ends the thread of the HTTP client of Java 17.
-      while (server.openConnections() > 0 || hasNewThread(before)) {
-        System.gc();
-        Thread.sleep(10);
-      }
+      Await.until(
+          () -> {
+            System.gc();
+            return server.openConnections() == 0 && !hasNewThread(before);
+          });
     }
   }
 

@@ -97,15 +97,11 @@ class NodeTest {
   }
 
   private static void awaitAcknowledged(Client client, long records) throws InterruptedException {
-    while (client.stats().acknowledged() < records) {
-      Thread.sleep(1);
-    }
+    Await.until(() -> client.stats().acknowledged() >= records);
   }
 
   private static void awaitRetries(Client client, long retries) throws InterruptedException {
-    while (client.stats().retries() < retries) {
-      Thread.sleep(1);
-    }
+    Await.until(() -> client.stats().retries() >= retries);
   }
 
   @Test

@@ -282,9 +282,7 @@ class ReadTest {
         assertEquals(QueryException.Kind.TIMEOUT, failure(result).kind());
       }
       // Both connections are closed.
-      while (server.openConnections() > 0) {
-        Thread.onSpinWait();
-      }
+      Await.until(() -> server.openConnections() == 0);
     }
   }
 
