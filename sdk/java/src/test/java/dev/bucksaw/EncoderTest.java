@@ -10,6 +10,7 @@ import java.math.BigInteger;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Instant;
+import java.util.AbstractList;
 import java.util.AbstractMap;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -117,6 +118,23 @@ class EncoderTest {
     assertEquals(
         List.of(1L, "!ERROR: java.lang.IllegalStateException: no text", 2L),
         value(Arrays.asList(1, new Failing(), 2)));
+    // What the first elements wrote is taken back.
+    List<Object> halfway =
+        new AbstractList<>() {
+          @Override
+          public Object get(int index) {
+            if (index > 0) {
+              throw new IllegalStateException("no more");
+            }
+            return "first";
+          }
+
+          @Override
+          public int size() {
+            return 2;
+          }
+        };
+    assertEquals("!ERROR: java.lang.IllegalStateException: no more", value(halfway));
     assertEquals(
         "!ERROR: java.lang.IllegalStateException: no message",
         encode(LogRecord.of(null, "m").exception(new Worse())).get("exception.message"));
