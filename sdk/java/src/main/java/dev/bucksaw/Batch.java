@@ -40,18 +40,20 @@ final class Batch {
   }
 
   void append(byte[] line, int length) {
-    int copied = 0;
-    while (copied < length) {
-      if (filled == last.length) {
-        int bytes = Math.max(BLOCK_BYTES_MIN, Math.min(BLOCK_BYTES_MAX, size + copied));
-        last = new byte[bytes];
-        blocks.add(last);
-        filled = 0;
-      }
-      int part = Math.min(length - copied, last.length - filled);
-      System.arraycopy(line, copied, last, filled, part);
-      filled += part;
-      copied += part;
+    int part = Math.min(length, last.length - filled);
+    int rest = length - part;
+    byte[] next = null;
+    if (rest > 0) {
+      // Allocate first: without memory for the whole line, nothing of it is added.
+      next = new byte[Math.max(rest, Math.max(BLOCK_BYTES_MIN, Math.min(BLOCK_BYTES_MAX, size)))];
+      blocks.add(next);
+    }
+    System.arraycopy(line, 0, last, filled, part);
+    filled += part;
+    if (next != null) {
+      System.arraycopy(line, part, next, 0, rest);
+      last = next;
+      filled = rest;
     }
     size += length;
     records++;

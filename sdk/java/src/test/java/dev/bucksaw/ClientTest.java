@@ -207,7 +207,7 @@ class ClientTest {
         Client client = client(server).requestTime(Duration.ofMillis(300)).build()) {
       client.log(Level.INFO, "m");
       assertTrue(client.flush(LONG));
-      assertEquals(5, server.requests().size());
+      assertTrue(server.requests().size() >= 5);
       assertEquals(1, client.stats().acknowledged());
     } finally {
       running.set(false);
@@ -219,6 +219,7 @@ class ClientTest {
     try (StubServer server = new StubServer(status(503, "Retry-After: 60\r\n", ""))) {
       Client client = client(server).closeTime(Duration.ofSeconds(1)).build();
       client.log(Level.INFO, "m");
+      Await.until(() -> !failures.isEmpty());
       // Without the header the second attempt follows within 100 ms.
       client.close();
       assertEquals(1, server.requests().size());

@@ -271,7 +271,7 @@ class ReadTest {
         };
     try (StubServer server = new StubServer(handler);
         Client client = client(server)) {
-      Duration idle = Duration.ofMillis(200);
+      Duration idle = Duration.ofSeconds(1);
       assertEquals(
           QueryException.Kind.TIMEOUT,
           assertThrows(
