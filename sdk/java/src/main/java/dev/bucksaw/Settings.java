@@ -1,0 +1,94 @@
+package dev.bucksaw;
+
+import java.net.URI;
+import java.net.URLEncoder;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.SortedMap;
+import java.util.function.Consumer;
+
+/** Validated settings of a client. */
+record Settings(
+    List<URI> endpoints,
+    SortedMap<String, String> labels,
+    Durability durability,
+    int batchBytes,
+    int batchRecords,
+    Duration batchAge,
+    long bufferBytes,
+    WhenFull whenFull,
+    Duration blockTime,
+    Duration requestTime,
+    Duration closeTime,
+    boolean closeAtExit,
+    Consumer<Failure> onError) {
+
+  static final String DEFAULT_ENDPOINT = "http://127.0.0.1:7650";
+
+  /** Names the default endpoints, with commas between. */
+  static final String ENDPOINTS_VARIABLE = "BUCKSAW_ADDR";
+
+  /** The addresses to send batches to, in the order of the endpoints. */
+  List<URI> ingestAddresses() {
+    StringBuilder query = new StringBuilder("/api/v1/ingest?durability=");
+    query.append(durability.text()).append("&time_field=time&message_field=message");
+    labels.forEach((name, value) -> query.append("&label=").append(encode(name + "=" + value)));
+    return endpoints.stream().map(endpoint -> URI.create(endpoint + query.toString())).toList();
+  }
+
+  /** The endpoints that a text with commas names. */
+  static List<URI> parseEndpoints(String text) {
+    List<URI> endpoints = new ArrayList<>();
+    for (String part : text.split(",")) {
+      if (!part.isBlank()) {
+        endpoints.add(parseEndpoint(part.trim()));
+      }
+    }
+    if (endpoints.isEmpty()) {
+      throw new IllegalArgumentException("no endpoint in `" + text + "`");
+    }
+    return List.copyOf(endpoints);
+  }
+
+  /** Takes {@code http://10.0.0.1:7650}, {@code localhost:7650}, and {@code :7650}. */
+  static URI parseEndpoint(String text) {
+    String lower = text.toLowerCase(Locale.ROOT);
+    String address = text;
+    if (text.startsWith(":")) {
+      address = "http://127.0.0.1" + text;
+    } else if (!lower.startsWith("http://") && !lower.startsWith("https://")) {
+      address = "http://" + text;
+    }
+    while (address.endsWith("/")) {
+      address = address.substring(0, address.length() - 1);
+    }
+    URI uri;
+    try {
+      uri = URI.create(address);
+    } catch (IllegalArgumentException e) {
+      throw new IllegalArgumentException("endpoint `" + text + "`: " + e.getMessage(), e);
+    }
+    if (uri.getHost() == null) {
+      throw new IllegalArgumentException("endpoint `" + text + "` has no valid host");
+    }
+    if (uri.getPort() > 65_535 || uri.getPort() == 0) {
+      throw new IllegalArgumentException("endpoint `" + text + "` has no valid port");
+    }
+    if (uri.getRawUserInfo() != null || uri.getRawQuery() != null || uri.getFragment() != null) {
+      throw new IllegalArgumentException(
+          "endpoint `" + text + "` has a user, a query or a fragment");
+    }
+    return uri;
+  }
+
+  /** Percent-encodes all bytes of UTF-8 but letters, digits, and {@code - . _ ~}. */
+  static String encode(String text) {
+    return URLEncoder.encode(text, StandardCharsets.UTF_8)
+        .replace("+", "%20")
+        .replace("*", "%2A")
+        .replace("%7E", "~");
+  }
+}

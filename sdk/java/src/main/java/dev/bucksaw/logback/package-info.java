@@ -1,0 +1,2 @@
+/** The appender for Logback. It needs {@code logback-classic}. */
+package dev.bucksaw.logback;
