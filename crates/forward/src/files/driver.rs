@@ -63,8 +63,9 @@ pub(super) fn drive(
             }
         }
         if now >= next_ack {
-            collector.write_ack();
+            // Before the positions are saved, after which no later start finds these gaps.
             reporter.report(&collector.tailer);
+            collector.write_ack();
             next_ack = now + ACK_INTERVAL;
         }
         let is_quiet = !report.has_unacked && collector.tailer.active_files().next().is_none();
