@@ -11,6 +11,7 @@ mod line_args;
 mod listen_args;
 mod listeners;
 mod no_store;
+mod output_pipe;
 mod rate_line;
 mod status_listener;
 mod stop_signal;
