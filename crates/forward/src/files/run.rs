@@ -142,8 +142,17 @@ pub fn lock_state(env: &Env, dir: &Path) -> Result<Box<dyn FileLock>, ForwardErr
     let locked = env.fs.create_dir_all(dir).and_then(|()| env.fs.lock(&dir.join("LOCK")));
     locked.map_err(|error| {
         let reason = match error.kind() {
-            io::ErrorKind::WouldBlock => "another agent uses it".to_owned(),
-            _ => error.to_string(),
+            io::ErrorKind::WouldBlock => format!(
+                "another agent uses it: stop that one, or give this one another --state-dir; 'fuser {}' prints its process id",
+                dir.join("LOCK").display()
+            ),
+            io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+                "it is no directory: choose another --state-dir".to_owned()
+            }
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                format!("cannot write to it: {error}: let this user write there, or choose another --state-dir")
+            }
+            _ => format!("cannot use it: {error}: choose another --state-dir"),
         };
         ForwardError::State { dir: dir.to_owned(), reason }
     })
