@@ -58,6 +58,8 @@ pub(crate) fn recover(files: &[BufferFile]) -> io::Result<RecoveredBuffer> {
             }
         }
     }
+    // Files before the oldest one were removed because their batches are acknowledged, which may be written nowhere else.
+    acked = acked.max(files.first().map_or(0, |file| file.first_batch));
     // An acknowledgement for a batch that is in no file: its file was lost to a power cut.
     next = next.max(acked);
     let mut replay = StateReplay {
