@@ -30,6 +30,7 @@ const LISTENER_THREADS: usize = 1;
 pub(crate) fn run(args: &ForwardArgs) -> anyhow::Result<Exit> {
     let config = args.config()?;
     crate::log::start("info")?;
+    args.listeners.check(&args.listen)?;
     let has_kept_inputs = !args.paths.is_empty() || args.listeners.is_any() || args.journal().is_some();
     if has_kept_inputs && !args.command.is_empty() {
         let problem =

@@ -40,7 +40,9 @@ impl Tailer {
         let mut unknown = Vec::new();
         for (path, stat) in matches.found {
             let counters = &mut self.gap_log.counters;
-            let skipped = if stat.kind != EntryKind::File {
+            let skipped = if stat.kind == EntryKind::Directory {
+                Some((&mut counters.skipped_not_regular, "it is a directory: append /* to follow the files in it"))
+            } else if stat.kind != EntryKind::File {
                 Some((&mut counters.skipped_not_regular, "it is no regular file"))
             } else if path.file_name().is_some_and(is_unsupported) {
                 Some((&mut counters.skipped_unsupported, "its compression is not supported"))

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -98,6 +99,8 @@ pub(super) struct BufferSink {
     /// Bytes that were consumed without a record since positions were saved.
     unsaved_bytes: u64,
     fs: Arc<dyn Fs>,
+    /// The state directory.
+    dir: PathBuf,
 }
 
 /// The sums over all records that were read.
@@ -155,6 +158,7 @@ impl Collector {
             unfinished: Vec::new(),
             unsaved_bytes: 0,
             fs: Arc::clone(&env.fs),
+            dir: files.state_dir.clone(),
         };
         let mut collector = Self {
             config: config.clone(),
@@ -317,7 +321,7 @@ impl Collector {
                 }
             }
         }
-        self.sink.is_write_failing = false;
+        self.sink.note_written();
         self.sink.read.records += u64::from(records);
         self.sink.read.bytes += batches.iter().map(|batch| batch.text_bytes as u64).sum::<u64>();
         self.sink.positions.set_journal(state);
@@ -470,7 +474,7 @@ impl BufferSink {
             NewBatch { state: &position, labels: &stream.encoded_labels, frame: &batch.frame, records: batch.records };
         match self.buffer.append(&new, || self.positions.snapshot()) {
             Ok(number) => {
-                self.is_write_failing = false;
+                self.note_written();
                 self.packer.confirm();
                 self.positions.insert(chunk.key, position);
                 self.note_read(
@@ -511,11 +515,19 @@ impl BufferSink {
         Ok(Some((read.number, self.entries.split(read))))
     }
 
+    /// Logs the end of a series of errors.
+    fn note_written(&mut self) {
+        if std::mem::take(&mut self.is_write_failing) {
+            info!("the state directory can be written again");
+        }
+    }
+
     /// Logs the first error of a series.
     fn note_write_error(&mut self, error: &BufferError) {
         if !self.is_write_failing {
             self.is_write_failing = true;
-            error!(%error, "files are not read until the buffer can be written");
+            let dir = self.dir.display();
+            error!(%error, %dir, "files and the journal are not read until the state directory can be written");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod agent_machine;
 mod gaps;
+mod idle;
 mod injected_bug;
 mod log_files;
 mod model_node;

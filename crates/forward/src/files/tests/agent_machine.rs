@@ -13,7 +13,7 @@ use super::injected_bug::AgentBug;
 use super::log_files::{LOG_DIR, LogFiles};
 use super::model_node::ModelNode;
 use crate::Config;
-use crate::files::collector::Collector;
+use crate::files::collector::{Collector, StepReport};
 use crate::files::config::{FilesConfig, WhenFull};
 use crate::send_window::SendWindow;
 
@@ -52,6 +52,8 @@ pub(super) struct AgentMachine {
     /// An earlier state of the buffer, for a bug.
     earlier: Vec<(PathBuf, Vec<u8>)>,
     pub(super) is_traced: bool,
+    /// That of the last step.
+    pub(super) report: StepReport,
 }
 
 impl AgentMachine {
@@ -90,6 +92,7 @@ impl AgentMachine {
             bug: None,
             earlier: Vec::new(),
             is_traced: false,
+            report: StepReport::default(),
         }
     }
 
@@ -138,6 +141,7 @@ impl AgentMachine {
     pub(super) fn step(&mut self) -> bool {
         let Some(agent) = &mut self.agent else { return false };
         let report = agent.collector.step(self.clock.uptime());
+        self.report = report;
         let idle: Vec<FileKey> = agent.collector.tailer.take_idled();
         idle.into_iter().for_each(|key| agent.collector.tailer.check_growth(key));
         let (batches, unacked) = (agent.collector.backlog().batches, agent.window.unacked_records());
