@@ -51,7 +51,8 @@ pub(crate) fn run(args: &CompareArgs, context: &BenchContext) -> anyhow::Result<
         eprintln!("{name}: ingest");
         let (this, other) =
             (ingest(context, &context.bucksaw, "this", &corpus)?, ingest(context, &args.other, "other", &corpus)?);
-        let cpu = pair(["ingest_cpu_of_this", "ingest_cpu_of_other", "cpu_relative"], "CPU seconds", this.cpu, other.cpu);
+        let cpu =
+            pair(["ingest_cpu_of_this", "ingest_cpu_of_other", "cpu_relative"], "CPU seconds", this.cpu, other.cpu);
         let stored = pair(["stored_by_this", "stored_by_other", "stored_relative"], "MB", this.stored, other.stored);
         let figures = cpu.into_iter().chain(stored).collect();
         results.runs.push(BenchRun { subject: format!("{name}: ingest"), round: 1, load, figures });

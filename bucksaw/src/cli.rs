@@ -109,6 +109,7 @@ impl Command {
                 args.display.apply_layers(&layer)
             }
             Self::Context(args) => args.display.apply_layers(&layer),
+            Self::Forward(args) => args.apply_layers(&layer),
             Self::Fields(args) | Self::Labels(args) => summary(args),
             Self::Histogram(args) => summary(&mut args.summary),
             Self::Export(args) => args.apply_layers(layer),

@@ -13,6 +13,8 @@ use super::kubernetes_args::KubernetesArgs;
 use super::line_args::LineArgs;
 use super::listen_args::ListenArgs;
 use super::status_listener::agent_info;
+use crate::failure::UsageError;
+use crate::layers::Layer;
 use crate::values::{ByteSize, DisplayZone, HostPort, ListenAddress, TimeFrom, all_labels, durability};
 
 /// Ship lines to a node
@@ -119,7 +121,29 @@ pub(crate) enum FullPolicy {
     DropOldest,
 }
 
+/// Flags that have no effect on a command, and what they are for. Not those of other inputs, which are refused beside one.
+const NOT_FOR_COMMANDS: [(&str, &str, &str); 7] = [
+    ("exclude", "--exclude", "files"),
+    ("format", "--format", "files"),
+    ("multiline", "--multiline", "files"),
+    ("read_from", "--read-from", "files and the journal"),
+    ("state_dir", "--state-dir", "files, listeners and the journal"),
+    ("buffer_bytes", "--buffer-bytes", "files, listeners and the journal"),
+    ("when_full", "--when-full", "files, listeners and the journal"),
+];
+
 impl ForwardArgs {
+    /// Refuses typed flags that have no effect. Those of a file or of the environment may be meant for other agents.
+    pub(crate) fn apply_layers(&self, layer: impl Fn(&str) -> Layer) -> Result<(), UsageError> {
+        let typed = NOT_FOR_COMMANDS.iter().find(|(id, ..)| layer(id) == Layer::Flag);
+        match typed.filter(|_| !self.command.is_empty()) {
+            Some((_, flag, of)) => {
+                Err(UsageError(format!("{flag} is for {of} and has no effect on a command: leave it out")))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// The journal, if it is an input.
     pub(super) fn journal(&self) -> Option<JournalConfig> {
         self.journal.config(self.read_from == FileStart::End)

@@ -5,22 +5,26 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use bucksaw_env::Env;
+use bucksaw_env::{Env, wait_for_stop};
 use bucksaw_forward::{Config, StreamInput};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::io::AsyncRead;
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
 
 use super::args::ForwardArgs;
 use super::labels::{with_host, with_label};
+use super::output_pipe::OutputPipe;
 use super::status_listener;
 use crate::exit::Exit;
-use crate::failure::print_error;
+use crate::failure::{UsageError, print_error};
 
 /// The attribute with the name of the output, by OpenTelemetry's conventions.
 const STREAM_ATTRIBUTE: &str = "log.iostream";
@@ -28,8 +32,11 @@ const STREAM_ATTRIBUTE: &str = "log.iostream";
 /// The label with the name of the command, by OpenTelemetry's conventions.
 const SERVICE_LABEL: &str = "service.name";
 
-/// How long the pipes of a command that has ended are read after a signal. A process that it started may keep them open.
+/// How long the pipes of a command that has ended are read: a process that it started may keep them open.
 const PIPE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a command may go on after the signal to stop, before it is killed.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Exit codes of shells for a command that cannot be run.
 const NOT_FOUND: u8 = 127;
@@ -38,6 +45,9 @@ const NOT_EXECUTABLE: u8 = 126;
 /// Runs a command until it has ended and its lines are acknowledged.
 pub(super) async fn run(args: &ForwardArgs, mut config: Config) -> anyhow::Result<Exit> {
     let Some((program, arguments)) = args.command.split_first() else { return Ok(Exit::Done) };
+    if program.is_empty() {
+        return Err(UsageError("the command after -- is empty: name a program".to_owned()).into());
+    }
     let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy();
     config.labels = with_label(with_host(config.labels), SERVICE_LABEL, &name);
     let to = config.addresses.join(", ");
@@ -45,8 +55,14 @@ pub(super) async fn run(args: &ForwardArgs, mut config: Config) -> anyhow::Resul
     status_listener::start(&args.listen, &config.monitor, stopping.clone()).await?;
     // Caught before the start, so that no signal ends the agent and leaves the command.
     let mut signals = CommandSignals::catch()?;
-    let started = Command::new(program).args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let mut child = match started {
+    let mut command = Command::new(program);
+    command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // Only the foreground group of a terminal can read from it.
+    let has_group = !io::stdin().is_terminal();
+    if has_group {
+        command.process_group(0);
+    }
+    let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
             print_error(&format!("cannot run {}: {error}", program.display()));
@@ -54,23 +70,55 @@ pub(super) async fn run(args: &ForwardArgs, mut config: Config) -> anyhow::Resul
             return Ok(Exit::Command(if is_missing { NOT_FOUND } else { NOT_EXECUTABLE }));
         }
     };
-    let inputs = [output(child.stdout.take(), "stdout"), output(child.stderr.take(), "stderr")];
+    let ((end, has_ended), is_left) = (watch::channel(false), Arc::<AtomicBool>::default());
+    let inputs = [
+        child
+            .stdout
+            .take()
+            .map(|pipe| input(OutputPipe::new(pipe, &has_ended, after_end(&has_ended), &is_left), "stdout")),
+        child
+            .stderr
+            .take()
+            .map(|pipe| input(OutputPipe::new(pipe, &has_ended, after_end(&has_ended), &is_left), "stderr")),
+    ];
     let shipping = bucksaw_forward::run_streams(inputs.into_iter().flatten().collect(), config, Env::real(), stopping);
     let mut shipping = pin!(shipping);
     let (mut status, mut shipped) = (None, None);
+    // When a command that does not stop is killed, and when nothing more is read after its end.
+    let (mut kill_at, mut stop_at) = (None, None);
     while status.is_none() || shipped.is_none() {
         tokio::select! {
-            ended = child.wait(), if status.is_none() => status = Some(ended.context("cannot wait for the command")?),
-            ended = &mut shipping, if shipped.is_none() => shipped = Some(ended),
-            number = signals.next() => {
-                if status.is_none() {
-                    send_signal(&child, number);
-                }
+            ended = child.wait(), if status.is_none() => {
+                status = Some(ended.context("cannot wait for the command")?);
+                end.send_replace(true);
+                stop_at = Some(Instant::now() + PIPE_TIMEOUT);
             }
-            () = tokio::time::sleep(PIPE_TIMEOUT), if status.is_some() && signals.is_received => {
+            ended = &mut shipping, if shipped.is_none() => shipped = Some(ended),
+            request = signals.next() => match kill_at {
+                _ if status.is_some() => {}
+                None => {
+                    // A terminal sends the signal of Ctrl-C to the command as well.
+                    if request != Signal::INT || has_group {
+                        send_signal(&child, has_group, request);
+                    }
+                    kill_at = Some(Instant::now() + STOP_TIMEOUT);
+                }
+                Some(_) => kill(&child, has_group, "at the second signal"),
+            },
+            () = wait_until(kill_at), if status.is_none() => {
+                kill(&child, has_group, &format!("{} s after the signal to stop", STOP_TIMEOUT.as_secs()));
+                kill_at = Some(Instant::now() + STOP_TIMEOUT);
+            }
+            () = wait_until(stop_at), if status.is_some() && signals.is_received => {
                 stop.send_replace(true);
+                stop_at = None;
             }
         }
+    }
+    if is_left.load(Ordering::Relaxed) {
+        print_error(
+            "processes that the command started keep its output open: what they write from now on is not shipped",
+        );
     }
     let exit = Exit::Command(status.map_or(1, exit_code));
     match shipped {
@@ -82,8 +130,25 @@ pub(super) async fn run(args: &ForwardArgs, mut config: Config) -> anyhow::Resul
     }
 }
 
-fn output<'a>(pipe: Option<impl AsyncRead + Unpin + Send + 'a>, stream: &'static str) -> Option<StreamInput<'a>> {
-    Some(StreamInput { input: Box::new(pipe?), attributes: vec![(STREAM_ATTRIBUTE, stream)] })
+fn input<'a>(output: impl AsyncRead + Unpin + Send + 'a, stream: &'static str) -> StreamInput<'a> {
+    StreamInput { input: Box::new(output), attributes: vec![(STREAM_ATTRIBUTE, stream)] }
+}
+
+/// Resolves when the pipes of a command that has ended are not read any longer.
+fn after_end(has_ended: &watch::Receiver<bool>) -> impl Future<Output = ()> + Send + 'static {
+    let mut has_ended = has_ended.clone();
+    async move {
+        wait_for_stop(&mut has_ended).await;
+        tokio::time::sleep(PIPE_TIMEOUT).await;
+    }
+}
+
+/// Waits until this time; for ever if there is none.
+async fn wait_until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// The exit code that a shell reports.
@@ -92,12 +157,18 @@ fn exit_code(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
-fn send_signal(child: &Child, signal: Signal) {
+/// Sends a signal to the command, and to its process group if it has one of its own.
+fn send_signal(child: &Child, has_group: bool, signal: Signal) {
     let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
     if let Some(pid) = pid {
         // Fails if it has just ended.
-        let _ = kill_process(pid, signal);
+        let _ = if has_group { kill_process_group(pid, signal) } else { kill_process(pid, signal) };
     }
+}
+
+fn kill(child: &Child, has_group: bool, when: &str) {
+    print_error(&format!("the command has not ended: killed {when}"));
+    send_signal(child, has_group, Signal::KILL);
 }
 
 /// The signals that are passed on to the command.
@@ -117,19 +188,14 @@ impl CommandSignals {
         })
     }
 
-    /// The next signal to pass on.
+    /// The next signal.
     async fn next(&mut self) -> Signal {
-        loop {
-            let number = tokio::select! {
-                _ = self.interrupt.recv() => Signal::INT,
-                _ = self.terminate.recv() => Signal::TERM,
-            };
-            self.is_received = true;
-            // A terminal sends the signal of Ctrl-C to the command as well.
-            if number != Signal::INT || !io::stdin().is_terminal() {
-                return number;
-            }
-        }
+        let signal = tokio::select! {
+            _ = self.interrupt.recv() => Signal::INT,
+            _ = self.terminate.recv() => Signal::TERM,
+        };
+        self.is_received = true;
+        signal
     }
 }
 

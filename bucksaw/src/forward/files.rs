@@ -84,7 +84,7 @@ fn files_config(args: &ForwardArgs, config: &Config) -> anyhow::Result<FilesConf
         );
     }
     let tailer = TailerConfig {
-        patterns: patterns(&args.paths, &current_dir())?,
+        patterns: patterns("PATH", &args.paths, &current_dir())?,
         excluded: excluded(&args.exclude)?,
         read_from: match args.read_from {
             FileStart::Start => ReadFrom::Start,
@@ -104,15 +104,19 @@ fn files_config(args: &ForwardArgs, config: &Config) -> anyhow::Result<FilesConf
     Ok(FilesConfig { buffer_bytes_max: args.buffer_bytes.0, when_full, ..files })
 }
 
-fn patterns(texts: &[String], base: &str) -> anyhow::Result<Vec<PathPattern>> {
-    let parse = |text: &String| PathPattern::parse(&absolute(text, base));
-    texts.iter().map(|text| parse(text).map_err(|error| UsageError(error.to_string()).into())).collect()
+/// Parses patterns of files. Errors name the argument and the text as it was given.
+fn patterns(argument: &str, texts: &[String], base: &str) -> anyhow::Result<Vec<PathPattern>> {
+    let parse = |text: &String| {
+        PathPattern::parse(&absolute(text, base))
+            .map_err(|error| UsageError(format!("{argument} '{text}': {error}")).into())
+    };
+    texts.iter().map(parse).collect()
 }
 
 /// A pattern without a slash applies in every directory.
 fn excluded(texts: &[String]) -> anyhow::Result<Vec<PathPattern>> {
     let (names, paths): (Vec<_>, Vec<_>) = texts.iter().cloned().partition(|text| !text.contains('/'));
-    Ok([patterns(&names, "")?, patterns(&paths, &current_dir())?].concat())
+    Ok([patterns("--exclude", &names, "")?, patterns("--exclude", &paths, &current_dir())?].concat())
 }
 
 /// The current directory, if it can be the start of a pattern.
@@ -140,5 +144,17 @@ mod tests {
         check("/a.log", "/var/log", "/a.log");
         check("a.log", "", "a.log");
         check("", "/var/log", "");
+    }
+
+    #[test]
+    fn wrong_patterns_are_named() {
+        let check = |text: &str, want: &str| {
+            let error = excluded(&[text.to_owned()]).unwrap_err();
+            assert_eq!((error.to_string().as_str(), error.is::<UsageError>()), (want, true));
+        };
+        check("[", "--exclude '[': a bracket is not closed; write \\[ for a name that has one");
+        check("a/{b", "--exclude 'a/{b': a brace is not closed; write \\{ for a name that has one");
+        check("[z-a]", "--exclude '[z-a]': a range in brackets ends before it begins: z-a");
+        check("", "--exclude '': the pattern is empty");
     }
 }

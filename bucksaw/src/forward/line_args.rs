@@ -33,7 +33,7 @@ pub(crate) struct LineArgs {
 
     /// Ship a share of the records, such as 0.1 or 10%, or of those that match: 10%:@level<=debug; repeatable, the first that
     /// applies decides
-    #[arg(long, value_name = "SHARE[:EXPR]")]
+    #[arg(long, value_name = "SHARE[:EXPR]", allow_negative_numbers = true)]
     sample: Vec<String>,
 
     /// Replace what a regex matches in lines by `[redacted]`, or, as s/REGEX/TEXT/, by a text; repeatable

@@ -12,6 +12,7 @@ mod line_args;
 mod listen_args;
 mod listeners;
 mod no_store;
+mod output_pipe;
 mod paced_runtime;
 mod prompt_runtime;
 mod rate_line;
@@ -29,6 +30,7 @@ use crate::failure::UsageError;
 pub(crate) fn run(args: &ForwardArgs) -> anyhow::Result<Exit> {
     let config = args.config()?;
     crate::log::start("info")?;
+    args.listeners.check(&args.listen)?;
     let has_kept_inputs = !args.paths.is_empty() || args.listeners.is_any() || args.journal().is_some();
     if has_kept_inputs && !args.command.is_empty() {
         let problem =

@@ -22,7 +22,8 @@ pub(super) async fn start(
 ) -> anyhow::Result<()> {
     let Some(address) = &listen.0 else { return Ok(()) };
     let listener = TcpListener::bind(address.to_string()).await;
-    let listener = listener.with_context(|| format!("cannot listen on {address} (--listen)"))?;
+    let listener =
+        listener.with_context(|| format!("cannot listen on {address} (TCP): choose another address with --listen"))?;
     if let Ok(address) = listener.local_addr() {
         info!(%address, "metrics and status");
     }

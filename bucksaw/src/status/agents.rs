@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::fields::{cell, number, text};
+use super::fields::{cell, number, plain_text, text};
 use crate::text_table::TextTable;
 
 /// Columns of the table and the keys that they show.
@@ -19,11 +19,16 @@ const COLUMNS: [(&str, &str); 10] = [
     ("seen", "seen_seconds"),
 ];
 
-/// The table, behind an empty line; empty if there are no agents.
+/// The table, behind an empty line; empty if there are no agents. Nodes whose agents are missing are named below.
 pub(super) fn table(answer: &Value) -> String {
     let agents: Vec<_> = answer["agents"].as_array().into_iter().flatten().filter_map(Value::as_object).collect();
+    let silent: Vec<_> = answer["unresponsive_nodes"].as_array().into_iter().flatten().map(plain_text).collect();
+    let missing = match silent.is_empty() {
+        true => String::new(),
+        false => format!("without the agents of nodes that did not answer: {}\n", silent.join(", ")),
+    };
     if agents.is_empty() {
-        return String::new();
+        return missing;
     }
     let mut table = TextTable::new(COLUMNS.iter().map(|(name, _)| *name).collect());
     for agent in &agents {
@@ -43,7 +48,7 @@ pub(super) fn table(answer: &Value) -> String {
     if left_out > 0 {
         shown.push_str(&format!("{left_out} more agents without problems are not listed\n"));
     }
-    shown
+    shown + &missing
 }
 
 #[cfg(test)]
@@ -56,7 +61,9 @@ mod tests {
     fn agents_are_a_table() {
         assert_eq!(table(&json!({"agents": []})), "");
         assert_eq!(table(&json!({"error": "no such path"})), "");
-        let answer = json!({"count": 5, "agents": [
+        let silent = json!({"agents": [], "unresponsive_nodes": ["n2", "n3"]});
+        assert_eq!(table(&silent), "without the agents of nodes that did not answer: n2, n3\n");
+        let answer = json!({"count": 5, "unresponsive_nodes": ["n4"], "agents": [
             {"id": "0123456789abcdef", "host": "web-1", "version": "0.1.0", "files": 3, "unreadable_files": 0, "lag_bytes": 2048,
                 "lag_seconds": 1.5, "buffer_bytes": 0, "gaps": 1, "dropped_records": 0, "seen_seconds": 2.0, "connected": true},
             {"id": "0123456789abcdef", "host": "", "lag_bytes": 0, "lag_seconds": 0.0, "seen_seconds": 61.0, "connected": false},
@@ -71,6 +78,7 @@ mod tests {
                 "web-1         0.1.0    3      0           2.0 KB  1.5 s  0 B     1     0        now",
                 "0123456789ab  -        -      -           0 B     -      -       -     -        1m ago",
                 "3 more agents without problems are not listed",
+                "without the agents of nodes that did not answer: n4",
             ]
         );
     }

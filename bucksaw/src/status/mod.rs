@@ -52,7 +52,7 @@ const CLUSTER_KEYS: [&str; 8] = [
 /// Show the cluster as the queried node sees it
 #[derive(Clone, Debug, Args)]
 pub(crate) struct StatusArgs {
-    /// Output format: text is a summary and a table, json is the complete answer of the node
+    /// Output format: text is a summary and tables, json is the complete answer of the node, with its agents
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "text", hide_possible_values = true)]
     output: DocumentFormat,
 
@@ -65,23 +65,26 @@ pub(crate) fn run(args: StatusArgs) -> anyhow::Result<Exit> {
     let runtime = node_client::runtime()?;
     let client = NodeClient::new(&args.node);
     let answer = runtime.block_on(client.get("/api/v1/cluster"))?;
-    let mut text = answer.to_vec();
-    if args.output == DocumentFormat::Text {
-        let cluster: Value = serde_json::from_slice(&answer)
-            .with_context(|| format!("cannot parse the answer of {}: is it a bucksaw node?", args.node.addr))?;
-        let mut shown = render(&cluster);
-        // An older node does not know the call.
-        if let Ok(list) = runtime.block_on(client.get_json("/api/v1/agents")) {
-            shown.push_str(&agents::table(&list));
-        }
-        text = shown.into_bytes();
-    } else if !text.ends_with(b"\n") {
-        text.push(b'\n');
-    }
+    let cluster: Value = serde_json::from_slice(&answer)
+        .with_context(|| format!("cannot parse the answer of {}: is it a bucksaw node?", args.node.addr))?;
+    // An older node does not know the call.
+    let agents = runtime.block_on(client.get_json("/api/v1/agents")).ok();
+    let text = match args.output {
+        DocumentFormat::Text => render(&cluster) + &agents.as_ref().map(agents::table).unwrap_or_default(),
+        _ => format!("{}\n", with_agents(cluster, agents)),
+    };
     let mut out = Out::stdout()?;
-    out.write_sanitised(&text)?;
+    out.write_sanitised(text.as_bytes())?;
     out.flush()?;
     Ok(Exit::Done)
+}
+
+/// The answer for a cluster, with that for its agents under `agents`.
+fn with_agents(mut cluster: Value, agents: Option<Value>) -> Value {
+    if let (Some(fields), Some(agents)) = (cluster.as_object_mut(), agents) {
+        fields.insert("agents".to_owned(), agents);
+    }
+    cluster
 }
 
 /// Summary and problems, the table of nodes, damaged files, trash, and any other field of the answer.
@@ -176,6 +179,13 @@ mod tests {
         check(json!({"nodes": []}), &[]);
         check(json!({"nodes": [1, {"id": "a\nb"}], "x": null}), &["1 node, all well", "ID", "a b", "x: -"]);
         check(json!([1]), &[]);
+    }
+
+    #[test]
+    fn agents_are_a_part_of_the_json() {
+        let found = with_agents(json!({"nodes": []}), Some(json!({"agents": [], "count": 0})));
+        assert_eq!(found, json!({"nodes": [], "agents": {"agents": [], "count": 0}}));
+        assert_eq!(with_agents(json!({"nodes": []}), None), json!({"nodes": []}));
     }
 
     #[test]

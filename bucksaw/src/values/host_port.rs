@@ -11,7 +11,7 @@ const LOOPBACK: &str = "127.0.0.1";
 pub(crate) struct HostPort {
     /// Without the brackets of an IPv6 address.
     pub(crate) host: String,
-    port: u16,
+    pub(crate) port: u16,
 }
 
 impl HostPort {

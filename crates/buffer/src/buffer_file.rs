@@ -7,7 +7,8 @@ use std::sync::Arc;
 use bucksaw_env::File;
 use memchr::memmem;
 
-use crate::entry::{EntryHeader, HEADER_LEN, MARKER, NUMBER_MAX};
+use crate::entry::{BufferEntryKind, EntryHeader, HEADER_LEN, MARKER, NUMBER_MAX};
+use crate::rewind::Rewind;
 
 /// The extension of buffer files.
 pub(crate) const EXTENSION: &str = "buffer";
@@ -85,6 +86,16 @@ impl EntryReader {
         };
         self.offset += header.entry_len();
         Ok(ReadEntry::Entry(header, None))
+    }
+
+    /// The rewind in the snapshot whose header was read last; `None` if it has none, or is damaged.
+    pub(crate) fn read_rewind(&self, header: &EntryHeader) -> io::Result<Option<Rewind>> {
+        if header.kind != BufferEntryKind::Snapshot || header.frame_len() == 0 {
+            return Ok(None);
+        }
+        let length = header.body_len as usize;
+        let body = self.file.read_bytes(self.offset - u64::from(header.body_len), length)?;
+        Ok(header.split(&body).and_then(|[.., frame]| Rewind::decode(frame)))
     }
 
     /// The offset of the first undamaged header from `offset` on, or `end`.

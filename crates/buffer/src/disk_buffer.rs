@@ -9,7 +9,8 @@ use bucksaw_env::Fs;
 
 use crate::buffer_file::{self, BufferFile, EntryReader, ReadEntry};
 use crate::entry::{BODY_BYTES_MAX, BufferEntryKind, EntryHeader, body_crc};
-use crate::recovery::{BufferNumbers, each_header, recover};
+use crate::recovery::{RecoveredBuffer, each_header, recover};
+use crate::rewind::{BatchRanges, Rewind};
 use crate::{BufferError, BufferRecovery};
 
 /// The smallest and the largest length of a file at which the next one begins, in bytes.
@@ -78,7 +79,7 @@ pub struct DiskBuffer {
     dir: PathBuf,
     config: Config,
     /// The oldest first.
-    files: VecDeque<BufferFile>,
+    pub(crate) files: VecDeque<BufferFile>,
     /// The length at which the next file begins; 0 if the last file is not to be appended to.
     roll_at: u64,
     /// The number of the next batch.
@@ -91,6 +92,14 @@ pub struct DiskBuffer {
     reader: Option<EntryReader>,
     /// The number of the first batch of the file being read.
     reading: u64,
+    /// Batches that were missing at this start or an earlier one: their lines are read again.
+    missing: BatchRanges,
+    /// What the snapshot before the next batch keeps, and the number of that batch.
+    rewind: Option<(u64, Rewind)>,
+    /// Whether no snapshot has the rewind yet. Until then no file is removed: a later start needs them all to find it.
+    is_rewind_unsaved: bool,
+    /// The first batch of the oldest file, and a place in this file before its first unacknowledged batch.
+    pub(crate) acked_place: Option<(u64, EntryReader)>,
 }
 
 impl DiskBuffer {
@@ -111,7 +120,7 @@ impl DiskBuffer {
             }
         }
         files.sort_by_key(|file| file.first_batch);
-        let (recovery, BufferNumbers { next, acked }) = recover(&files)?;
+        let RecoveredBuffer { recovery, next, acked, rewind, missing } = recover(&files)?;
         let mut buffer = Self {
             fs,
             dir: dir.to_owned(),
@@ -124,6 +133,10 @@ impl DiskBuffer {
             unread: acked,
             reader: None,
             reading: 0,
+            missing,
+            rewind: rewind.map(|rewind| (next, rewind)),
+            is_rewind_unsaved: recovery.missing_batches > 0,
+            acked_place: None,
         };
         buffer.remove_acked();
         buffer.read_from_oldest();
@@ -166,7 +179,12 @@ impl DiskBuffer {
         }
         let file = self.fs.create(&draft)?;
         let mut begun = BufferFile { path, file, first_batch: self.next, bytes: 0 };
-        self.write_to(&mut begun, BufferEntryKind::Snapshot, [state, &[], &[]], 0)?;
+        let rewind = self.rewind.as_ref().filter(|(number, _)| *number == self.next);
+        let rewind = rewind.map(|(_, rewind)| rewind.encode()).unwrap_or_default();
+        // No older entry replaces a state that was moved back, so it is there twice.
+        for _ in 0..if rewind.is_empty() { 1 } else { 2 } {
+            self.write_to(&mut begun, BufferEntryKind::Snapshot, [state, &[], &rewind], 0)?;
+        }
         begun.file.sync()?;
         self.fs.rename(&draft, &begun.path)?;
         self.fs.sync_dir(&self.dir)?;
@@ -179,6 +197,8 @@ impl DiskBuffer {
         }
         self.files.push_back(begun);
         self.written_acked = self.acked;
+        self.is_rewind_unsaved = false;
+        self.acked_place = None;
         self.remove_acked();
         if self.reader.is_none() || self.reading == self.next {
             self.read_from_oldest();
@@ -227,6 +247,18 @@ impl DiskBuffer {
         self.unread >= self.next
     }
 
+    /// Whether the state should be saved now: batches were missing at the start, so that their lines are read again. Until it is
+    /// saved, no file is removed.
+    pub fn is_save_due(&self) -> bool {
+        self.is_rewind_unsaved
+    }
+
+    /// The number of batches in a range that was passed over, without those that were missing at the start. `end` is the next
+    /// batch that was read, or [`Self::next_number`].
+    pub fn damaged_between(&self, first: u64, end: u64) -> u64 {
+        self.missing.outside(first..end).iter().map(|range| range.end - range.start).sum()
+    }
+
     /// Passes over the unread batches, because the caller has them.
     pub fn skip_unread(&mut self) {
         self.unread = self.next;
@@ -256,11 +288,15 @@ impl DiskBuffer {
         Ok(())
     }
 
-    /// Drops the oldest file with its unacknowledged batches; `None` if there is only one file.
+    /// Drops the oldest file with its unacknowledged batches; `None` if there is only one file, or the state has to be saved
+    /// before.
     ///
     /// # Errors
     /// Those of the file system.
     pub fn drop_oldest(&mut self) -> Result<Option<DroppedBatches>, BufferError> {
+        if self.is_rewind_unsaved {
+            return Ok(None);
+        }
         let (Some(oldest), Some(following)) = (self.files.front(), self.files.get(1)) else { return Ok(None) };
         let (mut dropped, acked) = (DroppedBatches::default(), self.acked);
         each_header(oldest, |header| {
@@ -334,6 +370,9 @@ impl DiskBuffer {
     /// Removes the files before the one with the first unacknowledged batch; never the last. The acknowledgement is written
     /// before, otherwise a restart would take what was removed for damage.
     fn remove_acked(&mut self) {
+        if self.is_rewind_unsaved {
+            return;
+        }
         let has_acked_files = self.files.get(1).is_some_and(|following| following.first_batch <= self.acked);
         if has_acked_files {
             // If it fails, files are removed nevertheless: the disk may be full.

@@ -13,7 +13,7 @@
 //!       32     8  acked     all batches before this number are acknowledged
 //!       40     4  checksum  CRC-32C of the body
 //!       44     4  checksum  CRC-32C of the header before it
-//!       48        body      state, labels, frame
+//!       48        body      state, labels, frame; of a snapshot: state, and the rewind if it follows one
 //! ```
 //! The header has a checksum of its own, so the entry behind a damaged body is found by its length. Behind a damaged
 //! header, the next entry is found by its marker.
@@ -115,6 +115,11 @@ impl EntryHeader {
         let (state, rest) = body.split_at_checked(self.state_len as usize)?;
         let (labels, frame) = rest.split_at_checked(self.labels_len as usize)?;
         Some([state, labels, frame])
+    }
+
+    /// Bytes of the frame in the body.
+    pub fn frame_len(&self) -> u32 {
+        self.body_len.saturating_sub(self.state_len).saturating_sub(self.labels_len)
     }
 
     /// The length of the entry, in bytes.

@@ -11,7 +11,8 @@
 //!
 //! Batches are not synced. After a power cut, some of the newest may be missing while later ones exist. Then the state is
 //! that before the first missing batch: the source is read again from there, and lines may be sent twice, but none is
-//! lost. Damaged batches are handled in the same way, and counted.
+//! lost. Damaged batches are handled in the same way, and counted. The caller saves this state at once
+//! ([`DiskBuffer::is_save_due`]), together with which batches were missing, so that a later start reads on from there.
 //!
 //! State and labels are opaque here. [`entry`] has the format.
 //!
@@ -34,8 +35,10 @@ mod disk_buffer;
 pub mod entry;
 mod error;
 mod recovery;
+mod rewind;
 #[cfg(test)]
 mod tests;
+mod unacked_bytes;
 
 pub use disk_buffer::{BufferedBatch, Config, DiskBuffer, DroppedBatches, NewBatch};
 pub use error::BufferError;

@@ -4,6 +4,7 @@ use std::io;
 
 use crate::buffer_file::{BufferFile, EntryReader, ReadEntry};
 use crate::entry::{BufferEntryKind, EntryHeader};
+use crate::rewind::{BatchRanges, Rewind};
 
 /// What a previous run left.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,51 +18,72 @@ pub struct BufferRecovery {
     pub unacked_batches: u64,
     /// Their records.
     pub unacked_records: u64,
-    /// Unacknowledged batches that are damaged or missing. The state is that before the first of them, so the source is
-    /// read again from there.
+    /// Unacknowledged batches that are damaged or missing, and that no earlier start has reported. The state is that before the
+    /// first of them, or an earlier one, so the source is read again from there.
     pub missing_batches: u64,
     /// Undamaged batches behind a missing one. They are sent, and their lines are read again, so answers contain these
     /// twice.
     pub repeated_batches: u64,
 }
 
-/// The numbers at which a buffer continues.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct BufferNumbers {
+/// What the buffer continues with.
+#[derive(Debug, Default)]
+pub(crate) struct RecoveredBuffer {
+    pub(crate) recovery: BufferRecovery,
+    /// The number of the next batch.
     pub(crate) next: u64,
     pub(crate) acked: u64,
+    /// What is missing before the next batch, if its snapshot has to keep that.
+    pub(crate) rewind: Option<Rewind>,
+    /// Unacknowledged batches that are missing, those of earlier starts included.
+    pub(crate) missing: BatchRanges,
 }
 
 /// Reads all files, the oldest first.
-pub(crate) fn recover(files: &[BufferFile]) -> io::Result<(BufferRecovery, BufferNumbers)> {
-    let mut progress = BufferNumbers::default();
+pub(crate) fn recover(files: &[BufferFile]) -> io::Result<RecoveredBuffer> {
+    let (mut next, mut acked, mut known) = (0, 0, BatchRanges::default());
     for file in files {
-        progress.next = progress.next.max(file.first_batch);
-        each_header(file, |header| {
-            progress.acked = progress.acked.max(header.acked);
-            progress.next = progress.next.max(header.number + u64::from(header.kind == BufferEntryKind::Batch));
-        })?;
+        next = file.first_batch.max(next);
+        let mut reader = EntryReader::new(file.file.clone());
+        loop {
+            let header = match reader.next_header(file.bytes)? {
+                ReadEntry::End => break,
+                ReadEntry::Damage => continue,
+                ReadEntry::Entry(header, _) => header,
+            };
+            acked = header.acked.max(acked);
+            next = next.max(header.number + u64::from(header.kind == BufferEntryKind::Batch));
+            if let Some(rewind) = reader.read_rewind(&header)? {
+                known.extend(rewind.missing.into_ranges());
+            }
+        }
     }
+    // Files before the oldest one were removed because their batches are acknowledged, which may be written nowhere else.
+    acked = acked.max(files.first().map_or(0, |file| file.first_batch));
     // An acknowledgement for a batch that is in no file: its file was lost to a power cut.
-    progress.next = progress.next.max(progress.acked);
-    let mut state = StateReplay {
+    next = next.max(acked);
+    let mut replay = StateReplay {
         recovery: BufferRecovery::default(),
         expected: files.first().map_or(0, |file| file.first_batch),
-        acked: progress.acked,
+        acked,
+        known,
+        missing: BatchRanges::default(),
+        first_missing: None,
+        last_rewind: None,
     };
     for file in files {
         let mut reader = EntryReader::new(file.file.clone());
         loop {
             match reader.next(file.bytes)? {
                 ReadEntry::End => break,
-                ReadEntry::Entry(header, Some(body)) => state.add(&header, &body),
+                ReadEntry::Entry(header, Some(body)) => replay.add(&header, &body),
                 // A missing batch is found by the numbers of those behind it.
                 ReadEntry::Damage | ReadEntry::Entry(_, None) => {}
             }
         }
     }
-    state.expect(progress.next);
-    Ok((state.recovery, progress))
+    replay.expect(next);
+    Ok(replay.finish(next))
 }
 
 /// Reads the undamaged headers of a file.
@@ -82,24 +104,39 @@ struct StateReplay {
     /// The number of the next batch, if none is missing.
     expected: u64,
     acked: u64,
+    /// Batches that earlier starts missed.
+    known: BatchRanges,
+    /// Other ones that are missing.
+    missing: BatchRanges,
+    /// The first of them. Later entries do not change the state.
+    first_missing: Option<u64>,
+    /// The last rewind, and the number of its snapshot.
+    last_rewind: Option<(u64, Rewind)>,
 }
 
 impl StateReplay {
     fn add(&mut self, header: &EntryHeader, body: &[u8]) {
-        let Some([state, ..]) = header.split(body) else { return };
+        let Some([state, _, frame]) = header.split(body) else { return };
         // A file may repeat what a lost one had.
         if header.kind == BufferEntryKind::Ack || header.number < self.expected && header.kind == BufferEntryKind::Batch
         {
             return;
         }
         self.expect(header.number);
-        let is_frozen = self.recovery.missing_batches > 0;
         match header.kind {
-            BufferEntryKind::Snapshot if !is_frozen => {
-                self.recovery.state = vec![state.to_vec()];
-                self.recovery.is_snapshot_missing = false;
+            BufferEntryKind::Snapshot => {
+                let rewind = Rewind::decode(frame);
+                // Behind a missing batch, only a state that is before it has its lines.
+                let is_before =
+                    self.first_missing.is_none_or(|missing| rewind.as_ref().is_some_and(|rewind| rewind.to < missing));
+                if is_before {
+                    self.recovery.state = vec![state.to_vec()];
+                    self.recovery.is_snapshot_missing = false;
+                }
+                self.last_rewind = rewind.map(|rewind| (header.number, rewind)).or(self.last_rewind.take());
             }
             BufferEntryKind::Batch => {
+                let is_frozen = self.first_missing.is_some();
                 self.expected = header.number + 1;
                 if !is_frozen {
                     if self.recovery.state.is_empty() {
@@ -114,14 +151,28 @@ impl StateReplay {
                     self.recovery.repeated_batches += u64::from(is_frozen);
                 }
             }
-            _ => {}
+            BufferEntryKind::Ack => {}
         }
     }
 
     /// Counts the batches before `number` that did not come.
     fn expect(&mut self, number: u64) {
-        let missing_from = self.expected.max(self.acked);
-        self.recovery.missing_batches += number.saturating_sub(missing_from);
+        let missing = self.known.outside(self.expected.max(self.acked)..number);
         self.expected = self.expected.max(number);
+        let Some(first) = missing.first() else { return };
+        self.first_missing.get_or_insert(first.start);
+        self.recovery.missing_batches += missing.iter().map(|range| range.end - range.start).sum::<u64>();
+        self.missing.extend(missing);
+    }
+
+    fn finish(self, next: u64) -> RecoveredBuffer {
+        let Self { recovery, acked, known, mut missing, first_missing, last_rewind, .. } = self;
+        missing.extend(known.into_ranges());
+        missing.forget_below(acked);
+        // The snapshot with that rewind is replaced by the one that is written next.
+        let replaced = last_rewind.filter(|(number, _)| *number == next).map(|(_, rewind)| rewind.to);
+        let to = first_missing.into_iter().chain(replaced).min();
+        let rewind = to.map(|to| Rewind { to, missing: missing.clone() });
+        RecoveredBuffer { recovery, next, acked, rewind, missing }
     }
 }

@@ -95,6 +95,21 @@ fn removed_files_are_no_damage_after_a_kill() {
 }
 
 #[test]
+fn files_that_were_removed_before_an_append_are_acknowledged() {
+    let mut one = Harness::open(Fs::new(), 1 << 20);
+    for _ in 0..40 {
+        one.append(5_000).unwrap();
+    }
+    let mut two = Harness::open(one.fs.kill(), 1 << 20);
+    two.read_all();
+    two.buffer.ack(40);
+    assert_eq!(two.files(), 1);
+    let mut three = Harness::open(two.fs.kill(), 1 << 20);
+    assert_eq!((three.recovery.missing_batches, three.buffer.first_unacked()), (0, three.buffer.first_unread()));
+    assert_eq!(three.read_all().len() as u64, three.buffer.unacked_batches());
+}
+
+#[test]
 fn a_killed_process_sends_unacknowledged_batches_again_and_reads_on_behind_them() {
     let mut one = Harness::open(Fs::new(), 1 << 20);
     for _ in 0..40 {
@@ -201,6 +216,135 @@ fn the_changes_behind_a_damaged_snapshot_are_kept() {
     assert_eq!(two.position, 2);
 }
 
+/// The offset of a batch of 100 bytes in the first file.
+fn offset_of(number: u64) -> u64 {
+    let entry = HEADER_LEN as u64 + 8 + 3 + 100 + format!("BSWB batch {number}").len() as u64;
+    HEADER_LEN as u64 + 8 + number * entry
+}
+
+/// A buffer whose batches 2 and 5 are damaged, after the start that has seen it. Batches 0 and 1 are acknowledged.
+fn with_two_damaged_batches() -> Harness {
+    let mut one = Harness::open(Fs::new(), 1 << 20);
+    for _ in 0..8 {
+        one.append(100).unwrap();
+    }
+    let path = one.fs.paths().pop().unwrap();
+    [2, 5].iter().for_each(|number| assert!(one.fs.flip_bit(&path, (offset_of(*number) + 90) * 8)));
+    one.buffer.ack(2);
+    one.buffer.write_ack().unwrap();
+    let two = Harness::open(one.fs.kill(), 1 << 20);
+    assert_eq!((two.position, two.recovery.missing_batches, two.recovery.repeated_batches), (2, 2, 4));
+    assert!(two.buffer.is_save_due());
+    two
+}
+
+#[test]
+fn a_second_start_after_damage_continues_behind_the_first() {
+    for appended in 0..3 {
+        let mut two = with_two_damaged_batches();
+        two.buffer.save(&2_u64.to_le_bytes()).unwrap();
+        // As at the first scan and at a stop.
+        two.buffer.save(&2_u64.to_le_bytes()).unwrap();
+        for _ in 0..appended {
+            two.append(100).unwrap();
+        }
+        assert_eq!(two.read_all().first(), Some(&3));
+        assert_eq!((two.buffer.damaged_between(2, 3), two.buffer.damaged_between(4, 7)), (0, 2));
+        // The second damaged batch is not acknowledged yet.
+        two.buffer.ack(4);
+        two.buffer.write_ack().unwrap();
+        let mut three = Harness::open(two.fs.kill(), 1 << 20);
+        assert_eq!((three.position, three.recovery.missing_batches), (2 + appended, 0));
+        assert!(!three.buffer.is_save_due());
+        assert_eq!((three.read_all().first(), three.buffer.damaged_between(5, 6)), (Some(&4), 0));
+        // A batch that is damaged later is another matter: lines from before it are read again.
+        let path = three.fs.paths().into_iter().next().unwrap();
+        assert!(three.fs.flip_bit(&path, (offset_of(6) + 90) * 8));
+        three.buffer.save(&three.position.to_le_bytes()).unwrap();
+        let four = Harness::open(three.fs.kill(), 1 << 20);
+        assert_eq!((four.position, four.recovery.missing_batches), (2, 1), "{appended}");
+    }
+}
+
+#[test]
+fn damage_before_a_known_missing_batch_moves_the_state_further_back() {
+    let mut two = with_two_damaged_batches();
+    two.buffer.save(&2_u64.to_le_bytes()).unwrap();
+    two.append(100).unwrap();
+    // No later start may read on before batch 5 only.
+    two.buffer.ack(4);
+    two.buffer.write_ack().unwrap();
+    let path = two.fs.paths().into_iter().next().unwrap();
+    assert!(two.fs.flip_bit(&path, (offset_of(4) + 90) * 8));
+    let three = Harness::open(two.fs.kill(), 1 << 20);
+    assert_eq!((three.position, three.recovery.missing_batches), (2, 1));
+}
+
+#[test]
+fn a_damaged_snapshot_after_damage_is_there_twice() {
+    for byte in [5, 50] {
+        let mut two = with_two_damaged_batches();
+        two.buffer.save(&2_u64.to_le_bytes()).unwrap();
+        two.append(100).unwrap();
+        two.buffer.ack(4);
+        two.buffer.write_ack().unwrap();
+        let path = two.fs.paths().pop().unwrap();
+        assert!(two.fs.flip_bit(&path, byte * 8));
+        let three = Harness::open(two.fs.kill(), 1 << 20);
+        assert_eq!((three.position, three.recovery.missing_batches), (3, 0));
+    }
+}
+
+#[test]
+fn no_file_is_removed_before_the_state_after_damage_is_saved() {
+    let mut one = Harness::open(Fs::new(), 1 << 20);
+    for _ in 0..40 {
+        one.append(5_000).unwrap();
+    }
+    let path = one.fs.paths().into_iter().next().unwrap();
+    assert!(one.fs.flip_bit(&path, 70 * 8));
+    let mut two = Harness::open(one.fs.kill(), 1 << 20);
+    let files = two.files();
+    assert!(files > 2);
+    two.read_all();
+    two.buffer.ack(40);
+    assert_eq!((two.files(), two.buffer.drop_oldest().unwrap()), (files, None));
+    let mut three = Harness::open(two.fs.kill(), 1 << 20);
+    assert_eq!((three.position, three.files()), (0, files));
+    three.read_all();
+    three.buffer.ack(40);
+    three.buffer.save(&0_u64.to_le_bytes()).unwrap();
+    assert_eq!(three.files(), 1);
+    assert_eq!(Harness::open(three.fs.kill(), 1 << 20).position, 0);
+}
+
+#[test]
+fn bytes_are_counted_from_the_first_unacknowledged_batch() {
+    let mut one = Harness::open(Fs::new(), 1 << 20);
+    assert_eq!(one.buffer.unacked_bytes(), 0);
+    for _ in 0..8 {
+        one.append(100).unwrap();
+    }
+    let length = offset_of(8);
+    assert_eq!((one.buffer.bytes(), one.buffer.unacked_bytes()), (length, length - offset_of(0)));
+    one.buffer.ack(3);
+    assert_eq!(one.buffer.unacked_bytes(), length - offset_of(3));
+    one.buffer.write_ack().unwrap();
+    one.buffer.ack(7);
+    assert_eq!(one.buffer.unacked_bytes(), length - offset_of(7) + HEADER_LEN as u64);
+    for _ in 0..40 {
+        one.append(5_000).unwrap();
+    }
+    let all = one.buffer.unacked_bytes();
+    one.buffer.ack(30);
+    let rest = one.buffer.unacked_bytes();
+    assert!(rest < all / 2, "{all}");
+    let mut two = Harness::open(one.fs.kill(), 1 << 20);
+    assert_eq!(two.buffer.unacked_bytes(), rest);
+    two.buffer.ack(48);
+    assert_eq!(two.buffer.unacked_bytes(), 0);
+}
+
 #[test]
 fn headers_are_checked() {
     let header = EntryHeader {
@@ -256,8 +400,9 @@ proptest! {
     #[test]
     fn no_part_of_the_source_is_lost(steps in prop::collection::vec(step(), 1..80)) {
         let mut one = Harness::open(Fs::new(), 1 << 20);
-        // What was acknowledged, as parts of the source; and of each batch, its part.
+        // What was acknowledged, as parts of the source; the batches that were read, and of each batch, its part.
         let mut acked = std::collections::BTreeSet::new();
+        let mut read = std::collections::BTreeSet::new();
         let mut parts = std::collections::BTreeMap::new();
         let mut end = 0;
         for step in steps {
@@ -270,13 +415,17 @@ proptest! {
                     }
                 }
                 BufferStep::Ack(count) => {
-                    let until = one.buffer.next_number() - one.buffer.unacked_batches() + count;
-                    let until = until.min(one.buffer.next_number());
-                    acked.extend(parts.range(..until).map(|(_, part)| *part));
+                    // No node has what was not read.
+                    let until = (one.buffer.first_unacked() + count).min(one.buffer.first_unread());
+                    acked.extend(read.range(..until).filter_map(|number| parts.get(number)).copied());
                     one.buffer.ack(until);
                 }
                 BufferStep::WriteAck => one.buffer.write_ack().unwrap(),
-                BufferStep::Read(count) => (0..count).for_each(|_| drop(one.buffer.read_next().unwrap())),
+                BufferStep::Read(count) => {
+                    read.extend((0..count).filter_map(|_| Some(one.buffer.read_next().unwrap()?.number)));
+                    let (unacked, batches) = (one.buffer.unacked_bytes(), one.buffer.unacked_batches());
+                    prop_assert!(unacked <= one.buffer.bytes() && (unacked == 0 || batches > 0));
+                }
                 BufferStep::Save => one.buffer.save(&one.position.to_le_bytes()).unwrap(),
                 BufferStep::FlipBit(at) => {
                     let path = one.fs.paths().into_iter().find(|path| path.extension().is_some());
@@ -289,12 +438,14 @@ proptest! {
                         }
                         // Without a restart, a damaged batch is not sent. It is known at the next start.
                         one = Harness::open(one.fs.kill(), 1 << 20);
+                        read.clear();
                     }
                 }
                 BufferStep::Kill => {
                     let (position, missing) = (one.position, one.recovery.missing_batches);
                     let fs = one.fs.kill();
                     one = Harness::open(fs, 1 << 20);
+                    read.clear();
                     if missing == 0 && one.recovery.missing_batches == 0 {
                         prop_assert_eq!(one.position, position);
                     }
@@ -302,6 +453,7 @@ proptest! {
                 BufferStep::PowerCut(seed) => {
                     let fs = one.fs.cut_power(PowerCutLoss::Torn, seed);
                     one = Harness::open(fs, 1 << 20);
+                    read.clear();
                 }
             }
         }

@@ -356,6 +356,8 @@ fn add(tailer: &mut Tailer, arrival: Arrival, predecessor: Option<FileKey>) -> O
         size: if is_compressed { 0 } else { arrival.stat.size },
         modified_ms: arrival.stat.modified_ms,
         is_finished: arrival.is_damaged || (is_compressed && starts_at_end),
+        is_compressed,
+        is_gap_counted: false,
     };
     if arrival.is_damaged {
         let (path, reason, unix_ms) = (arrival.path.clone(), GapReason::Damaged, tailer.clock.unix_ms());

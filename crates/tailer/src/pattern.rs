@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use bucksaw_env::{DirEntry, EntryKind, FileStat, Fs};
-use globset::{GlobBuilder, GlobMatcher};
+use globset::{ErrorKind, GlobBuilder, GlobMatcher};
 
 /// How deep `**` descends.
 const DEPTH_MAX: usize = 64;
@@ -43,12 +43,26 @@ pub enum PatternError {
     /// Nothing to match.
     #[error("the pattern is empty")]
     Empty,
-    /// Braces or brackets contain a `/`, or `..` follows a wildcard.
-    #[error("\"{0}\": {1}")]
-    Unsupported(String, &'static str),
+    /// Braces or brackets contain a `/`.
+    #[error("brackets and braces cannot contain \"/\"")]
+    SpansParts,
     /// Brackets or braces are not closed, or the like.
-    #[error("\"{0}\" is no valid pattern: {1}")]
-    Syntax(String, #[source] globset::Error),
+    #[error("{}", syntax_problem(.0))]
+    Syntax(#[source] globset::Error),
+}
+
+/// What is wrong with a pattern, and how a name with such a character is written.
+fn syntax_problem(error: &globset::Error) -> String {
+    match error.kind() {
+        ErrorKind::UnclosedClass => "a bracket is not closed; write \\[ for a name that has one".to_owned(),
+        ErrorKind::UnclosedAlternates => "a brace is not closed; write \\{ for a name that has one".to_owned(),
+        ErrorKind::UnopenedAlternates => "a brace is not opened; write \\} for a name that has one".to_owned(),
+        ErrorKind::InvalidRange(from, to) => format!("a range in brackets ends before it begins: {from}-{to}"),
+        ErrorKind::DanglingEscape => {
+            "nothing follows the last backslash; write \\\\ for a name that has one".to_owned()
+        }
+        kind => kind.to_string(),
+    }
 }
 
 impl PathPattern {
@@ -63,13 +77,15 @@ impl PathPattern {
             return Err(PatternError::Empty);
         }
         let mut components = Vec::new();
-        for part in &parts {
+        for (at, part) in parts.iter().enumerate() {
             let component = match *part {
                 "**" => PatternComponent::AnyDepth,
                 part if part.contains(['*', '?', '[', '{']) => {
-                    let matcher = glob(part).map_err(|error| match spans_parts(part) {
-                        true => PatternError::Unsupported(text.to_owned(), "brackets and braces cannot contain \"/\""),
-                        false => PatternError::Syntax(text.to_owned(), error),
+                    let matcher = glob(part).map_err(|error| {
+                        match spans_parts(part, parts.get(at + 1..).unwrap_or_default()) {
+                            true => PatternError::SpansParts,
+                            false => PatternError::Syntax(error),
+                        }
                     })?;
                     PatternComponent::Wildcards { matcher, matches_hidden: part.starts_with('.') }
                 }
@@ -83,11 +99,11 @@ impl PathPattern {
             }
         }
         if matches!(components.last(), Some(PatternComponent::AnyDepth)) {
-            let matcher = glob("*").map_err(|error| PatternError::Syntax(text.to_owned(), error))?;
+            let matcher = glob("*").map_err(|error| PatternError::Syntax(error))?;
             components.push(PatternComponent::Wildcards { matcher, matches_hidden: false });
         }
         let joined = format!("{}{}", if is_absolute { "/" } else { "" }, parts.join("/"));
-        let whole = glob(&joined).map_err(|error| PatternError::Syntax(text.to_owned(), error))?;
+        let whole = glob(&joined).map_err(|error| PatternError::Syntax(error))?;
         Ok(Self { text: text.to_owned(), is_absolute, components, whole })
     }
 
@@ -110,8 +126,11 @@ fn glob(text: &str) -> Result<GlobMatcher, globset::Error> {
 }
 
 /// Whether the part of a pattern ends inside of brackets or braces.
-fn spans_parts(part: &str) -> bool {
-    part.matches('{').count() != part.matches('}').count() || part.matches('[').count() != part.matches(']').count()
+fn spans_parts(part: &str, later: &[&str]) -> bool {
+    let spans = |open: char, close: char| {
+        part.matches(open).count() > part.matches(close).count() && later.iter().any(|later| later.contains(close))
+    };
+    spans('{', '}') || spans('[', ']')
 }
 
 /// The listings of one scan, each directory at most once.

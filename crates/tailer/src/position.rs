@@ -12,6 +12,11 @@ use crate::fingerprint::{ANCHOR_BYTES_MAX, Anchor, Fingerprint};
 /// The version of the encoding.
 const VERSION: u8 = 1;
 
+/// Bits of the flags.
+const FINISHED: u8 = 1;
+const COMPRESSED: u8 = 2;
+const GAP_COUNTED: u8 = 4;
+
 /// The longest path that is decoded, in bytes. Linux opens no longer ones.
 const PATH_BYTES_MAX: usize = 4_096;
 
@@ -43,6 +48,10 @@ pub struct FilePosition {
     pub modified_ms: u64,
     /// Whether the file ended: it was rotated or deleted, and read to its end.
     pub is_finished: bool,
+    /// Whether the file with the number is the compressed form of the text. If the file ended, that form was read to its end too.
+    pub is_compressed: bool,
+    /// Whether the rest of the file is a gap that was counted. The size is then what was read.
+    pub is_gap_counted: bool,
 }
 
 /// The bytes are no position of this version.
@@ -61,7 +70,9 @@ impl FilePosition {
     /// Appends the position as bytes.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.push(VERSION);
-        out.push(u8::from(self.is_finished));
+        let flags =
+            [(self.is_finished, FINISHED), (self.is_compressed, COMPRESSED), (self.is_gap_counted, GAP_COUNTED)];
+        out.push(flags.iter().map(|(is_set, flag)| u8::from(*is_set) * flag).sum());
         for number in [self.key.0, self.identity.device, self.identity.inode, self.offset, self.size, self.modified_ms]
         {
             put_varint(out, number);
@@ -84,11 +95,10 @@ impl FilePosition {
 
     fn read(reader: &mut ByteReader<'_>) -> Option<Self> {
         (reader.u8()? == VERSION).then_some(())?;
-        let is_finished = match reader.u8()? {
-            0 => false,
-            1 => true,
-            _ => return None,
-        };
+        let flags = reader.u8()?;
+        (flags & !(FINISHED | COMPRESSED | GAP_COUNTED) == 0).then_some(())?;
+        let [is_finished, is_compressed, is_gap_counted] =
+            [FINISHED, COMPRESSED, GAP_COUNTED].map(|flag| flags & flag != 0);
         let key = FileKey(reader.varint()?);
         let identity = FileIdentity { device: reader.varint()?, inode: reader.varint()? };
         let (offset, size, modified_ms) = (reader.varint()?, reader.varint()?, reader.varint()?);
@@ -99,7 +109,19 @@ impl FilePosition {
         // Offsets of files are signed in the interfaces of operating systems.
         (offset.max(size) <= i64::MAX.cast_unsigned()).then_some(())?;
         let path = PathBuf::from(OsString::from_vec(read_bytes(reader, PATH_BYTES_MAX)?.to_vec()));
-        Some(Self { key, path, identity, fingerprint, offset, anchor, size, modified_ms, is_finished })
+        Some(Self {
+            key,
+            path,
+            identity,
+            fingerprint,
+            offset,
+            anchor,
+            size,
+            modified_ms,
+            is_finished,
+            is_compressed,
+            is_gap_counted,
+        })
     }
 }
 
@@ -129,6 +151,8 @@ mod tests {
             size: offset + 3,
             modified_ms: 1_700_000_000_000,
             is_finished: offset % 2 == 1,
+            is_compressed: offset % 3 == 1,
+            is_gap_counted: offset % 5 == 1,
         }
     }
 

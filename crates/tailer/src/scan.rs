@@ -40,7 +40,9 @@ impl Tailer {
         let mut unknown = Vec::new();
         for (path, stat) in matches.found {
             let counters = &mut self.gap_log.counters;
-            let skipped = if stat.kind != EntryKind::File {
+            let skipped = if stat.kind == EntryKind::Directory {
+                Some((&mut counters.skipped_not_regular, "it is a directory: append /* to follow the files in it"))
+            } else if stat.kind != EntryKind::File {
                 Some((&mut counters.skipped_not_regular, "it is no regular file"))
             } else if path.file_name().is_some_and(is_unsupported) {
                 Some((&mut counters.skipped_unsupported, "its compression is not supported"))
@@ -260,7 +262,10 @@ fn recognise(tailer: &mut Tailer, key: FileKey, stat: &FileStat) -> bool {
         return false;
     }
     let position = &file.position;
-    let is_unchanged = file.seen.unwrap_or((position.size, position.modified_ms)) == state;
+    let compression = file.current_path.file_name().and_then(Compression::of);
+    // Another file may have got the number: the compressed form of this one, which may have grown before.
+    let is_of_kind = position.is_compressed == compression.is_some();
+    let is_unchanged = is_of_kind && file.seen.unwrap_or((position.size, position.modified_ms)) == state;
     match file.stage {
         Stage::Finished if is_unchanged => return true,
         Stage::Lost if is_unchanged && position.is_finished => {
@@ -272,7 +277,6 @@ fn recognise(tailer: &mut Tailer, key: FileKey, stat: &FileStat) -> bool {
         Stage::Rest | Stage::Ending => return true,
         _ => {}
     }
-    let compression = file.current_path.file_name().and_then(Compression::of);
     let (handle, opened) = match open_regular(&*tailer.fs, &file.current_path) {
         Ok(opened) => opened,
         Err(error) => {
@@ -303,13 +307,17 @@ fn recognise(tailer: &mut Tailer, key: FileKey, stat: &FileStat) -> bool {
             false
         }
         Ok(true) => {
-            let is_complete = position.is_finished && (compression.is_some() || opened.size == position.offset);
+            let has_no_more = if compression.is_some() { is_of_kind } else { opened.size == position.offset };
+            let is_complete = position.is_finished && has_no_more;
             if is_complete {
                 file.seen = Some(size_and_time(&opened));
                 file.stage = Stage::Finished;
                 return true;
             }
             file.position.is_finished = false;
+            file.position.is_compressed = compression.is_some();
+            // What cannot be decompressed is not counted again.
+            file.position.is_gap_counted &= compression.is_some();
             file.last_growth = now;
             file.is_closing = false;
             file.missing_scans = 0;

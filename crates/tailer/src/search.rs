@@ -168,7 +168,8 @@ fn adopt(tailer: &mut Tailer, key: FileKey, candidate: &SearchCandidate, is_copy
         Ok(true) => {}
     }
     // The file may have grown after its end, and before it was compressed. How long the text is shows only when it is read.
-    let has_no_more = if compression.is_some() { !is_copy } else { stat.size == position.offset };
+    let was_read = !is_copy && position.is_compressed;
+    let has_no_more = if compression.is_some() { was_read } else { stat.size == position.offset };
     let is_complete = position.is_finished && has_no_more;
     let stage = if is_complete {
         Stage::Finished
@@ -216,6 +217,8 @@ fn take_over(
     let (now, scans) = (tailer.clock.uptime(), tailer.scans);
     let Some(file) = tailer.files.get_mut(&key) else { return };
     file.position.identity = candidate.stat.identity;
+    file.position.is_compressed = candidate.path.file_name().and_then(Compression::of).is_some();
+    file.position.is_gap_counted = false;
     file.current_path.clone_from(&candidate.path);
     if handle.is_some() {
         file.position.size = candidate.stat.size;
@@ -279,6 +282,8 @@ fn adopt_short(tailer: &mut Tailer, key: FileKey, candidate: &SearchCandidate) -
         size: stat.size,
         modified_ms: stat.modified_ms,
         is_finished: true,
+        is_compressed: compression.is_some(),
+        is_gap_counted: false,
     };
     let (is_finished, has_missing) = (file.position.is_finished, file.missing_bytes() > 0);
     if has_missing && !is_finished {

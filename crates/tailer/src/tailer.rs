@@ -445,10 +445,15 @@ impl Tailer {
         self.active.remove(&key);
     }
 
+    /// Counts the rest of a file as a gap, unless an earlier run did so.
     pub(crate) fn add_gap(&mut self, key: FileKey, reason: GapReason) {
-        if let Some(file) = self.files.get(&key) {
-            let (path, bytes) = (file.position.path.clone(), file.missing_bytes());
-            self.gap_log.add(Gap { path, reason, bytes, unix_ms: self.clock.unix_ms() });
+        let Some(file) = self.files.get_mut(&key) else { return };
+        let (path, bytes) = (file.position.path.clone(), file.missing_bytes());
+        if std::mem::replace(&mut file.position.is_gap_counted, true) && bytes == 0 {
+            return;
         }
+        file.position.size = file.position.size.min(file.next_offset());
+        self.gap_log.add(Gap { path, reason, bytes, unix_ms: self.clock.unix_ms() });
+        self.changes += 1;
     }
 }

@@ -10,7 +10,7 @@
 //!       80     8  unreadable       paths that cannot be read
 //!       88     8  lag_bytes        unread and unacknowledged bytes of files
 //!       96     8  lag_ms           the longest wait of one
-//!      104     8  buffer_bytes     of the buffer on disk
+//!      104     8  buffer_bytes     unacknowledged, in the buffer on disk
 //!      112     8  gaps             places in files where lines may be missing, since the start
 //!      120     8  dropped_records  dropped because the buffer was full, since the start
 //!      128     8  acked_records    acknowledged since the start
@@ -55,7 +55,7 @@ pub struct AgentReport {
     pub lag_bytes: u64,
     /// The longest wait of such a byte, in milliseconds.
     pub lag_ms: u64,
-    /// Bytes of the buffer on disk.
+    /// Unacknowledged bytes in the buffer on disk.
     pub buffer_bytes: u64,
     /// Places in files where lines may be missing, since the start of the agent.
     pub gaps: u64,

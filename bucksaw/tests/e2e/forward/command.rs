@@ -50,6 +50,58 @@ fn signals_are_passed_on() {
 }
 
 #[test]
+fn a_signal_reaches_the_children_of_the_command_and_a_second_one_kills() {
+    let node = TestServer::start(&[]);
+    let script = "sleep 1000 & trap 'echo stopped' TERM; echo child $!; wait; trap '' TERM; echo deaf; while :; do sleep 0.1; done";
+    let agent = ChildProcess::start(&mut agent(&node, &[], script));
+    wait_until("the command runs", || node.count("child") == 1);
+    agent.send_sigterm();
+    wait_until("the command ignores further signals", || node.count("stopped") == 1 && node.count("deaf") == 1);
+    let child = records_with(&node, "child");
+    let child = child.split_whitespace().nth(1).unwrap();
+    let is_gone = || std::fs::read_to_string(format!("/proc/{child}/stat")).is_ok_and(|stat| stat.contains(") Z "));
+    wait_until("its child has ended", || is_gone() || !std::path::Path::new(&format!("/proc/{child}")).exists());
+    agent.send_sigterm();
+    let (status, _, said) = agent.wait_with_output();
+    assert_eq!(status.code(), Some(128 + 9), "{said}");
+    assert!(said.contains("the command has not ended: killed at the second signal"), "{said}");
+}
+
+#[test]
+fn a_child_that_keeps_the_output_open_does_not_hold_the_agent() {
+    let node = TestServer::start(&[]);
+    let output = run(&mut agent(&node, &[], "sleep 1000 & echo $! >&2; echo done; exit 4"), b"");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(said.contains("processes that the command started keep its output open"), "{said}");
+    assert_eq!(node.count("done"), 1);
+    let child = records_with(&node, "log.iostream=stderr");
+    let killed = std::process::Command::new("/bin/kill").arg(child.trim()).status().unwrap();
+    assert!(killed.success(), "{child}");
+}
+
+#[test]
+fn flags_without_effect_on_a_command_are_refused() {
+    let check = |arguments: &[&str], want: &str| {
+        let output = run(bucksaw(["forward"]).args(arguments), b"");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), said.trim_end()), (Some(2), want), "{arguments:?}");
+    };
+    check(
+        &["--exclude", "a", "--", "true"],
+        "bucksaw: --exclude is for files and has no effect on a command: leave it out",
+    );
+    check(
+        &["--state-dir", "a", "--", "true"],
+        "bucksaw: --state-dir is for files, listeners and the journal and has no effect on a command: leave it out",
+    );
+    check(&["--", ""], "bucksaw: the command after -- is empty: name a program");
+    // They may be in the environment for another agent.
+    let output = run(bucksaw(["forward", "--", ""]).env("BUCKSAW_STATE_DIR", "/x"), b"");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("is empty"), "{output:?}");
+}
+
+#[test]
 fn a_killed_and_a_missing_command_are_reported() {
     let node = TestServer::start(&[]);
     let output = run(&mut agent(&node, &[], "echo last words; kill -9 $$"), b"");

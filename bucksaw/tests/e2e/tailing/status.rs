@@ -10,6 +10,7 @@ use crate::node::bucksaw;
 use crate::wait::wait_until;
 
 const DASHBOARD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../contrib/grafana/bucksaw-agents.json");
+const ALERTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/alerts.yml");
 pub(crate) const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/forward.md");
 
 impl TailedDir {
@@ -97,11 +98,14 @@ fn an_agent_tells_its_lag_its_node_and_its_counts() {
         ("bucksaw_forward_lag_bytes", 0.0),
         ("bucksaw_forward_lag_seconds", 0.0),
         ("bucksaw_forward_buffer_batches", 0.0),
+        ("bucksaw_forward_buffer_bytes", 0.0),
         ("bucksaw_forward_dropped_records_total", 0.0),
         ("bucksaw_forward_gaps_total{reason=\"truncated\"}", 0.0),
     ] {
         assert_eq!(value(&text, series), want, "{series}");
     }
+    // Acknowledged batches are on the disk until their file is removed.
+    assert!(value(&text, "bucksaw_forward_buffer_disk_bytes") > 0.0);
     assert!(value(&text, "process_cpu_seconds_total") > 0.0 && value(&text, "process_resident_memory_bytes") > 1e6);
     // A line without its end waits for it, and is no lag.
     one.write(b"half a line");
@@ -126,8 +130,12 @@ fn an_agent_tells_its_lag_its_node_and_its_counts() {
         }
     }
     assert!(queried.len() > 15, "{queried:?}");
-    for name in queried {
-        assert!(names.contains(name), "the dashboard queries {name}, which is no metric of an agent");
+    let alerts = std::fs::read_to_string(ALERTS).unwrap();
+    let words = alerts.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+    let alerting: BTreeSet<_> = words.filter(|word| word.starts_with("bucksaw_forward_")).collect();
+    assert!(alerting.len() > 5, "{alerting:?}");
+    for name in queried.into_iter().chain(alerting) {
+        assert!(names.contains(name), "the dashboard or an alert queries {name}, which is no metric of an agent");
     }
 }
 
@@ -160,6 +168,10 @@ fn a_node_knows_its_agents() {
     let shown = bucksaw(["status", "--addr", tailed.node.address("http")]).output().unwrap();
     let shown = String::from_utf8(shown.stdout).unwrap();
     assert!(shown.contains("AGENT") && shown.contains(agent["host"].as_str().unwrap()), "{shown}");
+    let json = bucksaw(["status", "-o", "json", "--addr", tailed.node.address("http")]).output().unwrap();
+    let json: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!((&json["agents"]["agents"][0]["id"], &json["agents"]["count"]), (&agent["id"], &1.into()));
+    assert!(json["nodes"][0]["id"].is_string(), "{json}");
     // The same agent after a restart.
     tailed.stop_agent();
     wait_until("the end is noticed", || agents(&tailed)["agents"][0]["connected"] == false);

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,9 +74,9 @@ pub(crate) struct Collector {
     journal_cursor: Option<Vec<u8>>,
     /// The change count of the tailer at the last snapshot of its positions.
     seen_changes: u64,
-    /// Missing batches whose lines are read again from the files.
-    missing_at_start: u64,
     pub(super) damaged_batches: u64,
+    /// The number of gaps when the positions were saved last.
+    saved_gaps: u64,
     /// Whether all that is unread of the buffer is damaged.
     is_end_damaged: bool,
     log_limits: LogLimits,
@@ -101,6 +102,8 @@ pub(super) struct BufferSink {
     /// Bytes that were consumed without a record since positions were saved.
     unsaved_bytes: u64,
     fs: Arc<dyn Fs>,
+    /// The state directory.
+    dir: PathBuf,
 }
 
 /// The sums over all records that were read.
@@ -159,6 +162,7 @@ impl Collector {
             unfinished: Vec::new(),
             unsaved_bytes: 0,
             fs: Arc::clone(&env.fs),
+            dir: files.state_dir.clone(),
         };
         let mut collector = Self {
             config: config.clone(),
@@ -169,8 +173,8 @@ impl Collector {
             acks: SourceAcks::default(),
             journal_cursor,
             seen_changes: 0,
-            missing_at_start: missing_batches,
             damaged_batches: 0,
+            saved_gaps: 0,
             is_end_damaged: false,
             log_limits: LogLimits::new(Arc::clone(&env.clock)),
         };
@@ -178,6 +182,8 @@ impl Collector {
             collector.sink.positions.set_journal(encode_cursor(cursor));
         }
         collector.sink.positions.replace(collector.tailer.positions());
+        // Tried again by each step.
+        collector.sink.save_if_due();
         Ok(collector)
     }
 
@@ -246,9 +252,18 @@ impl Collector {
         report
     }
 
-    /// Writes what was acknowledged, so that a later start sends less again.
+    /// Writes what was acknowledged, so that a later start sends less again; and the positions if there are new gaps, so that a
+    /// later start does not count them again. The caller has reported these.
     pub(crate) fn write_ack(&mut self) {
         self.collect_acks();
+        let gaps = self.tailer.counters().gaps();
+        if gaps > self.saved_gaps {
+            self.note_changes();
+            match self.sink.buffer.save(&self.sink.positions.snapshot()) {
+                Ok(()) => self.saved_gaps = gaps,
+                Err(error) => self.sink.note_write_error(&error),
+            }
+        }
         // Without it, batches are sent again with the same ids.
         if let Err(error) = self.sink.buffer.write_ack() {
             self.sink.note_write_error(&error);
@@ -317,7 +332,7 @@ impl Collector {
                 }
             }
         }
-        self.sink.is_write_failing = false;
+        self.sink.note_written();
         self.sink.read.records += u64::from(records);
         self.sink.read.bytes += batches.iter().map(|batch| batch.text_bytes as u64).sum::<u64>();
         self.sink.positions.set_journal(state);
@@ -342,13 +357,13 @@ impl Collector {
             let expected = self.sink.buffer.first_unread();
             match self.sink.read_next() {
                 Ok(Some((number, batches))) => {
-                    self.note_missing(number.saturating_sub(expected));
+                    self.note_damaged(expected, number);
                     self.push(number, batches, now);
                 }
                 Ok(None) => {
                     self.is_end_damaged = true;
                     // The lines of batches that were missing at the start are read from the files again.
-                    if self.sink.buffer.next_number() - expected <= self.missing_at_start {
+                    if self.sink.buffer.damaged_between(expected, self.sink.buffer.next_number()) == 0 {
                         self.pass_damage();
                     }
                     return;
@@ -366,7 +381,7 @@ impl Collector {
             return false;
         }
         self.is_end_damaged = false;
-        self.note_missing(next - first);
+        self.note_damaged(first, next);
         self.sink.buffer.ack(next);
         true
     }
@@ -379,14 +394,13 @@ impl Collector {
         }
     }
 
-    /// Counts batches that cannot be read. At the end of the buffer they are not counted yet: the next start would read their
-    /// lines again.
-    fn note_missing(&mut self, missing: u64) {
-        let known = missing.min(self.missing_at_start);
-        self.missing_at_start -= known;
-        if missing > known {
-            self.damaged_batches += missing - known;
-            error!(batches = missing - known, "batches in the buffer are damaged: their lines are lost");
+    /// Counts the batches in a range that cannot be read, without those whose lines are read again. At the end of the buffer they
+    /// are not counted yet: the next start would read their lines again.
+    fn note_damaged(&mut self, first: u64, end: u64) {
+        let batches = self.sink.buffer.damaged_between(first, end);
+        if batches > 0 {
+            self.damaged_batches += batches;
+            error!(batches, "batches in the buffer are damaged: their lines are lost");
         }
     }
 
@@ -476,12 +490,12 @@ impl BufferSink {
             NewBatch { state: &position, labels: &stream.encoded_labels, frame: &batch.frame, records: batch.records };
         match self.buffer.append(&new, || self.positions.snapshot()) {
             Ok(number) => {
-                self.is_write_failing = false;
-                self.packer.confirm();
-                self.positions.insert(chunk.key, position);
                 if let Some(pods) = &mut self.pods {
                     pods.note_written(stream, batch.records);
                 }
+                self.note_written();
+                self.packer.confirm();
+                self.positions.insert(chunk.key, position);
                 self.note_read(
                     chunk.key,
                     number,
@@ -498,9 +512,9 @@ impl BufferSink {
         }
     }
 
-    /// Saves the positions if many lines were dropped since.
+    /// Saves the positions if many lines were dropped since, or if the buffer was damaged at the start.
     fn save_if_due(&mut self) {
-        if self.unsaved_bytes < UNSAVED_BYTES_MAX {
+        if self.unsaved_bytes < UNSAVED_BYTES_MAX && !self.buffer.is_save_due() {
             return;
         }
         match self.buffer.save(&self.positions.snapshot()) {
@@ -520,11 +534,19 @@ impl BufferSink {
         Ok(Some((read.number, self.entries.split(read))))
     }
 
+    /// Logs the end of a series of errors.
+    fn note_written(&mut self) {
+        if std::mem::take(&mut self.is_write_failing) {
+            info!("the state directory can be written again");
+        }
+    }
+
     /// Logs the first error of a series.
     fn note_write_error(&mut self, error: &BufferError) {
         if !self.is_write_failing {
             self.is_write_failing = true;
-            error!(%error, "files are not read until the buffer can be written");
+            let dir = self.dir.display();
+            error!(%error, %dir, "files and the journal are not read until the state directory can be written");
         }
     }
 }

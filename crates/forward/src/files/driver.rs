@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bucksaw_buffer::BufferError;
 use bucksaw_env::Env;
-use bucksaw_tailer::Tailer;
+use bucksaw_tailer::{PathPattern, Tailer};
 use tracing::{info, warn};
 
 use super::config::FilesConfig;
@@ -52,7 +52,7 @@ pub(super) fn drive(
         if !files.tailer.patterns.is_empty() && (now >= next_scan || is_scan_due && now >= scan_allowed) {
             collector.scan()?;
             if next_scan.is_zero() {
-                log_first_scan(&collector.tailer);
+                log_first_scan(&collector.tailer, &files.tailer.patterns);
             }
             watcher.watch_directories(collector.tailer.directories());
             let after = env.clock.uptime();
@@ -69,8 +69,9 @@ pub(super) fn drive(
             }
         }
         if now >= next_ack {
-            collector.write_ack();
+            // Before the positions are saved, after which no later start finds these gaps.
             reporter.report(&collector.tailer);
+            collector.write_ack();
             next_ack = now + ACK_INTERVAL;
         }
         let is_quiet = !report.has_unacked && collector.tailer.active_files().next().is_none();
@@ -97,9 +98,12 @@ pub(super) fn drive(
     Ok(())
 }
 
-fn log_first_scan(tailer: &Tailer) {
+fn log_first_scan(tailer: &Tailer, patterns: &[PathPattern]) {
     match tailer.positions().count() {
-        0 => warn!("no file is there yet: waiting for one"),
+        0 => {
+            let patterns: Vec<&str> = patterns.iter().map(PathPattern::text).collect();
+            warn!(patterns = patterns.join(" "), "no file that can be read is there yet: waiting for one");
+        }
         files => info!(files, "following"),
     }
 }

@@ -52,7 +52,7 @@ pub async fn run_files(
         return Err(ForwardError::NoAddress);
     }
     let state_error = |reason: String| ForwardError::State { dir: files.state_dir.clone(), reason };
-    let id = agent_id(&env, &files.state_dir).map_err(|error| state_error(error.to_string()))?;
+    let id = agent_id(&env, &files.state_dir).map_err(|error| state_error(state_problem(&files.state_dir, &error)))?;
     let window = Arc::new(SendWindow::new(config.window_bytes));
     let collector = Collector::open(&config, &files, &env, Arc::clone(&window));
     let collector = collector.map_err(|error| state_error(error.to_string()))?;
@@ -146,13 +146,27 @@ async fn wait_ended(ended: Option<oneshot::Receiver<()>>) {
 /// [`ForwardError::State`]: another agent uses it, or it cannot be created.
 pub fn lock_state(env: &Env, dir: &Path) -> Result<Box<dyn FileLock>, ForwardError> {
     let locked = env.fs.create_dir_all(dir).and_then(|()| env.fs.lock(&dir.join("LOCK")));
-    locked.map_err(|error| {
-        let reason = match error.kind() {
-            io::ErrorKind::WouldBlock => "another agent uses it".to_owned(),
-            _ => error.to_string(),
-        };
-        ForwardError::State { dir: dir.to_owned(), reason }
-    })
+    locked.map_err(|error| ForwardError::State { dir: dir.to_owned(), reason: state_problem(dir, &error) })
+}
+
+/// Why the state directory cannot be used, and what to do.
+fn state_problem(dir: &Path, error: &io::Error) -> String {
+    let remedy = match error.kind() {
+        io::ErrorKind::WouldBlock => {
+            let lock = dir.join("LOCK");
+            return format!(
+                "another agent uses it: stop that one, or give this one another --state-dir; 'fuser {}' prints its process id",
+                lock.display()
+            );
+        }
+        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+            return "it is no directory: choose another --state-dir".to_owned();
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => "let this user write there",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "make room on its disk",
+        _ => return format!("cannot use it: {error}: choose another --state-dir"),
+    };
+    format!("cannot write to it: {error}: {remedy}, or choose another --state-dir")
 }
 
 /// The thread that reads files.
@@ -181,5 +195,23 @@ impl Reader {
         };
         let thread = thread::Builder::new().name("files".to_owned()).spawn(work).map_err(ForwardError::Input)?;
         Ok(Self { stop, ended, thread: thread.thread().clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn problems_of_the_state_directory_have_a_remedy() {
+        let check = |kind: io::ErrorKind, want: &str| {
+            let problem = state_problem(Path::new("/s"), &kind.into());
+            assert!(problem.starts_with(want) && problem.contains("another --state-dir"), "{problem}");
+        };
+        check(io::ErrorKind::WouldBlock, "another agent uses it: stop that one");
+        check(io::ErrorKind::NotADirectory, "it is no directory");
+        check(io::ErrorKind::PermissionDenied, "cannot write to it: permission denied: let this user write there");
+        check(io::ErrorKind::StorageFull, "cannot write to it: no storage space: make room on its disk");
+        check(io::ErrorKind::NotFound, "cannot use it: entity not found");
     }
 }

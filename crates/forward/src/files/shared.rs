@@ -42,3 +42,27 @@ impl SharedCollector {
         read(&mut collector)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bucksaw_env::{Env, sim};
+    use bucksaw_tailer::TailerConfig;
+
+    use super::*;
+    use crate::Config;
+    use crate::files::config::FilesConfig;
+    use crate::send_window::SendWindow;
+
+    #[test]
+    fn a_request_delays_the_reading_thread_only_while_it_waits() {
+        let (clock, entropy) = (Arc::new(sim::Clock::at_unix_ms(1)), Arc::new(sim::Entropy::seeded(1)));
+        let env = Env { fs: Arc::new(sim::Fs::new()), clock, entropy };
+        let files = FilesConfig::new(TailerConfig::default(), "/state".into());
+        let collector = Collector::open(&Config::default(), &files, &env, Arc::new(SendWindow::new(1))).unwrap();
+        let shared = SharedCollector::new(collector);
+        assert_eq!(shared.read(|collector| collector.backlog().batches), 0);
+        assert_eq!(shared.waiting.load(Ordering::Relaxed), 0);
+    }
+}

@@ -19,6 +19,7 @@ impl Collector {
         let lag = slowest.iter().map(|file| file.lag).max().unwrap_or_default();
         slowest.sort_by(|a, b| (b.lag, b.lag_bytes, &a.path).cmp(&(a.lag, a.lag_bytes, &b.path)));
         slowest.truncate(files_max);
+        let buffer_bytes = self.sink.buffer.unacked_bytes();
         let sink = &self.sink;
         FilesStatus {
             states: states.into_iter().collect(),
@@ -31,7 +32,8 @@ impl Collector {
             dropped_records: sink.dropped_records,
             damaged_batches: self.damaged_batches,
             lines: self.line_totals(),
-            buffer_bytes: sink.buffer.bytes(),
+            buffer_bytes,
+            buffer_disk_bytes: sink.buffer.bytes(),
             buffer_bytes_max: sink.buffer_bytes_max,
             buffer_batches: sink.buffer.unacked_batches(),
             counters: self.tailer.counters().clone(),

@@ -64,9 +64,11 @@ pub struct FilesStatus {
     pub damaged_batches: u64,
     /// What became of lines that were not shipped as they are.
     pub lines: LineTotals,
-    /// Bytes of the buffer on disk.
+    /// Bytes of the buffer on disk from the first unacknowledged batch on; 0 if there is none.
     pub buffer_bytes: u64,
-    /// The most bytes of it.
+    /// Bytes of all its files. Acknowledged batches are removed with their file.
+    pub buffer_disk_bytes: u64,
+    /// The most bytes of these files.
     pub buffer_bytes_max: u64,
     /// Batches in it without an acknowledgement.
     pub buffer_batches: u64,

@@ -46,6 +46,7 @@ fn add_files(files: &FilesStatus, answer: &mut Map<String, Value>) {
         "buffer": {
             "batches": files.buffer_batches,
             "bytes": files.buffer_bytes,
+            "disk_bytes": files.buffer_disk_bytes,
             "bytes_max": files.buffer_bytes_max,
         },
         "lag": { "bytes": files.lag_bytes, "seconds": seconds(files.lag) },

@@ -136,8 +136,10 @@ fn encode_files(files: &FilesStatus, out: &mut Descriptors<'_>) -> fmt::Result {
     out.counter("bucksaw_forward_read_records", "Records read from files", files.read_records)?;
     out.counter("bucksaw_forward_read_bytes", "Bytes of their text", files.read_bytes)?;
     out.size("bucksaw_forward_buffer_batches", "Unacknowledged batches in the buffer on disk", files.buffer_batches)?;
-    out.size("bucksaw_forward_buffer_bytes", "Bytes of the buffer on disk", files.buffer_bytes)?;
-    out.size("bucksaw_forward_buffer_limit_bytes", "The most bytes of the buffer on disk", files.buffer_bytes_max)?;
+    out.size("bucksaw_forward_buffer_bytes", "Bytes of the unacknowledged batches there", files.buffer_bytes)?;
+    let help = "Bytes of all files of the buffer, acknowledged batches included";
+    out.size("bucksaw_forward_buffer_disk_bytes", help, files.buffer_disk_bytes)?;
+    out.size("bucksaw_forward_buffer_limit_bytes", "The most bytes of these files", files.buffer_bytes_max)?;
     let help = "Segments of the queue of local listeners without an acknowledgement";
     out.size("bucksaw_forward_queue_segments", help, files.queue_segments)?;
     let help = "Records dropped because the buffer or the queue of local listeners was full";

@@ -156,6 +156,83 @@ fn a_vanished_file_is_a_gap() {
 }
 
 #[test]
+fn a_gap_is_counted_once_over_restarts() {
+    on_both(&["*.log"], |machine| {
+        machine.write("a.log", 3);
+        machine.append("a.log", b"half a line");
+        machine.run();
+        machine.restart();
+        machine.remove("a.log");
+        // The rest of the file is given up, and not ended yet.
+        machine.scan();
+        machine.scan();
+        let gaps: Vec<u64> = machine.tailer.gaps().map(|gap| gap.bytes).collect();
+        assert_eq!(gaps, [11]);
+        machine.restart();
+        machine.run_long();
+        assert_eq!((machine.tailer.counters().gaps(), machine.tailer.positions().count()), (0, 0));
+    });
+}
+
+#[test]
+fn a_file_that_returns_after_its_gap_can_be_another_one() {
+    let mut machine = LogMachine::simulated(&["*.log"]);
+    machine.write("a.log", 3);
+    machine.run();
+    machine.restart();
+    machine.mkdir("other");
+    machine.rename("a.log", "other/a");
+    machine.scan();
+    machine.scan();
+    assert_eq!(machine.tailer.counters().gaps(), 1);
+    machine.rename("other/a", "a.log");
+    machine.restart();
+    machine.write("a.log", 1);
+    machine.run();
+    machine.check();
+    machine.restart();
+    machine.remove("a.log");
+    machine.run_long();
+    assert_eq!(machine.tailer.counters().gaps(), 1);
+}
+
+/// The number of the file is free when its compressed form is written, as with a program that compresses through another disk.
+#[test]
+fn a_compressed_form_with_the_number_of_its_file_is_read_to_its_end() {
+    for extension in ["gz", "zst"] {
+        for is_running in [false, true] {
+            let mut machine = LogMachine::simulated(&["app.log"]);
+            machine.fs().reuse_inode_numbers();
+            machine.write("app.log", 30);
+            machine.run();
+            machine.rename("app.log", "app.log.1");
+            machine.write("app.log", 1);
+            machine.run_long();
+            let identity = machine.env.fs.stat(&machine.path("app.log.1")).unwrap().identity;
+            // Its writer still had it open.
+            machine.write("app.log.1", 1);
+            let bytes = packed(&machine.contents("app.log.1"), extension);
+            machine.remove("app.log.1");
+            let name = format!("app.log.1.{extension}");
+            machine.append(&name, &bytes);
+            assert_eq!(machine.env.fs.stat(&machine.path(&name)).unwrap().identity, identity);
+            if !is_running {
+                machine.restart();
+            }
+            machine.run_long();
+            machine.check();
+            // It is not decompressed once more.
+            machine.restart();
+            machine.scan();
+            let states: Vec<_> = machine.tailer.file_status().map(|file| file.state).collect();
+            assert_eq!(states.len(), 1, "{states:?}");
+            machine.run_long();
+            machine.check();
+        }
+    }
+}
+
+#[test]
 fn files_of_a_directory_that_is_mounted_late_are_read_on() {
     let mut machine = LogMachine::simulated(&["*/a.log"]);
     machine.mkdir("data");

@@ -13,7 +13,7 @@ use bucksaw_tailer::{FileKey, PathPattern, ReadFrom, TailerConfig};
 use super::injected_bug::AgentBug;
 use super::log_files::{LOG_DIR, LogFiles, POD_LOG_DIR};
 use super::model_node::ModelNode;
-use crate::files::collector::Collector;
+use crate::files::collector::{Collector, StepReport};
 use crate::files::config::{FilesConfig, WhenFull};
 use crate::lines::LogFormat;
 use crate::send_window::SendWindow;
@@ -54,6 +54,8 @@ pub(super) struct AgentMachine {
     /// An earlier state of the buffer, for a bug.
     earlier: Vec<(PathBuf, Vec<u8>)>,
     pub(super) is_traced: bool,
+    /// That of the last step.
+    pub(super) report: StepReport,
 }
 
 impl AgentMachine {
@@ -96,6 +98,7 @@ impl AgentMachine {
             bug: None,
             earlier: Vec::new(),
             is_traced: false,
+            report: StepReport::default(),
         }
     }
 
@@ -159,6 +162,7 @@ impl AgentMachine {
     pub(super) fn step(&mut self) -> bool {
         let Some(agent) = &mut self.agent else { return false };
         let report = agent.collector.step(self.clock.uptime());
+        self.report = report;
         let idle: Vec<FileKey> = agent.collector.tailer.take_idled();
         idle.into_iter().for_each(|key| agent.collector.tailer.check_growth(key));
         let (batches, unacked) = (agent.collector.backlog().batches, agent.window.unacked_records());
