@@ -1,0 +1,97 @@
+"""A handler for the module `logging`."""
+
+import logging
+from typing import Any, Final
+
+from bucksaw._client import Client
+from bucksaw._exceptions import CALL_STACKTRACE, STACKTRACE, exception_attributes
+from bucksaw._levels import level_of_number
+from bucksaw._records import error_text, to_text
+
+#: Members of every record of `logging`. All other members are those of `extra`.
+_OWN_MEMBERS: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+_OWN_MEMBERS_MIN: Final = len(logging.makeLogRecord({}).__dict__)
+
+
+class Handler(logging.Handler):
+    """Sends records of `logging` to Bucksaw.
+
+    The members of `extra` become attributes; the names of the logger and of the thread are `logger.name` and
+    `thread.name`, an exception is `exception.type`, `exception.message` and `exception.stacktrace`, and the stack
+    of `stack_info` is `code.stacktrace`. The message is that of the call, or the output of the formatter if the
+    handler has one.
+    """
+
+    def __init__(self, client: Client | None = None, level: int | str = logging.NOTSET, **settings: Any) -> None:
+        """Makes a handler for a client, or for a client of its own, with the settings of `Client`.
+
+        `close` closes a client of its own.
+        """
+        self._owns_client = client is None
+        #: The client, for `stats`.
+        self.client = Client(**settings) if client is None else client
+        try:
+            super().__init__(level)
+        except Exception:
+            if self._owns_client:
+                self.client.close()
+            raise
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        """Filters and emits a record. Without the lock of the handler: the client has its own."""
+        kept: object = self.filter(record)
+        if isinstance(kept, logging.LogRecord):
+            # Since Python 3.12, a filter may replace the record.
+            record = kept
+        if kept:
+            self.emit(record)
+        return bool(kept)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Adds a record to the buffer of the client. Never raises."""
+        try:
+            time_ns = int(record.created * 1e9)
+            message = self._message(record)
+            level = level_of_number(record.levelno)
+            attributes = _attributes(record)
+        except Exception:
+            # The program has changed members of the record.
+            self.handleError(record)
+            return
+        self.client._submit(time_ns, message, level, attributes)
+
+    def flush(self) -> None:
+        """Flushes the client; takes at most its `close_time`."""
+        self.client.flush()
+
+    def close(self) -> None:
+        """Closes a client of its own, and flushes another one. Takes at most as long as `Client.close`."""
+        super().close()
+        if self._owns_client:
+            self.client.close()
+        else:
+            self.client.flush()
+
+    def _message(self, record: logging.LogRecord) -> object:
+        if self.formatter is None and not record.args:
+            return record.msg
+        try:
+            return record.getMessage() if self.formatter is None else self.formatter.format(record)
+        except Exception as error:
+            # The arguments do not fit. What was logged is still of use.
+            return f"{error_text(error)}: {to_text(record.msg)}"
+
+
+def _attributes(record: logging.LogRecord) -> list[tuple[object, object]]:
+    attributes: list[tuple[object, object]] = [("logger.name", record.name), ("thread.name", record.threadName)]
+    members = record.__dict__
+    if len(members) > _OWN_MEMBERS_MIN:
+        attributes += [member for member in members.items() if member[0] not in _OWN_MEMBERS]
+    if record.exc_info:
+        attributes += exception_attributes(record.exc_info)
+    elif record.exc_text:
+        # A QueueHandler may have made the text.
+        attributes.append((STACKTRACE, record.exc_text))
+    if record.stack_info:
+        attributes.append((CALL_STACKTRACE, record.stack_info))
+    return attributes

@@ -1,0 +1,68 @@
+"""The client against the real program."""
+
+import threading
+
+import pytest
+
+from bucksaw import Client, Failure
+from tests.node import Node
+
+RECORDS = 100_000
+TIMEOUT = 60.0
+
+
+def test_records_are_stored_once_though_the_node_is_killed(node: Node) -> None:
+    failures: list[Failure] = []
+    client = Client(
+        node.address,
+        labels={"service.name": "shop"},
+        on_error=failures.append,
+        batch_records=1000,
+        # All records wait for the node when it is down.
+        when_full="block",
+        block_time=TIMEOUT,
+        request_time=10,
+    )
+    progress = threading.Semaphore(0)
+
+    def log(thread: int) -> None:
+        for number in range(thread, RECORDS, 4):
+            client.log(f"record {number}", "info", {"number": number})
+            if number % 1000 == thread:
+                progress.release()
+
+    loggers = [threading.Thread(target=log, args=(thread,)) for thread in range(4)]
+    with client:
+        for logger in loggers:
+            logger.start()
+        for _ in range(2):
+            acknowledged = client.stats().acknowledged
+            # The kill comes while records are logged and sent.
+            for _ in range(100):
+                assert progress.acquire(timeout=TIMEOUT)
+            while client.stats().acknowledged == acknowledged:
+                assert progress.acquire(timeout=TIMEOUT) or client.flush(0)
+            node.kill()
+            node.start()
+        for logger in loggers:
+            logger.join(TIMEOUT)
+        assert client.flush(TIMEOUT)
+        stats = client.stats()
+        assert stats.acknowledged == stats.logged == RECORDS
+        assert stats.retries > 0
+        assert {failure.kind for failure in failures} == {"retry"}
+        assert client.count("service.name=shop") == RECORDS
+        with client.query("service.name=shop") as answer:
+            messages = [record.text for record in answer]
+        assert answer.stats is not None
+        assert answer.stats.matched == RECORDS
+    assert len(messages) == RECORDS
+    assert set(messages) == {f"record {number}" for number in range(RECORDS)}
+
+
+def test_missing_program_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.node import program
+
+    monkeypatch.setenv("BUCKSAW_BIN", "/nonexistent")
+    with pytest.raises(AssertionError, match="the program is missing: /nonexistent"):
+        program()
