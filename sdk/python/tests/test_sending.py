@@ -348,7 +348,12 @@ def test_full_buffer_blocks_until_there_is_space(stub: Stub, blocked: Blocked) -
         stub.address, on_error=ignore, batch_age=NEVER, buffer_bytes=1000, when_full="block", block_time=TIMEOUT
     ) as client:
         messages = [f"{number:100}" for number in range(50)]
-        thread = threading.Thread(target=lambda: [client.log(message) for message in messages])
+
+        def log() -> None:
+            for message in messages:
+                client.log(message)
+
+        thread = threading.Thread(target=log)
         thread.start()
         # Sealed although it is neither old nor large, because nothing more fits.
         stub.wait_for(1)

@@ -17,7 +17,7 @@ from bucksaw.errors import IncompleteAnswerError, InvalidAnswerError
 from tests.conftest import REPOSITORY, vectors
 
 
-def named(name: str) -> Any:
+def named(name: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("vector", [pytest.param(entry, id=entry["name"]) for entry in vectors(name)])
 
 

@@ -20,8 +20,9 @@ ATTRIBUTES_MAX: Final = 250
 NAME_BYTES_MAX: Final = 255
 #: Levels of nested values. Cyclic and very deep values end here.
 DEPTH_MAX: Final = 32
-#: Values in one attribute. More do not fit into a line.
-VALUES_MAX: Final = LINE_BYTES_MAX // 2
+#: Values in one attribute, with those of its members. It limits the time of a call: a small object may contain
+#: another one any number of times.
+VALUES_MAX: Final = 1 << 16
 #: The node divides nested objects down to this level; deeper objects are text.
 DIVIDED_DEPTH: Final = 8
 
@@ -36,6 +37,10 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 class TooLargeError(Exception):
     """The attributes alone are longer than a line may be."""
+
+
+class _TooManyValuesError(Exception):
+    pass
 
 
 def encode(time_ns: int, message: object, level: str | None, attributes: Iterable[tuple[object, object]]) -> bytes:
@@ -109,15 +114,23 @@ def to_utf8(text: str) -> bytes:
         return _SURROGATE.sub("\ufffd", text).encode()
 
 
+#: The last second as text. Records come in the order of time, and a tuple changes as a whole.
+_last_second: tuple[int, str] = (-1, "")
+
+
 def _time(time_ns: int) -> str:
+    global _last_second
     seconds, nanoseconds = divmod(time_ns, 1_000_000_000)
-    # Naive, because that is half as expensive: all of it is UTC.
-    try:
-        whole = _EPOCH + datetime.timedelta(seconds=seconds)
-    except OverflowError:
-        # RFC 3339 has no such year.
-        return _time(time.time_ns())
-    return f"{whole.isoformat()}.{nanoseconds:09}Z"
+    last, text = _last_second
+    if seconds != last:
+        try:
+            # Naive, because all of it is UTC.
+            text = (_EPOCH + datetime.timedelta(seconds=seconds)).isoformat()
+        except OverflowError:
+            # RFC 3339 has no such year.
+            return _time(time.time_ns())
+        _last_second = (seconds, text)
+    return f"{text}.{nanoseconds:09}Z"
 
 
 def _line(members: dict[str, object]) -> bytes:
@@ -170,8 +183,8 @@ def _whole_characters(quoted: bytes) -> str:
 def _plain_or_error(value: object) -> object:
     try:
         return _Plain().convert(value, 0)
-    except TooLargeError:
-        raise
+    except _TooManyValuesError:
+        return f"!ERROR: more than {VALUES_MAX} values"
     except Exception as error:
         return error_text(error)
 
@@ -187,7 +200,7 @@ class _Plain:
     def convert(self, value: object, depth: int) -> object:
         self.values += 1
         if self.values > VALUES_MAX:
-            raise TooLargeError
+            raise _TooManyValuesError
         if value is None or isinstance(value, (bool, int)):
             return value
         if isinstance(value, str):
@@ -219,7 +232,7 @@ class _Plain:
     def convert_item(self, value: object, depth: int) -> object:
         try:
             return self.convert(value, depth + 1)
-        except TooLargeError:
+        except _TooManyValuesError:
             raise
         except Exception as error:
             return error_text(error)
