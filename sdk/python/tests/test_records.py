@@ -133,13 +133,6 @@ def test_value_that_contains_another_often() -> None:
     assert one([1] * (VALUES_MAX - 1)) == [1] * (VALUES_MAX - 1)
 
 
-def test_values_are_copied() -> None:
-    value = {"a": [1]}
-    line = encode(0, "m", None, value.items())
-    value["a"].append(2)
-    assert json.loads(line)["a"] == [1]
-
-
 def test_names() -> None:
     attributes: list[tuple[object, object]] = [(1, "a"), (None, "b"), (Bad(), "c"), ("\ud800", "d"), ("x" * 300, "e")]
     decoded = json.loads(encode(0, "m", None, attributes))

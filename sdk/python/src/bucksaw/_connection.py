@@ -88,7 +88,9 @@ class Connection(http.client.HTTPConnection):
     def connect(self) -> None:
         """Connects to the first address of the host that answers. Called by `request`."""
         error: OSError | None = None
-        for family, kind, protocol, _, address in socket.getaddrinfo(self.host, self.port, 0, socket.SOCK_STREAM):
+        # As bytes: for text, Python imports a codec, and a fork during that import breaks the codec in the child.
+        host = self.host.encode("ascii")
+        for family, kind, protocol, _, address in socket.getaddrinfo(host, self.port, 0, socket.SOCK_STREAM):
             try:
                 # Known to `abort` before it is connected.
                 self.sock = self._last_socket = socket.socket(family, kind, protocol)
@@ -98,7 +100,7 @@ class Connection(http.client.HTTPConnection):
                 if self.endpoint.tls:
                     context = self._context or ssl.create_default_context()
                     self.sock = self._last_socket = context.wrap_socket(
-                        self.sock, server_hostname=self.host, do_handshake_on_connect=False
+                        self.sock, server_hostname=host, do_handshake_on_connect=False
                     )
                     self._set_timeout(self.sock)
                     self.sock.do_handshake()

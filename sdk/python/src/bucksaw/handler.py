@@ -27,6 +27,8 @@ class Handler(logging.Handler):
 
         `close` closes a client of its own.
         """
+        if client is not None and settings:
+            raise ValueError("a handler has either a client or settings")
         self._owns_client = client is None
         #: The client, for `stats`.
         self.client = Client(**settings) if client is None else client
@@ -52,7 +54,8 @@ class Handler(logging.Handler):
         try:
             time_ns = int(record.created * 1e9)
             message = self._message(record)
-            level = level_of_number(record.levelno)
+            # A record that `logging.makeLogRecord` made may have none.
+            level = None if record.levelno is None else level_of_number(record.levelno)
             attributes = _attributes(record)
         except Exception:
             # The program has changed members of the record.
