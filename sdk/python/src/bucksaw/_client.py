@@ -1,5 +1,6 @@
 """The client: what programs call."""
 
+import asyncio
 import atexit
 import os
 import ssl
@@ -146,6 +147,15 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+    async def __aenter__(self) -> "Client":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        # Closing waits for the network, so a thread does it.
+        await asyncio.to_thread(self.close)
 
     # Reading.
 
