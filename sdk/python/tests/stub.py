@@ -62,12 +62,15 @@ def accept(request: Request) -> Reply:
 class Stub:
     """An HTTP server with one thread per connection. `answer` makes the answers; it may block."""
 
-    def __init__(self, answer: Callable[[Request], Reply] = accept) -> None:
+    def __init__(
+        self, answer: Callable[[Request], Reply] = accept, tls: Callable[[socket.socket], socket.socket] | None = None
+    ) -> None:
         self.answer = answer
         self.requests: list[Request] = []
         self._changed = threading.Condition()
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._tls = tls
+        self.address = f"{'https' if tls else 'http'}://127.0.0.1:{self._listener.getsockname()[1]}"
         self._connections: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
         self.connections = 0
@@ -111,7 +114,11 @@ class Stub:
                 thread.start()
 
     def _serve_connection(self, connection: socket.socket, number: int) -> None:
-        with suppress(OSError, ValueError), connection, connection.makefile("rb") as reader:
+        with suppress(OSError, ValueError):
+            self._answer_requests(self._tls(connection) if self._tls else connection, number)
+
+    def _answer_requests(self, connection: socket.socket, number: int) -> None:
+        with connection, connection.makefile("rb") as reader:
             while (request := _read(reader, number)) is not None:
                 with self._changed:
                     self.requests.append(request)

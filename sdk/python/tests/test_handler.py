@@ -80,11 +80,17 @@ def test_dict_config(stub: Stub) -> None:
                 "plain": {
                     "class": "bucksaw.Handler",
                     "level": "INFO",
+                    "formatter": "short",
                     "endpoints": [stub.address],
                     "labels": {"service.name": "shop"},
                     "durability": "fast",
                 },
-                "formatted": {"class": "bucksaw.Handler", "formatter": "short", "endpoints": stub.address},
+                "formatted": {
+                    "class": "bucksaw.Handler",
+                    "formatter": "short",
+                    "use_formatter": True,
+                    "endpoints": stub.address,
+                },
             },
             "loggers": {"configured": {"level": "DEBUG", "handlers": ["plain", "formatted"], "propagate": False}},
         }

@@ -1,6 +1,5 @@
 """Answers to queries, read record by record."""
 
-import asyncio
 import contextlib
 import datetime
 import http.client
@@ -82,6 +81,9 @@ class _Stream(Generic[ItemT]):
         return self
 
     async def __anext__(self) -> ItemT:
+        # A program without asyncio does not pay for its import.
+        import asyncio
+
         while not self._items:
             # A thread waits for the network, once for all records that arrive together.
             items = await asyncio.to_thread(next, self._batches, None)

@@ -1,6 +1,5 @@
 """The client: what programs call."""
 
-import asyncio
 import atexit
 import os
 import ssl
@@ -154,6 +153,9 @@ class Client:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        # A program without asyncio does not pay for its import.
+        import asyncio
+
         # Closing waits for the network, so a thread does it.
         await asyncio.to_thread(self.close)
 

@@ -18,18 +18,26 @@ class Handler(logging.Handler):
 
     The members of `extra` become attributes; the names of the logger and of the thread are `logger.name` and
     `thread.name`, an exception is `exception.type`, `exception.message` and `exception.stacktrace`, and the stack
-    of `stack_info` is `code.stacktrace`. The message is that of the call, or the output of the formatter if the
-    handler has one.
+    of `stack_info` is `code.stacktrace`. The message is that of the call.
     """
 
-    def __init__(self, client: Client | None = None, level: int | str = logging.NOTSET, **settings: Any) -> None:
+    def __init__(
+        self,
+        client: Client | None = None,
+        level: int | str = logging.NOTSET,
+        *,
+        use_formatter: bool = False,
+        **settings: Any,
+    ) -> None:
         """Makes a handler for a client, or for a client of its own, with the settings of `Client`.
 
-        `close` closes a client of its own.
+        `close` closes a client of its own. With `use_formatter`, the message is the output of the formatter.
+        Without it the formatter is ignored, because `logging.basicConfig` gives one to each handler.
         """
         if client is not None and settings:
             raise ValueError("a handler has either a client or settings")
         self._owns_client = client is None
+        self._use_formatter = use_formatter
         #: The client, for `stats`.
         self.client = Client(**settings) if client is None else client
         try:
@@ -76,10 +84,10 @@ class Handler(logging.Handler):
             self.client.flush()
 
     def _message(self, record: logging.LogRecord) -> object:
-        if self.formatter is None and not record.args:
+        if not (self._use_formatter or record.args):
             return record.msg
         try:
-            return record.getMessage() if self.formatter is None else self.formatter.format(record)
+            return self.format(record) if self._use_formatter else record.getMessage()
         except Exception as error:
             # The arguments do not fit. What was logged is still of use.
             return f"{error_text(error)}: {to_text(record.msg)}"
