@@ -1,11 +1,14 @@
 """The client against the real program."""
 
+import http.client
 import threading
+from collections import Counter
 
 import pytest
 
 from bucksaw import Client, Failure
 from tests.node import Node
+from tests.stub import HANG_UP, Reply, Request, Stub
 
 RECORDS = 100_000
 TIMEOUT = 60.0
@@ -58,6 +61,30 @@ def test_records_are_stored_once_though_the_node_is_killed(node: Node) -> None:
         assert answer.stats.matched == RECORDS
     assert len(messages) == RECORDS
     assert set(messages) == {f"record {number}" for number in range(RECORDS)}
+
+
+def test_records_are_stored_once_though_answers_are_lost(node: Node) -> None:
+    """The node stores each batch, and the first two answers do not arrive."""
+    attempts: Counter[bytes] = Counter()
+
+    def forward(request: Request) -> Reply:
+        connection = http.client.HTTPConnection(node.address.removeprefix("http://"), timeout=TIMEOUT)
+        headers = {name: text for name, text in request.headers.items() if name != "host"}
+        connection.request(request.method, request.target, request.raw_body, headers)
+        with connection.getresponse() as response:
+            reply = Reply(response.status, response.read())
+        connection.close()
+        attempts[request.raw_body] += 1
+        return HANG_UP if attempts[request.raw_body] < 3 else reply
+
+    with Stub(forward) as proxy, Client(proxy.address, on_error=lambda _: None, batch_records=1000) as client:
+        for number in range(5000):
+            client.log(f"record {number}")
+        assert client.flush(TIMEOUT)
+        assert client.stats().acknowledged == 5000
+        assert client.stats().retries == 10
+    with Client(node.address) as client, client.query() as answer:
+        assert sorted(record.text for record in answer) == sorted(f"record {number}" for number in range(5000))
 
 
 def test_missing_program_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:

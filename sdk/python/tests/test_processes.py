@@ -64,7 +64,7 @@ def test_end_of_the_process_waits_for_the_close_time_only() -> None:
 
 
 FORK = """
-import bucksaw, os, sys, threading
+import bucksaw, os, stat
 client = bucksaw.Client(batch_age=1000, labels={"service.name": "shop"})
 client.log("before")
 """
@@ -94,6 +94,12 @@ def test_fork_with_an_open_connection(stub: Stub) -> None:
 assert client.flush(20)
 for number in range(3):
     if os.fork() == 0:
+        # The child has no copy of the parent's connection.
+        for descriptor in range(3, 100):
+            try:
+                assert not stat.S_ISSOCK(os.fstat(descriptor).st_mode)
+            except OSError:
+                pass
         client.log(f"child {number}")
         assert client.flush(20)
         os._exit(0)
@@ -106,6 +112,21 @@ for _ in range(3):
     )
     assert messages(stub) == ["before", "child 0", "child 1", "child 2", "parent"]
     assert stub.connections == 4
+
+
+def test_sending_imports_nothing(stub: Stub) -> None:
+    """A fork during an import in the background thread would break the module in the child."""
+    run(
+        """
+import bucksaw, sys
+client = bucksaw.Client()
+before = set(sys.modules)
+client.log("a", attributes={"text": "x" * 2000})
+assert client.flush(20)
+assert set(sys.modules) == before, set(sys.modules) - before
+""",
+        stub,
+    )
 
 
 def test_fork_while_other_threads_log(stub: Stub) -> None:
