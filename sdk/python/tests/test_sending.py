@@ -416,7 +416,7 @@ def test_close_drops_what_is_not_acknowledged(stub: Stub, blocked: Blocked) -> N
     assert [(failure.kind, failure.records) for failure in failures] == [("closed", 5)]
     # The thread ended although the request has no answer.
     assert not threads()
-    assert client.close()
+    assert not client.close()
     assert client.flush()
 
 

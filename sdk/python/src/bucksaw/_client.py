@@ -60,8 +60,12 @@ class Client:
 
         Raises ValueError for an invalid setting.
         """
+        parsed = parse_endpoints(endpoints)
+        if ssl_context is None and any(endpoint.tls for endpoint in parsed):
+            # Once: reading the certificates of the system takes a while.
+            ssl_context = ssl.create_default_context()
         self._settings = Settings(
-            endpoints=parse_endpoints(endpoints),
+            endpoints=parsed,
             labels=parse_labels(labels),
             durability=durability,
             batch_bytes=batch_bytes,
@@ -77,6 +81,9 @@ class Client:
         self._reporter = Reporter(on_error)
         self._buffer = Buffer(self._settings)
         self._closed = threading.Event()
+        #: The thread of the first call of `close`, and its answer.
+        self._closer: threading.Thread | None = None
+        self._complete = False
         self._reset_thread()
         _clients[id(self)] = self
         atexit.register(self.close)
@@ -118,18 +125,20 @@ class Client:
         """Flushes with `close_time`, drops and counts what is not acknowledged then, and ends the background thread.
 
         Says whether everything was acknowledged or dropped before. Takes at most a second longer than `close_time`.
-        Records that are logged from now on are dropped and counted. Further calls have no effect.
+        Records that are logged from now on are dropped and counted. Further calls wait for the first one.
         """
         if self._buffer.is_interrupted():
             # A signal handler in the middle of a call. The end of the process closes the client.
             return False
         if not self._buffer.begin_closing():
-            return self._thread is threading.current_thread() or self._closed.wait(
-                self._settings.close_time + JOIN_TIME
-            )
-        deadline = time.monotonic() + self._settings.close_time
+            # `on_error` and signal handlers may run in the middle of the first call.
+            if threading.current_thread() not in (self._closer, self._thread):
+                self._closed.wait(self._settings.close_time + JOIN_TIME)
+            return self._complete
+        self._closer = threading.current_thread()
         try:
-            return self._close(deadline)
+            self._close()
+            return self._complete
         finally:
             self._closed.set()
             _clients.pop(id(self), None)
@@ -268,26 +277,29 @@ class Client:
             if self._sender is sender and not self._closed.is_set():
                 self._thread = None
 
-    def _close(self, deadline: float) -> bool:
+    def _close(self) -> None:
         thread = self._thread
-        if thread is threading.current_thread():
-            # Called by `on_error`: the thread cannot wait for itself.
-            complete = False
-        elif thread is not None and thread.is_alive():
-            complete = self._buffer.flush(self._settings.close_time)
-        else:
-            complete = self._send_here(deadline)
-        self._buffer.stop()
-        if self._sender is not None:
-            self._sender.abort()
+        try:
+            if thread is threading.current_thread():
+                # Called by `on_error`: the thread cannot wait for itself.
+                pass
+            elif thread is not None and thread.is_alive():
+                self._complete = self._buffer.flush(self._settings.close_time)
+            else:
+                self._complete = self._send_here()
+        finally:
+            # Also if Ctrl-C ends the wait.
+            self._buffer.stop()
+            if self._sender is not None:
+                self._sender.abort()
         if thread is not None and thread is not threading.current_thread():
             thread.join(JOIN_TIME)
         for failure in self._buffer.take_failures():
             self._reporter.report(failure)
-        return complete
 
-    def _send_here(self, deadline: float) -> bool:
-        """Sends what is in the buffer in the thread of the caller, until a time of `time.monotonic`."""
+    def _send_here(self) -> bool:
+        """Sends what is in the buffer in the thread of the caller. Says whether the close time sufficed."""
+        deadline = time.monotonic() + self._settings.close_time
         Sender(self._settings, self._buffer, self._reporter, deadline).run()
         return self._buffer.stats().buffered_records == 0
 
@@ -295,6 +307,8 @@ class Client:
         if self._sender is not None:
             self._sender.forget_connection()
         self._closed = threading.Event()
+        self._closer = None
+        self._complete = False
         self._reporter.after_fork()
         self._buffer.after_fork()
         self._reset_thread()

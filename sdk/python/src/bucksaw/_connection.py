@@ -32,7 +32,7 @@ class Connection(http.client.HTTPConnection):
     def __init__(self, endpoint: Endpoint, context: ssl.SSLContext | None) -> None:
         super().__init__(endpoint.host, endpoint.port or (443 if endpoint.tls else 80))
         self.endpoint = endpoint
-        self._context = context
+        self._context = (context or ssl.create_default_context()) if endpoint.tls else None
         #: Time of `time.monotonic` after which calls fail.
         self._deadline: float | None = None
         #: Seconds after which one call fails.
@@ -97,9 +97,10 @@ class Connection(http.client.HTTPConnection):
                 self._set_timeout(self.sock)
                 self.sock.connect(address)
                 self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                if self.endpoint.tls:
-                    context = self._context or ssl.create_default_context()
-                    self.sock = self._last_socket = context.wrap_socket(
+                if self._context is not None:
+                    # Some versions of Python do not close a socket whose connection ended before this.
+                    self._set_timeout(self.sock)
+                    self.sock = self._last_socket = self._context.wrap_socket(
                         self.sock, server_hostname=host, do_handshake_on_connect=False
                     )
                     self._set_timeout(self.sock)
