@@ -113,7 +113,7 @@ def test_tail_of_a_node(node: Node) -> None:
 def test_parameters(stub: Stub) -> None:
     stub.answer = lambda _: chunked(stats(STATS))
     with Client(stub.address + "/base") as client:
-        list(client.query("level=error & é"))
+        list(client.query("level=error & é", timeout=float("inf")))
         list(
             client.query(
                 from_=datetime.datetime(2026, 11, 26, 3, tzinfo=datetime.timezone(datetime.timedelta(hours=1))),

@@ -365,6 +365,48 @@ def test_full_buffer_blocks_until_there_is_space(stub: Stub, blocked: Blocked) -
     assert [record["message"] for record in stub.records()] == messages
 
 
+def test_full_buffer_blocks_many_threads(stub: Stub) -> None:
+    """A thread goes on waiting if another one takes the space."""
+    with Client(
+        stub.address, on_error=ignore, batch_records=5, buffer_bytes=1000, when_full="block", block_time=TIMEOUT
+    ) as client:
+
+        def log() -> None:
+            for number in range(100):
+                client.log(f"{number:100}")
+
+        workers = [threading.Thread(target=log) for _ in range(8)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join(TIMEOUT)
+        assert client.flush(TIMEOUT)
+        assert client.stats().acknowledged == client.stats().logged == 800
+
+
+def test_dropped_records_are_reported_while_the_node_is_down(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reports come during the pause, and not one for each record."""
+    monkeypatch.setattr(sender_module, "pause", lambda *_: NEVER)
+    stub.answer = lambda _: Reply(503)
+    failures: list[Failure] = []
+    reported = threading.Event()
+
+    def on_error(failure: Failure) -> None:
+        failures.append(failure)
+        if failure.kind == "full":
+            reported.set()
+
+    with Client(stub.address, on_error=on_error, batch_age=0, buffer_bytes=1000, close_time=0.05) as client:
+        while not reported.is_set():
+            client.log("x" * 500)
+        dropped = client.stats().dropped["full"]
+        for _ in range(1000):
+            client.log("x" * 500)
+    full = [failure.records for failure in failures if failure.kind == "full"]
+    assert sum(full) == client.stats().dropped["full"] == dropped + 1000
+    assert len(full) < 100
+
+
 def test_full_buffer_blocks_for_a_time(stub: Stub, blocked: Blocked) -> None:
     with Client(stub.address, on_error=ignore, buffer_bytes=1000, when_full="block", block_time=0.01) as client:
         for _ in range(20):
@@ -384,6 +426,12 @@ def test_flush_says_whether_the_time_sufficed(stub: Stub, blocked: Blocked) -> N
         blocked.release.set()
         assert client.flush(TIMEOUT)
         assert client.flush(0)
+
+
+def test_flush_without_a_limit(stub: Stub) -> None:
+    with Client(stub.address) as client:
+        client.log("a")
+        assert client.flush(float("inf"))
 
 
 def test_flush_does_not_wait_for_later_records(stub: Stub) -> None:
@@ -579,6 +627,29 @@ def test_signal_handler_that_logs(stub: Stub) -> None:
     assert len(messages) == len(set(messages)) == logged + handled
 
 
+def test_interrupted_close(stub: Stub, blocked: Blocked) -> None:
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        assert not client.close()
+        raise KeyboardInterrupt
+
+    client = Client(stub.address, on_error=ignore, batch_age=0, close_time=TIMEOUT)
+    client.log("a")
+    stub.wait_for(1)
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            client.close()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    for thread in threading.enumerate():
+        if thread.name == "bucksaw":
+            thread.join(TIMEOUT)
+    assert not threads()
+    assert client.stats().dropped["closed"] == 1
+    invariant(client.stats())
+
+
 def test_failures_go_to_standard_error_once_a_minute(
     stub: Stub, no_pause: list[tuple[int, int]], capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -621,6 +692,7 @@ def test_no_thread_can_be_started(stub: Stub, monkeypatch: pytest.MonkeyPatch) -
         {"batch_bytes": 0},
         {"request_time": 0},
         {"close_time": -1},
+        {"close_time": float("inf")},
         {"batch_age": float("nan")},
         {"labels": {"": "a"}},
         {"labels": {"a=b": "c"}},

@@ -6,6 +6,7 @@ thread that holds the lock. So the lock is reentrant, and a record that arrives 
 in `_deferred` until that change is complete.
 """
 
+import math
 import threading
 import time
 from collections import Counter, deque
@@ -21,6 +22,8 @@ from bucksaw._settings import Settings
 
 #: A node accepts a body of this length whole or not at all.
 WHOLE_BODY_BYTES: Final = 1 << 20
+#: Seconds between two reports of dropped records.
+REPORT_INTERVAL: Final = 1.0
 DROP_REASONS: Final[tuple[FailureKind, ...]] = ("full", "refused", "too_old", "too_large", "closed")
 
 _MESSAGES: Final[dict[FailureKind, str]] = {
@@ -95,6 +98,7 @@ class Buffer:
         self._retries = 0
         self._dropped: Counter[FailureKind] = Counter()
         self._unreported: Counter[FailureKind] = Counter()
+        self._next_report = 0.0
         self._buffered_bytes = 0
 
     def after_fork(self) -> None:
@@ -108,9 +112,9 @@ class Buffer:
         if self._owner == get_ident():
             self._deferred.append((line, None))
             return
-        if may_wait and self._settings.when_full == "block":
-            self._wait_for_space(len(line))
         with self._lock:
+            if may_wait and self._settings.when_full == "block":
+                self._wait_for_space(len(line))
             # Set and reset also if Ctrl-C interrupts.
             try:
                 self._owner = get_ident()
@@ -185,9 +189,12 @@ class Buffer:
             self._work.notify_all()
             self._progress.notify_all()
 
-    def take_failures(self) -> list[Failure]:
-        """Returns the dropped records that are not yet reported."""
+    def take_failures(self, now: bool) -> list[Failure]:
+        """Returns the dropped records that are not yet reported, each kind at most once a second but for `now`."""
         with self._change():
+            if not now and self._report_left() > 0:
+                return []
+            self._next_report = time.monotonic() + REPORT_INTERVAL
             failures = [
                 Failure(reason, _MESSAGES[reason], records) for reason, records in self._unreported.items() if records
             ]
@@ -199,22 +206,23 @@ class Buffer:
     def next_batch(self, report: Callable[[], None], wait: bool) -> Batch | None:
         """Waits for the next batch, `None` after the end. It stays in the buffer until `finish`.
 
-        Calls `report`, without the lock, if there are failures to report.
+        Calls `report`, without the lock, whenever there may be failures to report.
         """
         while True:
             with self._change():
                 if self._stopped:
                     return None
-                if self._open and self._age_left() <= 0:
+                if self._age_left() <= 0:
                     self._seal()
                 if self._sealed:
                     return self._sealed[0]
                 if not wait:
                     return None
             with self._lock:
-                if not (self._unreported or self._sealed or self._stopped):
+                left = min(self._age_left(), self._report_left())
+                if left > 0 and not (self._sealed or self._stopped):
                     self._waiting = True
-                    self._work.wait(self._age_left() if self._open else None)
+                    self._work.wait(None if left == math.inf else left)
                     self._waiting = False
             report()
 
@@ -229,8 +237,7 @@ class Buffer:
                 if self._hurry and interruptible:
                     self._hurry = False
                     return
-                if not self._unreported:
-                    self._work.wait(left)
+                self._work.wait(min(left, self._report_left()))
             report()
 
     def is_current(self, batch: Batch) -> bool:
@@ -325,17 +332,20 @@ class Buffer:
             self._unreported[reason] += records
 
     def _age_left(self) -> float:
-        return self._open.opened + self._settings.batch_age - time.monotonic() if self._open else 0.0
+        return self._open.opened + self._settings.batch_age - time.monotonic() if self._open else math.inf
+
+    def _report_left(self) -> float:
+        return self._next_report - time.monotonic() if self._unreported else math.inf
 
     def _wait_for_space(self, size: int) -> None:
         if size > self._settings.buffer_bytes:
             return
         deadline = time.monotonic() + self._settings.block_time
-        with self._lock:
-            while self._buffered_bytes + size > self._settings.buffer_bytes and not self._closing:
-                # A full buffer must not wait for the age of its last batch.
+        while self._buffered_bytes + size > self._settings.buffer_bytes and not self._closing:
+            # A full buffer must not wait for the age of its last batch.
+            with self._change():
                 self._seal()
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    return
-                self._progress.wait(left)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return
+            self._progress.wait(left)

@@ -119,7 +119,7 @@ class Client:
             return False
         if self._thread is None and self._buffer.stats().buffered_records:
             self._start_thread()
-        return self._buffer.flush(self._settings.close_time if timeout is None else timeout)
+        return self._buffer.flush(self._settings.close_time if timeout is None else min(timeout, threading.TIMEOUT_MAX))
 
     def close(self) -> bool:
         """Flushes with `close_time`, drops and counts what is not acknowledged then, and ends the background thread.
@@ -294,7 +294,7 @@ class Client:
                 self._sender.abort()
         if thread is not None and thread is not threading.current_thread():
             thread.join(JOIN_TIME)
-        for failure in self._buffer.take_failures():
+        for failure in self._buffer.take_failures(now=True):
             self._reporter.report(failure)
 
     def _send_here(self) -> bool:

@@ -11,6 +11,7 @@ import math
 import selectors
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
@@ -133,7 +134,7 @@ class Connection(http.client.HTTPConnection):
             if left <= 0:
                 raise TimeoutError("timed out")
             seconds = left if seconds is None else min(seconds, left)
-        sock.settimeout(seconds)
+        sock.settimeout(None if seconds is None else min(seconds, threading.TIMEOUT_MAX))
 
 
 def read_parts(response: http.client.HTTPResponse, bytes_max: float = math.inf) -> Iterator[bytes]:

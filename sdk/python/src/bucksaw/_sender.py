@@ -52,7 +52,7 @@ class Sender:
 
     def report(self) -> None:
         """Reports the records that were dropped since the last call."""
-        for failure in self._buffer.take_failures():
+        for failure in self._buffer.take_failures(now=False):
             self._reporter.report(failure)
 
     def _deliver(self, batch: Batch) -> None:

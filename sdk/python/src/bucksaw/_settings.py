@@ -11,6 +11,8 @@ Durability = Literal["fast", "durable", "bulk"]
 WhenFull = Literal["drop", "block"]
 
 DEFAULT_ENDPOINT: Final = "http://127.0.0.1:7650"
+#: A day. The clocks of locks and sockets have limits of their own, which are larger.
+SECONDS_MAX: Final = 86_400
 #: Environment variable with a list of endpoints, separated by commas.
 ADDRESS_VARIABLE: Final = "BUCKSAW_ADDR"
 
@@ -60,6 +62,9 @@ class Settings:
         for name in ("batch_age", "block_time", "close_time"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must not be less than 0")
+        for name in ("batch_age", "block_time", "close_time", "request_time"):
+            if getattr(self, name) > SECONDS_MAX:
+                raise ValueError(f"{name} must not be greater than {SECONDS_MAX} s")
 
     def ingest_target(self, endpoint: Endpoint) -> str:
         """Returns the path and the parameters of requests with batches."""
