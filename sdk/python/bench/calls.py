@@ -3,6 +3,7 @@
     BUCKSAW_BIN=… python bench/calls.py
 
 Prints microseconds. Threads share one interpreter, so a call may include the time in which another thread runs.
+For comparison it measures the same calls with a handler that does nothing.
 """
 
 import argparse
@@ -33,9 +34,11 @@ def measure(logger: logging.Logger, calls: int, rate: int, durations: list[int])
             time.sleep(ahead)
 
 
-def run(address: str, threads: int, calls: int, rate: int) -> None:
-    """Prints one line of the table."""
-    handler = bucksaw.Handler(endpoints=address, buffer_bytes=256 << 20, close_time=60)
+def run(address: str | None, threads: int, calls: int, rate: int) -> None:
+    """Prints one line of the table. Without an address, the handler does nothing."""
+    handler: logging.Handler = logging.NullHandler()
+    if address is not None:
+        handler = bucksaw.Handler(endpoints=address, buffer_bytes=256 << 20, close_time=60)
     logger = logging.Logger("bench")
     logger.addHandler(handler)
     durations: list[list[int]] = [[] for _ in range(threads)]
@@ -48,13 +51,17 @@ def run(address: str, threads: int, calls: int, rate: int) -> None:
         worker.join()
     seconds = time.perf_counter() - start
     handler.close()
-    stats = handler.client.stats()
-    if stats.acknowledged != share * threads:
-        sys.exit(f"records are missing: {stats}")
+    if isinstance(handler, bucksaw.Handler):
+        stats = handler.client.stats()
+        if stats.acknowledged != share * threads:
+            sys.exit(f"records are missing: {stats}")
     cuts = statistics.quantiles([duration for each in durations for duration in each], n=1000)
     longest = max(map(max, durations))
     p50, p99, p999 = (cuts[at] / 1000 for at in (499, 989, 998))
-    print(f"{threads:7} {share * threads / seconds:10.0f} {p50:9.1f} {p99:9.1f} {p999:9.1f} {longest / 1000:9.1f}")
+    name = "bucksaw" if address else "nothing"
+    print(
+        f"{name} {threads:7} {share * threads / seconds:10.0f} {p50:9.1f} {p99:9.1f} {p999:9.1f} {longest / 1000:9.1f}"
+    )
 
 
 def main() -> None:
@@ -67,9 +74,10 @@ def main() -> None:
         load = " ".join(f"{value:.1f}" for value in os.getloadavg())
         print(f"Python {sys.version.split()[0]}, {os.cpu_count()} cores, load {load}")
         for title, rate in [(f"{arguments.rate} calls per second", arguments.rate), ("as fast as possible", 0)]:
-            print(f"\n{title}\nthreads    calls/s    p50 µs    p99 µs  p99.9 µs    max µs")
+            print(f"\n{title}\nhandler threads    calls/s    p50 µs    p99 µs  p99.9 µs    max µs")
             for threads in (1, 4):
                 calls = min(arguments.calls, 5 * rate) if rate else arguments.calls
+                run(None, threads, calls, rate)
                 run(node.address, threads, calls, rate)
 
 
