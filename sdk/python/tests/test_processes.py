@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -112,6 +114,44 @@ for _ in range(3):
     )
     assert messages(stub) == ["before", "child 0", "child 1", "child 2", "parent"]
     assert stub.connections == 4
+
+
+def test_fork_while_an_answer_arrives() -> None:
+    """At the fork, the thread of the parent has the lock of the reader of its connection."""
+    release = threading.Event()
+
+    def parts() -> Iterator[bytes]:
+        yield b'{"accepted":'
+        assert release.wait(TIMEOUT)
+        yield b'1,"rejected":0}'
+
+    def answer(request: Request) -> Reply:
+        if request.records[0]["message"] == "before":
+            return Reply(200, headers={"Content-Length": "27"}, parts=parts())
+        release.set()
+        return accept(request)
+
+    with Stub(answer) as stub:
+        run(
+            """
+import bucksaw, os, sys, time
+def functions(frame):
+    while frame:
+        yield frame.f_code.co_name
+        frame = frame.f_back
+client = bucksaw.Client(batch_age=0)
+client.log("before")
+while not any("read_parts" in functions(frame) for frame in sys._current_frames().values()):
+    time.sleep(0.01)
+if os.fork() == 0:
+    client.log("child")
+    os._exit(0 if client.flush(20) else 1)
+assert os.wait()[1] == 0
+assert client.flush(20)
+""",
+            stub,
+        )
+        assert messages(stub) == ["before", "child"]
 
 
 def test_sending_imports_nothing(stub: Stub) -> None:

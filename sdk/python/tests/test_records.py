@@ -7,7 +7,7 @@ import fractions
 import json
 import uuid
 from collections import OrderedDict, UserDict, namedtuple
-from collections.abc import Iterator
+from collections.abc import ItemsView, Iterator
 from typing import Any
 
 import pytest
@@ -45,6 +45,11 @@ class Bad:
 class BadError(Exception):
     def __str__(self) -> str:
         raise RuntimeError("no text")
+
+
+class BadMapping(UserDict[str, object]):
+    def items(self) -> ItemsView[str, object]:
+        raise RuntimeError("no items")
 
 
 class WorseText:
@@ -214,13 +219,15 @@ def test_attributes_that_cannot_be_read(stub: Stub) -> None:
     with Client(stub.address) as client:
         client.log("m", "info", pairs())
         client.log("m", "info", 7)  # type: ignore[arg-type]
+        client.log("m", "info", BadMapping())
         client.log("m", 3, {"level": "l"})  # type: ignore[arg-type]
         client.log("m", "unknown")
         assert client.flush(TIMEOUT)
     records = stub.records()
     assert records[0]["bucksaw.error"] == "!ERROR: RuntimeError: changed"
     assert records[1]["bucksaw.error"].startswith("!ERROR: TypeError")
-    assert [record.get("level") for record in records] == ["info", "info", "l", None]
+    assert records[2]["bucksaw.error"] == "!ERROR: RuntimeError: no items"
+    assert [record.get("level") for record in records] == ["info", "info", "info", "l", None]
 
 
 def test_the_node_stores_all_of_them(node: Node) -> None:

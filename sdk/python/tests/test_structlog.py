@@ -105,6 +105,14 @@ def test_rendered_exception(stub: Stub) -> None:
     }
 
 
+def test_processor_behind_a_renderer(stub: Stub) -> None:
+    with Client(stub.address) as client:
+        assert bucksaw.structlog.Processor(client)(None, "info", "rendered") == "rendered"  # type: ignore[arg-type]
+        assert client.flush(TIMEOUT)
+    (record,) = stub.records()
+    assert (record["message"], record["level"]) == ("rendered", "info")
+
+
 def test_unknown_method(stub: Stub) -> None:
     with Client(stub.address) as client, pytest.raises(AttributeError):
         bucksaw.structlog.LoggerFactory(client)().whisper("m")

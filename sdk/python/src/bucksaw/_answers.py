@@ -27,6 +27,9 @@ Time = datetime.datetime | str
 #: Seconds without data after which a query counts as failed. Nodes end queries after 60 s by default.
 QUERY_TIME: Final = 120.0
 
+#: Failures of a connection. An answer that is no HTTP may also raise ValueError.
+BROKEN: Final = (OSError, http.client.HTTPException, ValueError)
+
 ItemT = TypeVar("ItemT", Record, Record | Notice)
 StreamT = TypeVar("StreamT", bound="_Stream[Record] | _Stream[Record | Notice]")
 
@@ -101,7 +104,7 @@ class _Stream(Generic[ItemT]):
                     if accepted := self._accept(items):
                         yield accepted
             self._end()
-        except (OSError, http.client.HTTPException) as error:
+        except BROKEN as error:
             if not self._closed:
                 raise IncompleteAnswerError(f"the answer broke off: {_reason(error)}") from error
         except Error:
@@ -165,7 +168,7 @@ def fetch_count(settings: Settings, target: str, timeout: float, allow_partial: 
     with contextlib.closing(connection), response:
         try:
             body = b"".join(read_parts(response, ANSWER_BYTES_MAX))
-        except (OSError, http.client.HTTPException) as error:
+        except BROKEN as error:
             raise IncompleteAnswerError(f"the answer broke off: {_reason(error)}") from error
     answer = parse_object(body)
     count, stats = answer.get("count"), parse_stats(answer.get("stats"))
@@ -208,7 +211,7 @@ def _open(
                 return connection, response
             with response:
                 body = b"".join(read_parts(response, ANSWER_BYTES_MAX))
-        except (OSError, http.client.HTTPException) as error:
+        except BROKEN as error:
             connection.close()
             failures.append(f"{endpoint}: {_reason(error)}")
             continue

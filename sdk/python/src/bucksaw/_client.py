@@ -105,9 +105,16 @@ class Client:
 
         Never raises, and waits only for a full buffer with `when_full="block"`, at most `block_time`.
         """
-        name = LEVEL_OF_NAME.get(level.lower()) if isinstance(level, str) else None
-        pairs = attributes.items() if isinstance(attributes, Mapping) else attributes
-        self._submit(time.time_ns() if time_ns is None else time_ns, message, name, pairs)
+        if time_ns is None:
+            time_ns = time.time_ns()
+        name = None
+        try:
+            name = LEVEL_OF_NAME.get(level.lower()) if isinstance(level, str) else None
+            pairs = attributes.items() if isinstance(attributes, Mapping) else attributes
+        except Exception as error:
+            # A mapping of the program.
+            pairs = [(ENCODING_ERROR, error_text(error))]
+        self._submit(time_ns, message, name, pairs)
 
     def flush(self, timeout: float | None = None) -> bool:
         """Sends at once, and waits until all records that were logged before are acknowledged or dropped.

@@ -8,6 +8,7 @@ import contextlib
 import http.client
 import io
 import math
+import os
 import selectors
 import socket
 import ssl
@@ -56,6 +57,16 @@ class Connection(http.client.HTTPConnection):
         sock = self._last_socket
         if sock is not None:
             _shut_down(sock)
+
+    def forget(self) -> None:
+        """Closes the descriptor in a child process, without a word to the node: the connection is the parent's.
+
+        Does not touch the readers, because a thread of the parent may have had their locks.
+        """
+        sock = self._last_socket
+        descriptor = -1 if sock is None else sock.detach()
+        if descriptor >= 0:
+            os.close(descriptor)
 
     def is_open(self) -> bool:
         """Says whether the connection can take a request: the node closes idle connections."""
@@ -191,5 +202,5 @@ class _TimedReader(io.RawIOBase):
 
 def _shut_down(sock: socket.socket) -> None:
     with contextlib.suppress(OSError):
-        # Of the class below TLS, whose own method waits for the thread that reads.
+        # That of the class below TLS, whose own method takes the state of TLS from the thread that reads.
         socket.socket.shutdown(sock, socket.SHUT_RDWR)

@@ -121,7 +121,8 @@ class Sender:
 
     def forget_connection(self) -> None:
         """Closes the descriptor of the connection in a child process, where the connection is the parent's."""
-        self._disconnect()
+        if self._connection is not None:
+            self._connection.forget()
 
 
 def _request(batch: Batch) -> tuple[bytes, dict[str, str]]:

@@ -10,7 +10,6 @@ from bucksaw._records import error_text, to_text
 
 #: Members of every record of `logging`. All other members are those of `extra`.
 _OWN_MEMBERS: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
-_OWN_MEMBERS_MIN: Final = len(logging.makeLogRecord({}).__dict__)
 
 
 class Handler(logging.Handler):
@@ -95,9 +94,7 @@ class Handler(logging.Handler):
 
 def _attributes(record: logging.LogRecord) -> list[tuple[object, object]]:
     attributes: list[tuple[object, object]] = [("logger.name", record.name), ("thread.name", record.threadName)]
-    members = record.__dict__
-    if len(members) > _OWN_MEMBERS_MIN:
-        attributes += [member for member in members.items() if member[0] not in _OWN_MEMBERS]
+    attributes += [member for member in record.__dict__.items() if member[0] not in _OWN_MEMBERS]
     if record.exc_info:
         attributes += exception_attributes(record.exc_info)
     elif record.exc_text:

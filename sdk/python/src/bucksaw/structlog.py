@@ -76,7 +76,10 @@ class LoggerFactory:
         return Logger(self._client, args[0] if args and isinstance(args[0], str) else None)
 
 
-def _send(client: Client, method_name: str, event: Mapping[str, Any]) -> None:
+def _send(client: Client, method_name: str, event: object) -> None:
+    if not isinstance(event, Mapping):
+        # The output of a renderer.
+        event = {"event": event}
     level = event.get("level", method_name)
     name = LEVEL_OF_NAME.get(level.lower()) if isinstance(level, str) else None
     attributes: list[tuple[object, object]] = []
