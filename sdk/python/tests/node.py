@@ -1,11 +1,13 @@
 """A node: the real program, on a free port that it keeps when it restarts."""
 
 import os
+import random
 import socket
 import subprocess
 import time
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -26,13 +28,19 @@ def program() -> str:
     )
 
 
+def _free_port() -> int:
+    """A port that no connection gets by chance while the node is down: those are higher."""
+    while True:
+        port = random.randrange(12_000, 32_000)
+        with socket.socket() as free, suppress(OSError):
+            free.bind(("127.0.0.1", port))
+            return port
+
+
 class Node:
     def __init__(self, data: Path) -> None:
         self._data = data
-        with socket.socket() as free:
-            free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            free.bind(("127.0.0.1", 0))
-            self._port = free.getsockname()[1]
+        self._port = _free_port()
         self.address = f"http://127.0.0.1:{self._port}"
         self._process: subprocess.Popen[bytes] | None = None
 

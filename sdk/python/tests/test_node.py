@@ -2,6 +2,7 @@
 
 import http.client
 import threading
+import time
 from collections import Counter
 
 import pytest
@@ -11,6 +12,7 @@ from tests.node import Node
 from tests.stub import HANG_UP, Reply, Request, Stub
 
 RECORDS = 100_000
+LOGGERS = 4
 TIMEOUT = 60.0
 
 
@@ -26,34 +28,37 @@ def test_records_are_stored_once_though_the_node_is_killed(node: Node) -> None:
         block_time=TIMEOUT,
         request_time=10,
     )
-    progress = threading.Semaphore(0)
+    # The loggers reach a gate while their last records are being sent. They go on when the node is down.
+    gates = [(RECORDS * third // 3, threading.Semaphore(0), threading.Event()) for third in (1, 2)]
 
     def log(thread: int) -> None:
-        for number in range(thread, RECORDS, 4):
+        left = list(gates)
+        for number in range(thread, RECORDS, LOGGERS):
+            if left and number >= left[0][0]:
+                _, reached, killed = left.pop(0)
+                reached.release()
+                assert killed.wait(TIMEOUT)
             client.log(f"record {number}", "info", {"number": number})
-            if number % 1000 == thread:
-                progress.release()
 
-    loggers = [threading.Thread(target=log, args=(thread,)) for thread in range(4)]
+    loggers = [threading.Thread(target=log, args=(thread,)) for thread in range(LOGGERS)]
     with client:
         for logger in loggers:
             logger.start()
-        for _ in range(2):
-            acknowledged = client.stats().acknowledged
-            # The kill comes while records are logged and sent.
-            for _ in range(100):
-                assert progress.acquire(timeout=TIMEOUT)
-            while client.stats().acknowledged == acknowledged:
-                assert progress.acquire(timeout=TIMEOUT) or client.flush(0)
+        for _, reached, killed in gates:
+            for _ in loggers:
+                assert reached.acquire(timeout=TIMEOUT)
+            retries = client.stats().retries
             node.kill()
+            killed.set()
+            while client.stats().retries == retries:
+                time.sleep(0.001)
             node.start()
         for logger in loggers:
             logger.join(TIMEOUT)
         assert client.flush(TIMEOUT)
+        assert {failure.kind for failure in failures} == {"retry"}, failures
         stats = client.stats()
         assert stats.acknowledged == stats.logged == RECORDS
-        assert stats.retries > 0
-        assert {failure.kind for failure in failures} == {"retry"}
         assert client.count("service.name=shop") == RECORDS
         with client.query("service.name=shop") as answer:
             messages = [record.text for record in answer]
