@@ -1,0 +1,120 @@
+"""Settings of a client, checked when it is made."""
+
+import os
+import ssl
+import urllib.parse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+Durability = Literal["fast", "durable", "bulk"]
+WhenFull = Literal["drop", "block"]
+
+DEFAULT_ENDPOINT: Final = "http://127.0.0.1:7650"
+#: A day. The clocks of locks and sockets have limits of their own, which are larger.
+SECONDS_MAX: Final = 86_400
+#: Environment variable with a list of endpoints, separated by commas.
+ADDRESS_VARIABLE: Final = "BUCKSAW_ADDR"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Address of a node."""
+
+    host: str
+    #: `None` is the port of the scheme.
+    port: int | None
+    tls: bool
+    #: Path before that of the API, without a slash at its end.
+    path: str
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        port = "" if self.port is None else f":{self.port}"
+        return f"{'https' if self.tls else 'http'}://{host}{port}{self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of a client. Times are in seconds."""
+
+    endpoints: tuple[Endpoint, ...]
+    labels: tuple[tuple[str, str], ...]
+    durability: Durability
+    batch_bytes: int
+    batch_records: int
+    batch_age: float
+    buffer_bytes: int
+    when_full: WhenFull
+    block_time: float
+    request_time: float
+    close_time: float
+    ssl_context: ssl.SSLContext | None
+
+    def __post_init__(self) -> None:
+        if self.durability not in get_args(Durability):
+            raise ValueError(f"durability is one of {', '.join(get_args(Durability))}, not {self.durability!r}")
+        if self.when_full not in get_args(WhenFull):
+            raise ValueError(f"when_full is one of {', '.join(get_args(WhenFull))}, not {self.when_full!r}")
+        for name in ("batch_bytes", "batch_records", "buffer_bytes", "request_time"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be greater than 0")
+        for name in ("batch_age", "block_time", "close_time"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} must not be less than 0")
+        for name in ("batch_age", "block_time", "close_time", "request_time"):
+            if getattr(self, name) > SECONDS_MAX:
+                raise ValueError(f"{name} must not be greater than {SECONDS_MAX} s")
+
+    def ingest_target(self, endpoint: Endpoint) -> str:
+        """Returns the path and the parameters of requests with batches."""
+        labels = "".join(f"&label={quote(f'{name}={value}')}" for name, value in self.labels)
+        return (
+            f"{endpoint.path}/api/v1/ingest?durability={self.durability}&time_field=time&message_field=message{labels}"
+        )
+
+
+def quote(text: str) -> str:
+    """Returns a value of a query string, percent-encoded."""
+    return urllib.parse.quote(text, safe="")
+
+
+def parse_endpoints(endpoints: str | Sequence[str] | None) -> tuple[Endpoint, ...]:
+    """Returns endpoints from texts, or from the environment, or the default one."""
+    if endpoints is None:
+        endpoints = os.environ.get(ADDRESS_VARIABLE, "")
+        if not endpoints.strip():
+            endpoints = DEFAULT_ENDPOINT
+    if isinstance(endpoints, str):
+        endpoints = endpoints.split(",")
+    parsed = tuple(_parse_endpoint(endpoint.strip()) for endpoint in endpoints)
+    if not parsed:
+        raise ValueError("a client needs at least one endpoint")
+    return parsed
+
+
+def _parse_endpoint(text: str) -> Endpoint:
+    url = urllib.parse.urlsplit(text if "://" in text else f"http://{text}")
+    if url.scheme not in ("http", "https"):
+        raise ValueError(f"endpoint {text!r}: the scheme is http or https")
+    if not url.hostname or not url.netloc.isascii() or "@" in url.netloc:
+        raise ValueError(f"endpoint {text!r}: expected http://HOST:PORT, without a user name")
+    if url.query or url.fragment:
+        raise ValueError(f"endpoint {text!r}: an endpoint has no parameters")
+    try:
+        port = url.port
+    except ValueError as error:
+        raise ValueError(f"endpoint {text!r}: {error}") from None
+    path = urllib.parse.quote(url.path.rstrip("/"), safe="/%~-._!$&'()*+,;=:@")
+    return Endpoint(url.hostname, port, url.scheme == "https", path)
+
+
+def parse_labels(labels: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
+    """Returns labels in the order of their names."""
+    for name, value in (labels or {}).items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise ValueError(f"label {name!r}: names and values are texts")
+        if not name or "=" in name or not value:
+            raise ValueError(f"label {name!r}: a label has a name without `=` and a value")
+        quote(name + value)
+    return tuple(sorted((labels or {}).items()))
