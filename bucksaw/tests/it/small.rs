@@ -97,7 +97,8 @@ fn status_prints_a_table_or_the_json_of_the_node() {
         assert_eq!((run.code, run.text(), run.err.as_str()), (Some(0), want, ""), "{format}");
     };
     check("text", "1 node, all well\nID  STATE  STORED\nn1  ready  2.0 KB\n");
-    check("json", &format!("{cluster}\n"));
+    // The mock gives the same answer to the call for agents.
+    check("json", &format!("{{\"agents\":{cluster},{}\n", &cluster[1..]));
     assert_eq!(node.requests()[0].path, "/api/v1/cluster");
     let odd = MockNode::new(MockResponse::plain(200, "<html>"));
     let run = run(&mut bucksaw(["status", "--addr", &odd.url]));
