@@ -98,6 +98,8 @@ pub struct DiskBuffer {
     rewind: Option<(u64, Rewind)>,
     /// Whether no snapshot has the rewind yet. Until then no file is removed: a later start needs them all to find it.
     is_rewind_unsaved: bool,
+    /// Whether a file was removed since the directory was synced; unknown at the start. Files are removed durably one by one.
+    is_removal_unsynced: bool,
     /// The first batch of the oldest file, and a place in this file before its first unacknowledged batch.
     pub(crate) acked_place: Option<(u64, EntryReader)>,
 }
@@ -136,6 +138,7 @@ impl DiskBuffer {
             missing,
             rewind: rewind.map(|rewind| (next, rewind)),
             is_rewind_unsaved: recovery.missing_batches > 0,
+            is_removal_unsynced: true,
             acked_place: None,
         };
         buffer.remove_acked();
@@ -188,6 +191,7 @@ impl DiskBuffer {
         begun.file.sync()?;
         self.fs.rename(&draft, &begun.path)?;
         self.fs.sync_dir(&self.dir)?;
+        self.is_removal_unsynced = false;
         let (min, max) = FILE_BYTES;
         let wanted = (self.config.bytes_max / FILES).clamp(min, max).max(begun.bytes * SNAPSHOT_FACTOR);
         self.roll_at = begun.bytes + wanted;
@@ -381,6 +385,11 @@ impl DiskBuffer {
         while let (Some(oldest), Some(following)) = (self.files.front(), self.files.get(1))
             && following.first_batch <= self.acked
         {
+            // After a power cut, older files with newer ones missing between them would look like lost batches.
+            if self.is_removal_unsynced && self.fs.sync_dir(&self.dir).is_err() {
+                return;
+            }
+            self.is_removal_unsynced = true;
             // Tried again at the next acknowledgement.
             if self.fs.remove(&oldest.path).is_err_and(|error| error.kind() != io::ErrorKind::NotFound) {
                 return;

@@ -99,11 +99,11 @@ impl PathPattern {
             }
         }
         if matches!(components.last(), Some(PatternComponent::AnyDepth)) {
-            let matcher = glob("*").map_err(|error| PatternError::Syntax(error))?;
+            let matcher = glob("*").map_err(PatternError::Syntax)?;
             components.push(PatternComponent::Wildcards { matcher, matches_hidden: false });
         }
         let joined = format!("{}{}", if is_absolute { "/" } else { "" }, parts.join("/"));
-        let whole = glob(&joined).map_err(|error| PatternError::Syntax(error))?;
+        let whole = glob(&joined).map_err(PatternError::Syntax)?;
         Ok(Self { text: text.to_owned(), is_absolute, components, whole })
     }
 

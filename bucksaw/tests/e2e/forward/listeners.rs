@@ -218,5 +218,5 @@ fn mistakes_are_reported() {
     // A port alone is one of the loopback address.
     check(&["--listen-otlp", &port], &format!("cannot listen on 127.0.0.1:{port} (TCP)"));
     check(&["--listen-otlp", "x"], "--listen-otlp");
-    check(&["--listen-otlp", "0", "--", "true"], "a command is shipped alone");
+    check(&["--listen-otlp", "0", "--", "true"], "has no effect on a command: leave it out");
 }
