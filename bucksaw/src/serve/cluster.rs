@@ -45,16 +45,12 @@ pub(super) async fn network(
         None => None,
     };
     let secret = secret(args, env)?;
-    let is_open = secret.is_none();
     let default = real::NetConfig::default();
     let connections_max = default.connections_max.min(connections_max);
     let config = real::NetConfig { listen, advertise, secret, connections_max, counters, ..default };
     match real::Net::bind(config).await {
         Ok(net) => {
             let address = net.address();
-            if is_open && !address.ip().is_loopback() {
-                warn!(%address, "anything that reaches the cluster address counts as a node: give all nodes a --cluster-secret-file");
-            }
             Ok((Arc::new(net), Some(address)))
         }
         Err(error) if args.listen_cluster.is_none() && args.join.is_empty() => {
