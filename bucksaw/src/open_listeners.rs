@@ -1,4 +1,4 @@
-//! Listeners that other machines can reach and that authenticate nobody: refused unless the user accepts the risk.
+//! Listeners that other machines can reach and that do not authenticate clients: refused unless the user accepts the risk.
 
 use std::net::SocketAddr;
 
@@ -6,7 +6,7 @@ use tracing::warn;
 
 use crate::failure::UsageError;
 
-/// A listener that other machines can reach and that authenticates nobody.
+/// A listener that other machines can reach and that does not authenticate clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OpenListener {
     /// The name in `addresses.json` and metrics.
@@ -38,7 +38,7 @@ pub(crate) fn check(open: &[OpenListener], is_accepted: bool) -> Result<(), Usag
             warn!(
                 listener = name,
                 %address,
-                "other machines can reach this listener, and it authenticates nobody: whoever connects can {allows}"
+                "other machines can reach this listener, and it does not authenticate clients: each of them can {allows}"
             );
         }
         return Ok(());

@@ -112,7 +112,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) cluster_secret_file: Option<PathBuf>,
 
-    /// Start although other machines can reach a listener that authenticates nobody
+    /// Start although other machines can reach a listener that does not authenticate clients
     ///
     /// No listener authenticates, except --listen-cluster with a secret and --listen-fluent with a key. So without this flag a
     /// node with another one beyond loopback does not start.

@@ -93,7 +93,7 @@ pub(crate) struct ForwardArgs {
     #[arg(long, value_name = "HOST:PORT", default_value = "")]
     pub(super) listen: ListenAddress,
 
-    /// Start although other machines can reach a listener that authenticates nobody
+    /// Start although other machines can reach a listener that does not authenticate clients
     ///
     /// No listener of an agent authenticates. So without this flag an agent with one beyond loopback does not start.
     #[arg(long)]

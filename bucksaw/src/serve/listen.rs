@@ -136,7 +136,7 @@ pub(super) fn http_address(addresses: &BTreeMap<String, String>) -> Option<Strin
     Some(if address.ip().is_unspecified() { format!("port {port}") } else { address.to_string() })
 }
 
-/// The listeners that other machines can reach and that authenticate nobody. `cluster` is the address for other nodes.
+/// The listeners that other machines can reach and that do not authenticate clients. `cluster` is the address for other nodes.
 pub(super) fn open_listeners(
     args: &ServeArgs,
     addresses: &BTreeMap<String, String>,
@@ -152,7 +152,12 @@ pub(super) fn open_listeners(
     });
     let cluster = cluster.filter(|_| args.cluster_secret_file.is_none());
     let of_nodes = cluster.and_then(|address| {
-        OpenListener::new("cluster", "--listen-cluster", address, "act as a node, unless there is a --cluster-secret-file")
+        OpenListener::new(
+            "cluster",
+            "--listen-cluster",
+            address,
+            "act as a node, unless there is a --cluster-secret-file",
+        )
     });
     of_clients.chain(of_nodes).collect()
 }

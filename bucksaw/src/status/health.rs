@@ -55,7 +55,8 @@ pub(super) fn lines(cluster: &Value, nodes: &[NodeFields]) -> Vec<String> {
         let more: Vec<&str> = parts.map(String::as_str).collect();
         let name = if more.is_empty() { name } else { format!("{name} ({})", more.join(", ")) };
         found.extend(problems(node).into_iter().map(|problem| format!("{name} {problem}")));
-        if let Some(listeners) = node.get("insecure_listeners").and_then(Value::as_array).filter(|all| !all.is_empty()) {
+        if let Some(listeners) = node.get("insecure_listeners").and_then(Value::as_array).filter(|all| !all.is_empty())
+        {
             let listeners: Vec<String> = listeners.iter().map(plain_text).collect();
             let listeners = listeners.join(", ");
             notes.push(format!("note: {name} lets other machines connect without authentication: {listeners}\n"));
