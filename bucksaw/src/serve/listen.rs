@@ -136,7 +136,8 @@ pub(super) fn http_address(addresses: &BTreeMap<String, String>) -> Option<Strin
     Some(if address.ip().is_unspecified() { format!("port {port}") } else { address.to_string() })
 }
 
-/// The listeners that other machines can reach and that do not authenticate clients. `cluster` is the address for other nodes.
+/// The listeners that other machines can reach and that do not authenticate clients. `cluster` is what the network between nodes
+/// listens on.
 pub(super) fn open_listeners(
     args: &ServeArgs,
     addresses: &BTreeMap<String, String>,

@@ -33,6 +33,7 @@ use tracing::info;
 use crate::args::ServeArgs;
 use crate::exit::Exit;
 use crate::open_listeners;
+use cluster::ClusterNetwork;
 use data_dir::DataDir;
 use descriptors::DescriptorMonitor;
 use listen::Listeners;
@@ -59,10 +60,10 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let listeners = Listeners::bind(&args, roles, &runtimes)?;
     let mut addresses = listeners.addresses();
     let cluster_connections = descriptors::shares(descriptor_limit, 0).cluster;
-    let (net, cluster_address) =
+    let ClusterNetwork { net, address: cluster_address, listens_on } =
         runtimes.node.block_on(cluster::network(&args, &env, cluster_connections, metrics.net))?;
 
-    let open = listen::open_listeners(&args, &addresses, cluster_address);
+    let open = listen::open_listeners(&args, &addresses, listens_on);
     open_listeners::check(&open, args.insecure_listen)?;
     metrics.insecure_listeners.set(i64::try_from(open.len()).unwrap_or(i64::MAX));
 
