@@ -1,6 +1,7 @@
 """Settings of a client, checked when it is made."""
 
 import os
+import re
 import ssl
 import urllib.parse
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,14 @@ WhenFull = Literal["drop", "block"]
 DEFAULT_ENDPOINT: Final = "http://127.0.0.1:7650"
 #: A day. The clocks of locks and sockets have limits of their own, which are larger.
 SECONDS_MAX: Final = 86_400
+#: A node accepts a longer body in parts only, or not at all.
+BATCH_BYTES_MAX: Final = 8 << 20
+BATCH_RECORDS_MAX: Final = 32_768
+#: Limits of a node.
+LABELS_MAX: Final = 64
+LABEL_NAME_BYTES_MAX: Final = 128
+LABEL_VALUE_BYTES_MAX: Final = 1024
+_LABEL_NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_.-]*")
 #: Environment variable with a list of endpoints, separated by commas.
 ADDRESS_VARIABLE: Final = "BUCKSAW_ADDR"
 
@@ -59,6 +68,9 @@ class Settings:
         for name in ("batch_bytes", "batch_records", "buffer_bytes", "request_time"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be greater than 0")
+        for name, most in (("batch_bytes", BATCH_BYTES_MAX), ("batch_records", BATCH_RECORDS_MAX)):
+            if getattr(self, name) > most:
+                raise ValueError(f"{name} must not be greater than {most}")
         for name in ("batch_age", "block_time", "close_time"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must not be less than 0")
@@ -110,11 +122,20 @@ def _parse_endpoint(text: str) -> Endpoint:
 
 
 def parse_labels(labels: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
-    """Returns labels in the order of their names."""
+    """Returns labels in the order of their names, without those that have no value."""
+    parsed = []
     for name, value in (labels or {}).items():
         if not isinstance(name, str) or not isinstance(value, str):
             raise ValueError(f"label {name!r}: names and values are texts")
-        if not name or "=" in name or not value:
-            raise ValueError(f"label {name!r}: a label has a name without `=` and a value")
-        quote(name + value)
-    return tuple(sorted((labels or {}).items()))
+        if not _LABEL_NAME.fullmatch(name):
+            raise ValueError(f"label {name!r}: a name is a letter or `_`, followed by letters, digits, `_`, `.` and `-`")
+        if len(name) > LABEL_NAME_BYTES_MAX or len(value.encode()) > LABEL_VALUE_BYTES_MAX:
+            raise ValueError(
+                f"label {name[:40]!r} is too long: a name may have {LABEL_NAME_BYTES_MAX} bytes, "
+                f"a value {LABEL_VALUE_BYTES_MAX}"
+            )
+        if value:
+            parsed.append((name, value))
+    if len(parsed) > LABELS_MAX:
+        raise ValueError(f"a client has at most {LABELS_MAX} labels")
+    return tuple(sorted(parsed))

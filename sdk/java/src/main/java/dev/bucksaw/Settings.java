@@ -7,8 +7,10 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import java.util.Objects;
 import java.util.SortedMap;
 import java.util.function.Consumer;
+import java.util.regex.Pattern;
 
 /** Validated settings of a client. */
 record Settings(
@@ -30,6 +32,33 @@ record Settings(
 
   /** Names the default endpoints, with commas between. */
   static final String ENDPOINTS_VARIABLE = "BUCKSAW_ADDR";
+
+  /** Largest number of labels that a node takes. */
+  static final int LABELS_MAX = 64;
+
+  private static final int LABEL_NAME_BYTES_MAX = 128;
+  private static final int LABEL_VALUE_BYTES_MAX = 1024;
+  private static final Pattern LABEL_NAME = Pattern.compile("[A-Za-z_][A-Za-z0-9_.-]*");
+
+  /** Throws an {@link IllegalArgumentException} for a label that a node would refuse. */
+  static void checkLabel(String name, String value) {
+    Objects.requireNonNull(value, "value");
+    if (!LABEL_NAME.matcher(name).matches()) {
+      throw new IllegalArgumentException(
+          "label name `"
+              + name
+              + "` is not a letter or `_` followed by letters, digits, `_`, `.` and `-`");
+    }
+    if (name.length() > LABEL_NAME_BYTES_MAX || Encoder.utf8Length(value) > LABEL_VALUE_BYTES_MAX) {
+      throw new IllegalArgumentException(
+          "label `"
+              + name.substring(0, Math.min(name.length(), 40))
+              + "` is too long: a name may have "
+              + LABEL_NAME_BYTES_MAX
+              + " bytes, a value "
+              + LABEL_VALUE_BYTES_MAX);
+    }
+  }
 
   /** The addresses to send batches to, in the order of the endpoints. */
   List<URI> ingestAddresses() {
