@@ -480,7 +480,30 @@ def test_close_sends_what_is_left(stub: Stub) -> None:
     assert not threads()
 
 
-def test_close_ends_a_pause(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_ends_pauses(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those that a node asks for. Until the close time is over, the pauses are the shortest ones."""
+    pauses: list[tuple[int, int]] = []
+
+    def pause(attempt: int, _: float, retry_after: int) -> float:
+        pauses.append((attempt, retry_after))
+        if len(pauses) < 3 or closing.is_set():
+            return 0.001
+        closing.set()
+        return NEVER
+
+    closing = threading.Event()
+    monkeypatch.setattr(sender_module, "pause", pause)
+    wait = {"Retry-After": "60"}
+    stub.script(Reply(503), Reply(503), Reply(503, headers=wait), Reply(503, headers=wait), Reply(503, headers=wait))
+    client = Client(stub.address, on_error=ignore, batch_age=0, close_time=TIMEOUT)
+    client.log("a")
+    assert closing.wait(TIMEOUT)
+    assert client.close()
+    assert client.stats().acknowledged == 1
+    assert pauses == [(1, 0), (2, 0), (3, 60), (1, 0), (2, 0)]
+
+
+def test_close_ends_a_pause_of_days(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sender_module, "pause", lambda *_: NEVER)
     stub.script(Reply(503))
     failed = threading.Event()
@@ -489,16 +512,6 @@ def test_close_ends_a_pause(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None
     assert failed.wait(TIMEOUT)
     assert client.close()
     assert client.stats().acknowledged == 1
-
-
-def test_close_does_not_end_the_pause_that_a_node_asks_for(stub: Stub) -> None:
-    stub.script(Reply(503, headers={"Retry-After": "60"}))
-    failed = threading.Event()
-    client = Client(stub.address, on_error=lambda _: failed.set(), batch_age=0, close_time=0.05)
-    client.log("a")
-    assert failed.wait(TIMEOUT)
-    assert not client.close()
-    assert client.stats().dropped["closed"] == 1
     assert not threads()
 
 
