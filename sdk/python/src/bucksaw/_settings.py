@@ -128,7 +128,9 @@ def parse_labels(labels: Mapping[str, str] | None) -> tuple[tuple[str, str], ...
         if not isinstance(name, str) or not isinstance(value, str):
             raise ValueError(f"label {name!r}: names and values are texts")
         if not _LABEL_NAME.fullmatch(name):
-            raise ValueError(f"label {name!r}: a name is a letter or `_`, followed by letters, digits, `_`, `.` and `-`")
+            raise ValueError(
+                f"label {name!r}: a name is a letter or `_`, followed by letters, digits, `_`, `.` and `-`"
+            )
         if len(name) > LABEL_NAME_BYTES_MAX or len(value.encode()) > LABEL_VALUE_BYTES_MAX:
             raise ValueError(
                 f"label {name[:40]!r} is too long: a name may have {LABEL_NAME_BYTES_MAX} bytes, "
