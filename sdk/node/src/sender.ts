@@ -113,6 +113,7 @@ export class Sender implements Unsent {
   #closing: Promise<boolean> | undefined;
   /** The client is being closed, or the process ends: the close time runs. */
   #ending = false;
+  #abandoning = false;
   #endpoint = 0;
   /** Ends the attempt or pause of the current batch. */
   #abort = new AbortController();
@@ -200,15 +201,20 @@ export class Sender implements Unsent {
     return this.#closing;
   }
 
-  async drain(): Promise<void> {
-    await this.#finish();
+  async drain(): Promise<boolean> {
+    const sufficed = await this.#finish();
     // The program may go on.
     this.#ending = this.#closing !== undefined;
+    return sufficed;
   }
 
   abandon(): void {
     this.#dropBuffered("the process ended before the records were acknowledged");
+    // The handler of failures may log.
+    if (this.#abandoning) return;
+    this.#abandoning = true;
     this.#failures.flush();
+    this.#abandoning = false;
   }
 
   async #finish(): Promise<boolean> {
@@ -346,8 +352,8 @@ export class Sender implements Unsent {
 
   /** Sends a batch until it is acknowledged or dropped. */
   async #deliver(batch: Batch): Promise<void> {
-    const compressed = batch.body.length >= GZIP_BYTES_MIN;
-    const body = compressed ? await compress(batch.body, { level: GZIP_LEVEL }) : batch.body;
+    const body = batch.body.length < GZIP_BYTES_MIN ? batch.body : await compressOr(batch.body);
+    const compressed = body !== batch.body;
 
     let failures = 0;
     let wasEnding = this.#ending;
@@ -456,6 +462,15 @@ export class Sender implements Unsent {
       clearTimeout(waiter.timer);
       waiter.resolve(this.#append(waiter.line, waiter.bytes) || this.#dropFull());
     }
+  }
+}
+
+/** The compressed body; the body itself if the system has no memory for that. */
+async function compressOr(body: Buffer): Promise<Buffer> {
+  try {
+    return await compress(body, { level: GZIP_LEVEL });
+  } catch {
+    return body;
   }
 }
 

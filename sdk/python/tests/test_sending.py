@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from bucksaw import Client, Failure, Stats
+from bucksaw import _client as client_module
 from bucksaw import _sender as sender_module
 from tests.stub import HANG_UP, TIMEOUT, Reply, Request, Stub, accept
 
@@ -566,6 +567,28 @@ def test_on_error_may_do_anything(stub: Stub, no_pause: list[tuple[int, int]], c
     assert len(calls) == 2
     assert [record["message"] for record in stub.records()] == ["a", "failed", "failed"]
     assert "on_error raised RuntimeError" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("failure", [RuntimeError, MemoryError, KeyboardInterrupt])
+def test_thread_that_cannot_be_started(
+    stub: Stub, monkeypatch: pytest.MonkeyPatch, failure: type[BaseException]
+) -> None:
+    start = threading.Thread.start
+
+    def fail(thread: threading.Thread) -> None:
+        monkeypatch.setattr(threading.Thread, "start", start)
+        raise failure
+
+    monkeypatch.setattr(client_module, "START_INTERVAL", 0)
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    client = Client(stub.address, batch_age=0)
+    # An exception of a signal handler comes through. The record is in the buffer all the same.
+    with contextlib.suppress(KeyboardInterrupt):
+        client.log("a")
+    client.log("b")
+    assert client.flush(TIMEOUT)
+    assert client.close()
+    assert [record["message"] for record in stub.records()] == ["a", "b"]
 
 
 def test_close_in_on_error(stub: Stub) -> None:
