@@ -189,6 +189,7 @@ func TestClosingEndsPauses(t *testing.T) {
 		client.sender.random = func() float64 { return 1 }
 		client.Log(Record{Message: "m"})
 		time.Sleep(2*time.Minute + 30*time.Second)
+		synctest.Wait()
 		if len(attempts) != 3 {
 			t.Errorf("%d attempts before closing", len(attempts))
 		}
