@@ -164,14 +164,23 @@ func (e *encoder) name(name string) (_ string, ok bool) {
 			}
 		}
 	}
-	bytes := len(name)
-	if e.nameBytes+3*bytes > nameBytesMax && !utf8.ValidString(name) {
-		bytes = len([]rune(name)) * utf8.UTFMax // U+FFFD is longer than the byte that it replaces.
-	}
-	if e.nameBytes+bytes > nameBytesMax || e.attributes >= attributesMax {
+	// The first condition saves the exact one: U+FFFD has three bytes, in place of one.
+	if e.nameBytes+3*len(name) > nameBytesMax && e.nameBytes+storedBytes(name) > nameBytesMax || e.attributes >= attributesMax {
 		return "", false
 	}
 	return name, true
+}
+
+// storedBytes returns the number of bytes of a name at the node, which puts U+FFFD in place of NUL.
+func storedBytes(name string) int {
+	bytes := 0
+	for _, r := range name {
+		if r == 0 {
+			r = utf8.RuneError
+		}
+		bytes += utf8.RuneLen(r)
+	}
+	return bytes
 }
 
 // attr appends an attribute.
@@ -252,11 +261,12 @@ func (e *encoder) open(name string) group {
 	if e.depth == 0 && (name == "time" || name == "message" || name == "level" && e.hasLevel) {
 		name += "_"
 	}
-	if len(name) <= nameBytesMax { // A longer one has no members: see name.
+	bytes := storedBytes(name)
+	if bytes <= nameBytesMax { // A longer one has no members: see name.
 		e.comma()
 		e.out = append(appendString(e.out, name), ':', '{')
 	}
-	e.nameBytes += len(name) + 1
+	e.nameBytes += bytes + 1
 	e.depth++
 	mark.empty = len(e.out)
 	return mark
@@ -306,7 +316,7 @@ func (e *encoder) member(name string, value slog.Value) {
 		e.out = append(e.out, '"')
 		e.out = append(value.Time().AppendFormat(e.out, time.RFC3339Nano), '"')
 	default:
-		e.any(value.Any(), e.nameBytes+len(name))
+		e.any(value.Any(), e.nameBytes+storedBytes(name))
 	}
 	if len(e.out) > 2*lineBytesMax {
 		e.tooLarge = true

@@ -143,14 +143,14 @@ func (f *flattened) value(json []byte, start, nameBytes, depthLeft int) int {
 	return start
 }
 
-// textBytes returns the number of bytes of a JSON string in UTF-8.
+// textBytes returns the number of bytes of a name at the node, given as a JSON string.
 func textBytes(quoted []byte) int {
 	if bytes.IndexByte(quoted, '\\') < 0 {
 		return len(quoted) - 2
 	}
 	var text string
 	_ = json.Unmarshal(quoted, &text) // It is valid.
-	return len(text)
+	return storedBytes(text)
 }
 
 // stringEnd returns the position behind the string at start.

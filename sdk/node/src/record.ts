@@ -325,8 +325,9 @@ function leavesOf(value: unknown, nameBytesAbove: number, depth = 0): number | u
   return Math.max(leaves, 1);
 }
 
+/** Bytes of a name at the node, which puts U+FFFD in place of NUL. */
 function nameBytes(name: string): number {
-  return Buffer.byteLength(name);
+  return Buffer.byteLength(name.includes("\0") ? name.replaceAll("\0", "\ufffd") : name);
 }
 
 function messageText(record: LogRecord): string {

@@ -79,7 +79,7 @@ def encode(time_ns: int, message: object, level: str | None, attributes: Iterabl
             if name != "level" or level is not None:
                 name += "_"
         # A character has at most four bytes, so a shorter name needs no closer look.
-        elif len(name) * 4 > NAME_BYTES_MAX and len(to_utf8(name)) > NAME_BYTES_MAX:
+        elif len(name) * 4 > NAME_BYTES_MAX and _name_bytes(name) > NAME_BYTES_MAX:
             dropped += 1
             continue
         kind = type(value)
@@ -273,7 +273,7 @@ def _limit_nested(members: dict[str, object], members_max: int) -> None:
     leaves = {}
     for name, value in members.items():
         if type(value) is dict:
-            count = _leaves(value, len(to_utf8(name)), 0)
+            count = _leaves(value, _name_bytes(name), 0)
             if count is None:
                 members[name] = _object_text(value)
             else:
@@ -286,6 +286,11 @@ def _limit_nested(members: dict[str, object], members_max: int) -> None:
         members[name] = _object_text(members[name])
 
 
+def _name_bytes(name: str) -> int:
+    """Returns the bytes of a name at the node, which puts U+FFFD in place of NUL."""
+    return len(to_utf8(name)) + 2 * name.count("\0")
+
+
 def _leaves(value: object, name_bytes: int, depth: int) -> int | None:
     """Returns the number of attributes in a value, `None` if the name of one is too long."""
     if name_bytes > NAME_BYTES_MAX:
@@ -294,7 +299,7 @@ def _leaves(value: object, name_bytes: int, depth: int) -> int | None:
         return 1
     total = 0
     for name, item in value.items():
-        count = _leaves(item, name_bytes + 1 + len(to_utf8(name)), depth + 1)
+        count = _leaves(item, name_bytes + 1 + _name_bytes(name), depth + 1)
         if count is None:
             return None
         total += count

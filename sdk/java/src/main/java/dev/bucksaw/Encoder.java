@@ -152,7 +152,7 @@ final class Encoder {
     try {
       for (Map.Entry<?, ?> entry : attributes.entrySet()) {
         String name = name(entry.getKey(), hasLevel);
-        if (count == ATTRIBUTES_MAX || utf8Length(name) > NAME_BYTES_MAX) {
+        if (count == ATTRIBUTES_MAX || nameBytes(name) > NAME_BYTES_MAX) {
           dropped++;
           continue;
         }
@@ -163,7 +163,7 @@ final class Encoder {
         int start = length;
         value(entry.getValue(), 1);
         if (bytes[start] == '{') {
-          object(start, (int) utf8Length(name));
+          object(start, (int) nameBytes(name));
         }
         mark = length;
       }
@@ -446,6 +446,11 @@ final class Encoder {
 
   private static int utf8Length(int character) {
     return character < 0x80 ? 1 : character < 0x800 ? 2 : character < 0x10000 ? 3 : 4;
+  }
+
+  /** The number of bytes of a name at the node, which puts U+FFFD in place of NUL. */
+  private static long nameBytes(String name) {
+    return utf8Length(name.indexOf('\0') < 0 ? name : name.replace('\0', '\ufffd'));
   }
 
   /** The number of bytes of a text in UTF-8. */

@@ -107,18 +107,22 @@ final class NestedObjects {
       at++;
     }
 
-    /** Passes over a string. Returns the number of its bytes without escapes. */
+    /** Passes over a string. Returns the number of bytes that it has as a name at the node. */
     private int text() {
       int count = 0;
       at++;
       while (json[at] != '"') {
-        if (json[at] == '\\') {
-          // The encoder escapes characters of one byte only.
-          at += json[at + 1] == 'u' ? 6 : 2;
-        } else {
+        if (json[at] != '\\') {
           at++;
+          count++;
+        } else if (json[at + 1] != 'u') {
+          at += 2;
+          count++;
+        } else {
+          // The encoder escapes characters of one byte only. The node puts U+FFFD in place of NUL.
+          count += json[at + 4] == '0' && json[at + 5] == '0' ? 3 : 1;
+          at += 6;
         }
-        count++;
       }
       at++;
       return count;
