@@ -74,6 +74,9 @@ const RECORDS_MAX = 32_768;
 
 /** The default of `bufferBytes`. */
 export const BUFFER_BYTES = 32 << 20;
+/** Port of an endpoint without a scheme and a port. */
+const DEFAULT_PORT = "7650";
+const HAS_PORT = /^(?:[^/@]*@)?(?:\[[^\]]*\]|[^:/]*):\d/;
 const DEFAULT_ENDPOINT = "http://127.0.0.1:7650";
 /** Limits of a node. */
 const LABELS_MAX = 64;
@@ -153,12 +156,14 @@ function resolveEndpoints(endpoints: ClientSettings["endpoints"]): Endpoint[] {
   return resolved.map(resolveEndpoint);
 }
 
-/** An endpoint of a text. Without a scheme it is one of plain HTTP, as in `127.0.0.1:7650`. */
+/** An endpoint of a text: `http://10.0.0.1:7650`, `localhost:7650`, `localhost`, and `:7650` for this machine. */
 export function resolveEndpoint(text: string): Endpoint {
   let url: URL;
   let user: string;
   try {
-    url = new URL(text.includes("://") ? text : `http://${text}`);
+    url = new URL(text.includes("://") ? text : `http://${text.startsWith(":") ? "127.0.0.1" : ""}${text}`);
+    // The port is empty also if it is that of the scheme.
+    if (!text.includes("://") && url.port === "" && !HAS_PORT.test(text)) url.port = DEFAULT_PORT;
     user = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
   } catch {
     // The text is not repeated, because it may contain a password.

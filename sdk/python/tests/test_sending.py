@@ -723,6 +723,7 @@ def test_no_thread_can_be_started(stub: Stub, monkeypatch: pytest.MonkeyPatch) -
         {"endpoints": "http://h?a=b"},
         {"endpoints": "http://h:port"},
         {"endpoints": "http://"},
+        {"endpoints": " , "},
         {"durability": "very"},
         {"when_full": "raise"},
         {"batch_bytes": 0},
@@ -754,7 +755,9 @@ def test_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     assert addresses(None) == ["http://a:1", "http://b:2"]
     monkeypatch.setenv("BUCKSAW_ADDR", " ")
     assert addresses(None) == ["http://127.0.0.1:7650"]
-    assert addresses(["https://[::1]:7650/x/", "h"]) == ["https://[::1]:7650/x", "http://h"]
+    monkeypatch.setenv("BUCKSAW_ADDR", ":7651,,localhost:7652,")
+    assert addresses(None) == ["http://127.0.0.1:7651", "http://localhost:7652"]
+    assert addresses(["https://[::1]:7650/x/", "h"]) == ["https://[::1]:7650/x", "http://h:7650"]
 
 
 def test_report_is_a_sentence() -> None:

@@ -11,6 +11,8 @@ from typing import Final, Literal, get_args
 Durability = Literal["fast", "durable", "bulk"]
 WhenFull = Literal["drop", "block"]
 
+#: Port of an endpoint without a scheme and a port.
+DEFAULT_PORT: Final = 7650
 DEFAULT_ENDPOINT: Final = "http://127.0.0.1:7650"
 #: A day. The clocks of locks and sockets have limits of their own, which are larger.
 SECONDS_MAX: Final = 86_400
@@ -99,14 +101,16 @@ def parse_endpoints(endpoints: str | Sequence[str] | None) -> tuple[Endpoint, ..
             endpoints = DEFAULT_ENDPOINT
     if isinstance(endpoints, str):
         endpoints = endpoints.split(",")
-    parsed = tuple(_parse_endpoint(endpoint.strip()) for endpoint in endpoints)
+    parsed = tuple(_parse_endpoint(endpoint.strip()) for endpoint in endpoints if endpoint.strip())
     if not parsed:
         raise ValueError("a client needs at least one endpoint")
     return parsed
 
 
 def _parse_endpoint(text: str) -> Endpoint:
-    url = urllib.parse.urlsplit(text if "://" in text else f"http://{text}")
+    """Takes `http://10.0.0.1:7650`, `localhost:7650`, `localhost`, and `:7650` for this machine."""
+    has_scheme = "://" in text
+    url = urllib.parse.urlsplit(text if has_scheme else f"http://{'127.0.0.1' if text[0] == ':' else ''}{text}")
     if url.scheme not in ("http", "https"):
         raise ValueError(f"endpoint {text!r}: the scheme is http or https")
     if not url.hostname or not url.netloc.isascii() or "@" in url.netloc:
@@ -114,7 +118,7 @@ def _parse_endpoint(text: str) -> Endpoint:
     if url.query or url.fragment:
         raise ValueError(f"endpoint {text!r}: an endpoint has no parameters")
     try:
-        port = url.port
+        port = DEFAULT_PORT if url.port is None and not has_scheme else url.port
     except ValueError as error:
         raise ValueError(f"endpoint {text!r}: {error}") from None
     path = urllib.parse.quote(url.path.rstrip("/"), safe="/%~-._!$&'()*+,;=:@")

@@ -28,6 +28,9 @@ record Settings(
     boolean closeAtExit,
     Consumer<Failure> onError) {
 
+  /** Port of an endpoint without a scheme and a port. */
+  private static final int DEFAULT_PORT = 7650;
+
   static final String DEFAULT_ENDPOINT = "http://127.0.0.1:7650";
 
   /** Names the default endpoints, with commas between. */
@@ -82,15 +85,18 @@ record Settings(
     return List.copyOf(endpoints);
   }
 
-  /** Takes {@code http://10.0.0.1:7650}, {@code localhost:7650}, and {@code :7650}. */
+  /**
+   * Takes {@code http://10.0.0.1:7650}, {@code localhost:7650}, {@code localhost}, and {@code
+   * :7650}.
+   */
   static URI parseEndpoint(String text) {
     String lower = text.toLowerCase(Locale.ROOT);
-    String address = text;
-    if (text.startsWith(":")) {
-      address = "http://127.0.0.1" + text;
-    } else if (!lower.startsWith("http://") && !lower.startsWith("https://")) {
-      address = "http://" + text;
+    boolean hasScheme = lower.startsWith("http://") || lower.startsWith("https://");
+    if (!hasScheme && text.contains("://")) {
+      throw new IllegalArgumentException("endpoint `" + text + "` is not of http or https");
     }
+    String address =
+        hasScheme ? text : "http://" + (text.startsWith(":") ? "127.0.0.1" : "") + text;
     while (address.endsWith("/")) {
       address = address.substring(0, address.length() - 1);
     }
@@ -109,6 +115,9 @@ record Settings(
     if (uri.getRawUserInfo() != null || uri.getRawQuery() != null || uri.getFragment() != null) {
       throw new IllegalArgumentException(
           "endpoint `" + text + "` has a user, a query or a fragment");
+    }
+    if (!hasScheme && uri.getPort() < 0) {
+      return URI.create("http://" + uri.getHost() + ":" + DEFAULT_PORT + uri.getRawPath());
     }
     return uri;
   }

@@ -719,7 +719,15 @@ class ClientTest {
   void invalidSettingsAreRefused() throws IOException {
     Client.Builder builder = Client.builder();
     for (String endpoint :
-        List.of("", ",", "http://", "http://a:99999", "http://u:p@a", "http://a?q", "http://a b")) {
+        List.of(
+            "",
+            ",",
+            "http://",
+            "ftp://a",
+            "http://a:99999",
+            "http://u:p@a",
+            "http://a?q",
+            "http://a b")) {
       assertThrows(
           IllegalArgumentException.class, () -> builder.endpoints(endpoint), () -> endpoint);
     }
