@@ -23,11 +23,13 @@ mod hostile;
 mod http_load;
 mod idle;
 mod ingest;
+mod line_plot;
 mod line_times;
 mod machine;
 mod memory;
 mod ndjson_stream;
 mod node;
+mod pipeline;
 mod process;
 mod program;
 mod results;
@@ -78,6 +80,8 @@ enum BenchCommand {
     UnderIngest(under_ingest::UnderIngestArgs),
     /// Cost of shipping the lines of files
     Edge(edge::EdgeArgs),
+    /// From Kafka, HTTP, gRPC and the framed protocol to segments and ClickHouse
+    Pipeline(pipeline::PipelineArgs),
     /// Time from sending a line to its visibility
     Freshness(freshness::FreshnessArgs),
     /// Time to the first row with very many segments
@@ -105,6 +109,7 @@ fn main() -> anyhow::Result<()> {
         BenchCommand::LineTimes(args) => line_times::run(&args, &context),
         BenchCommand::UnderIngest(args) => under_ingest::run(&args, &context),
         BenchCommand::Edge(args) => edge::run(&args, &context),
+        BenchCommand::Pipeline(args) => pipeline::run(&args, &context),
         BenchCommand::Freshness(args) => freshness::run(&args, &context),
         BenchCommand::Segments(args) => segments::run(&args, &context),
         BenchCommand::Memory(args) => memory::run(&args, &context),

@@ -3,14 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context as _, anyhow};
-use plotters::prelude::*;
+use anyhow::Context as _;
 
 use super::agents::EdgeAgent;
 use super::load::EdgeLoad;
-
-/// Width and height of a plot.
-const SIZE: (u32, u32) = (760, 420);
+use crate::line_plot::{self, PlotLine};
 
 /// A dimension of the load.
 struct PlotAxis {
@@ -24,12 +21,6 @@ const AXES: [PlotAxis; 3] = [
     PlotAxis { file: "bytes-per-line", title: "bytes per line", value: |load| load.line_bytes },
     PlotAxis { file: "writers", title: "writers", value: |load| load.writers },
 ];
-
-/// The figures of one agent and delivery, by the value of the dimension.
-struct PlotLine {
-    name: String,
-    points: Vec<(f64, f64)>,
-}
 
 /// Draws a plot for each dimension with several values. The first load is the base.
 pub(super) fn draw_all(
@@ -60,48 +51,9 @@ pub(super) fn draw_all(
         }
         if lines.iter().any(|line| line.points.len() > 1) {
             let path = dir.join(format!("{}.svg", axis.file));
-            draw(&path, axis.title, &lines).map_err(|error| anyhow!("cannot draw {}: {error}", path.display()))?;
-            println!("drawn to {}", path.display());
+            line_plot::draw(&path, (axis.title, "CPU of the agent, µs per line"), &lines)?;
         }
     }
-    Ok(())
-}
-
-fn draw(path: &Path, title: &str, lines: &[PlotLine]) -> Result<(), Box<dyn std::error::Error>> {
-    let all = || lines.iter().flat_map(|line| &line.points);
-    let bounds = |values: &mut dyn Iterator<Item = f64>| {
-        let (low, high) = values.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
-        low / 1.3..high * 1.3
-    };
-    let (x, y) = (bounds(&mut all().map(|point| point.0)), bounds(&mut all().map(|point| point.1)));
-    let root = SVGBackend::new(path, SIZE).into_drawing_area();
-    root.fill(&WHITE)?;
-    let mut chart = ChartBuilder::on(&root)
-        .margin(12)
-        .x_label_area_size(42)
-        .y_label_area_size(58)
-        .build_cartesian_2d(x.log_scale(), y.log_scale())?;
-    chart
-        .configure_mesh()
-        .x_desc(title)
-        .y_desc("CPU of the agent, µs per line")
-        .x_label_formatter(&|value| format!("{value:.0}"))
-        .light_line_style(WHITE)
-        .draw()?;
-    for (number, line) in lines.iter().enumerate() {
-        let color = Palette99::pick(number).to_rgba();
-        chart
-            .draw_series(LineSeries::new(line.points.iter().copied(), color.stroke_width(2)).point_size(3))?
-            .label(&line.name)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], color.stroke_width(2)));
-    }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperRight)
-        .background_style(WHITE.mix(0.85))
-        .border_style(BLACK.mix(0.2))
-        .draw()?;
-    root.present()?;
     Ok(())
 }
 

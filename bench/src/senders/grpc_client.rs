@@ -12,14 +12,14 @@ use tokio::runtime::{Builder, Runtime};
 const EXPORT: &str = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
 
 /// A connection.
-pub(super) struct ExportClient {
+pub(crate) struct ExportClient {
     runtime: Runtime,
     sender: SendRequest<Full<Bytes>>,
     address: String,
 }
 
 impl ExportClient {
-    pub(super) fn connect(address: &str) -> anyhow::Result<Self> {
+    pub(crate) fn connect(address: &str) -> anyhow::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let sender = runtime.block_on(async {
             let stream = TcpStream::connect(address).await?;
@@ -33,7 +33,7 @@ impl ExportClient {
     }
 
     /// Sends a request and waits until its records were accepted.
-    pub(super) fn export(&mut self, message: &[u8]) -> anyhow::Result<()> {
+    pub(crate) fn export(&mut self, message: &[u8]) -> anyhow::Result<()> {
         // Not compressed, then the length.
         let mut frame = vec![0];
         frame.extend_from_slice(&u32::try_from(message.len())?.to_be_bytes());

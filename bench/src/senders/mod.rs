@@ -25,8 +25,8 @@ use crate::corpus::Corpus;
 use crate::machine;
 use crate::node::http_client;
 use crate::results::{BenchRun, Figure, figure};
-use grpc_client::ExportClient;
-use protocol::SenderProtocol;
+pub(crate) use grpc_client::ExportClient;
+pub(crate) use protocol::SenderProtocol;
 use rival::Rival;
 use server::SenderServer;
 

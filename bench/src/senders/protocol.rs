@@ -6,7 +6,7 @@ use super::messages;
 
 /// A protocol of other log systems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum SenderProtocol {
+pub(crate) enum SenderProtocol {
     /// Loki push: protobuf with snappy
     Loki,
     /// Elasticsearch `_bulk`
@@ -27,7 +27,7 @@ impl SenderProtocol {
     }
 
     /// A request or message with these lines.
-    pub(super) fn message(self, lines: &[&str]) -> anyhow::Result<Vec<u8>> {
+    pub(crate) fn message(self, lines: &[&str]) -> anyhow::Result<Vec<u8>> {
         match self {
             Self::Loki => messages::loki(lines),
             Self::Elasticsearch => Ok(messages::elasticsearch(lines)),
