@@ -123,7 +123,10 @@ mod tests {
     fn the_source_is_off_unless_brokers_are_given() {
         assert!(parsed(&[]).unwrap().is_none());
         let on = parsed(&["--kafka-brokers", "a:1,b:2", "--kafka-topics", "x,y"]).unwrap().unwrap();
-        assert_eq!((on.brokers, on.topics), (vec!["a:1".to_owned(), "b:2".to_owned()], vec!["x".to_owned(), "y".to_owned()]));
+        assert_eq!(
+            (on.brokers, on.topics),
+            (vec!["a:1".to_owned(), "b:2".to_owned()], vec!["x".to_owned(), "y".to_owned()])
+        );
         assert_eq!(on.fetched_bytes_max, 32 << 20);
     }
 
@@ -152,8 +155,16 @@ mod tests {
         let file = dir.path().join("kafka.properties");
         std::fs::write(&file, "sasl.password=p\nclient.id=a\n").unwrap();
         let file = file.to_str().unwrap();
-        let flags =
-            ["--kafka-brokers", "a:1", "--kafka-topics", "x", "--kafka-options-file", file, "--kafka-option", "client.id=b"];
+        let flags = [
+            "--kafka-brokers",
+            "a:1",
+            "--kafka-topics",
+            "x",
+            "--kafka-options-file",
+            file,
+            "--kafka-option",
+            "client.id=b",
+        ];
         let options = parsed(&flags).unwrap().unwrap().options;
         let shown: Vec<String> = options.iter().map(ToString::to_string).collect();
         assert_eq!(shown, ["sasl.password=<hidden>", "client.id=a", "client.id=b"]);

@@ -74,7 +74,10 @@ fn each_message_is_found_once_while_nodes_and_broker_are_killed() {
     assert!(lines == wanted);
     assert_eq!(first.count(""), MESSAGES as u64, "counted once");
     let partitions = [&first, &second].map(|node| node.metric("bucksaw_kafka_partitions"));
-    assert!(partitions.iter().sum::<f64>() == 4.0 && partitions.iter().all(|partitions| *partitions > 0.0), "{partitions:?}");
+    assert!(
+        partitions.iter().sum::<f64>() == 4.0 && partitions.iter().all(|partitions| *partitions > 0.0),
+        "{partitions:?}"
+    );
     assert!(second.metric("bucksaw_kafka_commits_total") > 0.0);
 
     keys_headers_and_json_over_tls(&broker);

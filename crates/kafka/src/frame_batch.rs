@@ -75,15 +75,18 @@ impl FrameBatch {
     ///
     /// # Errors
     /// [`InvalidAttributes`]; nothing is added then.
-    pub(crate) fn push(&mut self, place: Option<FramePlace>, record: &NewRecord<'_>) -> Result<FramePlace, InvalidAttributes> {
+    pub(crate) fn push(
+        &mut self,
+        place: Option<FramePlace>,
+        record: &NewRecord<'_>,
+    ) -> Result<FramePlace, InvalidAttributes> {
         let NewRecord { labels, event, line, flags, producer, sequence, arrival } = *record;
         let time = event.time.unwrap_or((arrival, 0));
         let is_continued = |frame: &OpenFrame| {
             frame.next_sequence == Some(sequence) && frame.first_id.producer() == producer && frame.labels == *labels
         };
-        let place = place.filter(|place| {
-            place.batch == self.number && self.frames.get(place.frame).is_some_and(is_continued)
-        });
+        let place =
+            place.filter(|place| place.batch == self.number && self.frames.get(place.frame).is_some_and(is_continued));
         let number = place.map_or(self.used, |place| place.frame);
         if number == self.frames.len() {
             let (labels, buffer) = (labels.clone(), RecordBuffer::new(BATCH_BYTES));

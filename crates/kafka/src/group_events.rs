@@ -11,6 +11,7 @@ use rdkafka::statistics::Statistics;
 use rdkafka::{ClientContext, Offset, TopicPartitionList};
 use tracing::{debug, info};
 
+use crate::config::StartOffset;
 use crate::consumed_records::{CommitOffset, ConsumedRecords};
 use crate::metrics::{Metrics, partition_labels};
 
@@ -27,17 +28,19 @@ pub(crate) struct GroupEvents {
     /// Set when the worker has committed what it can, and leaves the group.
     pub(crate) is_closing: AtomicBool,
     is_connected: AtomicBool,
+    start: StartOffset,
     metrics: Metrics,
     log_limits: LogLimits,
 }
 
 impl GroupEvents {
-    pub(crate) fn new(metrics: Metrics, log_limits: LogLimits) -> Self {
+    pub(crate) fn new(start: StartOffset, metrics: Metrics, log_limits: LogLimits) -> Self {
         Self {
             records: Mutex::default(),
             assigned: Mutex::default(),
             is_closing: AtomicBool::new(false),
             is_connected: AtomicBool::new(false),
+            start,
             metrics,
             log_limits,
         }
@@ -51,7 +54,11 @@ impl GroupEvents {
     pub(crate) fn set_connected(&self, is_connected: bool) {
         if self.is_connected.swap(is_connected, Ordering::Relaxed) != is_connected {
             let gauge = &self.metrics.connected_workers;
-            if is_connected { gauge.inc() } else { gauge.dec() };
+            if is_connected {
+                gauge.inc()
+            } else {
+                gauge.dec()
+            };
         }
     }
 
@@ -148,6 +155,9 @@ impl ClientContext for GroupEvents {
                 if stated.ls_offset >= 0 {
                     partition.end = Some(stated.ls_offset);
                 }
+                if self.start == StartOffset::Earliest && stated.lo_offset >= 0 {
+                    partition.begin = Some(stated.lo_offset);
+                }
                 let Some(lag) = partition.lag() else { continue };
                 let labels = partition_labels(&partition.topic, partition.partition);
                 set_gauge(&self.metrics.lag.get_or_create(&labels), lag);
@@ -185,7 +195,9 @@ impl ConsumerContext for GroupEvents {
                 lock(&self.assigned).extend(assigned);
             }
             Rebalance::Revoke(_) => {}
-            Rebalance::Error(error) => log_limited!(self.log_limits, warn, %error, "a rebalance of the consumer group failed"),
+            Rebalance::Error(error) => {
+                log_limited!(self.log_limits, warn, %error, "a rebalance of the consumer group failed")
+            }
         }
     }
 

@@ -72,7 +72,7 @@ mod tests {
     fn ids_are_the_same_in_every_version() {
         let mut ids = OffsetIds::new("4L6g3nShT-eMCtK--X86sw", "shop.logs", 7);
         let found = [(0, 0), (1, 0), (1, 1), ((1 << 32) + 5, 0)].map(|(offset, part)| ids.at(offset, part));
-        let want = [(0x0, 0), (0x0, 1), (0x0, 1), (0x0, 5)];
+        let want = [(0x8e80_743f_e867, 0), (0x8e80_743f_e867, 1), (0xe3f5_837c_a8be, 1), (0xd181_947a_4602, 5)];
         assert_eq!(found.map(|(producer, sequence)| (producer.bits(), sequence)), want);
     }
 

@@ -113,7 +113,8 @@ mod tests {
 
     #[test]
     fn a_file_has_one_option_a_line() {
-        let options = ClientOption::parse_lines("# TLS\n\nsecurity.protocol=SSL\n ssl.ca.location=/ca.pem \r\n").unwrap();
+        let options =
+            ClientOption::parse_lines("# TLS\n\nsecurity.protocol=SSL\n ssl.ca.location=/ca.pem \r\n").unwrap();
         let texts: Vec<String> = options.iter().map(ToString::to_string).collect();
         assert_eq!(texts, ["security.protocol=SSL", "ssl.ca.location=/ca.pem"]);
         assert_eq!(ClientOption::parse_lines("a=b\n\nx\n"), Err((3, InvalidOption::MissingEquals)));

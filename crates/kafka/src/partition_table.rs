@@ -28,6 +28,8 @@ pub(crate) struct AssignedPartition {
     pub(crate) stored: Option<i64>,
     /// The offset that the broker has.
     pub(crate) committed: Option<i64>,
+    /// Where reading begins without a committed offset, if known.
+    pub(crate) begin: Option<i64>,
     /// The offset behind the last message of the partition, if known.
     pub(crate) end: Option<i64>,
 }
@@ -35,7 +37,7 @@ pub(crate) struct AssignedPartition {
 impl AssignedPartition {
     /// Messages between what is stored and the end of the partition.
     pub(crate) fn lag(&self) -> Option<u64> {
-        u64::try_from(self.end?.saturating_sub(self.stored?)).ok().or(Some(0))
+        u64::try_from(self.end?.saturating_sub(self.stored.or(self.begin)?)).ok().or(Some(0))
     }
 }
 
@@ -117,6 +119,7 @@ impl PartitionTable {
             is_in_batch: false,
             stored: next,
             committed: next,
+            begin: None,
             end: None,
         });
         place
@@ -196,6 +199,8 @@ mod tests {
         table.assign("a", 0, None);
         let partition = table.get_mut("a", 0).unwrap();
         assert_eq!(partition.lag(), None);
+        (partition.begin, partition.end) = (Some(2), Some(12));
+        assert_eq!(partition.lag(), Some(10));
         (partition.stored, partition.end) = (Some(5), Some(12));
         assert_eq!(partition.lag(), Some(7));
         partition.end = Some(4);

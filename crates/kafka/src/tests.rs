@@ -184,7 +184,8 @@ impl Group {
             self.members[member].records.set_committed("shop", offset.partition, offset.offset);
             let before = self.partitions[partition].iter().filter(|message| message.offset < offset.offset);
             for message in before {
-                let is_of = |id: &&Id| id.sequence() == message.offset as u32 && id.time().0 == message.timestamp as u64;
+                let is_of =
+                    |id: &&Id| id.sequence() == message.offset as u32 && id.time().0 == message.timestamp as u64;
                 for id in wanted.keys().filter(is_of) {
                     // Another partition may have the same offset and time; all of them are read in the end.
                     let mut ids = crate::OffsetIds::new("cluster", "shop", offset.partition);
@@ -230,8 +231,11 @@ fn each_message_is_stored_under_one_id_whatever_happens() {
                         group.members[member].positions.iter().map(|(at, next)| (*at, *next)).collect();
                     if let Some((partition, next)) = assigned.get(random.below(assigned.len().max(1))) {
                         let messages = group.partitions[*partition as usize].iter();
-                        let messages: Vec<_> =
-                            messages.filter(|message| message.offset >= *next).take(random.below(30)).cloned().collect();
+                        let messages: Vec<_> = messages
+                            .filter(|message| message.offset >= *next)
+                            .take(random.below(30))
+                            .cloned()
+                            .collect();
                         messages.iter().for_each(|message| group.members[member].read(message, *partition));
                     }
                 }

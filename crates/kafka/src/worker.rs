@@ -75,7 +75,7 @@ impl Worker {
     /// librdkafka does not accept the settings.
     pub(crate) fn consumer(&self) -> Result<GroupConsumer, KafkaError> {
         let limits = LogLimits::new(self.target.intake.env.clock.clone());
-        let events = GroupEvents::new(self.metrics.clone(), limits);
+        let events = GroupEvents::new(self.config.start, self.metrics.clone(), limits);
         client_settings(&self.config, self.number).create_with_context(events)
     }
 
@@ -97,7 +97,12 @@ impl Worker {
             let ended = ended.unwrap_or_else(|_| ConsumeEnd::Failed("a panic, which is a bug".to_owned()));
             if let ConsumeEnd::Failed(reason) = &ended {
                 self.metrics.client_restarts.inc();
-                log_limited!(self.log_limits, warn, reason, "the consumer of Kafka starts again from the committed offsets");
+                log_limited!(
+                    self.log_limits,
+                    warn,
+                    reason,
+                    "the consumer of Kafka starts again from the committed offsets"
+                );
             }
             consumer.context().is_closing.store(true, Ordering::Relaxed);
             let events = consumer.context().clone();
@@ -179,7 +184,9 @@ impl Worker {
                     state.has_unappended = true;
                     self.message(consumer, &message)
                 }
-                Some(Err(error @ KafkaError::MessageConsumptionFatal(_))) => return ConsumeEnd::Failed(error.to_string()),
+                Some(Err(error @ KafkaError::MessageConsumptionFatal(_))) => {
+                    return ConsumeEnd::Failed(error.to_string());
+                }
                 Some(Err(error)) => {
                     log_limited!(self.log_limits, warn, %error, "cannot read from Kafka; trying again");
                     true

@@ -68,9 +68,8 @@ impl KafkaBroker {
     fn properties(&self, controller: &str) -> String {
         let Self { address, secure_address, .. } = self;
         let (data, keys) = (self.file("data").display().to_string(), self.file("broker.p12").display().to_string());
-        let plain = format!(
-            "org.apache.kafka.common.security.plain.PlainLoginModule required user_{USER}=\"{PASSWORD}\";"
-        );
+        let plain =
+            format!("org.apache.kafka.common.security.plain.PlainLoginModule required user_{USER}=\"{PASSWORD}\";");
         format!(
             "process.roles=broker,controller\nnode.id=1\ncontroller.quorum.bootstrap.servers={controller}\n\
              listeners=PLAIN://{address},SECURE://{secure_address},CONTROLLER://{controller}\n\

@@ -91,8 +91,8 @@ impl KafkaDecoder {
             (Some(value), KafkaFormat::Plain) => Cow::Borrowed(without_line_end(value)),
             (Some(value), KafkaFormat::Json(names)) => {
                 let Self { stream, attributes, .. } = self;
-                let object = utf8(value)
-                    .and_then(|json| JsonObject::read(names, json.trim_ascii(), stream, attributes));
+                let object =
+                    utf8(value).and_then(|json| JsonObject::read(names, json.trim_ascii(), stream, attributes));
                 match object {
                     Ok(object) => {
                         event_time = within_an_hour(object.time, time);
