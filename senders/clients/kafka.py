@@ -6,7 +6,7 @@ import time
 
 from confluent_kafka import Producer
 
-address, topic, kind, count = sys.argv[1:]
+address, topic, kind, first, count = sys.argv[1:]
 acknowledged = 0
 
 
@@ -51,7 +51,7 @@ def mapped(number):
     }
 
 
-for number in range(int(count)):
+for number in range(int(first), int(first) + int(count)):
     message = plain(number) if kind == "plain" else mapped(number)
     while True:
         try:

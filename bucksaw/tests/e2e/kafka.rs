@@ -1,6 +1,7 @@
 //! Topics of a real broker, read by nodes of one consumer group, while nodes and broker are killed.
 
 use std::io::{BufRead as _, BufReader};
+use std::ops::Range;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -13,15 +14,26 @@ use crate::senders::{SenderRecord, python, stored};
 use crate::wait::wait_until;
 use broker::{KafkaBroker, PASSWORD, USER};
 
-/// Messages that are sent while nodes and broker are killed.
-const MESSAGES: usize = 20_000;
+/// Messages that are sent while node and broker are killed, and messages that are sent while partitions move.
+const KILLED: Range<usize> = 0..15_000;
+const MOVED: Range<usize> = 15_000..25_000;
 
 /// Starts the client: messages with these numbers and of this kind.
-fn produce(address: &str, topic: &str, kind: &str, count: usize) -> Child {
+fn produce(address: &str, topic: &str, kind: &str, numbers: &Range<usize>) -> Child {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../senders/clients/kafka.py");
     let mut command = Command::new(python());
-    command.env("PYTHONDONTWRITEBYTECODE", "1").arg(script);
-    command.args([address, topic, kind, &count.to_string()]).stdout(Stdio::piped()).spawn().unwrap()
+    command.env("PYTHONDONTWRITEBYTECODE", "1").arg(script).args([address, topic, kind]);
+    command.args([numbers.start, numbers.len()].map(|number| number.to_string()));
+    command.stdout(Stdio::piped()).spawn().unwrap()
+}
+
+/// Sends messages, and calls `after` with the number of those that the broker has acknowledged, after each 500.
+fn produce_all(address: &str, numbers: &Range<usize>, mut after: impl FnMut(usize)) {
+    let mut client = produce(address, "orders", "plain", numbers);
+    for line in BufReader::new(client.stdout.take().unwrap()).lines() {
+        after(line.unwrap().parse().unwrap());
+    }
+    assert!(client.wait().unwrap().success());
 }
 
 /// Arguments of a node that reads a topic. A short session, so that the partitions of a killed node are soon read.
@@ -48,36 +60,36 @@ fn each_message_is_found_once_while_nodes_and_broker_are_killed() {
     let address = broker.address.clone();
     let flags = reads(&address, "orders");
     let mut first = TestServer::start(&[&flags[..], &["--kafka-workers", "2"]].concat());
-    let mut second = None;
-    let mut client = produce(&address, "orders", "plain", MESSAGES);
-    // The client says how many messages the broker has acknowledged, after each 500.
-    for line in BufReader::new(client.stdout.take().unwrap()).lines() {
-        match line.unwrap().parse::<usize>().unwrap() {
-            5_000 => first.restart(),
-            10_000 => broker.restart(),
-            15_000 => {
-                let cluster = first.address("cluster").to_owned();
-                second = Some(TestServer::start(&[&flags[..], &["--join", &cluster]].concat()));
-            }
-            _ => {}
-        }
-    }
-    assert!(client.wait().unwrap().success());
-    let second = second.unwrap();
-    wait_read(&[&first, &second], MESSAGES);
+    produce_all(&address, &KILLED, |acknowledged| match acknowledged {
+        5_000 => first.restart(),
+        10_000 => broker.restart(),
+        _ => {}
+    });
+    let cluster = first.address("cluster").to_owned();
+    let mut second = TestServer::start(&[&flags[..], &["--join", &cluster]].concat());
+    let partitions = |node: &TestServer| node.metric("bucksaw_kafka_partitions");
+    let are_shared = |nodes: [&TestServer; 2]| {
+        let counts = nodes.map(partitions);
+        counts.iter().sum::<f64>() == 4.0 && counts.iter().all(|count| *count > 0.0)
+    };
+    wait_until("both nodes have partitions", || are_shared([&first, &second]));
+    // The partitions of the killed node move to the first one, and some of them back.
+    produce_all(&address, &MOVED, |acknowledged| match acknowledged {
+        2_000 => second.kill(),
+        6_000 => second.restart(),
+        _ => {}
+    });
+    wait_until("both nodes have partitions again", || are_shared([&first, &second]));
+    wait_read(&[&first, &second], MOVED.end);
 
     let mut lines: Vec<String> = stored(&first).iter().map(|record| record.line().to_owned()).collect();
-    let mut wanted: Vec<String> = (0..MESSAGES).map(|number| format!("order {number} of \"Müller & Söhne\"")).collect();
+    let mut wanted: Vec<String> =
+        (0..MOVED.end).map(|number| format!("order {number} of \"Müller & Söhne\"")).collect();
     lines.sort();
     wanted.sort();
-    assert_eq!(lines.len(), MESSAGES, "each message is found once");
+    assert_eq!(lines.len(), wanted.len(), "each message is found once");
     assert!(lines == wanted);
-    assert_eq!(first.count(""), MESSAGES as u64, "counted once");
-    let partitions = [&first, &second].map(|node| node.metric("bucksaw_kafka_partitions"));
-    assert!(
-        partitions.iter().sum::<f64>() == 4.0 && partitions.iter().all(|partitions| *partitions > 0.0),
-        "{partitions:?}"
-    );
+    assert_eq!(first.count(""), MOVED.end as u64, "counted once");
     assert!(second.metric("bucksaw_kafka_commits_total") > 0.0);
 
     keys_headers_and_json_over_tls(&broker);
@@ -85,7 +97,7 @@ fn each_message_is_found_once_while_nodes_and_broker_are_killed() {
 
 /// One broker serves both tests, as it takes seconds to start.
 fn keys_headers_and_json_over_tls(broker: &KafkaBroker) {
-    assert!(produce(&broker.address, "typed", "json", 4).wait().unwrap().success());
+    assert!(produce(&broker.address, "typed", "json", &(0..4)).wait().unwrap().success());
     let secrets = tempfile::NamedTempFile::new().unwrap();
     let certificate = broker.certificate();
     let of = |mechanism: &str, password: &str| {

@@ -29,6 +29,8 @@ pub(crate) fn client_settings(config: &Config, worker: usize) -> ClientConfig {
         ("topic.metadata.refresh.interval.ms", "30000"),
         // A full queue of fetched messages is normal here, and a second without fetching would empty it.
         ("fetch.queue.backoff.ms", "20"),
+        // A broker that is back is soon found.
+        ("reconnect.backoff.max.ms", "2000"),
         ("fetch.max.bytes", &(fetched_kib * 1_024).min(FETCH_BYTES_MAX).to_string()),
         ("queued.max.messages.kbytes", &fetched_kib.to_string()),
     ] {

@@ -1,4 +1,4 @@
-//! What librdkafka reports to a worker: rebalances, results of commits, statistics, errors.
+//! What librdkafka reports to a worker: rebalances, statistics, errors.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,8 @@ use crate::metrics::{Metrics, partition_labels};
 /// The consumer of a worker.
 pub(crate) type GroupConsumer = BaseConsumer<GroupEvents>;
 
-/// The state that a worker shares with the callbacks of librdkafka. All of them run on the worker's thread, within a poll.
+/// The state that a worker shares with the callbacks of librdkafka, which run on its thread within a poll, and with its
+/// committer.
 #[derive(Debug)]
 pub(crate) struct GroupEvents {
     /// `None` until a broker has told the id of its cluster.
@@ -83,15 +84,25 @@ impl GroupEvents {
         // A commit of a lost assignment would be refused, and may be waited for long.
         let may_commit = !self.is_closing.load(Ordering::Relaxed) && !consumer.assignment_lost();
         if may_commit && !offsets.is_empty() {
-            match consumer.commit(&topic_list(&offsets), CommitMode::Sync) {
-                Ok(()) => drop(self.metrics.commits.inc()),
-                Err(error) => {
-                    self.metrics.failed_commits.inc();
-                    log_limited!(self.log_limits, warn, %error, "cannot commit the offsets of revoked partitions; their last messages are read again");
-                }
-            }
+            let committed = consumer.commit(&topic_list(&offsets), CommitMode::Sync);
+            self.end_commit(&offsets, committed);
         }
         self.forget(revoked);
+    }
+
+    /// Notes the result of a commit.
+    pub(crate) fn end_commit(&self, offsets: &[CommitOffset], result: KafkaResult<()>) {
+        if let Err(error) = result {
+            self.metrics.failed_commits.inc();
+            log_limited!(self.log_limits, warn, %error, "cannot commit offsets to Kafka; they are committed again, or their messages are read again");
+            return;
+        }
+        self.metrics.commits.inc();
+        self.with_records(|records| {
+            for CommitOffset { topic, partition, offset } in offsets {
+                records.set_committed(topic, *partition, *offset);
+            }
+        });
     }
 
     /// Removes partitions, without a commit.
@@ -196,28 +207,8 @@ impl ConsumerContext for GroupEvents {
             }
             Rebalance::Revoke(_) => {}
             Rebalance::Error(error) => {
-                log_limited!(self.log_limits, warn, %error, "a rebalance of the consumer group failed")
+                log_limited!(self.log_limits, warn, %error, "a rebalance of the consumer group failed");
             }
         }
-    }
-
-    fn commit_callback(&self, result: KafkaResult<()>, offsets: &TopicPartitionList) {
-        if let Err(error) = result {
-            // There was nothing to commit.
-            if error.rdkafka_error_code() == Some(RDKafkaErrorCode::NoOffset) {
-                return;
-            }
-            self.metrics.failed_commits.inc();
-            log_limited!(self.log_limits, warn, %error, "cannot commit offsets to Kafka; they are committed again");
-            return;
-        }
-        self.metrics.commits.inc();
-        self.with_records(|records| {
-            for element in offsets.elements() {
-                if let (Ok(()), Offset::Offset(offset)) = (element.error(), element.offset()) {
-                    records.set_committed(element.topic(), element.partition(), offset);
-                }
-            }
-        });
     }
 }

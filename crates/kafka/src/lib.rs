@@ -21,11 +21,12 @@
 //! **Failures.** Whatever a broker does, a worker goes on: it repeats for ever, with limited log lines, and metrics say so. Only
 //! settings that cannot work are errors of the start.
 //!
-//! Each worker is a thread, because librdkafka calls back from a blocking poll.
+//! Each worker is a thread, because librdkafka calls back from a blocking poll, and has another thread that commits.
 #![deny(clippy::indexing_slicing)]
 
 mod client_settings;
 mod commit_tracker;
+mod committer;
 mod config;
 mod consumed_records;
 mod frame_batch;

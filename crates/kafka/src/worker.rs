@@ -1,6 +1,7 @@
 //! One member of the consumer group: polls, appends, commits.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -8,17 +9,18 @@ use bucksaw_env::{LogLimits, lock, log_limited};
 use bucksaw_ingest::IngestError;
 use bucksaw_protocols::kafka::KafkaMessage;
 use bucksaw_sources::intake::EventTarget;
-use rdkafka::consumer::{CommitMode, Consumer as _};
-use rdkafka::error::KafkaError;
+use rdkafka::consumer::Consumer as _;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, Headers as _};
 use rdkafka::{Message as _, Offset, TopicPartitionList};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
 use crate::client_settings::client_settings;
+use crate::committer::Committer;
 use crate::config::Config;
-use crate::consumed_records::ConsumedRecords;
-use crate::group_events::{GroupConsumer, GroupEvents, topic_list};
+use crate::consumed_records::{CommitOffset, ConsumedRecords};
+use crate::group_events::{GroupConsumer, GroupEvents};
 use crate::metrics::Metrics;
 
 /// The longest wait of a poll: how soon a stop and acknowledgements are noticed.
@@ -92,9 +94,16 @@ impl Worker {
                     continue;
                 }
             };
-            // A panic of the client must not end the reading.
-            let ended = catch_unwind(AssertUnwindSafe(|| self.consume(&consumer)));
-            let ended = ended.unwrap_or_else(|_| ConsumeEnd::Failed("a panic, which is a bug".to_owned()));
+            let consumer = Arc::new(consumer);
+            let ended = match Committer::start(Arc::clone(&consumer)) {
+                Ok(committer) => {
+                    // A panic of the client must not end the reading.
+                    let ended = catch_unwind(AssertUnwindSafe(|| self.consume(&consumer, &committer)));
+                    self.stop_committer(committer);
+                    ended.unwrap_or_else(|_| ConsumeEnd::Failed("a panic, which is a bug".to_owned()))
+                }
+                Err(error) => ConsumeEnd::Failed(error.to_string()),
+            };
             if let ConsumeEnd::Failed(reason) = &ended {
                 self.metrics.client_restarts.inc();
                 log_limited!(
@@ -106,7 +115,7 @@ impl Worker {
             }
             consumer.context().is_closing.store(true, Ordering::Relaxed);
             let events = consumer.context().clone();
-            // Leaves the group.
+            // Leaves the group, unless a commit at a stop has not finished.
             drop(consumer);
             events.reset();
             if matches!(ended, ConsumeEnd::Failed(_)) {
@@ -132,7 +141,17 @@ impl Worker {
         }
     }
 
-    fn consume(&self, consumer: &GroupConsumer) -> ConsumeEnd {
+    /// Waits until a running commit has finished; at a stop not for long, because the coordinator may be away.
+    fn stop_committer(&self, committer: Committer) {
+        let mut end = None;
+        committer.stop(|| {
+            self.target.intake.env.clock.sleep(SYNC_PAUSE);
+            let now = self.uptime();
+            !self.is_stopping() || now < *end.get_or_insert(now + STOP_WAIT)
+        });
+    }
+
+    fn consume(&self, consumer: &GroupConsumer, committer: &Committer) -> ConsumeEnd {
         let Some(cluster_id) = self.wait_for_cluster(consumer) else { return ConsumeEnd::Stopped };
         info!(worker = self.number, cluster = cluster_id, "connected to Kafka");
         consumer.context().set_connected(true);
@@ -145,12 +164,12 @@ impl Worker {
             return ConsumeEnd::Failed(error.to_string());
         }
         let mut state = PollState { committed_at: self.uptime(), ..PollState::default() };
-        let ended = self.poll_until_stopped(consumer, &mut state);
+        let ended = self.poll_until_stopped(consumer, committer, &mut state);
         if state.is_paused {
             self.metrics.paused_workers.dec();
         }
         if matches!(ended, ConsumeEnd::Stopped) {
-            self.finish(consumer);
+            self.finish(consumer, committer);
         }
         ended
     }
@@ -169,7 +188,7 @@ impl Worker {
         None
     }
 
-    fn poll_until_stopped(&self, consumer: &GroupConsumer, state: &mut PollState) -> ConsumeEnd {
+    fn poll_until_stopped(&self, consumer: &GroupConsumer, committer: &Committer, state: &mut PollState) -> ConsumeEnd {
         loop {
             if self.is_stopping() {
                 return ConsumeEnd::Stopped;
@@ -188,6 +207,10 @@ impl Worker {
                     return ConsumeEnd::Failed(error.to_string());
                 }
                 Some(Err(error)) => {
+                    // Reported by the callback for errors, too.
+                    if error.rdkafka_error_code() == Some(RDKafkaErrorCode::AllBrokersDown) {
+                        continue;
+                    }
                     log_limited!(self.log_limits, warn, %error, "cannot read from Kafka; trying again");
                     true
                 }
@@ -203,7 +226,7 @@ impl Worker {
             }
             if self.uptime().saturating_sub(state.committed_at) >= self.config.commit_interval {
                 state.committed_at = self.uptime();
-                self.commit(consumer);
+                committer.commit(to_commit(consumer));
             }
         }
     }
@@ -297,15 +320,6 @@ impl Worker {
         }
     }
 
-    /// Commits what is stored, without waiting. Returns whether there was something.
-    fn commit(&self, consumer: &GroupConsumer) -> bool {
-        let offsets = with_records(consumer, |records| records.to_commit()).unwrap_or_default();
-        if !offsets.is_empty() {
-            self.log_failure("commit", consumer.commit(&topic_list(&offsets), CommitMode::Async));
-        }
-        !offsets.is_empty()
-    }
-
     fn log_failure(&self, action: &str, result: Result<(), KafkaError>) {
         if let Err(error) = result {
             log_limited!(self.log_limits, warn, action, %error, "a call of the consumer of Kafka failed");
@@ -313,7 +327,7 @@ impl Worker {
     }
 
     /// Appends and commits the last messages, for a limited time. What remains is read again after the next start.
-    fn finish(&self, consumer: &GroupConsumer) {
+    fn finish(&self, consumer: &GroupConsumer, committer: &Committer) {
         let end = self.uptime() + STOP_WAIT;
         let is_settled = |records: &mut ConsumedRecords| {
             records.append().is_ok() && records.settle().is_ok() && records.is_settled()
@@ -321,16 +335,20 @@ impl Worker {
         while self.uptime() < end && !with_records(consumer, is_settled).unwrap_or(true) {
             self.target.intake.env.clock.sleep(SYNC_PAUSE);
         }
-        if !self.commit(consumer) {
-            return;
-        }
         let end = self.uptime() + STOP_WAIT;
-        let is_committed = |records: &mut ConsumedRecords| records.to_commit().is_empty();
-        while self.uptime() < end && !with_records(consumer, is_committed).unwrap_or(true) {
-            // Reports the result of the commit. A message that comes meanwhile is not committed.
-            let _ = consumer.poll(SYNC_PAUSE);
+        while self.uptime() < end {
+            let offsets = to_commit(consumer);
+            if offsets.is_empty() {
+                break;
+            }
+            committer.commit(offsets);
+            self.target.intake.env.clock.sleep(SYNC_PAUSE);
         }
     }
+}
+
+fn to_commit(consumer: &GroupConsumer) -> Vec<CommitOffset> {
+    with_records(consumer, |records| records.to_commit()).unwrap_or_default()
 }
 
 fn with_records<T>(consumer: &GroupConsumer, with: impl FnOnce(&mut ConsumedRecords) -> T) -> Option<T> {
