@@ -41,7 +41,7 @@ def plain(number):
 
 def mapped(number):
     # An hour ago, in a fraction of a second that no clock has by chance.
-    at = time.strftime("%Y-%m-%dT%H:%M:%S.123456789Z", time.gmtime(time.time() - 3600))
+    at = time.strftime("%Y-%m-%dT%H:%M:%S.123456Z", time.gmtime(time.time() - 3600))
     value = {"time": at, "app": "shop", "msg": f"paid {number}", "amount": {"eur": 7}}
     values = [json.dumps(value), None, '{"broken":', '{"no":"message"}']
     return {

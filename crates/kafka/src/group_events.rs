@@ -22,7 +22,7 @@ pub(crate) type GroupConsumer = BaseConsumer<GroupEvents>;
 /// committer.
 #[derive(Debug)]
 pub(crate) struct GroupEvents {
-    /// `None` until a broker has told the id of its cluster.
+    /// `None` until a broker has reported the id of its cluster.
     pub(crate) records: Mutex<Option<ConsumedRecords>>,
     /// Partitions that were assigned since the worker last looked.
     assigned: Mutex<Vec<(String, i32)>>,
@@ -202,7 +202,10 @@ impl ConsumerContext for GroupEvents {
                 let assigned = names(list);
                 self.metrics.rebalances.get_or_create(&[("kind", "assigned")]).inc();
                 self.metrics.partitions.inc_by(i64::try_from(assigned.len()).unwrap_or_default());
-                info!(partitions = assigned.len(), "the consumer group assigned partitions of Kafka");
+                // A rebalance that moves nothing here.
+                if !assigned.is_empty() {
+                    info!(partitions = assigned.len(), "the consumer group assigned partitions of Kafka");
+                }
                 lock(&self.assigned).extend(assigned);
             }
             Rebalance::Revoke(_) => {}

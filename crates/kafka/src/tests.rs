@@ -32,7 +32,7 @@ struct StoredMessage {
 /// What a record of a queue must be: labels and line.
 type FoundRecord = (String, Vec<u8>);
 
-struct Member {
+struct GroupMember {
     queue: Arc<Queue>,
     env: Env,
     durability: Durability,
@@ -43,7 +43,7 @@ struct Member {
     positions: BTreeMap<i32, i64>,
 }
 
-impl Member {
+impl GroupMember {
     fn new(seed: u64, durability: Durability, mapping: KafkaMapping) -> Self {
         let env = Env {
             fs: Arc::new(sim::Fs::new()),
@@ -139,7 +139,7 @@ fn json_mapping() -> KafkaMapping {
 
 /// Reads everything by one member that never fails, and returns what it stored.
 fn expected(partitions: &[Vec<StoredMessage>], mapping: &KafkaMapping) -> BTreeMap<Id, FoundRecord> {
-    let mut member = Member::new(99, Durability::Fast, mapping.clone());
+    let mut member = GroupMember::new(99, Durability::Fast, mapping.clone());
     for (partition, messages) in (0..).zip(partitions) {
         messages.iter().for_each(|message| member.read(message, partition));
     }
@@ -160,7 +160,7 @@ fn check_complete(partitions: &[Vec<StoredMessage>], found: &BTreeMap<Id, FoundR
 struct Group {
     partitions: Vec<Vec<StoredMessage>>,
     committed: Vec<i64>,
-    members: Vec<Member>,
+    members: Vec<GroupMember>,
 }
 
 impl Group {
@@ -220,7 +220,7 @@ fn each_message_is_stored_under_one_id_whatever_happens() {
         let partitions: Vec<_> = (0..3).map(|number| partition(&mut random, number, is_json)).collect();
         let wanted = expected(&partitions, &mapping);
         check_complete(&partitions, &wanted);
-        let members = (0..2).map(|number| Member::new(seed * 2 + number, durability, mapping.clone())).collect();
+        let members = (0..2).map(|number| GroupMember::new(seed * 2 + number, durability, mapping.clone())).collect();
         let mut group = Group { committed: vec![0; partitions.len()], partitions, members };
         (0..3).for_each(|partition| group.assign(partition, partition % 2));
         for _ in 0..150 {
@@ -285,7 +285,7 @@ fn each_message_is_stored_under_one_id_whatever_happens() {
 
 #[test]
 fn consecutive_offsets_of_one_stream_are_one_frame() {
-    let mut member = Member::new(1, Durability::Fast, KafkaMapping::plain());
+    let mut member = GroupMember::new(1, Durability::Fast, KafkaMapping::plain());
     for offset in 0..50 {
         for partition in 0..2 {
             let value = Some(b"x".to_vec());
@@ -300,7 +300,7 @@ fn consecutive_offsets_of_one_stream_are_one_frame() {
 
 #[test]
 fn a_refused_batch_is_appended_again_with_the_same_ids() {
-    let mut member = Member::new(1, Durability::Durable, json_mapping());
+    let mut member = GroupMember::new(1, Durability::Durable, json_mapping());
     let message = |offset: i64| StoredMessage {
         offset,
         timestamp: NOW as i64,
@@ -328,7 +328,7 @@ fn a_refused_batch_is_appended_again_with_the_same_ids() {
 
 #[test]
 fn gaps_and_times_ahead_are_counted() {
-    let mut member = Member::new(1, Durability::Fast, KafkaMapping::plain());
+    let mut member = GroupMember::new(1, Durability::Fast, KafkaMapping::plain());
     member.assign(0, 5);
     for (offset, timestamp) in [(7, NOW), (8, NOW + 3_600_001), (10, NOW + 3_600_000)] {
         let (timestamp, value) = (timestamp as i64, None);

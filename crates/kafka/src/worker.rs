@@ -33,8 +33,14 @@ const REFUSED_PAUSE: Duration = Duration::from_millis(250);
 const SYNC_PAUSE: Duration = Duration::from_millis(10);
 const SYNC_RETRIES_MAX: u32 = 100;
 
-/// How long a broker may take to tell its cluster, or committed offsets, before it is asked again.
+/// How long a broker may take to tell committed offsets.
 const ANSWER_WAIT: Duration = Duration::from_secs(1);
+
+/// How long librdkafka is asked at once for the id of the cluster: it may miss the answer and wait to the end of that time.
+const CLUSTER_WAIT: Duration = Duration::from_millis(50);
+
+/// The time without a broker after which that is logged.
+const CONNECT_WAIT: Duration = Duration::from_secs(3);
 
 /// The pause before a consumer is made again.
 const RESTART_PAUSE: Duration = Duration::from_secs(1);
@@ -176,14 +182,17 @@ impl Worker {
 
     /// The id of the cluster; `None` at a stop.
     fn wait_for_cluster(&self, consumer: &GroupConsumer) -> Option<String> {
+        let since = self.uptime();
         while !self.is_stopping() {
-            if let Some(id) = consumer.client().fetch_cluster_id(ANSWER_WAIT) {
+            if let Some(id) = consumer.client().fetch_cluster_id(CLUSTER_WAIT) {
                 return Some(id);
             }
             // Reports errors of connections.
             let _ = consumer.poll(Duration::ZERO);
-            let brokers = self.config.brokers.join(",");
-            log_limited!(self.log_limits, warn, brokers, "no broker of Kafka answers; trying again");
+            if self.uptime().saturating_sub(since) > CONNECT_WAIT {
+                let brokers = self.config.brokers.join(",");
+                log_limited!(self.log_limits, warn, brokers, "no broker of Kafka answers; trying again");
+            }
         }
         None
     }
