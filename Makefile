@@ -13,8 +13,8 @@ endif
 export BUCKSAW_CHROMIUM
 # Use the system's browser; npm downloads none.
 export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD := 1
-# Clients of other log systems: in Python, for Node.js, and packages of Debian.
-CLIENTS := target/clients/requirements.txt target/clients/node/package-lock.json target/clients/debian/debian.txt
+# Clients of other log systems: in Python, for Node.js, and packages of Debian; and Kafka as a broker.
+CLIENTS := target/clients/requirements.txt target/clients/node/package-lock.json target/clients/debian/debian.txt target/clients/kafka/pom.xml
 # Senders in Go, which take minutes to build.
 GO_SENDERS := $(addprefix target/clients/go/,collector docker-logs filebeat promtail)
 NPM_DONE := ui/node_modules/.package-lock.json
@@ -31,7 +31,8 @@ help: ## list the targets
 
 setup: ## check for the tools that building needs
 	@command -v $(CARGO) >/dev/null || { echo "Rust is missing: get it from https://rustup.rs, then run this again"; exit 1; }
-	@command -v cc >/dev/null || { echo "a C compiler is missing (for zstd): try 'apt-get install gcc'"; exit 1; }
+	@command -v cc >/dev/null || { echo "a C compiler is missing (for zstd and librdkafka): try 'apt-get install gcc'"; exit 1; }
+	@perl -MIPC::Cmd -e 1 2>/dev/null || { echo "Perl is missing (for OpenSSL): try 'apt-get install perl'"; exit 1; }
 
 run: setup ## build, start a node on the default ports, and send it sample logs
 	$(CARGO) build --release -p bucksaw
@@ -96,6 +97,14 @@ target/clients/node/package-lock.json: senders/package-lock.json senders/package
 target/clients/debian/debian.txt: senders/debian.txt senders/debian.sh
 	@command -v apt-get >/dev/null || { echo "apt-get is missing: tests with senders need Debian or Ubuntu"; exit 1; }
 	@senders/debian.sh $(dir $@) $< || { test "$$(id -u)" = 0 && apt-get update && senders/debian.sh $(dir $@) $<; }
+	@cp $< $@
+
+target/clients/kafka/pom.xml: senders/kafka/pom.xml
+	@{ command -v mvn && command -v keytool; } >/dev/null 2>&1 \
+	|| { test "$$(id -u)" = 0 && apt-get update && apt-get install -y --no-install-recommends openjdk-17-jdk-headless maven; } \
+	|| { echo "Java 17 or Maven is missing: try 'apt-get install openjdk-17-jdk-headless maven'"; exit 1; }
+	rm -rf $(dir $@)lib && mkdir -p $(dir $@)
+	mvn -B -ntp -q -f $< dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$(dir $@)lib
 	@cp $< $@
 
 $(NPM_DONE): ui/package-lock.json

@@ -1,5 +1,6 @@
 //! `bucksaw config`: checks a configuration file, or shows the resulting settings.
 
+use bucksaw_kafka::ClientOption;
 use clap::{Arg, ArgAction, Args, Subcommand};
 
 use crate::exit::Exit;
@@ -66,13 +67,19 @@ fn show(layers: &Layers, name: &str, text: &mut String) -> anyhow::Result<()> {
             Layer::Flag => "flag".to_owned(),
         };
         let values = matches.get_raw(id).into_iter().flatten();
-        let values: Vec<String> = values.map(|value| value.to_string_lossy().into_owned()).collect();
+        let values: Vec<String> = values.map(|value| shown(id, &value.to_string_lossy())).collect();
         text.push_str(&match toml_value(arg, &values) {
             Some(value) => format!("{long} = {value} # {origin}\n"),
             None => format!("# {long} is not set\n"),
         });
     }
     Ok(())
+}
+
+/// The text of a value, without secrets.
+fn shown(id: &str, value: &str) -> String {
+    let option = if id == "kafka_option" { ClientOption::parse(value).ok() } else { None };
+    option.map_or_else(|| value.to_owned(), |option| option.to_string())
 }
 
 /// The values of a flag in TOML, if it has any.

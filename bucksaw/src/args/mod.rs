@@ -4,6 +4,7 @@
 //! `docs/config.md` show every change of a name or text.
 
 mod display;
+mod kafka;
 mod node;
 mod output;
 mod pattern;
@@ -14,6 +15,7 @@ mod tail;
 mod window;
 
 pub(crate) use display::DisplayArgs;
+pub(crate) use kafka::{KafkaArgs, KafkaStart, KafkaValueFormat};
 pub(crate) use node::NodeArgs;
 pub(crate) use output::{DocumentFormat, OutputFormat};
 pub(crate) use pattern::PatternArgs;

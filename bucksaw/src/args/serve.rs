@@ -7,6 +7,7 @@ use bucksaw_ingest::Durability;
 use bucksaw_record::time::parse_duration;
 use clap::{Args, ValueEnum};
 
+use super::KafkaArgs;
 use crate::values::{
     ByteSize, DisplayZone, HostName, HostPort, ListenAddress, ListenerTimes, LogFilter, OptionalLimit, durability,
     replication_factor,
@@ -236,6 +237,9 @@ pub(crate) struct ServeArgs {
     /// quarter.
     #[arg(long, value_name = "SIZE", default_value = "64MB")]
     pub(crate) max_bodies_bytes: ByteSize,
+
+    #[command(flatten)]
+    pub(crate) kafka: KafkaArgs,
 }
 
 /// Compression of stored blocks.

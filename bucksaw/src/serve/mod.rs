@@ -8,6 +8,7 @@ mod cores;
 mod data_dir;
 mod descriptors;
 mod disk;
+mod kafka;
 mod listen;
 mod memory;
 mod metrics;
@@ -46,6 +47,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     settings::check(&args)?;
     let descriptor_limit = descriptors::raise_limit()?;
     let memory_limit = memory::limit(args.memory_limit)?;
+    let kafka = kafka::config(&args, memory_limit.bytes)?;
     let plan =
         memory::MemoryPlan::for_limit(memory_limit.bytes).with_record_bytes(args.max_record_bytes.0, &memory_limit)?;
     bucksaw_query::limit_automata(settings::bytes(plan.automata));
@@ -124,6 +126,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let mut tasks = node.start();
     let (stop, stopping) = watch::channel(false);
     let servers = listeners.serve(&runtimes, &intake, &app, &stopping);
+    let kafka = kafka::start(kafka.as_ref(), &intake.intake, &metrics.kafka, &stopping)?;
     log_ready(&addresses, &data_dir.path);
 
     let reason = runtimes.http.block_on(signals.wait_for_stop(&mut tasks));
@@ -136,6 +139,9 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     for server in servers {
         // A server that panicked has ended, too.
         let _ = runtimes.http.block_on(server);
+    }
+    if let Some(kafka) = kafka {
+        kafka.join();
     }
     runtimes.node.block_on(tasks.stop());
     runtimes.shut_down();

@@ -36,6 +36,11 @@ pub(crate) fn replication_factor(text: &str) -> Result<u32, String> {
     within(text, 1, 64).and_then(|factor| u32::try_from(factor).map_err(|_| "expected less than 65".to_owned()))
 }
 
+/// The number of members of a consumer group that a node runs.
+pub(crate) fn worker_count(text: &str) -> Result<usize, String> {
+    within(text, 1, 64).and_then(|count| usize::try_from(count).map_err(|_| "expected less than 65".to_owned()))
+}
+
 fn within(text: &str, min: u64, max: u64) -> Result<u64, String> {
     let is_digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let number = if is_digits { text.parse().ok() } else { None };
@@ -59,6 +64,7 @@ mod tests {
         assert_eq!((context_count("1000"), replication_factor("64")), (Ok(1_000), Ok(64)));
         assert_eq!(context_count("1001").unwrap_err(), "expected a whole number from 0 to 1000");
         assert_eq!(replication_factor("0").unwrap_err(), "expected a whole number from 1 to 64");
+        assert_eq!((worker_count("64"), worker_count("0").is_err()), (Ok(64), true));
         assert!(bucket_count("0").is_err() && line_count("100001").is_err());
     }
 }

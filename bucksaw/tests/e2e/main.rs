@@ -23,6 +23,7 @@ mod forward;
 mod hostile;
 mod http;
 mod import;
+mod kafka;
 mod kill;
 mod line_times;
 mod memory;

@@ -32,7 +32,7 @@ impl SenderRecord {
     }
 
     /// Whether all that `stated` says is stored of this record.
-    fn has_all_of(&self, stated: &Self) -> bool {
+    pub(crate) fn has_all_of(&self, stated: &Self) -> bool {
         let has = |part: &str| {
             let stated = stated.0[part].as_object().into_iter().flatten();
             stated.into_iter().all(|(name, value)| self.0[part].get(name) == Some(value))

@@ -86,6 +86,15 @@ fn settings_are_shown_with_their_origin() {
 }
 
 #[test]
+fn secrets_are_not_shown() {
+    let file = file("[serve]\nkafka-option = [\"sasl.username=me\", \"sasl.password=hunter2\"]\n");
+    let shown = run(bucksaw(["config", "show", "serve", "--config", file.path().to_str().unwrap()]).env_clear());
+    let want = "kafka-option = [\"sasl.username=me\", \"sasl.password=<hidden>\"] # file";
+    assert!(shown.text().lines().any(|line| line == want), "{}", shown.text());
+    assert!(!shown.text().contains("hunter2"));
+}
+
+#[test]
 fn an_error_in_the_file_is_one_line() {
     let check = |text: &str, want: &str| {
         let file = file(text);

@@ -76,6 +76,8 @@ pub enum Source {
     Fluent,
     /// Uploads of systemd's journal.
     Journald,
+    /// Topics of Kafka.
+    Kafka,
 }
 
 impl Source {

@@ -23,6 +23,7 @@ pub mod journald;
 pub mod json;
 mod json_members;
 mod json_text;
+pub mod kafka;
 pub mod loki;
 pub mod otlp;
 mod protobuf;

@@ -1,12 +1,17 @@
 //! Bodies as events.
 
-use bucksaw_record::Labels;
+use std::borrow::Cow;
+
+use bucksaw_record::{Labels, Millis};
 
 use super::JsonNames;
 use super::objects::JsonObjects;
 use crate::json_members::{push_flattened, read_only_object, stated_time, string, text, utf8};
 use crate::stream_labels::StreamLabels;
 use crate::{AttributeList, Decoded, Event, EventSink};
+
+/// Removed behind a message.
+const LINE_ENDS: [char; 2] = ['\n', '\r'];
 
 /// Why a body cannot be read to its end. The events before the error were given to the sink.
 #[derive(Debug, thiserror::Error)]
@@ -58,8 +63,35 @@ impl JsonDecoder {
     fn object(&mut self, json: &str, decoded: &mut Decoded, sink: &mut dyn EventSink) -> Result<(), serde_json::Error> {
         self.attributes.clear();
         self.stream.clear();
-        let (mut times, mut message) = ((usize::MAX, None), (usize::MAX, None));
         let Self { names, stream, attributes } = self;
+        let object = JsonObject::read(names, json, stream, attributes)?;
+        let labels = stream.get();
+        decoded.push(sink, &labels, &Event { time: object.time, line: object.line.as_bytes(), attributes });
+        Ok(())
+    }
+}
+
+/// Time and line of one object.
+#[derive(Debug)]
+pub(crate) struct JsonObject<'a> {
+    /// The time that it states.
+    pub(crate) time: Option<(Millis, u32)>,
+    /// The message without line ends behind it, or the object as it is written.
+    pub(crate) line: Cow<'a, str>,
+}
+
+impl<'a> JsonObject<'a> {
+    /// Reads text that is one object. Its labels and attributes are added to those of the event.
+    ///
+    /// # Errors
+    /// The text is not exactly one object; labels and attributes may have been added.
+    pub(crate) fn read(
+        names: &JsonNames,
+        json: &'a str,
+        stream: &mut StreamLabels,
+        attributes: &mut AttributeList,
+    ) -> Result<Self, serde_json::Error> {
+        let (mut times, mut message) = ((usize::MAX, None), (usize::MAX, None));
         read_only_object(json.as_bytes(), |name, value| {
             prefer(&names.time, name, value, &mut times, stated_time);
             prefer(&names.message, name, value, &mut message, |value| string(value).map(|_| value));
@@ -69,22 +101,28 @@ impl JsonDecoder {
                 }
             }
         })?;
-        let message = message.1.and_then(string);
-        if message.is_some() {
-            let used = |path: &str| {
-                let is_message = names.message.iter().any(|name| name == path);
-                is_message || names.time.iter().any(|name| name == path) || names.labels.iter().any(|name| name == path)
-            };
-            read_only_object(json.as_bytes(), |name, value| {
-                if !used(name) {
-                    push_flattened(attributes, name, value);
-                }
-            })?;
+        let time = times.1;
+        let Some(message) = message.1.and_then(string) else { return Ok(Self { time, line: Cow::Borrowed(json) }) };
+        let used = |path: &str| {
+            let is_message = names.message.iter().any(|name| name == path);
+            is_message || names.time.iter().any(|name| name == path) || names.labels.iter().any(|name| name == path)
+        };
+        read_only_object(json.as_bytes(), |name, value| {
+            if !used(name) {
+                push_flattened(attributes, name, value);
+            }
+        })?;
+        Ok(Self { time, line: without_line_ends(message) })
+    }
+}
+
+fn without_line_ends(message: Cow<'_, str>) -> Cow<'_, str> {
+    match message {
+        Cow::Borrowed(text) => Cow::Borrowed(text.trim_end_matches(LINE_ENDS)),
+        Cow::Owned(mut text) => {
+            text.truncate(text.trim_end_matches(LINE_ENDS).len());
+            Cow::Owned(text)
         }
-        let line = message.as_deref().map_or(json, |text| text.trim_end_matches(['\n', '\r']));
-        let labels = stream.get();
-        decoded.push(sink, &labels, &Event { time: times.1, line: line.as_bytes(), attributes });
-        Ok(())
     }
 }
 

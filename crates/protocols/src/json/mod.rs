@@ -28,6 +28,7 @@ mod decoder;
 mod names;
 mod objects;
 
+pub(crate) use decoder::JsonObject;
 pub use decoder::{JsonBodyError, JsonDecoder};
 pub use names::JsonNames;
 

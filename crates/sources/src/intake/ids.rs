@@ -38,6 +38,9 @@ pub enum IdAssignment {
     Consecutive(Id),
     /// Ids from the key and the content of a batch, so that a retry gets the same.
     Keyed(IdempotentBatch),
+    /// Consecutive ids from this one on, which the source derives from where it read the records, as it does the times of all
+    /// of them. The times are not compared with the clock: records that are read again must get the same ids.
+    Derived(Id),
 }
 
 /// The first id of some records, and the time with which their event times are compared.
@@ -60,7 +63,7 @@ impl IdAssignment {
     /// The batch of keyed ids.
     pub fn batch(&self) -> Option<&IdempotentBatch> {
         match self {
-            Self::Arrival(_) | Self::Consecutive(_) => None,
+            Self::Arrival(_) | Self::Consecutive(_) | Self::Derived(_) => None,
             Self::Keyed(batch) => Some(batch),
         }
     }
@@ -69,7 +72,7 @@ impl IdAssignment {
     pub(super) fn source(&self, intake: &Intake) -> u64 {
         match self {
             Self::Arrival(_) => intake.new_producer().bits(),
-            Self::Consecutive(first) => first.producer().bits(),
+            Self::Consecutive(first) | Self::Derived(first) => first.producer().bits(),
             Self::Keyed(batch) => batch.key_hash(),
         }
     }
@@ -95,6 +98,12 @@ impl IdAssignment {
                 let first_id = *next;
                 *next = first_id.checked_add(records.count).ok_or(PrepareError::SequenceExhausted)?;
                 Ok(AssignedIds { first_id, now })
+            }
+            Self::Derived(first_id) => {
+                // The last id may be the last one of its producer.
+                let last = records.count.saturating_sub(1);
+                first_id.checked_add(last).ok_or(PrepareError::SequenceExhausted)?;
+                Ok(AssignedIds { first_id: *first_id, now: Millis::MAX })
             }
             Self::Keyed(batch) => {
                 let flags = records.flags.iter();
