@@ -243,6 +243,13 @@ fn node_status_blocking(app: &App) -> Value {
             "remaining_seconds": suspension.left.as_secs(),
         });
     }
+    if let Some(database) = store.database {
+        status["database"] = json!({
+            "address": database.address,
+            "failure": database.failure,
+            "failing_since": format_time(database.failing_since),
+        });
+    }
     // With a replication factor of 1 no other copy exists.
     if let Some(repair) = app.repair.as_ref().filter(|_| app.engine().store().replication_factor() > 1) {
         status["repair"] = replication::store_status(&repair.status(), store.stored_bytes);

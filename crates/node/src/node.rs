@@ -160,7 +160,9 @@ impl Node {
         )
         .map_err(NodeOpenError::Cluster)?;
         let (known, clock) = (Arc::clone(&cluster), Arc::clone(&env.clock));
-        let peers = GossipPeers::new(known, clock, replication_factor, config.has_other_seeds);
+        let replication_factor = if segments.is_some() { replication_factor } else { store.replication_factor() };
+        let peers = GossipPeers::new(known, clock, replication_factor, config.has_other_seeds)
+            .with_shared_store(segments.is_none());
         let query_server = QueryServer::new(Arc::clone(&engine), Arc::clone(&tasks), Arc::new(peers));
         let store_context = StoreContext {
             node: config.id,

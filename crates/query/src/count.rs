@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_record::{Id, Millis, Producer, RecordView};
+use bucksaw_record::{Expr, Id, Millis, Producer, RecordView};
 use bucksaw_scan::{BoundPlan, Plan};
 use bucksaw_segment::{RecordSummary, Rows};
 use roaring::RoaringBitmap;
@@ -25,7 +25,7 @@ use crate::result_budget::ResultReservation;
 use crate::snapshot::units;
 use crate::stats::QueryStats;
 use crate::text_scan::MatchChunk;
-use crate::unit::Unit;
+use crate::unit::{ScanContent, Unit};
 
 /// More buckets than any screen has columns.
 const BUCKETS_MAX: usize = 10_000;
@@ -413,7 +413,9 @@ impl UnitCount {
             damaged: Vec::new(),
         };
         let (mut damaged, mut rows_until_poll) = (Vec::new(), 0);
-        count.bytes_scanned = unit.scan(request, plan, cancel, usize::MAX, &mut damaged, &mut |chunk| {
+        let is_settled = matches!(*count.grouping, Grouping::None | Grouping::Streams(_));
+        let content = if is_settled && request.expr == Expr::All { ScanContent::Ids } else { ScanContent::Records };
+        count.bytes_scanned = unit.scan(request, plan, cancel, (usize::MAX, content), &mut damaged, &mut |chunk| {
             count.add_chunk(chunk, cancel, &mut rows_until_poll);
             ControlFlow::Continue(())
         });

@@ -49,6 +49,7 @@ mod peers;
 mod plan;
 mod pull;
 mod receive;
+mod record_range;
 pub mod repair;
 mod replicate;
 mod replication;
@@ -73,10 +74,12 @@ pub use metrics::Metrics;
 pub use peers::{NoPeers, Peer, PeerStore, PeerTimeouts, Peers};
 pub use pull::Puller;
 pub use receive::PUT;
+pub use record_range::{RangeError, RangeRead, RangeStream, RecordRange};
 pub use replication::Replication;
 pub use segment_store::SegmentStore;
 pub use store::{
-    BlockRef, BlockSelector, BlockSource, Selection, Store, StoreBatch, StoreStatus, StoredBatch, TrashedSegment,
+    BlockRef, BlockSelector, BlockSource, DatabaseStatus, Selection, Store, StoreBatch, StoreStatus, StoredBatch,
+    TrashedSegment,
 };
 pub use store_context::StoreContext;
 pub use stored_segment::{DamagedSegment, StoredSegment};
