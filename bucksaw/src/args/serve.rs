@@ -8,8 +8,8 @@ use bucksaw_record::time::parse_duration;
 use clap::{Args, ValueEnum};
 
 use crate::values::{
-    ByteSize, DisplayZone, HostName, HostPort, ListenAddress, ListenerTimes, LogFilter, OptionalLimit, durability,
-    replication_factor,
+    ByteSize, DisplayZone, HostName, HostPort, ListenAddress, ListenerTimes, LogFilter, OptionalLimit, StoreLocation,
+    durability, replication_factor,
 };
 
 /// Run a node
@@ -128,6 +128,19 @@ pub(crate) struct ServeArgs {
     /// its clients; at twice the average it refuses new clients. See docs/operating.md.
     #[arg(long, value_name = "SIZE", default_value = "16MB")]
     pub(crate) busy_bytes_per_second: ByteSize,
+
+    /// Where records are stored: `segments` in the data directory, or a table of ClickHouse
+    ///
+    /// clickhouse://[USER@]HOST[:PORT]/DATABASE[?table=NAME]. Records stay in the queue until ClickHouse has them. All nodes
+    /// of a cluster use the same store. See docs/clickhouse.md.
+    #[arg(long, value_name = "STORE", default_value = "segments")]
+    pub(crate) store: StoreLocation,
+
+    /// File with the password of the ClickHouse user
+    ///
+    /// Without it the password is that in the variable BUCKSAW_CLICKHOUSE_PASSWORD, if set.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) clickhouse_password_file: Option<PathBuf>,
 
     /// Age at which records are deleted, such as 12h, 7d or 8w; or none
     #[arg(long, value_name = "AGE", default_value = "7d", value_parser = OptionalLimit::<Duration>::parse)]

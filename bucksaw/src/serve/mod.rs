@@ -16,6 +16,7 @@ mod runtimes;
 mod settings;
 mod signals;
 mod socket_file;
+mod store;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,7 +25,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use bucksaw_api::{App, NodeInfo};
 use bucksaw_env::{Env, real};
-use bucksaw_node::{Environment, Node, NodeOpenError};
+use bucksaw_node::{Environment, Node, NodeOpenError, OpenStore};
 use bucksaw_query::Answers;
 use bucksaw_sources::{ConnectionSlots, Intake, TcpIntake, UnfinishedBytes};
 use tokio::sync::watch;
@@ -42,6 +43,7 @@ use signals::Signals;
 pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     crate::log::start(&args.log_level.to_string())?;
     settings::check(&args)?;
+    store::check(&args)?;
     let descriptor_limit = descriptors::raise_limit()?;
     let memory_limit = memory::limit(args.memory_limit)?;
     let plan =
@@ -68,7 +70,12 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     addresses.extend(cluster_address.map(|address| ("cluster".to_owned(), address.to_string())));
     let pool = cores::pool().context("cannot start the scan pool")?;
     let environment = Environment { env: env.clone(), tasks: runtimes.tasks(), net, pool };
-    let node = Node::open(config, environment, metrics.node).map_err(|error| match error {
+    let database = store::clickhouse(&args, &plan, &env, runtimes.tasks(), metrics.clickhouse)?;
+    let opened = match database {
+        None => Node::open(config, environment, metrics.node),
+        Some(store) => Node::open_with(config, environment, metrics.node, |_, _| Ok(OpenStore::Other(store))),
+    };
+    let node = opened.map_err(|error| match error {
         NodeOpenError::Files(error) => memory::explain_open_error(error, &memory_limit),
         error => error.into(),
     })?;

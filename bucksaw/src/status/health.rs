@@ -118,6 +118,10 @@ fn problems(node: &NodeFields) -> Vec<String> {
             human_seconds(seconds("retention_suspended_remaining_seconds").unwrap_or_default())
         ));
     }
+    if let Some(failure) = text(node, "database_failure") {
+        let since = text(node, "database_failing_since").map(|since| format!(" since {since}")).unwrap_or_default();
+        problems.push(format!("keeps records in its queue{since}: {failure}"));
+    }
     // A full index halts ingest, which the state reports.
     if is("store_index_memory_high") && state != Some("halted") {
         problems.push(

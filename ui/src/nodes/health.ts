@@ -75,6 +75,9 @@ export function problems(node: NodeFacts, when: (time: string) => string = (time
       `It removes nothing by age: its clock jumped ${duration(ahead)} ahead. Correct it, or retention resumes in ${left}.`,
     );
   }
+  if (typeof node.database_failure === "string") {
+    found.push(`It keeps records in its queue since ${node.database_failing_since ?? "an unknown time"}: ${node.database_failure}.`);
+  }
   if ((node.damaged_keys ?? 0) > 0) {
     found.push(
       `It could not read ${plural(node.damaged_keys ?? 0, "idempotency key")}: a retry of such a batch may be stored as new records.`,

@@ -45,6 +45,9 @@ export interface NodeFacts {
   /** How far the clock jumped ahead, and how long retention by age remains suspended because of it. */
   retention_suspended_clock_ahead_seconds?: number;
   retention_suspended_remaining_seconds?: number;
+  /** Why the database of the node's store does not take records, and since when. */
+  database_failure?: string | null;
+  database_failing_since?: string | null;
   /** Idempotency keys that could not be read. */
   damaged_keys?: number;
   segments_with_damaged_blocks?: number;
