@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bucksaw_clickhouse::DatabaseUrl;
 use bucksaw_ingest::Durability;
 use bucksaw_record::time::parse_duration;
 use clap::{Args, ValueEnum};
@@ -135,6 +136,13 @@ pub(crate) struct ServeArgs {
     /// of a cluster use the same store. See docs/clickhouse.md.
     #[arg(long, value_name = "STORE", default_value = "segments")]
     pub(crate) store: StoreLocation,
+
+    /// Table of ClickHouse that gets all records besides the segments; off by default
+    ///
+    /// A URL as for --store, for nodes with the role store. Records wait on disk while ClickHouse is away. The table keeps
+    /// them as long as the option retention of the URL says, such as ?retention=90d. See docs/clickhouse.md.
+    #[arg(long, value_name = "URL")]
+    pub(crate) clickhouse_sink: Option<DatabaseUrl>,
 
     /// File with the password of the ClickHouse user
     ///

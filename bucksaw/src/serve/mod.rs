@@ -70,7 +70,9 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     addresses.extend(cluster_address.map(|address| ("cluster".to_owned(), address.to_string())));
     let pool = cores::pool().context("cannot start the scan pool")?;
     let environment = Environment { env: env.clone(), tasks: runtimes.tasks(), net, pool };
-    let database = store::clickhouse(&args, &plan, &env, runtimes.tasks(), metrics.clickhouse)?;
+    let database = store::clickhouse(&args, &plan, &env, runtimes.tasks(), metrics.clickhouse.clone())?;
+    let sink = store::sink(&args, &plan, (&env, &data_dir.path), runtimes.tasks(), metrics.clickhouse)?;
+    config.batch_sink = sink.clone().map(|sink| sink as _);
     let opened = match database {
         None => Node::open(config, environment, metrics.node),
         Some(store) => Node::open_with(config, environment, metrics.node, |_, _| Ok(OpenStore::Other(store))),
@@ -124,6 +126,9 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let signals = Signals::install(&runtimes.http)?;
     let mut tasks = node.start();
     let (stop, stopping) = watch::channel(false);
+    if let Some(sink) = sink {
+        runtimes.node.spawn(sink.run(node.tasks.clone(), stopping.clone()));
+    }
     let servers = listeners.serve(&runtimes, &intake, &app, &stopping);
     log_ready(&addresses, &data_dir.path);
 

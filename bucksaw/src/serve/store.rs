@@ -1,4 +1,4 @@
-//! Opens the store of a node that does not store segments.
+//! Opens ClickHouse as the store of a node, or beside its segments.
 #![expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "reads the environment of the real process")]
 
 use std::path::Path;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use bucksaw_clickhouse::{ClickHouseError, ClickHouseStore, DatabaseUrl, Password};
+use bucksaw_clickhouse::{ClickHouseError, ClickHouseSink, ClickHouseStore, DatabaseUrl, Password};
 use bucksaw_env::{Env, Tasks};
 
 use super::memory::MemoryPlan;
 use super::settings;
-use crate::args::ServeArgs;
+use crate::args::{Role, ServeArgs};
 use crate::small_files;
 use crate::values::StoreLocation;
 
@@ -24,7 +24,13 @@ const INSERT_BYTES_MAX: u64 = 8 << 20;
 
 /// Refuses settings that only segments have.
 pub(super) fn check(args: &ServeArgs) -> anyhow::Result<()> {
+    if args.clickhouse_sink.is_some() && !args.roles.contains(&Role::Store) {
+        bail!("--clickhouse-sink: only nodes with the role store send records to it");
+    }
     let StoreLocation::ClickHouse(_) = &args.store else { return Ok(()) };
+    if args.clickhouse_sink.is_some() {
+        bail!("--clickhouse-sink: --store has all records in ClickHouse already");
+    }
     if args.retention_bytes.0.is_some() {
         bail!("--retention-bytes: a store in ClickHouse keeps records by age alone: use --retention-age");
     }
@@ -43,17 +49,37 @@ pub(super) fn clickhouse(
     metrics: bucksaw_clickhouse::Metrics,
 ) -> anyhow::Result<Option<Arc<ClickHouseStore>>> {
     let StoreLocation::ClickHouse(url) = &args.store else { return Ok(None) };
-    let config = config(args, plan, url.clone(), password(args.clickhouse_password_file.as_deref(), env)?);
+    let config = config(plan, url, args.retention_age.0, password(args.clickhouse_password_file.as_deref(), env)?);
     let store = ClickHouseStore::open(env.clone(), tasks, config, metrics);
-    Ok(Some(Arc::new(store.map_err(|error| explain(error, url))?)))
+    Ok(Some(Arc::new(store.map_err(|error| explain(error, "--store", url))?)))
 }
 
-fn config(args: &ServeArgs, plan: &MemoryPlan, url: DatabaseUrl, password: Password) -> bucksaw_clickhouse::Config {
+/// ClickHouse beside the segments, if the arguments name it. What waits is in `clickhouse` of the data directory.
+pub(super) fn sink(
+    args: &ServeArgs,
+    plan: &MemoryPlan,
+    (env, data_dir): (&Env, &Path),
+    tasks: Arc<dyn Tasks>,
+    metrics: bucksaw_clickhouse::Metrics,
+) -> anyhow::Result<Option<Arc<ClickHouseSink>>> {
+    let Some(url) = &args.clickhouse_sink else { return Ok(None) };
+    let config = config(plan, url, None, password(args.clickhouse_password_file.as_deref(), env)?);
+    let sink = ClickHouseSink::open(env.clone(), tasks, data_dir.join("clickhouse"), config, metrics);
+    Ok(Some(Arc::new(sink.map_err(|error| explain(error, "--clickhouse-sink", url))?)))
+}
+
+fn config(
+    plan: &MemoryPlan,
+    url: &DatabaseUrl,
+    retention_age: Option<Duration>,
+    password: Password,
+) -> bucksaw_clickhouse::Config {
     let each = plan.merge_input / (2 * url.connections as u64).max(1);
     bucksaw_clickhouse::Config {
-        retention_age: args.retention_age.0.map(|age| age.max(Duration::from_secs(1))),
+        // Shorter than a second is not possible in the rule of a table.
+        retention_age: url.retention.or(retention_age).map(|age| age.max(Duration::from_secs(1))),
         insert_bytes: settings::bytes(each.clamp(INSERT_BYTES_MIN, INSERT_BYTES_MAX)),
-        ..bucksaw_clickhouse::Config::new(url, password)
+        ..bucksaw_clickhouse::Config::new(url.clone(), password)
     }
 }
 
@@ -75,6 +101,6 @@ fn password(file: Option<&Path>, env: &Env) -> anyhow::Result<Password> {
     Ok(Password::new(text.to_owned()))
 }
 
-fn explain(error: ClickHouseError, url: &DatabaseUrl) -> anyhow::Error {
-    anyhow::Error::new(error).context(format!("--store {url}"))
+fn explain(error: ClickHouseError, flag: &str, url: &DatabaseUrl) -> anyhow::Error {
+    anyhow::Error::new(error).context(format!("{flag} {url}"))
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::fields::{NodeFields, length, number, plain_text, shown, text};
 use super::replication;
 use crate::node_client::one_line;
-use crate::print::human_seconds;
+use crate::print::{human_bytes, human_seconds};
 
 /// Age of the oldest pending records, in seconds, above which the stores do not keep up with a queue.
 /// `docs/operating.md` and `docs/alerts.yml` use the same limit.
@@ -121,6 +121,11 @@ fn problems(node: &NodeFields) -> Vec<String> {
     if let Some(failure) = text(node, "database_failure") {
         let since = text(node, "database_failing_since").map(|since| format!(" since {since}")).unwrap_or_default();
         problems.push(format!("keeps records in its queue{since}: {failure}"));
+    }
+    if let Some(failure) = text(node, "sink_failure") {
+        let since = text(node, "sink_failing_since").map(|since| format!(" since {since}")).unwrap_or_default();
+        let waiting = human_bytes(number(node, "sink_waiting_bytes"));
+        problems.push(format!("has {waiting} on disk for ClickHouse{since}: {failure}"));
     }
     // A full index halts ingest, which the state reports.
     if is("store_index_memory_high") && state != Some("halted") {

@@ -268,6 +268,44 @@ fn node_count(node: &TestServer) -> u64 {
 }
 
 #[test]
+fn a_sink_gets_each_record_once_while_clickhouse_and_the_node_are_killed() {
+    let mut database = ClickHouseServer::start();
+    let sink = ["--clickhouse-sink", &database.url("logs?table=copies&retention=90d")];
+    let mut node = TestServer::start(&[QUICK, &sink].concat());
+    let mut sent = 0;
+    for round in 0..6 {
+        match round % 3 {
+            0 => database.kill(),
+            1 => node.restart(),
+            _ => {}
+        }
+        for _ in 0..5 {
+            send(&node, sent..sent + 500);
+            sent += 500;
+        }
+        // The segments have the records, whatever ClickHouse does.
+        node.wait_stored();
+        assert_eq!(lines(&node, ""), numbered(0..sent));
+        if round % 3 == 0 {
+            let seen = wait_for("the failure is reported", || {
+                let sink = node.status()["sink"].clone();
+                (sink["failure"].is_string() && sink["waiting_inserts"] != 0).then_some(sink)
+            });
+            assert!(seen["failure"].as_str().unwrap().starts_with("cannot send records to clickhouse://"), "{seen}");
+            node.restart();
+            database.restart();
+        }
+    }
+    wait_until("nothing waits", || node.status()["sink"]["waiting_inserts"] == 0);
+    assert_eq!(
+        database.ask("SELECT count(), uniqExact(id), uniqExact(line) FROM logs.copies"),
+        format!("{sent}\t{sent}\t{sent}")
+    );
+    wait_until("the failure is over", || node.status()["sink"]["failure"].is_null());
+    assert_eq!(std::fs::read_dir(node.dir().join("clickhouse")).unwrap().count(), 0);
+}
+
+#[test]
 fn a_wrong_database_is_an_error_at_the_start() {
     let database = ClickHouseServer::start();
     database.ask("CREATE DATABASE other");

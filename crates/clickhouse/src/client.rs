@@ -14,7 +14,7 @@ use bucksaw_env::{Tasks, with_timeout};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http1;
-use hyper::header::{HOST, USER_AGENT};
+use hyper::header::{CONTENT_ENCODING, HOST, USER_AGENT};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
@@ -108,8 +108,13 @@ impl DatabaseClient {
         let mut driving = JoinSet::new();
         // An error also ends the answer that is being read.
         driving.spawn(async move { drop(driver.await) });
+        let is_compressed = statement.is_compressed;
         let (target, body) = statement.request();
-        let request = Request::post(target)
+        let mut request = Request::post(target);
+        if is_compressed {
+            request = request.header(CONTENT_ENCODING, "zstd");
+        }
+        let request = request
             .header(HOST, url.authority())
             .header(USER_AGENT, concat!("bucksaw/", env!("CARGO_PKG_VERSION")))
             .header("X-ClickHouse-User", &url.user)

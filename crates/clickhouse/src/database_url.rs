@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
+use bucksaw_record::time::parse_duration;
 use percent_encoding::percent_decode_str;
 
 /// The port of ClickHouse's HTTP interface.
@@ -32,6 +34,8 @@ pub struct DatabaseUrl {
     pub engine: String,
     /// Option `connections`: concurrent inserts.
     pub connections: usize,
+    /// Option `retention`: the age at which ClickHouse removes records, if it is not the node's.
+    pub retention: Option<Duration>,
 }
 
 /// Why the URL of a database is invalid.
@@ -60,7 +64,7 @@ pub enum InvalidDatabaseUrl {
     #[error("the option {0} has an invalid value: {1}")]
     Value(&'static str, String),
     /// There is no such option.
-    #[error("unknown option `{0}`: there are table, engine and connections")]
+    #[error("unknown option `{0}`: there are table, engine, connections and retention")]
     Option(String),
 }
 
@@ -85,6 +89,7 @@ impl FromStr for DatabaseUrl {
             table: "records".to_owned(),
             engine: "MergeTree".to_owned(),
             connections: 4,
+            retention: None,
         };
         for option in options.split('&').filter(|option| !option.is_empty()) {
             let (name, value) = option.split_once('=').unwrap_or((option, ""));
@@ -96,6 +101,10 @@ impl FromStr for DatabaseUrl {
                 "connections" => {
                     let count = value.parse().ok().filter(|count| (1..=CONNECTIONS_MAX).contains(count));
                     url.connections = count.ok_or(InvalidDatabaseUrl::Value("connections", value))?;
+                }
+                "retention" => {
+                    let age = parse_duration(&value).ok().filter(|age| age.as_secs() > 0);
+                    url.retention = Some(age.ok_or(InvalidDatabaseUrl::Value("retention", value))?);
                 }
                 _ => return Err(InvalidDatabaseUrl::Option(name.to_owned())),
             }
@@ -194,6 +203,10 @@ mod tests {
             assert!(matches!(parse(&url), Err(InvalidDatabaseUrl::Engine(_))), "{engine}");
         }
         assert!(matches!(parse("clickhouse://h/d?x=1"), Err(InvalidDatabaseUrl::Option(_))));
-        assert!(matches!(parse("clickhouse://h/d?connections=0"), Err(InvalidDatabaseUrl::Value(..))));
+        for option in ["connections=0", "retention=0s", "retention=soon"] {
+            let url = format!("clickhouse://h/d?{option}");
+            assert!(matches!(parse(&url), Err(InvalidDatabaseUrl::Value(..))), "{option}");
+        }
+        assert_eq!(parse("clickhouse://h/d?retention=2d").unwrap().retention, Some(Duration::from_secs(172_800)));
     }
 }

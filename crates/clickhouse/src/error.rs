@@ -32,6 +32,9 @@ pub enum ClickHouseError {
     /// The table was migrated by a newer version.
     #[error("the table has schema {0}, which is newer than this program: use the newer program")]
     NewerTable(u32),
+    /// The directory of records that wait cannot be used.
+    #[error("cannot use the directory of waiting records: {0}")]
+    Spool(#[source] io::Error),
     /// The caller needs the answer no more.
     #[error("stopped")]
     Stopped,
@@ -48,7 +51,7 @@ impl ClickHouseError {
             // Without a code, a proxy may have answered. Others may pass, such as a lack of memory; not a wrong password (516,
             // 193, 194), or an unknown user (192), and not missing rights (497).
             Self::Refused { code, .. } => !["192", "193", "194", "497", "516"].contains(&code.as_str()),
-            Self::Malformed(_) | Self::ForeignTable | Self::NewerTable(_) => false,
+            Self::Malformed(_) | Self::Spool(_) | Self::ForeignTable | Self::NewerTable(_) => false,
         }
     }
 }

@@ -1,17 +1,22 @@
 //! A filter expression as a condition in SQL, with its values as parameters.
 //!
 //! The condition is a first filter: it holds for every record that matches, and may hold for others, which the plan of the
-//! query drops. Left out are regexes, because ClickHouse's RE2 and the `regex` crate differ; levels and fields of lines,
-//! because only our scan knows them; needles with an LF, because they may span a line and an attribute; and what has no room
+//! query drops. A regex becomes the texts that each of its matches contains, because ClickHouse's RE2 and the `regex` crate
+//! differ. Left out are levels and fields of lines, because only our scan knows them; needles with an LF, because they may span a line and an attribute; and what has no room
 //! among the parameters.
 //!
 //! Below a negation the opposite is needed: a condition that holds for no record that does not match. Terms that are exact
 //! are both.
 
-use bucksaw_record::expr::{Field, LineTest, Literal, Test};
+use bucksaw_record::expr::{Field, LineTest, Literal, Pattern, Test};
 use bucksaw_record::{Expr, Labels};
+use bucksaw_scan::required_texts;
 
 use crate::parameters::Parameters;
+
+/// Lists of texts of a regex that become conditions, and texts of a list. More exclude hardly a row.
+const REGEX_LISTS_MAX: usize = 3;
+const REGEX_TEXTS_MAX: usize = 16;
 
 /// Which error a condition may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +73,10 @@ fn condition(expr: &Expr, bound: Bound, parameters: &mut Parameters) -> Option<S
         Expr::Line(LineTest::NotContains(literal)) => {
             contains(literal, "line", parameters).map(|inner| format!("(NOT {inner})"))
         }
+        Expr::Regex(pattern) if bound == Bound::Upper => required(pattern, contains_anywhere, parameters),
+        Expr::Line(LineTest::Match(pattern)) if bound == Bound::Upper => {
+            required(pattern, |literal, parameters| contains(literal, "line", parameters), parameters)
+        }
         Expr::Field(field) => label_condition(field, bound, parameters),
         Expr::Not(inner) => condition(inner, bound.opposite(), parameters).map(|inner| format!("(NOT {inner})")),
         // A conjunction without some members has too many records, a disjunction too few.
@@ -93,6 +102,24 @@ fn join(
         }
     }
     (!terms.is_empty()).then(|| format!("({})", terms.join(operator)))
+}
+
+/// Whether a row has the texts that every match of a regex contains, at least one of each list.
+fn required(
+    pattern: &Pattern,
+    contains: impl Fn(&Literal, &mut Parameters) -> Option<String>,
+    parameters: &mut Parameters,
+) -> Option<String> {
+    let mut lists = Vec::new();
+    // The first list is of the rarest texts.
+    for texts in required_texts(pattern).into_iter().take(REGEX_LISTS_MAX) {
+        if texts.len() > REGEX_TEXTS_MAX {
+            continue;
+        }
+        let conditions: Option<Vec<String>> = texts.iter().map(|text| contains(text, parameters)).collect();
+        lists.extend(conditions.map(|conditions| format!("({})", conditions.join(" OR "))));
+    }
+    (!lists.is_empty()).then(|| format!("({})", lists.join(" AND ")))
 }
 
 /// Whether the line or the value of an attribute contains the bytes; exact.
@@ -144,7 +171,7 @@ mod tests {
     #[test]
     fn values_are_never_part_of_the_text() {
         let hostile = "'); DROP TABLE records; --";
-        let expression = format!("\"{hostile}\" app=\"{hostile}\" @line=~/x/");
+        let expression = format!("\"{hostile}\" app=\"{hostile}\" _line=~/x/");
         let filter = SqlFilter::new(&Expr::parse(expression.as_bytes()).unwrap(), None);
         assert!(!filter.sql.contains("DROP") && !filter.sql.contains('\''), "{}", filter.sql);
         assert!(filter.sql.contains("position(line, {p0:String}) > 0"), "{}", filter.sql);
@@ -153,16 +180,23 @@ mod tests {
     #[test]
     fn unknown_terms_only_widen_the_filter() {
         assert_eq!(sql(""), "");
-        assert_eq!(sql("/a+b/"), "");
-        assert_eq!(sql("-/a+b/"), "");
+        assert_eq!(sql("/a.b/"), "");
+        assert_eq!(sql("-/a.b/"), "");
+        assert_eq!(sql("-/error.*/"), "");
         let any = "(position(line, {p0:String}) > 0 OR arrayExists(value -> position(value, {p0:String}) > 0, \
                    attribute_values))";
         assert_eq!(sql("error"), any);
-        assert_eq!(sql("error /a+b/"), format!("({any})"));
-        assert_eq!(sql("error OR /a+b/"), "");
-        assert_eq!(sql("-(error OR /a+b/)"), format!("(NOT ({any}))"));
-        assert_eq!(sql("-(error /a+b/)"), "");
+        assert_eq!(sql("error /a.b/"), format!("({any})"));
+        assert_eq!(sql("error OR /a.b/"), "");
+        assert_eq!(sql("-(error OR /a.b/)"), format!("(NOT ({any}))"));
+        assert_eq!(sql("-(error /a.b/)"), "");
         assert_eq!(sql("-error"), format!("(NOT {any})"));
+        assert_eq!(sql("/error [0-9]/").matches("error").count(), 0);
+        assert_eq!(sql("/error [0-9]/"), format!("(({any}))"));
+        assert_eq!(
+            sql("_line=~/error|warn/"),
+            "((position(line, {p0:String}) > 0 OR position(line, {p1:String}) > 0))"
+        );
         assert_eq!(sql("@level=error"), "");
     }
 

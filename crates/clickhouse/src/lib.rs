@@ -1,4 +1,5 @@
-//! ClickHouse as the store of a node: a [`Store`](bucksaw_store::Store) over one table, spoken to over HTTP.
+//! ClickHouse as the store of a node, a [`Store`](bucksaw_store::Store) over one table, and as a [sink](ClickHouseSink) beside
+//! segments.
 //!
 //! ```text
 //!   queue segments ─► rows (RowBinary) ─► INSERT with a token per piece ─► table, sorted by id
@@ -14,6 +15,7 @@
 
 mod client;
 mod config;
+mod database;
 mod database_url;
 mod error;
 mod filter;
@@ -21,12 +23,15 @@ mod health;
 mod insert;
 mod metrics;
 mod parameters;
+mod pieces;
 mod range;
 mod row_decoder;
 mod row_encoder;
 mod row_group;
 mod schema;
+mod sink;
 mod slices;
+mod spool;
 mod statement;
 mod store;
 mod table;
@@ -35,4 +40,5 @@ pub use config::{Config, Password};
 pub use database_url::{DatabaseUrl, InvalidDatabaseUrl};
 pub use error::ClickHouseError;
 pub use metrics::Metrics;
+pub use sink::ClickHouseSink;
 pub use store::ClickHouseStore;

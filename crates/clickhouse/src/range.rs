@@ -7,13 +7,13 @@ use bucksaw_record::{Id, Labels};
 use bucksaw_segment::{Chunk, RecordSummary};
 use bucksaw_store::{RangeError, RangeRead, RangeStream, RecordRange};
 
+use crate::database::Database;
 use crate::error::ClickHouseError;
 use crate::filter::SqlFilter;
 use crate::row_decoder::{RowBuffer, RowFields};
 use crate::row_group::RowsByStream;
 use crate::slices::Slice;
 use crate::statement::Statement;
-use crate::store::Database;
 use crate::table::{COLUMNS_OF_IDS, COLUMNS_READ, quoted};
 
 /// Memory of a read: pieces of the answer that wait, a group of rows, and a row that has not arrived as a whole.

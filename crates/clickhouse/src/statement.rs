@@ -15,12 +15,20 @@ pub(crate) struct Statement {
     pub(crate) settings: Vec<(&'static str, String)>,
     /// The rows of an insert.
     pub(crate) data: Option<Bytes>,
+    /// Whether the rows are compressed by zstd.
+    pub(crate) is_compressed: bool,
 }
 
 impl Statement {
     /// A statement without data.
     pub(crate) fn new(sql: impl Into<String>) -> Self {
-        Self { sql: sql.into(), parameters: Parameters::default(), settings: Vec::new(), data: None }
+        Self {
+            sql: sql.into(),
+            parameters: Parameters::default(),
+            settings: Vec::new(),
+            data: None,
+            is_compressed: false,
+        }
     }
 
     /// A question: it changes nothing, and ClickHouse ends it when the connection closes.
@@ -37,6 +45,10 @@ impl Statement {
 
     pub(crate) fn with_data(self, data: Vec<u8>) -> Self {
         Self { data: Some(data.into()), ..self }
+    }
+
+    pub(crate) fn with_compressed_data(self, data: Vec<u8>) -> Self {
+        Self { is_compressed: true, ..self.with_data(data) }
     }
 
     /// The target of the request, and its body. Text goes into the body, unless data is there.

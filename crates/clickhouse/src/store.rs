@@ -8,13 +8,13 @@ use bucksaw_env::{Env, LogLimits, Tasks, lock, log_limited, set_gauge, to_millis
 use bucksaw_ingest::{FetchThreshold, Queue};
 use bucksaw_record::{Id, Millis};
 use bucksaw_store::{
-    BlockSelector, DatabaseStatus, Foreground, RangeError, RecordRange, Selection, Store, StoreBatch, StoreError,
-    StoreStatus, StoredBatch,
+    BlockSelector, DatabaseStatus, Foreground, RecordRange, Selection, Store, StoreBatch, StoreError, StoreStatus,
+    StoredBatch,
 };
 use tracing::info;
 
-use crate::client::{DatabaseClient, DatabaseReply};
 use crate::config::Config;
+use crate::database::Database;
 use crate::error::ClickHouseError;
 use crate::filter::SqlFilter;
 use crate::health::ServerHealth;
@@ -23,7 +23,6 @@ use crate::metrics::Metrics;
 use crate::parameters::Parameters;
 use crate::range::TableRange;
 use crate::row_decoder::RowFields;
-use crate::schema::{self, Schema};
 use crate::slices::{self, Slice};
 use crate::statement::Statement;
 
@@ -32,16 +31,6 @@ const STORED_MAX: usize = 10_000;
 
 /// How often the sizes of the table are read.
 const SIZES_PERIOD: Duration = Duration::from_secs(5);
-
-/// A table, and what its calls have shown.
-#[derive(Debug)]
-pub(crate) struct Database {
-    client: DatabaseClient,
-    config: Arc<Config>,
-    metrics: Metrics,
-    /// `None` until the table was found or created.
-    schema: Mutex<Option<Schema>>,
-}
 
 /// The store over a table of ClickHouse.
 #[derive(Debug)]
@@ -74,47 +63,6 @@ struct TableSizes {
     newest: Option<Millis>,
 }
 
-impl Database {
-    pub(crate) fn config(&self) -> &Config {
-        &self.config
-    }
-
-    pub(crate) fn metrics(&self) -> &Metrics {
-        &self.metrics
-    }
-
-    /// The table, which is created or migrated first if no call has done so yet.
-    fn prepare(&self) -> Result<Schema, ClickHouseError> {
-        if let Some(schema) = &*lock(&self.schema) {
-            return Ok(schema.clone());
-        }
-        // Two threads may do it at once: each statement may be repeated.
-        let schema = schema::prepare(&self.client, &self.config)?;
-        Ok(lock(&self.schema).insert(schema).clone())
-    }
-
-    /// Starts a statement of a query.
-    pub(crate) fn start(&self, statement: Statement) -> Result<DatabaseReply, ClickHouseError> {
-        self.metrics.reads.inc();
-        self.start_within(statement, self.config.idle_timeout)
-    }
-
-    pub(crate) fn start_within(&self, statement: Statement, idle: Duration) -> Result<DatabaseReply, ClickHouseError> {
-        self.prepare()?;
-        Ok(self.client.start(statement, idle))
-    }
-
-    /// What failed, in a sentence that names the database.
-    pub(crate) fn sentence(&self, what: &str, error: &ClickHouseError) -> String {
-        format!("{what} {}: {error}", self.config.url)
-    }
-
-    pub(crate) fn range_error(&self, error: &ClickHouseError) -> RangeError {
-        self.metrics.failed_reads.inc();
-        RangeError(format!("a part of {} cannot be read: {error}", self.config.url))
-    }
-}
-
 impl ClickHouseStore {
     /// A store over the table of `config`, which is created if it is missing.
     ///
@@ -124,9 +72,7 @@ impl ClickHouseStore {
     /// [`ClickHouseError`] if someone has to change something first, such as a wrong password. Blocks until ClickHouse answers
     /// or the time limit for connecting is over.
     pub fn open(env: Env, tasks: Arc<dyn Tasks>, config: Config, metrics: Metrics) -> Result<Self, ClickHouseError> {
-        let config = Arc::new(config);
-        let client = DatabaseClient::new(Arc::clone(&config), tasks);
-        let database = Arc::new(Database { client, config, metrics, schema: Mutex::default() });
+        let database = Arc::new(Database::new(config, tasks, metrics));
         let store = Self {
             database,
             foreground: Foreground::new(Arc::clone(&env.clock)),
@@ -149,14 +95,14 @@ impl ClickHouseStore {
     fn fail(&self, reason: String) {
         log_limited!(self.log_limits, warn, reason, "ClickHouse is away: the queue keeps the records");
         self.health.fail(reason, Millis(self.env.clock.unix_ms()), self.env.clock.uptime());
-        set_gauge(&self.database.metrics.away, 1);
+        set_gauge(&self.database.metrics().away, 1);
     }
 
     fn succeed(&self) {
         if self.health.succeed() {
-            info!(database = %self.database.config.url, "ClickHouse is back");
+            info!(database = %self.database.config().url, "ClickHouse is back");
         }
-        set_gauge(&self.database.metrics.away, 0);
+        set_gauge(&self.database.metrics().away, 0);
     }
 
     fn insert(&self, batch: &StoreBatch<'_>) -> Result<(), StoreError> {
@@ -172,7 +118,7 @@ impl ClickHouseStore {
         }
         let is_away = !self.health.failure().reason.is_some_and(|reason| reason.contains("ClickHouse error"));
         // A server that refuses inserts answers all the time.
-        if is_away && self.database.client.ask(Statement::question("SELECT 1", Parameters::default())).is_ok() {
+        if is_away && self.database.client().ask(Statement::question("SELECT 1", Parameters::default())).is_ok() {
             self.health.end_pause();
         }
     }
@@ -185,21 +131,21 @@ impl ClickHouseStore {
 
     /// `None` if the table cannot be asked, as for a user without rights on system tables.
     fn ask_sizes(&self) -> Option<TableSizes> {
-        let (mut parameters, url) = (Parameters::default(), &self.database.config.url);
+        let (mut parameters, url) = (Parameters::default(), &self.database.config().url);
         let database = parameters.text(url.database.as_bytes())?;
         let table = parameters.text(url.table.as_bytes())?;
         let sql = format!(
             "SELECT count(), sum(rows), sum(data_uncompressed_bytes), sum(bytes_on_disk) FROM system.parts \
              WHERE active AND database = {database} AND table = {table} FORMAT RowBinary"
         );
-        let answer = self.database.client.ask(Statement::question(sql, parameters)).ok()?;
+        let answer = self.database.client().ask(Statement::question(sql, parameters)).ok()?;
         let mut fields = RowFields(&answer);
         let (parts, rows, text_bytes, stored_bytes) = (fields.u64()?, fields.u64()?, fields.u64()?, fields.u64()?);
         let sql = format!(
             "SELECT min(id), max(id) FROM mergeTreeIndex('{}', '{}') WHERE id > 0 FORMAT RowBinary",
             url.database, url.table
         );
-        let bounds = self.database.client.ask(Statement::question(sql, Parameters::default())).unwrap_or_default();
+        let bounds = self.database.client().ask(Statement::question(sql, Parameters::default())).unwrap_or_default();
         let mut fields = RowFields(&bounds);
         let mut time = || fields.u128().filter(|id| *id > 0).map(|id| Id::from_bits(id).time());
         let (oldest, newest) = (time(), time());
@@ -213,23 +159,23 @@ impl ClickHouseStore {
             return whole;
         }
         // The index cannot be read of a table of the engine Distributed, or without the right to.
-        slices::plan(&self.database.client, &self.database.config, from, to).unwrap_or(whole)
+        slices::plan(self.database.client(), self.database.config(), from, to).unwrap_or(whole)
     }
 }
 
 impl Store for ClickHouseStore {
     fn fetch_threshold(&self) -> FetchThreshold {
-        let config = &self.database.config;
+        let config = self.database.config();
         FetchThreshold { text_bytes_min: config.batch_bytes_min, age_min: config.batch_age }
     }
 
     fn batch_bytes_max(&self) -> u64 {
-        self.database.config.batch_bytes_max.max(1)
+        self.database.config().batch_bytes_max.max(1)
     }
 
     fn append(&self, batch: &StoreBatch<'_>) -> Result<StoredBatch, StoreError> {
         if let Err(error) = self.insert(batch) {
-            self.database.metrics.failed_batches.inc();
+            self.database.metrics().failed_batches.inc();
             if let StoreError::Database(reason) = &error {
                 self.fail(reason.clone());
             }
@@ -262,7 +208,7 @@ impl Store for ClickHouseStore {
     }
 
     fn answers_since(&self) -> Option<Millis> {
-        let age = self.database.config.retention_age?;
+        let age = self.database.config().retention_age?;
         Some(Millis(self.env.clock.unix_ms()).saturating_sub(to_millis(age)))
     }
 
@@ -288,7 +234,7 @@ impl Store for ClickHouseStore {
     fn status(&self) -> StoreStatus {
         let (sizes, failure) = (*lock(&self.sizes), self.health.failure());
         let database = DatabaseStatus {
-            address: self.database.config.url.to_string(),
+            address: self.database.config().url.to_string(),
             failure: failure.reason,
             failing_since: failure.since,
         };
@@ -304,12 +250,12 @@ impl Store for ClickHouseStore {
         }
     }
 
-    fn is_full(&self) -> bool {
+    fn is_paused(&self) -> bool {
         self.health.is_paused(self.env.clock.uptime())
     }
 
     fn database_id(&self) -> Option<String> {
-        lock(&self.database.schema).as_ref().map(|schema| schema.identity.clone())
+        self.database.identity()
     }
 }
 

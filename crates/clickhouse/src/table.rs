@@ -12,6 +12,11 @@ pub(crate) const COLUMNS_READ: &str = "id, labels, toUnixTimestamp64Milli(accept
 /// The columns of a read without text.
 pub(crate) const COLUMNS_OF_IDS: &str = "id, labels";
 
+/// The statement that inserts rows.
+pub(crate) fn insert_into(url: &DatabaseUrl) -> String {
+    format!("INSERT INTO {} ({COLUMNS}) FORMAT RowBinary", quoted(url))
+}
+
 /// The name of the table in statements. The parts were checked when the URL was parsed.
 pub(crate) fn quoted(url: &DatabaseUrl) -> String {
     format!("`{}`.`{}`", url.database, url.table)

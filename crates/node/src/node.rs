@@ -102,8 +102,9 @@ impl Node {
     /// [`NodeOpenError`]. Damage is not an error: damaged files are quarantined and reported.
     pub fn open(config: Config, environment: Environment, metrics: Metrics) -> Result<Self, NodeOpenError> {
         let (dir, settings, store_metrics) = (store_dir(&config), config.store.clone(), metrics.store.clone());
+        let sink = config.batch_sink.clone();
         let open_store = |env: &Env, queue: &Queue| {
-            let store = SegmentStore::open(env.clone(), &dir, settings, store_metrics)?;
+            let store = SegmentStore::open(env.clone(), &dir, settings, store_metrics)?.with_sink(sink);
             store.reconcile(queue);
             Ok(OpenStore::Segments(Arc::new(store)))
         };

@@ -30,6 +30,7 @@
 #![allow(clippy::disallowed_types, reason = "only this crate and the assembly of a node name the segment store")]
 
 mod backlog;
+mod batch_sink;
 mod clock_guard;
 mod compact;
 mod config;
@@ -65,6 +66,7 @@ mod trash;
 mod trusted_time;
 mod unit;
 
+pub use batch_sink::{BatchSink, SinkStatus};
 pub use clock_guard::Suspension;
 pub use config::Config;
 pub use error::StoreError;

@@ -92,6 +92,7 @@ impl Store for SegmentStore {
             rebuilt_segments: segments.iter().filter(|segment| segment.has_rebuilt_damage()).count(),
             suspension: self.suspension(),
             database: None,
+            sink: self.sink.as_ref().map(|sink| sink.status()),
         }
     }
 

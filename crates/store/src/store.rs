@@ -23,6 +23,7 @@ use bucksaw_record::{Expr, Id, Labels, Millis};
 use bucksaw_segment::stored::SearchableBlock;
 use bucksaw_segment::{Block, ReadError, RecordSummary, Rows};
 
+use crate::batch_sink::SinkStatus;
 use crate::clock_guard::Suspension;
 use crate::error::StoreError;
 use crate::foreground::Foreground;
@@ -75,8 +76,13 @@ pub trait Store: Debug + Send + Sync {
     /// Removes a batch without a replica on another store: its records return to their queues.
     fn withdraw(&self, _segment: &StoredSegment) {}
 
-    /// Whether the store takes no batches now, because its index memory is used up or its database is away.
+    /// Whether the store takes no batches now, because its index memory is used up. Then the queue refuses records.
     fn is_full(&self) -> bool {
+        false
+    }
+
+    /// Whether the store takes no batches now, because a database failed a moment ago. The queue goes on.
+    fn is_paused(&self) -> bool {
         false
     }
 
@@ -258,6 +264,8 @@ pub struct StoreStatus {
     pub suspension: Option<Suspension>,
     /// The database of the store, if it has one.
     pub database: Option<DatabaseStatus>,
+    /// What gets the batches besides the segments, if anything does.
+    pub sink: Option<SinkStatus>,
 }
 
 /// The state of a database that a node writes to.

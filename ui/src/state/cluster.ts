@@ -48,6 +48,10 @@ export interface NodeFacts {
   /** Why the database of the node's store does not take records, and since when. */
   database_failure?: string | null;
   database_failing_since?: string | null;
+  /** Why ClickHouse beside the store does not take records, since when, and the compressed bytes that wait. */
+  sink_failure?: string | null;
+  sink_failing_since?: string | null;
+  sink_waiting_bytes?: number;
   /** Idempotency keys that could not be read. */
   damaged_keys?: number;
   segments_with_damaged_blocks?: number;
