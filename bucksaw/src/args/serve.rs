@@ -140,7 +140,7 @@ pub(crate) struct ServeArgs {
     /// Table of ClickHouse that gets all records besides the segments; off by default
     ///
     /// A URL as for --store, for nodes with the role store. Records wait on disk while ClickHouse is away. The table keeps
-    /// them as long as the option retention of the URL says, such as ?retention=90d. See docs/clickhouse.md.
+    /// them without limit, unless the URL has the option retention. See docs/clickhouse.md.
     #[arg(long, value_name = "URL")]
     pub(crate) clickhouse_sink: Option<DatabaseUrl>,
 

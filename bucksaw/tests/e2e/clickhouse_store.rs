@@ -37,6 +37,12 @@ fn lines(node: &TestServer, query: &str) -> Vec<String> {
     answer.text().lines().map(str::to_owned).collect()
 }
 
+/// Requests of one millisecond come in any order.
+fn sorted(mut lines: Vec<String>) -> Vec<String> {
+    lines.sort_unstable();
+    lines
+}
+
 fn numbered(numbers: std::ops::Range<u32>) -> Vec<String> {
     numbers.map(|number| format!("line {number} of the test")).collect()
 }
@@ -71,39 +77,37 @@ fn all_kinds_of_answers_come_from_clickhouse() {
     // The records around one.
     let found = node.get("/api/v1/query?q=%22line+77+of%22").expect(200).text();
     let id = serde_json::from_str::<Value>(found.lines().next().unwrap()).unwrap()["id"].as_str().unwrap().to_owned();
-    let context =
-        node.call("GET", &format!("/api/v1/context?id={id}&before=2&after=2"), &[("Accept", "text/plain")], b"");
-    assert_eq!(context.expect(200).text().lines().collect::<Vec<_>>(), numbered(75..80));
+    let context = node.get(&format!("/api/v1/context?id={id}&before=2&after=2")).expect(200).json();
+    let around = context["records"].as_array().unwrap().iter();
+    assert_eq!(around.map(|record| record["line"].as_str().unwrap()).collect::<Vec<_>>(), numbered(75..80));
 }
 
 #[test]
 fn hostile_records_come_back_as_they_were() {
     let database = ClickHouseServer::start();
-    let node = start(&database, &[]);
+    // In the queue until the restart.
+    let mut node = TestServer::start(&["--segment-max-age", "1h", "--store", &database.url("logs")]);
     let hostile =
         ["'; DROP TABLE logs.records; --", "{p0:String}", "`a`\\'\\0", "%_\\%", "\u{1f98a}\u{0}x", "a\tb\\n", "1e999"];
-    let records: Vec<Value> = hostile
-        .iter()
-        .enumerate()
-        .map(|(at, text)| {
-            json!({"line": format!("{at} {text}"), "labels": {"value": text.replace('\0', ""), "at": at.to_string()},
-            "attributes": {"quoted'`\"": text, "two\nlines": "a\nb"}})
-        })
-        .collect();
-    let body: String = records.iter().map(|record| format!("{record}\n")).collect();
-    let answer =
-        node.post("/api/v1/ingest?durability=durable", &[("Content-Type", "application/x-ndjson")], body.as_bytes());
-    let accepted = answer.expect(200).json();
+    // As OTLP, whose records have labels and attributes.
+    let value = |text: &str| json!({"stringValue": text});
+    let resource = |text: &&str| {
+        let label = json!({"key": "service.name", "value": value(text)});
+        let attributes = json!([{"key": "quoted'`\"", "value": value(text)}, {"key": "lines", "value": value("a\nb")}]);
+        let record = json!({"body": value(&format!("body {text}")), "attributes": attributes});
+        json!({"resource": {"attributes": [label]}, "scopeLogs": [{"logRecords": [record]}]})
+    };
+    let body = json!({"resourceLogs": hostile.iter().map(resource).collect::<Vec<_>>()}).to_string();
+    node.post("/v1/logs", &[("Content-Type", "application/json")], body.as_bytes()).expect(200);
     let long = [vec![b'l'; 1 << 20], b"\n\xff\xfe\0\x80 end\n".to_vec()].concat();
-    node.post("/api/v1/ingest?durability=durable&label=kind=long", &[("Content-Type", "text/plain")], &long)
-        .expect(200);
+    let plain = [("Content-Type", "text/plain")];
+    node.post("/api/v1/ingest?durability=durable&label=kind=long", &plain, &long).expect(200);
     let asked = |node: &TestServer| {
-        let mut answers =
-            vec![node.call("GET", "/api/v1/query?q=kind=long", &[("Accept", "text/plain")], b"").expect(200).body];
+        let text = node.call("GET", "/api/v1/query?q=kind=long", &[("Accept", "text/plain")], b"").expect(200).body;
+        let mut answers = vec![text];
         for text in hostile {
-            for expression in
-                [format!("\"{}\"", escape(text)), format!("value=\"{}\"", escape(&text.replace('\0', "")))]
-            {
+            let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
+            for expression in [format!("\"{quoted}\""), format!("service.name=\"{quoted}\"")] {
                 answers.push(node.get(&format!("/api/v1/query?q={}", encode(&expression))).expect(200).body);
                 answers.push(node.count(&expression).to_string().into_bytes());
             }
@@ -111,24 +115,32 @@ fn hostile_records_come_back_as_they_were() {
         answers
     };
     let before = asked(&node);
-    assert!(before[0] == long, "{accepted}");
-    assert_eq!(before[2], b"1", "{}", String::from_utf8_lossy(&before[1]));
+    assert!(before[0] == long);
+    let counts: Vec<&[u8]> = before.iter().skip(2).step_by(2).map(Vec::as_slice).collect();
+    assert!(
+        counts.iter().all(|count| *count == b"1"),
+        "{}",
+        before[1..].iter().map(|answer| shown(answer)).collect::<String>()
+    );
+    assert_eq!(node.status()["store"]["records"], 0);
+    node.restart();
     node.wait_stored();
     assert_eq!(database.ask("SELECT count() FROM logs.records"), (hostile.len() + 2).to_string());
-    let (after, shown) =
-        (asked(&node), |answer: &[u8]| String::from_utf8_lossy(&answer[..answer.len().min(2_000)]).into_owned());
-    for (before, after) in before.iter().zip(&after) {
-        // Statistics differ.
+    let after = asked(&node);
+    assert!(after[0] == long);
+    for (before, after) in before.iter().zip(&after).skip(1) {
+        // The statistics at the end differ.
         let records = |answer: &[u8]| {
-            shown(answer).lines().filter(|line| !line.contains("segments_read")).collect::<Vec<_>>().join("\n")
+            let lines = shown(answer);
+            lines.lines().filter(|line| !line.starts_with("{\"stats\"")).collect::<Vec<_>>().join("\n")
         };
         assert_eq!(records(after), records(before));
     }
-    assert!(after[0] == long);
 }
 
-fn escape(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"")
+/// The start of an answer.
+fn shown(answer: &[u8]) -> String {
+    String::from_utf8_lossy(&answer[..answer.len().min(4_000)]).into_owned()
 }
 
 #[test]
@@ -161,13 +173,15 @@ fn nothing_is_lost_or_doubled_while_clickhouse_and_the_node_are_killed() {
             assert!(answer.to_string().contains("cannot be read: cannot connect"), "{answer}");
             database.restart();
         }
-        wait_until("all are found", || lines_if_whole(&node).is_some_and(|lines| lines == numbered(0..sent)));
+        wait_until("all are found", || {
+            lines_if_whole(&node).is_some_and(|lines| sorted(lines) == sorted(numbered(0..sent)))
+        });
         assert_eq!(node.count("line"), u64::from(sent));
     }
     node.wait_stored();
     assert_eq!(node.status()["database"]["failure"], Value::Null);
     assert_eq!(database.ask("SELECT count(), uniqExact(id) FROM logs.records"), format!("{sent}\t{sent}"));
-    assert_eq!(lines(&node, ""), numbered(0..sent));
+    assert!(sorted(lines(&node, "")) == sorted(numbered(0..sent)));
 }
 
 /// The lines of a whole answer.
@@ -232,22 +246,17 @@ fn the_nodes_of_a_cluster_share_a_database() {
     });
     send(&first, 0..1_000);
     send(&second, 1_000..2_000);
-    let sorted = |node: &TestServer| {
-        let mut found = lines_if_whole(node)?;
-        found.sort();
-        Some(found)
-    };
-    let mut want = numbered(0..2_000);
-    want.sort();
+    let found = |node: &TestServer| lines_if_whole(node).map(sorted);
+    let want = sorted(numbered(0..2_000));
     for node in [&first, &second] {
-        wait_until("all are found", || sorted(node).is_some_and(|found| found == want));
+        wait_until("all are found", || found(node).is_some_and(|found| found == want));
     }
     first.wait_stored();
     second.wait_stored();
     let reads = |node: &TestServer| node.metric("bucksaw_clickhouse_reads_total");
     for (node, other) in [(&first, &second), (&second, &first)] {
         let before = reads(other);
-        assert_eq!((sorted(node).as_ref(), node.count("line")), (Some(&want), 2_000));
+        assert_eq!((found(node).as_ref(), node.count("line")), (Some(&want), 2_000));
         assert_eq!(reads(other), before, "the other node has read the database too");
         let streams = node.get("/api/v1/streams?from=1h").expect(200).json();
         assert_eq!(streams["streams"][0]["records"], 2_000, "{streams}");
@@ -258,7 +267,6 @@ fn the_nodes_of_a_cluster_share_a_database() {
     wait_until("the other is down", || {
         first.get("/api/v1/cluster").expect(200).json().to_string().contains("\"down\"")
     });
-    assert_eq!(first.get("/api/v1/count?from=1h&to=now-1h").status, 200);
     assert_eq!(node_count(&first), 2_000);
 }
 
@@ -285,7 +293,7 @@ fn a_sink_gets_each_record_once_while_clickhouse_and_the_node_are_killed() {
         }
         // The segments have the records, whatever ClickHouse does.
         node.wait_stored();
-        assert_eq!(lines(&node, ""), numbered(0..sent));
+        assert!(sorted(lines(&node, "")) == sorted(numbered(0..sent)));
         if round % 3 == 0 {
             let seen = wait_for("the failure is reported", || {
                 let sink = node.status()["sink"].clone();
@@ -320,7 +328,7 @@ fn a_wrong_database_is_an_error_at_the_start() {
     refused(&database.url("other"), "the table exists and has no comment");
     database.ask("CREATE TABLE other.newer (id UInt128) ENGINE = MergeTree ORDER BY id COMMENT 'bucksaw schema 99'");
     refused(&format!("{}?table=newer", database.url("other")), "has schema 99, which is newer than this program");
-    refused(&database.url("logs").replace("//", "//nobody@"), "ClickHouse error");
+    refused(&database.url("logs").replace("//", "//unknown@"), "ClickHouse error");
     refused("clickhouse://u:secret@h/d", "not in the URL");
     refused("elsewhere", "expected `segments`");
 }

@@ -60,7 +60,7 @@ impl ServerHealth {
         lock(&self.0).paused_until = Duration::ZERO;
     }
 
-    /// Whether the pause may end early: the server did not answer at all, so that its first answer is news.
+    /// Whether the last call failed.
     pub(crate) fn is_failing(&self) -> bool {
         lock(&self.0).reason.is_some()
     }

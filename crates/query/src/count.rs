@@ -24,8 +24,8 @@ use crate::request::{Cancel, Request, RequestError};
 use crate::result_budget::ResultReservation;
 use crate::snapshot::units;
 use crate::stats::QueryStats;
-use crate::text_scan::MatchChunk;
-use crate::unit::{ScanContent, Unit};
+use crate::text_scan::{MatchChunk, ScanContent};
+use crate::unit::Unit;
 
 /// More buckets than any screen has columns.
 const BUCKETS_MAX: usize = 10_000;

@@ -17,8 +17,8 @@ use bucksaw_segment::Rows;
 use crate::match_buffer::{MatchBuffer, MatchBufferPools, RowIds, SealedMatches};
 use crate::request::{Cancel, Order, Request};
 use crate::result_budget::ResultReservation;
-use crate::text_scan::MatchChunk;
-use crate::unit::{ScanContent, Unit};
+use crate::text_scan::{MatchChunk, ScanContent};
+use crate::unit::Unit;
 
 /// The matches of a unit, or the first of them.
 #[derive(Debug)]

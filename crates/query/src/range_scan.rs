@@ -6,8 +6,7 @@ use bucksaw_scan::Plan;
 use bucksaw_store::{RangeError, RangeRead, RecordRange};
 
 use crate::request::{Cancel, Order, Request};
-use crate::text_scan::{Visit, scan_text};
-use crate::unit::ScanContent;
+use crate::text_scan::{ScanContent, Visit, scan_text};
 
 /// Passes the chunks of a range to `visit`, in the order of the answer, until `visit` breaks. Returns the bytes of text
 /// scanned.

@@ -14,7 +14,7 @@ use bucksaw_store::RecordRange;
 use crate::block::BlockUnit;
 use crate::range_scan;
 use crate::request::{Cancel, Request};
-use crate::text_scan::{Visit, scan_text};
+use crate::text_scan::{ScanContent, Visit, scan_text};
 
 /// Bytes that are read of a queue segment at once, except for a longer frame.
 const READ_BYTES: u64 = 512 << 10;
@@ -28,15 +28,6 @@ pub(crate) enum Unit {
     Queue(Box<SegmentView>),
     Block(BlockUnit),
     Range(Arc<dyn RecordRange>),
-}
-
-/// What the visitor of a scan needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ScanContent {
-    /// Records with their text.
-    Records,
-    /// Their ids and streams: every record matches, so its text decides nothing.
-    Ids,
 }
 
 impl Unit {

@@ -131,7 +131,7 @@ impl ScatterRequest {
     }
 
     /// Whether the store `own`, over a database with this identity, is read by another node.
-    pub(crate) fn is_database_read_elsewhere(&self, own: Option<&str>, node: Id) -> bool {
+    pub(crate) fn is_database_read_by_another(&self, own: Option<&str>, node: Id) -> bool {
         let is_read = |read: &ReadDatabase| own == Some(read.id.as_str()) && read.reader != node.to_string();
         self.database.as_ref().is_some_and(is_read)
     }
