@@ -76,11 +76,15 @@ export function problems(node: NodeFacts, when: (time: string) => string = (time
     );
   }
   if (typeof node.database_failure === "string") {
-    found.push(`It keeps records in its queue since ${node.database_failing_since ?? "an unknown time"}: ${node.database_failure}.`);
+    found.push(
+      `It keeps records in its queue since ${node.database_failing_since ?? "an unknown time"}: ${node.database_failure}.`,
+    );
   }
   if (typeof node.sink_failure === "string") {
     const waiting = bytes(node.sink_waiting_bytes ?? 0);
-    found.push(`It has ${waiting} on disk for ClickHouse since ${node.sink_failing_since ?? "an unknown time"}: ${node.sink_failure}.`);
+    found.push(
+      `It has ${waiting} on disk for ClickHouse since ${node.sink_failing_since ?? "an unknown time"}: ${node.sink_failure}.`,
+    );
   }
   if ((node.damaged_keys ?? 0) > 0) {
     found.push(
