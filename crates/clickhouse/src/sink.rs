@@ -166,34 +166,12 @@ impl ClickHouseSink {
 
 impl BatchSink for ClickHouseSink {
     fn keep(&self, segments: &[SegmentView]) -> Result<(), StoreError> {
-        // An unreadable segment is reported as such, so that the queue salvages it.
-        let mut unreadable = None;
+        let failure = |source| StoreError::Io { verb: "write to", path: self.spool.dir().to_owned(), source };
         let bytes_max = self.database.config().insert_bytes;
-        let added = self.spool.add(&mut |take: &mut dyn FnMut(SegmentPiece) -> io::Result<()>| {
-            for view in segments {
-                let mut failed = None;
-                let cut = pieces::cut(view, bytes_max, &mut |piece| {
-                    take(piece).map_err(|error| {
-                        failed = Some(error);
-                        StoreError::Stopped
-                    })
-                });
-                if let Some(error) = failed {
-                    return Err(error);
-                }
-                if let Err(error) = cut {
-                    unreadable = Some(error);
-                    return Err(io::ErrorKind::InvalidData.into());
-                }
-            }
-            Ok(())
-        });
+        let mut add = |piece: SegmentPiece| self.spool.add(&piece).map_err(failure);
+        let added = segments.iter().try_for_each(|view| pieces::cut(view, bytes_max, &mut add));
         self.update_metrics();
-        match (added, unreadable) {
-            (Ok(()), _) => Ok(()),
-            (Err(_), Some(error)) => Err(error),
-            (Err(source), None) => Err(StoreError::Io { verb: "write to", path: self.spool.dir().to_owned(), source }),
-        }
+        added.and_then(|()| self.spool.sync().map_err(failure))
     }
 
     fn status(&self) -> SinkStatus {

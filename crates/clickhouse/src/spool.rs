@@ -60,27 +60,22 @@ impl Spool {
         &self.dir
     }
 
-    /// Writes pieces; after return they are durable.
-    pub(crate) fn add(
-        &self,
-        pieces: &mut dyn FnMut(&mut dyn FnMut(SegmentPiece) -> io::Result<()>) -> io::Result<()>,
-    ) -> io::Result<()> {
-        let mut added = Vec::new();
-        pieces(&mut |piece| {
-            let name = format!("{}-{}{EXTENSION}", piece.token, piece.records);
-            // A batch that was fetched again.
-            if !lock(&self.files).contains_key(&name) {
-                let bytes = zstd::bulk::compress(&piece.rows, ZSTD_LEVEL)?;
-                self.write(&name, &bytes)?;
-                added.push((name, bytes.len() as u64));
-            }
-            Ok(())
-        })?;
-        if !added.is_empty() {
-            self.env.fs.sync_dir(&self.dir)?;
-            lock(&self.files).extend(added);
+    /// Writes a piece, unless it is there because its batch was fetched before. It is durable after [`Self::sync`], and may be
+    /// sent before: the queue has its records too.
+    pub(crate) fn add(&self, piece: &SegmentPiece) -> io::Result<()> {
+        let name = format!("{}-{}{EXTENSION}", piece.token, piece.records);
+        if lock(&self.files).contains_key(&name) {
+            return Ok(());
         }
+        let bytes = zstd::bulk::compress(&piece.rows, ZSTD_LEVEL)?;
+        self.write(&name, &bytes)?;
+        lock(&self.files).insert(name, bytes.len() as u64);
         Ok(())
+    }
+
+    /// Makes all pieces durable.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.env.fs.sync_dir(&self.dir)
     }
 
     fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
@@ -149,9 +144,9 @@ mod tests {
     }
 
     fn add(spool: &Spool, number: u32) {
-        let piece =
-            |number: u32| SegmentPiece { token: format!("id-{number:06}-00"), rows: vec![7; 1_000], records: 3 };
-        spool.add(&mut |take| take(piece(number))).unwrap();
+        let piece = SegmentPiece { token: format!("id-{number:06}-00"), rows: vec![7; 1_000], records: 3 };
+        spool.add(&piece).unwrap();
+        spool.sync().unwrap();
     }
 
     #[test]
