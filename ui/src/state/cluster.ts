@@ -52,6 +52,8 @@ export interface NodeFacts {
   sink_failure?: string | null;
   sink_failing_since?: string | null;
   sink_waiting_bytes?: number;
+  /** Names of the listeners that other machines can reach and that do not authenticate clients. */
+  insecure_listeners?: string[];
   /** Idempotency keys that could not be read. */
   damaged_keys?: number;
   segments_with_damaged_blocks?: number;
