@@ -13,8 +13,9 @@ endif
 export BUCKSAW_CHROMIUM
 # Use the system's browser; npm downloads none.
 export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD := 1
-# Clients of other log systems: in Python, for Node.js, and packages of Debian; and Kafka as a broker.
-CLIENTS := target/clients/requirements.txt target/clients/node/package-lock.json target/clients/debian/debian.txt target/clients/kafka/pom.xml
+# Clients of other log systems: in Python, for Node.js, and packages of Debian; Kafka and ClickHouse as servers.
+CLIENTS := target/clients/requirements.txt target/clients/node/package-lock.json target/clients/debian/debian.txt \
+	target/clients/kafka/pom.xml target/clients/clickhouse/launcher
 # Senders in Go, which take minutes to build.
 GO_SENDERS := $(addprefix target/clients/go/,collector docker-logs filebeat promtail)
 NPM_DONE := ui/node_modules/.package-lock.json
@@ -24,7 +25,7 @@ SDKS ?= go python node java
 SEEDS ?= 1000
 FROM ?= 0
 
-.PHONY: help run cluster build test clients senders sdk-tools test-rust test-ui test-sdk test-corpus check soak kills damage power faults upgrade sim fuzz bench fmt clean setup chromium
+.PHONY: help run cluster build test clients clickhouse senders sdk-tools test-rust test-ui test-sdk test-corpus check soak kills damage power faults upgrade sim fuzz bench fmt clean setup chromium
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -106,6 +107,12 @@ target/clients/kafka/pom.xml: senders/kafka/pom.xml
 	rm -rf $(dir $@)lib && mkdir -p $(dir $@)
 	mvn -B -ntp -q -f $< dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$(dir $@)lib
 	@cp $< $@
+
+clickhouse: target/clients/clickhouse/launcher ## the ClickHouse server of the tests: 566 MB, kept in target/
+
+target/clients/clickhouse/launcher: $(addprefix senders/clickhouse/,install.sh launcher.c package-lock.json)
+	@senders/clickhouse/install.sh $(dir $@)
+	@touch $@
 
 $(NPM_DONE): ui/package-lock.json
 	@command -v npm >/dev/null || { echo "npm is missing: get Node.js 20 or newer, then run this again"; exit 1; }

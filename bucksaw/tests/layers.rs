@@ -19,6 +19,7 @@ const LEVELS: [(&str, u32); 27] = [
     ("kafka", 6),
     ("query", 5),
     ("sources", 5),
+    ("clickhouse", 5),
     ("ingest", 4),
     ("store", 4),
     ("cluster", 3),

@@ -3,14 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bucksaw_clickhouse::DatabaseUrl;
 use bucksaw_ingest::Durability;
 use bucksaw_record::time::parse_duration;
 use clap::{Args, ValueEnum};
 
 use super::KafkaArgs;
 use crate::values::{
-    ByteSize, DisplayZone, HostName, HostPort, ListenAddress, ListenerTimes, LogFilter, OptionalLimit, durability,
-    replication_factor,
+    ByteSize, DisplayZone, HostName, HostPort, ListenAddress, ListenerTimes, LogFilter, OptionalLimit, StoreLocation,
+    durability, replication_factor,
 };
 
 /// Run a node
@@ -136,6 +137,26 @@ pub(crate) struct ServeArgs {
     /// its clients; at twice the average it refuses new clients. See docs/operating.md.
     #[arg(long, value_name = "SIZE", default_value = "16MB")]
     pub(crate) busy_bytes_per_second: ByteSize,
+
+    /// Where records are stored: `segments` in the data directory, or a table of ClickHouse
+    ///
+    /// clickhouse://[USER@]HOST[:PORT]/DATABASE[?table=NAME]. Records stay in the queue until ClickHouse has them. All nodes
+    /// of a cluster use the same store. See docs/clickhouse.md.
+    #[arg(long, value_name = "STORE", default_value = "segments")]
+    pub(crate) store: StoreLocation,
+
+    /// Table of ClickHouse that gets all records besides the segments; off by default
+    ///
+    /// A URL as for --store, for nodes with the role store. Records wait on disk while ClickHouse is away. The table keeps
+    /// them without limit, unless the URL has the option retention. See docs/clickhouse.md.
+    #[arg(long, value_name = "URL")]
+    pub(crate) clickhouse_sink: Option<DatabaseUrl>,
+
+    /// File with the password of the ClickHouse user
+    ///
+    /// Without it the password is that in the variable BUCKSAW_CLICKHOUSE_PASSWORD, if set.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) clickhouse_password_file: Option<PathBuf>,
 
     /// Age at which records are deleted, such as 12h, 7d or 8w; or none
     #[arg(long, value_name = "AGE", default_value = "7d", value_parser = OptionalLimit::<Duration>::parse)]

@@ -17,6 +17,7 @@ mod runtimes;
 mod settings;
 mod signals;
 mod socket_file;
+mod store;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,7 +26,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use bucksaw_api::{App, NodeInfo};
 use bucksaw_env::{Env, real};
-use bucksaw_node::{Environment, Node, NodeOpenError};
+use bucksaw_node::{Environment, Node, NodeOpenError, OpenStore};
 use bucksaw_query::Answers;
 use bucksaw_sources::{ConnectionSlots, Intake, TcpIntake, UnfinishedBytes};
 use tokio::sync::watch;
@@ -45,6 +46,7 @@ use signals::Signals;
 pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     crate::log::start(&args.log_level.to_string())?;
     settings::check(&args)?;
+    store::check(&args)?;
     let descriptor_limit = descriptors::raise_limit()?;
     let memory_limit = memory::limit(args.memory_limit)?;
     let kafka = kafka::config(&args, memory_limit.bytes)?;
@@ -75,7 +77,14 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     addresses.extend(cluster_address.map(|address| ("cluster".to_owned(), address.to_string())));
     let pool = cores::pool().context("cannot start the scan pool")?;
     let environment = Environment { env: env.clone(), tasks: runtimes.tasks(), net, pool };
-    let node = Node::open(config, environment, metrics.node).map_err(|error| match error {
+    let database = store::clickhouse(&args, &plan, &env, runtimes.tasks(), metrics.clickhouse.clone())?;
+    let sink = store::sink(&args, &plan, (&env, &data_dir.path), runtimes.tasks(), metrics.clickhouse)?;
+    config.batch_sink = sink.clone().map(|sink| sink as _);
+    let opened = match database {
+        None => Node::open(config, environment, metrics.node),
+        Some(store) => Node::open_with(config, environment, metrics.node, |_, _| Ok(OpenStore::Other(store))),
+    };
+    let node = opened.map_err(|error| match error {
         NodeOpenError::Files(error) => memory::explain_open_error(error, &memory_limit),
         error => error.into(),
     })?;
@@ -125,6 +134,9 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let signals = Signals::install(&runtimes.http)?;
     let mut tasks = node.start();
     let (stop, stopping) = watch::channel(false);
+    if let Some(sink) = sink {
+        runtimes.node.spawn(sink.run(node.tasks.clone(), stopping.clone()));
+    }
     let servers = listeners.serve(&runtimes, &intake, &app, &stopping);
     let kafka = kafka::start(kafka.as_ref(), &intake.intake, &metrics.kafka, &stopping)?;
     log_ready(&addresses, &data_dir.path);

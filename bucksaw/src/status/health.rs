@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::fields::{NodeFields, length, number, plain_text, shown, text};
 use super::replication;
 use crate::node_client::one_line;
-use crate::print::human_seconds;
+use crate::print::{human_bytes, human_seconds};
 
 /// Age of the oldest pending records, in seconds, above which the stores do not keep up with a queue.
 /// `docs/operating.md` and `docs/alerts.yml` use the same limit.
@@ -125,6 +125,15 @@ fn problems(node: &NodeFields) -> Vec<String> {
             human_seconds(seconds("retention_suspended_remaining_seconds").unwrap_or_default())
         ));
     }
+    if let Some(failure) = text(node, "database_failure") {
+        let since = text(node, "database_failing_since").map(|since| format!(" since {since}")).unwrap_or_default();
+        problems.push(format!("keeps records in its queue{since}: {failure}"));
+    }
+    if let Some(failure) = text(node, "sink_failure") {
+        let since = text(node, "sink_failing_since").map(|since| format!(" since {since}")).unwrap_or_default();
+        let waiting = human_bytes(number(node, "sink_waiting_bytes"));
+        problems.push(format!("has {waiting} on disk for ClickHouse{since}: {failure}"));
+    }
     // A full index halts ingest, which the state reports.
     if is("store_index_memory_high") && state != Some("halted") {
         problems.push(
@@ -216,14 +225,16 @@ mod tests {
                     {"id": "g", "state": "halted", "halted": "no file descriptor is left", "store_index_memory_high": true},
                     {"id": "h", "state": "ready", "store_index_memory_high": true},
                     {"id": "f", "state": "ready", "version_skew": "speaks version 1.9",
-                        "retention_suspended_clock_ahead_seconds": 691_200, "retention_suspended_remaining_seconds": 86_388},
+                        "retention_suspended_clock_ahead_seconds": 691_200, "retention_suspended_remaining_seconds": 86_388,
+                        "database_failure": "no answer", "database_failing_since": "T", "sink_failure": "no way",
+                        "sink_waiting_bytes": 0},
                 ],
                 "protocol": "1.0",
                 "incompatible_peers": [{"address": "h:3", "protocol": 2}, {"address": null, "protocol": 0}],
                 "replication_factor": 3, "stores_alive": 1, "stores_missing": 2,
             }),
             &[
-                "8 nodes, 20 problems:",
+                "8 nodes, 22 problems:",
                 "- 1 of 3 stores is alive: until 2 more join, nothing is gathered; records stay in their queues and are found \
                  there",
                 "- a (a:1) is down since T: records that only it holds are missing from answers",
@@ -245,6 +256,8 @@ mod tests {
                  that is used up: raise --memory-limit, or lower --retention-bytes or --retention-age",
                 "- f speaks version 1.9",
                 "- f removes nothing by age: its clock jumped 8d0h ahead; correct it, or retention resumes in 1d0h",
+                "- f keeps records in its queue since T: no answer",
+                "- f has 0 B on disk for ClickHouse: no way",
                 "- incompatible peer at h:3: protocol version 2, this node 1.0",
                 "- incompatible peer at an unknown address: protocol version 0, this node 1.0",
             ],

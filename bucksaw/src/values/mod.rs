@@ -10,6 +10,7 @@ mod log_filter;
 mod node_url;
 mod number;
 mod sending;
+mod store_location;
 mod switch;
 mod template;
 
@@ -23,5 +24,6 @@ pub(crate) use log_filter::LogFilter;
 pub(crate) use node_url::NodeUrl;
 pub(crate) use number::{bucket_count, context_count, count, line_count, page_count, replication_factor, worker_count};
 pub(crate) use sending::{TimeFrom, all_labels, durability};
+pub(crate) use store_location::StoreLocation;
 pub(crate) use switch::switch;
 pub(crate) use template::{OutputPart, OutputTemplate};

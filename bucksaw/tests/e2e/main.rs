@@ -12,6 +12,8 @@
 mod balance;
 mod child_process;
 mod cli;
+mod clickhouse_server;
+mod clickhouse_store;
 mod client;
 mod cluster;
 mod containers;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use bucksaw_env::Env;
 use bucksaw_segment::stored::{Reader, SearchableBlock};
 
+use crate::clickhouse_server::ClickHouseServer;
 use crate::client::encode;
 use crate::corpus::{NamedText, corpus};
 use crate::node::{TestServer, bucksaw};
@@ -102,8 +103,18 @@ fn special() -> Vec<NamedText> {
 
 #[test]
 fn every_text_is_returned_byte_for_byte() {
+    texts_are_returned_byte_for_byte(&[]);
+}
+
+#[test]
+fn every_text_is_returned_byte_for_byte_from_clickhouse() {
+    let database = ClickHouseServer::start();
+    texts_are_returned_byte_for_byte(&["--store", &database.url("logs")]);
+}
+
+fn texts_are_returned_byte_for_byte(store: &[&str]) {
     let texts = [special(), corpus()].concat();
-    let mut node = TestServer::start(KEEP_IN_QUEUE);
+    let mut node = TestServer::start(&[KEEP_IN_QUEUE, store].concat());
     for (at, (name, text)) in texts.iter().enumerate() {
         for way in INGEST_METHODS {
             way.send(&node, &format!("{way:?}.{name}"), text, at % 2 == 1);
@@ -166,6 +177,12 @@ fn two_thousand_counts_are_those_of_grep_with_zstd() {
 }
 
 #[test]
+fn two_thousand_counts_are_those_of_grep_in_clickhouse() {
+    let database = ClickHouseServer::start();
+    counts_with_store_are_those_of_grep("clickhouse", &["--store", &database.url("logs")]);
+}
+
+#[test]
 fn two_thousand_counts_are_those_of_grep_when_lz4_packs() {
     counts_are_those_of_grep("lz4");
 }
@@ -180,6 +197,11 @@ const SMALL: &[&str] = &["--store-segment-bytes", "256K"];
 
 /// Compares half of the patterns in the queue, half in stored blocks of `codec`.
 fn counts_are_those_of_grep(codec: &str) {
+    counts_with_store_are_those_of_grep(codec, &["--store-codec", codec]);
+}
+
+/// The same for any store. `codec` is that of its blocks, or another name.
+fn counts_with_store_are_those_of_grep(codec: &str, store: &[&str]) {
     let dir = tempfile::tempdir().unwrap();
     let texts = [special(), corpus()].concat().into_iter();
     // grep has no maximum line length.
@@ -191,7 +213,7 @@ fn counts_are_those_of_grep(codec: &str) {
             CorpusSample { name, text, path }
         })
         .collect();
-    let mut node = TestServer::start(&[KEEP_IN_QUEUE, SMALL, &["--store-codec", codec]].concat());
+    let mut node = TestServer::start(&[KEEP_IN_QUEUE, SMALL, store].concat());
     for (at, sample) in samples.iter().enumerate() {
         INGEST_METHODS[at % 3].send(&node, &sample.name, &sample.text, at % 2 == 1);
     }

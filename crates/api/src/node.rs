@@ -246,6 +246,22 @@ fn node_status_blocking(app: &App) -> Value {
             "remaining_seconds": suspension.left.as_secs(),
         });
     }
+    if let Some(database) = store.database {
+        status["database"] = json!({
+            "address": database.address,
+            "failure": database.failure,
+            "failing_since": format_time(database.failing_since),
+        });
+    }
+    if let Some(sink) = store.sink {
+        status["sink"] = json!({
+            "address": sink.address,
+            "failure": sink.failure,
+            "failing_since": format_time(sink.failing_since),
+            "waiting_inserts": sink.waiting_inserts,
+            "waiting_bytes": sink.waiting_bytes,
+        });
+    }
     // With a replication factor of 1 no other copy exists.
     if let Some(repair) = app.repair.as_ref().filter(|_| app.engine().store().replication_factor() > 1) {
         status["repair"] = replication::store_status(&repair.status(), store.stored_bytes);

@@ -27,6 +27,8 @@ pub struct Config {
     pub queue: ingest::Config,
     /// Settings of the store, which lies in `store` of the data directory. Its replication factor is that of the cluster.
     pub store: store::Config,
+    /// What gets the batches of the store, too.
+    pub batch_sink: Option<Arc<dyn store::BatchSink>>,
     /// Settings of queries.
     pub query: query::Config,
     /// Settings of the membership; they name the data directory.
@@ -45,6 +47,7 @@ impl Config {
             has_other_seeds: false,
             queue: ingest::Config::default(),
             store: store::Config::default(),
+            batch_sink: None,
             query: query::Config::default(),
             cluster: cluster::Config::new(data_dir),
             busy_bytes_per_second: steering::BUSY_BYTES_PER_SECOND_DEFAULT,

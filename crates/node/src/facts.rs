@@ -113,5 +113,9 @@ fn queue_summary(node: &Node) -> DataSummary {
 }
 
 fn stored_summary(status: &StoreStatus) -> DataSummary {
+    // The records of a database are not lost with the node.
+    if status.database.is_some() {
+        return DataSummary::default();
+    }
     DataSummary { bytes: status.stored_bytes, oldest: status.oldest, newest: status.newest }
 }

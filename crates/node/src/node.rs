@@ -102,8 +102,9 @@ impl Node {
     /// [`NodeOpenError`]. Damage is not an error: damaged files are quarantined and reported.
     pub fn open(config: Config, environment: Environment, metrics: Metrics) -> Result<Self, NodeOpenError> {
         let (dir, settings, store_metrics) = (store_dir(&config), config.store.clone(), metrics.store.clone());
+        let sink = config.batch_sink.clone();
         let open_store = |env: &Env, queue: &Queue| {
-            let store = SegmentStore::open(env.clone(), &dir, settings, store_metrics)?;
+            let store = SegmentStore::open(env.clone(), &dir, settings, store_metrics)?.with_sink(sink);
             store.reconcile(queue);
             Ok(OpenStore::Segments(Arc::new(store)))
         };
@@ -160,7 +161,9 @@ impl Node {
         )
         .map_err(NodeOpenError::Cluster)?;
         let (known, clock) = (Arc::clone(&cluster), Arc::clone(&env.clock));
-        let peers = GossipPeers::new(known, clock, replication_factor, config.has_other_seeds);
+        let replication_factor = if segments.is_some() { replication_factor } else { store.replication_factor() };
+        let peers = GossipPeers::new(known, clock, replication_factor, config.has_other_seeds)
+            .with_shared_store(segments.is_none());
         let query_server = QueryServer::new(Arc::clone(&engine), Arc::clone(&tasks), Arc::new(peers));
         let store_context = StoreContext {
             node: config.id,

@@ -63,7 +63,8 @@ impl ContextWindow {
     }
 
     fn request(&self, from: Id, to: Id, order: Order, limit: Option<u64>) -> Request {
-        Request { expr: Expr::All, from, to, stream: Some(self.stream.clone()), order, limit }
+        let stream = Some(self.stream.clone());
+        Request { expr: Expr::All, from, to, stream, order, limit, queue_only: false }
     }
 
     /// Whether a record belongs to the context. Each is offered once.
@@ -91,7 +92,7 @@ impl ContextWindow {
 /// The request for one record.
 pub(crate) fn record_request(id: Id) -> Request {
     let (to, order) = (next_id(id), Order::Ascending);
-    Request { expr: Expr::All, from: id, to, stream: None, order, limit: Some(1) }
+    Request { expr: Expr::All, from: id, to, stream: None, order, limit: Some(1), queue_only: false }
 }
 
 fn next_id(id: Id) -> Id {

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_record::{Id, Millis, Producer, RecordView};
+use bucksaw_record::{Expr, Id, Millis, Producer, RecordView};
 use bucksaw_scan::{BoundPlan, Plan};
 use bucksaw_segment::{RecordSummary, Rows};
 use roaring::RoaringBitmap;
@@ -24,7 +24,7 @@ use crate::request::{Cancel, Request, RequestError};
 use crate::result_budget::ResultReservation;
 use crate::snapshot::units;
 use crate::stats::QueryStats;
-use crate::text_scan::MatchChunk;
+use crate::text_scan::{MatchChunk, ScanContent};
 use crate::unit::Unit;
 
 /// More buckets than any screen has columns.
@@ -460,7 +460,10 @@ impl JobCount {
         // A queue segment may contain a frame twice, after a client sent it again.
         self.may_share_ids = pending.may_share_ids || matches!(pending.unit, Unit::Queue(_));
         let (request, mut damaged, mut rows_until_poll) = (Arc::clone(&self.request), Vec::new(), 0);
-        self.bytes_scanned += pending.unit.scan(&request, plan, cancel, usize::MAX, &mut damaged, &mut |chunk| {
+        let is_settled = matches!(*self.grouping, Grouping::None | Grouping::Streams(_));
+        let content = if is_settled && request.expr == Expr::All { ScanContent::Ids } else { ScanContent::Records };
+        let scan = (usize::MAX, content);
+        self.bytes_scanned += pending.unit.scan(&request, plan, cancel, scan, &mut damaged, &mut |chunk| {
             self.add_chunk(chunk, cancel, &mut rows_until_poll);
             ControlFlow::Continue(())
         });

@@ -17,7 +17,7 @@ use bucksaw_segment::Rows;
 use crate::match_buffer::{MatchBuffer, MatchBufferPools, RowIds, SealedMatches};
 use crate::request::{Cancel, Order, Request};
 use crate::result_budget::ResultReservation;
-use crate::text_scan::MatchChunk;
+use crate::text_scan::{MatchChunk, ScanContent};
 use crate::unit::Unit;
 
 /// The matches of a unit, or the first of them.
@@ -41,17 +41,19 @@ impl PartialResult {
         reservation: ResultReservation,
         pools: MatchBufferPools,
     ) -> Self {
-        let buffer = MatchBuffer::new(matches!(unit, Unit::Block(_)), pools);
+        let buffer = MatchBuffer::new(matches!(unit, Unit::Block(_) | Unit::Range(_)), pools);
         let mut top = TopMatches { order: request.order, limit, reservation, buffer, last_key: 0, cutoff: None };
         let mut damaged = Vec::new();
         let mut rows_until_poll = 0;
-        let scanned_bytes = unit.scan(request, plan, cancel, limit, &mut damaged, &mut |matches| {
+        let is_ordered = matches!(unit, Unit::Range(_));
+        let scan = (limit, ScanContent::Records);
+        let scanned_bytes = unit.scan(request, plan, cancel, scan, &mut damaged, &mut |matches| {
             let (labels, rows) = match &matches {
                 MatchChunk::Text(chunk, _) => (chunk.labels, &*chunk.rows),
                 MatchChunk::Columns(records) => (records.labels(), records.slice_rows()),
             };
             if top.is_past_cutoff(rows) {
-                return ControlFlow::Continue(());
+                return if is_ordered { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
             }
             let stream = top.buffer.stream_index(labels);
             let mut ids = RowIds::new(rows);

@@ -53,6 +53,8 @@ pub struct Request {
     pub order: Order,
     /// The maximum number of records.
     pub limit: Option<u64>,
+    /// Whether to leave out the store, because another node reads the database of all stores for this answer.
+    pub queue_only: bool,
 }
 
 impl Request {
@@ -60,7 +62,15 @@ impl Request {
     #[must_use]
     pub fn new(expr: Expr, from: Millis, to: Millis) -> Self {
         let to = if to >= Millis::MAX { Id::MAX } else { Id::first_at(to) };
-        Self { expr, from: Id::first_at(from), to, stream: None, order: Order::Ascending, limit: None }
+        Self {
+            expr,
+            from: Id::first_at(from),
+            to,
+            stream: None,
+            order: Order::Ascending,
+            limit: None,
+            queue_only: false,
+        }
     }
 
     /// Restricted to the records after `id` in the answer.

@@ -7,7 +7,7 @@ use bucksaw_ingest::SegmentState;
 use bucksaw_record::{Id, Labels, Millis};
 use bucksaw_scan::{BoundPlan, Plan};
 use bucksaw_segment::RecordSummary;
-use bucksaw_store::BlockSelector;
+use bucksaw_store::{BlockSelector, Selection};
 
 use crate::block::BlockUnit;
 use crate::engine::Engine;
@@ -39,8 +39,15 @@ pub(crate) fn units(engine: &Engine, request: &Request, plan: &Plan, stats: &mut
     });
     let times = (request.from.time(), request.to.time());
     let mut not_stored: HashSet<Id> = queued.iter().map(|segment| segment.id()).collect();
-    let selector = BlockSelector { may_contain: &may_contain, may_match: &may_match, times };
-    let selection = store.select(&selector, &mut not_stored);
+    let selector = BlockSelector {
+        may_contain: &may_contain,
+        may_match: &may_match,
+        times,
+        ids: (request.from, request.to),
+        expr: &request.expr,
+        stream: request.stream.as_ref(),
+    };
+    let selection = if request.queue_only { Selection::default() } else { store.select(&selector, &mut not_stored) };
     let mut units = Vec::new();
     for segment in queued.iter().filter(|segment| not_stored.contains(&segment.id())) {
         let view = segment.view();
@@ -54,6 +61,7 @@ pub(crate) fn units(engine: &Engine, request: &Request, plan: &Plan, stats: &mut
     }
     let block_unit = |block| Unit::Block(BlockUnit { block, block_cache: Arc::clone(&engine.block_cache) });
     units.extend(selection.blocks.into_iter().map(block_unit));
+    units.extend(selection.ranges.into_iter().map(Unit::Range));
     stats.segments_read += selection.segments_read;
     stats.segments_skipped += selection.segments_skipped;
     stats.bytes_skipped += selection.bytes_skipped;

@@ -3,6 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+/// The words by which an entry of [`QueryStats::damaged`] is a whole sentence about a database, and no file name.
+const UNREADABLE: &str = " cannot be read: ";
+
 /// Statistics of an answer: what was read, and what is missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueryStats {
@@ -150,7 +153,10 @@ impl QueryStats {
     /// Why records may be missing, one sentence each.
     pub fn partial_reasons(&self) -> Vec<String> {
         let missing = self.nodes.missing.iter().filter(|_| self.nodes.is_incomplete).map(ToString::to_string);
-        let damaged = self.damaged.iter().map(|name| format!("{name} is damaged and was left out"));
+        let damaged = self.damaged.iter().map(|name| match name.contains(UNREADABLE) {
+            true => name.clone(),
+            false => format!("{name} is damaged and was left out"),
+        });
         let unknown = "the queried node does not know all nodes of the cluster yet";
         let unknown = self.nodes.has_unknown_nodes.then(|| unknown.to_owned());
         let timed_out = self.timed_out.map(|limit| {

@@ -17,6 +17,7 @@ use bucksaw_record::{Expr, Id, Labels, Producer, RecordView};
 use bucksaw_scan::Plan;
 use bucksaw_segment::Rows;
 use bucksaw_segment::queue::HEADER_LEN;
+use bucksaw_store::{RangeStream, RecordRange};
 use roaring::RoaringBitmap;
 
 use crate::block::BlockUnit;
@@ -178,6 +179,7 @@ impl Engine {
                 Unit::Queue(view) if committed.contains(&view.id) => {}
                 Unit::Queue(view) => count.add_queue_segment(view, &cancel, &mut stats),
                 Unit::Block(block) => count.add_block(block, may_share_ids, &mut stats),
+                Unit::Range(range) => count.add_range(&**range, &cancel, &mut stats),
             }
         }
         if cancel.is_cancelled() {
@@ -262,6 +264,20 @@ impl StreamCount<'_> {
                 }
             }
             Err(_) => _ = stats.damaged.insert(source.name()),
+        }
+    }
+
+    /// Adds the streams that a database counts. Records that it has twice count twice.
+    fn add_range(&mut self, range: &dyn RecordRange, cancel: &Cancel, stats: &mut QueryStats) {
+        match range.streams((self.request.from, self.request.to), &|| cancel.should_stop()) {
+            Ok(streams) => {
+                for RangeStream { labels, records, bytes } in streams {
+                    if self.is_requested(&labels) {
+                        self.add(&labels, |tally| &mut tally.stored, Amount { records, bytes });
+                    }
+                }
+            }
+            Err(error) => _ = stats.damaged.insert(error.0),
         }
     }
 

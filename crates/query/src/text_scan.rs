@@ -17,6 +17,15 @@ pub(crate) enum MatchChunk<'a> {
     Columns(&'a ColumnRecords<'a>),
 }
 
+/// What the visitor of a scan needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ScanContent {
+    /// Records with their text.
+    Records,
+    /// Their ids and streams: every record matches, so its text decides nothing.
+    Ids,
+}
+
 /// The visitor of a scan; `Break` ends the scan.
 pub(crate) type Visit<'a> = &'a mut dyn FnMut(MatchChunk<'_>) -> ControlFlow<()>;
 

@@ -1,6 +1,7 @@
-//! Units: what one scan job searches, a queue segment or a block of a stored segment.
+//! Units: what one scan job searches, a queue segment, a block of a stored segment, or a range of a database.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use bucksaw_env::file_name;
 use bucksaw_ingest::SegmentView;
@@ -8,10 +9,12 @@ use bucksaw_record::Id;
 use bucksaw_scan::Plan;
 use bucksaw_segment::queue::HEADER_LEN;
 use bucksaw_segment::{Chunk, ReadError, RecordSummary};
+use bucksaw_store::RecordRange;
 
 use crate::block::BlockUnit;
+use crate::range_scan;
 use crate::request::{Cancel, Request};
-use crate::text_scan::{Visit, scan_text};
+use crate::text_scan::{ScanContent, Visit, scan_text};
 
 /// Bytes that are read of a queue segment at once, except for a longer frame.
 const READ_BYTES: u64 = 512 << 10;
@@ -24,6 +27,7 @@ const FRAME_BYTES_MAX: u64 = 9 << 18;
 pub(crate) enum Unit {
     Queue(Box<SegmentView>),
     Block(BlockUnit),
+    Range(Arc<dyn RecordRange>),
 }
 
 impl Unit {
@@ -31,6 +35,7 @@ impl Unit {
         match self {
             Self::Queue(view) => Some(&view.reach),
             Self::Block(unit) => unit.summary(),
+            Self::Range(range) => Some(range.summary()),
         }
     }
 
@@ -55,18 +60,19 @@ impl Unit {
                 window + window / 2
             }
             Self::Block(unit) => unit.scan_bytes(),
+            Self::Range(range) => range.scan_bytes(),
         }
     }
 
     /// Passes chunks that may hold matches to `visit`, with the plan bound to their stream; of a columnar block, passes
-    /// the matching lines, at most `limit` per stream, from the start of the answer. Adds the names of damaged parts to
-    /// `damaged` and returns the bytes of text scanned.
+    /// the matching lines, at most `limit` per stream, from the start of the answer. Of a range, passes chunks in the order
+    /// of the answer. Adds the names of damaged parts to `damaged` and returns the bytes of text scanned.
     pub(crate) fn scan(
         &self,
         request: &Request,
         plan: &Plan,
         cancel: &Cancel,
-        limit: usize,
+        (limit, content): (usize, ScanContent),
         damaged: &mut Vec<String>,
         visit: Visit<'_>,
     ) -> u64 {
@@ -75,6 +81,13 @@ impl Unit {
                 damaged.push(damage_name(&error, unit.block.source.name()));
                 0
             }),
+            Self::Range(range) => {
+                let read = range_scan::scan(&**range, request, plan, cancel, (limit, content), visit);
+                read.unwrap_or_else(|error| {
+                    damaged.push(error.0);
+                    0
+                })
+            }
             Self::Queue(view) => scan_text(request, plan, cancel, visit, &mut |visit| {
                 visit_frames(view, HEADER_LEN as u64, visit, &mut |error| {
                     view.report_unreadable();

@@ -69,3 +69,4 @@ pub use bucksaw_record::level::{self, Level};
 pub use error::CompileError;
 pub use plan::Plan;
 pub use regex_engine::{MEMORY_BYTES_MAX, limit_memory};
+pub use regex_term::required_texts;

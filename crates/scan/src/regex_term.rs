@@ -4,8 +4,8 @@
 //! LF](crate::line_regex)), and [for columns](crate::automaton). A [`RegexEngine`] runs the first two.
 
 use bucksaw_record::RecordView;
-use bucksaw_record::expr::Pattern;
-use bucksaw_search::Automaton;
+use bucksaw_record::expr::{Literal, Pattern};
+use bucksaw_search::{Automaton, Needle};
 use regex_automata::Anchored;
 use regex_syntax::hir::{self, Hir, HirKind};
 use regex_syntax::{Error as SyntaxError, ParserBuilder};
@@ -68,6 +68,27 @@ pub(crate) fn compile_for_records(pattern: &Pattern) -> Result<CompiledPattern, 
     RegexTerm::from_hir(hir)
         .map(|regex| CompiledPattern::Regex(regex.into()))
         .map_err(|reason| too_large(pattern, reason))
+}
+
+/// The texts that a record must contain to match a regex: at least one of each list. A case-insensitive text may match in
+/// more records than the regex. Empty if no text is required, and for a regex that does not compile.
+///
+/// ```
+/// # use bucksaw_record::expr::Pattern;
+/// let pattern = Pattern { source: "took \\d+ ms|timed out".to_owned(), case_insensitive: false };
+/// let required = bucksaw_scan::required_texts(&pattern);
+/// assert_eq!(required[0].iter().map(|text| text.bytes.as_slice()).collect::<Vec<_>>(), [b"took ".as_slice(), b"timed out"]);
+/// ```
+#[must_use]
+pub fn required_texts(pattern: &Pattern) -> Vec<Vec<Literal>> {
+    let literal = |needle: &Needle| Literal { bytes: needle.text().to_vec(), case_insensitive: needle.any_case() };
+    match compile_for_records(pattern) {
+        Ok(CompiledPattern::Text(bytes)) => vec![vec![Literal { bytes, case_insensitive: false }]],
+        Ok(CompiledPattern::Regex(regex)) => {
+            regex.required_literals.clauses.iter().map(|clause| clause.iter().map(literal).collect()).collect()
+        }
+        Err(_) => Vec::new(),
+    }
 }
 
 /// Compiles a regex for values of a field: `^` and `$` are the bounds of the value.

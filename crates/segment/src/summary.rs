@@ -37,6 +37,11 @@ impl Default for RecordSummary {
 }
 
 impl RecordSummary {
+    /// The summary of records about which only the range of their ids, both inclusive, and estimates are known.
+    pub fn of_range(low: Id, high: Id, records: u64, text_bytes: u64) -> Self {
+        Self { low, high, records, text_bytes, accepted: Millis::MAX, producers: None }
+    }
+
     /// The latest time or arrival of a record, by which retention decides.
     pub fn newest(&self) -> Millis {
         self.high.time().max(self.accepted)

@@ -39,6 +39,9 @@ pub enum StoreError {
         /// The segment.
         segment: Id,
     },
+    /// The database of the store failed or cannot be reached.
+    #[error("{0}")]
+    Database(String),
     /// The node is shutting down.
     #[error("stopped")]
     Stopped,

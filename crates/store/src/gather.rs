@@ -31,6 +31,10 @@ impl SegmentStore {
     /// [`StoreError`]; no file remains.
     pub(crate) fn write_batch(&self, batch: &StoreBatch<'_>) -> Result<StoredBatch, StoreError> {
         let StoreBatch { segments: views, backlog, queue } = *batch;
+        // Before the segment is stored: the queue forgets what is stored, also at a start after a kill.
+        if let Some(sink) = &self.sink {
+            sink.keep(views).inspect_err(|_| _ = self.metrics.gather_failed.inc())?;
+        }
         let text_bytes: u64 = views.iter().map(|view| view.reach.text_bytes).sum();
         let is_backlogged = || {
             let queued_bytes = queue.map_or(0, |queue| queue.backlog().text_bytes);

@@ -30,6 +30,7 @@
 #![allow(clippy::disallowed_types, reason = "only this crate and the assembly of a node name the segment store")]
 
 mod backlog;
+mod batch_sink;
 mod clock_guard;
 mod compact;
 mod config;
@@ -49,6 +50,7 @@ mod peers;
 mod plan;
 mod pull;
 mod receive;
+mod record_range;
 pub mod repair;
 mod replicate;
 mod replication;
@@ -64,6 +66,7 @@ mod trash;
 mod trusted_time;
 mod unit;
 
+pub use batch_sink::{BatchSink, SinkStatus};
 pub use clock_guard::Suspension;
 pub use config::Config;
 pub use error::StoreError;
@@ -73,10 +76,12 @@ pub use metrics::Metrics;
 pub use peers::{NoPeers, Peer, PeerStore, PeerTimeouts, Peers};
 pub use pull::Puller;
 pub use receive::PUT;
+pub use record_range::{RangeError, RangeRead, RangeStream, RecordRange};
 pub use replication::Replication;
 pub use segment_store::SegmentStore;
 pub use store::{
-    BlockRef, BlockSelector, BlockSource, Selection, Store, StoreBatch, StoreStatus, StoredBatch, TrashedSegment,
+    BlockRef, BlockSelector, BlockSource, DatabaseStatus, Selection, Store, StoreBatch, StoreStatus, StoredBatch,
+    TrashedSegment,
 };
 pub use store_context::StoreContext;
 pub use stored_segment::{DamagedSegment, StoredSegment};

@@ -56,6 +56,7 @@ impl SegmentStore {
             stored_bytes_at_open: 0,
             index_memory: StoreIndexMemory::default(),
             trashed: Mutex::default(),
+            sink: None,
         };
         set_gauge(&store.metrics.replication_factor, store.config.replication_factor as u64);
         store.env.fs.create_dir_all(dir).map_err(OpenError::io(dir))?;

@@ -65,11 +65,15 @@ impl Puller {
     pub async fn wait(&self) -> Option<QueueLocation> {
         // Other stores and retention take segments from the queue too.
         self.update_backlog();
-        if self.missing_stores() > 0 || self.context.store.is_full() {
+        if self.missing_stores() > 0 || self.takes_nothing() {
             self.context.tasks.sleep(RETRY_DELAY).await;
             return None;
         }
         self.first_due().await
+    }
+
+    fn takes_nothing(&self) -> bool {
+        self.context.store.is_full() || self.context.store.is_paused()
     }
 
     fn update_backlog(&self) {
@@ -95,7 +99,7 @@ impl Puller {
 
     /// Stores a batch from the local queue, due or not. Returns its bytes of text, or 0 if it failed or the queue is empty.
     pub async fn drain(&self) -> u64 {
-        if self.missing_stores() > 0 || self.context.store.is_full() {
+        if self.missing_stores() > 0 || self.takes_nothing() {
             return 0;
         }
         let Some(batch) = self.fetch(QueueLocation::Local, self.context.store.batch_bytes_max()).await else {

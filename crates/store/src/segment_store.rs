@@ -10,6 +10,7 @@ use bucksaw_segment::FileHeader;
 use bucksaw_segment::stored::{Reader, SegmentOrigin, Writer};
 
 use crate::backlog::CompactionBacklog;
+use crate::batch_sink::BatchSink;
 use crate::clock_guard::{ClockGuard, Suspension};
 use crate::config::Config;
 use crate::error::StoreError;
@@ -52,6 +53,7 @@ pub struct SegmentStore {
     pub(crate) trashed: Mutex<Arc<Vec<TrashedSegment>>>,
     pub(crate) gather_batch_size: GatherBatchSize,
     pub(crate) log_limits: LogLimits,
+    pub(crate) sink: Option<Arc<dyn BatchSink>>,
 }
 
 /// A segment file that is being written. Dropping it removes the file.
@@ -61,6 +63,12 @@ pub(crate) struct SegmentDraft {
 }
 
 impl SegmentStore {
+    /// A store whose batches a sink gets, too.
+    #[must_use]
+    pub fn with_sink(self, sink: Option<Arc<dyn BatchSink>>) -> Self {
+        Self { sink, ..self }
+    }
+
     /// A snapshot of the segments, by lowest id.
     pub fn segments(&self) -> Arc<Vec<Arc<StoredSegment>>> {
         Arc::clone(&lock(&self.segments))

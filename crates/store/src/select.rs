@@ -91,6 +91,8 @@ impl Store for SegmentStore {
             damaged_segments: segments.iter().filter_map(|segment| segment.damage()).collect(),
             rebuilt_segments: segments.iter().filter(|segment| segment.has_rebuilt_damage()).count(),
             suspension: self.suspension(),
+            database: None,
+            sink: self.sink.as_ref().map(|sink| sink.status()),
         }
     }
 

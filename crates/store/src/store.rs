@@ -5,6 +5,9 @@
 //! [`SegmentStore`](crate::SegmentStore) reads blocks from its files; a store over a database can fetch them when they
 //! are opened.
 //!
+//! A store over a database has no blocks but [ranges of ids](RecordRange). It gets the expression, so that the database
+//! can leave out records that cannot match; the query checks each record that it returns.
+//!
 //! A count has no call of its own. It needs the ids of its matches, because other nodes may hold the same records, so it
 //! selects and scans blocks as a search does, without building lines.
 //!
@@ -16,13 +19,15 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use bucksaw_ingest::{FetchThreshold, Queue, QueueBacklog, SegmentView};
-use bucksaw_record::{Id, Labels, Millis};
+use bucksaw_record::{Expr, Id, Labels, Millis};
 use bucksaw_segment::stored::SearchableBlock;
 use bucksaw_segment::{Block, ReadError, RecordSummary, Rows};
 
+use crate::batch_sink::SinkStatus;
 use crate::clock_guard::Suspension;
 use crate::error::StoreError;
 use crate::foreground::Foreground;
+use crate::record_range::RecordRange;
 use crate::stored_segment::{DamagedSegment, StoredSegment};
 
 /// Keeps records fetched from queues, and searches them.
@@ -71,8 +76,13 @@ pub trait Store: Debug + Send + Sync {
     /// Removes a batch without a replica on another store: its records return to their queues.
     fn withdraw(&self, _segment: &StoredSegment) {}
 
-    /// Whether the store takes no batches now, because its index memory is used up.
+    /// Whether the store takes no batches now, because its index memory is used up. Then the queue refuses records.
     fn is_full(&self) -> bool {
+        false
+    }
+
+    /// Whether the store takes no batches now, because a database failed a moment ago. The queue goes on.
+    fn is_paused(&self) -> bool {
         false
     }
 
@@ -86,6 +96,12 @@ pub trait Store: Debug + Send + Sync {
 
     /// Ends all throttling, also of running work: the node is stopping.
     fn stop_throttling(&self) {}
+
+    /// The identity of the database, if several stores share its records: equal on all nodes that use it. One node reads
+    /// it for an answer of all, and no node is missing from an answer because its store is.
+    fn database_id(&self) -> Option<String> {
+        None
+    }
 
     /// Number of files that the store keeps open.
     fn open_files(&self) -> usize {
@@ -123,6 +139,12 @@ pub struct BlockSelector<'a> {
     pub may_match: &'a dyn Fn(&Labels) -> bool,
     /// First and last time of the search, for damage and trash.
     pub times: (Millis, Millis),
+    /// The lowest requested id, inclusive, and the highest, exclusive.
+    pub ids: (Id, Id),
+    /// The condition on records. A store may return records that do not meet it.
+    pub expr: &'a Expr,
+    /// If set, only this stream is requested.
+    pub stream: Option<&'a Labels>,
 }
 
 /// Blocks to read, and what the search does without.
@@ -130,6 +152,8 @@ pub struct BlockSelector<'a> {
 pub struct Selection {
     /// The blocks.
     pub blocks: Vec<BlockRef>,
+    /// The ranges of ids to read instead of blocks. They do not overlap.
+    pub ranges: Vec<Arc<dyn RecordRange>>,
     /// Segments of which at least one block is selected.
     pub segments_read: u64,
     /// Segments of which none is.
@@ -238,6 +262,21 @@ pub struct StoreStatus {
     pub rebuilt_segments: usize,
     /// Whether retention by age is suspended.
     pub suspension: Option<Suspension>,
+    /// The database of the store, if it has one.
+    pub database: Option<DatabaseStatus>,
+    /// What gets the batches besides the segments, if anything does.
+    pub sink: Option<SinkStatus>,
+}
+
+/// The state of a database that a node writes to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DatabaseStatus {
+    /// Its address without credentials, such as `clickhouse://127.0.0.1:8123/logs`.
+    pub address: String,
+    /// Why the last call failed; `None` if it did not.
+    pub failure: Option<String>,
+    /// Since when no call has succeeded, if the last one failed.
+    pub failing_since: Option<Millis>,
 }
 
 /// A segment in the trash.

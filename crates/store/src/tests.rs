@@ -571,7 +571,14 @@ fn a_quarantined_file_is_missing_from_answers_of_its_time_unless_it_is_re_replic
     let machine = StoreTestMachine::start(machine.fs.clone(), config());
     let file = machine.store.quarantined_files().remove(0);
     let damaged = |first: Millis, last: Millis| {
-        let filter = BlockSelector { may_contain: &|_| false, may_match: &|_| false, times: (first, last) };
+        let filter = BlockSelector {
+            may_contain: &|_| false,
+            may_match: &|_| false,
+            times: (first, last),
+            ids: (Id::MIN, Id::MAX),
+            expr: &bucksaw_record::Expr::All,
+            stream: None,
+        };
         machine.store.select(&filter, &mut std::collections::HashSet::new()).damaged
     };
     let name = [file.name.clone()];

@@ -2,7 +2,7 @@
  * Problems of a cluster and of its nodes, a sentence each. `bucksaw status` prints the same:
  * `bucksaw/src/status/health.rs`.
  */
-import { count, plural } from "../lib/numbers.ts";
+import { bytes, count, plural } from "../lib/numbers.ts";
 import { duration } from "../lib/times.ts";
 import type { ClusterFacts, NodeFacts } from "../state/cluster.ts";
 import { repairBlocker, underReplication } from "./replication.ts";
@@ -73,6 +73,17 @@ export function problems(node: NodeFacts, when: (time: string) => string = (time
     const left = duration(node.retention_suspended_remaining_seconds ?? 0);
     found.push(
       `It removes nothing by age: its clock jumped ${duration(ahead)} ahead. Correct it, or retention resumes in ${left}.`,
+    );
+  }
+  if (typeof node.database_failure === "string") {
+    found.push(
+      `It keeps records in its queue since ${node.database_failing_since ?? "an unknown time"}: ${node.database_failure}.`,
+    );
+  }
+  if (typeof node.sink_failure === "string") {
+    const waiting = bytes(node.sink_waiting_bytes ?? 0);
+    found.push(
+      `It has ${waiting} on disk for ClickHouse since ${node.sink_failing_since ?? "an unknown time"}: ${node.sink_failure}.`,
     );
   }
   if ((node.damaged_keys ?? 0) > 0) {

@@ -45,6 +45,13 @@ export interface NodeFacts {
   /** How far the clock jumped ahead, and how long retention by age remains suspended because of it. */
   retention_suspended_clock_ahead_seconds?: number;
   retention_suspended_remaining_seconds?: number;
+  /** Why the database of the node's store does not take records, and since when. */
+  database_failure?: string | null;
+  database_failing_since?: string | null;
+  /** Why ClickHouse beside the store does not take records, since when, and the compressed bytes that wait. */
+  sink_failure?: string | null;
+  sink_failing_since?: string | null;
+  sink_waiting_bytes?: number;
   /** Names of the listeners that other machines can reach and that do not authenticate clients. */
   insecure_listeners?: string[];
   /** Idempotency keys that could not be read. */

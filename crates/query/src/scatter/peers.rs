@@ -69,6 +69,8 @@ pub struct GossipPeers {
     cluster: Arc<Cluster>,
     clock: Arc<dyn Clock>,
     replication_factor: usize,
+    /// Whether all stores share one database, so that none is missing from an answer.
+    is_store_shared: bool,
     /// Uptime at creation.
     started_at: Duration,
     /// Whether this node has other nodes to join.
@@ -91,7 +93,13 @@ impl GossipPeers {
         has_join_targets: bool,
     ) -> Self {
         let started_at = clock.uptime();
-        Self { cluster, clock, replication_factor, started_at, has_join_targets }
+        Self { cluster, clock, replication_factor, is_store_shared: false, started_at, has_join_targets }
+    }
+
+    /// For stores over one database, which the node that answers reads.
+    #[must_use]
+    pub fn with_shared_store(self, is_store_shared: bool) -> Self {
+        Self { is_store_shared, ..self }
     }
 
     fn re_replicated_stores(&self, members: &[Member]) -> BTreeSet<Id> {
@@ -111,7 +119,7 @@ impl GossipPeers {
             address: facts.address.to_string(),
             is_live,
             queue_oldest: has_queue.then(|| facts.queue.oldest.map_or(unreported, |oldest| oldest.min(unreported))),
-            is_store: facts.roles.store && !re_replicated.contains(&facts.node),
+            is_store: facts.roles.store && !self.is_store_shared && !re_replicated.contains(&facts.node),
             duplicate_address: member.duplicate_suspected_at.map(|address| address.to_string()),
         }
     }

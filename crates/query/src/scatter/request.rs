@@ -71,6 +71,18 @@ pub(crate) struct ScatterRequest {
     /// protocol.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     attributes: bool,
+    /// The database that another node reads for the whole answer, so that stores over it answer from their queues alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    database: Option<ReadDatabase>,
+}
+
+/// A database that one node reads for all.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct ReadDatabase {
+    /// The identity of the database, equal on all nodes that use it.
+    id: String,
+    /// The node that reads it.
+    reader: String,
 }
 
 /// A [`Grouping`] as sent to other nodes.
@@ -113,6 +125,17 @@ impl ScatterRequest {
         Self { attributes: true, ..self }
     }
 
+    /// For stores over the database `id`, which `reader` reads for all of them.
+    pub(crate) fn with_database_read_by(self, id: String, reader: Id) -> Self {
+        Self { database: Some(ReadDatabase { id, reader: reader.to_string() }), ..self }
+    }
+
+    /// Whether the store `own`, over a database with this identity, is read by another node.
+    pub(crate) fn is_database_read_by_another(&self, own: Option<&str>, node: Id) -> bool {
+        let is_read = |read: &ReadDatabase| own == Some(read.id.as_str()) && read.reader != node.to_string();
+        self.database.as_ref().is_some_and(is_read)
+    }
+
     /// What batches of the reply may contain.
     pub(crate) fn batch_content(&self) -> BatchContent {
         if self.attributes { BatchContent::LinesAndAttributes } else { BatchContent::Lines }
@@ -151,6 +174,7 @@ impl ScatterRequest {
             stream: self.stream.clone().map(Labels::new).transpose().map_err(|error| invalid(&error))?,
             order: if self.descending { Order::Descending } else { Order::Ascending },
             limit: self.limit,
+            queue_only: false,
         })
     }
 

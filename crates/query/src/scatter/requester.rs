@@ -76,8 +76,12 @@ impl Scatter {
         request: &Request,
     ) -> Result<(ReplySet, Coverage), RequestError> {
         self.check_request(request)?;
-        let encoded = scatter_request.encode();
         let nodes = self.nodes();
+        let own = nodes.first().map(|peer| peer.node);
+        let encoded = match self.engine().store.database_id().zip(own) {
+            Some((database, own)) => scatter_request.clone().with_database_read_by(database, own).encode(),
+            None => scatter_request.encode(),
+        };
         let reply = |(at, peer): (usize, &QueryPeer)| {
             peer.is_live.then(|| self.call((at > 0).then_some(peer.node), name, &encoded))
         };

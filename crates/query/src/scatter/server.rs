@@ -112,7 +112,10 @@ impl QueryServer {
         let (server, name) = (Arc::clone(self), name.to_owned());
         Box::pin(async move {
             let decoded = ScatterRequest::decode(&body.read_all(REQUEST_BYTES_MAX).await?).map_err(decode_failure)?;
-            let request = decoded.request().map_err(decode_failure)?;
+            let own_database = server.engine.store.database_id();
+            let queue_only =
+                decoded.is_database_read_by_another(own_database.as_deref(), server.peers.local_peer().node);
+            let request = Request { queue_only, ..decoded.request().map_err(decode_failure)? };
             match name.as_str() {
                 SEARCH => server.search(request, decoded.batch_bytes(), decoded.batch_content()).await,
                 COUNT => server.count(request, decoded).await,

@@ -1,0 +1,212 @@
+//! The URL of a database: `clickhouse://[USER@]HOST[:PORT]/DATABASE[?OPTION=VALUE[&…]]`.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use bucksaw_record::time::parse_duration;
+use percent_encoding::percent_decode_str;
+
+/// The port of ClickHouse's HTTP interface.
+const DEFAULT_PORT: u16 = 8123;
+
+/// Maximum bytes of a name.
+const NAME_BYTES_MAX: usize = 64;
+
+/// Maximum of the option `connections`.
+const CONNECTIONS_MAX: usize = 64;
+
+/// A server, a database and a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatabaseUrl {
+    /// The user; `default` unless given.
+    pub user: String,
+    /// A name or an address; an address of IPv6 without brackets.
+    pub host: String,
+    /// The port of the HTTP interface.
+    pub port: u16,
+    /// The database, which is created if it is missing.
+    pub database: String,
+    /// Option `table`: the table, which is created if it is missing; `records` unless given.
+    pub table: String,
+    /// Option `engine`: the engine of a new table, with its arguments; `MergeTree` unless given.
+    pub engine: String,
+    /// Option `connections`: concurrent inserts.
+    pub connections: usize,
+    /// Option `retention`: the age at which ClickHouse removes records, if it is not the node's.
+    pub retention: Option<Duration>,
+}
+
+/// Why the URL of a database is invalid.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidDatabaseUrl {
+    /// It has not this form.
+    #[error("expected clickhouse://[USER@]HOST[:PORT]/DATABASE, such as clickhouse://127.0.0.1:8123/logs")]
+    Syntax,
+    /// It contains a password, which other users of the machine could read.
+    #[error(
+        "give the password in the variable BUCKSAW_CLICKHOUSE_PASSWORD or by --clickhouse-password-file, not in the URL"
+    )]
+    Password,
+    /// A database or table has a name that is not accepted.
+    #[error(
+        "`{0}` is no name of a database or table: letters, digits and `_`, at most {NAME_BYTES_MAX}, no digit first"
+    )]
+    Name(String),
+    /// The engine is none of the MergeTree family.
+    #[error(
+        "`{0}` is no engine of the MergeTree family, such as ReplicatedMergeTree('/clickhouse/{{shard}}/records', '{{replica}}')"
+    )]
+    Engine(String),
+    /// An option has an invalid value.
+    #[error("the option {0} has an invalid value: {1}")]
+    Value(&'static str, String),
+    /// There is no such option.
+    #[error("unknown option `{0}`: there are table, engine, connections and retention")]
+    Option(String),
+}
+
+impl FromStr for DatabaseUrl {
+    type Err = InvalidDatabaseUrl;
+
+    fn from_str(text: &str) -> Result<Self, InvalidDatabaseUrl> {
+        let rest = text.strip_prefix("clickhouse://").ok_or(InvalidDatabaseUrl::Syntax)?;
+        let (place, options) = rest.split_once('?').unwrap_or((rest, ""));
+        let (authority, database) = place.split_once('/').ok_or(InvalidDatabaseUrl::Syntax)?;
+        let (user, server) = authority.rsplit_once('@').unwrap_or(("default", authority));
+        if user.contains(':') {
+            return Err(InvalidDatabaseUrl::Password);
+        }
+        let user = decode(user).filter(|user| !user.is_empty() && !user.contains(char::is_control));
+        let (host, port) = split_server(server).ok_or(InvalidDatabaseUrl::Syntax)?;
+        let mut url = Self {
+            user: user.ok_or(InvalidDatabaseUrl::Syntax)?,
+            host,
+            port,
+            database: checked_name(database.to_owned())?,
+            table: "records".to_owned(),
+            engine: "MergeTree".to_owned(),
+            connections: 4,
+            retention: None,
+        };
+        for option in options.split('&').filter(|option| !option.is_empty()) {
+            let (name, value) = option.split_once('=').unwrap_or((option, ""));
+            let value = decode(value).ok_or(InvalidDatabaseUrl::Syntax)?;
+            match name {
+                "table" => url.table = checked_name(value)?,
+                "engine" if is_engine(&value) => url.engine = value,
+                "engine" => return Err(InvalidDatabaseUrl::Engine(value)),
+                "connections" => {
+                    let count = value.parse().ok().filter(|count| (1..=CONNECTIONS_MAX).contains(count));
+                    url.connections = count.ok_or(InvalidDatabaseUrl::Value("connections", value))?;
+                }
+                "retention" => {
+                    let age = parse_duration(&value).ok().filter(|age| age.as_secs() > 0);
+                    url.retention = Some(age.ok_or(InvalidDatabaseUrl::Value("retention", value))?);
+                }
+                _ => return Err(InvalidDatabaseUrl::Option(name.to_owned())),
+            }
+        }
+        Ok(url)
+    }
+}
+
+/// Without user, options and password, for messages.
+impl fmt::Display for DatabaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "clickhouse://{}/{}", self.authority(), self.database)?;
+        if self.table == "records" { Ok(()) } else { write!(f, "?table={}", self.table) }
+    }
+}
+
+impl DatabaseUrl {
+    /// Host and port.
+    pub fn authority(&self) -> String {
+        let (host, port) = (&self.host, self.port);
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    }
+}
+
+fn decode(text: &str) -> Option<String> {
+    percent_decode_str(text).decode_utf8().ok().map(Cow::into_owned)
+}
+
+fn split_server(server: &str) -> Option<(String, u16)> {
+    let (host, port) = match server.strip_prefix('[') {
+        Some(rest) => {
+            let (host, port) = rest.split_once(']')?;
+            (host, port.strip_prefix(':'))
+        }
+        None => server.split_once(':').map_or((server, None), |(host, port)| (host, Some(port))),
+    };
+    let is_host = |char: char| char.is_ascii_alphanumeric() || "-._:".contains(char);
+    let port = port.map_or(Some(DEFAULT_PORT), |port| port.parse().ok())?;
+    (!host.is_empty() && host.chars().all(is_host)).then(|| (host.to_owned(), port))
+}
+
+fn checked_name(name: String) -> Result<String, InvalidDatabaseUrl> {
+    let is_first = |char: char| char.is_ascii_alphabetic() || char == '_';
+    let is_valid = name.len() <= NAME_BYTES_MAX
+        && name.starts_with(is_first)
+        && name.chars().all(|char| is_first(char) || char.is_ascii_digit());
+    if is_valid { Ok(name) } else { Err(InvalidDatabaseUrl::Name(name)) }
+}
+
+/// Whether a text is an engine with arguments that end where the text does. It becomes a part of a statement, and comes from
+/// who configures the node.
+fn is_engine(text: &str) -> bool {
+    let name = text.split('(').next().unwrap_or_default();
+    let arguments = text.strip_prefix(name).unwrap_or_default();
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "'/{}_-., :".contains(char);
+    let inner = arguments.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
+    name.ends_with("MergeTree")
+        && name.chars().all(|char| char.is_ascii_alphabetic())
+        && (arguments.is_empty()
+            || inner.is_some_and(|inner| inner.chars().all(is_plain) && inner.matches('\'').count() % 2 == 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<DatabaseUrl, InvalidDatabaseUrl> {
+        text.parse()
+    }
+
+    #[test]
+    fn parts_and_options_are_parsed() {
+        let url = parse("clickhouse://logs%40x@ch.example:9123/app?table=t_1&connections=8").unwrap();
+        assert_eq!((url.user.as_str(), url.host.as_str(), url.port), ("logs@x", "ch.example", 9123));
+        assert_eq!((url.database.as_str(), url.table.as_str(), url.connections), ("app", "t_1", 8));
+        assert_eq!(url.to_string(), "clickhouse://ch.example:9123/app?table=t_1");
+        let plain = parse("clickhouse://[::1]/logs").unwrap();
+        assert_eq!((plain.user.as_str(), plain.authority().as_str()), ("default", "[::1]:8123"));
+        let engine = "ReplicatedMergeTree('/clickhouse/{shard}/records', '{replica}')";
+        let replicated = parse(&format!("clickhouse://h/d?engine={}", engine.replace(' ', "%20"))).unwrap();
+        assert_eq!(replicated.engine, engine);
+    }
+
+    #[test]
+    fn invalid_urls_are_refused() {
+        for text in ["", "http://h/d", "clickhouse://h", "clickhouse:///d", "clickhouse://h:x/d", "clickhouse://a b/d"]
+        {
+            assert_eq!(parse(text), Err(InvalidDatabaseUrl::Syntax), "{text}");
+        }
+        assert_eq!(parse("clickhouse://u:secret@h/d"), Err(InvalidDatabaseUrl::Password));
+        for name in ["", "a`b", "1a", "a.b", "a b", "d/e"] {
+            assert!(matches!(parse(&format!("clickhouse://h/{name}")), Err(InvalidDatabaseUrl::Name(_))), "{name}");
+        }
+        for engine in ["Memory", "MergeTree ORDER BY x", "MergeTree('a)", "MergeTree(1);DROP", "MergeTree(a`b)"] {
+            let url = format!("clickhouse://h/d?engine={engine}");
+            assert!(matches!(parse(&url), Err(InvalidDatabaseUrl::Engine(_))), "{engine}");
+        }
+        assert!(matches!(parse("clickhouse://h/d?x=1"), Err(InvalidDatabaseUrl::Option(_))));
+        for option in ["connections=0", "retention=0s", "retention=soon"] {
+            let url = format!("clickhouse://h/d?{option}");
+            assert!(matches!(parse(&url), Err(InvalidDatabaseUrl::Value(..))), "{option}");
+        }
+        assert_eq!(parse("clickhouse://h/d?retention=2d").unwrap().retention, Some(Duration::from_secs(172_800)));
+    }
+}
