@@ -51,8 +51,13 @@ def mapped(number):
     }
 
 
+def bulk(number):
+    return {"value": f"INFO checkout order placed by customer {number % 9973} in {number % 487} ms, number {number}"}
+
+
+make = {"plain": plain, "json": mapped, "bulk": bulk}[kind]
 for number in range(int(first), int(first) + int(count)):
-    message = plain(number) if kind == "plain" else mapped(number)
+    message = make(number)
     while True:
         try:
             producer.produce(topic, on_delivery=acknowledge, **message)
@@ -60,7 +65,7 @@ for number in range(int(first), int(first) + int(count)):
         except BufferError:
             producer.poll(0.1)
     producer.poll(0)
-    if number % 100 == 0:
+    if kind != "bulk" and number % 100 == 0:
         # Time in which a node or the broker can be killed.
         time.sleep(0.02)
 producer.flush()

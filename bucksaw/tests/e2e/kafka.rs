@@ -12,14 +12,15 @@ mod broker;
 use crate::node::TestServer;
 use crate::senders::{SenderRecord, python, stored};
 use crate::wait::wait_until;
-use broker::{KafkaBroker, PASSWORD, USER};
+pub(crate) use broker::KafkaBroker;
+use broker::{PASSWORD, USER};
 
 /// Messages that are sent while node and broker are killed, and messages that are sent while partitions move.
 const KILLED: Range<usize> = 0..15_000;
 const MOVED: Range<usize> = 15_000..25_000;
 
 /// Starts the client: messages with these numbers and of this kind.
-fn produce(address: &str, topic: &str, kind: &str, numbers: &Range<usize>) -> Child {
+pub(crate) fn produce(address: &str, topic: &str, kind: &str, numbers: &Range<usize>) -> Child {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../senders/clients/kafka.py");
     let mut command = Command::new(python());
     command.env("PYTHONDONTWRITEBYTECODE", "1").arg(script).args([address, topic, kind]);
@@ -37,7 +38,7 @@ fn produce_all(address: &str, numbers: &Range<usize>, mut after: impl FnMut(usiz
 }
 
 /// Arguments of a node that reads a topic. A short session, so that the partitions of a killed node are soon read.
-fn reads<'a>(address: &'a str, topic: &'a str) -> Vec<&'a str> {
+pub(crate) fn reads<'a>(address: &'a str, topic: &'a str) -> Vec<&'a str> {
     let on = ["--kafka-brokers", address, "--kafka-topics", topic, "--kafka-commit-interval", "100ms"];
     let options = ["--kafka-option", "session.timeout.ms=2000", "--kafka-option", "heartbeat.interval.ms=500"];
     [&on[..], &options, &["--kafka-option", "topic.metadata.refresh.interval.ms=1000"]].concat()

@@ -31,6 +31,7 @@ mod line_times;
 mod memory;
 mod node;
 mod pattern;
+mod pipeline;
 mod same_as_grep;
 mod senders;
 mod tailing;

@@ -18,10 +18,10 @@ pub(super) const PASSWORD: &str = "open-sesame";
 const READY: &str = "Kafka Server started";
 
 /// A broker that runs or has run, with a listener in plain text and one with TLS and SASL. It is killed when dropped.
-pub(super) struct KafkaBroker {
+pub(crate) struct KafkaBroker {
     dir: TempDir,
     /// The address of the listener in plain text.
-    pub(super) address: String,
+    pub(crate) address: String,
     /// The address of the listener with TLS and SASL.
     pub(super) secure_address: String,
     child: Option<Child>,
@@ -30,7 +30,7 @@ pub(super) struct KafkaBroker {
 
 impl KafkaBroker {
     /// A ready broker.
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let [address, secure_address, controller] = [(); 3].map(|()| free_address());
         let dir = tempfile::tempdir().unwrap();
         let mut broker = Self { dir, address, secure_address, child: None, starts: 0 };
@@ -92,7 +92,7 @@ impl KafkaBroker {
     }
 
     /// Kills it with SIGKILL, if it runs, and starts it again; returns when it is ready.
-    pub(super) fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.kill();
         let log = File::options().create(true).append(true).open(self.file("log")).unwrap();
         let mut command = java("kafka.Kafka");
