@@ -1,5 +1,4 @@
 //! Opens ClickHouse as the store of a node, or beside its segments.
-#![expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "reads the environment of the real process")]
 
 use std::path::Path;
 use std::sync::Arc;
