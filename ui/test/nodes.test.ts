@@ -108,6 +108,11 @@ describe("the problems of a node", () => {
       { retention_suspended_clock_ahead_seconds: 691_200, retention_suspended_remaining_seconds: 3_600 },
       ["It removes nothing by age: its clock jumped 8 d 0 h ahead. Correct it, or retention resumes in 1 h 0 min."],
     ],
+    [{ database_failure: null, sink_failure: null }, []],
+    [
+      { database_failure: "no answer", database_failing_since: "T", sink_failure: "no way", sink_waiting_bytes: 0 },
+      ["It keeps records in its queue since <T>: no answer.", "It has 0 B on disk for ClickHouse: no way."],
+    ],
     [{ queue: { pending_bytes: 1, oldest_pending_seconds: 29 } }, []],
     [{ queue: { pending_bytes: 1, oldest_pending_seconds: 90 } }, ["It has records that have been pending for 1 min."]],
   ])("%j", (given, want) => expect(problems(node("n", given), (time) => `<${time}>`)).toEqual(want));

@@ -154,9 +154,9 @@ pub(crate) struct ServeArgs {
 
     /// File with the password of the ClickHouse user
     ///
-    /// Without it the password is that in the variable BUCKSAW_CLICKHOUSE_PASSWORD, if set.
+    /// Without it the password is that in the variable BUCKSAW_DATABASE_PASSWORD, if set.
     #[arg(long, value_name = "FILE")]
-    pub(crate) clickhouse_password_file: Option<PathBuf>,
+    pub(crate) database_password_file: Option<PathBuf>,
 
     /// Age at which records are deleted, such as 12h, 7d or 8w; or none
     #[arg(long, value_name = "AGE", default_value = "7d", value_parser = OptionalLimit::<Duration>::parse)]

@@ -1,5 +1,4 @@
 //! Opens ClickHouse as the store of a node, or beside its segments.
-#![expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "reads the environment of the real process")]
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use crate::small_files;
 use crate::values::StoreLocation;
 
 /// The variable with the password, for those who give no file.
-const PASSWORD_VARIABLE: &str = "BUCKSAW_CLICKHOUSE_PASSWORD";
+const PASSWORD_VARIABLE: &str = "BUCKSAW_DATABASE_PASSWORD";
 
 /// Limits of the bytes of one insert. More take fewer parts of the table, and as many as connections are in memory.
 const INSERT_BYTES_MIN: u64 = 1 << 20;
@@ -49,7 +48,7 @@ pub(super) fn clickhouse(
     metrics: bucksaw_clickhouse::Metrics,
 ) -> anyhow::Result<Option<Arc<ClickHouseStore>>> {
     let StoreLocation::ClickHouse(url) = &args.store else { return Ok(None) };
-    let config = config(plan, url, args.retention_age.0, password(args.clickhouse_password_file.as_deref(), env)?);
+    let config = config(plan, url, args.retention_age.0, password(args.database_password_file.as_deref(), env)?);
     let store = ClickHouseStore::open(env.clone(), tasks, config, metrics);
     Ok(Some(Arc::new(store.map_err(|error| explain(error, "--store", url))?)))
 }
@@ -63,7 +62,7 @@ pub(super) fn sink(
     metrics: bucksaw_clickhouse::Metrics,
 ) -> anyhow::Result<Option<Arc<ClickHouseSink>>> {
     let Some(url) = &args.clickhouse_sink else { return Ok(None) };
-    let config = config(plan, url, None, password(args.clickhouse_password_file.as_deref(), env)?);
+    let config = config(plan, url, None, password(args.database_password_file.as_deref(), env)?);
     let sink = ClickHouseSink::open(env.clone(), tasks, data_dir.join("clickhouse"), config, metrics);
     Ok(Some(Arc::new(sink.map_err(|error| explain(error, "--clickhouse-sink", url))?)))
 }
@@ -88,9 +87,9 @@ fn password(file: Option<&Path>, env: &Env) -> anyhow::Result<Password> {
         Some(path) => {
             let shown = path.display();
             let bytes = small_files::read(&*env.fs, path)
-                .with_context(|| format!("--clickhouse-password-file: cannot read {shown}"))?;
+                .with_context(|| format!("--database-password-file: cannot read {shown}"))?;
             String::from_utf8(bytes)
-                .with_context(|| format!("--clickhouse-password-file {shown}: the password is not UTF-8"))?
+                .with_context(|| format!("--database-password-file {shown}: the password is not UTF-8"))?
         }
         None => std::env::var(PASSWORD_VARIABLE).unwrap_or_default(),
     };

@@ -47,7 +47,7 @@ pub enum InvalidDatabaseUrl {
     Syntax,
     /// It contains a password, which other users of the machine could read.
     #[error(
-        "give the password in the variable BUCKSAW_CLICKHOUSE_PASSWORD or by --clickhouse-password-file, not in the URL"
+        "give the password in the variable BUCKSAW_DATABASE_PASSWORD or by --database-password-file, not in the URL"
     )]
     Password,
     /// A database or table has a name that is not accepted.

@@ -75,16 +75,13 @@ export function problems(node: NodeFacts, when: (time: string) => string = (time
       `It removes nothing by age: its clock jumped ${duration(ahead)} ahead. Correct it, or retention resumes in ${left}.`,
     );
   }
-  if (typeof node.database_failure === "string") {
-    found.push(
-      `It keeps records in its queue since ${node.database_failing_since ?? "an unknown time"}: ${node.database_failure}.`,
-    );
+  const sinceTime = (time?: string | null) => (time ? ` since ${when(time)}` : "");
+  if (node.database_failure) {
+    found.push(`It keeps records in its queue${sinceTime(node.database_failing_since)}: ${node.database_failure}.`);
   }
-  if (typeof node.sink_failure === "string") {
+  if (node.sink_failure) {
     const waiting = bytes(node.sink_waiting_bytes ?? 0);
-    found.push(
-      `It has ${waiting} on disk for ClickHouse since ${node.sink_failing_since ?? "an unknown time"}: ${node.sink_failure}.`,
-    );
+    found.push(`It has ${waiting} on disk for ClickHouse${sinceTime(node.sink_failing_since)}: ${node.sink_failure}.`);
   }
   if ((node.damaged_keys ?? 0) > 0) {
     found.push(
