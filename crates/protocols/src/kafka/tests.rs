@@ -122,9 +122,9 @@ fn what_does_not_fit_the_mapping_is_stored_as_it_is() {
         "|messaging.kafka.message.key=k;messaging.kafka.message.tombstone=true",
         Undecoded::Tombstone,
     );
-    for value in ["[1]", "{\"a\":1} x", "{\"app\":\"a\",\"msg\":", "no"] {
+    for value in ["[1]", "{\"a\":1} x", "{\"app\":\"a\",\"topic\":\"t\",\"msg\":", "no"] {
         let want = format!("{value}|h=v;messaging.kafka.undecoded=invalid_json");
-        check(json("msg", "app"), message(value.as_bytes(), &one_header), &want, Undecoded::InvalidJson);
+        check(json("msg", "app,topic"), message(value.as_bytes(), &one_header), &want, Undecoded::InvalidJson);
     }
     let unreadable = KafkaMessage { has_unreadable_headers: true, ..message(b"x", &one_header) };
     check(KafkaMapping::plain(), unreadable, "x|h=v;messaging.kafka.undecoded=header_name", Undecoded::HeaderName);
