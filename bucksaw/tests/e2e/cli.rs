@@ -2,6 +2,7 @@
 
 mod demo;
 mod letters;
+mod load;
 mod query;
 mod repair;
 mod ship;
