@@ -123,7 +123,7 @@ impl Listeners {
         });
         let (app, stop, runtime) = (|| app.clone(), || stopping.clone(), &runtimes.http);
         let http = http.map(|listener| runtime.spawn(bucksaw_api::serve(listener, app(), stop())));
-        let otlp = otlp.map(|listener| runtime.spawn(bucksaw_api::serve_otlp_grpc(listener, app(), stop())));
+        let otlp = otlp.map(|listener| runtime.spawn(bucksaw_api::serve_grpc(listener, app(), stop())));
         let otlp_http = otlp_http.map(|listener| runtime.spawn(bucksaw_api::serve_otlp_http(listener, app(), stop())));
         tcp.chain(datagrams).chain(heartbeats).chain(http).chain(otlp).chain(otlp_http).collect()
     }
