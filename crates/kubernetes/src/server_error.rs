@@ -24,7 +24,7 @@ pub(crate) enum ApiServerError {
     /// The version from which changes were requested is too old.
     #[error("the server has forgotten the changes since the last one: the pods are listed again")]
     Expired,
-    #[error("the list is longer than {} MiB", crate::LIST_BYTES_MAX >> 20)]
+    #[error("a page of the list is longer than {} MiB, or all pages than four times as much", crate::LIST_BYTES_MAX >> 20)]
     ListTooLong,
     #[error(transparent)]
     Invalid(#[from] InvalidObject),

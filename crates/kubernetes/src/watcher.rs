@@ -32,8 +32,9 @@ const ACCEPT_EVENTS: &str = "application/json;as=PartialObjectMetadata;g=meta.k8
 /// Pods of a page, where the server divides a list.
 const PAGE_PODS: usize = 50;
 
-/// The most pages of a list.
+/// The most pages of a list, and all of their bytes.
 const PAGES_MAX: usize = 200;
+const PAGES_BYTES_MAX: usize = 4 * LIST_BYTES_MAX;
 
 /// Unreadable events in a row after which a watch ends.
 const UNREADABLE_MAX: u32 = 16;
@@ -160,7 +161,7 @@ impl PodWatcher {
     async fn list(&mut self, connection: &mut ApiConnection) -> Result<String, ApiServerError> {
         let node = escaped(&format!("spec.nodeName={}", self.config.node));
         let (mut pods, mut unreadable, mut next) = (Vec::<PodMetadata>::new(), 0, None::<String>);
-        let mut pages = 0;
+        let (mut pages, mut bytes) = (0, 0);
         let version = loop {
             let mut target = format!("/api/v1/pods?fieldSelector={node}");
             match (&next, self.is_list_exact) {
@@ -171,6 +172,10 @@ impl PodWatcher {
             let limit = self.config.timing.answer_max;
             let mut body = connection.get((&target, ACCEPT_LIST), &self.credentials, limit).await?;
             let body = body.read(LIST_BYTES_MAX, limit).await?.ok_or(ApiServerError::ListTooLong)?;
+            bytes += body.len();
+            if bytes > PAGES_BYTES_MAX {
+                return Err(ApiServerError::ListTooLong);
+            }
             let page = PodPage::decode(&body)?;
             unreadable += page.unreadable;
             pods.extend(page.pods);

@@ -34,6 +34,10 @@ const BUCKETS_MAX: usize = 10_000;
 /// several units.
 const JOBS_PER_THREAD: usize = 8;
 
+/// Bytes of text that one job counts, unless a single unit has more. A job wakes the receiving thread at its end; with
+/// thousands of small segments, that would cost more than their counts.
+const JOB_TEXT_BYTES: u64 = 1 << 20;
+
 /// Interval of progress reports.
 pub(crate) const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -148,13 +152,13 @@ impl CountTotal {
         Self { counts: vec![0; grid.cells()], ids: SequenceSets::new(), id_bytes: 0, reservation, grid }
     }
 
-    fn add(&mut self, unit: UnitCount, stats: &mut QueryStats) {
-        stats.bytes_scanned += unit.bytes_scanned;
-        stats.damaged.extend(unit.damaged);
-        for (sum, count) in self.counts.iter_mut().zip(unit.counts) {
+    fn add(&mut self, job: JobCount, stats: &mut QueryStats) {
+        stats.bytes_scanned += job.bytes_scanned;
+        stats.damaged.extend(job.damaged);
+        for (sum, count) in self.counts.iter_mut().zip(job.counts) {
             *sum += count;
         }
-        self.add_ids(unit.ids);
+        self.add_ids(job.ids);
     }
 
     /// Adds ids. Each id counts once.
@@ -216,19 +220,32 @@ pub(crate) struct CountStream {
     plan: Arc<Plan>,
     grouping: Arc<Grouping>,
     cancel: Cancel,
-    dispatch: Dispatch<UnitCount>,
+    dispatch: Dispatch<JobCount>,
     total: CountTotal,
-    /// Each with its first bucket, in that order, and with whether it may share records with another.
-    pending: VecDeque<(usize, Unit, bool)>,
-    /// First buckets by number of the unit.
-    in_flight: BTreeMap<usize, usize>,
-    units_started: usize,
+    /// In the order of their first buckets.
+    pending: VecDeque<PendingUnit>,
+    in_flight: BTreeMap<usize, JobInFlight>,
+    jobs_started: usize,
     units_total: usize,
     /// Bytes of ids that are returned early.
     step_bytes_max: usize,
     pub(crate) stats: QueryStats,
     started: Duration,
     is_ended: bool,
+}
+
+/// A unit that is not counted yet.
+struct PendingUnit {
+    first_bucket: usize,
+    unit: Unit,
+    /// Whether another unit may contain the same records.
+    may_share_ids: bool,
+}
+
+/// A job that has not returned its count.
+struct JobInFlight {
+    first_bucket: usize,
+    units: usize,
 }
 
 /// The result of a count since the previous step.
@@ -256,9 +273,14 @@ impl CountStream {
         let units = units(&engine, &request, &plan, &mut stats);
         let grid = BucketGrid::new(&request, &bucketing);
         let may_share_ids = if yields_ids { vec![true; units.len()] } else { units_sharing_ids(&units) };
-        let tasks = units.into_iter().zip(may_share_ids);
-        let mut pending: Vec<_> = tasks.map(|(unit, shares)| (grid.bucket(unit.low()), unit, shares)).collect();
-        pending.sort_by_key(|(bucket, ..)| *bucket);
+        let pending = units.into_iter().zip(may_share_ids);
+        let pending = pending.map(|(unit, may_share_ids)| PendingUnit {
+            first_bucket: grid.bucket(unit.low()),
+            unit,
+            may_share_ids,
+        });
+        let mut pending: Vec<_> = pending.collect();
+        pending.sort_by_key(|unit| unit.first_bucket);
         engine.metrics.in_flight.inc();
         cancel.pause_time_limit();
         Ok(Self {
@@ -273,7 +295,7 @@ impl CountStream {
             units_total: pending.len(),
             pending: pending.into(),
             in_flight: BTreeMap::new(),
-            units_started: 0,
+            jobs_started: 0,
             step_bytes_max: if yields_ids { STEP_BYTES_MAX } else { usize::MAX },
             stats,
             is_ended: false,
@@ -283,8 +305,9 @@ impl CountStream {
     /// Counts until there is progress to report; `None` at the end or after a cancellation.
     pub(crate) fn next_step(&mut self) -> Option<CountStep> {
         let fraction_done = self.advance()?;
-        let open = self.pending.front().map(|(bucket, ..)| bucket).into_iter().chain(self.in_flight.values());
-        let buckets_done = open.min().copied().unwrap_or(self.total.grid.buckets);
+        let in_flight = self.in_flight.values().map(|job| job.first_bucket);
+        let open = self.pending.front().map(|unit| unit.first_bucket).into_iter().chain(in_flight);
+        let buckets_done = open.min().unwrap_or(self.total.grid.buckets);
         Some(CountStep { ids: self.total.take_ids(), buckets_done, fraction_done })
     }
 
@@ -322,7 +345,7 @@ impl CountStream {
             }
             let elapsed = self.engine.env.clock.uptime() - started;
             if elapsed >= PROGRESS_INTERVAL || self.total.id_bytes >= self.step_bytes_max {
-                let open = self.pending.len() + self.in_flight.len();
+                let open = self.pending.len() + self.in_flight.values().map(|job| job.units).sum::<usize>();
                 return Some((self.units_total - open) as f64 / self.units_total.max(1) as f64);
             }
         }
@@ -333,15 +356,30 @@ impl CountStream {
             self.pending.clear();
         }
         while self.in_flight.len() < self.dispatch.in_flight_max
-            && let Some((bucket, unit, may_share_ids)) = self.pending.pop_front()
+            && let Some(first_bucket) = self.pending.front().map(|unit| unit.first_bucket)
         {
+            let units = self.take_job_units();
+            let in_flight = JobInFlight { first_bucket, units: units.len() };
+            // They are counted one after the other.
+            let bytes = units.iter().map(|pending| pending.unit.scan_bytes()).max().unwrap_or_default();
             let (request, plan, cancel) = (Arc::clone(&self.request), Arc::clone(&self.plan), self.cancel.clone());
-            let (grid, grouping, bytes) = (self.total.grid, Arc::clone(&self.grouping), unit.scan_bytes());
-            let job = move || UnitCount::scan(&unit, &request, &plan, &cancel, (grid, grouping), may_share_ids);
-            self.dispatch.submit(self.units_started, bytes, job);
-            self.in_flight.insert(self.units_started, bucket);
-            self.units_started += 1;
+            let (grid, grouping) = (self.total.grid, Arc::clone(&self.grouping));
+            let job = move || JobCount::count(&units, request, &plan, &cancel, (grid, grouping));
+            self.dispatch.submit(self.jobs_started, bytes, job);
+            self.in_flight.insert(self.jobs_started, in_flight);
+            self.jobs_started += 1;
         }
+    }
+
+    /// Removes the first pending unit, and those after it that fit into the same job.
+    fn take_job_units(&mut self) -> Vec<PendingUnit> {
+        let mut text_bytes = 0;
+        let mut fits = |pending: &PendingUnit| {
+            text_bytes += pending.unit.text_bytes();
+            text_bytes <= JOB_TEXT_BYTES
+        };
+        let fitting = self.pending.iter().take_while(|pending| fits(pending)).count();
+        self.pending.drain(..fitting.max(1).min(self.pending.len())).collect()
     }
 }
 
@@ -379,11 +417,12 @@ pub(crate) fn units_sharing_ids(units: &[Unit]) -> Vec<bool> {
     shares
 }
 
-/// The count of one unit.
-struct UnitCount {
+/// The count of the units of one job.
+struct JobCount {
     request: Arc<Request>,
     grid: BucketGrid,
     grouping: Arc<Grouping>,
+    /// Whether another unit may contain records of the one that is being counted.
     may_share_ids: bool,
     counts: Vec<u64>,
     /// Ids of matches that other units may contain.
@@ -392,32 +431,40 @@ struct UnitCount {
     damaged: Vec<String>,
 }
 
-impl UnitCount {
-    fn scan(
-        unit: &Unit,
-        request: &Arc<Request>,
+impl JobCount {
+    fn count(
+        units: &[PendingUnit],
+        request: Arc<Request>,
         plan: &Plan,
         cancel: &Cancel,
         (grid, grouping): (BucketGrid, Arc<Grouping>),
-        may_share_ids: bool,
     ) -> Self {
         let mut count = Self {
-            request: Arc::clone(request),
+            request,
             grid,
             grouping,
-            // A queue segment may contain a frame twice, after a client sent it again.
-            may_share_ids: may_share_ids || matches!(unit, Unit::Queue(_)),
+            may_share_ids: false,
             counts: vec![0; grid.cells()],
             ids: SequenceSets::new(),
             bytes_scanned: 0,
             damaged: Vec::new(),
         };
-        let (mut damaged, mut rows_until_poll) = (Vec::new(), 0);
-        count.bytes_scanned = unit.scan(request, plan, cancel, usize::MAX, &mut damaged, &mut |chunk| {
-            count.add_chunk(chunk, cancel, &mut rows_until_poll);
+        // After a cancellation or the time limit, the query does without the rest, and its statistics say so.
+        for pending in units.iter().take_while(|_| !cancel.should_stop()) {
+            count.add_unit(pending, plan, cancel);
+        }
+        count
+    }
+
+    fn add_unit(&mut self, pending: &PendingUnit, plan: &Plan, cancel: &Cancel) {
+        // A queue segment may contain a frame twice, after a client sent it again.
+        self.may_share_ids = pending.may_share_ids || matches!(pending.unit, Unit::Queue(_));
+        let (request, mut damaged, mut rows_until_poll) = (Arc::clone(&self.request), Vec::new(), 0);
+        self.bytes_scanned += pending.unit.scan(&request, plan, cancel, usize::MAX, &mut damaged, &mut |chunk| {
+            self.add_chunk(chunk, cancel, &mut rows_until_poll);
             ControlFlow::Continue(())
         });
-        Self { damaged, ..count }
+        self.damaged.append(&mut damaged);
     }
 
     fn add_chunk(&mut self, chunk: MatchChunk<'_>, cancel: &Cancel, rows_until_poll: &mut u32) {

@@ -56,7 +56,7 @@ impl FilesConfig {
             state_dir,
             buffer_bytes_max: bucksaw_buffer::Config::default().bytes_max,
             when_full: WhenFull::Block,
-            read_interval: Duration::from_millis(25),
+            read_interval: Duration::from_millis(40),
             scan_interval: Duration::from_secs(10),
             pods: None,
         }

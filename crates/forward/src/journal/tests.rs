@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bucksaw_env::sim::{Fs, PowerCutLoss};
 use bucksaw_env::{Clock as _, Env, sim};
-use bucksaw_fixtures::Random;
+use bucksaw_fixtures::{Random, SeededRuns, first_failing_seed};
 use bucksaw_protocols::journald::JournalDecoder;
 use bucksaw_record::Labels;
 use bucksaw_tailer::TailerConfig;
@@ -327,14 +327,7 @@ impl JournalAgent {
 
 #[test]
 fn random_histories_lose_nothing_uncounted() {
-    let variable = |name| std::env::var(name).ok().map(|value| value.parse::<u64>().unwrap());
-    let seeds = match variable("BUCKSAW_AGENT_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..variable("BUCKSAW_AGENT_SEEDS").unwrap_or(SEEDS),
-    };
-    let run = |seed| Some((seed, JournalMachine::new(seed, None).run(seed).err()?));
-    let failed: Vec<_> = seeds.filter_map(run).collect();
-    assert!(failed.is_empty(), "{} histories failed: {:#?}", failed.len(), &failed[..failed.len().min(20)]);
+    SeededRuns { prefix: "BUCKSAW_AGENT", seeds: SEEDS }.check(|seed, _| JournalMachine::new(seed, None).run(seed));
 }
 
 #[test]
@@ -342,7 +335,7 @@ fn every_injected_bug_is_found() {
     let all =
         [JournalBug::CursorAhead, JournalBug::CursorBehind, JournalBug::FullDropsBatch, JournalBug::AckedUnstored];
     for bug in all {
-        let found = (0..SEEDS_WITH_BUG).find_map(|seed| JournalMachine::new(seed, Some(bug)).run(seed).err());
+        let found = first_failing_seed(SEEDS_WITH_BUG, |seed| JournalMachine::new(seed, Some(bug)).run(seed));
         println!("{bug:?}: {found:?}");
         assert!(found.is_some(), "{bug:?} is not found within {SEEDS_WITH_BUG} seeds");
     }

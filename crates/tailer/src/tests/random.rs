@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bucksaw_env::FileIdentity;
-use bucksaw_fixtures::Random;
+use bucksaw_fixtures::{Random, SeededRuns};
 
 use super::machine::LogMachine;
 
@@ -392,11 +392,12 @@ impl RandomHistory {
     }
 }
 
-fn run_seed(seed: u64) {
+fn run_seed(seed: u64, is_traced: bool) -> Result<(), String> {
     let mut history = RandomHistory::new(seed);
+    history.machine.is_traced = is_traced;
     history.run();
     let kinds: Vec<_> = history.logs.iter().map(|log| (&log.name, log.kind)).collect();
-    history.check().unwrap_or_else(|error| panic!("BUCKSAW_TAILER_SEED={seed}: {error}; {kinds:?}"));
+    history.check().map_err(|error| format!("{error}; {kinds:?}"))
 }
 
 /// Lines delivered twice: a number was given to another file (1016, 3382, 4387, 6838, 8259, 16363), or a copy was taken for
@@ -406,20 +407,11 @@ fn run_seed(seed: u64) {
 #[test]
 fn histories_that_failed_once() {
     for seed in [1016, 3054, 3382, 3597, 4369, 4387, 4397, 4732, 6838, 8259, 13693, 16363] {
-        run_seed(seed);
+        run_seed(seed, false).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     }
 }
 
 #[test]
 fn random_histories_lose_and_repeat_nothing() {
-    let variable = |name| std::env::var(name).ok().map(|value| value.parse::<u64>().unwrap());
-    if let Some(seed) = variable("BUCKSAW_TAILER_SEED") {
-        let mut history = RandomHistory::new(seed);
-        history.machine.is_traced = true;
-        history.run();
-        return history.check().unwrap_or_else(|error| panic!("{error}"));
-    }
-    let seeds = variable("BUCKSAW_TAILER_SEEDS").unwrap_or(SEEDS);
-    let failed: Vec<u64> = (0..seeds).filter(|seed| std::panic::catch_unwind(|| run_seed(*seed)).is_err()).collect();
-    assert!(failed.is_empty(), "{} of {seeds} histories failed: {:?}", failed.len(), &failed[..failed.len().min(20)]);
+    SeededRuns { prefix: "BUCKSAW_TAILER", seeds: SEEDS }.check(run_seed);
 }

@@ -7,19 +7,15 @@
 //! `BUCKSAW_AGENT_SEEDS=5000` runs 5,000 histories, `BUCKSAW_AGENT_SEED=7` only this one.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use bucksaw_fixtures::Random;
+use bucksaw_fixtures::{Random, SeededRuns, first_failing_seed};
 
 use super::agent_machine::AgentMachine;
 use super::injected_bug::AgentBug;
 
 /// The histories of an ordinary test run.
 const SEEDS: u64 = 150;
-
-/// Not what a check found.
-const PANICKED: &str = "panicked";
 
 struct AgentHistory {
     machine: AgentMachine,
@@ -187,22 +183,13 @@ impl AgentHistory {
     }
 }
 
-fn run_seed(seed: u64, bug: Option<AgentBug>) -> Result<(), String> {
-    let run = AssertUnwindSafe(|| AgentHistory::new(seed, bug).run());
-    catch_unwind(run).unwrap_or_else(|_| Err(PANICKED.to_owned()))
-}
-
 #[test]
 fn random_histories_lose_nothing_uncounted() {
-    let variable = |name| std::env::var(name).ok().map(|value| value.parse::<u64>().unwrap());
-    if let Some(seed) = variable("BUCKSAW_AGENT_SEED") {
+    SeededRuns { prefix: "BUCKSAW_AGENT", seeds: SEEDS }.check(|seed, is_only| {
         let mut history = AgentHistory::new(seed, None);
-        history.machine.is_traced = true;
-        return history.run().unwrap_or_else(|error| panic!("{error}"));
-    }
-    let seeds = variable("BUCKSAW_AGENT_SEEDS").unwrap_or(SEEDS);
-    let failed: Vec<_> = (0..seeds).filter_map(|seed| Some((seed, run_seed(seed, None).err()?))).collect();
-    assert!(failed.is_empty(), "{} of {seeds} histories failed: {:#?}", failed.len(), &failed[..failed.len().min(20)]);
+        history.machine.is_traced = is_only;
+        history.run()
+    });
 }
 
 #[test]
@@ -236,8 +223,7 @@ fn equal_seeds_give_equal_histories() {
 #[test]
 fn every_injected_bug_is_found() {
     for (bug, seeds) in AgentBug::ALL {
-        let found = (0..seeds)
-            .find_map(|seed| Some((seed, run_seed(seed, Some(bug)).err().filter(|error| error != PANICKED)?)));
+        let found = first_failing_seed(seeds, |seed| AgentHistory::new(seed, Some(bug)).run());
         println!("{bug:?}: {found:?}");
         assert!(found.is_some(), "{bug:?} is not found within {seeds} seeds");
     }

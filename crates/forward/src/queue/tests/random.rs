@@ -6,11 +6,10 @@
 //!
 //! `BUCKSAW_AGENT_SEEDS=5000` runs 5,000 histories, `BUCKSAW_AGENT_SEED=7` only this one.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bucksaw_fixtures::Random;
+use bucksaw_fixtures::{Random, SeededRuns, first_failing_seed};
 
 use super::queue_machine::{QueueBug, QueueMachine};
 
@@ -19,9 +18,6 @@ const SEEDS: u64 = 300;
 
 /// The seeds within which every injected bug is found.
 const SEEDS_WITH_BUG: u64 = 300;
-
-/// Not what a check found.
-const PANICKED: &str = "panicked";
 
 /// The fault of a history besides kills. One, because damage after a power cut counts as a consequence of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,30 +143,22 @@ impl QueueHistory {
     }
 }
 
-fn run_seed(seed: u64, bug: Option<QueueBug>) -> Result<(), String> {
-    let run = AssertUnwindSafe(|| QueueHistory::new(seed, bug).run());
-    catch_unwind(run).unwrap_or_else(|_| Err(PANICKED.to_owned()))
-}
-
 #[test]
 fn random_histories_lose_nothing_uncounted() {
-    let variable = |name| std::env::var(name).ok().map(|value| value.parse::<u64>().unwrap());
-    if let Some(seed) = variable("BUCKSAW_AGENT_SEED") {
+    SeededRuns { prefix: "BUCKSAW_AGENT", seeds: SEEDS }.check(|seed, is_only| {
         let mut history = QueueHistory::new(seed, None);
         let result = history.run();
-        println!("{:?}, {:?}", history.fault, history.machine.durability);
-        return result.unwrap_or_else(|error| panic!("{error}"));
-    }
-    let seeds = variable("BUCKSAW_AGENT_SEEDS").unwrap_or(SEEDS);
-    let failed: Vec<_> = (0..seeds).filter_map(|seed| Some((seed, run_seed(seed, None).err()?))).collect();
-    assert!(failed.is_empty(), "{} of {seeds} histories failed: {:#?}", failed.len(), &failed[..failed.len().min(20)]);
+        if is_only {
+            println!("{:?}, {:?}", history.fault, history.machine.durability);
+        }
+        result
+    });
 }
 
 #[test]
 fn every_injected_bug_is_found() {
     for bug in QueueBug::ALL {
-        let found = (0..SEEDS_WITH_BUG)
-            .find_map(|seed| Some((seed, run_seed(seed, Some(bug)).err().filter(|error| error != PANICKED)?)));
+        let found = first_failing_seed(SEEDS_WITH_BUG, |seed| QueueHistory::new(seed, Some(bug)).run());
         println!("{bug:?}: {found:?}");
         assert!(found.is_some(), "{bug:?} is not found within {SEEDS_WITH_BUG} seeds");
     }

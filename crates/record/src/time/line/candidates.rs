@@ -70,11 +70,14 @@ fn examine(line: &[u8], from: usize) -> u64 {
 fn examine_window(bytes: &[u8; WINDOW_BYTES]) -> u64 {
     let digits = bitmap(bytes, |bytes| is_between(bytes, b'0', b'9'));
     let uppercase = bitmap(bytes, |bytes| is_between(bytes, b'A', b'Z'));
+    // The byte behind a place has the next higher bit.
+    let two_digits = digits & digits >> 1;
+    if two_digits | uppercase == 0 {
+        return 0;
+    }
     let lowercase = bitmap(bytes, |bytes| is_between(bytes, b'a', b'z'));
     let separators = bitmap(bytes, |bytes| is(bytes, b'/') | is(bytes, b'-'));
     let spaces = bitmap(bytes, |bytes| is(bytes, b' '));
-    // The byte behind a place has the next higher bit.
-    let two_digits = digits & digits >> 1;
     let is_year = two_digits >> 2;
     let is_day = separators >> 2 | spaces >> 2 & (uppercase | lowercase) >> 3;
     let is_month = uppercase & spaces >> 3;
