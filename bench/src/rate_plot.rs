@@ -11,7 +11,7 @@ use plotters::prelude::*;
 const SIZE: (u32, u32) = (760, 420);
 
 /// A figure of a sample.
-type SampleFigure = fn(&RateSample) -> f64;
+type SampleFigure = fn(&IntervalRate) -> f64;
 
 /// Draw a rate log
 #[derive(Debug, Args)]
@@ -27,7 +27,7 @@ pub(crate) struct PlotArgs {
 
 /// The rates in one interval of a log.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct RateSample {
+struct IntervalRate {
     /// Seconds from the start to its end.
     at: f64,
     /// Records per second.
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<()> {
 }
 
 /// The samples of a log. A last line that was cut short by a power cut is left out.
-fn samples(log: &str) -> anyhow::Result<Vec<RateSample>> {
+fn samples(log: &str) -> anyhow::Result<Vec<IntervalRate>> {
     let (header, rows) = log.split_once('\n').context("it is empty")?;
     let column = |name: &str| {
         header.split(',').position(|other| other == name).with_context(|| format!("it has no column {name}"))
@@ -61,13 +61,13 @@ fn samples(log: &str) -> anyhow::Result<Vec<RateSample>> {
         at += interval;
         // A rate over a few milliseconds would be a peak without a meaning.
         if interval >= 0.2 {
-            samples.push(RateSample { at, written: written / interval, acked: acked / interval });
+            samples.push(IntervalRate { at, written: written / interval, acked: acked / interval });
         }
     }
     if samples.is_empty() { bail!("it has no interval of 0.2 s or more") } else { Ok(samples) }
 }
 
-fn draw(path: &Path, samples: &[RateSample]) -> Result<(), Box<dyn std::error::Error>> {
+fn draw(path: &Path, samples: &[IntervalRate]) -> Result<(), Box<dyn std::error::Error>> {
     let end = samples.last().map_or(1.0, |sample| sample.at);
     let most = samples.iter().map(|sample| sample.written.max(sample.acked)).fold(1.0, f64::max);
     let root = SVGBackend::new(path, SIZE).into_drawing_area();
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn rates_are_those_of_their_interval() {
-        let sample = |at, written, acked| RateSample { at, written, acked };
+        let sample = |at, written, acked| IntervalRate { at, written, acked };
         assert_eq!(samples(LOG).unwrap(), [sample(1.0, 100.0, 80.0), sample(3.0, 50.0, 55.0)]);
         for wrong in ["", "a,b\n", "seconds,written_records\n1,2\n", "seconds,written_records,acked_records\n1,x,2\n"] {
             assert!(samples(wrong).is_err(), "{wrong:?}");

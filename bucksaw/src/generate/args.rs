@@ -10,7 +10,7 @@ use bucksaw_record::Labels;
 use clap::{Args, ValueEnum};
 use tokio::sync::watch;
 
-use super::producer::{Producer, ProducerConfig};
+use super::producer::{LineProducer, ProducerConfig};
 use super::target::LoadTarget;
 use crate::failure::UsageError;
 use crate::layers::Layer;
@@ -118,14 +118,14 @@ impl GenerateArgs {
         all_labels(&self.labels)
     }
 
-    pub(super) fn producer(&self, stop: watch::Receiver<bool>) -> Producer {
+    pub(super) fn producer(&self, stop: watch::Receiver<bool>) -> LineProducer {
         let format = match self.format {
             LineFormat::Text => SampleFormat::Text,
             LineFormat::Json => SampleFormat::Json,
         };
         let (lines, pace) = (Config { format, size: self.size, seed: self.seed }, LoadTarget::pace(self.to.as_ref()));
         let rate = (self.rate > 0.0).then_some(self.rate);
-        Producer::new(ProducerConfig { lines, rate, count: self.count, pace }, stop)
+        LineProducer::new(ProducerConfig { lines, rate, count: self.count, pace }, stop)
     }
 
     /// The settings of the agent that sends.

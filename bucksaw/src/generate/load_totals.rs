@@ -21,10 +21,10 @@ pub(super) struct LoadTotals {
 
 /// Counts them. Cheap to clone; all clones are of one run.
 #[derive(Clone, Debug, Default)]
-pub(super) struct LoadCounters(Arc<Counters>);
+pub(super) struct LoadCounters(Arc<AtomicTotals>);
 
 #[derive(Debug, Default)]
-struct Counters {
+struct AtomicTotals {
     written_records: AtomicU64,
     written_bytes: AtomicU64,
     acked_records: AtomicU64,

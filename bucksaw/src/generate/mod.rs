@@ -31,7 +31,7 @@ pub(crate) use args::GenerateArgs;
 use crate::exit::Exit;
 use crate::print::Out;
 use load_totals::LoadCounters;
-use producer::{LineBatch, Producer};
+use producer::{LineBatch, LineProducer};
 use supervisor::Supervisor;
 use target::LoadTarget;
 
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &GenerateArgs) -> anyhow::Result<Exit> {
 
 /// Writes to standard output on a thread; returns the result of that.
 fn start_standard_output(
-    producer: Producer,
+    producer: LineProducer,
     counters: LoadCounters,
 ) -> anyhow::Result<oneshot::Receiver<anyhow::Result<()>>> {
     let (mut out, (ended, end)) = (Out::stdout()?, oneshot::channel());

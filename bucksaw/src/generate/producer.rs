@@ -42,13 +42,13 @@ pub(super) struct ProducerConfig {
 }
 
 /// Makes lines until their number is reached or the stop.
-pub(super) struct Producer {
+pub(super) struct LineProducer {
     config: ProducerConfig,
     stop: watch::Receiver<bool>,
     clock: Box<dyn Clock>,
 }
 
-impl Producer {
+impl LineProducer {
     pub(super) fn new(config: ProducerConfig, stop: watch::Receiver<bool>) -> Self {
         Self { config, stop, clock: Box::new(real::Clock::default()) }
     }
@@ -137,7 +137,7 @@ mod tests {
         let (_stop, stopping) = watch::channel(false);
         let (clock, counters) = (SteppedClock::default(), LoadCounters::default());
         let config = ProducerConfig { lines, rate, count: Some(count), pace };
-        let producer = Producer { clock: Box::new(clock.clone()), ..Producer::new(config, stopping) };
+        let producer = LineProducer { clock: Box::new(clock.clone()), ..LineProducer::new(config, stopping) };
         let mut batches = Vec::new();
         let put = |batch| {
             batches.push(batch);

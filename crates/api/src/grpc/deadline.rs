@@ -12,9 +12,9 @@ const DIGITS_MAX: usize = 8;
 
 /// The time limit of a call, if it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Deadline(Option<tokio::time::Instant>);
+pub(crate) struct CallDeadline(Option<tokio::time::Instant>);
 
-impl Deadline {
+impl CallDeadline {
     /// Reads `grpc-timeout`; the time begins now.
     pub(crate) fn of(headers: &HeaderMap) -> Result<Self, GrpcError> {
         let Some(stated) = headers.get("grpc-timeout") else { return Ok(Self(None)) };

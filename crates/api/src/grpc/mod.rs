@@ -18,7 +18,7 @@ mod message_stream;
 mod status;
 
 pub(crate) use answer::{ANSWERED, answer, begin_message, end_message, not_grpc, refusal, refusal_headers};
-pub(crate) use deadline::Deadline;
+pub(crate) use deadline::CallDeadline;
 pub(crate) use encoding::{message_encoding, stated_encoding};
 pub(crate) use message::MessageBody;
 pub(crate) use message_stream::{MessageStream, StreamedMessage};

@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::grpc::{
-    ANSWERED, Deadline, GrpcCode, GrpcError, MessageStream, StreamedMessage, begin_message, end_message,
+    ANSWERED, CallDeadline, GrpcCode, GrpcError, MessageStream, StreamedMessage, begin_message, end_message,
     message_encoding, refusal_headers, stated_encoding,
 };
 use crate::senders::refuse_if_overloaded;
@@ -60,7 +60,7 @@ impl From<BatchError> for BatchRefusal {
 pub(super) fn ingest(
     app: App,
     request: Request,
-    deadline: Deadline,
+    deadline: CallDeadline,
     mut stop: watch::Receiver<bool>,
 ) -> Result<Response, GrpcError> {
     let (head, body) = request.into_parts();

@@ -15,7 +15,7 @@ use axum::response::Response;
 use tokio::sync::watch;
 
 use crate::app::App;
-use crate::grpc::{self, Deadline, GrpcCode, GrpcError};
+use crate::grpc::{self, CallDeadline, GrpcCode, GrpcError};
 
 /// The path of all calls.
 pub(crate) const PATH: &str = "/bucksaw.v1.Bucksaw/";
@@ -26,7 +26,7 @@ pub(crate) async fn call(app: App, request: Request, stop: watch::Receiver<bool>
 }
 
 async fn answer(app: App, request: Request, stop: watch::Receiver<bool>) -> Result<Response, GrpcError> {
-    let deadline = Deadline::of(request.headers())?;
+    let deadline = CallDeadline::of(request.headers())?;
     let method = request.uri().path().strip_prefix(PATH).unwrap_or_default().to_owned();
     match method.as_str() {
         "Ingest" => ingest::ingest(app, request, deadline, stop),

@@ -11,7 +11,7 @@ use super::record_messages::{RecordMessageSink, push_statistics};
 use super::request::{params, read};
 use crate::app::App;
 use crate::error::ApiError;
-use crate::grpc::{self, ANSWERED, Deadline, GrpcCode, GrpcError, begin_message, end_message, refusal_headers};
+use crate::grpc::{self, ANSWERED, CallDeadline, GrpcCode, GrpcError, begin_message, end_message, refusal_headers};
 use crate::hints::Hints;
 use crate::permits::{QueryPermit, acquire_answer_permit};
 use crate::query::run_query;
@@ -22,7 +22,7 @@ use crate::stream::{StreamFormat, open_stream};
 const STATISTICS: u32 = 2;
 
 /// Answers `Query`: messages with records, then one with the statistics.
-pub(super) async fn query(app: App, request: Request, deadline: Deadline) -> Result<Response, GrpcError> {
+pub(super) async fn query(app: App, request: Request, deadline: CallDeadline) -> Result<Response, GrpcError> {
     let params = params(read(&app, request).await?)?;
     let request = params.request(app.now(), Order::Ascending)?;
     let hints = Hints::of(&request, &params);

@@ -13,7 +13,7 @@ use super::record_messages::RecordMessage;
 use super::request::{params, read};
 use crate::app::App;
 use crate::error::ApiError;
-use crate::grpc::{ANSWERED, Deadline, GrpcCode, GrpcError, begin_message, end_message, refusal_headers};
+use crate::grpc::{ANSWERED, CallDeadline, GrpcCode, GrpcError, begin_message, end_message, refusal_headers};
 use crate::permits::try_permit;
 use crate::stream::{StreamFormat, StreamSender, open_stream};
 
@@ -21,7 +21,7 @@ use crate::stream::{StreamFormat, StreamSender, open_stream};
 pub(super) async fn tail(
     app: App,
     request: Request,
-    deadline: Deadline,
+    deadline: CallDeadline,
     mut stop: watch::Receiver<bool>,
 ) -> Result<Response, GrpcError> {
     let params = params(deadline.limit(read(&app, request)).await??)?;

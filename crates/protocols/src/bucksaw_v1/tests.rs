@@ -10,7 +10,7 @@ use super::*;
 use crate::{Discard, Event, EventError, EventSink};
 
 #[derive(Clone, PartialEq, Message)]
-struct IngestBatch {
+struct ProstBatch {
     #[prost(uint64, tag = "1")]
     sequence: u64,
     #[prost(string, tag = "2")]
@@ -20,21 +20,21 @@ struct IngestBatch {
     #[prost(btree_map = "string, string", tag = "4")]
     labels: BTreeMap<String, String>,
     #[prost(message, repeated, tag = "5")]
-    records: Vec<IngestRecord>,
+    records: Vec<ProstRecord>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct IngestRecord {
+struct ProstRecord {
     #[prost(fixed64, tag = "1")]
     time_unix_nano: u64,
     #[prost(bytes = "vec", tag = "2")]
     line: Vec<u8>,
     #[prost(message, repeated, tag = "3")]
-    attributes: Vec<Attribute>,
+    attributes: Vec<ProstAttribute>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct Attribute {
+struct ProstAttribute {
     #[prost(string, tag = "1")]
     name: String,
     #[prost(bytes = "vec", tag = "2")]
@@ -42,7 +42,7 @@ struct Attribute {
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct IngestReply {
+struct ProstBatchReply {
     #[prost(uint64, tag = "1")]
     sequence: u64,
     #[prost(uint64, tag = "2")]
@@ -62,7 +62,7 @@ struct IngestReply {
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct QueryRequest {
+struct ProstSearch {
     #[prost(bytes = "vec", tag = "1")]
     expression: Vec<u8>,
     #[prost(string, tag = "2")]
@@ -80,15 +80,15 @@ struct QueryRequest {
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct QueryReply {
+struct ProstQueryReply {
     #[prost(message, repeated, tag = "1")]
-    records: Vec<Record>,
+    records: Vec<ProstFoundRecord>,
     #[prost(message, optional, tag = "2")]
-    statistics: Option<Statistics>,
+    statistics: Option<ProstStatistics>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct Record {
+struct ProstFoundRecord {
     #[prost(string, tag = "1")]
     id: String,
     #[prost(fixed64, tag = "2")]
@@ -98,7 +98,7 @@ struct Record {
     #[prost(bytes = "vec", tag = "4")]
     line: Vec<u8>,
     #[prost(message, repeated, tag = "5")]
-    attributes: Vec<Attribute>,
+    attributes: Vec<ProstAttribute>,
     #[prost(bool, tag = "6")]
     cut: bool,
     #[prost(bool, tag = "7")]
@@ -106,7 +106,7 @@ struct Record {
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct Statistics {
+struct ProstStatistics {
     #[prost(uint64, tag = "1")]
     matched: u64,
     #[prost(bool, tag = "2")]
@@ -121,22 +121,22 @@ struct Statistics {
 
 /// Events as the messages that they came from.
 #[derive(Default)]
-struct Collected(Vec<(Labels, IngestRecord)>);
+struct CollectedEvents(Vec<(Labels, ProstRecord)>);
 
-impl EventSink for Collected {
+impl EventSink for CollectedEvents {
     fn push(&mut self, labels: &Labels, event: &Event<'_>) -> Result<(), EventError> {
         let attributes = event.attributes.iter();
         let attributes =
-            attributes.map(|(name, value)| Attribute { name: name.to_owned(), value: value.to_vec() }).collect();
+            attributes.map(|(name, value)| ProstAttribute { name: name.to_owned(), value: value.to_vec() }).collect();
         let time_unix_nano = event.time.map_or(0, |(Millis(ms), nanos)| ms * 1_000_000 + u64::from(nanos));
-        self.0.push((labels.clone(), IngestRecord { time_unix_nano, line: event.line.to_vec(), attributes }));
+        self.0.push((labels.clone(), ProstRecord { time_unix_nano, line: event.line.to_vec(), attributes }));
         Ok(())
     }
 }
 
 prop_compose! {
-    fn any_attribute()(name in "[a-z.]{1,8}", value in prop::collection::vec(any::<u8>(), 0..20)) -> Attribute {
-        Attribute { name, value }
+    fn any_attribute()(name in "[a-z.]{1,8}", value in prop::collection::vec(any::<u8>(), 0..20)) -> ProstAttribute {
+        ProstAttribute { name, value }
     }
 }
 
@@ -145,8 +145,8 @@ prop_compose! {
         time_unix_nano: u64,
         line in prop::collection::vec(any::<u8>(), 0..200),
         attributes in prop::collection::vec(any_attribute(), 0..4),
-    ) -> IngestRecord {
-        IngestRecord { time_unix_nano, line, attributes }
+    ) -> ProstRecord {
+        ProstRecord { time_unix_nano, line, attributes }
     }
 }
 
@@ -157,8 +157,8 @@ prop_compose! {
         durability in 0..4_i32,
         labels in prop::collection::btree_map("[a-z]{1,5}", "\\PC{0,10}", 0..4),
         records in prop::collection::vec(any_record(), 0..6),
-    ) -> IngestBatch {
-        IngestBatch { sequence, idempotency_key, durability, labels, records }
+    ) -> ProstBatch {
+        ProstBatch { sequence, idempotency_key, durability, labels, records }
     }
 }
 
@@ -171,7 +171,7 @@ proptest! {
         prop_assert_eq!((head.sequence, head.durability), (batch.sequence, batch.durability as u64));
         prop_assert_eq!(BatchHead::sequence_of(&bytes), batch.sequence);
         prop_assert_eq!((&head.key, &head.labels), (&batch.idempotency_key.clone().into_bytes(), &labels));
-        let mut sink = Collected::default();
+        let mut sink = CollectedEvents::default();
         let decoded = decode_records(&bytes, &head.labels, &mut sink).unwrap();
         prop_assert_eq!((decoded.accepted, decoded.rejected), (batch.records.len() as u64, 0));
         let want = batch.records.into_iter().map(|mut record| {
@@ -190,7 +190,7 @@ proptest! {
             let at = at.index(bytes.len());
             bytes[at] = byte;
         }
-        let of_prost = IngestBatch::decode(bytes.as_slice());
+        let of_prost = ProstBatch::decode(bytes.as_slice());
         match BatchHead::read(&bytes) {
             Ok(head) => {
                 let decoded = decode_records(&bytes, &head.labels, &mut Discard).unwrap();
@@ -221,12 +221,12 @@ proptest! {
         let reply = BatchReply {
             sequence, accepted, rejected, first_error: first_error.clone(), code, message: message.clone(), retry_after_s
         };
-        let want = IngestReply {
+        let want = ProstBatchReply {
             sequence, accepted, rejected, first_error, code, message,
             retry: retry_after_s.is_some(),
             retry_after_seconds: retry_after_s.unwrap_or_default(),
         };
-        prop_assert_eq!(IngestReply::decode(reply.protobuf().as_slice()).unwrap(), want);
+        prop_assert_eq!(ProstBatchReply::decode(reply.protobuf().as_slice()).unwrap(), want);
     }
 
     #[test]
@@ -235,7 +235,7 @@ proptest! {
         (from, to, time_zone, after) in ("\\PC{0,9}", "\\PC{0,9}", "\\PC{0,9}", "\\PC{0,9}"),
         (limit, order) in (any::<u64>(), 0..3_i32),
     ) {
-        let bytes = QueryRequest {
+        let bytes = ProstSearch {
             expression: expression.clone(), from: from.clone(), to: to.clone(), time_zone: time_zone.clone(), limit, order,
             after: after.clone(),
         };
@@ -252,8 +252,8 @@ proptest! {
         (matched, partial) in any::<(u64, bool)>(),
         texts in prop::collection::vec("\\PC{1,10}", 0..3),
     ) {
-        let (mut bytes, mut want) = (Vec::new(), QueryReply::default());
-        for (IngestRecord { time_unix_nano, line, attributes }, id, cut, unterminated, batch) in records {
+        let (mut bytes, mut want) = (Vec::new(), ProstQueryReply::default());
+        for (ProstRecord { time_unix_nano, line, attributes }, id, cut, unterminated, batch) in records {
             let labels: Vec<(&str, &str)> = batch.labels.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
             let values: Vec<(&str, &[u8])> =
                 attributes.iter().map(|attribute| (attribute.name.as_str(), attribute.value.as_slice())).collect();
@@ -262,14 +262,14 @@ proptest! {
             };
             write_record(&mut bytes, 1, &parts);
             let labels = batch.labels.clone();
-            want.records.push(Record { id: id.clone(), time_unix_nano, labels, line: line.clone(), attributes: attributes.clone(), cut, unterminated });
+            want.records.push(ProstFoundRecord { id: id.clone(), time_unix_nano, labels, line: line.clone(), attributes: attributes.clone(), cut, unterminated });
         }
         let reasons = partial.then_some(texts.as_slice());
         write_statistics(&mut bytes, 2, matched, reasons, &texts, "{}");
-        want.statistics = Some(Statistics {
+        want.statistics = Some(ProstStatistics {
             matched, partial, partial_reasons: reasons.unwrap_or_default().to_vec(), hints: texts.clone(), json: "{}".to_owned(),
         });
-        prop_assert_eq!(QueryReply::decode(bytes.as_slice()).unwrap(), want);
+        prop_assert_eq!(ProstQueryReply::decode(bytes.as_slice()).unwrap(), want);
     }
 }
 
@@ -293,11 +293,11 @@ fn records_with_invalid_names_are_refused_alone() {
 
 #[test]
 fn heads_that_break_a_rule_are_refused() {
-    let read = |batch: IngestBatch| BatchHead::read(&batch.encode_to_vec()).unwrap_err().to_string();
+    let read = |batch: ProstBatch| BatchHead::read(&batch.encode_to_vec()).unwrap_err().to_string();
     let key = "k".repeat(257);
-    assert!(read(IngestBatch { idempotency_key: key, ..IngestBatch::default() }).contains("256"));
+    assert!(read(ProstBatch { idempotency_key: key, ..ProstBatch::default() }).contains("256"));
     let labels = (0..65).map(|at| (format!("l{at}"), "x".to_owned())).collect();
-    assert!(read(IngestBatch { labels, ..IngestBatch::default() }).contains("more than 64 labels"));
+    assert!(read(ProstBatch { labels, ..ProstBatch::default() }).contains("more than 64 labels"));
     let labels = BTreeMap::from([("a b".to_owned(), "x".to_owned())]);
-    assert!(read(IngestBatch { labels, ..IngestBatch::default() }).contains("labels: "));
+    assert!(read(ProstBatch { labels, ..ProstBatch::default() }).contains("labels: "));
 }
