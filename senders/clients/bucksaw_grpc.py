@@ -32,6 +32,7 @@ backoff = [("grpc.initial_reconnect_backoff_ms", 50), ("grpc.min_reconnect_backo
 channel = grpc.insecure_channel(f"{host}:{port}", options=backoff)
 bucksaw = rpc.BucksawStub(channel)
 labels = {"service.name": "shop", "mode": sys.argv[3]}
+sent_times = []
 
 
 class Sender:
@@ -69,9 +70,10 @@ def attribute(name, value):
 
 
 def stated(record, nanos):
-    """States a record, with its time as a node prints it."""
+    """States a record, with its time as a node prints it: in microseconds."""
+    sent_times.append(nanos)
     seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(nanos // 10**9))
-    at = f"{seconds}.{nanos % 10**9:09}Z"
+    at = f"{seconds}.{nanos % 10**9 // 1000:06}Z"
     attributes = {"trace_id": record.trace_id, "level": record.level}
     text = {"line": record.message, "time": at, "labels": labels, "attributes": attributes}
     print(json.dumps(text), flush=True)
@@ -130,6 +132,7 @@ def read():
     found = [record for reply in replies for record in reply.records]
     check({record.id for record in found} == seen, "the query has other records than the tail")
     check(found == sorted(found, key=lambda record: record.id, reverse=True), "the order is wrong")
+    check([record.time_unix_nano for record in reversed(found)] == sent_times, "the times are wrong")
     check(replies[-1].statistics.matched == count, f"statistics {replies[-1].statistics}")
     # A page after the newest two.
     request.limit, request.after = 3, found[1].id

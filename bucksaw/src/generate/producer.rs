@@ -185,6 +185,7 @@ mod tests {
         // It takes 100 lines per second of 1,000.
         let Produced { batches, late, seconds } = produce(Some(1_000.0), 2_000, Some(99), Duration::from_millis(100));
         assert_eq!(batches.iter().map(|batch| batch.lines).sum::<u64>(), 2_000);
-        assert!(late > 15_000 && (19.0..22.0).contains(&seconds), "{late} lines late, {seconds} s");
+        // Those that are due behind the last line are not late.
+        assert!(late > 8_000 && (19.0..22.0).contains(&seconds), "{late} lines late, {seconds} s");
     }
 }
