@@ -15,11 +15,12 @@ const labels = { "service.name": "shop" };
 /** Sends a batch on a call, and waits for its reply. */
 function reply(call, batch) {
   return new Promise((resolve, reject) => {
-    call.once("data", resolve);
-    call.once("error", reject);
-    call.once("end", () => reject(new Error("the call has ended")));
+    call.once("data", resolve).once("error", reject).once("end", reject);
     call.write(batch);
-  }).finally(() => call.removeAllListeners("data").removeAllListeners("end"));
+  }).finally(() => {
+    // An error that no listener takes would end the client.
+    call.removeAllListeners().on("error", () => {});
+  });
 }
 
 run(async () => {
@@ -36,13 +37,13 @@ run(async () => {
     const sent = { sequence: ++sequence, idempotency_key: randomUUID(), labels, records: batch };
     batch = [];
     for (;;) {
-      call ??= client.Ingest().on("error", () => {});
+      call ??= client.Ingest();
       try {
         const got = await reply(call, sent);
         if (!got.code && got.sequence === sent.sequence && got.accepted === sent.records.length) return;
         if (!got.retry) throw Object.assign(new Error(`refused: ${JSON.stringify(got)}`), { isFinal: true });
       } catch (error) {
-        if (error.isFinal) throw error;
+        if (error?.isFinal) throw error;
         call.cancel();
         call = undefined;
       }
