@@ -29,6 +29,7 @@ mod log;
 mod man;
 mod node_client;
 mod notice;
+mod open_listeners;
 mod print;
 mod progress;
 mod query;

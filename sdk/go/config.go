@@ -72,6 +72,7 @@ const (
 	userAgent        = "bucksaw-go/" + Version
 	addressVariable  = "BUCKSAW_ADDR"
 	defaultEndpoint  = "http://127.0.0.1:7650"
+	defaultPort      = "7650"
 	batchBytesMax    = 8 << 20 // A node accepts at most 16 MiB of JSON with mapped members in a body.
 	batchRecordsMax  = 32768   // A node accepts a body with more objects in parts.
 	labelsMax        = 64
@@ -148,9 +149,10 @@ func (c Config) endpoints() ([]*url.URL, error) {
 	return endpoints, nil
 }
 
-// parseEndpoint reads http://host:port/path. Like the command line it also takes host:port and :port.
+// parseEndpoint reads http://host:port/path. Like the command line it also takes host:port, host and :port.
 func parseEndpoint(text string) (*url.URL, error) {
-	if !strings.Contains(text, "://") {
+	hasScheme := strings.Contains(text, "://")
+	if !hasScheme {
 		if strings.HasPrefix(text, ":") {
 			text = "127.0.0.1" + text
 		}
@@ -169,6 +171,9 @@ func parseEndpoint(text string) (*url.URL, error) {
 	}
 	if endpoint.RawQuery != "" || endpoint.Fragment != "" {
 		return nil, fmt.Errorf("bucksaw: the endpoint %q has parameters", endpoint.Redacted())
+	}
+	if !hasScheme && endpoint.Port() == "" {
+		endpoint.Host = strings.TrimSuffix(endpoint.Host, ":") + ":" + defaultPort
 	}
 	endpoint.Path = strings.TrimRight(endpoint.Path, "/")
 	endpoint.RawPath = strings.TrimRight(endpoint.RawPath, "/")

@@ -3,6 +3,7 @@ package bucksaw
 import (
 	"errors"
 	"log/slog"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -21,8 +22,8 @@ const (
 
 // encoder appends one record to a buffer that is used again.
 //
-// The node makes one attribute of each value in a nested object, and rejects a record with more than 256 of them, or with a
-// name of more than 255 bytes including the names of the objects around it. So the limits are those of the result.
+// The node makes one attribute of each member of a nested object, and rejects a record with more than 256 of them, or with a
+// name of more than 255 bytes including the names of the objects around it. So objects beyond that become JSON text.
 type encoder struct {
 	out []byte
 	// The message, and where it is in out, without quotes.
@@ -41,7 +42,11 @@ type position struct {
 	depth               int      // Number of open groups.
 	nameBytes           int      // of the names of the open groups, each with a dot
 	groups              []string // The names of the open groups, if there is a function that replaces attributes.
+	objects             []object // The values that are objects, in their order.
 }
+
+// object is a value of which the node makes one attribute for each leaf: start and end say where it is in out.
+type object struct{ start, end, leaves int }
 
 var encoders = sync.Pool{New: func() any { return &encoder{out: make([]byte, 0, 1024)} }}
 
@@ -49,10 +54,10 @@ func newEncoder() *encoder { return encoders.Get().(*encoder) }
 
 // release returns the encoder to the pool. A buffer that has grown large is left to the garbage collector.
 func (e *encoder) release() {
-	out, groups := e.out[:0], e.groups[:0]
+	out, groups, objects := e.out[:0], e.groups[:0], e.objects[:0]
 	clear(groups[:cap(groups)])
 	if cap(out) <= pooledBytesMax {
-		*e = encoder{out: out, position: position{groups: groups}}
+		*e = encoder{out: out, position: position{groups: groups, objects: objects}}
 		encoders.Put(e)
 	}
 }
@@ -77,6 +82,7 @@ func (e *encoder) begin(at time.Time, message, level string) {
 
 // end completes the line, with its line end. It fails with ErrTooLarge.
 func (e *encoder) end() ([]byte, error) {
+	e.limitObjects()
 	if e.dropped > 0 {
 		e.out = strconv.AppendInt(append(e.out, droppedMember...), int64(e.dropped), 10)
 	}
@@ -90,6 +96,33 @@ func (e *encoder) end() ([]byte, error) {
 	}
 	e.out = append(e.out, '}', '\n')
 	return e.out, nil
+}
+
+// limitObjects makes JSON text of the objects with the most leaves, until the node makes at most attributesMax attributes.
+func (e *encoder) limitObjects() {
+	total := e.attributes
+	for _, o := range e.objects {
+		total += o.leaves - 1
+	}
+	if total <= attributesMax || e.tooLarge {
+		return
+	}
+	largest := slices.Clone(e.objects)
+	slices.SortStableFunc(largest, func(a, b object) int { return b.leaves - a.leaves })
+	count := 0
+	for ; total > attributesMax; count++ {
+		total -= largest[count].leaves - 1
+	}
+	texts := largest[:count]
+	slices.SortFunc(texts, func(a, b object) int { return a.start - b.start })
+	out := make([]byte, 0, len(e.out)+len(e.out)/4)
+	copied := 0
+	for _, o := range texts {
+		out = append(out, e.out[copied:o.start]...)
+		out = appendString(out, string(e.out[o.start:o.end]))
+		copied = o.end
+	}
+	e.out, e.objects = append(out, e.out[copied:]...), e.objects[:0]
 }
 
 // truncate shortens the message so that the line has at most lineBytesMax.
@@ -131,14 +164,23 @@ func (e *encoder) name(name string) (_ string, ok bool) {
 			}
 		}
 	}
-	bytes := len(name)
-	if e.nameBytes+3*bytes > nameBytesMax && !utf8.ValidString(name) {
-		bytes = len([]rune(name)) * utf8.UTFMax // U+FFFD is longer than the byte that it replaces.
-	}
-	if e.nameBytes+bytes > nameBytesMax || e.attributes >= attributesMax {
+	// The first condition saves the exact one: U+FFFD has three bytes, in place of one.
+	if e.nameBytes+3*len(name) > nameBytesMax && e.nameBytes+storedBytes(name) > nameBytesMax || e.attributes >= attributesMax {
 		return "", false
 	}
 	return name, true
+}
+
+// storedBytes returns the number of bytes of a name at the node, which puts U+FFFD in place of NUL.
+func storedBytes(name string) int {
+	bytes := 0
+	for _, r := range name {
+		if r == 0 {
+			r = utf8.RuneError
+		}
+		bytes += utf8.RuneLen(r)
+	}
+	return bytes
 }
 
 // attr appends an attribute.
@@ -219,11 +261,12 @@ func (e *encoder) open(name string) group {
 	if e.depth == 0 && (name == "time" || name == "message" || name == "level" && e.hasLevel) {
 		name += "_"
 	}
-	if len(name) <= nameBytesMax { // A longer one has no members: see name.
+	bytes := storedBytes(name)
+	if bytes <= nameBytesMax { // A longer one has no members: see name.
 		e.comma()
 		e.out = append(appendString(e.out, name), ':', '{')
 	}
-	e.nameBytes += len(name) + 1
+	e.nameBytes += bytes + 1
 	e.depth++
 	mark.empty = len(e.out)
 	return mark
@@ -273,7 +316,7 @@ func (e *encoder) member(name string, value slog.Value) {
 		e.out = append(e.out, '"')
 		e.out = append(value.Time().AppendFormat(e.out, time.RFC3339Nano), '"')
 	default:
-		e.any(value.Any(), e.nameBytes+len(name))
+		e.any(value.Any(), e.nameBytes+storedBytes(name))
 	}
 	if len(e.out) > 2*lineBytesMax {
 		e.tooLarge = true
@@ -309,12 +352,12 @@ func (e *encoder) any(value any, name int) {
 		return
 	}
 	found := flatten(e.out[start:], name)
-	if found.nameBytes > nameBytesMax || e.attributes-1+found.leaves > attributesMax {
+	if found.nameBytes > nameBytesMax {
 		// As an object it would have the record rejected. As text it is one attribute.
 		e.out = appendString(e.out[:start], text)
 		return
 	}
-	e.attributes += found.leaves - 1
+	e.objects = append(e.objects, object{start: start, end: len(e.out), leaves: found.leaves})
 }
 
 // resolve returns the value behind LogValue.

@@ -90,7 +90,7 @@ func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	with := *h
 	if len(e.out) > start {
 		with.prefix, with.position, with.pending = slices.Clone(e.out), e.position, nil
-		with.position.groups = slices.Clone(e.groups)
+		with.position.groups, with.position.objects = slices.Clone(e.groups), slices.Clone(e.objects)
 	} else {
 		with.position.dropped, with.position.tooLarge = e.dropped, e.tooLarge
 	}
@@ -116,6 +116,10 @@ func (h *handler) resume(e *encoder) {
 	e.dropped += before.dropped
 	e.tooLarge = e.tooLarge || before.tooLarge
 	e.groups = append(before.groups[:0], h.position.groups...)
+	e.objects = before.objects
+	for _, o := range h.position.objects {
+		e.objects = append(e.objects, object{start: o.start + len(e.out), end: o.end + len(e.out), leaves: o.leaves})
+	}
 	e.out = append(e.out, h.prefix...)
 }
 

@@ -3,6 +3,7 @@ package bucksaw
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"reflect"
 	"strings"
@@ -250,6 +251,35 @@ func TestHandlerLimitsOfAttributes(t *testing.T) {
 	})
 	if want := (map[string]any{"1234": 1.0}); !reflect.DeepEqual(got[strings.Repeat("g", 250)], want) ||
 		got["bucksaw.dropped_attributes"] != 2.0 {
+		t.Errorf("got %v", got)
+	}
+}
+
+// Objects count wherever they come from, and the largest become text.
+func TestHandlerLimitsOfObjects(t *testing.T) {
+	object := func(members int) map[string]int {
+		made := map[string]int{}
+		for i := range members {
+			made[fmt.Sprintf("k%03d", i)] = i
+		}
+		return made
+	}
+	options := &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.MessageKey {
+			return slog.Any("first", object(90))
+		}
+		return a
+	}}
+	got := logged(t, options, func(l *slog.Logger) {
+		l.With("a", 1, "second", object(110)).WithGroup("g").With("third", object(60)).Info("m", "fourth", object(100), "b", 2)
+	})
+	group, _ := got["g"].(map[string]any)
+	second, _ := got["second"].(string)
+	fourth, _ := group["fourth"].(string)
+	if len(parse(t, second)) != 110 || len(parse(t, fourth)) != 100 || group["b"] != 2.0 {
+		t.Errorf("got %v", got)
+	}
+	if len(got["first"].(map[string]any)) != 90 || len(group["third"].(map[string]any)) != 60 {
 		t.Errorf("got %v", got)
 	}
 }

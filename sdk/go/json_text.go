@@ -1,6 +1,8 @@
 package bucksaw
 
 import (
+	"bytes"
+	"encoding/json"
 	"math"
 	"strconv"
 	"time"
@@ -118,9 +120,9 @@ type flattened struct {
 const flattenDepthMax = 8
 
 // flatten counts the attributes of a JSON value without spaces between its tokens, whose own name has nameBytes.
-func flatten(json []byte, nameBytes int) flattened {
+func flatten(text []byte, nameBytes int) flattened {
 	var found flattened
-	found.value(json, 0, nameBytes, flattenDepthMax)
+	found.value(text, 0, nameBytes, flattenDepthMax)
 	return found
 }
 
@@ -133,13 +135,22 @@ func (f *flattened) value(json []byte, start, nameBytes, depthLeft int) int {
 	}
 	for at := start; json[at] != '}'; {
 		nameEnd := stringEnd(json, at+1)
-		name := nameEnd - at - 3 // Escapes count as they are written, which is never less than the name has.
-		at = f.value(json, nameEnd+1, nameBytes+1+name, depthLeft-1)
+		at = f.value(json, nameEnd+1, nameBytes+1+textBytes(json[at+1:nameEnd]), depthLeft-1)
 		if json[at] == '}' {
 			return at + 1
 		}
 	}
 	return start
+}
+
+// textBytes returns the number of bytes of a name at the node, given as a JSON string.
+func textBytes(quoted []byte) int {
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return len(quoted) - 2
+	}
+	var text string
+	_ = json.Unmarshal(quoted, &text) // It is valid.
+	return storedBytes(text)
 }
 
 // stringEnd returns the position behind the string at start.

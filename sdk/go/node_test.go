@@ -1,7 +1,6 @@
 package bucksaw_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -268,41 +267,85 @@ func waitUntil(t *testing.T, condition func() bool) {
 	}
 }
 
-// TestSampleOfTheReadme runs the program of README.md as it is written there, as a module of its own.
-func TestSampleOfTheReadme(t *testing.T) {
+// readmeBlock returns what follows start in README.md, to the end of its block.
+func readmeBlock(t *testing.T, start string) string {
+	t.Helper()
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, sample, found := bytes.Cut(readme, []byte("```go\npackage main\n"))
-	sample, _, closed := bytes.Cut(sample, []byte("```"))
-	if !found || !closed || bytes.Count(sample, []byte("\n"))+1 > 25 {
-		t.Fatal("README.md has no sample of at most 25 lines")
+	_, block, found := strings.Cut(string(readme), "```go\n"+start)
+	block, _, closed := strings.Cut(block, "```")
+	if !found || !closed {
+		t.Fatalf("README.md has no block that begins with %q", start)
 	}
-	dir := t.TempDir()
+	return start + block
+}
+
+// run runs a program as a module of its own, and returns what it prints.
+func run(t *testing.T, program, addresses string) string {
+	t.Helper()
 	library, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
+	dir := t.TempDir()
 	module := "module sample\n\ngo 1.25.0\n\nrequire bucksaw v0.0.0\n\nreplace bucksaw => " + library + "\n"
 	if err := errors.Join(
-		os.WriteFile(filepath.Join(dir, "main.go"), append([]byte("package main\n"), sample...), 0o600),
+		os.WriteFile(filepath.Join(dir, "main.go"), []byte(program), 0o600),
 		os.WriteFile(filepath.Join(dir, "go.mod"), []byte(module), 0o600),
 	); err != nil {
 		t.Fatal(err)
 	}
-	n := startNode(t)
 	command := exec.CommandContext(within(t), "go", "run", ".")
 	command.Dir = dir
-	// The first address of the list is dead.
 	command.Env = append(os.Environ(),
-		"BUCKSAW_ADDR=http://127.0.0.1:1, "+n.Address, "GOFLAGS=-buildvcs=false", "GOPROXY=off", "GOWORK=off")
+		"BUCKSAW_ADDR="+addresses, "GOFLAGS=-buildvcs=false", "GOPROXY=off", "GOWORK=off")
 	output, err := command.CombinedOutput()
-	if err != nil || !strings.Contains(string(output), "payment failed u7 <nil>") {
-		t.Errorf("got %v, %s", err, output)
+	if err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	return string(output)
+}
+
+// TestSamplesOfTheReadme runs the code of README.md as it is written there.
+func TestSamplesOfTheReadme(t *testing.T) {
+	sample := readmeBlock(t, "package main\n")
+	if strings.Count(sample, "\n") > 25 {
+		t.Error("the sample has more than 25 lines")
+	}
+	n := startNode(t)
+	// The first address of the list is dead.
+	if output := run(t, sample, "http://127.0.0.1:1, "+n.Address); !strings.Contains(output, "payment failed u7 <nil>") {
+		t.Errorf("got %s", output)
 	}
 	client := newClient(t, bucksaw.Config{Endpoints: []string{n.Address}})
 	if records := query(t, client, bucksaw.QueryOptions{Expr: "service.name=shop order=4711 @level=error"}); len(records) != 1 {
 		t.Errorf("got %v", records)
+	}
+	reading := `package main
+
+import (
+	"bucksaw"
+	"context"
+	"fmt"
+)
+
+func main() {
+	client, err := bucksaw.New(bucksaw.Config{})
+	if err == nil {
+		err = read(context.Background(), client)
+	}
+	fmt.Println(err)
+}
+
+func read(ctx context.Context, client *bucksaw.Client) error {
+	` + readmeBlock(t, "var stats ") + `
+	fmt.Println(stats.Matched, "matched")
+	return nil
+}
+`
+	if output := run(t, reading, n.Address); !strings.HasSuffix(output, " shop payment failed\n1 matched\n<nil>\n") {
+		t.Errorf("got %s", output)
 	}
 }

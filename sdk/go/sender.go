@@ -23,11 +23,10 @@ type sender struct {
 	now         func() time.Time
 	random      func() float64 // From 0 to 1.
 
-	closing <-chan struct{} // Closed when the client is being closed: a pause is then cut short once.
+	closing <-chan struct{} // Closed when the client is being closed.
 	endings chan struct{}   // Closed when run has returned.
 
 	endpoint   int // Index of the endpoint of the next attempt.
-	hasCutOff  bool
 	compressor *gzip.Writer
 	compressed []byte // Used again for each batch.
 }
@@ -62,6 +61,7 @@ func (s *sender) run(ctx context.Context) {
 // deliver sends a batch until it leaves the buffer, or the context ends.
 func (s *sender) deliver(ctx context.Context, batch *batch) {
 	body := s.body(batch)
+	failures, wasClosing := 0, s.isClosing()
 	for n := 1; ; n++ {
 		if s.now().Sub(batch.created.Round(0)) > keyAgeMax { // Without the monotonic clock, which stops while a machine sleeps.
 			s.drop(batch, body, KindTooOld, errors.New("not acknowledged for six days"),
@@ -85,7 +85,14 @@ func (s *sender) deliver(ctx context.Context, batch *batch) {
 		}
 		s.reports.add(KindRetry, batch.records, judged.err)
 		s.endpoint = (s.endpoint + 1) % len(s.urls)
-		if !s.wait(ctx, pause(n, s.random(), judged.retryAfter), judged.retryAfter == 0) {
+		failures++
+		if s.isClosing() {
+			if !wasClosing {
+				failures, wasClosing = 1, true
+			}
+			judged.retryAfter = 0
+		}
+		if !s.wait(ctx, pause(failures, s.random(), judged.retryAfter), !wasClosing) {
 			return
 		}
 	}
@@ -107,18 +114,27 @@ func (s *sender) drop(batch *batch, body *body, kind Kind, err error, count func
 	s.reports.add(kind, batch.records, err)
 }
 
-// wait returns false if the context ends first. If the client is being closed, the first pause ends early: a node may be back.
-func (s *sender) wait(ctx context.Context, length time.Duration, mayCutOff bool) bool {
+// isClosing says whether the client is being closed. Its time is short then, so the pauses begin anew with the shortest one.
+func (s *sender) isClosing() bool {
+	select {
+	case <-s.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// wait returns false if the context ends first. It ends early when the client begins to close, if endsWithClosing.
+func (s *sender) wait(ctx context.Context, length time.Duration, endsWithClosing bool) bool {
 	timer := time.NewTimer(length)
 	defer timer.Stop()
-	closing := s.closing
-	if s.hasCutOff || !mayCutOff {
-		closing = nil
+	var closing <-chan struct{}
+	if endsWithClosing {
+		closing = s.closing
 	}
 	select {
 	case <-timer.C:
 	case <-closing:
-		s.hasCutOff = true
 	case <-ctx.Done():
 	}
 	return ctx.Err() == nil

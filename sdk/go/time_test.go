@@ -176,6 +176,33 @@ func TestCloseTriesAgainAtOnce(t *testing.T) {
 	})
 }
 
+// TestClosingEndsPauses has a node that asks for a minute. While the client closes, the pauses are the shortest ones.
+func TestClosingEndsPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var attempts []time.Time
+		client, _ := newTestClient(t, Config{Transport: roundTrip(func(*http.Request) (int, string, string) {
+			if attempts = append(attempts, time.Now()); len(attempts) == 7 {
+				return 200, "", success
+			}
+			return 503, "60", ""
+		})})
+		client.sender.random = func() float64 { return 1 }
+		client.Log(Record{Message: "m"})
+		time.Sleep(2*time.Minute + 30*time.Second)
+		synctest.Wait()
+		if len(attempts) != 3 {
+			t.Errorf("%d attempts before closing", len(attempts))
+		}
+		began := time.Now()
+		closeClient(t, client)
+		for i, want := range []time.Duration{0, 100 * time.Millisecond, 300 * time.Millisecond, 700 * time.Millisecond} {
+			if got := attempts[3+i].Sub(began); got != want {
+				t.Errorf("attempt %d is %v after the beginning, want %v", i+1, got, want)
+			}
+		}
+	})
+}
+
 func TestFailuresOfOneKindAreCombined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reports []int64

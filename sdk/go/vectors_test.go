@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"net/url"
 	"os"
 	"reflect"
 	"slices"
@@ -135,6 +136,33 @@ func TestVectorsOfRequests(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", v.Name, got, v.URL)
 		}
 		closeClient(t, client)
+	}
+}
+
+func TestVectorsOfLabels(t *testing.T) {
+	type vector struct {
+		Name         string
+		Labels, Sent map[string]string
+	}
+	for _, v := range readVectors[[]vector](t, "labels.json") {
+		query, err := ingestQuery(Durable, v.Labels)
+		if v.Sent == nil {
+			if err == nil {
+				t.Errorf("%s: got %s", v.Name, query)
+			}
+			continue
+		}
+		parsed, parseErr := url.ParseQuery(query)
+		if err != nil || parseErr != nil {
+			t.Fatalf("%s: %v, %v", v.Name, err, parseErr)
+		}
+		var want []string
+		for _, name := range slices.Sorted(maps.Keys(v.Sent)) {
+			want = append(want, name+"="+v.Sent[name])
+		}
+		if !slices.Equal(parsed["label"], want) {
+			t.Errorf("%s: got %q", v.Name, parsed["label"])
+		}
 	}
 }
 

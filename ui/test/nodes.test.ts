@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import {
+  acceptedRisk,
   clusterHealth,
   damage,
   inOrder,
@@ -121,6 +122,10 @@ describe("the problems of a node", () => {
     expect(words.map((given) => nodeState(node("n", given)))).toEqual(["ready", "unresponsive", "suspect", "down"]);
     expect(damage(node("n", { damaged: ["x"], segments_with_damaged_blocks: 2 }))).toBe(3);
     expect(reReplicatedDamage(node("n"))).toBeUndefined();
+    expect([acceptedRisk(node("n")), acceptedRisk(node("n", { insecure_listeners: ["fast", "http"] }))]).toEqual([
+      undefined,
+      "It lets other machines connect without authentication: fast, http.",
+    ]);
     expect(reReplicatedDamage(node("n", { damaged_re_replicated: ["x"], segments_re_replicated: ["y", "z"] }))).toBe(
       "Its answers are complete: other stores have all records of 1 damaged file, which may be deleted; and all records of the damaged blocks of 2 segments, not to be deleted: “bucksaw verify --repair” saves their intact blocks.",
     );

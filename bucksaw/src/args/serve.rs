@@ -114,6 +114,13 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) cluster_secret_file: Option<PathBuf>,
 
+    /// Start although other machines can reach a listener that does not authenticate clients
+    ///
+    /// No listener authenticates, except --listen-cluster with a secret and --listen-fluent with a key. So without this flag a
+    /// node with another one beyond loopback does not start.
+    #[arg(long)]
+    pub(crate) insecure_listen: bool,
+
     /// Cluster address of a node to join; repeatable
     #[arg(long, value_name = "HOST:PORT", value_delimiter = ',')]
     pub(crate) join: Vec<HostPort>,

@@ -93,6 +93,12 @@ pub(crate) struct ForwardArgs {
     #[arg(long, value_name = "HOST:PORT", default_value = "")]
     pub(super) listen: ListenAddress,
 
+    /// Start although other machines can reach a listener that does not authenticate clients
+    ///
+    /// No listener of an agent authenticates. So without this flag an agent with one beyond loopback does not start.
+    #[arg(long)]
+    pub(super) insecure_listen: bool,
+
     /// What happens when that space is used up: `block` stops reading, `drop-oldest` drops and counts the oldest records
     #[arg(long, value_name = "POLICY", value_enum, default_value = "block")]
     pub(super) when_full: FullPolicy,

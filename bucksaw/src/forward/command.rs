@@ -52,7 +52,7 @@ pub(super) async fn run(args: &ForwardArgs, mut config: Config) -> anyhow::Resul
     config.labels = with_label(with_host(config.labels), SERVICE_LABEL, &name);
     let to = config.addresses.join(", ");
     let (stop, stopping) = watch::channel(false);
-    status_listener::start(&args.listen, &config.monitor, stopping.clone()).await?;
+    status_listener::start((&args.listen, args.insecure_listen), &config.monitor, stopping.clone()).await?;
     // Caught before the start, so that no signal ends the agent and leaves the command.
     let mut signals = CommandSignals::catch()?;
     let mut command = Command::new(program);

@@ -26,7 +26,7 @@ pub(super) async fn run(args: &ForwardArgs, mut config: Config) -> anyhow::Resul
     let mut files = files_config(args, &config)?;
     let watched = args.kubernetes.config()?;
     let (signal, env) = (StopSignal::catch()?, Env::real());
-    status_listener::start(&args.listen, &config.monitor, signal.receiver()).await?;
+    status_listener::start((&args.listen, args.insecure_listen), &config.monitor, signal.receiver()).await?;
     let _lock = bucksaw_forward::lock_state(&env, &files.state_dir)?;
     if let Some((kubernetes, pods)) = watched {
         tokio::spawn(watch_pods(kubernetes, pods.pods.clone(), env.clone(), signal.receiver()));
@@ -73,7 +73,7 @@ async fn listen(
         when_full: files.when_full,
         rules,
     };
-    let listeners = LocalListeners::bind(&args.listeners).await?;
+    let listeners = LocalListeners::bind(&args.listeners, args.insecure_listen).await?;
     listeners.serve(&files.state_dir, intake, &signal.receiver())
 }
 

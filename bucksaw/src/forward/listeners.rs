@@ -27,6 +27,7 @@ use super::listen_args::ListenArgs;
 use super::no_store::NoStore;
 use super::prompt_runtime::PromptRuntime;
 use crate::bind::{bind, bind_both};
+use crate::open_listeners::{self, OpenListener};
 
 /// Connections of all listeners together. Applications of one machine need few.
 const CONNECTIONS_MAX: usize = 1_024;
@@ -60,7 +61,7 @@ pub(super) struct LocalIntake {
 
 impl LocalListeners {
     /// Binds the listeners of the flags.
-    pub(super) async fn bind(args: &ListenArgs) -> anyhow::Result<Self> {
+    pub(super) async fn bind(args: &ListenArgs, is_insecure_accepted: bool) -> anyhow::Result<Self> {
         let listeners = Self {
             syslog: bind_both("--listen-syslog", &args.listen_syslog).await?,
             fluent: bind_both("--listen-fluent", &args.listen_fluent).await?,
@@ -71,8 +72,15 @@ impl LocalListeners {
         let both = both.into_iter().filter_map(|(name, both)| Some((name, &both.as_ref()?.0)));
         let one = [("otlp", &listeners.otlp), ("otlp-http", &listeners.otlp_http)];
         let one = one.into_iter().filter_map(|(name, one)| Some((name, one.as_ref()?)));
+        let (mut open, mut addresses) = (Vec::new(), Vec::new());
         for (name, listener) in both.chain(one) {
-            info!(listener = name, address = %listener.local_addr()?, "listening");
+            let address = listener.local_addr()?;
+            open.extend(OpenListener::new(name, &format!("--listen-{name}"), address, "write records"));
+            addresses.push((name, address));
+        }
+        open_listeners::check(&open, is_insecure_accepted)?;
+        for (name, address) in addresses {
+            info!(listener = name, %address, "listening");
         }
         Ok(listeners)
     }

@@ -6,6 +6,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tracing::info;
 
+use crate::open_listeners::{self, OpenListener};
 use crate::values::{ListenAddress, machine_name};
 
 /// What this agent reports about itself.
@@ -15,7 +16,7 @@ pub(super) fn agent_info() -> AgentInfo {
 
 /// Serves them until the stop, if an address is given.
 pub(super) async fn start(
-    listen: &ListenAddress,
+    (listen, is_insecure_accepted): (&ListenAddress, bool),
     monitor: &AgentMonitor,
     stop: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
@@ -23,9 +24,10 @@ pub(super) async fn start(
     let listener = TcpListener::bind(address.to_string()).await;
     let listener =
         listener.with_context(|| format!("cannot listen on {address} (TCP): choose another address with --listen"))?;
-    if let Ok(address) = listener.local_addr() {
-        info!(%address, "metrics and status");
-    }
+    let address = listener.local_addr()?;
+    let open = OpenListener::new("status", "--listen", address, "read the paths of files and the state of the agent");
+    open_listeners::check(open.as_slice(), is_insecure_accepted)?;
+    info!(%address, "metrics and status");
     tokio::spawn(serve_status(listener, monitor.clone(), agent_info(), stop));
     Ok(())
 }

@@ -26,7 +26,7 @@ pub(super) async fn run(args: &ForwardArgs, config: Config) -> anyhow::Result<Ex
         print_error("shipping what is typed here; end with Ctrl-D");
     }
     let signal = StopSignal::catch()?;
-    status_listener::start(&args.listen, &config.monitor, signal.receiver()).await?;
+    status_listener::start((&args.listen, args.insecure_listen), &config.monitor, signal.receiver()).await?;
     match ship(config, signal.receiver(), is_typed).await {
         Ok(shipped) => {
             let lines = shipped.lines;

@@ -26,17 +26,33 @@ const DEFAULT_LISTEN: &str = "127.0.0.1:7659";
 /// Time limit for resolving a name of a seed at the start.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The network between nodes and its address, if it listens.
+/// The network between nodes.
+pub(super) struct ClusterNetwork {
+    pub(super) net: Arc<dyn Net>,
+    /// The address at which other nodes reach this one; `None` if it does not listen.
+    pub(super) address: Option<SocketAddr>,
+    /// The address that it listens on.
+    pub(super) listens_on: Option<SocketAddr>,
+}
+
+impl ClusterNetwork {
+    /// For a node that runs alone.
+    fn offline() -> Self {
+        Self { net: Arc::new(real::OfflineNet), address: None, listens_on: None }
+    }
+}
+
+/// Binds the network between nodes, if it listens.
 pub(super) async fn network(
     args: &ServeArgs,
     env: &Env,
     connections_max: usize,
     counters: Counters,
-) -> anyhow::Result<(Arc<dyn Net>, Option<SocketAddr>)> {
+) -> anyhow::Result<ClusterNetwork> {
     let at = match &args.listen_cluster {
         Some(ListenAddress(Some(at))) => at.clone(),
         None => DEFAULT_LISTEN.parse::<HostPort>().map_err(anyhow::Error::msg)?,
-        Some(ListenAddress(None)) if args.join.is_empty() => return Ok((Arc::new(real::OfflineNet), None)),
+        Some(ListenAddress(None)) if args.join.is_empty() => return Ok(ClusterNetwork::offline()),
         Some(ListenAddress(None)) => bail!("--join: a node that joins others must listen to them: omit {FLAG} \"\""),
     };
     let listen = resolve(FLAG, &at).await?;
@@ -45,21 +61,19 @@ pub(super) async fn network(
         None => None,
     };
     let secret = secret(args, env)?;
-    let is_open = secret.is_none();
     let default = real::NetConfig::default();
     let connections_max = default.connections_max.min(connections_max);
     let config = real::NetConfig { listen, advertise, secret, connections_max, counters, ..default };
     match real::Net::bind(config).await {
         Ok(net) => {
             let address = net.address();
-            if is_open && !address.ip().is_loopback() {
-                warn!(%address, "anything that reaches the cluster address counts as a node: give all nodes a --cluster-secret-file");
-            }
-            Ok((Arc::new(net), Some(address)))
+            let listens_on =
+                SocketAddr::new(listen.ip(), if listen.port() == 0 { address.port() } else { listen.port() });
+            Ok(ClusterNetwork { net: Arc::new(net), address: Some(address), listens_on: Some(listens_on) })
         }
         Err(error) if args.listen_cluster.is_none() && args.join.is_empty() => {
             warn!(%error, "this node runs alone: choose an address for other nodes with {FLAG}");
-            Ok((Arc::new(real::OfflineNet), None))
+            Ok(ClusterNetwork::offline())
         }
         Err(error) => Err(error).with_context(|| format!("{FLAG} {at}")),
     }

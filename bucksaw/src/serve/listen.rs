@@ -13,12 +13,12 @@ use bucksaw_sources::{DatagramSocket, ListenerProtocol, ListenerSetup, SharedKey
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tracing::warn;
 
 use super::runtimes::Runtimes;
 use super::socket_file::SocketFile;
 use crate::args::ServeArgs;
 use crate::bind::{bind, bind_both};
+use crate::open_listeners::OpenListener;
 
 /// The listeners that are turned on.
 #[derive(Default)]
@@ -136,23 +136,33 @@ pub(super) fn http_address(addresses: &BTreeMap<String, String>) -> Option<Strin
     Some(if address.ip().is_unspecified() { format!("port {port}") } else { address.to_string() })
 }
 
-/// Warns of each listener that other machines can reach, because no listener authenticates.
-pub(super) fn warn_exposed(addresses: &BTreeMap<String, String>) {
-    for (listener, address) in exposed(addresses) {
-        let allowed = if listener == "http" { "read and write all records" } else { "write records" };
-        warn!(
-            listener,
+/// The listeners that other machines can reach and that do not authenticate clients. `cluster` is what the network between nodes
+/// listens on.
+pub(super) fn open_listeners(
+    args: &ServeArgs,
+    addresses: &BTreeMap<String, String>,
+    cluster: Option<SocketAddr>,
+) -> Vec<OpenListener> {
+    let of_clients = addresses.iter().filter_map(|(name, address)| {
+        let address: SocketAddr = address.parse().ok()?;
+        match name.as_str() {
+            "http" => OpenListener::new(name, "--listen", address, "read and write all records"),
+            // The service for gRPC answers queries there, too.
+            "otlp" => OpenListener::new(name, "--listen-otlp", address, "read and write all records"),
+            "fluent" if args.fluent_shared_key_file.is_some() => None,
+            name => OpenListener::new(name, &format!("--listen-{name}"), address, "write records"),
+        }
+    });
+    let cluster = cluster.filter(|_| args.cluster_secret_file.is_none());
+    let of_nodes = cluster.and_then(|address| {
+        OpenListener::new(
+            "cluster",
+            "--listen-cluster",
             address,
-            "THIS LISTENER IS OPEN TO OTHER MACHINES AND HAS NO AUTHENTICATION: every machine that can connect can {allowed}; restrict it by a firewall, or listen on 127.0.0.1"
-        );
-    }
-}
-
-/// The listeners that are not on loopback.
-fn exposed(addresses: &BTreeMap<String, String>) -> impl Iterator<Item = (&str, &str)> {
-    let is_exposed = |address: &str| address.parse().is_ok_and(|at: SocketAddr| !at.ip().to_canonical().is_loopback());
-    let named = addresses.iter().map(|(name, address)| (name.as_str(), address.as_str()));
-    named.filter(move |(_, address)| is_exposed(address))
+            "act as a node, unless there is a --cluster-secret-file",
+        )
+    });
+    of_clients.chain(of_nodes).collect()
 }
 
 /// The key in a file, without the line end behind it.
@@ -176,19 +186,5 @@ mod tests {
         assert_eq!(words("127.0.0.1:7650").as_deref(), Some("127.0.0.1:7650"));
         assert_eq!(words("0.0.0.0:7650").as_deref(), Some("port 7650"));
         assert_eq!(http_address(&BTreeMap::new()), None);
-    }
-
-    #[test]
-    fn listeners_beyond_loopback_are_exposed() {
-        let check = |address: &str, want: bool| {
-            let addresses = BTreeMap::from([("http".to_owned(), address.to_owned())]);
-            assert_eq!(exposed(&addresses).count() == 1, want, "{address}");
-        };
-        for near in ["127.0.0.1:7650", "127.8.8.8:1", "[::1]:7650", "[::ffff:127.0.0.1]:7650"] {
-            check(near, false);
-        }
-        for far in ["0.0.0.0:7650", "[::]:7650", "10.0.0.1:7650", "[::ffff:10.0.0.1]:7650", "[2001:db8::1]:1"] {
-            check(far, true);
-        }
     }
 }

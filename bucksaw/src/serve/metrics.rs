@@ -20,6 +20,7 @@ pub(super) struct Metrics {
     pub(super) sources: bucksaw_sources::Metrics,
     pub(super) api: bucksaw_api::Metrics,
     pub(super) memory_limit_bytes: Gauge,
+    pub(super) insecure_listeners: Gauge,
     pub(super) net: Counters,
     pub(super) agents: Arc<AgentRegistry>,
 }
@@ -78,6 +79,9 @@ impl Metrics {
         let memory_limit_bytes = Gauge::default();
         let help = "Memory limit of the node in bytes; all memory budgets derive from it";
         registry.register("memory_limit_bytes", help, memory_limit_bytes.clone());
+        let insecure_listeners = Gauge::default();
+        let help = "Listeners that other machines can reach and that do not authenticate clients";
+        registry.register("insecure_listeners", help, insecure_listeners.clone());
         registry.register_collector(Box::new(MemoryUsedCollector));
         let agents = Arc::<AgentRegistry>::default();
         let (known, clock) = (Arc::clone(&agents), Arc::clone(&env.clock));
@@ -87,6 +91,7 @@ impl Metrics {
             sources: bucksaw_sources::Metrics::new(&mut registry),
             api: bucksaw_api::Metrics::new(&mut registry),
             memory_limit_bytes,
+            insecure_listeners,
             net: Counters::new(&mut registry),
             agents,
         };

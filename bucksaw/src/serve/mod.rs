@@ -32,6 +32,8 @@ use tracing::info;
 
 use crate::args::ServeArgs;
 use crate::exit::Exit;
+use crate::open_listeners;
+use cluster::ClusterNetwork;
 use data_dir::DataDir;
 use descriptors::DescriptorMonitor;
 use listen::Listeners;
@@ -57,10 +59,13 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let runtimes = Runtimes::start(&plan)?;
     let listeners = Listeners::bind(&args, roles, &runtimes)?;
     let mut addresses = listeners.addresses();
-    listen::warn_exposed(&addresses);
     let cluster_connections = descriptors::shares(descriptor_limit, 0).cluster;
-    let (net, cluster_address) =
+    let ClusterNetwork { net, address: cluster_address, listens_on } =
         runtimes.node.block_on(cluster::network(&args, &env, cluster_connections, metrics.net))?;
+
+    let open = listen::open_listeners(&args, &addresses, listens_on);
+    open_listeners::check(&open, args.insecure_listen)?;
+    metrics.insecure_listeners.set(i64::try_from(open.len()).unwrap_or(i64::MAX));
 
     let mut config = settings::node(&args, &plan, &env, &data_dir, descriptor_limit);
     config.clients = cluster::clients(&addresses, cluster_address);
@@ -104,6 +109,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         roles: args.roles.iter().map(|role| role.name().to_owned()).collect(),
         addresses: addresses.clone(),
         memory_limit_bytes: memory_limit.bytes,
+        insecure_listeners: open.into_iter().map(|listener| listener.name).collect(),
     };
     let api_config = settings::api(&args, &plan, shares);
     // Answers are rendered on blocking threads of the HTTP runtime.

@@ -30,13 +30,14 @@ pub(super) fn rank(node: &NodeFields) -> u8 {
     }
 }
 
-/// A summary, then one line per problem. Empty if the cluster lists no nodes.
+/// A summary, then one line per problem, and one per note: a risk that was accepted at the start. Empty if the cluster lists no
+/// nodes.
 pub(super) fn lines(cluster: &Value, nodes: &[NodeFields]) -> Vec<String> {
     if nodes.is_empty() {
         return Vec::new();
     }
     let (factor, stores) = (cluster["replication_factor"].as_u64().unwrap_or(1), cluster["stores_alive"].as_u64());
-    let mut found: Vec<String> = Vec::new();
+    let (mut found, mut notes) = (Vec::<String>::new(), Vec::<String>::new());
     if let (Some(missing @ 1..), Some(stores)) = (cluster["stores_missing"].as_u64(), stores) {
         found.push(format!(
             "{stores} of {factor} stores {} alive: until {missing} more {}, nothing is gathered; records stay in their queues \
@@ -54,6 +55,12 @@ pub(super) fn lines(cluster: &Value, nodes: &[NodeFields]) -> Vec<String> {
         let more: Vec<&str> = parts.map(String::as_str).collect();
         let name = if more.is_empty() { name } else { format!("{name} ({})", more.join(", ")) };
         found.extend(problems(node).into_iter().map(|problem| format!("{name} {problem}")));
+        if let Some(listeners) = node.get("insecure_listeners").and_then(Value::as_array).filter(|all| !all.is_empty())
+        {
+            let listeners: Vec<String> = listeners.iter().map(plain_text).collect();
+            let listeners = listeners.join(", ");
+            notes.push(format!("note: {name} lets other machines connect without authentication: {listeners}\n"));
+        }
     }
     found.extend(cluster["incompatible_peers"].as_array().into_iter().flatten().map(|peer| {
         let address = peer["address"].as_str().map_or("an unknown address".to_owned(), one_line);
@@ -68,13 +75,13 @@ pub(super) fn lines(cluster: &Value, nodes: &[NodeFields]) -> Vec<String> {
     if !found.is_empty() {
         let count = plural(found.len(), "problem");
         let found = found.iter().map(|problem| format!("- {problem}\n"));
-        return std::iter::once(format!("{head}, {count}:\n")).chain(found).collect();
+        return std::iter::once(format!("{head}, {count}:\n")).chain(found).chain(notes).collect();
     }
     let replication = match stores {
         Some(stores @ 2..) => format!(": replication factor {factor}, {stores} stores alive"),
         _ => String::new(),
     };
-    vec![format!("{head}, all well{replication}\n")]
+    std::iter::once(format!("{head}, all well{replication}\n")).chain(notes).collect()
 }
 
 /// The problems of a node, each as a predicate to follow its name.
@@ -188,6 +195,10 @@ mod tests {
             &["2 nodes and 1 that left, all well: replication factor 2, 2 stores alive"],
         );
         check(json!({"nodes": []}), &[]);
+        check(
+            json!({"nodes": [{"id": "n", "state": "ready", "insecure_listeners": ["fast", "http"]}]}),
+            &["1 node, all well", "note: n lets other machines connect without authentication: fast, http"],
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod demo;
 mod letters;
 mod load;
+mod open_listeners;
 mod query;
 mod repair;
 mod ship;

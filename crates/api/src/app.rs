@@ -37,6 +37,8 @@ pub struct NodeInfo {
     pub addresses: BTreeMap<String, String>,
     /// The memory limit.
     pub memory_limit_bytes: u64,
+    /// The names of listeners that other machines can reach and that do not authenticate clients.
+    pub insecure_listeners: Vec<String>,
 }
 
 /// The state behind the handlers. Cheap to clone.

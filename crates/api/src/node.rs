@@ -230,6 +230,9 @@ fn node_status_blocking(app: &App) -> Value {
         "segments_re_replicated": app.engine().segments_with_re_replicated_blocks(),
         "segments_rebuilt": store.rebuilt_segments,
     });
+    if !info.insecure_listeners.is_empty() {
+        status["insecure_listeners"] = info.insecure_listeners.clone().into();
+    }
     let damaged_keys = queue.damaged_keys();
     if damaged_keys > 0 {
         status["damaged_keys"] = damaged_keys.into();

@@ -28,8 +28,10 @@ export const LINE_BYTES_MAX = 1 << 20;
 const ATTRIBUTES_MAX = 250;
 /** Longest name of an attribute in bytes of UTF-8. */
 const NAME_BYTES_MAX = 255;
-/** Deepest nesting of a value. Nodes make names of the first eight levels only. */
+/** Deepest nesting of a value. */
 const DEPTH_MAX = 32;
+/** Nodes make an attribute of each member of an object, down to this depth. Deeper objects stay JSON text. */
+const DIVIDED_DEPTH = 8;
 /** Most causes of an exception that its stack trace lists. */
 const CAUSES_MAX = 8;
 /** Integers in this range stay JSON numbers; others become text. */
@@ -75,6 +77,16 @@ function isObject(value: unknown): value is object {
   return typeof value === "object" && value !== null;
 }
 
+/** An attribute whose value is an object. */
+interface NestedObject {
+  name: string;
+  text: string;
+  /** Where its text begins in those of all attributes. */
+  start: number;
+  /** Number of attributes that the node makes of it. */
+  leaves: number;
+}
+
 class Encoder {
   /** Characters that may still be written; a line has at least as many bytes. */
   #left = LINE_BYTES_MAX;
@@ -82,6 +94,9 @@ class Encoder {
   readonly #around: object[] = [];
   #attributes = "";
   #count = 0;
+  /** An upper bound of the attributes that nodes make of nested objects besides. */
+  #countNested = 0;
+  readonly #nested: NestedObject[] = [];
   #dropped = 0;
   #level: Level | undefined;
 
@@ -98,6 +113,7 @@ class Encoder {
     } else if (attributes !== undefined && attributes !== null) {
       this.#attribute("attributes", attributes);
     }
+    if (this.#count + this.#countNested > ATTRIBUTES_MAX) this.#limitNested();
     if (this.#dropped > 0) this.#attributes += `,"bucksaw.dropped_attributes":${this.#dropped}`;
 
     const message = messageText(record);
@@ -132,8 +148,40 @@ class Encoder {
     const text = this.#value(value);
     if (text === undefined) return;
     this.#count += 1;
-    this.#attributes += `,${quote(sent)}:${text}`;
+    this.#attributes += `,${quote(sent)}:`;
+    this.#attributes += text.startsWith("{") ? this.#nestedText(sent, text) : text;
     this.#spend(sent.length + 4);
+  }
+
+  /** The text of an object, as a string if the node would refuse one of its names. */
+  #nestedText(name: string, text: string): string {
+    // A character has at most three bytes, and each name at least three more characters than its dot.
+    const isLong = 3 * (name.length + text.length) > NAME_BYTES_MAX;
+    if (isLong && leavesOf(JSON.parse(text), nameBytes(name)) === undefined) return quote(text);
+    // A member has at least five characters: `"":1,`.
+    this.#countNested += Math.floor(text.length / 5);
+    this.#nested.push({ name, text, start: this.#attributes.length, leaves: 0 });
+    return text;
+  }
+
+  /** Makes strings of the objects with most members, until the node accepts the record. */
+  #limitNested(): void {
+    let total = this.#count;
+    for (const object of this.#nested) {
+      object.leaves = leavesOf(JSON.parse(object.text), nameBytes(object.name)) ?? 1;
+      total += object.leaves - 1;
+    }
+    const chosen: NestedObject[] = [];
+    for (const object of [...this.#nested].sort((a, b) => b.leaves - a.leaves)) {
+      if (total <= ATTRIBUTES_MAX) break;
+      total -= object.leaves - 1;
+      chosen.push(object);
+    }
+    // From the last one on, so that the others stay where they are.
+    for (const { start, text } of chosen.sort((a, b) => b.start - a.start)) {
+      const [before, behind] = [this.#attributes.slice(0, start), this.#attributes.slice(start + text.length)];
+      this.#attributes = before + quote(text) + behind;
+    }
   }
 
   #exception(error: unknown): void {
@@ -263,8 +311,23 @@ class Encoder {
   }
 }
 
+/** The number of attributes that the node makes of a JSON value; undefined if the name of one is too long. */
+function leavesOf(value: unknown, nameBytesAbove: number, depth = 0): number | undefined {
+  if (nameBytesAbove > NAME_BYTES_MAX) return undefined;
+  if (!isObject(value) || Array.isArray(value) || depth === DIVIDED_DEPTH) return 1;
+  let leaves = 0;
+  for (const [name, member] of Object.entries(value)) {
+    const inner = leavesOf(member, nameBytesAbove + 1 + nameBytes(name), depth + 1);
+    if (inner === undefined) return undefined;
+    leaves += inner;
+  }
+  // An empty object is an attribute.
+  return Math.max(leaves, 1);
+}
+
+/** Bytes of a name at the node, which puts U+FFFD in place of NUL. */
 function nameBytes(name: string): number {
-  return Buffer.byteLength(name);
+  return Buffer.byteLength(name.includes("\0") ? name.replaceAll("\0", "\ufffd") : name);
 }
 
 function messageText(record: LogRecord): string {

@@ -111,10 +111,13 @@ export class Sender implements Unsent {
   #settledSequence = 0;
   #running = false;
   #closing: Promise<boolean> | undefined;
+  /** The client is being closed, or the process ends: the close time runs. */
+  #ending = false;
+  #abandoning = false;
   #endpoint = 0;
   /** Ends the attempt or pause of the current batch. */
   #abort = new AbortController();
-  /** Ends a pause that no node has asked for. */
+  /** Ends a pause. */
   #endPause: (() => void) | undefined;
   readonly #flushWaiters = new Set<FlushWaiter>();
   readonly #roomWaiters: RoomWaiter[] = [];
@@ -198,18 +201,26 @@ export class Sender implements Unsent {
     return this.#closing;
   }
 
-  async drain(): Promise<void> {
-    await this.#finish();
+  async drain(): Promise<boolean> {
+    const sufficed = await this.#finish();
+    // The program may go on.
+    this.#ending = this.#closing !== undefined;
+    return sufficed;
   }
 
   abandon(): void {
     this.#dropBuffered("the process ended before the records were acknowledged");
+    // The handler of failures may log.
+    if (this.#abandoning) return;
+    this.#abandoning = true;
     this.#failures.flush();
+    this.#abandoning = false;
   }
 
   async #finish(): Promise<boolean> {
     this.#admitWaiting(Number.POSITIVE_INFINITY);
     const flushed = this.flush(this.#settings.closeTimeMs);
+    this.#ending = true;
     this.#endPause?.();
     const sufficed = await flushed;
     if (!sufficed) {
@@ -341,9 +352,11 @@ export class Sender implements Unsent {
 
   /** Sends a batch until it is acknowledged or dropped. */
   async #deliver(batch: Batch): Promise<void> {
-    const compressed = batch.body.length >= GZIP_BYTES_MIN;
-    const body = compressed ? await compress(batch.body, { level: GZIP_LEVEL }) : batch.body;
+    const body = batch.body.length < GZIP_BYTES_MIN ? batch.body : await compressOr(batch.body);
+    const compressed = body !== batch.body;
 
+    let failures = 0;
+    let wasEnding = this.#ending;
     for (let attempt = 1; !batch.settled; attempt += 1) {
       if (this.#environment.now() - batch.madeMs >= KEY_AGE_MS_MAX) {
         return this.#drop(batch, "tooOld", "no node has accepted a batch for six days");
@@ -355,7 +368,10 @@ export class Sender implements Unsent {
       if (outcome.kind === "refused") return this.#drop(batch, "refused", outcome.error);
       this.#failures.report("retry", batch.records, outcome.error);
       this.#endpoint = (this.#endpoint + 1) % this.#settings.endpoints.length;
-      await this.#pause(attempt, outcome.retryAfterSeconds);
+      // At the end the time is short, so the pauses begin anew with the shortest one.
+      failures = this.#ending && !wasEnding ? 1 : failures + 1;
+      wasEnding = this.#ending;
+      await this.#pause(failures, this.#ending ? 0 : outcome.retryAfterSeconds);
     }
   }
 
@@ -377,8 +393,8 @@ export class Sender implements Unsent {
     return outcome.error === undefined ? outcome : { ...outcome, error: `${endpoint.base}: ${outcome.error}` };
   }
 
-  /** Waits before a retry. Ends early when the batch is dropped, and once when the client is closed. */
-  #pause(attempt: number, retryAfterSeconds: number): Promise<void> {
+  /** Waits before a retry. Ends early when the batch is dropped, and when the client begins to close. */
+  #pause(failures: number, retryAfterSeconds: number): Promise<void> {
     return new Promise((resolve) => {
       const signal = this.#abort.signal;
       const end = () => {
@@ -387,9 +403,9 @@ export class Sender implements Unsent {
         this.#endPause = undefined;
         resolve();
       };
-      const timer = setTimeout(end, pauseMs(attempt, this.#environment.random(), retryAfterSeconds)).unref();
+      const timer = setTimeout(end, pauseMs(failures, this.#environment.random(), retryAfterSeconds)).unref();
       signal.addEventListener("abort", end);
-      if (retryAfterSeconds === 0) this.#endPause = end;
+      this.#endPause = end;
     });
   }
 
@@ -446,6 +462,15 @@ export class Sender implements Unsent {
       clearTimeout(waiter.timer);
       waiter.resolve(this.#append(waiter.line, waiter.bytes) || this.#dropFull());
     }
+  }
+}
+
+/** The compressed body; the body itself if the system has no memory for that. */
+async function compressOr(body: Buffer): Promise<Buffer> {
+  try {
+    return await compress(body, { level: GZIP_LEVEL });
+  } catch {
+    return body;
   }
 }
 

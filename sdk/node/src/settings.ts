@@ -15,7 +15,7 @@ export interface ClientSettings {
    * By default those of the environment variable `BUCKSAW_ADDR`, separated by commas, else `http://127.0.0.1:7650`.
    */
   endpoints?: string | readonly string[] | undefined;
-  /** Labels of all records, such as `service.name`. */
+  /** Labels of all records, such as `service.name`. One with an empty value is none. */
   labels?: Readonly<Record<string, string>> | undefined;
   /** By default `durable`. */
   durability?: Durability | undefined;
@@ -69,11 +69,19 @@ export const TIMER_MS_MAX = 2 ** 31 - 1;
 const BATCH_BYTES_MAX = 8 << 20;
 /** Node.js cannot hold more in one buffer on every platform. */
 const BUFFER_BYTES_MAX = 2 ** 31 - 1;
-const RECORDS_MAX = 1_000_000;
+/** A node accepts a body with more records in parts. */
+const RECORDS_MAX = 32_768;
 
 /** The default of `bufferBytes`. */
 export const BUFFER_BYTES = 32 << 20;
+/** Port of an endpoint without a scheme and a port. */
+const DEFAULT_PORT = "7650";
+const HAS_PORT = /^(?:[^/@]*@)?(?:\[[^\]]*\]|[^:/]*):\d/;
 const DEFAULT_ENDPOINT = "http://127.0.0.1:7650";
+/** Limits of a node. */
+const LABELS_MAX = 64;
+const LABEL_NAME_BYTES_MAX = 128;
+const LABEL_VALUE_BYTES_MAX = 1024;
 const LABEL_NAME = /^[A-Za-z_][A-Za-z0-9_.-]*$/;
 
 /** The names of all settings; `Required` makes the compiler compare them with the interface. */
@@ -148,12 +156,14 @@ function resolveEndpoints(endpoints: ClientSettings["endpoints"]): Endpoint[] {
   return resolved.map(resolveEndpoint);
 }
 
-/** An endpoint of a text. Without a scheme it is one of plain HTTP, as in `127.0.0.1:7650`. */
+/** An endpoint of a text: `http://10.0.0.1:7650`, `localhost:7650`, `localhost`, and `:7650` for this machine. */
 export function resolveEndpoint(text: string): Endpoint {
   let url: URL;
   let user: string;
   try {
-    url = new URL(text.includes("://") ? text : `http://${text}`);
+    url = new URL(text.includes("://") ? text : `http://${text.startsWith(":") ? "127.0.0.1" : ""}${text}`);
+    // The port is empty also if it is that of the scheme.
+    if (!text.includes("://") && url.port === "" && !HAS_PORT.test(text)) url.port = DEFAULT_PORT;
     user = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
   } catch {
     // The text is not repeated, because it may contain a password.
@@ -168,14 +178,22 @@ export function resolveEndpoint(text: string): Endpoint {
 }
 
 function resolveLabels(labels: Readonly<Record<string, string>>): [string, string][] {
-  const resolved = Object.entries(labels).map(([name, value]): [string, string] => {
+  const resolved: [string, string][] = [];
+  for (const [name, given] of Object.entries(labels)) {
     if (!LABEL_NAME.test(name)) {
       throw new TypeError(
         `labels: expected a letter or _ followed by letters, digits, _, . and -, not ${JSON.stringify(name)}`,
       );
     }
-    return [name, String(value).toWellFormed()];
-  });
+    // A variable of the environment may be missing.
+    const value = String(given ?? "").toWellFormed();
+    if (name.length > LABEL_NAME_BYTES_MAX || Buffer.byteLength(value) > LABEL_VALUE_BYTES_MAX) {
+      const limits = `a name may have ${LABEL_NAME_BYTES_MAX} bytes, a value ${LABEL_VALUE_BYTES_MAX}`;
+      throw new RangeError(`labels: ${JSON.stringify(name.slice(0, 40))} is too long: ${limits}`);
+    }
+    if (value !== "") resolved.push([name, value]);
+  }
+  if (resolved.length > LABELS_MAX) throw new RangeError(`labels: expected at most ${LABELS_MAX}`);
   return resolved.sort(([a], [b]) => (a < b ? -1 : 1));
 }
 

@@ -123,6 +123,21 @@ test("an idle client is collected, although it was not closed", async (context) 
   assert.equal(stdout, "true\n");
 });
 
+test("a program that logs what was dropped ends all the same", async () => {
+  const script = `
+    import { Client } from "bucksaw";
+    const onError = (failure) => client.log({ message: failure.message });
+    const client = new Client({ closeTimeMs: 100, onError });
+    client.log({ message: "a" });
+    process.on("exit", () => client.log({ message: "last" }));
+    process.on("exit", () => console.log(JSON.stringify(client.stats())));
+  `;
+  const { status, stdout } = await runScript(script, { BUCKSAW_ADDR: "127.0.0.1:1" });
+  const stats = JSON.parse(stdout);
+  assert.deepEqual([status, stats.bufferedRecords], [0, 0]);
+  assert.equal(stats.dropped.closed, stats.logged);
+});
+
 for (const [name, end] of [
   ["process.exit", "process.exit(3);"],
   ["an uncaught error", 'throw new Error("uncaught");'],

@@ -137,6 +137,20 @@ test("names are bounded, and what is left out is counted", () => {
   assert.equal(object["bucksaw.dropped_attributes"], 2);
 });
 
+test("objects of all kinds that a node would refuse become text", () => {
+  const members = Object.fromEntries(Array.from({ length: 140 }, (_, index) => [`k${index}`, index]));
+  const failure = Object.assign(new Error("e"), { name: "F", ...members });
+  Object.defineProperty(failure, "stack", { value: "s" });
+  const long = { toJSON: () => ({ ["x".repeat(300)]: 1 }) };
+  const attributes = { a: new Map(Object.entries(members)), b: 1, c: { ...members, k: 1 }, long, d: failure };
+  const object = encode({ message: "m", attributes, time: 0 });
+  assert.deepEqual(object.a, members);
+  assert.deepEqual(JSON.parse(String(object.c)), attributes.c);
+  assert.deepEqual(JSON.parse(String(object.d)), { type: "F", message: "e", stack: "s", ...members });
+  assert.deepEqual(JSON.parse(String(object.long)), long.toJSON());
+  assert.equal(object.b, 1);
+});
+
 test("a long message is cut between characters", () => {
   for (const text of ["x", '"', "\u0001", "é", "😀", "\uD83D", "a😀\n\\é"]) {
     const message = text.repeat(1_200_000 / text.length);

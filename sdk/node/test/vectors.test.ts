@@ -63,6 +63,20 @@ test("vectors of requests", async (suite) => {
   }
 });
 
+test("vectors of labels", async (suite) => {
+  interface Vector {
+    name: string;
+    labels: Record<string, string>;
+    sent: Record<string, string> | null;
+  }
+  for (const { name, labels, sent } of vectors<Vector[]>("labels.json")) {
+    await suite.test(name, () => {
+      if (sent === null) assert.throws(() => resolveSettings({ labels }), /^(Type|Range)Error: labels/);
+      else assert.deepEqual(resolveSettings({ labels }).labels, Object.entries(sent));
+    });
+  }
+});
+
 test("vectors of keys", () => {
   interface Vector {
     unix_ms: number;

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from bucksaw import Client, Failure, Stats
+from bucksaw import _client as client_module
 from bucksaw import _sender as sender_module
 from tests.stub import HANG_UP, TIMEOUT, Reply, Request, Stub, accept
 
@@ -480,7 +481,30 @@ def test_close_sends_what_is_left(stub: Stub) -> None:
     assert not threads()
 
 
-def test_close_ends_a_pause(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_ends_pauses(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those that a node asks for. Until the close time is over, the pauses are the shortest ones."""
+    pauses: list[tuple[int, int]] = []
+
+    def pause(attempt: int, _: float, retry_after: int) -> float:
+        pauses.append((attempt, retry_after))
+        if len(pauses) < 3 or closing.is_set():
+            return 0.001
+        closing.set()
+        return NEVER
+
+    closing = threading.Event()
+    monkeypatch.setattr(sender_module, "pause", pause)
+    wait = {"Retry-After": "60"}
+    stub.script(Reply(503), Reply(503), Reply(503, headers=wait), Reply(503, headers=wait), Reply(503, headers=wait))
+    client = Client(stub.address, on_error=ignore, batch_age=0, close_time=TIMEOUT)
+    client.log("a")
+    assert closing.wait(TIMEOUT)
+    assert client.close()
+    assert client.stats().acknowledged == 1
+    assert pauses == [(1, 0), (2, 0), (3, 60), (1, 0), (2, 0)]
+
+
+def test_close_ends_a_pause_of_days(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sender_module, "pause", lambda *_: NEVER)
     stub.script(Reply(503))
     failed = threading.Event()
@@ -489,16 +513,6 @@ def test_close_ends_a_pause(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None
     assert failed.wait(TIMEOUT)
     assert client.close()
     assert client.stats().acknowledged == 1
-
-
-def test_close_does_not_end_the_pause_that_a_node_asks_for(stub: Stub) -> None:
-    stub.script(Reply(503, headers={"Retry-After": "60"}))
-    failed = threading.Event()
-    client = Client(stub.address, on_error=lambda _: failed.set(), batch_age=0, close_time=0.05)
-    client.log("a")
-    assert failed.wait(TIMEOUT)
-    assert not client.close()
-    assert client.stats().dropped["closed"] == 1
     assert not threads()
 
 
@@ -553,6 +567,28 @@ def test_on_error_may_do_anything(stub: Stub, no_pause: list[tuple[int, int]], c
     assert len(calls) == 2
     assert [record["message"] for record in stub.records()] == ["a", "failed", "failed"]
     assert "on_error raised RuntimeError" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("failure", [RuntimeError, MemoryError, KeyboardInterrupt])
+def test_thread_that_cannot_be_started(
+    stub: Stub, monkeypatch: pytest.MonkeyPatch, failure: type[BaseException]
+) -> None:
+    start = threading.Thread.start
+
+    def fail(thread: threading.Thread) -> None:
+        monkeypatch.setattr(threading.Thread, "start", start)
+        raise failure
+
+    monkeypatch.setattr(client_module, "START_INTERVAL", 0)
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    client = Client(stub.address, batch_age=0)
+    # An exception of a signal handler comes through. The record is in the buffer all the same.
+    with contextlib.suppress(KeyboardInterrupt):
+        client.log("a")
+    client.log("b")
+    assert client.flush(TIMEOUT)
+    assert client.close()
+    assert [record["message"] for record in stub.records()] == ["a", "b"]
 
 
 def test_close_in_on_error(stub: Stub) -> None:
@@ -687,6 +723,7 @@ def test_no_thread_can_be_started(stub: Stub, monkeypatch: pytest.MonkeyPatch) -
         {"endpoints": "http://h?a=b"},
         {"endpoints": "http://h:port"},
         {"endpoints": "http://"},
+        {"endpoints": " , "},
         {"durability": "very"},
         {"when_full": "raise"},
         {"batch_bytes": 0},
@@ -696,7 +733,9 @@ def test_no_thread_can_be_started(stub: Stub, monkeypatch: pytest.MonkeyPatch) -
         {"batch_age": float("nan")},
         {"labels": {"": "a"}},
         {"labels": {"a=b": "c"}},
-        {"labels": {"a": ""}},
+        {"labels": {"9a": "c"}},
+        {"batch_bytes": (8 << 20) + 1},
+        {"batch_records": 32_769},
         {"labels": {"a": 1}},
         {"labels": {"a": "\ud800"}},
     ],
@@ -716,7 +755,9 @@ def test_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     assert addresses(None) == ["http://a:1", "http://b:2"]
     monkeypatch.setenv("BUCKSAW_ADDR", " ")
     assert addresses(None) == ["http://127.0.0.1:7650"]
-    assert addresses(["https://[::1]:7650/x/", "h"]) == ["https://[::1]:7650/x", "http://h"]
+    monkeypatch.setenv("BUCKSAW_ADDR", ":7651,,localhost:7652,")
+    assert addresses(None) == ["http://127.0.0.1:7651", "http://localhost:7652"]
+    assert addresses(["https://[::1]:7650/x/", "h"]) == ["https://[::1]:7650/x", "http://h:7650"]
 
 
 def test_report_is_a_sentence() -> None:

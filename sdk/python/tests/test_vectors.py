@@ -44,6 +44,15 @@ def _repeated(vector: dict[str, Any]) -> str:
     return str(vector["message_repeat"]["text"]) * int(vector["message_repeat"]["count"])
 
 
+@named("labels")
+def test_labels(vector: dict[str, Any]) -> None:
+    if vector["sent"] is None:
+        with pytest.raises(ValueError, match=r"label"):
+            parse_labels(vector["labels"])
+    else:
+        assert parse_labels(vector["labels"]) == tuple(vector["sent"].items())
+
+
 @named("requests")
 def test_request(vector: dict[str, Any]) -> None:
     settings = Settings(

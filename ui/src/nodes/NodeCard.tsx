@@ -2,7 +2,7 @@ import { cx } from "../components/cx.ts";
 import { bytes, compact, count, plural, share } from "../lib/numbers.ts";
 import { duration, full, short } from "../lib/times.ts";
 import type { NodeFacts } from "../state/cluster.ts";
-import { damage, nodeState, pageOf, problems, reReplicatedDamage } from "./health.ts";
+import { acceptedRisk, damage, nodeState, pageOf, problems, reReplicatedDamage } from "./health.ts";
 import { gauge, type History, lastOf, rate } from "./history.ts";
 import styles from "./NodesPage.module.css";
 import { repairProgress } from "./replication.ts";
@@ -26,6 +26,7 @@ export function NodeCard({ node, name, queried, alone, past, zone }: Props) {
   const facts =
     node.queue.segments === undefined ? gossipedFacts(node, zone) : factsOf(node, queried ? past : null, zone);
   const page = queried ? undefined : pageOf(node);
+  const risk = acceptedRisk(node);
   return (
     <article className={styles.node} aria-label={`Node ${name}`}>
       <header className={styles.head}>
@@ -47,6 +48,11 @@ export function NodeCard({ node, name, queried, alone, past, zone }: Props) {
             <p key={trouble}>{trouble}</p>
           ))}
         </div>
+      )}
+      {risk === undefined ? undefined : (
+        <p className={styles.risk} role="note">
+          {risk}
+        </p>
       )}
       <dl className={cx(styles.facts, facts.length === 6 && styles.six)}>
         {facts.map(([name, value, note]) => (

@@ -89,6 +89,14 @@ export function problems(node: NodeFacts, when: (time: string) => string = (time
   return found;
 }
 
+/** A risk of a node that was accepted at its start. */
+export function acceptedRisk(node: NodeFacts): string | undefined {
+  const listeners = node.insecure_listeners ?? [];
+  return listeners.length === 0
+    ? undefined
+    : `It lets other machines connect without authentication: ${listeners.join(", ")}.`;
+}
+
 /** What a node's absence means for answers. */
 function effectOfDown(node: NodeFacts): string {
   if (!node.re_replicated) return "records that only it holds are missing from answers.";

@@ -45,6 +45,8 @@ export interface NodeFacts {
   /** How far the clock jumped ahead, and how long retention by age remains suspended because of it. */
   retention_suspended_clock_ahead_seconds?: number;
   retention_suspended_remaining_seconds?: number;
+  /** Names of the listeners that other machines can reach and that do not authenticate clients. */
+  insecure_listeners?: string[];
   /** Idempotency keys that could not be read. */
   damaged_keys?: number;
   segments_with_damaged_blocks?: number;

@@ -89,7 +89,6 @@ class Buffer:
         self._waiting = False
         self._closing = False
         self._stopped = False
-        self._hurry = False
         self._open: Batch | None = None
         self._sealed: deque[Batch] = deque()
         self._batches = 0
@@ -170,8 +169,6 @@ class Buffer:
         with self._change():
             first = not self._closing
             self._closing = True
-            # The time is short, so a current pause ends.
-            self._hurry = True
             self._seal()
             self._work.notify_all()
             self._progress.notify_all()
@@ -226,16 +223,18 @@ class Buffer:
                     self._waiting = False
             report()
 
-    def pause(self, seconds: float, interruptible: bool, report: Callable[[], None]) -> None:
-        """Waits before a retry. Closing ends the wait once, if it is interruptible."""
+    def is_closing(self) -> bool:
+        """Says whether `begin_closing` was called."""
+        with self._lock:
+            return self._closing
+
+    def pause(self, seconds: float, until_closing: bool, report: Callable[[], None]) -> None:
+        """Waits before a retry, and not longer than until the client is being closed if `until_closing`."""
         deadline = time.monotonic() + seconds
         while True:
             with self._lock:
                 left = deadline - time.monotonic()
-                if left <= 0 or self._stopped:
-                    return
-                if self._hurry and interruptible:
-                    self._hurry = False
+                if left <= 0 or self._stopped or (until_closing and self._closing):
                     return
                 self._work.wait(min(left, self._report_left()))
             report()

@@ -269,11 +269,13 @@ class Client:
                 self._thread = thread
                 _close_with_multiprocessing(self)
                 thread.start()
-        except RuntimeError:
+        except (RuntimeError, MemoryError):
             # No thread can be started, for example at the end of the process. Closing sends in its own thread.
-            self._thread = self._sender = None
             self._next_start = time.monotonic() + START_INTERVAL
         finally:
+            # Also after an exception of a signal handler.
+            if self._thread is not None and self._thread.ident is None:
+                self._thread = self._sender = None
             self._thread_lock.release()
 
     def _run(self, sender: Sender) -> None:

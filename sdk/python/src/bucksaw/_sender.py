@@ -58,6 +58,9 @@ class Sender:
     def _deliver(self, batch: Batch) -> None:
         body, headers = _request(batch)
         attempt = 0
+        #: Failed attempts, of those since the client began to close.
+        failures = 0
+        was_closing = self._buffer.is_closing()
         while self._buffer.is_current(batch) and self._left() > 0:
             if time.time_ns() // 1_000_000 - batch.key_unix_ms > KEY_AGE_MAX_MS:
                 self._reporter.report(Failure("too_old", "no node accepted the batch for six days", batch.records))
@@ -85,8 +88,14 @@ class Sender:
                     attempt += 1
                     self._current = (self._current + 1) % len(self._targets)
                     self._reporter.report(Failure("retry", f"{endpoint}: {reason}", batch.records))
-                    seconds = min(pause(attempt, random.random(), retry_after), self._left())
-                    self._buffer.pause(seconds, retry_after == 0, self.report)
+                    failures += 1
+                    if self._buffer.is_closing():
+                        # The time is short, so the pauses begin anew with the shortest one.
+                        failures = failures if was_closing else 1
+                        was_closing = True
+                        retry_after = 0
+                    seconds = min(pause(failures, random.random(), retry_after), self._left())
+                    self._buffer.pause(seconds, not was_closing, self.report)
             self.report()
 
     def _attempt(

@@ -1,6 +1,7 @@
 """Settings of a client, checked when it is made."""
 
 import os
+import re
 import ssl
 import urllib.parse
 from collections.abc import Mapping, Sequence
@@ -10,9 +11,19 @@ from typing import Final, Literal, get_args
 Durability = Literal["fast", "durable", "bulk"]
 WhenFull = Literal["drop", "block"]
 
+#: Port of an endpoint without a scheme and a port.
+DEFAULT_PORT: Final = 7650
 DEFAULT_ENDPOINT: Final = "http://127.0.0.1:7650"
 #: A day. The clocks of locks and sockets have limits of their own, which are larger.
 SECONDS_MAX: Final = 86_400
+#: A node accepts a longer body in parts only, or not at all.
+BATCH_BYTES_MAX: Final = 8 << 20
+BATCH_RECORDS_MAX: Final = 32_768
+#: Limits of a node.
+LABELS_MAX: Final = 64
+LABEL_NAME_BYTES_MAX: Final = 128
+LABEL_VALUE_BYTES_MAX: Final = 1024
+_LABEL_NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_.-]*")
 #: Environment variable with a list of endpoints, separated by commas.
 ADDRESS_VARIABLE: Final = "BUCKSAW_ADDR"
 
@@ -59,6 +70,9 @@ class Settings:
         for name in ("batch_bytes", "batch_records", "buffer_bytes", "request_time"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be greater than 0")
+        for name, most in (("batch_bytes", BATCH_BYTES_MAX), ("batch_records", BATCH_RECORDS_MAX)):
+            if getattr(self, name) > most:
+                raise ValueError(f"{name} must not be greater than {most}")
         for name in ("batch_age", "block_time", "close_time"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must not be less than 0")
@@ -87,14 +101,16 @@ def parse_endpoints(endpoints: str | Sequence[str] | None) -> tuple[Endpoint, ..
             endpoints = DEFAULT_ENDPOINT
     if isinstance(endpoints, str):
         endpoints = endpoints.split(",")
-    parsed = tuple(_parse_endpoint(endpoint.strip()) for endpoint in endpoints)
+    parsed = tuple(_parse_endpoint(endpoint.strip()) for endpoint in endpoints if endpoint.strip())
     if not parsed:
         raise ValueError("a client needs at least one endpoint")
     return parsed
 
 
 def _parse_endpoint(text: str) -> Endpoint:
-    url = urllib.parse.urlsplit(text if "://" in text else f"http://{text}")
+    """Takes `http://10.0.0.1:7650`, `localhost:7650`, `localhost`, and `:7650` for this machine."""
+    has_scheme = "://" in text
+    url = urllib.parse.urlsplit(text if has_scheme else f"http://{'127.0.0.1' if text[0] == ':' else ''}{text}")
     if url.scheme not in ("http", "https"):
         raise ValueError(f"endpoint {text!r}: the scheme is http or https")
     if not url.hostname or not url.netloc.isascii() or "@" in url.netloc:
@@ -102,7 +118,7 @@ def _parse_endpoint(text: str) -> Endpoint:
     if url.query or url.fragment:
         raise ValueError(f"endpoint {text!r}: an endpoint has no parameters")
     try:
-        port = url.port
+        port = DEFAULT_PORT if url.port is None and not has_scheme else url.port
     except ValueError as error:
         raise ValueError(f"endpoint {text!r}: {error}") from None
     path = urllib.parse.quote(url.path.rstrip("/"), safe="/%~-._!$&'()*+,;=:@")
@@ -110,11 +126,22 @@ def _parse_endpoint(text: str) -> Endpoint:
 
 
 def parse_labels(labels: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
-    """Returns labels in the order of their names."""
+    """Returns labels in the order of their names, without those that have no value."""
+    parsed = []
     for name, value in (labels or {}).items():
         if not isinstance(name, str) or not isinstance(value, str):
             raise ValueError(f"label {name!r}: names and values are texts")
-        if not name or "=" in name or not value:
-            raise ValueError(f"label {name!r}: a label has a name without `=` and a value")
-        quote(name + value)
-    return tuple(sorted((labels or {}).items()))
+        if not _LABEL_NAME.fullmatch(name):
+            raise ValueError(
+                f"label {name!r}: a name is a letter or `_`, followed by letters, digits, `_`, `.` and `-`"
+            )
+        if len(name) > LABEL_NAME_BYTES_MAX or len(value.encode()) > LABEL_VALUE_BYTES_MAX:
+            raise ValueError(
+                f"label {name[:40]!r} is too long: a name may have {LABEL_NAME_BYTES_MAX} bytes, "
+                f"a value {LABEL_VALUE_BYTES_MAX}"
+            )
+        if value:
+            parsed.append((name, value))
+    if len(parsed) > LABELS_MAX:
+        raise ValueError(f"a client has at most {LABELS_MAX} labels")
+    return tuple(sorted(parsed))

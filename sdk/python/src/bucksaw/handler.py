@@ -8,8 +8,10 @@ from bucksaw._exceptions import CALL_STACKTRACE, STACKTRACE, exception_attribute
 from bucksaw._levels import level_of_number
 from bucksaw._records import error_text, to_text
 
-#: Members of every record of `logging`. All other members are those of `extra`.
-_OWN_MEMBERS: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+#: The first members of every record of `logging`, in their order.
+_FIRST_MEMBERS: Final = list(logging.LogRecord("", logging.INFO, "", 0, "", (), None).__dict__)
+#: Members of records. All other members are those of `extra`.
+_OWN_MEMBERS: Final = frozenset(_FIRST_MEMBERS) | {"message", "asctime", "taskName"}
 
 
 class Handler(logging.Handler):
@@ -94,7 +96,12 @@ class Handler(logging.Handler):
 
 def _attributes(record: logging.LogRecord) -> list[tuple[object, object]]:
     attributes: list[tuple[object, object]] = [("logger.name", record.name), ("thread.name", record.threadName)]
-    attributes += [member for member in record.__dict__.items() if member[0] not in _OWN_MEMBERS]
+    members = record.__dict__
+    names = list(members)
+    if names[: len(_FIRST_MEMBERS)] == _FIRST_MEMBERS:
+        # Usually the others stand behind them, so only these are looked up.
+        del names[: len(_FIRST_MEMBERS)]
+    attributes += [(name, members[name]) for name in names if name not in _OWN_MEMBERS]
     if record.exc_info:
         attributes += exception_attributes(record.exc_info)
     elif record.exc_text:

@@ -13,7 +13,7 @@ const BYTES_BEFORE: usize = 1;
 const BYTES_BEHIND: usize = 3;
 
 /// The places of a window whose surroundings are in it too.
-const WINDOW_PLACES: usize = WINDOW_BYTES - BYTES_BEFORE - BYTES_BEHIND;
+pub(super) const WINDOW_PLACES: usize = WINDOW_BYTES - BYTES_BEFORE - BYTES_BEHIND;
 
 /// The places in the first bytes of a line but the very first, in ascending order.
 ///

@@ -1,6 +1,6 @@
 //! Reads the time that a log line states near its start.
 //!
-//! A [`LineTimeReader`] tries each word of the first 128 bytes, from the left, and takes the first one that
+//! A [`LineTimeReader`] tries each word of the first 121 bytes, from the left, and takes the first one that
 //! begins a time in a known form. In a line that is a JSON object the keys of event times come first. The result depends on
 //! the line, the zone and the year of `now` alone, so reading a batch again gives the same times.
 //!
@@ -27,13 +27,13 @@ use jiff::tz::TimeZone;
 use memchr::memchr_iter;
 
 use crate::{Flags, Millis};
-use candidates::Candidates;
+use candidates::{Candidates, WINDOW_PLACES};
 use civil_cache::CivilCache;
 use forms::RecognisedTime;
 use recent_minute::RecentMinute;
 
-/// Bytes at the start of a line in which a time may begin.
-const SEARCHED_BYTES: usize = 128;
+/// Bytes at the start of a line in which a time may begin: the first one, and those that two windows examine.
+const SEARCHED_BYTES: usize = 1 + 2 * WINDOW_PLACES;
 
 /// Reads the times of the lines of one source, in their order.
 ///
@@ -110,8 +110,10 @@ impl LineTimeReader {
         {
             return Some(time);
         }
-        // Most times are at the start of the line; a word there is rarely a month, or the level of glog.
-        let begins = first.is_ascii_digit()
+        // Most times are at the start of the line; a word there is rarely a month, or the level of glog, and a number with a dot
+        // is an address.
+        let is_address = || line.get(1..4).is_some_and(|next| next.contains(&b'.'));
+        let begins = first.is_ascii_digit() && !is_address()
             || first.is_ascii_uppercase()
                 && (line.get(3) == Some(&b' ') || line.get(1).is_some_and(u8::is_ascii_digit));
         if begins && let Some(time) = self.time_at(line, 0, now) {

@@ -229,6 +229,16 @@ final class Buffer {
     return await(() -> aborted, deadlineNanos, failures);
   }
 
+  /**
+   * Waits before a retry, and returns whether the buffer was aborted before.
+   *
+   * @param untilClosed whether closing ends the wait
+   */
+  boolean pause(long deadlineNanos, boolean untilClosed, Failures failures) {
+    await(() -> aborted || untilClosed && closed, deadlineNanos, failures);
+    return aborted();
+  }
+
   /** Makes the sender look again at what it waits for. */
   void wake() {
     lock.lock();
@@ -274,6 +284,15 @@ final class Buffer {
       case CLOSED -> "the client is closed";
       case REFUSED, TOO_OLD -> reason.name();
     };
+  }
+
+  boolean closed() {
+    lock.lock();
+    try {
+      return closed;
+    } finally {
+      lock.unlock();
+    }
   }
 
   boolean aborted() {

@@ -279,17 +279,25 @@ public final class Client implements AutoCloseable {
      * Adds a label of all records of this client. Labels say where records come from, such as
      * {@code service.name}. What differs from record to record is an attribute.
      *
-     * @param name the name
-     * @param value the value
+     * @param name the name: a letter or {@code _}, followed by letters, digits, {@code _}, {@code
+     *     .} and {@code -}, in all at most 128
+     * @param value the value, of at most 1024 bytes of UTF-8; with an empty one there is no label
+     *     of this name
      * @return these settings
-     * @throws IllegalArgumentException if the name is empty or has a {@code =}
+     * @throws IllegalArgumentException if the name or the value is invalid, or there are more than
+     *     64 labels
      */
     public Builder label(String name, String value) {
-      Objects.requireNonNull(value, "value");
-      if (name.isEmpty() || name.contains("=")) {
-        throw new IllegalArgumentException("label name `" + name + "` is empty or has a `=`");
+      Settings.checkLabel(name, value);
+      if (value.isEmpty()) {
+        labels.remove(name);
+        return this;
       }
       labels.put(name, value);
+      if (labels.size() > Settings.LABELS_MAX) {
+        labels.remove(name);
+        throw new IllegalArgumentException("more than " + Settings.LABELS_MAX + " labels");
+      }
       return this;
     }
 

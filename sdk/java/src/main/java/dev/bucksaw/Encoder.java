@@ -54,6 +54,7 @@ final class Encoder {
 
   private static final long SECONDS_MAX = 253402300799L;
 
+  private final NestedObjects objects = new NestedObjects();
   private byte[] bytes = new byte[1024];
   private int length;
   // End of what the attributes may fill.
@@ -147,10 +148,11 @@ final class Encoder {
     int count = 0;
     int dropped = 0;
     int mark = length;
+    objects.clear();
     try {
       for (Map.Entry<?, ?> entry : attributes.entrySet()) {
         String name = name(entry.getKey(), hasLevel);
-        if (count == ATTRIBUTES_MAX || utf8Length(name) > NAME_BYTES_MAX) {
+        if (count == ATTRIBUTES_MAX || nameBytes(name) > NAME_BYTES_MAX) {
           dropped++;
           continue;
         }
@@ -158,7 +160,11 @@ final class Encoder {
         one(',');
         string(name);
         one(':');
+        int start = length;
         value(entry.getValue(), 1);
+        if (bytes[start] == '{') {
+          object(start, (int) nameBytes(name));
+        }
         mark = length;
       }
     } catch (TooLarge e) {
@@ -171,9 +177,34 @@ final class Encoder {
       one(':');
       failure(e);
     }
+    limitObjects(count);
     if (dropped > 0) {
       raw(DROPPED);
       ascii(Integer.toString(dropped), limit);
+    }
+  }
+
+  /** Notes an object, or makes text of it if the node would refuse one of its names. */
+  private void object(int start, int nameBytes) {
+    int leaves = NestedObjects.leaves(bytes, start, nameBytes);
+    if (leaves > 0) {
+      objects.add(start, length, leaves);
+      return;
+    }
+    String text = new String(bytes, start, length - start, StandardCharsets.UTF_8);
+    length = start;
+    string(text);
+  }
+
+  /** Makes text of the objects with most members, until the node accepts the record. */
+  private void limitObjects(int count) {
+    for (NestedObjects.Span object : objects.chosen(count, ATTRIBUTES_MAX)) {
+      int end = object.end();
+      String text = new String(bytes, object.start(), end - object.start(), StandardCharsets.UTF_8);
+      byte[] behind = java.util.Arrays.copyOfRange(bytes, end, length);
+      length = object.start();
+      string(text);
+      raw(behind);
     }
   }
 
@@ -415,6 +446,11 @@ final class Encoder {
 
   private static int utf8Length(int character) {
     return character < 0x80 ? 1 : character < 0x800 ? 2 : character < 0x10000 ? 3 : 4;
+  }
+
+  /** The number of bytes of a name at the node, which puts U+FFFD in place of NUL. */
+  private static long nameBytes(String name) {
+    return utf8Length(name.indexOf('\0') < 0 ? name : name.replace('\0', '\ufffd'));
   }
 
   /** The number of bytes of a text in UTF-8. */

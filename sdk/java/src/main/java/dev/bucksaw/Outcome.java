@@ -26,16 +26,22 @@ sealed interface Outcome {
   int ERROR_CHARS_MAX = 1000;
 
   static Outcome of(int status, Optional<String> retryAfter, byte[] body) {
-    switch (status) {
-      case 200:
-        return acknowledgement(body);
-      case 408, 429, 500, 502, 503, 504:
-        String error = error(body).map(text -> ": " + text).orElse("");
-        return new Retry(
-            retryAfterSeconds(retryAfter), "status " + status + error, Optional.empty());
-      default:
-        return new Refused(error(body).orElse("status " + status));
+    if (status == 200) {
+      return acknowledgement(body);
     }
+    if (isRetried(status)) {
+      String error = error(body).map(text -> ": " + text).orElse("");
+      return new Retry(retryAfterSeconds(retryAfter), "status " + status + error, Optional.empty());
+    }
+    return new Refused(error(body).orElse("status " + status));
+  }
+
+  /** Whether another attempt, or another node, may succeed after this status. */
+  static boolean isRetried(int status) {
+    return switch (status) {
+      case 408, 429, 500, 502, 503, 504 -> true;
+      default -> false;
+    };
   }
 
   private static Outcome acknowledgement(byte[] body) {

@@ -77,7 +77,8 @@ final class Reader {
           e.addSuppressed(failure);
         }
         failure = e;
-        if (e.kind() != QueryException.Kind.UNREACHABLE) {
+        if (e.kind() != QueryException.Kind.UNREACHABLE
+            && e.kind() != QueryException.Kind.TIMEOUT) {
           break;
         }
       }
@@ -147,9 +148,7 @@ final class Reader {
   private static QueryException refused(URI endpoint, int status, AnswerBody body) {
     String error = Outcome.error(read(body, BoundedBody.BYTES_MAX)).orElse("status " + status);
     QueryException.Kind kind =
-        status == 429 || status == 502 || status == 503 || status == 504
-            ? QueryException.Kind.UNREACHABLE
-            : QueryException.Kind.REFUSED;
+        Outcome.isRetried(status) ? QueryException.Kind.UNREACHABLE : QueryException.Kind.REFUSED;
     return new QueryException(
         kind, status, List.of(), endpoint.getAuthority() + ": " + error, null);
   }

@@ -74,7 +74,9 @@ final class Sender implements Runnable {
   }
 
   private void deliver(Batch batch) {
-    for (int attempt = 1; ; attempt++) {
+    int failed = 0;
+    boolean wasClosed = buffer.closed();
+    while (true) {
       if (unixMillis.getAsLong() - batch.createdMillis() > KEY_AGE_MILLIS_MAX) {
         drop(batch, DropReason.TOO_OLD, "not acknowledged for six days");
         return;
@@ -106,9 +108,13 @@ final class Sender implements Runnable {
           retry.cause().orElse(null));
       address = (address + 1) % addresses.size();
       double random = ThreadLocalRandom.current().nextDouble();
-      double pauseMillis = Pauses.millis(attempt, random, retry.retryAfterSeconds());
+      // While the client closes the time is short, so the pauses begin anew with the shortest one.
+      boolean isClosed = buffer.closed();
+      failed = isClosed && !wasClosed ? 1 : failed + 1;
+      wasClosed = isClosed;
+      double pauseMillis = Pauses.millis(failed, random, isClosed ? 0 : retry.retryAfterSeconds());
       long until = System.nanoTime() + (long) (pauseMillis * 1e6);
-      if (buffer.awaitAbort(until, failures)) {
+      if (buffer.pause(until, !isClosed, failures)) {
         return;
       }
       buffer.countRetry();

@@ -7,8 +7,10 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import java.util.Objects;
 import java.util.SortedMap;
 import java.util.function.Consumer;
+import java.util.regex.Pattern;
 
 /** Validated settings of a client. */
 record Settings(
@@ -26,10 +28,40 @@ record Settings(
     boolean closeAtExit,
     Consumer<Failure> onError) {
 
+  /** Port of an endpoint without a scheme and a port. */
+  private static final int DEFAULT_PORT = 7650;
+
   static final String DEFAULT_ENDPOINT = "http://127.0.0.1:7650";
 
   /** Names the default endpoints, with commas between. */
   static final String ENDPOINTS_VARIABLE = "BUCKSAW_ADDR";
+
+  /** Largest number of labels that a node takes. */
+  static final int LABELS_MAX = 64;
+
+  private static final int LABEL_NAME_BYTES_MAX = 128;
+  private static final int LABEL_VALUE_BYTES_MAX = 1024;
+  private static final Pattern LABEL_NAME = Pattern.compile("[A-Za-z_][A-Za-z0-9_.-]*");
+
+  /** Throws an {@link IllegalArgumentException} for a label that a node would refuse. */
+  static void checkLabel(String name, String value) {
+    Objects.requireNonNull(value, "value");
+    if (!LABEL_NAME.matcher(name).matches()) {
+      throw new IllegalArgumentException(
+          "label name `"
+              + name
+              + "` is not a letter or `_` followed by letters, digits, `_`, `.` and `-`");
+    }
+    if (name.length() > LABEL_NAME_BYTES_MAX || Encoder.utf8Length(value) > LABEL_VALUE_BYTES_MAX) {
+      throw new IllegalArgumentException(
+          "label `"
+              + name.substring(0, Math.min(name.length(), 40))
+              + "` is too long: a name may have "
+              + LABEL_NAME_BYTES_MAX
+              + " bytes, a value "
+              + LABEL_VALUE_BYTES_MAX);
+    }
+  }
 
   /** The addresses to send batches to, in the order of the endpoints. */
   List<URI> ingestAddresses() {
@@ -53,15 +85,18 @@ record Settings(
     return List.copyOf(endpoints);
   }
 
-  /** Takes {@code http://10.0.0.1:7650}, {@code localhost:7650}, and {@code :7650}. */
+  /**
+   * Takes {@code http://10.0.0.1:7650}, {@code localhost:7650}, {@code localhost}, and {@code
+   * :7650}.
+   */
   static URI parseEndpoint(String text) {
     String lower = text.toLowerCase(Locale.ROOT);
-    String address = text;
-    if (text.startsWith(":")) {
-      address = "http://127.0.0.1" + text;
-    } else if (!lower.startsWith("http://") && !lower.startsWith("https://")) {
-      address = "http://" + text;
+    boolean hasScheme = lower.startsWith("http://") || lower.startsWith("https://");
+    if (!hasScheme && text.contains("://")) {
+      throw new IllegalArgumentException("endpoint `" + text + "` is not of http or https");
     }
+    String address =
+        hasScheme ? text : "http://" + (text.startsWith(":") ? "127.0.0.1" : "") + text;
     while (address.endsWith("/")) {
       address = address.substring(0, address.length() - 1);
     }
@@ -80,6 +115,9 @@ record Settings(
     if (uri.getRawUserInfo() != null || uri.getRawQuery() != null || uri.getFragment() != null) {
       throw new IllegalArgumentException(
           "endpoint `" + text + "` has a user, a query or a fragment");
+    }
+    if (!hasScheme && uri.getPort() < 0) {
+      return URI.create("http://" + uri.getHost() + ":" + DEFAULT_PORT + uri.getRawPath());
     }
     return uri;
   }

@@ -383,15 +383,28 @@ class ReadTest {
           StubServer.answer(socket, 503, "", "{\"error\":\"busy\"}");
           return true;
         };
+    StubServer.Handler broken =
+        (request, socket) -> {
+          StubServer.answer(socket, 500, "", "{\"error\":\"broken\"}");
+          return true;
+        };
+    StubServer.Handler silent =
+        (request, socket) -> {
+          socket.getInputStream().read();
+          return false;
+        };
     try (StubServer first = new StubServer(busy);
-        StubServer second = new StubServer(good);
+        StubServer second = new StubServer(broken);
+        StubServer third = new StubServer(silent);
+        StubServer last = new StubServer(good);
         Client client =
             Client.builder()
-                .endpoints(closed, first.address(), second.address())
+                .endpoints(
+                    closed, first.address(), second.address(), third.address(), last.address())
                 .closeAtExit(false)
                 .build();
         Client none = Client.builder().endpoints(closed, first.address()).build()) {
-      assertEquals(7, client.count(QueryRequest.of("")));
+      assertEquals(7, client.count(QueryRequest.of("").idleTime(Duration.ofSeconds(1))));
       QueryException failure =
           assertThrows(QueryException.class, () -> none.count(QueryRequest.of("")));
       assertEquals(QueryException.Kind.UNREACHABLE, failure.kind());

@@ -1,6 +1,8 @@
 package dev.bucksaw;
 
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
@@ -15,6 +17,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
+import org.junit.jupiter.api.function.Executable;
 
 /** The vectors that all SDKs share, but those of answers. */
 class VectorsTest {
@@ -71,6 +74,26 @@ class VectorsTest {
           vector.get("url"),
           builder.settings().ingestAddresses().get(0).toString(),
           (String) vector.get("name"));
+    }
+  }
+
+  @TestFactory
+  Stream<DynamicTest> labels() throws IOException {
+    return Tree.maps(Tree.vectors("labels.json")).stream()
+        .map(v -> DynamicTest.dynamicTest((String) v.get("name"), () -> labels(v)));
+  }
+
+  private static void labels(Map<String, Object> vector) {
+    Client.Builder builder = Client.builder();
+    Executable add =
+        () ->
+            Tree.map(vector.get("labels"))
+                .forEach((name, value) -> builder.label(name, (String) value));
+    if (vector.get("sent") == null) {
+      assertThrows(IllegalArgumentException.class, add);
+    } else {
+      assertDoesNotThrow(add);
+      assertEquals(vector.get("sent"), builder.settings().labels());
     }
   }
 
