@@ -32,6 +32,7 @@ mod node;
 mod pipeline;
 mod process;
 mod program;
+mod rate_plot;
 mod results;
 mod search;
 mod segments;
@@ -92,10 +93,15 @@ enum BenchCommand {
     Startup(startup::StartupArgs),
     /// Cost of thousands of idle connections
     IdleConnections(idle::IdleArgs),
+    /// Draw a rate log of `bucksaw generate`
+    Plot(rate_plot::PlotArgs),
 }
 
 fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
+    if let BenchCommand::Plot(args) = &cli.command {
+        return rate_plot::run(args);
+    }
     let context = BenchContext::new(cli.options)?;
     match cli.command {
         BenchCommand::Ingest(args) => ingest::run(&args, &context),
@@ -115,6 +121,7 @@ fn main() -> anyhow::Result<()> {
         BenchCommand::Memory(args) => memory::run(&args, &context),
         BenchCommand::Startup(args) => startup::run(&args, &context),
         BenchCommand::IdleConnections(args) => idle::run(&args, &context),
+        BenchCommand::Plot(args) => rate_plot::run(&args),
     }
 }
 

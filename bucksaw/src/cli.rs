@@ -68,7 +68,7 @@ enum Command {
     /// Each value has the number of streams with it. EXPR may test labels only, since no line is read. Exits as query does.
     Labels(SummaryArgs),
     Histogram(HistogramArgs),
-    Generate(GenerateArgs),
+    Generate(Box<GenerateArgs>),
     Status(StatusArgs),
     Forget(ForgetArgs),
     Verify(VerifyArgs),
@@ -113,6 +113,7 @@ impl Command {
             Self::Fields(args) | Self::Labels(args) => summary(args),
             Self::Histogram(args) => summary(&mut args.summary),
             Self::Export(args) => args.apply_layers(layer),
+            Self::Generate(args) => args.apply_layers(layer),
             _ => Ok(()),
         }
     }
@@ -129,7 +130,7 @@ impl Command {
             Self::Fields(args) => fields::run(&args),
             Self::Labels(args) => labels::run(&args),
             Self::Histogram(args) => histogram::run(&args),
-            Self::Generate(args) => generate::run(args),
+            Self::Generate(args) => generate::run(&args),
             Self::Status(args) => status::run(args),
             Self::Forget(args) => forget::run(&args),
             Self::Verify(args) => verify::run(args),

@@ -3,8 +3,10 @@
 /// Commands and flags with a variable of their own and no key at the top of the file. Their values are of another kind
 /// than those of equally named flags, or a range for `query` must not apply to `tail`, or an agent must not take the
 /// ports of the node beside it.
-const OWN_VARIABLE: [(&str, &str); 8] = [
+const OWN_VARIABLE: [(&str, &str); 10] = [
     ("generate", "count"),
+    ("generate", "to"),
+    ("generate", "listen"),
     ("tail", "since"),
     ("forward", "listen"),
     ("forward", "insecure-listen"),

@@ -87,7 +87,9 @@ pub(crate) struct ServeArgs {
     #[arg(value_parser = durability(&["fast", "durable", "bulk"]))]
     pub(crate) sender_durability: Durability,
 
-    /// Address for logs of OpenTelemetry over gRPC, usually port 4317; off by default
+    /// Address for gRPC, usually port 4317: logs of OpenTelemetry, and the service bucksaw.v1; off by default
+    ///
+    /// See docs/grpc.md for the service: ingest, query, count and tail.
     #[arg(long, value_name = "HOST:PORT", default_value = "")]
     pub(crate) listen_otlp: ListenAddress,
 

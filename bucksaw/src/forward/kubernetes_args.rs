@@ -9,8 +9,8 @@ use bucksaw_kubernetes::{
 };
 use clap::Args;
 
-use super::labels::host_name;
 use crate::failure::UsageError;
+use crate::values::machine_name;
 
 /// The variable with the name of the Kubernetes node.
 const NODE_VARIABLE: &str = "NODE_NAME";
@@ -57,7 +57,7 @@ impl KubernetesArgs {
     /// The name of the node. An agent in a pod has the host name of the pod.
     pub(super) fn node(&self) -> String {
         let named = self.kubernetes_node.clone().or_else(|| std::env::var(NODE_VARIABLE).ok());
-        named.filter(|name| !name.is_empty()).unwrap_or_else(host_name)
+        named.filter(|name| !name.is_empty()).unwrap_or_else(machine_name)
     }
 
     /// What to watch and which labels to take; `None` if pods are not watched.

@@ -2,17 +2,14 @@
 
 use bucksaw_record::Labels;
 
+use crate::values::machine_name;
+
 /// The name of this machine.
 const HOST_NAME: &str = "host.name";
 
-/// The name of this machine.
-pub(super) fn host_name() -> String {
-    String::from_utf8_lossy(rustix::system::uname().nodename().to_bytes()).into_owned()
-}
-
 /// Adds the name of this machine.
 pub(super) fn with_host(labels: Labels) -> Labels {
-    with_label(labels, HOST_NAME, &host_name())
+    with_label(labels, HOST_NAME, &machine_name())
 }
 
 /// Adds a label, unless there is one of that name or the value is empty. The end of a long value is cut.

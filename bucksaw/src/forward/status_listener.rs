@@ -6,13 +6,12 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tracing::info;
 
-use super::labels::host_name;
 use crate::open_listeners::{self, OpenListener};
-use crate::values::ListenAddress;
+use crate::values::{ListenAddress, machine_name};
 
 /// What this agent reports about itself.
 pub(super) fn agent_info() -> AgentInfo {
-    AgentInfo { host: host_name(), version: env!("CARGO_PKG_VERSION").to_owned() }
+    AgentInfo { host: machine_name(), version: env!("CARGO_PKG_VERSION").to_owned() }
 }
 
 /// Serves them until the stop, if an address is given.

@@ -1,5 +1,6 @@
 //! An HTTP client of nodes: one connection per request, answers whole or streamed, all waits limited.
 
+mod line_sender;
 mod patience;
 mod request;
 
@@ -19,6 +20,7 @@ use tokio::runtime::Runtime;
 use crate::answer::{AnswerStreamReader, MEDIA_TYPE, Message};
 use crate::args::NodeArgs;
 use crate::values::NodeUrl;
+pub(crate) use line_sender::LineSender;
 use patience::Patience;
 use request::{send, target};
 

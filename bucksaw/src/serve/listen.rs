@@ -123,7 +123,7 @@ impl Listeners {
         });
         let (app, stop, runtime) = (|| app.clone(), || stopping.clone(), &runtimes.http);
         let http = http.map(|listener| runtime.spawn(bucksaw_api::serve(listener, app(), stop())));
-        let otlp = otlp.map(|listener| runtime.spawn(bucksaw_api::serve_otlp_grpc(listener, app(), stop())));
+        let otlp = otlp.map(|listener| runtime.spawn(bucksaw_api::serve_grpc(listener, app(), stop())));
         let otlp_http = otlp_http.map(|listener| runtime.spawn(bucksaw_api::serve_otlp_http(listener, app(), stop())));
         tcp.chain(datagrams).chain(heartbeats).chain(http).chain(otlp).chain(otlp_http).collect()
     }
@@ -147,6 +147,8 @@ pub(super) fn open_listeners(
         let address: SocketAddr = address.parse().ok()?;
         match name.as_str() {
             "http" => OpenListener::new(name, "--listen", address, "read and write all records"),
+            // The service for gRPC answers queries there, too.
+            "otlp" => OpenListener::new(name, "--listen-otlp", address, "read and write all records"),
             "fluent" if args.fluent_shared_key_file.is_some() => None,
             name => OpenListener::new(name, &format!("--listen-{name}"), address, "write records"),
         }

@@ -19,6 +19,11 @@ impl FromStr for HostName {
     }
 }
 
+/// The name of this machine.
+pub(crate) fn machine_name() -> String {
+    String::from_utf8_lossy(rustix::system::uname().nodename().to_bytes()).into_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

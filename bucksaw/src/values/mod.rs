@@ -16,7 +16,7 @@ mod template;
 
 pub(crate) use byte_size::ByteSize;
 pub(crate) use display_zone::{DisplayZone, checked_time};
-pub(crate) use host_name::HostName;
+pub(crate) use host_name::{HostName, machine_name};
 pub(crate) use host_port::{HostPort, ListenAddress};
 pub(crate) use limit::{OptionalLimit, time_limit};
 pub(crate) use listener_times::ListenerTimes;

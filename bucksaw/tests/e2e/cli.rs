@@ -2,6 +2,7 @@
 
 mod demo;
 mod letters;
+mod load;
 mod open_listeners;
 mod query;
 mod repair;

@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 mod built;
+mod grpc;
 mod page;
 mod recorder;
 mod replay;
@@ -93,7 +94,7 @@ fn every_record_is_stored_by(flag: &str, script: &str, arguments: &[&str], is_ki
     every_record_of(command, script, arguments, flag, &[], is_killed);
 }
 
-/// Runs a script of `senders/clients` with a command. The node has the listener of `flag`, and more arguments.
+/// Runs a script of `senders/clients` with a command. The node has the listener of `flag`, and more arguments. Returns the node.
 fn every_record_of(
     mut command: Command,
     script: &str,
@@ -101,7 +102,7 @@ fn every_record_of(
     flag: &str,
     of_node: &[&str],
     is_killed: bool,
-) {
+) -> TestServer {
     // The port must be the same after the restart.
     let address = free_address();
     let mut node = TestServer::start(&[&[flag, &address], of_node].concat());
@@ -122,6 +123,7 @@ fn every_record_of(
     all_are_stored(&node, &stated);
     // Without a restart no client has a reason to repeat.
     assert!(is_killed || stored(&node).len() == RECORDS);
+    node
 }
 
 /// Checks that a node has these records and no others, in its queue and then in its store.

@@ -113,7 +113,21 @@ fn lines_are_generated() {
     let run = words("generate --count 7 --rate 100 --format json --seed 5");
     let lines: Vec<serde_json::Value> = run.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.len(), 7);
-    for wrong in ["--rate -1", "--rate NaN", "--rate inf", "--size 0", "--size 1T", "--count -1"] {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("rate.csv");
+    let run = words(&format!("generate --count 3 --rate 0 --size 9 --rate-log {}", path.display()));
+    assert_eq!((run.code, run.out.len()), (Some(0), 30));
+    let log = std::fs::read_to_string(path).unwrap();
+    assert!(log.starts_with("time,seconds,") && log.ends_with(",3,30,0,0,3,30,0,0\n"), "{log}");
+    let run = words("generate --label a=b");
+    assert!(run.code == Some(2) && run.err.contains("--label has no effect on standard output"), "{}", run.err);
+    let run = words("generate --to bucksaw://127.0.0.1:1 --size 2M");
+    assert!(run.code == Some(2) && run.err.contains("--size"), "{}", run.err);
+    let run = words("generate --to http://127.0.0.1:1 --count 1 --rate 0");
+    assert!(run.code == Some(1) && run.err.contains("connection refused"), "{}", run.err);
+    for wrong in
+        ["--rate -1", "--rate NaN", "--rate inf", "--size 0", "--size 1T", "--count -1", "--to a:1", "--to tcp://a:1"]
+    {
         assert_eq!(words(&format!("generate {wrong}")).code, Some(2), "{wrong}");
     }
 }

@@ -1,4 +1,4 @@
-//! The HTTP surface: ingest, queries, status, and the page; and OTLP over gRPC.
+//! The HTTP surface: ingest, queries, status, and the page; and over gRPC OTLP and a service of its own.
 //!
 //! Handlers check a request, run it on threads that may block, and stream the answer. A slow reader slows only its own
 //! query; a disconnect cancels it. `docs/http.md` describes every call.
@@ -18,6 +18,7 @@ mod error;
 mod fixtures;
 mod groups;
 mod grpc;
+mod grpc_calls;
 mod guard;
 mod hints;
 mod history;
@@ -33,6 +34,7 @@ mod render;
 mod replication;
 mod senders;
 mod server;
+mod service;
 mod sink;
 mod stream;
 mod streams;
@@ -41,4 +43,4 @@ mod tail;
 pub use app::{App, NodeInfo};
 pub use config::Config;
 pub use metrics::Metrics;
-pub use server::{serve, serve_otlp_grpc, serve_otlp_http};
+pub use server::{serve, serve_grpc, serve_otlp_grpc, serve_otlp_http};

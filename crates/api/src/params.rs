@@ -30,6 +30,12 @@ impl Params {
         Self(query.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()).map(pair).collect())
     }
 
+    /// Parameters from pairs; those without a value are left out.
+    pub(crate) fn of<'a>(pairs: impl IntoIterator<Item = (&'a str, Vec<u8>)>) -> Self {
+        let pairs = pairs.into_iter().filter(|(_, value)| !value.is_empty());
+        Self(pairs.map(|(name, value)| (name.to_owned(), value)).collect())
+    }
+
     /// Refuses parameters that the call does not have. Otherwise a misspelt `form` would be ignored, and the search
     /// start an hour ago.
     pub(crate) fn reject_unknown(&self, known: &[&str]) -> Result<(), ApiError> {

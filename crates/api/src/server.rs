@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use crate::app::App;
 use crate::connections::{GrpcCalls, Surface};
 use crate::guard::Guard;
-use crate::{agents, compress, connections, guard, ingest, node, page, query, senders, streams, tail};
+use crate::{agents, compress, connections, grpc_calls, guard, ingest, node, page, query, senders, streams, tail};
 
 /// Serves all routes over HTTP on a listener until `stop` is true or its sender is gone, then drains for up to five seconds.
 pub async fn serve(listener: TcpListener, app: App, stop: watch::Receiver<bool>) {
@@ -28,10 +28,18 @@ pub async fn serve_otlp_http(listener: TcpListener, app: App, stop: watch::Recei
     connections::serve(listener, app, Surface::Http(routes), stop).await;
 }
 
-/// Serves OTLP over gRPC on a listener, within the limits and until the stop of [`serve`].
+/// Serves OTLP over gRPC and the service `bucksaw.v1` on a listener, within the limits and until the stop of [`serve`].
+pub async fn serve_grpc(listener: TcpListener, app: App, stop: watch::Receiver<bool>) {
+    let (calls, stopping) = (app.clone(), stop.clone());
+    let calls: GrpcCalls =
+        Arc::new(move |request| Box::pin(grpc_calls::call(calls.clone(), request, stopping.clone())));
+    connections::serve(listener, app, Surface::Grpc(calls), stop).await;
+}
+
+/// The same with OTLP only, for a process that answers no queries.
 pub async fn serve_otlp_grpc(listener: TcpListener, app: App, stop: watch::Receiver<bool>) {
     let calls = app.clone();
-    let calls: GrpcCalls = Arc::new(move |request| Box::pin(senders::otlp_call(calls.clone(), request)));
+    let calls: GrpcCalls = Arc::new(move |request| Box::pin(grpc_calls::otlp_call(calls.clone(), request)));
     connections::serve(listener, app, Surface::Grpc(calls), stop).await;
 }
 

@@ -63,6 +63,8 @@ pub(crate) enum StreamFormat {
     Messages {
         raw: bool,
     },
+    /// Messages of gRPC, which the caller writes.
+    Grpc,
 }
 
 impl StreamFormat {
@@ -94,6 +96,7 @@ impl StreamFormat {
             Self::Text => "text/plain; charset=utf-8",
             Self::Events => "text/event-stream",
             Self::Messages { .. } => "application/x-bucksaw-stream",
+            Self::Grpc => "application/grpc",
         })
     }
 
@@ -197,7 +200,7 @@ impl StreamSender {
             StreamFormat::Messages { .. } => StreamFrame::Message(NOTICE_MESSAGE, notice.to_string().into()),
             StreamFormat::Ndjson => StreamFrame::Bytes(format!("{notice}\n").into()),
             StreamFormat::Events => StreamFrame::Bytes(format!("event: notice\ndata: {notice}\n\n").into()),
-            StreamFormat::Text | StreamFormat::Json => return Ok(()),
+            StreamFormat::Text | StreamFormat::Json | StreamFormat::Grpc => return Ok(()),
         })
         .await
     }
@@ -213,8 +216,14 @@ impl StreamSender {
             }
             StreamFormat::Ndjson | StreamFormat::Events => StreamFrame::Bytes(format!("{}\n", object()).into()),
             StreamFormat::Json => StreamFrame::Bytes(render::end_list(stats).into()),
+            StreamFormat::Grpc => return Ok(()),
         })
         .await
+    }
+
+    /// Ends an answer with trailers.
+    pub(crate) async fn finish_with(&self, trailers: HeaderMap) -> Result<(), SinkClosed> {
+        self.send(StreamFrame::Trailers(trailers)).await
     }
 
     /// Resolves when the client has closed the stream.

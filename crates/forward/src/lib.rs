@@ -61,5 +61,6 @@ pub use lines::{
 pub use queue::{QueueInput, queue_config};
 pub use run::{Summary, run, run_streams};
 pub use status::{
-    AgentInfo, AgentMonitor, AgentStatus, ConnectionStatus, FileLag, FilesStatus, PodLabelStatus, serve_status,
+    AgentInfo, AgentMonitor, AgentStatus, ConnectionStatus, FileLag, FilesStatus, PodLabelStatus, serve_metrics,
+    serve_status,
 };

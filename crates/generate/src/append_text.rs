@@ -50,7 +50,7 @@ impl AppendText for Vec<u8> {
 }
 
 /// Eight hexadecimal digits of a number below 2^32, computed at once: one digit per byte, then converted to letters.
-fn hex_digits(number: u64) -> [u8; 8] {
+pub(crate) fn hex_digits(number: u64) -> [u8; 8] {
     const EACH: u64 = 0x0101_0101_0101_0101;
     let spread = (number | number << 16) & 0x0000_ffff_0000_ffff;
     let spread = (spread | spread << 8) & 0x00ff_00ff_00ff_00ff;

@@ -1,10 +1,8 @@
 //! Fits a line to an exact length.
 
 use crate::append_text::AppendText;
+use crate::padding;
 use crate::rng::Rng;
-
-/// Names of the fields that pad a short line.
-static PADDING_FIELDS: [&str; 8] = ["shard=", "zone=z", "span=", "attempt=", "build=", "lane=", "cursor=", "batch="];
 
 /// Truncates or pads the text from `start` to the end of `out` to `size` bytes.
 pub(crate) fn text(out: &mut Vec<u8>, start: usize, size: usize, rng: &mut Rng) {
@@ -19,7 +17,7 @@ pub(crate) fn text(out: &mut Vec<u8>, start: usize, size: usize, rng: &mut Rng) 
         out.resize(end, b'.');
     } else if out.len() < end {
         out.push(b' ');
-        append_fields(out, end, rng);
+        padding::append_fields(out, end, rng);
     }
 }
 
@@ -47,28 +45,13 @@ pub(crate) fn json(out: &mut Vec<u8>, start: usize, size: usize, cuts: &[usize],
     let name = if has_message { r#""note":""# } else { r#""msg":""# };
     if keep + comma.len() + name.len() + 2 <= end {
         out.text(comma).text(name);
-        append_fields(out, end - 2, rng);
+        padding::append_fields(out, end - 2, rng);
         out.push(b'"');
     } else {
         // Too small for another field. Space between tokens is insignificant.
         out.resize(end - 1, b' ');
     }
     out.push(b'}');
-}
-
-/// Appends `name=value` pairs until `out` has `end` bytes, truncating the last.
-fn append_fields(out: &mut Vec<u8>, end: usize, rng: &mut Rng) {
-    while out.len() < end {
-        let drawn = rng.next_u64();
-        out.text(PADDING_FIELDS.get(drawn as usize % PADDING_FIELDS.len()).copied().unwrap_or_default());
-        // Three quarters of the values are small numbers, the others look like ids.
-        match drawn >> 62 {
-            0 => _ = out.hex(rng.next_u64()),
-            _ => _ = out.number(drawn >> 8 & 0xfff),
-        }
-        out.push(b' ');
-    }
-    out.truncate(end);
 }
 
 #[cfg(test)]

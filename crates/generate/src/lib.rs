@@ -34,6 +34,7 @@ mod generator;
 mod incidents;
 mod kinds;
 mod line_schedule;
+mod padding;
 mod rng;
 mod template;
 mod timestamp_texts;

@@ -10,7 +10,7 @@ const ONE_LINE: u128 = 1_000_000_000 * 1_000_000_000;
 
 /// Converts a rate into numbers of lines.
 ///
-/// The writer calls it about every 50 ms and writes the lines due as one batch.
+/// The writer calls it every few milliseconds and writes the lines that are due.
 ///
 /// ```
 /// use bucksaw_generate::LineSchedule;
@@ -46,6 +46,18 @@ impl LineSchedule {
         let due = lines.saturating_sub(self.lines_emitted);
         self.lines_emitted += due;
         due
+    }
+
+    /// The time since the start at which the next line is due; [`Duration::MAX`] if none ever is.
+    pub fn next_due(&self) -> Duration {
+        let lines = u128::from(self.lines_emitted) + 1;
+        let nanos = lines.saturating_mul(ONE_LINE).checked_div(self.rate).map_or(u128::MAX, |nanos| nanos + 1);
+        u64::try_from(nanos).map_or(Duration::MAX, Duration::from_nanos)
+    }
+
+    /// Leaves out the lines that were due more than `late_max` ago at `elapsed` since the start; returns their number.
+    pub fn skip_late(&mut self, elapsed: Duration, late_max: Duration) -> u64 {
+        self.lines_due(elapsed.saturating_sub(late_max))
     }
 }
 
@@ -84,7 +96,8 @@ mod tests {
     fn extreme_rates_and_times_do_not_overflow() {
         let year = Duration::from_secs(365 * 86_400);
         for rate in [0.0, -3.0, f64::NAN, f64::NEG_INFINITY] {
-            assert_eq!(LineSchedule::new(rate).lines_due(year), 0, "{rate}");
+            let mut schedule = LineSchedule::new(rate);
+            assert_eq!((schedule.lines_due(year), schedule.next_due()), (0, Duration::MAX), "{rate}");
         }
         let mut schedule = LineSchedule::new(f64::INFINITY);
         assert_eq!(schedule.lines_due(Duration::ZERO), 0);
@@ -96,7 +109,26 @@ mod tests {
         assert_eq!(schedule.lines_due(Duration::from_secs(3)), 10);
     }
 
+    #[test]
+    fn late_lines_are_left_out() {
+        let (mut schedule, second) = (LineSchedule::new(100.0), Duration::from_secs(1));
+        assert_eq!(schedule.skip_late(second, second), 0);
+        assert_eq!(schedule.skip_late(10 * second, second), 900);
+        assert_eq!((schedule.lines_due(10 * second), schedule.lines_due(11 * second)), (100, 100));
+        assert_eq!(schedule.skip_late(11 * second, second), 0);
+    }
+
     proptest! {
+        #[test]
+        fn a_line_is_due_when_the_schedule_says_so(rate in 1_u64..2_000_000_000, lines in 0_u64..100) {
+            let mut schedule = LineSchedule::new(rate as f64 / 1_000.0);
+            for _ in 0..=lines {
+                let next = schedule.next_due();
+                prop_assert_eq!(schedule.lines_due(next.saturating_sub(Duration::from_nanos(2))), 0);
+                prop_assert!(schedule.lines_due(next) >= 1);
+            }
+        }
+
         #[test]
         fn uneven_ticks_do_not_drift(rate in 0u32..20_000_000, ticks in prop::collection::vec(0u64..500_000_000, 1..50)) {
             let mut schedule = LineSchedule::new(f64::from(rate));

@@ -76,6 +76,8 @@ pub enum Source {
     Fluent,
     /// Uploads of systemd's journal.
     Journald,
+    /// Bucksaw's own service for gRPC.
+    Grpc,
     /// Topics of Kafka.
     Kafka,
 }

@@ -8,6 +8,7 @@
 #![deny(clippy::indexing_slicing)]
 
 mod attribute_list;
+pub mod bucksaw_v1;
 pub mod container;
 pub mod datadog;
 mod decoded;

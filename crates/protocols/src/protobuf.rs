@@ -159,6 +159,31 @@ pub(crate) fn write_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
     }
 }
 
+/// Appends a field that is an integer of eight bytes; without effect for zero.
+pub(crate) fn write_fixed64(out: &mut Vec<u8>, number: u32, value: u64) {
+    if value != 0 {
+        push_varint(out, u64::from(number) << 3 | 1);
+        out.extend_from_slice(&value.to_le_bytes());
+    }
+}
+
+/// Appends the start of a field that is a message, of which the caller writes this number of bytes.
+pub(crate) fn write_message_start(out: &mut Vec<u8>, number: u32, length: usize) {
+    push_varint(out, u64::from(number) << 3 | 2);
+    push_varint(out, length as u64);
+}
+
+/// Bytes of a field that is a message of this length, also an empty one; its number is below 16.
+pub(crate) fn message_bytes(length: usize) -> usize {
+    1 + varint_bytes(length as u64) + length
+}
+
+/// Bytes of a varint.
+pub(crate) fn varint_bytes(value: u64) -> usize {
+    // Seven bits in each byte, at least one byte.
+    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
+}
+
 fn push_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);

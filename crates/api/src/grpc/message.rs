@@ -11,7 +11,7 @@ use http_body_util::BodyExt as _;
 use super::status::{GrpcCode, GrpcError};
 
 /// Bytes of the flag and the length before a message.
-const PREFIX_BYTES: usize = 5;
+pub(super) const PREFIX_BYTES: usize = 5;
 
 /// The one message of a call, whose prefix was read.
 pub(crate) struct MessageBody {
@@ -76,7 +76,7 @@ impl BodyChunks for MessageBody {
 }
 
 /// The next bytes of a body, which are not empty.
-async fn next_data(body: &mut Body) -> Option<Result<Bytes, String>> {
+pub(super) async fn next_data(body: &mut Body) -> Option<Result<Bytes, String>> {
     loop {
         match body.frame().await? {
             Ok(frame) => match frame.into_data() {

@@ -26,7 +26,7 @@ use axum::routing::{any, post};
 pub(crate) use elasticsearch::info as elasticsearch_info;
 pub(crate) use otlp::unknown_path as unknown_otlp_path;
 pub(crate) use otlp_grpc::call as otlp_call;
-pub(crate) use request::SenderRequest;
+pub(crate) use request::{SenderRequest, refuse_if_overloaded};
 
 use crate::app::App;
 

@@ -1,7 +1,7 @@
 //! OTLP logs over gRPC.
 
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
+use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
 use bucksaw_ingest::{Durability, Source};
 use bucksaw_protocols::otlp::{ExportAnswer, OtlpDecoder};
@@ -12,28 +12,16 @@ use super::request::{EventPlan, ingest_chunks, refuse_if_overloaded};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::grpc::{self, GrpcCode, GrpcError, MessageBody};
-use crate::ingest_params::{idempotency_key, labels, media_type};
+use crate::ingest_params::{idempotency_key, labels};
 
 const EXPORT: &str = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
 
 /// Services of OTLP for other signals than logs.
 const OTHER_SIGNALS: &str = "/opentelemetry.proto.collector.";
 
-/// Answers a request on the listener for gRPC.
-pub(crate) async fn call(app: App, request: Request) -> Response {
-    if request.version() != Version::HTTP_2 {
-        let message =
-            "this port speaks OTLP over gRPC, which needs HTTP/2: send OTLP over HTTP to /v1/logs on the HTTP port";
-        return grpc::not_grpc(StatusCode::BAD_REQUEST, message);
-    }
-    if request.method() != Method::POST {
-        return grpc::not_grpc(StatusCode::METHOD_NOT_ALLOWED, "this port speaks gRPC: calls are POST requests");
-    }
-    if !matches!(media_type(request.headers()).as_deref(), Some("application/grpc" | "application/grpc+proto")) {
-        let message = "this port speaks OTLP over gRPC: send Content-Type application/grpc";
-        return grpc::not_grpc(StatusCode::UNSUPPORTED_MEDIA_TYPE, message);
-    }
-    match export(&app, request).await {
+/// Answers a call.
+pub(crate) async fn call(app: &App, request: Request) -> Response {
+    match export(app, request).await {
         Ok(message) => grpc::answer(&message),
         Err(error) => grpc::refusal(&error),
     }
@@ -51,7 +39,7 @@ async fn export(app: &App, request: Request) -> Result<Vec<u8>, GrpcError> {
     refuse_if_overloaded(app)?;
     let (head, body) = request.into_parts();
     let headers = &head.headers;
-    let stated = stated_encoding(headers)?;
+    let stated = grpc::stated_encoding(headers)?;
     let mut plan = EventPlan {
         source: Source::Otlp,
         encoding: Encoding::Identity,
@@ -64,11 +52,7 @@ async fn export(app: &App, request: Request) -> Result<Vec<u8>, GrpcError> {
     app.queue().check_accepting().map_err(ApiError::from)?;
     let message = MessageBody::open(body, app.config.body_idle_timeout).await?;
     plan.bytes_min = u64::from(message.length);
-    if message.is_compressed {
-        plan.encoding = stated.ok_or_else(|| {
-            GrpcError::new(GrpcCode::INVALID_ARGUMENT, "the message is compressed, but grpc-encoding is missing")
-        })?;
-    }
+    plan.encoding = grpc::message_encoding(message.is_compressed, stated)?;
     let length_max = app.bodies.event_text_bytes_max(plan.encoding);
     if usize::try_from(message.length).is_ok_and(|length| length > length_max) {
         let message =
@@ -78,16 +62,6 @@ async fn export(app: &App, request: Request) -> Result<Vec<u8>, GrpcError> {
     let decoded = ingest_chunks(app, plan, message, |labels, body, sink| OtlpDecoder::new(labels).protobuf(body, sink));
     let decoded = decoded.await?.map_err(|error| GrpcError::new(GrpcCode::INVALID_ARGUMENT, error.to_string()))?;
     Ok(ExportAnswer(&decoded).protobuf())
-}
-
-/// The compression that `grpc-encoding` names, if any.
-fn stated_encoding(headers: &HeaderMap) -> Result<Option<Encoding>, GrpcError> {
-    let Some(stated) = headers.get("grpc-encoding") else { return Ok(None) };
-    let encoding = stated.to_str().ok().and_then(|name| name.parse().ok()).ok_or_else(|| {
-        let message = "the compression in grpc-encoding is not known: gzip, deflate, zstd and snappy are";
-        GrpcError::new(GrpcCode::UNIMPLEMENTED, message)
-    })?;
-    Ok((encoding != Encoding::Identity).then_some(encoding))
 }
 
 fn durability(headers: &HeaderMap) -> Result<Durability, ApiError> {

@@ -85,7 +85,7 @@ pub(super) async fn ingest<T: Send + 'static>(
 }
 
 /// Refuses a request if the node is overloaded and a less loaded one is known.
-pub(super) fn refuse_if_overloaded(app: &App) -> Result<(), ApiError> {
+pub(crate) fn refuse_if_overloaded(app: &App) -> Result<(), ApiError> {
     if app.shedder.refuses_unredirectable(ListenerKind::Http) {
         app.shedder.count_refused();
         return Err(ApiError::too_many_requests("the node is overloaded: send again later, or to another node"));

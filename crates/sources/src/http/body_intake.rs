@@ -13,7 +13,7 @@ use super::body_memory::BodyMemory;
 use super::body_reader::{BodyChunks, BodyLimits, BodyReader, BodyResources};
 use super::body_records::{BUFFER_BYTES, BodyRecords};
 use super::decompressor::{Decompressor, PEAK_BYTES_MAX, decompressor_bytes};
-use super::event_body::{EventBody, EventRequest, text_bytes_max};
+use super::event_body::{BatchPlan, BatchRequest, EventBody, EventRequest, text_bytes_max};
 use super::journal_body::{JournalBody, JournalReply};
 use super::metrics::BodyMetrics;
 use super::request::{BodyFormat, Encoding, IngestReply, IngestRequest};
@@ -90,12 +90,48 @@ impl BodyIntake {
         let records = EventRecords::new(target, self.ids(key, &context), limits.record_bytes_max);
         let durability_wait = records.durability_wait();
         let text_bytes_max = self.event_text_bytes_max(encoding);
-        let consumer = EventBody::new(Box::new(decode), records, text_bytes_max, limits.record_bytes_max);
+        let decode = Box::new(move |body: &[u8], records: &mut EventRecords| decode(body, records));
+        let consumer = EventBody::new(decode, records, text_bytes_max, limits.record_bytes_max);
         let decompressor = Decompressor::new(encoding, consumer, limits.decompressed_bytes_max)?;
         let consumer = BodyReader::new(&self.resources, decompressor, bytes_min).read(body).await?;
         let (records, decoded) = consumer.into_parts();
         self.wait(durability, &durability_wait, records.batch()).await?;
         decoded.ok_or_else(|| BodyErrorReason::Internal.into())
+    }
+
+    /// Ingests a body of events as [`Self::ingest_events`] does, which states itself how: `plan` reads that from the whole body.
+    ///
+    /// # Errors
+    /// That of `plan`, or [`BodyError`].
+    pub async fn ingest_batch<P: Send + 'static, T: Send + 'static, E: From<BodyError> + Send + 'static>(
+        &self,
+        request: BatchRequest,
+        body: impl BodyChunks,
+        plan: impl FnOnce(&[u8]) -> Result<(BatchPlan, P), E> + Send + 'static,
+        decode: impl FnOnce(&[u8], P, &mut dyn EventSink) -> T + Send + 'static,
+    ) -> Result<T, E> {
+        let BatchRequest { source, encoding, bytes_min } = request;
+        let limits = &self.resources.limits;
+        let target = EventTarget { intake: self.intake.clone(), source, durability: Durability::Fast };
+        let records = EventRecords::new(target, self.ids(None, &[]), limits.record_bytes_max);
+        let durability_wait = records.durability_wait();
+        let text_bytes_max = self.event_text_bytes_max(encoding);
+        let decode = Box::new(move |body: &[u8], records: &mut EventRecords| -> Result<(Durability, T), E> {
+            let (BatchPlan { durability, key }, plan) = plan(body)?;
+            records.set_durability(durability);
+            if let Some(key) = key {
+                records.set_batch(IdempotentBatch::new(&key, source.name().as_bytes()));
+            }
+            Ok((durability, decode(body, plan, records)))
+        });
+        let consumer = EventBody::new(decode, records, text_bytes_max, limits.record_bytes_max);
+        let decompressor = Decompressor::new(encoding, consumer, limits.decompressed_bytes_max)?;
+        let consumer = BodyReader::new(&self.resources, decompressor, bytes_min).read(body).await?;
+        let (records, decoded) = consumer.into_parts();
+        let decoded = decoded.ok_or_else(|| BodyError::from(BodyErrorReason::Internal))?;
+        let (durability, decoded) = decoded?;
+        self.wait(durability, &durability_wait, records.batch()).await?;
+        Ok(decoded)
     }
 
     /// Ingests a body of journal entries while it arrives, and waits for the durability of its records, which all have

@@ -1,7 +1,6 @@
 //! The body of a request in a protocol of another log system: collected as a whole, then decoded.
 
 use bucksaw_ingest::{Durability, Source};
-use bucksaw_protocols::EventSink;
 
 use super::body_consumer::BodyConsumer;
 use super::body_error::{BodyError, BodyErrorReason};
@@ -43,8 +42,28 @@ pub struct EventRequest<'a> {
     pub bytes_min: u64,
 }
 
-/// Decodes a body into a sink.
-pub(super) type Decode<T> = Box<dyn FnOnce(&[u8], &mut dyn EventSink) -> T + Send>;
+/// A body of events that states itself how it is to be ingested.
+#[derive(Debug)]
+pub struct BatchRequest {
+    /// The protocol.
+    pub source: Source,
+    /// How the body is compressed.
+    pub encoding: Encoding,
+    /// The length of the body as it is sent, in bytes.
+    pub bytes_min: u64,
+}
+
+/// What a body of events states about itself.
+#[derive(Debug)]
+pub struct BatchPlan {
+    /// When its records count as accepted.
+    pub durability: Durability,
+    /// Its idempotency key.
+    pub key: Option<Vec<u8>>,
+}
+
+/// Decodes a body into its records.
+pub(super) type Decode<T> = Box<dyn FnOnce(&[u8], &mut EventRecords) -> T + Send>;
 
 /// Collects a body, and decodes it at its end.
 pub(super) struct EventBody<T> {

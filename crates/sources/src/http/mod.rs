@@ -30,7 +30,7 @@ mod request;
 pub use body_error::{BodyError, BodyErrorReason};
 pub use body_intake::{BodyIntake, body_bytes_max};
 pub use body_reader::{BodyChunks, BodyLimits};
-pub use event_body::EventRequest;
+pub use event_body::{BatchPlan, BatchRequest, EventRequest};
 pub use journal_body::JournalReply;
 pub use metrics::BodyMetrics;
 pub use ndjson::event_time;

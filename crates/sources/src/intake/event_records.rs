@@ -139,6 +139,17 @@ impl EventRecords {
         self
     }
 
+    /// Sets when the records count as accepted. Call it before the first event.
+    pub(crate) fn set_durability(&mut self, durability: Durability) {
+        self.target.durability = durability;
+    }
+
+    /// Makes the ids those of a batch with a key. Call it before the first event.
+    pub(crate) fn set_batch(&mut self, batch: IdempotentBatch) {
+        self.ids = IdAssignment::Keyed(batch);
+        self.place.source = self.target.intake.filter.as_ref().map_or(0, |_| self.ids.source(&self.target.intake));
+    }
+
     /// Counts an event that its decoder refused.
     pub fn reject(&mut self, reason: &dyn Display) {
         self.rejected += 1;

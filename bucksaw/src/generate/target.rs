@@ -1,0 +1,87 @@
+//! Where generated lines go.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use bucksaw_ingest::Durability;
+
+use super::producer::LoadPace;
+use crate::values::{HostPort, NodeUrl};
+
+/// A node and its protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LoadTarget {
+    /// `bucksaw://HOST[:PORT]`: the framed protocol, as of `forward`.
+    Framed { host: String, port: Option<u16> },
+    /// `http://HOST:PORT`: bodies of lines.
+    Http(NodeUrl),
+}
+
+const SYNTAX: &str = "expected http://HOST:PORT, or bucksaw://HOST:PORT for the framed protocol";
+
+const FRAMED: &str = "bucksaw://";
+
+impl LoadTarget {
+    /// How the lines of a target are divided; `None` is standard output.
+    pub(super) fn pace(target: Option<&Self>) -> LoadPace {
+        match target {
+            None => LoadPace { tick: Duration::from_millis(10), batch_bytes: 64 << 10 },
+            Some(Self::Framed { .. }) => LoadPace { tick: Duration::from_millis(10), batch_bytes: 128 << 10 },
+            // Each body is a request with a connection of its own.
+            Some(Self::Http(_)) => LoadPace { tick: Duration::from_millis(100), batch_bytes: 1 << 20 },
+        }
+    }
+
+    /// The address for the framed protocol, if it is the one of the target.
+    pub(super) fn framed_address(&self, durability: Durability) -> Option<String> {
+        let Self::Framed { host, port } = self else { return None };
+        let port = port.unwrap_or(match durability {
+            Durability::Fast => 7_651,
+            Durability::Durable => 7_652,
+            Durability::Bulk => 7_653,
+        });
+        Some(HostPort { host: host.clone(), port }.to_string())
+    }
+}
+
+impl FromStr for LoadTarget {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Some(address) = text.strip_prefix(FRAMED) {
+            if let Ok(HostPort { host, port }) = address.parse() {
+                return Ok(Self::Framed { host, port: Some(port) });
+            }
+            // With any port it is an address.
+            let HostPort { host, .. } = format!("{address}:0").parse().map_err(|_| SYNTAX)?;
+            return Ok(Self::Framed { host, port: None });
+        }
+        match text.contains("://") {
+            true => text.parse().map(Self::Http),
+            false => Err(SYNTAX),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_parsed() {
+        let check = |text: &str, want: Result<Option<&str>, &str>| {
+            let parsed = text.parse::<LoadTarget>();
+            let got = parsed.as_ref().map(|target| target.framed_address(Durability::Durable)).map_err(|error| *error);
+            assert_eq!(got, want.map(|address| address.map(str::to_owned)), "{text}");
+        };
+        check("bucksaw://10.0.0.1:9", Ok(Some("10.0.0.1:9")));
+        check("bucksaw://[::1]:9", Ok(Some("[::1]:9")));
+        check("bucksaw://node-1", Ok(Some("node-1:7652")));
+        check("bucksaw://[::1]", Ok(Some("[::1]:7652")));
+        check("http://127.0.0.1:7650", Ok(None));
+        for text in ["", "bucksaw://", "bucksaw://:9", "bucksaw://a b", "bucksaw://::1", "127.0.0.1:7651"] {
+            check(text, Err(SYNTAX));
+        }
+        assert!("ftp://a".parse::<LoadTarget>().is_err() && "https://a".parse::<LoadTarget>().is_err());
+    }
+}

@@ -1,0 +1,44 @@
+//! Bucksaw's own service for gRPC, `bucksaw.v1`: ingest, query, count and tail for languages without an SDK.
+//!
+//! The messages are in `proto/bucksaw/v1/bucksaw.proto`; `bucksaw_protocols::bucksaw_v1` reads and writes them. All limits are
+//! those of the HTTP surface: memory of bodies, permits of queries, answers and tails. A slow reader stops its own call, by the
+//! flow control of HTTP/2.
+
+mod ingest;
+mod record_messages;
+mod request;
+mod search;
+mod tail;
+
+use axum::extract::Request;
+use axum::response::Response;
+use tokio::sync::watch;
+
+use crate::app::App;
+use crate::grpc::{self, CallDeadline, GrpcCode, GrpcError};
+
+/// The path of all calls.
+pub(crate) const PATH: &str = "/bucksaw.v1.Bucksaw/";
+
+/// Answers a call of the service.
+pub(crate) async fn call(app: App, request: Request, stop: watch::Receiver<bool>) -> Response {
+    answer(app, request, stop).await.unwrap_or_else(|error| grpc::refusal(&error))
+}
+
+async fn answer(app: App, request: Request, stop: watch::Receiver<bool>) -> Result<Response, GrpcError> {
+    let deadline = CallDeadline::of(request.headers())?;
+    let method = request.uri().path().strip_prefix(PATH).unwrap_or_default().to_owned();
+    match method.as_str() {
+        "Ingest" => ingest::ingest(app, request, deadline, stop),
+        "Query" => deadline.limit(search::query(app, request, deadline)).await?,
+        "Count" => deadline.limit(search::count(app, request)).await?,
+        "Tail" => tail::tail(app, request, deadline, stop).await,
+        _ => {
+            let message = "no such method: bucksaw.v1.Bucksaw has Ingest, Query, Count and Tail";
+            Err(GrpcError::new(GrpcCode::UNIMPLEMENTED, message))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
