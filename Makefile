@@ -13,6 +13,10 @@ endif
 export BUCKSAW_CHROMIUM
 # Use the system's browser; npm downloads none.
 export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD := 1
+# Checks and tests use the OpenSSL of the system, if its headers are there: building ours, which the program has, takes minutes.
+ifneq ($(shell pkg-config --exists 'openssl >= 3' 2>/dev/null && echo yes),)
+check test-rust test-ui test-sdk test-corpus senders: export OPENSSL_NO_VENDOR := 1
+endif
 # Clients of other log systems: in Python, for Node.js, and packages of Debian; Kafka and ClickHouse as servers.
 CLIENTS := target/clients/requirements.txt target/clients/node/package-lock.json target/clients/debian/debian.txt \
 	target/clients/kafka/pom.xml target/clients/clickhouse/launcher
