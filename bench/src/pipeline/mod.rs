@@ -25,7 +25,7 @@ use crate::results::{BenchRun, Figure, figure};
 use crate::senders::{ExportClient, SenderProtocol};
 use broker::BenchBroker;
 use database::BenchDatabase;
-use load::{PipelineLoad, PipelineSource, PipelineStore};
+use load::{PipelineAxes, PipelineLoad, PipelineSource, PipelineStore};
 use sample_records::SampleRecords;
 
 /// The topic with the records.
@@ -84,6 +84,17 @@ pub(crate) struct PipelineArgs {
     plots: Option<PathBuf>,
 }
 
+impl PipelineArgs {
+    fn axes(&self) -> PipelineAxes<'_> {
+        PipelineAxes {
+            sources: &self.sources,
+            commit_intervals: &self.commit_intervals,
+            fetch_bytes: &self.fetch_bytes,
+            batch_records: &self.batch_records,
+        }
+    }
+}
+
 pub(crate) fn run(args: &PipelineArgs, context: &BenchContext) -> anyhow::Result<()> {
     let mut results = context.results("pipeline")?;
     let database = args.clickhouse.as_deref().map(|dir| BenchDatabase::start(dir, &context.path("clickhouse")));
@@ -98,7 +109,7 @@ pub(crate) fn run(args: &PipelineArgs, context: &BenchContext) -> anyhow::Result
         (load.source != PipelineSource::Kafka || broker.is_some())
             && (load.store != PipelineStore::ClickHouse || database.is_some())
     };
-    let loads: Vec<PipelineLoad> = load::all(args).into_iter().filter(is_there).collect();
+    let loads: Vec<PipelineLoad> = load::all(&args.axes()).into_iter().filter(is_there).collect();
     ensure!(!loads.is_empty(), "nothing to measure: name --kafka and --clickhouse, or another of --sources");
     for round in 1..=args.rounds as usize {
         for (number, load) in loads.iter().enumerate() {
