@@ -30,7 +30,8 @@ pub struct DatabaseUrl {
     pub database: String,
     /// Option `table`: the table, which is created if it is missing; `records` unless given.
     pub table: String,
-    /// Option `engine`: the engine of a new table, with its arguments; `MergeTree` unless given.
+    /// Option `engine`: the engine of a new table, with its arguments; `ReplacingMergeTree` unless given: its merges drop
+    /// rows with equal ids, as of messages of Kafka that are read again.
     pub engine: String,
     /// Option `connections`: concurrent inserts.
     pub connections: usize,
@@ -57,7 +58,7 @@ pub enum InvalidDatabaseUrl {
     Name(String),
     /// The engine is none of the MergeTree family.
     #[error(
-        "`{0}` is no engine of the MergeTree family, such as ReplicatedMergeTree('/clickhouse/{{shard}}/records', '{{replica}}')"
+        "`{0}` is no engine of the MergeTree family, such as ReplicatedReplacingMergeTree('/clickhouse/{{shard}}/records', '{{replica}}')"
     )]
     Engine(String),
     /// An option has an invalid value.
@@ -87,7 +88,7 @@ impl FromStr for DatabaseUrl {
             port,
             database: checked_name(database.to_owned())?,
             table: "records".to_owned(),
-            engine: "MergeTree".to_owned(),
+            engine: "ReplacingMergeTree".to_owned(),
             connections: 4,
             retention: None,
         };
