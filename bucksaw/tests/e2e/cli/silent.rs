@@ -1,5 +1,6 @@
 //! Nodes that do not answer: a stopped process, and a port of another program.
 
+use std::fs;
 use std::io::Write as _;
 use std::net::TcpListener;
 use std::process::Output;
@@ -8,6 +9,7 @@ use std::thread;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::node::{TestServer, bucksaw};
+use crate::wait::wait_until;
 
 /// Every command that calls a node.
 const COMMANDS: [&[&str]; 9] = [
@@ -43,11 +45,21 @@ fn check(addr: &str, arguments: &[&str], want: &str) {
     }
 }
 
+/// Whether the state of every thread of a process is `T`: the field after the name.
+fn threads_are_stopped(pid: u32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    threads
+        .map(|thread| fs::read_to_string(thread.unwrap().path().join("stat")).unwrap())
+        .all(|stat| stat.contains(") T "))
+}
+
 #[test]
 fn a_stopped_node_is_given_up() {
     let node = TestServer::start(&[]);
     let pid = Pid::from_raw(i32::try_from(node.pid()).unwrap()).unwrap();
     kill_process(pid, Signal::STOP).unwrap();
+    // Its threads stop one by one, and one that still runs would answer.
+    wait_until("the node is stopped", || threads_are_stopped(node.pid()));
     check(&node.url(), &["--timeout", "300ms"], "no complete answer from");
     // Without a limit of the user, it is given up after the health check.
     check(&node.url(), &[], "accepts connections and does not answer: is it a node, and is its process stopped?");
