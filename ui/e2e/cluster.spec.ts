@@ -1,5 +1,5 @@
 import type { Page } from "@playwright/test";
-import { cluster, expect, type Node, shopLogs, test as single } from "./node.ts";
+import { cluster, expect, Node, shopLogs, test as single } from "./node.ts";
 import { lookAllWays, theme } from "./page.ts";
 
 const test = single.extend<{ three: [Node, Node, Node] }>({
@@ -162,4 +162,20 @@ test("thirty nodes are on one screen, by the names of their hosts", async ({ pag
   await lines.nth(4).getByRole("button").click();
   await lookAllWays(page, "nodes-30");
   await page.unrouteAll({ behavior: "ignoreErrors" });
+});
+
+single("a database that is away and an open listener are named", async ({ page }) => {
+  // No program listens on port 9.
+  const away = ["--clickhouse-sink", "clickhouse://127.0.0.1:9/logs"];
+  const node = await new Node([...away, "--listen-otlp", "0.0.0.0:0", "--insecure-listen"]).start();
+  try {
+    await node.send("paid 17.50");
+    await page.goto(`${node.url}/nodes`);
+    const listed = articles(page).first();
+    await expect(listed.getByRole("note")).toHaveText("It lets other machines connect without authentication: otlp.");
+    // The store gathers after ten seconds.
+    await expect(listed.getByRole("alert")).toContainText("on disk for ClickHouse since", { timeout: 30_000 });
+  } finally {
+    await node.end();
+  }
 });

@@ -105,12 +105,15 @@ describe("the problems of a node", () => {
     ],
     [{ version_skew: "speaks version 1.9" }, ["It speaks version 1.9."]],
     [
-      { retention_suspended_clock_ahead_seconds: 691_200, retention_suspended_remaining_seconds: 3_600 },
+      { retention_suspended: { clock_ahead_seconds: 691_200, remaining_seconds: 3_600 } },
       ["It removes nothing by age: its clock jumped 8 d 0 h ahead. Correct it, or retention resumes in 1 h 0 min."],
     ],
-    [{ database_failure: null, sink_failure: null }, []],
+    [{ database: { failure: null, failing_since: null } }, []],
     [
-      { database_failure: "no answer", database_failing_since: "T", sink_failure: "no way", sink_waiting_bytes: 0 },
+      {
+        database: { failure: "no answer", failing_since: "T" },
+        sink: { failure: "no way", failing_since: null, waiting_bytes: 0 },
+      },
       ["It keeps records in its queue since <T>: no answer.", "It has 0 B on disk for ClickHouse: no way."],
     ],
     [{ queue: { pending_bytes: 1, oldest_pending_seconds: 29 } }, []],

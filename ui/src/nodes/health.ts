@@ -68,20 +68,20 @@ export function problems(node: NodeFacts, when: (time: string) => string = (time
   if (node.version_skew !== undefined) {
     found.push(`It ${node.version_skew}.`);
   }
-  const ahead = node.retention_suspended_clock_ahead_seconds;
-  if (ahead !== undefined) {
-    const left = duration(node.retention_suspended_remaining_seconds ?? 0);
+  const { retention_suspended: suspended, database, sink } = node;
+  if (suspended !== undefined) {
+    const [ahead, left] = [suspended.clock_ahead_seconds, duration(suspended.remaining_seconds)];
     found.push(
       `It removes nothing by age: its clock jumped ${duration(ahead)} ahead. Correct it, or retention resumes in ${left}.`,
     );
   }
   const sinceTime = (time?: string | null) => (time ? ` since ${when(time)}` : "");
-  if (node.database_failure) {
-    found.push(`It keeps records in its queue${sinceTime(node.database_failing_since)}: ${node.database_failure}.`);
+  if (database?.failure) {
+    found.push(`It keeps records in its queue${sinceTime(database.failing_since)}: ${database.failure}.`);
   }
-  if (node.sink_failure) {
-    const waiting = bytes(node.sink_waiting_bytes ?? 0);
-    found.push(`It has ${waiting} on disk for ClickHouse${sinceTime(node.sink_failing_since)}: ${node.sink_failure}.`);
+  if (sink?.failure) {
+    const waiting = bytes(sink.waiting_bytes);
+    found.push(`It has ${waiting} on disk for ClickHouse${sinceTime(sink.failing_since)}: ${sink.failure}.`);
   }
   if ((node.damaged_keys ?? 0) > 0) {
     found.push(

@@ -43,15 +43,11 @@ export interface NodeFacts {
   /** Damaged files whose records are all re-replicated. */
   damaged_re_replicated?: string[];
   /** How far the clock jumped ahead, and how long retention by age remains suspended because of it. */
-  retention_suspended_clock_ahead_seconds?: number;
-  retention_suspended_remaining_seconds?: number;
+  retention_suspended?: { clock_ahead_seconds: number; remaining_seconds: number };
   /** Why the database of the node's store does not take records, and since when. */
-  database_failure?: string | null;
-  database_failing_since?: string | null;
+  database?: { failure: string | null; failing_since: string | null };
   /** Why ClickHouse beside the store does not take records, since when, and the compressed bytes that wait. */
-  sink_failure?: string | null;
-  sink_failing_since?: string | null;
-  sink_waiting_bytes?: number;
+  sink?: { failure: string | null; failing_since: string | null; waiting_bytes: number };
   /** Names of the listeners that other machines can reach and that do not authenticate clients. */
   insecure_listeners?: string[];
   /** Idempotency keys that could not be read. */
