@@ -142,8 +142,8 @@ pub(crate) struct ServeArgs {
 
     /// Where records are stored: `segments` in the data directory, or a table of ClickHouse
     ///
-    /// clickhouse://[USER@]HOST[:PORT]/DATABASE[?table=NAME]. Records stay in the queue until ClickHouse has them. All nodes
-    /// of a cluster use the same store. See docs/clickhouse.md.
+    /// clickhouse://USER@HOST:PORT/DATABASE?table=NAME; all but host and database may be left out. Records stay in the queue
+    /// until ClickHouse has them. All nodes of a cluster use the same store. See docs/clickhouse.md.
     #[arg(long, value_name = "STORE", default_value = "segments")]
     pub(crate) store: StoreLocation,
 

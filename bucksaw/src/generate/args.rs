@@ -51,7 +51,7 @@ pub(crate) struct GenerateArgs {
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
     format: LineFormat,
 
-    /// Node to send to, instead of standard output: http://HOST:PORT, or bucksaw://HOST[:PORT] for the framed protocol
+    /// Node to send to, instead of standard output: http://HOST:PORT, or bucksaw://HOST:PORT for the framed protocol
     ///
     /// Each line becomes one record, also if the node restarts meanwhile. Ends when all of them are acknowledged.
     #[arg(long, value_name = "URL")]
