@@ -1,11 +1,10 @@
 //! The listener with the metrics and the state of an agent.
 
-use anyhow::Context as _;
 use bucksaw_forward::{AgentInfo, AgentMonitor, serve_status};
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tracing::info;
 
+use crate::bind::bind;
 use crate::open_listeners::{self, OpenListener};
 use crate::values::{ListenAddress, machine_name};
 
@@ -20,10 +19,7 @@ pub(super) async fn start(
     monitor: &AgentMonitor,
     stop: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
-    let Some(address) = &listen.0 else { return Ok(()) };
-    let listener = TcpListener::bind(address.to_string()).await;
-    let listener =
-        listener.with_context(|| format!("cannot listen on {address} (TCP): choose another address with --listen"))?;
+    let Some(listener) = bind("--listen", listen).await? else { return Ok(()) };
     let address = listener.local_addr()?;
     let open = OpenListener::new("status", "--listen", address, "read the paths of files and the state of the agent");
     open_listeners::check(open.as_slice(), is_insecure_accepted)?;

@@ -2,18 +2,17 @@
 
 use std::fmt;
 
-use anyhow::Context as _;
 use bucksaw_forward::serve_metrics;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::registry::Registry;
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tracing::info;
 
 use super::load_totals::LoadCounters;
+use crate::bind::bind;
 use crate::values::{ListenAddress, machine_name};
 
 /// Serves the metrics until the stop, if an address is given.
@@ -22,10 +21,7 @@ pub(super) async fn serve(
     counters: &LoadCounters,
     stop: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
-    let Some(address) = &listen.0 else { return Ok(()) };
-    let listener = TcpListener::bind(address.to_string()).await;
-    let listener =
-        listener.with_context(|| format!("cannot listen on {address} (TCP): choose another address with --listen"))?;
+    let Some(listener) = bind("--listen", listen).await? else { return Ok(()) };
     if let Ok(address) = listener.local_addr() {
         info!(%address, "metrics");
     }

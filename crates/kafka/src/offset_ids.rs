@@ -9,7 +9,8 @@ use bucksaw_record::Producer;
 ///   producer         hash of cluster id, topic, partition, the high 32 bits of the offset, and the part
 ///   time             that of the message, see `bucksaw_protocols::kafka`
 /// ```
-/// The part is 0, except for a message that is so long that it is cut: its further parts are 1, 2, ….
+/// A long message is cut into several records. Its first record is part 0, the next ones are parts 1, 2, and so on. A message
+/// that is not cut has part 0 only.
 ///
 /// The id depends on nothing else: not on the node, the group, the batch or the time of the arrival.
 #[derive(Clone, Debug)]
