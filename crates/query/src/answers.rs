@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use bucksaw_env::{Tasks, run_blocking};
-use bucksaw_record::{Expr, Id};
+use bucksaw_record::{Expr, Id, LabelScope};
 
 use crate::context::{ContextSink, ContextWindow, PrecedingIds, record_request};
 use crate::count::{Bucketing, Histogram};
@@ -19,6 +19,7 @@ use crate::request::{Cancel, CancelOnDrop, Request, RequestError};
 use crate::scatter::Scatter;
 use crate::stats::QueryStats;
 use crate::streams::{Streams, is_about_labels};
+use crate::tail::tail_request;
 use crate::tail_stream::TailStream;
 use crate::unknown_fields::{FieldFinder, UnknownField, sample_request};
 
@@ -90,20 +91,27 @@ impl Answers {
     }
 
     /// Finds the record `id` and starts an answer with its context, oldest first: up to `before` and `after` records of
-    /// its stream, at most 4 MB on each side.
+    /// its stream, at most 4 MB on each side. A record outside of `scope` is not found; see [`Request::scope`].
     ///
     /// # Errors
     /// [`RequestError::RecordNotFound`]; [`RequestError::RecordMaybeMissing`] if not all was searched.
-    pub async fn context(&self, id: Id, before: u64, after: u64) -> Result<AnswerRecords, RequestError> {
+    pub async fn context(
+        &self,
+        id: Id,
+        before: u64,
+        after: u64,
+        scope: Option<LabelScope>,
+    ) -> Result<AnswerRecords, RequestError> {
         let cancel = self.limited_cancel();
-        let (found, stats) = self.collect(record_request(id), &cancel, Vec::<OwnedRecord>::new()).await?;
+        let (found, stats) =
+            self.collect(record_request(id, scope.clone()), &cancel, Vec::<OwnedRecord>::new()).await?;
         let Some(record) = found.into_iter().next() else {
             return Err(match stats.is_partial() {
                 true => RequestError::RecordMaybeMissing(id, stats.partial_reasons().join("; ")),
                 false => RequestError::RecordNotFound(id),
             });
         };
-        let mut window = ContextWindow::new(id, record.labels, after, stats);
+        let mut window = ContextWindow::new(id, (record.labels, scope), after, stats);
         if before > 0 {
             let (ids, stats) = self.collect(window.request_before(before), &cancel, PrecedingIds::default()).await?;
             window.set_before(ids, &stats);
@@ -227,14 +235,15 @@ impl Answers {
         run_blocking(&self.tasks, list).await.unwrap_or(Err(RequestError::Internal))
     }
 
-    /// Follows the records that are accepted from now on.
+    /// Follows the records of `scope` that are accepted from now on; see [`Request::scope`].
     ///
     /// # Errors
     /// As [`Self::check`].
-    pub fn tail(&self, expr: &Expr) -> Result<TailStream, RequestError> {
+    pub fn tail(&self, expr: &Expr, scope: Option<LabelScope>) -> Result<TailStream, RequestError> {
+        let request = tail_request(expr.clone(), scope);
         Ok(match self.scatter() {
-            Some(scatter) => TailStream::cluster(scatter.tail(expr)?),
-            None => TailStream::local(self.engine.tail(expr)?.with_recent_ids(), Arc::clone(&self.tasks)),
+            Some(scatter) => TailStream::cluster(scatter.tail(&request)?),
+            None => TailStream::local(self.engine.tail(request)?.with_recent_ids(), Arc::clone(&self.tasks)),
         })
     }
 
