@@ -42,6 +42,7 @@ pub struct AnswerRecords {
     answers: Answers,
     cancel: CancelOnDrop,
     stream: StreamSource,
+    scope: Option<LabelScope>,
     /// Selects the records of a context, and has the request for the rest of it.
     window: Option<ContextWindow>,
 }
@@ -86,8 +87,9 @@ impl Answers {
     /// As [`Self::check`].
     pub fn search(&self, request: Request) -> Result<AnswerRecords, RequestError> {
         let cancel = self.limited_cancel();
+        let scope = request.scope.clone();
         let stream = self.start(request, &cancel)?;
-        Ok(AnswerRecords { answers: self.clone(), cancel, stream, window: None })
+        Ok(AnswerRecords { answers: self.clone(), cancel, stream, scope, window: None })
     }
 
     /// Finds the record `id` and starts an answer with its context, oldest first: up to `before` and `after` records of
@@ -111,7 +113,7 @@ impl Answers {
                 false => RequestError::RecordNotFound(id),
             });
         };
-        let mut window = ContextWindow::new(id, (record.labels, scope), after, stats);
+        let mut window = ContextWindow::new(id, (record.labels, scope.clone()), after, stats);
         if before > 0 {
             let (ids, stats) = self.collect(window.request_before(before), &cancel, PrecedingIds::default()).await?;
             window.set_before(ids, &stats);
@@ -119,7 +121,7 @@ impl Answers {
         // The reader has the full time limit.
         let cancel = self.limited_cancel();
         let stream = self.start(window.request_through_record(), &cancel)?;
-        Ok(AnswerRecords { answers: self.clone(), cancel, stream, window: Some(window) })
+        Ok(AnswerRecords { answers: self.clone(), cancel, stream, scope, window: Some(window) })
     }
 
     /// The exact number of distinct matching records.
@@ -149,9 +151,11 @@ impl Answers {
         permit: impl Send + 'static,
         mut on_progress: impl FnMut(&Histogram, f64) + Send + 'static,
     ) -> Result<(Histogram, QueryStats), RequestError> {
+        let scope = request.scope.clone();
+        let shown = |(histogram, stats): (Histogram, QueryStats)| (histogram, stats.within(scope.as_ref()));
         if let Some(scatter) = self.scatter() {
             let _permit = permit;
-            return scatter.histogram(&request, bucketing, &mut on_progress).await;
+            return scatter.histogram(&request, bucketing, &mut on_progress).await.map(shown);
         }
         let cancel = CancelOnDrop::default();
         let (engine, stop) = (Arc::clone(&self.engine), cancel.0.clone());
@@ -159,7 +163,7 @@ impl Answers {
             let _permit = permit;
             engine.histogram(request, stop, bucketing, &mut on_progress)
         };
-        run_blocking(&self.tasks, count).await.unwrap_or(Err(RequestError::Internal))
+        run_blocking(&self.tasks, count).await.unwrap_or(Err(RequestError::Internal)).map(shown)
     }
 
     /// The grouping of a histogram by the most frequent values, or streams, of the newest matching records; at most ten.
@@ -222,9 +226,11 @@ impl Answers {
         if !is_about_labels(&request.expr) {
             return Err(RequestError::NotAboutLabels);
         }
+        let scope = request.scope.clone();
+        let shown = |(streams, stats): (Streams, QueryStats)| (streams, stats.within(scope.as_ref()));
         if let Some(scatter) = self.scatter() {
             let _permit = permit;
-            return scatter.streams(&request).await;
+            return scatter.streams(&request).await.map(shown);
         }
         let cancel = self.limited_cancel();
         let (engine, stop) = (Arc::clone(&self.engine), cancel.0.clone());
@@ -232,7 +238,7 @@ impl Answers {
             let _permit = permit;
             engine.stream_tallies(&request, &stop).map(|(tallies, stats)| (tallies.finish(1), stats))
         };
-        run_blocking(&self.tasks, list).await.unwrap_or(Err(RequestError::Internal))
+        run_blocking(&self.tasks, list).await.unwrap_or(Err(RequestError::Internal)).map(shown)
     }
 
     /// Follows the records of `scope` that are accepted from now on; see [`Request::scope`].
@@ -266,8 +272,10 @@ impl Answers {
         cancel: &CancelOnDrop,
         sink: S,
     ) -> Result<(S, QueryStats), RequestError> {
+        let scope = request.scope.clone();
         let written = self.start(request, cancel)?.write_to(&self.tasks, cancel, sink).await;
-        written.ok_or_else(|| match cancel.0.is_cancelled() {
+        let shown = |(sink, stats): (S, QueryStats)| (sink, stats.within(scope.as_ref()));
+        written.map(shown).ok_or_else(|| match cancel.0.is_cancelled() {
             true => RequestError::Cancelled,
             false => RequestError::Internal,
         })
@@ -278,8 +286,12 @@ impl AnswerRecords {
     /// Writes all records to `sink` and returns it with the statistics of the answer. `None` if the answer is not complete
     /// because the reader is gone or the work was cancelled.
     pub async fn write_to<S: RecordSink>(self, sink: S) -> Option<(S, QueryStats)> {
-        let Self { answers, cancel, stream, window } = self;
-        let Some(window) = window else { return stream.write_to(&answers.tasks, &cancel, sink).await };
+        let Self { answers, cancel, stream, scope, window } = self;
+        let shown = |stats: QueryStats| stats.within(scope.as_ref());
+        let Some(window) = window else {
+            let (sink, stats) = stream.write_to(&answers.tasks, &cancel, sink).await?;
+            return Some((sink, shown(stats)));
+        };
         let sink = ContextSink { window, sink, is_after: false };
         let (mut context, mut stats) = stream.write_to(&answers.tasks, &cancel, sink).await?;
         if let Some(request) = context.window.request_after() {
@@ -288,6 +300,6 @@ impl AnswerRecords {
             (context, stats) = answers.collect(request, &cancel, context).await.ok()?;
         }
         context.window.stats.add(&stats);
-        Some((context.sink, context.window.stats))
+        Some((context.sink, shown(context.window.stats)))
     }
 }
