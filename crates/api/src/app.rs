@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bucksaw_cluster::Cluster;
 use bucksaw_env::Env;
@@ -61,8 +61,6 @@ pub struct App {
     pub(crate) membership: Option<ClusterMembership>,
     pub(crate) repair: Option<Arc<Repair>>,
     pub(crate) agents: Arc<AgentRegistry>,
-    /// The next number of an acknowledgement of Splunk's protocol.
-    pub(crate) next_ack: Arc<AtomicU64>,
     ready: Arc<AtomicBool>,
 }
 
@@ -106,7 +104,6 @@ impl App {
             membership: None,
             repair: None,
             agents: Arc::default(),
-            next_ack: Arc::default(),
             ready: Arc::new(AtomicBool::new(true)),
         }
     }

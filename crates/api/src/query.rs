@@ -50,7 +50,7 @@ pub(crate) async fn context(State(app): State<App>, params: Params) -> Result<Re
     let id = params.id("id")?.ok_or_else(|| ApiError::bad_request("parameter `id` is missing: the id of a record"))?;
     let side = |name| Ok::<u64, ApiError>(params.number(name)?.unwrap_or(10).min(SIDE_RECORDS_MAX));
     let (before, after) = (side("before")?, side("after")?);
-    stream_records(&app, StreamFormat::Json, Hints::default(), app.answers.context(id, before, after)).await
+    stream_records(&app, StreamFormat::Json, Hints::default(), app.answers.context(id, before, after, None)).await
 }
 
 /// Runs a query for records and streams its answer.

@@ -41,7 +41,7 @@ pub(crate) async fn tail(State(app): State<App>, headers: HeaderMap, params: Par
     let expr = params.expr()?;
     let limiter = TailRateLimiter::new(params.number("rate")?, Arc::clone(&app.env.clock));
     let permit = try_permit(&app.tail_permits, "too many tails are open")?;
-    let tail = app.answers.tail(&expr)?;
+    let tail = app.answers.tail(&expr, None)?;
     let (sender, response) = open_stream(format);
     tokio::spawn(async move {
         let _permit = permit;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bucksaw_env::Clock;
 use bucksaw_record::expr::INPUT_BYTES_MAX;
-use bucksaw_record::{Expr, Id, Labels, Millis};
+use bucksaw_record::{Expr, Id, LabelScope, Labels, Millis};
 use bucksaw_scan::CompileError;
 use bucksaw_segment::Rows;
 
@@ -49,6 +49,8 @@ pub struct Request {
     pub to: Id,
     /// If set, only this stream.
     pub stream: Option<Labels>,
+    /// The streams that exist for the client; `None` for all. The answer is as if no others existed.
+    pub scope: Option<LabelScope>,
     /// The order of records.
     pub order: Order,
     /// The maximum number of records.
@@ -67,10 +69,17 @@ impl Request {
             from: Id::first_at(from),
             to,
             stream: None,
+            scope: None,
             order: Order::Ascending,
             limit: None,
             queue_only: false,
         }
+    }
+
+    /// Answered as if only the streams of `scope` existed; all streams for `None`.
+    #[must_use]
+    pub fn within(self, scope: Option<LabelScope>) -> Self {
+        Self { scope, ..self }
     }
 
     /// Restricted to the records after `id` in the answer.
@@ -103,6 +112,7 @@ impl Request {
     /// Whether records of this stream may be requested.
     pub(crate) fn matches_stream(&self, labels: &Labels) -> bool {
         self.stream.as_ref().is_none_or(|stream| stream == labels)
+            && self.scope.as_ref().is_none_or(|scope| scope.covers(labels))
     }
 }
 

@@ -46,6 +46,7 @@ pub(crate) fn units(engine: &Engine, request: &Request, plan: &Plan, stats: &mut
         ids: (request.from, request.to),
         expr: &request.expr,
         stream: request.stream.as_ref(),
+        scope: request.scope.as_ref(),
     };
     let selection = if request.queue_only { Selection::default() } else { store.select(&selector, &mut not_stored) };
     let mut units = Vec::new();

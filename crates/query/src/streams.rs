@@ -2,7 +2,7 @@
 //!
 //! A block stores the ids of each stream apart from the text, in a hundredth of its bytes; for a block with one stream
 //! the summary is enough. Queue segments are few, and are read. Bitmaps count ids that may occur twice, so the records
-//! of one node are exact. The bytes of a block are divided among its streams in proportion to their records.
+//! of one node are exact. Of a stream that is requested in part, the bytes are divided in proportion to the records.
 //!
 //! Over several nodes the numbers are estimates: an exact sum would need the ids of all records of the range. A
 //! histogram by stream is exact, for the streams that it names.
@@ -15,8 +15,8 @@ use bucksaw_env::file_name;
 use bucksaw_ingest::{SegmentState, SegmentView};
 use bucksaw_record::{Expr, Id, Labels, Producer, RecordView};
 use bucksaw_scan::Plan;
-use bucksaw_segment::Rows;
 use bucksaw_segment::queue::HEADER_LEN;
+use bucksaw_segment::{Rows, StreamSlice};
 use bucksaw_store::{RangeStream, RecordRange};
 use roaring::RoaringBitmap;
 
@@ -37,7 +37,8 @@ const MEMORY_BYTES_MAX: u64 = 16 << 20;
 /// Memory of a stream besides its labels.
 const STREAM_COST_BYTES: usize = 160;
 
-/// Blocks whose ids are read for one answer. The records of further ones are divided evenly among their streams.
+/// Blocks whose ids are read for one answer. The records of further ones are divided evenly among their streams; not for a
+/// client with a label scope, because that would show it the records of others.
 const BLOCKS_READ_MAX: usize = 4_000;
 
 /// Streams of a time range.
@@ -241,7 +242,8 @@ impl StreamCount<'_> {
             }
             return;
         }
-        let Some(left) = self.blocks_left.checked_sub(1) else {
+        let left = self.blocks_left.checked_sub(1).or(self.request.scope.as_ref().map(|_| 0));
+        let Some(left) = left else {
             self.tallies.is_approximate = true;
             let each = whole.part(streams.len().max(1) as u64);
             for labels in streams {
@@ -252,14 +254,14 @@ impl StreamCount<'_> {
             return;
         };
         self.blocks_left = left;
-        match source.rows(index) {
-            Ok(rows) => {
-                for (labels, rows) in streams.into_iter().zip(rows) {
+        match source.slices(index) {
+            Ok(slices) => {
+                for StreamSlice { labels, rows, range } in &slices {
                     if !self.is_requested(labels) {
                         continue;
                     }
-                    let records = if may_share_ids { self.add_ids(labels, &rows) } else { self.count_requested(&rows) };
-                    let bytes = share(whole.bytes, records, whole.records);
+                    let records = if may_share_ids { self.add_ids(labels, rows) } else { self.count_requested(rows) };
+                    let bytes = share(range.len() as u64, records, u64::from(rows.count));
                     self.add(labels, |tally| &mut tally.stored, Amount { records, bytes });
                 }
             }

@@ -115,7 +115,7 @@ pub(crate) async fn run(
         },
         frame_bytes_max,
         received_bytes: &received_bytes,
-        agent: shared.agents.connect(peer.ip()),
+        agent: shared.agents.connect(peer.ip(), shared.intake.scope().cloned()),
     };
     let Some(text) = serve_batches(socket, framed, peer).await else { return ConnectionClose::Immediate };
     debug!(%peer, reason = text, "reporting failed batches to the client");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bucksaw_ingest::{FetchThreshold, Queue};
 use bucksaw_record::{Id, Labels, Millis};
 use bucksaw_segment::stored::SearchableBlock;
-use bucksaw_segment::{Block, ReadError, RecordSummary, Rows};
+use bucksaw_segment::{Block, ReadError, RecordSummary, StreamSlice};
 
 use crate::error::StoreError;
 use crate::foreground::Foreground;
@@ -173,8 +173,8 @@ impl BlockSource for StoredSegment {
         streams.iter().filter_map(|stream| footer.streams.get(*stream as usize)).collect()
     }
 
-    fn rows(&self, index: usize) -> Result<Vec<Arc<Rows>>, ReadError> {
-        Self::rows(self, index)
+    fn slices(&self, index: usize) -> Result<Vec<StreamSlice>, ReadError> {
+        Self::slices(self, index)
     }
 
     fn may_have_attributes(&self, _: usize) -> bool {

@@ -19,9 +19,9 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use bucksaw_ingest::{FetchThreshold, Queue, QueueBacklog, SegmentView};
-use bucksaw_record::{Expr, Id, Labels, Millis};
+use bucksaw_record::{Expr, Id, LabelScope, Labels, Millis};
 use bucksaw_segment::stored::SearchableBlock;
-use bucksaw_segment::{Block, ReadError, RecordSummary, Rows};
+use bucksaw_segment::{Block, ReadError, RecordSummary, StreamSlice};
 
 use crate::batch_sink::SinkStatus;
 use crate::clock_guard::Suspension;
@@ -145,6 +145,8 @@ pub struct BlockSelector<'a> {
     pub expr: &'a Expr,
     /// If set, only this stream is requested.
     pub stream: Option<&'a Labels>,
+    /// If set, only the streams of this scope are requested.
+    pub scope: Option<&'a LabelScope>,
 }
 
 /// Blocks to read, and what the search does without.
@@ -193,11 +195,11 @@ pub trait BlockSource: Debug + Send + Sync {
     /// The labels of the streams in a block.
     fn streams(&self, index: usize) -> Vec<&Labels>;
 
-    /// The rows of each stream in a block, in the order of [`Self::streams`], without the text.
+    /// The streams in a block with their rows and the length of their text, without the text itself.
     ///
     /// # Errors
     /// [`ReadError`].
-    fn rows(&self, index: usize) -> Result<Vec<Arc<Rows>>, ReadError>;
+    fn slices(&self, index: usize) -> Result<Vec<StreamSlice>, ReadError>;
 
     /// Whether a record of a block may have attributes. Cheap: a search calls it before it reads the block.
     fn may_have_attributes(&self, index: usize) -> bool;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use bucksaw_env::{file_name, lock};
 use bucksaw_record::{Id, Millis};
 use bucksaw_segment::stored::{BlockEntry, Footer, Reader};
-use bucksaw_segment::{Block, Codec, ReadError, RecordSummary, Rows};
+use bucksaw_segment::{Block, Codec, ReadError, RecordSummary, Rows, StreamSlice};
 use tracing::{error, info, warn};
 
 use crate::repair::damage_state::DamageState;
@@ -125,6 +125,14 @@ impl StoredSegment {
     /// [`ReadError`].
     pub(crate) fn rows(&self, block: usize) -> Result<Vec<Arc<Rows>>, ReadError> {
         self.record_result(block, self.reader.rows(block))
+    }
+
+    /// The slices of a block, without its text.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub(crate) fn slices(&self, block: usize) -> Result<Vec<StreamSlice>, ReadError> {
+        self.record_result(block, self.reader.slices(block))
     }
 
     /// Verifies all checksums of a block; otherwise like [`Self::block`].

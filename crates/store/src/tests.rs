@@ -578,6 +578,7 @@ fn a_quarantined_file_is_missing_from_answers_of_its_time_unless_it_is_re_replic
             ids: (Id::MIN, Id::MAX),
             expr: &bucksaw_record::Expr::All,
             stream: None,
+            scope: None,
         };
         machine.store.select(&filter, &mut std::collections::HashSet::new()).damaged
     };

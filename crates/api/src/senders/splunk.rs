@@ -1,7 +1,5 @@
 //! Splunk's HTTP event collector.
 
-use std::sync::atomic::Ordering;
-
 use axum::body::to_bytes;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
@@ -14,6 +12,9 @@ use super::request::{BodyPlan, SenderRequest, ingest, json_answer};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::params::Params;
+
+/// Leaves 53 bits of a number for an acknowledgement, as many as every decoder of JSON keeps.
+const ACK_ID_SHIFT: u32 = 11;
 
 /// The longest query for acknowledgements.
 const ACKS_BYTES_MAX: usize = 64 << 10;
@@ -43,7 +44,8 @@ async fn events(app: &App, request: SenderRequest, is_raw: bool) -> Response {
     });
     match decoded.await {
         // The records have their durability, so a query for this number is answered with true at once.
-        Ok(Ok(_)) => json_answer(success(channel.then(|| app.next_ack.fetch_add(1, Ordering::Relaxed)))),
+        // The number is random: a sequence would count the requests of other tenants.
+        Ok(Ok(_)) => json_answer(success(channel.then(|| app.env.entropy.next_u64() >> ACK_ID_SHIFT))),
         Ok(Err(error)) => json_answer(error.answer()),
         Err(error) => {
             let answer = match error.status {

@@ -27,7 +27,7 @@ pub(super) async fn tail(
     let params = params(deadline.limit(read(&app, request)).await??)?;
     let expr = params.expr()?;
     let permit = try_permit(&app.tail_permits, "too many tails are open")?;
-    let tail = app.answers.tail(&expr).map_err(ApiError::from)?;
+    let tail = app.answers.tail(&expr, None).map_err(ApiError::from)?;
     let (sender, response) = open_stream(StreamFormat::Grpc);
     tokio::spawn(async move {
         let _permit = permit;

@@ -322,7 +322,7 @@ async fn context_records(
     before: u64,
     after: u64,
 ) -> Result<(Vec<OwnedRecord>, QueryStats), RequestError> {
-    let records = answers(scatter).context(id, before, after).await?;
+    let records = answers(scatter).context(id, before, after, None).await?;
     Ok(records.write_to(Vec::new()).await.unwrap())
 }
 
@@ -428,7 +428,7 @@ async fn requests_wait_for_a_permit_and_are_refused_after_some_seconds() {
 async fn a_large_poll_of_a_tail_is_sent_in_batches() {
     let mut cluster =
         EngineCluster::of(vec![TestEngine::with_pool(sim::Fs::new(), Config::default(), 1, ScanPool::inline())]);
-    let mut tail = cluster.scatters[0].tail(&request("x").expr).unwrap();
+    let mut tail = cluster.scatters[0].tail(&request("x")).unwrap();
     let (mut seen, mut batches) = (0, 0);
     assert!(tokio::time::timeout(Duration::from_secs(1), tail.next()).await.is_err());
     (0..500).for_each(|number| cluster.put(&[0], id(number), "app=web", &"x".repeat(1_000)));
@@ -703,7 +703,7 @@ async fn drain_tail(tail: &mut ScatterTail) -> (Vec<String>, Vec<String>) {
 async fn a_tail_shows_records_of_all_nodes_once() {
     let mut cluster = EngineCluster::new(2);
     cluster.put(&[0], id(1), "app=web", "before");
-    let mut tail = cluster.scatters[0].tail(&Expr::parse(b"-quiet").unwrap()).unwrap();
+    let mut tail = cluster.scatters[0].tail(&request("-quiet")).unwrap();
     assert_eq!(drain_tail(&mut tail).await, (vec![], vec![]));
     cluster.put(&[0, 1], id(2), "app=web", "on both");
     cluster.put(&[1], id(3), "app=web", "quiet");
@@ -719,7 +719,7 @@ async fn a_tail_shows_records_of_all_nodes_once() {
     assert_eq!(cluster.open_replies(), 0);
     let head = stream_message(MessageKind::Head, &request::ReplyStatus::default().encode()).len();
     cluster.set_fault(1, Some(PeerFault::Dies(head + 10)));
-    let mut tail = cluster.scatters[0].tail(&Expr::All).unwrap();
+    let mut tail = cluster.scatters[0].tail(&request("")).unwrap();
     assert_eq!(drain_tail(&mut tail).await, (vec![], vec![]));
     // It is reported once.
     cluster.put(&[1], id(6), "app=web", "unseen");
@@ -737,7 +737,7 @@ async fn a_tail_shows_records_of_all_nodes_once() {
 async fn a_tail_reports_nodes_that_are_down_at_its_start() {
     let mut cluster = EngineCluster::new(2);
     cluster.set_fault(1, Some(PeerFault::Down));
-    let mut tail = cluster.scatters[0].tail(&Expr::All).unwrap();
+    let mut tail = cluster.scatters[0].tail(&request("")).unwrap();
     assert_eq!(drain_tail(&mut tail).await, (vec![], vec!["n2 down".to_owned()]));
     tokio::time::sleep(Duration::from_secs(20)).await;
     assert_eq!(drain_tail(&mut tail).await, (vec![], vec![]));
