@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use bucksaw_auth::Authenticator;
 use bucksaw_cluster::Cluster;
 use bucksaw_env::Env;
 use bucksaw_ingest::Queue;
@@ -61,6 +62,8 @@ pub struct App {
     pub(crate) membership: Option<ClusterMembership>,
     pub(crate) repair: Option<Arc<Repair>>,
     pub(crate) agents: Arc<AgentRegistry>,
+    /// `None` if every client may do everything.
+    pub(crate) authenticator: Option<Authenticator>,
     ready: Arc<AtomicBool>,
 }
 
@@ -104,6 +107,7 @@ impl App {
             membership: None,
             repair: None,
             agents: Arc::default(),
+            authenticator: None,
             ready: Arc::new(AtomicBool::new(true)),
         }
     }
@@ -112,6 +116,12 @@ impl App {
     #[must_use]
     pub fn with_event_filter(self, filter: Option<Arc<dyn EventFilter>>) -> Self {
         Self { bodies: self.bodies.with_filter(filter), ..self }
+    }
+
+    /// Recognises clients by this authenticator, and refuses others.
+    #[must_use]
+    pub fn with_authenticator(self, authenticator: Option<Authenticator>) -> Self {
+        Self { authenticator, ..self }
     }
 
     /// Adds the progress of repair to the status. Call it before [`Self::with_cluster`].

@@ -4,6 +4,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::FromRequest;
 use axum::http::{self, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use bucksaw_auth::ClientAccess;
 use bucksaw_query::{Order, Request};
 use bucksaw_record::time::TimeZone;
 use bucksaw_record::{Expr, Id, Millis, time};
@@ -85,9 +86,9 @@ impl Params {
         moment.map_err(|error| ApiError::bad_request(format!("{name}: {error}")))
     }
 
-    /// A request of the last hour by default. The default of `to` includes records whose time is ahead of this node's
+    /// A request of a client, within the streams that exist for it; of the last hour by default. The default of `to` includes records whose time is ahead of this node's
     /// clock, so that every accepted record is found.
-    pub(crate) fn request(&self, now: Millis, order: Order) -> Result<Request, ApiError> {
+    pub(crate) fn request(&self, client: &ClientAccess, now: Millis, order: Order) -> Result<Request, ApiError> {
         let zone = self.zone()?;
         let from = self.moment("from", now, &zone)?.unwrap_or(now.saturating_sub(3_600_000));
         let to = self.moment("to", now, &zone)?.unwrap_or(now.saturating_add(Millis::AHEAD_MS_MAX + 1));
@@ -100,7 +101,8 @@ impl Params {
             "desc" => Order::Descending,
             other => return Err(ApiError::bad_request(format!("order is asc or desc, not `{other}`"))),
         };
-        let request = Request { order, limit: self.number("limit")?, ..Request::new(self.expr()?, from, to) };
+        let request = Request::new(self.expr()?, from, to).within(client.scope().cloned());
+        let request = Request { order, limit: self.number("limit")?, ..request };
         Ok(match self.id("after")? {
             Some(id) => request.after(id),
             None => request,
@@ -155,7 +157,7 @@ mod tests {
     #[test]
     fn spans_default_to_the_last_hour() {
         let now = Millis(1_700_000_000_000);
-        let request = |query: &[u8]| Params::parse(query).request(now, Order::Ascending);
+        let request = |query: &[u8]| Params::parse(query).request(&ClientAccess::default(), now, Order::Ascending);
         let default = request(b"").unwrap();
         assert_eq!(default.from.time(), Millis(now.0 - 3_600_000));
         assert!(default.to.time() > now.saturating_add(Millis::AHEAD_MS_MAX));
@@ -255,7 +257,7 @@ mod tests {
             add("to", to.map(|seconds| seconds.to_string()));
             add("limit", limit.map(|limit| limit.to_string()));
             add("after", after.map(|id| Id::from_bits(id).to_string()));
-            let request = Params::parse(query.as_bytes()).request(now, Order::Descending);
+            let request = Params::parse(query.as_bytes()).request(&ClientAccess::default(), now, Order::Descending);
             let lower = from.map_or(now.0 - 3_600_000, |seconds| seconds * 1_000);
             let upper = to.map_or(now.0 + Millis::AHEAD_MS_MAX + 1, |seconds| seconds * 1_000);
             if lower > upper {

@@ -2,7 +2,7 @@
 
 use bucksaw_record::{LabelScope, Labels, Millis};
 
-use crate::AccessScopes;
+use crate::{AccessScope, AccessScopes};
 
 /// The label whose values are tenants, if a credential may use several.
 pub const TENANT_LABEL: &str = "tenant";
@@ -50,7 +50,8 @@ pub enum TenantError {
 }
 
 impl Principal {
-    /// The labels within which a request is answered that names this tenant, or none; `None` if it is not limited.
+    /// The scope of a request that names this tenant, or none; `None` for all streams, the reserved ones included, which only
+    /// administrators without labels have.
     ///
     /// A principal without a limit may name any tenant, which limits the request to it. One whose labels have no tenant may
     /// narrow them.
@@ -77,7 +78,8 @@ impl Principal {
                 Labels::new(pairs).map_err(|_| TenantError::Invalid)?
             }
         };
-        Ok((!labels.is_empty()).then(|| LabelScope::new(labels)))
+        let has_all = labels.is_empty() && self.scopes.has(AccessScope::Admin);
+        Ok((!has_all).then(|| LabelScope::new(labels)))
     }
 
     /// Whether it may read and write records of any labels.
@@ -103,7 +105,7 @@ mod tests {
                 may_use_fluentd: false,
             };
             let got = principal.label_scope(named);
-            let want = want.map(|labels| Labels::parse(labels).unwrap()).map(|labels| (!labels.is_empty()).then(|| LabelScope::new(labels)));
+            let want = want.map(|labels| Some(LabelScope::new(Labels::parse(labels).unwrap())));
             assert_eq!(got, want, "{labels} {tenants:?} {named:?}");
         };
         let (forbidden, unnamed, invalid) =
@@ -123,5 +125,25 @@ mod tests {
         check("", &["a", "b"], Some("c"), forbidden);
         check("", &["a", "b"], Some("a|b"), forbidden);
         check("", &["a"], Some(""), forbidden);
+    }
+
+    #[test]
+    fn only_administrators_without_labels_have_the_reserved_streams() {
+        let check = |scopes: &str, labels: &str, want: Option<&str>| {
+            let principal = Principal {
+                name: "x".to_owned(),
+                scopes: scopes.split(',').map(|name| name.parse::<AccessScope>().unwrap()).collect(),
+                labels: Labels::parse(labels).unwrap(),
+                tenants: Vec::new(),
+                expires: None,
+                limits: ClientLimits::default(),
+                may_use_fluentd: false,
+            };
+            let want = want.map(|labels| LabelScope::new(Labels::parse(labels).unwrap()));
+            assert_eq!(principal.label_scope(None).unwrap(), want, "{scopes} {labels}");
+        };
+        check("read,admin", "", None);
+        check("read", "", Some(""));
+        check("read,admin", "tenant=a", Some("tenant=a"));
     }
 }

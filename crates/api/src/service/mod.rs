@@ -33,11 +33,14 @@ async fn answer(app: App, request: Request, stop: watch::Receiver<bool>) -> Resu
         "Query" => deadline.limit(search::query(app, request, deadline)).await?,
         "Count" => deadline.limit(search::count(app, request)).await?,
         "Tail" => tail::tail(app, request, deadline, stop).await,
-        _ => {
-            let message = "no such method: bucksaw.v1.Bucksaw has Ingest, Query, Count and Tail";
-            Err(GrpcError::new(GrpcCode::UNIMPLEMENTED, message))
-        }
+        _ => Ok(unknown_method()),
     }
+}
+
+/// The answer to a call of a method that the service does not have.
+pub(crate) fn unknown_method() -> Response {
+    let message = "no such method: bucksaw.v1.Bucksaw has Ingest, Query, Count and Tail";
+    grpc::refusal(&GrpcError::new(GrpcCode::UNIMPLEMENTED, message))
 }
 
 #[cfg(test)]

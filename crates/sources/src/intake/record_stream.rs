@@ -105,6 +105,7 @@ impl RecordStream {
             text,
         };
         queue.append(self.durability, &frame, on_ack)?;
+        self.intake.client().count_bytes(text.iter().map(|part| part.len() as u64).sum());
         let metrics = queue.metrics();
         for (family, count) in [
             (&metrics.cut_records, records.cut_count),

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use bucksaw_auth::ClientAccess;
 use bucksaw_env::Env;
 use bucksaw_ingest::{Queue, ScopedIds};
 use bucksaw_record::{Id, LabelScope, Labels, Millis, Producer};
@@ -20,6 +21,7 @@ pub struct Intake {
     /// What decides about decoded events. Lines and framed batches are not filtered.
     pub filter: Option<Arc<dyn EventFilter>>,
     tenant: Option<Arc<Tenant>>,
+    client: ClientAccess,
 }
 
 /// What the label scope of a client changes of its records.
@@ -50,7 +52,7 @@ impl Tenant {
 impl Intake {
     /// Appends to a queue, without a filter, for clients without a label scope.
     pub fn new(queue: Arc<Queue>, env: Env) -> Self {
-        Self { queue, env, filter: None, tenant: None }
+        Self { queue, env, filter: None, tenant: None, client: ClientAccess::default() }
     }
 
     /// The same for a client with this label scope: all of its records get the labels of the scope, whatever the protocol, and
@@ -59,6 +61,17 @@ impl Intake {
     pub fn within(self, scope: Option<&LabelScope>) -> Self {
         let tenant = scope.and_then(|scope| Some(Tenant { ids: ScopedIds::new(scope)?, scope: scope.clone() }));
         Self { tenant: tenant.map(Arc::new), ..self }
+    }
+
+    /// The same for a client: within its label scope, and its accepted text is counted.
+    #[must_use]
+    pub fn of_client(self, client: &ClientAccess) -> Self {
+        Self { client: client.clone(), ..self.within(client.scope()) }
+    }
+
+    /// The client whose records are appended.
+    pub fn client(&self) -> &ClientAccess {
+        &self.client
     }
 
     /// The labels with which records of a client are stored, and how many of its own are dropped: with those of its scope, and
