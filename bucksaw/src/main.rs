@@ -40,6 +40,7 @@ mod summary;
 mod tail;
 mod terminal;
 mod text_table;
+mod token;
 mod values;
 mod variable;
 mod verify;

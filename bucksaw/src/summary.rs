@@ -39,7 +39,7 @@ pub(crate) fn run(
     interrupt::exit_on_interrupt()?;
     let path = node_client::path(call, &parameters);
     let answer = node_client::runtime()?.block_on(async {
-        let client = NodeClient::new(&args.node);
+        let client = NodeClient::new(&args.node)?;
         Progress::new("searching").during(client.get(&path)).await
     })?;
     let document: Value = serde_json::from_slice(&answer).context("the node's answer cannot be read")?;

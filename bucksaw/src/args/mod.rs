@@ -12,6 +12,7 @@ mod query;
 mod serve;
 mod summary;
 mod tail;
+mod token;
 mod window;
 
 pub(crate) use display::DisplayArgs;
@@ -23,4 +24,5 @@ pub(crate) use query::QueryArgs;
 pub(crate) use serve::{Role, ServeArgs, StoreCodec};
 pub(crate) use summary::SummaryArgs;
 pub(crate) use tail::TailArgs;
+pub(crate) use token::PresentedTokenArgs;
 pub(crate) use window::{WindowArgs, time_parameter};

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::PresentedTokenArgs;
 use crate::values::{NodeUrl, time_limit};
 
 /// The node, and a time limit.
@@ -19,4 +20,7 @@ pub(crate) struct NodeArgs {
     /// health check.
     #[arg(long, value_name = "TIME", value_parser = time_limit)]
     pub(crate) timeout: Option<Duration>,
+
+    #[command(flatten)]
+    pub(crate) token: PresentedTokenArgs,
 }

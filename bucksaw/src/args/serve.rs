@@ -116,6 +116,13 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) cluster_secret_file: Option<PathBuf>,
 
+    /// File that says which clients may do what; without it every client may do everything
+    ///
+    /// With it, every request needs a credential, also on loopback: a token, a client certificate, or a user of a proxy. The file is
+    /// read again when it changes; 'bucksaw token' edits it. See docs/security.md.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) auth_file: Option<PathBuf>,
+
     /// Start although other machines can reach a listener that does not authenticate clients
     ///
     /// No listener authenticates, except --listen-cluster with a secret and --listen-fluent with a key. So without this flag a

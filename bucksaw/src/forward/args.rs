@@ -13,6 +13,7 @@ use super::kubernetes_args::KubernetesArgs;
 use super::line_args::LineArgs;
 use super::listen_args::ListenArgs;
 use super::status_listener::agent_info;
+use crate::args::PresentedTokenArgs;
 use crate::failure::UsageError;
 use crate::layers::Layer;
 use crate::values::{ByteSize, DisplayZone, HostPort, ListenAddress, TimeFrom, all_labels, durability};
@@ -50,6 +51,9 @@ pub(crate) struct ForwardArgs {
     /// node on this machine: 127.0.0.1:7651, or 127.0.0.1:7652 with --durability durable.
     #[arg(long, value_name = "HOST:PORT", value_delimiter = ',')]
     pub(super) to: Vec<HostPort>,
+
+    #[command(flatten)]
+    pub(super) token: PresentedTokenArgs,
 
     /// Label of the shipped lines, such as app=web; repeatable, or several with commas
     #[arg(long = "label", value_name = "K=V", value_parser = Labels::parse)]

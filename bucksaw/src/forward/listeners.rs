@@ -112,6 +112,8 @@ impl LocalListeners {
         let tcp = TcpIntake {
             // Agents report to nodes.
             agents: Arc::default(),
+            // Local listeners; the agent presents its own token to nodes.
+            authenticator: None,
             intake: Intake::new(Arc::clone(&queue), env.clone()).with_filter(filter.clone()),
             shedder: Arc::clone(&shedder),
             sender_memory: UnfinishedBytes::new(&config),

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use super::producer::{LineProducer, ProducerConfig};
 use super::target::LoadTarget;
+use crate::args::PresentedTokenArgs;
 use crate::failure::UsageError;
 use crate::layers::Layer;
 use crate::values::{ByteSize, ListenAddress, all_labels, count, durability};
@@ -57,6 +58,9 @@ pub(crate) struct GenerateArgs {
     #[arg(long, value_name = "URL")]
     pub(super) to: Option<LoadTarget>,
 
+    #[command(flatten)]
+    pub(super) token: PresentedTokenArgs,
+
     /// Label of the records, such as app=sample; repeatable, or several with commas
     #[arg(long = "label", value_name = "K=V", value_parser = Labels::parse)]
     labels: Vec<Labels>,
@@ -89,8 +93,12 @@ enum LineFormat {
 }
 
 /// Flags that have no effect on standard output.
-const NOT_FOR_STANDARD_OUTPUT: [(&str, &str); 3] =
-    [("labels", "--label"), ("durability", "--durability"), ("listen", "--listen")];
+const NOT_FOR_STANDARD_OUTPUT: [(&str, &str); 4] = [
+    ("labels", "--label"),
+    ("durability", "--durability"),
+    ("listen", "--listen"),
+    ("token_file", "--token-file"),
+];
 
 impl GenerateArgs {
     /// Refuses typed flags that have no effect.
@@ -129,10 +137,11 @@ impl GenerateArgs {
     }
 
     /// The settings of the agent that sends.
-    pub(super) fn forward_config(&self, target: &LoadTarget) -> Result<ForwardConfig, UsageError> {
+    pub(super) fn forward_config(&self, target: &LoadTarget) -> anyhow::Result<ForwardConfig> {
         Ok(ForwardConfig {
             addresses: target.framed_address(self.durability).into_iter().collect(),
             labels: self.labels()?,
+            token: self.token.token()?,
             give_up_after: Some(GIVE_UP_AFTER),
             ..ForwardConfig::default()
         })

@@ -25,6 +25,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use bucksaw_api::{App, NodeInfo};
+use bucksaw_auth::Authenticator;
 use bucksaw_env::{Env, real};
 use bucksaw_node::{Environment, Node, NodeOpenError, OpenStore};
 use bucksaw_query::Answers;
@@ -57,6 +58,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let data_dir = DataDir::open(&env, &args.data_dir)?;
     descriptors::check(descriptor_limit, env.fs.as_ref(), &data_dir.path)?;
     let (metrics, registry) = Metrics::new(&env);
+    let authenticator = authenticator(&args, &env, metrics.auth)?;
     metrics.memory_limit_bytes.set(i64::try_from(memory_limit.bytes).unwrap_or(i64::MAX));
     let roles = settings::roles(&args);
 
@@ -109,6 +111,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         metrics: metrics.sources,
         slots: ConnectionSlots::new(shares.lines),
         agents: Arc::clone(&metrics.agents),
+        authenticator: authenticator.clone(),
     };
     let (slots, queue, context) = (intake.slots.clone(), node.queue.clone(), node.store_context.clone());
     let monitor = DescriptorMonitor { limit: descriptor_limit, shares, slots, queue, context };
@@ -127,6 +130,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let http_tasks = Arc::new(real::Tasks::new(runtimes.http.handle().clone()));
     let answers = Answers::new(node.engine.clone(), http_tasks).with_scatter(node.scatter.clone());
     let app = App::new(answers, node.shedder.clone(), env, api_config, metrics.api, info, registry)
+        .with_authenticator(authenticator.clone())
         .with_repair(node.repair.clone())
         .with_agents(metrics.agents, &node.cluster)
         .with_cluster(node.cluster.clone(), args.replication_factor);
@@ -134,6 +138,9 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let signals = Signals::install(&runtimes.http)?;
     let mut tasks = node.start();
     let (stop, stopping) = watch::channel(false);
+    if let Some(authenticator) = authenticator {
+        runtimes.node.spawn(authenticator.reload_changes(node.tasks.clone(), stopping.clone()));
+    }
     if let Some(sink) = sink {
         runtimes.node.spawn(sink.run(node.tasks.clone(), stopping.clone()));
     }
@@ -162,6 +169,15 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         bail!("a task of the node failed because of a bug: see its log");
     }
     Ok(Exit::Done)
+}
+
+/// What recognises clients, if the arguments name an auth file.
+fn authenticator(args: &ServeArgs, env: &Env, metrics: bucksaw_auth::Metrics) -> anyhow::Result<Option<Authenticator>> {
+    let open = |path: &std::path::PathBuf| {
+        let opened = Authenticator::open(path, env.clone(), metrics);
+        opened.with_context(|| format!("--auth-file: {}", path.display()))
+    };
+    args.auth_file.as_ref().map(open).transpose()
 }
 
 fn log_ready(addresses: &BTreeMap<String, String>, data_dir: &Path) {

@@ -41,6 +41,13 @@ impl AuthRules {
         self.tokens.values().map(Vec::len).sum::<usize>() + self.certificates.len() + self.groups.len()
     }
 
+    /// The tokens, by name.
+    pub fn tokens(&self) -> Vec<&Principal> {
+        let mut tokens: Vec<&Principal> = self.tokens.values().flatten().map(|(_, principal)| &**principal).collect();
+        tokens.sort_by(|a, b| a.name.cmp(&b.name));
+        tokens
+    }
+
     pub(crate) fn by_digest(&self, digest: &TokenDigest) -> Option<&Arc<Principal>> {
         let bucket = self.tokens.get(&digest.bucket())?;
         bucket.iter().find(|(known, _)| known == digest).map(|(_, principal)| principal)

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bucksaw_auth::SecretText;
 use bucksaw_record::Labels;
 use bucksaw_record::time::TimeZone;
 
@@ -14,6 +15,8 @@ pub struct Config {
     pub addresses: Vec<String>,
     /// Whether the addresses are tried in random order, so that many agents with one list spread over its nodes.
     pub shuffle: bool,
+    /// The token that is presented to nodes.
+    pub token: Option<SecretText>,
     /// The labels of all records.
     pub labels: Labels,
     /// The zone of the times in lines; `None` if lines have the time of their batch.
@@ -53,6 +56,7 @@ impl Default for Config {
         Self {
             addresses: Vec::new(),
             shuffle: true,
+            token: None,
             labels: Labels::default(),
             line_zone: None,
             lines: LineConfig::default(),

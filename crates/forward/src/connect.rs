@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
+use bucksaw_auth::SecretText;
 use bucksaw_record::Labels;
-use bucksaw_wire::{DecodeProgress, Hello, HelloReply, RefusalCode, ServerMessage, WireError, WireVersion};
+use bucksaw_wire::{ClientToken, DecodeProgress, Hello, HelloReply, RefusalCode, ServerMessage, WireError, WireVersion};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -22,7 +23,11 @@ pub(crate) struct NodeConnection {
     pub(crate) version: WireVersion,
 }
 
-pub(crate) async fn connect(address: &str, labels: &Labels) -> Result<NodeConnection, ConnectionError> {
+pub(crate) async fn connect(
+    address: &str,
+    labels: &Labels,
+    token: Option<&SecretText>,
+) -> Result<NodeConnection, ConnectionError> {
     let reply = async {
         let mut socket = TcpStream::connect(address).await.map_err(ConnectionError::Connect)?;
         socket.set_nodelay(true)?;
@@ -30,6 +35,10 @@ pub(crate) async fn connect(address: &str, labels: &Labels) -> Result<NodeConnec
         socket.write_all(&hello.encode()).await?;
         let (code, text) = match read_message(&mut socket, HelloReply::decode).await? {
             HelloReply::Welcome { frame_bytes_max, version } => {
+                // A node of an older version cannot ask for a token.
+                if let Some(token) = token.filter(|_| version >= WireVersion::TOKENS) {
+                    present(&mut socket, token).await?;
+                }
                 return Ok(NodeConnection { socket, frame_bytes_max, version });
             }
             HelloReply::Refused { code, text } => (code, text),
@@ -42,6 +51,19 @@ pub(crate) async fn connect(address: &str, labels: &Labels) -> Result<NodeConnec
         Err(ConnectionError::Refused(text))
     };
     timeout(CONNECT_TIMEOUT, reply).await.map_err(|_| ConnectionError::ConnectTimeout(CONNECT_TIMEOUT))?
+}
+
+/// Presents the token, and waits until the node has recognised it.
+async fn present(socket: &mut TcpStream, token: &SecretText) -> Result<(), ConnectionError> {
+    socket.write_all(&ClientToken(token.expose().to_owned()).encode()).await?;
+    loop {
+        match read_message(socket, ServerMessage::decode).await? {
+            ServerMessage::Acked(_) => return Ok(()),
+            ServerMessage::Failed { text, .. } => return Err(ConnectionError::Refused(text)),
+            // The node suggests others to every client, also while it checks the token. It will do so again.
+            ServerMessage::Redirect(_) => {}
+        }
+    }
 }
 
 /// Reads one message and no byte of the next.

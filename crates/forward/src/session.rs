@@ -230,7 +230,7 @@ impl Session<'_> {
                 return None;
             }
             for address in selector.eligible_targets(redirect.addresses(), self.env.clock.uptime()) {
-                match connect(&address, &self.config.labels).await {
+                match connect(&address, &self.config.labels, self.config.token.as_ref()).await {
                     Ok(connected) => {
                         selector.record_move(self.env.clock.uptime());
                         return Some((address, connected));

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bucksaw_auth::SecretText;
 use bucksaw_env::log_limited;
 
 use bucksaw_record::Labels;
@@ -14,6 +15,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tracing::debug;
 
+use crate::client_check::PresentedClient;
 use crate::listener_setup::ListenerProtocol;
 use crate::listener_state::{CarriedBytesGuard, ListenerState};
 use crate::protocol::{LABELS_LINE_MAX, Protocol};
@@ -40,11 +42,12 @@ pub(crate) async fn run(
         debug!(%peer, "connection closed: this node is overloaded and others are less loaded");
         return;
     }
+    let client = PresentedClient { peer, certificate: None };
     if let ListenerProtocol::Fluent(key) = &shared.setup.protocol {
-        fluent::run(&socket, &mut feed, &shared, peer, key.as_ref()).await;
+        fluent::run(&socket, &mut feed, &shared, client, key.as_ref()).await;
         return;
     }
-    let (protocol, mut first) = detect_protocol(&mut feed, &shared).await;
+    let (protocol, mut first, token) = detect_protocol(&mut feed, &shared).await;
     if protocol == Protocol::Http {
         shared.metrics.http_refused.inc();
         log_limited!(shared.log_limits, warn, %peer, listener = shared.setup.name, "HTTP request refused: another port serves HTTP");
@@ -54,7 +57,9 @@ pub(crate) async fn run(
         return;
     }
     if !shared.setup.is_lines() {
-        return events::run(&mut feed, &shared, peer, first).await;
+        // A connection without a byte presents nothing, and is no attempt.
+        let Ok(client) = shared.recognise(client, None).await else { return };
+        return events::run(&mut feed, &shared, &client, peer, first).await;
     }
     if !matches!(protocol, Protocol::Framed) && !feed.is_stopped() && shared.refuses_unredirectable() {
         // Lines have no replies, so a redirect cannot be sent.
@@ -66,7 +71,7 @@ pub(crate) async fn run(
     let labels = match protocol {
         Protocol::Framed => {
             // Boxed, because its state is large and connections with lines do not need it.
-            if Box::pin(framed::run(&socket, &mut feed, first, peer, &shared)).await
+            if Box::pin(framed::run(&socket, &mut feed, first, client, &shared)).await
                 == framed::ConnectionClose::Graceful
             {
                 drop(feed);
@@ -82,19 +87,32 @@ pub(crate) async fn run(
             log_limited!(shared.log_limits, warn, %peer, %reason, "a first line `#labels …` does not set labels; it is kept as a record");
             Labels::default()
         }
-        Protocol::Http | Protocol::Lines | Protocol::Undecided => Labels::default(),
+        Protocol::Http | Protocol::Lines | Protocol::Undecided | Protocol::Token(_) => Labels::default(),
     };
-    lines::run(&mut feed, &shared, labels, first).await;
+    let Ok(client) = shared.recognise(client, token.as_ref()).await else {
+        shared.metrics.dropped_bytes.inc_by(first.len() as u64);
+        return;
+    };
+    lines::run(&mut feed, &shared, &client, labels, first).await;
 }
 
-/// Reads until the protocol is detected. A stream that ends before is lines.
-async fn detect_protocol(feed: &mut SocketReader<'_>, shared: &Arc<ListenerState>) -> (Protocol, Vec<u8>) {
+/// Reads until the protocol is detected. A stream that ends before is lines. A line with a token is removed, so that it is no
+/// record on any node.
+async fn detect_protocol(
+    feed: &mut SocketReader<'_>,
+    shared: &Arc<ListenerState>,
+) -> (Protocol, Vec<u8>, Option<SecretText>) {
     let mut carried = CarriedBytesGuard::new(shared);
-    let mut first = Vec::new();
+    let (mut first, mut token) = (Vec::new(), None);
     loop {
         let protocol = if shared.setup.is_lines() { Protocol::detect(&first) } else { Protocol::detect_http(&first) };
+        if let Protocol::Token(line) = protocol {
+            token = Protocol::token(first.get(..line).unwrap_or_default());
+            first.drain(..line.min(first.len()));
+            continue;
+        }
         if protocol != Protocol::Undecided || shared.exceeds_memory_share(first.len()) || !feed.wait().await {
-            return (protocol, first);
+            return (protocol, first, token);
         }
         // While the queue refuses records, a new client may occupy little memory. Of a client that is closed unless it uses the
         // framed protocol, only the magic is read.
@@ -105,7 +123,7 @@ async fn detect_protocol(feed: &mut SocketReader<'_>, shared: &Arc<ListenerState
             false => LABELS_LINE_MAX,
         };
         if matches!(feed.read(bytes_max, |chunk| first.extend_from_slice(chunk)), SocketRead::Ended) {
-            return (protocol, first);
+            return (protocol, first, token);
         }
         carried.set(first.len());
     }

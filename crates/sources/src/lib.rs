@@ -17,6 +17,9 @@
 //! A refused chunk is kept and appended again with the same ids. Lines are dropped only at shutdown or after seconds of write
 //! errors; that is logged and counted.
 //!
+//! **Clients.** On a node that authenticates, a connection presents a token or a certificate, or it is closed. What it sends gets the
+//! labels of its credential. It ends when the credential does, and is read no faster than the credential allows.
+//!
 //! **Load.** The [load shedder](bucksaw_steering) decides which clients are accepted, redirected or
 //! disconnected. Batches that were read are acknowledged before a disconnect.
 //!
@@ -36,7 +39,7 @@
 //! let (config, slots) = (Config::default(), ConnectionSlots::new(1_000));
 //! let sender_memory = UnfinishedBytes::new(&config);
 //! let agents = Arc::default();
-//! let tcp = TcpIntake { intake, shedder, config, metrics, slots, sender_memory, agents };
+//! let tcp = TcpIntake { intake, shedder, config, metrics, slots, sender_memory, agents, authenticator: None };
 //! serve(listener, ListenerSetup::lines(Durability::Fast), tcp, stop).await;
 //! # Ok(()) }
 //! ```
@@ -46,6 +49,7 @@ mod acceptor;
 mod acks;
 mod agents;
 mod append_retry;
+mod client_check;
 mod config;
 mod connection;
 mod events;

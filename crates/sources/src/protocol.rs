@@ -1,5 +1,6 @@
 //! Detects the protocol of a connection by its first bytes.
 
+use bucksaw_auth::SecretText;
 use bucksaw_record::{InvalidLabels, Labels};
 use bucksaw_wire::MAGIC;
 
@@ -8,7 +9,10 @@ use crate::http_refusal::{RequestLine, detect_request_line};
 /// The start of a first line that sets the labels of the stream.
 const LABELS: &[u8] = b"#labels ";
 
-/// The longest such line, in bytes with its LF.
+/// The start of a first line that presents the token of the client.
+const TOKEN: &[u8] = b"#token ";
+
+/// The longest line of either kind, in bytes with its LF.
 pub(crate) const LABELS_LINE_MAX: usize = 64 << 10;
 
 /// The protocol of a connection.
@@ -17,6 +21,8 @@ pub(crate) enum Protocol {
     /// More bytes are needed.
     Undecided,
     Framed,
+    /// A first line with the token of the client, with its length in bytes. The rest decides.
+    Token(usize),
     /// HTTP, which another port serves.
     Http,
     Lines,
@@ -43,8 +49,16 @@ impl Protocol {
         if bytes.starts_with(&MAGIC) {
             return Self::Framed;
         }
-        if MAGIC.starts_with(bytes) || LABELS.starts_with(bytes) {
+        if MAGIC.starts_with(bytes) || LABELS.starts_with(bytes) || TOKEN.starts_with(bytes) {
             return Self::Undecided;
+        }
+        if bytes.starts_with(TOKEN) {
+            let line = bytes.get(..LABELS_LINE_MAX).unwrap_or(bytes);
+            return match line.iter().position(|byte| *byte == b'\n') {
+                Some(end) => Self::Token(end + 1),
+                None if line.len() < LABELS_LINE_MAX => Self::Undecided,
+                None => Self::Token(line.len()),
+            };
         }
         let Some(labels) = bytes.strip_prefix(LABELS) else {
             return Self::detect_http(bytes);
@@ -63,6 +77,12 @@ impl Protocol {
             Ok(Err(error)) => Self::LinesWithInvalidLabels(InvalidLabelsLine::Invalid(error)),
             Err(_) => Self::LinesWithInvalidLabels(InvalidLabelsLine::NotUtf8),
         }
+    }
+
+    /// The token of a first line.
+    pub(crate) fn token(line: &[u8]) -> Option<SecretText> {
+        let token = str::from_utf8(line.strip_prefix(TOKEN)?).ok()?.trim_ascii();
+        (!token.is_empty()).then(|| SecretText::new(token))
     }
 
     /// Decides on a listener whose connections have one protocol, here as lines, or are HTTP by mistake.
@@ -92,6 +112,11 @@ mod tests {
         check(b"x", Protocol::Lines);
         check(b"GET / HTTP/1.1\r\n", Protocol::Http);
         check(b"\n", Protocol::Lines);
+        check(b"#tok", Protocol::Undecided);
+        check(b"#token bks", Protocol::Undecided);
+        check(b"#token bks_x\n#labels a=b\n", Protocol::Token(13));
+        check(b"#tokens\n", Protocol::Lines);
+        check(&[TOKEN, &[b'x'; LABELS_LINE_MAX]].concat(), Protocol::Token(LABELS_LINE_MAX));
         check(b"#lab", Protocol::Undecided);
         check(b"#labels\n", Protocol::Lines);
         check(b"#label a=b\n", Protocol::Lines);
@@ -105,5 +130,16 @@ mod tests {
         let long = [LABELS, &[b'x'; LABELS_LINE_MAX]].concat();
         check(&long[..LABELS_LINE_MAX - 1], Protocol::Undecided);
         check(&long, Protocol::LinesWithInvalidLabels(InvalidLabelsLine::TooLong));
+    }
+
+    #[test]
+    fn the_token_of_a_line_has_no_space_around_it() {
+        let check = |line: &[u8], want: Option<&str>| {
+            assert_eq!(Protocol::token(line).as_ref().map(SecretText::expose), want, "{}", line.escape_ascii());
+        };
+        check(b"#token bks_x\n", Some("bks_x"));
+        check(b"#token  bks_x \r\n", Some("bks_x"));
+        check(b"#token \n", None);
+        check(b"#token \xff\n", None);
     }
 }

@@ -199,7 +199,7 @@ fn limit(client: &ClientAccess, access: RouteAccess) -> Result<Option<bucksaw_au
             }
             let wait = u32::try_from(delay.as_secs()).unwrap_or(u32::MAX).saturating_add(1);
             let message = "the credential has sent more than its bytes per second: send again later";
-            Err(ApiError { retry_after_s: Some(wait), ..ApiError::too_many_requests(message) })
+            Err(ApiError::too_many_requests(message).after(wait))
         }
         RouteAccess::Read => client.try_query().map_err(|()| {
             ApiError::too_many_requests("the credential has as many queries in flight as it may: try again")

@@ -24,7 +24,6 @@ mod routes;
 mod session;
 
 pub(crate) use check::{AccessCheck, TENANT_HEADER, asks_for_json, check, check_call};
-pub(crate) use client_connection::ClientConnection;
 pub(crate) use refusals::ErrorForm;
 pub(crate) use request_client::RequestClient;
 pub use route_access::RouteAccess;

@@ -98,6 +98,11 @@ impl RegistryState {
 }
 
 impl AgentConnection {
+    /// Sets the label scope of the client, which it presents after the connection has begun.
+    pub(crate) fn set_scope(&mut self, scope: Option<LabelScope>) {
+        self.scope = scope;
+    }
+
     /// Notes a report. One with another id than the first one of the connection is ignored.
     pub(crate) fn report(&mut self, report: AgentReport, now: Duration) {
         let id = *self.id.get_or_insert(report.id);

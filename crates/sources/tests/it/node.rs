@@ -67,6 +67,7 @@ impl ListenerNode {
         let agents = Arc::<AgentRegistry>::default();
         let intake = TcpIntake {
             agents: Arc::clone(&agents),
+            authenticator: None,
             intake: Intake::new(Arc::clone(&queue), env),
             shedder: Arc::clone(&shedder),
             config,
