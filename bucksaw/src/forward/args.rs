@@ -169,7 +169,7 @@ impl ForwardArgs {
         let labels = all_labels(&self.labels)?;
         // Shuffled, so that agents with the same list spread over its nodes.
         let line_zone = self.time_from.line_zone(&self.time_zone);
-        let (lines, info) = (self.lines.config()?, agent_info());
-        Ok(Config { addresses: to, labels, shuffle: true, line_zone, lines, info, ..Config::default() })
+        let (lines, info, token) = (self.lines.config()?, agent_info(), self.token.token()?);
+        Ok(Config { addresses: to, token, labels, shuffle: true, line_zone, lines, info, ..Config::default() })
     }
 }
