@@ -10,13 +10,13 @@ use bucksaw_env::log_limited;
 use bucksaw_record::Labels;
 use bucksaw_wire::MAGIC;
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tracing::debug;
 
 use crate::listener_setup::ListenerProtocol;
 use crate::listener_state::{CarriedBytesGuard, ListenerState};
 use crate::protocol::{LABELS_LINE_MAX, Protocol};
+use crate::socket::Socket;
 use crate::socket_reader::{CHUNK_BYTES, SocketRead, SocketReader};
 use crate::{events, fluent, framed, http_refusal, lines};
 
@@ -26,12 +26,7 @@ const DETECT_BYTES: usize = 4 << 10;
 /// How long a client that received an error may take to close its side.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-pub(crate) async fn run(
-    mut socket: TcpStream,
-    peer: SocketAddr,
-    shared: Arc<ListenerState>,
-    stop: watch::Receiver<bool>,
-) {
+pub(crate) async fn run(mut socket: Socket, peer: SocketAddr, shared: Arc<ListenerState>, stop: watch::Receiver<bool>) {
     let _open = shared.count_connection();
     let mut feed = SocketReader::new(&socket, stop, Arc::clone(&shared.intake.env.clock));
     // Nothing was read yet, so the sender learns that nothing arrived.
@@ -49,9 +44,13 @@ pub(crate) async fn run(
         shared.metrics.http_refused.inc();
         log_limited!(shared.log_limits, warn, %peer, listener = shared.setup.name, "HTTP request refused: another port serves HTTP");
         drop(feed);
-        http_refusal::refuse(&mut socket, shared.config.http_address.as_deref()).await;
+        http_refusal::refuse(&socket, shared.config.http_address.as_deref()).await;
         close_gracefully(&mut socket).await;
         return;
+    }
+    if protocol == Protocol::Tls {
+        shared.metrics.tls_refused.inc();
+        return log_limited!(shared.log_limits, warn, %peer, listener = shared.setup.name, "connection with TLS refused: this node has no certificate (--tls-cert)");
     }
     if !shared.setup.is_lines() {
         return events::run(&mut feed, &shared, peer, first).await;
@@ -82,7 +81,7 @@ pub(crate) async fn run(
             log_limited!(shared.log_limits, warn, %peer, %reason, "a first line `#labels …` does not set labels; it is kept as a record");
             Labels::default()
         }
-        Protocol::Http | Protocol::Lines | Protocol::Undecided => Labels::default(),
+        Protocol::Http | Protocol::Tls | Protocol::Lines | Protocol::Undecided => Labels::default(),
     };
     lines::run(&mut feed, &shared, labels, first).await;
 }
@@ -113,7 +112,7 @@ async fn detect_protocol(feed: &mut SocketReader<'_>, shared: &Arc<ListenerState
 
 /// Closes after the client has closed its side. Closing with unread bytes would reset the connection, and the client could lose
 /// the last message.
-async fn close_gracefully(socket: &mut TcpStream) {
+async fn close_gracefully(socket: &mut Socket) {
     let read_out = async {
         socket.shutdown().await?;
         loop {

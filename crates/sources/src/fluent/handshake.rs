@@ -4,14 +4,13 @@
 use std::time::Duration;
 
 use bucksaw_protocols::fluent::FluentHandshake;
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::connection_end::FluentEnd;
 use super::inbox::FluentInbox;
-use crate::acks::write_all;
 use crate::listener_state::ListenerState;
 use crate::shared_key::SharedKey;
+use crate::socket::Socket;
 use crate::socket_reader::SocketReader;
 
 /// The maximum time of the handshake.
@@ -22,7 +21,7 @@ const NAME: &str = "bucksaw";
 
 /// Asks a sender for its proof, and answers it.
 pub(super) async fn check(
-    socket: &TcpStream,
+    socket: &Socket,
     feed: &mut SocketReader<'_>,
     shared: &ListenerState,
     inbox: &mut FluentInbox<'_>,
@@ -35,9 +34,9 @@ pub(super) async fn check(
     let handshake = FluentHandshake::new(key.bytes(), NAME, nonce);
     inbox.limit(FluentHandshake::PING_BYTES_MAX);
     let checked = timeout(HANDSHAKE_TIMEOUT, async {
-        write_all(socket, &handshake.helo()).await.map_err(|_| FluentEnd::Unreachable)?;
+        socket.write_all(&handshake.helo()).await.map_err(|_| FluentEnd::Unreachable)?;
         let pong = handshake.answer(inbox.next(feed).await?)?;
-        write_all(socket, &pong.answer).await.map_err(|_| FluentEnd::Unreachable)?;
+        socket.write_all(&pong.answer).await.map_err(|_| FluentEnd::Unreachable)?;
         if pong.is_accepted { Ok(()) } else { Err(FluentEnd::Sender("the sender has another shared key")) }
     });
     checked

@@ -22,13 +22,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_env::log_limited;
-use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tracing::debug;
 
 use crate::listener_state::ListenerState;
 use crate::shared_key::SharedKey;
+use crate::socket::Socket;
 use crate::socket_reader::SocketReader;
 use acks::{ACKS_MAX, PendingAck, write_acks};
 use connection_end::FluentEnd;
@@ -43,7 +43,7 @@ const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Reads messages until the sender closes the connection, a message is damaged, or the node stops.
 pub(crate) async fn run(
-    socket: &TcpStream,
+    socket: &Socket,
     feed: &mut SocketReader<'_>,
     shared: &Arc<ListenerState>,
     peer: SocketAddr,
@@ -61,7 +61,7 @@ pub(crate) async fn run(
 }
 
 async fn serve(
-    socket: &TcpStream,
+    socket: &Socket,
     feed: &mut SocketReader<'_>,
     shared: &Arc<ListenerState>,
     key: Option<&SharedKey>,

@@ -1,0 +1,17 @@
+//! Who is at the other end of an accepted connection.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bucksaw_tls::PeerIdentity;
+
+/// The client of a connection. Requests of HTTP and gRPC have an `Arc` of it as an extension.
+#[derive(Clone, Debug)]
+pub struct ConnectionPeer {
+    /// The address that the connection comes from, which may be that of a proxy.
+    pub address: SocketAddr,
+    /// Whether the connection is encrypted by TLS.
+    pub is_encrypted: bool,
+    /// The names in the client's certificate, if it gave one; it was verified.
+    pub identity: Option<Arc<PeerIdentity>>,
+}
