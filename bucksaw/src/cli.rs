@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::args::{QueryArgs, ServeArgs, SummaryArgs, TailArgs};
+use crate::certs::CertsArgs;
 use crate::completions::CompletionsArgs;
 use crate::config::ConfigArgs;
 use crate::context::ContextArgs;
@@ -22,8 +23,8 @@ use crate::man::ManArgs;
 use crate::status::StatusArgs;
 use crate::verify::VerifyArgs;
 use crate::{
-    completions, config, context, export, fields, forget, forward, generate, histogram, import, labels, man, query,
-    serve, status, tail, verify,
+    certs, completions, config, context, export, fields, forget, forward, generate, histogram, import, labels, man,
+    query, serve, status, tail, verify,
 };
 
 /// Widest help, in columns.
@@ -72,6 +73,7 @@ enum Command {
     Status(StatusArgs),
     Forget(ForgetArgs),
     Verify(VerifyArgs),
+    Certs(CertsArgs),
     Config(ConfigArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
@@ -134,6 +136,7 @@ impl Command {
             Self::Status(args) => status::run(args),
             Self::Forget(args) => forget::run(&args),
             Self::Verify(args) => verify::run(args),
+            Self::Certs(args) => certs::run(&args),
             Self::Config(args) => config::run(args, &layers),
             Self::Completions(args) => completions::run(args, layers.tree),
             Self::Man(args) => man::run(args, layers.tree),

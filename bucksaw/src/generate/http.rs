@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use super::load_totals::LoadCounters;
 use super::producer::LineBatch;
-use crate::args::NodeArgs;
+use crate::args::{ClientTlsArgs, NodeArgs};
 use crate::node_client::{LineSender, NodeClient, path};
 use crate::values::NodeUrl;
 
@@ -30,12 +30,17 @@ pub(super) struct LineUpload {
 }
 
 impl LineUpload {
-    pub(super) fn new(url: &NodeUrl, labels: &Labels, durability: Durability) -> Self {
+    pub(super) fn new(
+        url: &NodeUrl,
+        tls: &ClientTlsArgs,
+        labels: &Labels,
+        durability: Durability,
+    ) -> anyhow::Result<Self> {
         let mut parameters = vec![("durability", durability.name().to_owned())];
         parameters.extend(labels.iter().map(|(name, value)| ("label", format!("{name}={value}"))));
-        let client = NodeClient::new(&NodeArgs { addr: url.clone(), timeout: None });
+        let client = NodeClient::new(&NodeArgs { addr: url.clone(), timeout: None, tls: tls.clone() })?;
         let run = Env::real().entropy.next_u64();
-        Self { sender: LineSender::new(client), path: path("/api/v1/ingest", &parameters), run }
+        Ok(Self { sender: LineSender::new(client), path: path("/api/v1/ingest", &parameters), run })
     }
 
     async fn send(&self, number: u64, now: u64, batch: LineBatch, counters: &LoadCounters) -> anyhow::Result<()> {

@@ -62,7 +62,7 @@ pub(crate) fn run(args: &GenerateArgs) -> anyhow::Result<Exit> {
                 supervisor.run(framed::send(batches, config, counters), true).await
             }
             LoadTarget::Http(url) => {
-                let upload = http::LineUpload::new(url, &args.labels()?, args.durability);
+                let upload = http::LineUpload::new(url, &args.tls, &args.labels()?, args.durability)?;
                 supervisor.run(http::send(batches, upload, counters), true).await
             }
         }

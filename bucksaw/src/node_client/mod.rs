@@ -22,7 +22,7 @@ use crate::args::NodeArgs;
 use crate::values::NodeUrl;
 pub(crate) use line_sender::LineSender;
 use patience::Patience;
-use request::{send, target};
+use request::{NodeEndpoint, send, target};
 
 /// Largest answer that is held in memory, in bytes. Streams are not held.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
@@ -71,18 +71,25 @@ pub(crate) struct ConnectionLost(pub(crate) String);
 #[derive(Clone, Debug)]
 pub(crate) struct NodeClient {
     pub(crate) addr: NodeUrl,
+    node: NodeEndpoint,
     patience: Patience,
 }
 
 impl NodeClient {
     /// A client whose time limit begins now.
-    pub(crate) fn new(args: &NodeArgs) -> Self {
-        Self { addr: args.addr.clone(), patience: Patience::new(args.addr.clone(), args.timeout) }
+    ///
+    /// # Errors
+    /// The address and the flags of TLS contradict each other, or the files of these flags cannot be used.
+    pub(crate) fn new(args: &NodeArgs) -> anyhow::Result<Self> {
+        let addr = args.addr.clone().with_certificates(args.tls.is_any())?;
+        let tls = addr.is_https().then(|| args.tls.load(&[b"http/1.1"])).transpose()?;
+        let node = NodeEndpoint { addr: addr.clone(), tls };
+        Ok(Self { addr, patience: Patience::new(node.clone(), args.timeout), node })
     }
 
     /// The same client with the time limit begun anew.
     pub(crate) fn renewed(&self) -> Self {
-        Self { addr: self.addr.clone(), patience: self.patience.renewed() }
+        Self { patience: self.patience.renewed(), ..self.clone() }
     }
 
     /// The whole answer to a `GET`.
@@ -119,7 +126,7 @@ impl NodeClient {
     /// The answer to a `GET` as a stream of messages without an end, which must begin in time.
     pub(crate) async fn open_tail(&self, path: &str) -> anyhow::Result<AnswerStream> {
         let stream = self.open_answer(path).await?;
-        Ok(AnswerStream { patience: Patience::new(self.addr.clone(), None), ..stream })
+        Ok(AnswerStream { patience: Patience::new(self.node.clone(), None), ..stream })
     }
 
     /// The answer to a `GET` as a stream of messages. Its end, too, must arrive within the time limit.
@@ -138,7 +145,7 @@ impl NodeClient {
     }
 
     async fn request(&self, request: Builder, accept: &str, body: Bytes) -> anyhow::Result<Response<Incoming>> {
-        let response = send(&self.addr, request, accept, body).await?;
+        let response = send(&self.node, request, accept, body).await?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);

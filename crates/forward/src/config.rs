@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bucksaw_record::Labels;
 use bucksaw_record::time::TimeZone;
+use bucksaw_tls::ClientTls;
 
 use crate::{AgentInfo, AgentMonitor, LineConfig};
 
@@ -12,6 +13,9 @@ use crate::{AgentInfo, AgentMonitor, LineConfig};
 pub struct Config {
     /// The nodes as `HOST:PORT`. Names are resolved anew for each connection.
     pub addresses: Vec<String>,
+    /// How nodes are verified; `None` for connections in plain. A node must have a certificate for its address here, or for that
+    /// by which another node names it.
+    pub tls: Option<ClientTls>,
     /// Whether the addresses are tried in random order, so that many agents with one list spread over its nodes.
     pub shuffle: bool,
     /// The labels of all records.
@@ -52,6 +56,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             addresses: Vec::new(),
+            tls: None,
             shuffle: true,
             labels: Labels::default(),
             line_zone: None,

@@ -67,7 +67,7 @@ impl Socket {
     /// Waits until bytes may be readable.
     pub(crate) async fn readable(&self) -> io::Result<()> {
         match self {
-            Self::Tls(tls) if tls.session().has_unread() => Ok(()),
+            Self::Tls(tls) if tls.session().is_ready() => Ok(()),
             _ => self.tcp().readable().await,
         }
     }

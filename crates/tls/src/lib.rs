@@ -35,11 +35,13 @@ pub use client::{ClientFiles, ClientTls};
 pub use failure::TlsFailure;
 pub use metrics::{HandshakeResult, Metrics};
 pub use peer_identity::PeerIdentity;
-pub use pem_files::{TlsFileError, root_certificates};
+pub use pem_files::{TlsFileError, first_certificate, root_certificates};
 pub use provider::client_config;
 pub use server::ServerTls;
 pub use server_files::{AppProtocol, ClientCertificates, ServerFiles, TlsVersion};
 pub use server_session::ServerSession;
+/// A connection to a server, after its handshake.
+pub use tokio_rustls::client::TlsStream;
 
 /// Reads `data` as files and as a certificate, for fuzzing.
 #[doc(hidden)]

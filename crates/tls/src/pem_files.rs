@@ -53,6 +53,11 @@ pub fn root_certificates(pem: &[u8]) -> Option<RootCertStore> {
     (usable > 0).then_some(roots)
 }
 
+/// The first certificate of a PEM file, in DER.
+pub fn first_certificate(pem: &[u8]) -> Option<CertificateDer<'static>> {
+    CertificateDer::from_pem_slice(pem).ok()
+}
+
 pub(crate) fn parse_certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsFileError> {
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let certificates = certificates.map_err(|error| unusable(path, &format!("is no PEM file: {error}")))?;

@@ -16,7 +16,7 @@ use crate::server_files::{AppProtocol, LoadedServer, ServerFiles};
 use crate::server_session::ServerSession;
 
 /// How often the files are checked for changes.
-const CHECK_INTERVAL: Duration = Duration::from_secs(2);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The remaining validity below which the log warns, in seconds: a week.
 const EXPIRY_WARNING_SECONDS: i64 = 7 * 24 * 3_600;
@@ -69,6 +69,11 @@ impl ServerTls {
         let accepted = TlsAcceptor::from(self.config(protocol)).accept(stream).into_fallible().await?;
         let (stream, connection) = accepted.into_inner();
         Ok((stream, ServerSession::new(connection)))
+    }
+
+    /// The DNS names of the certificate in use; the first label of a name may be `*`.
+    pub fn host_names(&self) -> Vec<String> {
+        lock(&self.current).0.host_names.clone()
     }
 
     /// Whether each connection has the certificate of a client.

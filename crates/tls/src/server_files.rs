@@ -10,6 +10,7 @@ use rustls::{ServerConfig, SupportedProtocolVersion};
 
 use crate::certificate;
 use crate::file_stamps::FileStamps;
+use crate::peer_identity::PeerIdentity;
 use crate::pem_files::{TlsFileError, read_certificates, read_key, read_roots, unusable};
 use crate::provider::provider;
 
@@ -65,6 +66,8 @@ pub(crate) struct LoadedServer {
     other: Arc<ServerConfig>,
     /// When the first certificate of the chain expires, in seconds since 1970.
     pub(crate) expiry: i64,
+    /// The DNS names of the server's certificate.
+    pub(crate) host_names: Vec<String>,
 }
 
 impl ServerFiles {
@@ -87,6 +90,8 @@ impl ServerFiles {
         let key = read_key(fs, &self.key)?;
         let expiry = certificates.iter().filter_map(|certificate| certificate::expiry(certificate)).min();
         let expiry = expiry.ok_or_else(|| unusable(&self.certificate, "the certificate cannot be read"))?;
+        let names = certificates.first().and_then(|certificate| PeerIdentity::of_certificate(certificate));
+        let host_names = names.map(|names| names.dns_names).unwrap_or_default();
         let versions: &[&SupportedProtocolVersion] = match self.version_min {
             TlsVersion::V1_2 => &[&TLS13, &TLS12],
             TlsVersion::V1_3 => &[&TLS13],
@@ -116,6 +121,7 @@ impl ServerFiles {
             grpc: with_protocols(&[b"h2", b"http/1.1"]),
             other: with_protocols(&[]),
             expiry,
+            host_names,
         })
     }
 

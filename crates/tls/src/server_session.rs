@@ -72,9 +72,10 @@ impl ServerSession {
         }
     }
 
-    /// Whether decrypted bytes wait for [`Self::read`].
-    pub fn has_unread(&mut self) -> bool {
-        self.connection.reader().into_first_chunk().is_ok_and(|chunk| !chunk.is_empty())
+    /// Whether [`Self::read`] has something to return without the socket: bytes, the end, or an error.
+    pub fn is_ready(&mut self) -> bool {
+        let first = self.connection.reader().into_first_chunk();
+        self.is_broken || first.map_or_else(|error| error.kind() != ErrorKind::WouldBlock, |_| true)
     }
 
     /// Whether the client has closed the connection and all of its bytes were read. May read a few records from the socket.
@@ -91,6 +92,10 @@ impl ServerSession {
             };
         }
         !self.has_unread() && (self.has_ended || self.is_broken)
+    }
+
+    fn has_unread(&mut self) -> bool {
+        self.connection.reader().into_first_chunk().is_ok_and(|chunk| !chunk.is_empty())
     }
 
     /// Encrypts and sends the beginning of `bytes`; returns its length. [`Self::flush`] sends what the socket did not take.

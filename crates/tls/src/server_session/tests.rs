@@ -106,7 +106,7 @@ fn a_peek_at_the_end_reads_nothing_away() {
     assert!(!session.is_at_end(&mut pipe) && session.has_unread());
     let mut buffer = [0; 10];
     assert_eq!(session.read(&mut pipe, &mut buffer).unwrap(), 4);
-    assert!(session.is_at_end(&mut pipe));
+    assert!(session.is_at_end(&mut pipe) && session.is_ready());
     assert_eq!(session.read(&mut pipe, &mut buffer).unwrap(), 0);
     assert_eq!(session.read(&mut pipe, &mut vec![0; 1 << 20]).unwrap(), 0);
 }
@@ -141,6 +141,7 @@ fn what_was_valid_is_read_before_the_error() {
         if size > 100 {
             assert_eq!(session.read(&mut pipe, &mut buffer).unwrap(), 5);
         }
+        assert!(session.is_ready());
         for _ in 0..2 {
             assert_eq!(session.read(&mut pipe, &mut buffer).unwrap_err().kind(), ErrorKind::InvalidData);
         }
@@ -197,7 +198,7 @@ proptest! {
                 read
             };
             if is_blocked(&read) && pipe.bytes.is_empty() {
-                prop_assert!(!session.has_unread());
+                prop_assert!(!session.is_ready());
                 if rest.is_empty() {
                     break;
                 }
