@@ -60,7 +60,7 @@ pub(crate) fn run(args: &ForwardArgs) -> anyhow::Result<Exit> {
         false => tokio::runtime::Builder::new_current_thread().enable_all().build(),
     };
     let runtime = runtime.context("cannot start the network")?;
-    // Nobody scrapes these metrics: the log names the same errors.
+    // These metrics are not scraped: the log names the same errors.
     let metrics = bucksaw_tls::Metrics::new(&mut Registry::default());
     let tls = args.listener_tls.load(&Env::real(), ClientCertificates::Required, metrics, HANDSHAKES_MAX)?;
     let result = runtime.block_on(async {

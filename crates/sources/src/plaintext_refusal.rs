@@ -1,4 +1,4 @@
-//! What a client without TLS is told at a port with TLS, as far as its protocol has words for that.
+//! The answer to a client without TLS at a port with TLS, in the protocol of the client.
 
 use bucksaw_wire::{HelloReply, MAGIC, RefusalCode};
 

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn causes_are_told_with_their_remedy() {
+    fn causes_have_their_remedy() {
         let at = |seconds| UnixTime::since_unix_epoch(Duration::from_secs(seconds));
         let expired = |hours: u64| CertificateError::ExpiredContext { time: at(hours * 3_600 + 99), not_after: at(9) };
         let check = |error: rustls::Error, want: &str| {

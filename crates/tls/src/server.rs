@@ -59,7 +59,7 @@ impl ServerTls {
     /// Completes the handshake with a client that connected by TCP.
     ///
     /// # Errors
-    /// The connection broke, or one side refuses the other. Then the client was told, and reads that only if the caller closes
+    /// The connection broke, or one side refuses the other. Then the client was sent the reason, and reads it only if the caller closes
     /// the returned stream after the client has.
     pub async fn handshake(
         &self,

@@ -5,9 +5,9 @@ use crate::node::{TestServer, bucksaw, run};
 
 #[test]
 fn a_node_may_require_client_certificates() {
-    let (authority, strangers) = (Authority::with_node(), Authority::new());
+    let (authority, foreign_ca) = (Authority::with_node(), Authority::new());
     authority.make(&["client", "agent-7"]);
-    strangers.make(&["client", "agent-7"]);
+    foreign_ca.make(&["client", "agent-7"]);
     let ca = authority.file("ca.pem");
     let node = authority.node(&["--tls-client-ca", &ca, "--tls-min-version", "1.3", "--listen", "0.0.0.0:0"]);
     let said = |arguments: &[&str]| {
@@ -21,7 +21,7 @@ fn a_node_may_require_client_certificates() {
     assert_eq!((status, text.lines().count()), (Some(2), 1), "{text}");
     let with =
         |by: &Authority| ["--cert".to_owned(), by.file("agent-7.pem"), "--key".to_owned(), by.file("agent-7.key")];
-    let (own, foreign) = (with(&authority), with(&strangers));
+    let (own, foreign) = (with(&authority), with(&foreign_ca));
     let (own, foreign) = (own.each_ref().map(String::as_str), foreign.each_ref().map(String::as_str));
     let (_, text) = said(&[&query, &foreign[..]].concat());
     assert!(text.contains("it refuses the client certificate of --cert"), "{text}");

@@ -29,11 +29,11 @@ fn forward_error(arguments: &[&str]) -> String {
 
 #[test]
 fn untrusted_certificates_are_explained() {
-    let (authority, strangers) = (Authority::with_node(), Authority::new());
+    let (authority, foreign_ca) = (Authority::with_node(), Authority::new());
     let node = authority.node(&[]);
     let (http, fast) = (node.address("http"), node.address("fast"));
     let (url, other_name) = (format!("https://{http}"), http.replace("127.0.0.1", "localhost"));
-    let (ca, other_ca) = (authority.file("ca.pem"), strangers.file("ca.pem"));
+    let (ca, other_ca) = (authority.file("ca.pem"), foreign_ca.file("ca.pem"));
     let check = |said: String, want: &str| assert!(said.contains(want), "{said}");
     let unknown = "its certificate was not signed by a CA that is trusted here";
     check(query_error(&["--addr", &url, "--ca", &other_ca]), unknown);

@@ -9,7 +9,7 @@ use crate::node::{bucksaw, run};
 use crate::wait::wait_until;
 
 #[test]
-fn silent_and_refused_handshakes_keep_nobody_out() {
+fn silent_and_refused_handshakes_keep_no_client_out() {
     let authority = Authority::with_node();
     let (ca, node) = (authority.file("ca.pem"), authority.node(&[]));
     let mut established = TlsConnection::open(node.address("fast"), &authority.path("ca.pem"), &[]);

@@ -74,7 +74,7 @@ fn every_client_command_speaks_tls() {
 }
 
 #[test]
-fn clients_without_tls_are_told_and_store_nothing() {
+fn clients_without_tls_get_the_reason_and_store_nothing() {
     let authority = Authority::with_node();
     let node = node(&authority);
     let answer = |listener: &str, bytes: &[u8]| {

@@ -8,7 +8,7 @@ use rustls::{ClientConnection, RootCertStore, ServerConfig};
 use super::*;
 use crate::provider::{client_config, provider};
 
-/// One direction of a connection: it takes and gives at most as many bytes at once as it is told to.
+/// One direction of a connection: it takes and gives a limited number of bytes at once.
 #[derive(Default)]
 struct Pipe {
     bytes: VecDeque<u8>,
@@ -179,7 +179,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     /// Whatever the sizes of records, of arrivals and of the caller's buffers: the bytes are the same, and nothing waits in the
-    /// session while the caller is told to wait for the socket.
+    /// session while the caller has to wait for the socket.
     #[test]
     fn content_arrives_as_it_was_sent(
         pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..20_000), 1..20),
