@@ -5,6 +5,7 @@ CARGO ?= cargo
 TOOLS := $(CURDIR)/target/tools
 DENY := $(TOOLS)/bin/cargo-deny
 FUZZ := $(TOOLS)/bin/cargo-fuzz
+SBOM := $(TOOLS)/bin/cargo-cyclonedx
 
 # The browser for tests of the page. An empty variable counts as unset.
 ifeq ($(BUCKSAW_CHROMIUM),)
@@ -29,7 +30,7 @@ SDKS ?= go python node java
 SEEDS ?= 1000
 FROM ?= 0
 
-.PHONY: help run cluster build test clients clickhouse senders sdk-tools test-rust test-ui test-sdk test-corpus check soak kills damage power faults upgrade sim fuzz bench fmt clean setup chromium
+.PHONY: help run cluster build test clients clickhouse senders sdk-tools test-rust test-ui test-sdk test-corpus check soak kills damage power faults upgrade sim fuzz bench fmt clean sbom setup chromium
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -193,6 +194,13 @@ upgrade: setup ## a rolling upgrade of real processes under load, and back: FROM
 fuzz: setup $(FUZZ) ## every parser of outside bytes, one minute each
 	./fuzz/run.sh $(FUZZ) 60
 
+sbom: setup $(SBOM) $(NPM_DONE) ## what the program and the page are made of, as CycloneDX: target/sbom/
+	@mkdir -p target/sbom
+	CARGO_TERM_QUIET=true $(SBOM) cyclonedx --manifest-path bucksaw/Cargo.toml --format json --describe crate --override-filename bucksaw-sbom
+	@mv bucksaw/bucksaw-sbom.json target/sbom/bucksaw.cdx.json && find . -name bucksaw-sbom.json -not -path './target/*' -delete
+	cd ui && npm sbom --sbom-format cyclonedx --omit dev > ../target/sbom/page.cdx.json
+	@ls -l target/sbom
+
 bench: setup ## side-by-side measurements; see bench/README.md
 	$(CARGO) build --release -p bucksaw -p bucksaw-bench
 	./target/release/bucksaw-bench ingest
@@ -208,6 +216,9 @@ clean: ## remove build results
 # Without optimisation, as it is built for longer than it runs.
 $(DENY):
 	CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) install --locked --debug --root $(TOOLS) cargo-deny@0.20.2
+
+$(SBOM):
+	CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) install --locked --debug --root $(TOOLS) cargo-cyclonedx@0.5.9
 
 $(FUZZ):
 	$(CARGO) install --locked --root $(TOOLS) cargo-fuzz@0.13.2
