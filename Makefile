@@ -59,14 +59,20 @@ test: setup ## formatting, lints, docs, licences, all tests
 test-rust: setup $(CLIENTS)
 	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-4} $(CARGO) test --workspace --no-fail-fast
 
+# Builds target/debug/bucksaw with the features of dependencies that `test-rust` selects: `build -p bucksaw` selects fewer, and
+# would build tokio and all that needs it again.
+define build_tested
+$(CARGO) test --workspace --test e2e --no-run
+endef
+
 test-ui: setup $(NPM_DONE) chromium # the page: lints, types, unit tests, and browser tests against the program
 	cd ui && npm run --silent check
 	cd ui && npm run --silent test
-	$(CARGO) build -p bucksaw
+	$(build_tested)
 	cd ui && npm run --silent e2e
 
 test-sdk: setup sdk-tools ## the SDKs against the program: lints, tests; SDKS=go for one
-	$(CARGO) build -p bucksaw
+	$(build_tested)
 	@status=0; for sdk in $(SDKS); do BUCKSAW_BIN=$(CURDIR)/target/debug/bucksaw sdk/$$sdk/test.sh || status=1; done; exit $$status
 
 sdk-tools:
@@ -76,12 +82,11 @@ sdk-tools:
 	|| { test "$$(id -u)" = 0 && apt-get update && apt-get install -y --no-install-recommends openjdk-17-jdk-headless maven python3-venv; } \
 	|| { echo "Java 17, Maven or Python 3 with venv is missing: try 'apt-get install openjdk-17-jdk-headless maven python3-venv'"; exit 1; }
 
-# `--workspace` selects the same features of dependencies as `test-rust`, so nothing is built twice.
 test-corpus: setup $(NPM_DONE) chromium ## tests on real logs: BUCKSAW_CORPUS=<directory>
 	@test -d "$(BUCKSAW_CORPUS)" || { echo "missing a directory of logs: make test-corpus BUCKSAW_CORPUS=<directory>"; exit 1; }
 	$(CARGO) test --workspace --test e2e same_as_grep
-	$(CARGO) test -p bucksaw-scan --lib corpus
-	$(CARGO) build -p bucksaw
+	$(CARGO) test --workspace --lib tests::corpus
+	$(build_tested)
 	cd ui && npm run --silent e2e -- --grep "real logs"
 
 clients: $(CLIENTS) ## clients of other log systems, for the tests with them
