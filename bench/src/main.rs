@@ -32,6 +32,7 @@ mod node;
 mod pipeline;
 mod process;
 mod program;
+mod random;
 mod rate_plot;
 mod results;
 mod search;
@@ -39,6 +40,7 @@ mod segments;
 mod senders;
 mod spread;
 mod startup;
+mod tls;
 mod trace;
 mod under_ingest;
 
@@ -71,6 +73,8 @@ enum BenchCommand {
     Compare(compare::CompareArgs),
     /// Speed of queries of all kinds
     Search(search::SearchArgs),
+    /// Questions drawn at random from many logs, compared with rg
+    Random(random::RandomArgs),
     /// Speed of block encoding, compared with zstd
     Encode(encode::EncodeArgs),
     /// Speed of decoding OTLP, compared with prost
@@ -93,6 +97,8 @@ enum BenchCommand {
     Startup(startup::StartupArgs),
     /// Cost of thousands of idle connections
     IdleConnections(idle::IdleArgs),
+    /// Cost of TLS
+    Tls(tls::TlsArgs),
     /// Draw a rate log of `bucksaw generate`
     Plot(rate_plot::PlotArgs),
 }
@@ -110,6 +116,7 @@ fn main() -> anyhow::Result<()> {
         BenchCommand::Compaction(args) => compaction::run(&args, &context),
         BenchCommand::Compare(args) => compare::run(&args, &context),
         BenchCommand::Search(args) => search::run(&args, &context),
+        BenchCommand::Random(args) => random::run(&args, &context),
         BenchCommand::Encode(args) => encode::run(&args, &context),
         BenchCommand::Decode(args) => decode::run(&args, &context),
         BenchCommand::LineTimes(args) => line_times::run(&args, &context),
@@ -121,6 +128,7 @@ fn main() -> anyhow::Result<()> {
         BenchCommand::Memory(args) => memory::run(&args, &context),
         BenchCommand::Startup(args) => startup::run(&args, &context),
         BenchCommand::IdleConnections(args) => idle::run(&args, &context),
+        BenchCommand::Tls(args) => tls::run(&args, &context),
         BenchCommand::Plot(args) => rate_plot::run(&args),
     }
 }

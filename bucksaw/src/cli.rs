@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::args::{QueryArgs, ServeArgs, SummaryArgs, TailArgs};
+use crate::certs::CertsArgs;
 use crate::completions::CompletionsArgs;
 use crate::config::ConfigArgs;
 use crate::context::ContextArgs;
@@ -23,8 +24,8 @@ use crate::status::StatusArgs;
 use crate::token::TokenArgs;
 use crate::verify::VerifyArgs;
 use crate::{
-    completions, config, context, export, fields, forget, forward, generate, histogram, import, labels, man, query,
-    serve, status, tail, token, verify,
+    certs, completions, config, context, export, fields, forget, forward, generate, histogram, import, labels, man,
+    query, serve, status, tail, token, verify,
 };
 
 /// Widest help, in columns.
@@ -74,6 +75,7 @@ enum Command {
     Forget(ForgetArgs),
     Verify(VerifyArgs),
     Token(TokenArgs),
+    Certs(CertsArgs),
     Config(ConfigArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
@@ -137,6 +139,7 @@ impl Command {
             Self::Forget(args) => forget::run(&args),
             Self::Verify(args) => verify::run(args),
             Self::Token(args) => token::run(args),
+            Self::Certs(args) => certs::run(&args),
             Self::Config(args) => config::run(args, &layers),
             Self::Completions(args) => completions::run(args, layers.tree),
             Self::Man(args) => man::run(args, layers.tree),

@@ -8,6 +8,7 @@ mod answer;
 mod args;
 mod argument_error;
 mod bind;
+mod certs;
 mod cli;
 mod completions;
 mod config;

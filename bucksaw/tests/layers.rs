@@ -39,6 +39,7 @@ const LEVELS: [(&str, u32); 29] = [
     ("search", 0),
     ("generate", 0),
     ("page", 0),
+    ("tls", 0),
     ("fixtures", 0),
     ("env", 0),
 ];

@@ -3,8 +3,10 @@
 //! Doc comments of arguments are help texts: the first paragraph for `-h`, all of it for `--help`. `tests/golden` and
 //! `docs/config.md` show every change of a name or text.
 
+mod client_tls;
 mod display;
 mod kafka;
+mod listener_tls;
 mod node;
 mod output;
 mod pattern;
@@ -15,8 +17,10 @@ mod tail;
 mod token;
 mod window;
 
+pub(crate) use client_tls::ClientTlsArgs;
 pub(crate) use display::DisplayArgs;
 pub(crate) use kafka::{KafkaArgs, KafkaStart, KafkaValueFormat};
+pub(crate) use listener_tls::ListenerTlsArgs;
 pub(crate) use node::NodeArgs;
 pub(crate) use output::{DocumentFormat, OutputFormat};
 pub(crate) use pattern::PatternArgs;

@@ -8,7 +8,7 @@ use bucksaw_ingest::Durability;
 use bucksaw_record::time::parse_duration;
 use clap::{Args, ValueEnum};
 
-use super::KafkaArgs;
+use super::{KafkaArgs, ListenerTlsArgs};
 use crate::values::{
     ByteSize, DisplayZone, HostName, HostPort, ListenAddress, ListenerTimes, LogFilter, OptionalLimit, StoreLocation,
     durability, replication_factor,
@@ -38,7 +38,7 @@ pub(crate) struct ServeArgs {
 
     /// Host name by which HTTP clients may address the node; repeatable
     ///
-    /// Addresses, localhost, and the host names of --listen and --advertise-cluster are always allowed. Requests with
+    /// Addresses, localhost, and the host names of --listen, --advertise-cluster and the certificate are always allowed. Requests with
     /// another name are refused, because a web page could use it to reach the node (DNS rebinding). `*` allows every
     /// name, for a node behind a proxy that checks it.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
@@ -99,6 +99,9 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "HOST:PORT", default_value = "")]
     pub(crate) listen_otlp_http: ListenAddress,
 
+    #[command(flatten)]
+    pub(crate) tls: ListenerTlsArgs,
+
     /// Address for the other nodes of the cluster
     ///
     /// Defaults to 127.0.0.1:7659. If that address is in use, a node without --join runs alone.
@@ -112,7 +115,8 @@ pub(crate) struct ServeArgs {
     /// File with the secret that all nodes of the cluster share
     ///
     /// With a secret, all traffic between nodes is encrypted, and connections without it are refused. Without one,
-    /// anything that reaches the cluster address counts as a node.
+    /// anything that reaches the cluster address counts as a node. The file may have a second line with another secret that is
+    /// accepted, too. It is read again when it changes. See docs/cluster.md.
     #[arg(long, value_name = "FILE")]
     pub(crate) cluster_secret_file: Option<PathBuf>,
 
@@ -125,8 +129,8 @@ pub(crate) struct ServeArgs {
 
     /// Start although other machines can reach a listener that does not authenticate clients
     ///
-    /// No listener authenticates, except --listen-cluster with a secret and --listen-fluent with a key. So without this flag a
-    /// node with another one beyond loopback does not start.
+    /// A listener authenticates with --tls-client-ca; else only --listen-cluster with a secret and --listen-fluent with a key do.
+    /// So without this flag a node with another one beyond loopback does not start.
     #[arg(long)]
     pub(crate) insecure_listen: bool,
 

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use super::producer::{LineProducer, ProducerConfig};
 use super::target::LoadTarget;
-use crate::args::PresentedTokenArgs;
+use crate::args::{ClientTlsArgs, PresentedTokenArgs};
 use crate::failure::UsageError;
 use crate::layers::Layer;
 use crate::values::{ByteSize, ListenAddress, all_labels, count, durability};
@@ -52,7 +52,7 @@ pub(crate) struct GenerateArgs {
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
     format: LineFormat,
 
-    /// Node to send to, instead of standard output: http://HOST:PORT, or bucksaw://HOST:PORT for the framed protocol
+    /// Node to send to, instead of standard output: http[s]://HOST:PORT, or bucksaw://HOST:PORT for the framed protocol
     ///
     /// Each line becomes one record, also if the node restarts meanwhile. Ends when all of them are acknowledged.
     #[arg(long, value_name = "URL")]
@@ -60,6 +60,13 @@ pub(crate) struct GenerateArgs {
 
     #[command(flatten)]
     pub(super) token: PresentedTokenArgs,
+
+    /// Encrypt bucksaw:// by TLS; --ca and --cert imply it
+    #[arg(long = "tls")]
+    is_encrypted: bool,
+
+    #[command(flatten)]
+    pub(super) tls: ClientTlsArgs,
 
     /// Label of the records, such as app=sample; repeatable, or several with commas
     #[arg(long = "label", value_name = "K=V", value_parser = Labels::parse)]
@@ -138,7 +145,9 @@ impl GenerateArgs {
 
     /// The settings of the agent that sends.
     pub(super) fn forward_config(&self, target: &LoadTarget) -> anyhow::Result<ForwardConfig> {
+        let is_encrypted = self.is_encrypted || self.tls.is_any();
         Ok(ForwardConfig {
+            tls: is_encrypted.then(|| self.tls.load(&[])).transpose()?,
             addresses: target.framed_address(self.durability).into_iter().collect(),
             labels: self.labels()?,
             token: self.token.token()?,

@@ -63,7 +63,8 @@ pub(crate) fn run(args: &GenerateArgs) -> anyhow::Result<Exit> {
                 supervisor.run(framed::send(batches, config, counters), true).await
             }
             LoadTarget::Http(url) => {
-                let node = NodeArgs { addr: url.clone(), timeout: None, token: args.token.clone() };
+                let (tls, token) = (args.tls.clone(), args.token.clone());
+                let node = NodeArgs { addr: url.clone(), timeout: None, tls, token };
                 let upload = http::LineUpload::new(&node, &args.labels()?, args.durability)?;
                 supervisor.run(http::send(batches, upload, counters), true).await
             }

@@ -23,7 +23,7 @@ use crate::args::NodeArgs;
 use crate::values::NodeUrl;
 pub(crate) use line_sender::LineSender;
 use patience::Patience;
-use request::{send, target};
+use request::{NodeEndpoint, send, target};
 
 /// Largest answer that is held in memory, in bytes. Streams are not held.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
@@ -72,6 +72,7 @@ pub(crate) struct ConnectionLost(pub(crate) String);
 #[derive(Clone, Debug)]
 pub(crate) struct NodeClient {
     pub(crate) addr: NodeUrl,
+    node: NodeEndpoint,
     patience: Patience,
     token: Option<SecretText>,
 }
@@ -80,10 +81,13 @@ impl NodeClient {
     /// A client whose time limit begins now.
     ///
     /// # Errors
-    /// The file with the token cannot be read.
+    /// The address and the flags of TLS contradict each other, or the files of these flags or of the token cannot be used.
     pub(crate) fn new(args: &NodeArgs) -> anyhow::Result<Self> {
-        let patience = Patience::new(args.addr.clone(), args.timeout);
-        Ok(Self { addr: args.addr.clone(), patience, token: args.token.token()? })
+        let addr = args.addr.clone().with_certificates(args.tls.is_any())?;
+        let tls = addr.is_https().then(|| args.tls.load(&[b"http/1.1"])).transpose()?;
+        let node = NodeEndpoint { addr: addr.clone(), tls };
+        let token = args.token.token()?;
+        Ok(Self { addr, patience: Patience::new(node.clone(), args.timeout), node, token })
     }
 
     /// The same client with the time limit begun anew.
@@ -125,7 +129,7 @@ impl NodeClient {
     /// The answer to a `GET` as a stream of messages without an end, which must begin in time.
     pub(crate) async fn open_tail(&self, path: &str) -> anyhow::Result<AnswerStream> {
         let stream = self.open_answer(path).await?;
-        Ok(AnswerStream { patience: Patience::new(self.addr.clone(), None), ..stream })
+        Ok(AnswerStream { patience: Patience::new(self.node.clone(), None), ..stream })
     }
 
     /// The answer to a `GET` as a stream of messages. Its end, too, must arrive within the time limit.
@@ -148,7 +152,7 @@ impl NodeClient {
             Some(token) => request.header(AUTHORIZATION, bearer(token)?),
             None => request,
         };
-        let response = send(&self.addr, request, accept, body).await?;
+        let response = send(&self.node, request, accept, body).await?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);

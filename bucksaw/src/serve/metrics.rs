@@ -18,6 +18,7 @@ use super::memory;
 pub(super) struct Metrics {
     pub(super) node: bucksaw_node::Metrics,
     pub(super) sources: bucksaw_sources::Metrics,
+    pub(super) tls: bucksaw_tls::Metrics,
     pub(super) kafka: bucksaw_kafka::Metrics,
     pub(super) api: bucksaw_api::Metrics,
     pub(super) auth: bucksaw_auth::Metrics,
@@ -92,6 +93,7 @@ impl Metrics {
         let metrics = Self {
             node: bucksaw_node::Metrics::new(&mut registry),
             sources: bucksaw_sources::Metrics::new(&mut registry),
+            tls: bucksaw_tls::Metrics::new(&mut registry),
             kafka: bucksaw_kafka::Metrics::new(&mut registry),
             api: bucksaw_api::Metrics::new(&mut registry),
             auth: bucksaw_auth::Metrics::new(&mut registry),

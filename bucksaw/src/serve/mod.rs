@@ -30,12 +30,13 @@ use bucksaw_env::{Env, real};
 use bucksaw_node::{Environment, Node, NodeOpenError, OpenStore};
 use bucksaw_query::Answers;
 use bucksaw_sources::{ConnectionSlots, Intake, TcpIntake, UnfinishedBytes};
+use bucksaw_tls::ClientCertificates;
 use tokio::sync::watch;
 use tracing::info;
 
 use crate::args::ServeArgs;
 use crate::exit::Exit;
-use crate::open_listeners;
+use crate::open_listeners::{self, Lacking};
 use cluster::ClusterNetwork;
 use data_dir::DataDir;
 use descriptors::DescriptorMonitor;
@@ -69,8 +70,19 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let ClusterNetwork { net, address: cluster_address, listens_on } =
         runtimes.node.block_on(cluster::network(&args, &env, cluster_connections, metrics.net))?;
 
+    let tls = args.tls.load(
+        &env,
+        // With an auth file, clients may present a token instead.
+        if args.auth_file.is_some() { ClientCertificates::Optional } else { ClientCertificates::Required },
+        metrics.tls,
+        descriptors::handshakes_max(descriptor_limit),
+    )?;
+    if let Some(tls) = &tls {
+        runtimes.node.spawn(Arc::clone(&tls.server).watch(runtimes.tasks()));
+    }
     let open = listen::open_listeners(&args, &addresses, listens_on);
-    open_listeners::check(&open, args.insecure_listen)?;
+    let lacking = if args.auth_file.is_some() { Lacking::Encryption } else { Lacking::Authentication };
+    open_listeners::check(&open, args.insecure_listen, lacking)?;
     metrics.insecure_listeners.set(i64::try_from(open.len()).unwrap_or(i64::MAX));
 
     let mut config = settings::node(&args, &plan, &env, &data_dir, descriptor_limit);
@@ -102,7 +114,8 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     }
 
     let shares = descriptors::shares(descriptor_limit, node.store.open_files());
-    let sources = settings::sources(&args, &plan, shares, listen::http_address(&addresses));
+    let http = listen::http_address(&addresses, tls.is_some());
+    let sources = bucksaw_sources::Config { tls: tls.clone(), ..settings::sources(&args, &plan, shares, http) };
     let intake = TcpIntake {
         intake: Intake::new(node.queue.clone(), env.clone()),
         shedder: node.shedder.clone(),
@@ -125,7 +138,10 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         memory_limit_bytes: memory_limit.bytes,
         insecure_listeners: open.into_iter().map(|listener| listener.name).collect(),
     };
-    let api_config = settings::api(&args, &plan, shares);
+    let mut api_config = bucksaw_api::Config { tls, ..settings::api(&args, &plan, shares) };
+    // No other name has a page that a browser trusts to be this node.
+    let certified = api_config.tls.as_ref().map(|tls| tls.server.host_names());
+    api_config.allowed_hosts.extend(certified.unwrap_or_default());
     // Answers are rendered on blocking threads of the HTTP runtime.
     let http_tasks = Arc::new(real::Tasks::new(runtimes.http.handle().clone()));
     let answers = Answers::new(node.engine.clone(), http_tasks).with_scatter(node.scatter.clone());

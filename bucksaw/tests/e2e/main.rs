@@ -35,4 +35,5 @@ mod pipeline;
 mod same_as_grep;
 mod senders;
 mod tailing;
+mod tls;
 mod wait;

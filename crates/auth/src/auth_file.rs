@@ -146,7 +146,10 @@ impl AuthRules {
         refuse_keys(&[("sha256", entry.sha256.is_some()), ("fluentd", entry.fluentd)], "client_certificate")?;
         let name = match (&entry.subject, &entry.san) {
             (Some(subject), None) => subject.clone(),
-            (None, Some(san)) => san.clone(),
+            // DNS names have no case.
+            (None, Some(san)) if san.starts_with("dns:") => san.to_ascii_lowercase(),
+            (None, Some(san)) if san.starts_with("uri:") => san.clone(),
+            (None, Some(_)) => return Err("`san` begins with dns: or uri:".to_owned()),
             _ => return Err("a client certificate has either `subject` or `san`".to_owned()),
         };
         if name.is_empty() || name.len() > 1_024 {

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use bucksaw_auth::SecretText;
 use bucksaw_record::Labels;
+use bucksaw_tls::ClientTls;
 use bucksaw_wire::{ClientToken, DecodeProgress, Hello, HelloReply, RefusalCode, ServerMessage, WireError, WireVersion};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::error::ConnectionError;
+use crate::node_stream::NodeStream;
 
 /// The time limit from name resolution to the hello reply.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -18,21 +20,22 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A connection to a node that accepts batches.
 #[derive(Debug)]
 pub(crate) struct NodeConnection {
-    pub(crate) socket: TcpStream,
+    pub(crate) socket: NodeStream,
     pub(crate) frame_bytes_max: u32,
     pub(crate) version: WireVersion,
 }
 
+/// Connects to a node, by TLS if there are settings for it, and presents the token if there is one.
 pub(crate) async fn connect(
     address: &str,
     labels: &Labels,
-    token: Option<&SecretText>,
+    (tls, token): (Option<&ClientTls>, Option<&SecretText>),
 ) -> Result<NodeConnection, ConnectionError> {
     let reply = async {
-        let mut socket = TcpStream::connect(address).await.map_err(ConnectionError::Connect)?;
-        socket.set_nodelay(true)?;
+        let mut socket = open(address, tls).await?;
         let hello = Hello { version: WireVersion::NEWEST, labels: labels.clone() };
         socket.write_all(&hello.encode()).await?;
+        socket.flush().await?;
         let (code, text) = match read_message(&mut socket, HelloReply::decode).await? {
             HelloReply::Welcome { frame_bytes_max, version } => {
                 // A node of an older version cannot ask for a token.
@@ -54,7 +57,7 @@ pub(crate) async fn connect(
 }
 
 /// Presents the token, and waits until the node has recognised it.
-async fn present(socket: &mut TcpStream, token: &SecretText) -> Result<(), ConnectionError> {
+async fn present(socket: &mut NodeStream, token: &SecretText) -> Result<(), ConnectionError> {
     socket.write_all(&ClientToken(token.expose().to_owned()).encode()).await?;
     loop {
         match read_message(socket, ServerMessage::decode).await? {
@@ -64,6 +67,14 @@ async fn present(socket: &mut TcpStream, token: &SecretText) -> Result<(), Conne
             ServerMessage::Redirect(_) => {}
         }
     }
+}
+
+async fn open(address: &str, tls: Option<&ClientTls>) -> Result<NodeStream, ConnectionError> {
+    let socket = TcpStream::connect(address).await.map_err(ConnectionError::Connect)?;
+    socket.set_nodelay(true)?;
+    let Some(tls) = tls else { return Ok(NodeStream::Plain(socket)) };
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    Ok(NodeStream::Tls(Box::new(tls.connect(host, socket).await?)))
 }
 
 /// Reads one message and no byte of the next.

@@ -5,20 +5,21 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_auth::SecretText;
+use bucksaw_auth::{CertificateNames, SecretText};
 use bucksaw_env::log_limited;
 
 use bucksaw_record::Labels;
 use bucksaw_wire::MAGIC;
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tracing::debug;
 
 use crate::client_check::PresentedClient;
+use crate::connection_peer::alternative_names;
 use crate::listener_setup::ListenerProtocol;
 use crate::listener_state::{CarriedBytesGuard, ListenerState};
 use crate::protocol::{LABELS_LINE_MAX, Protocol};
+use crate::socket::Socket;
 use crate::socket_reader::{CHUNK_BYTES, SocketRead, SocketReader};
 use crate::{events, fluent, framed, http_refusal, lines};
 
@@ -28,12 +29,7 @@ const DETECT_BYTES: usize = 4 << 10;
 /// How long a client that received an error may take to close its side.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-pub(crate) async fn run(
-    mut socket: TcpStream,
-    peer: SocketAddr,
-    shared: Arc<ListenerState>,
-    stop: watch::Receiver<bool>,
-) {
+pub(crate) async fn run(mut socket: Socket, peer: SocketAddr, shared: Arc<ListenerState>, stop: watch::Receiver<bool>) {
     let _open = shared.count_connection();
     let mut feed = SocketReader::new(&socket, stop, Arc::clone(&shared.intake.env.clock));
     // Nothing was read yet, so the sender learns that nothing arrived.
@@ -42,7 +38,10 @@ pub(crate) async fn run(
         debug!(%peer, "connection closed: this node is overloaded and others are less loaded");
         return;
     }
-    let client = PresentedClient { peer, certificate: None };
+    let identity = socket.identity().cloned();
+    let sans = identity.as_deref().map(alternative_names).unwrap_or_default();
+    let certificate = identity.as_deref().map(|identity| CertificateNames { subject: &identity.subject, sans: &sans });
+    let client = PresentedClient { peer, certificate };
     if let ListenerProtocol::Fluent(key) = &shared.setup.protocol {
         fluent::run(&socket, &mut feed, &shared, client, key.as_ref()).await;
         return;
@@ -52,9 +51,13 @@ pub(crate) async fn run(
         shared.metrics.http_refused.inc();
         log_limited!(shared.log_limits, warn, %peer, listener = shared.setup.name, "HTTP request refused: another port serves HTTP");
         drop(feed);
-        http_refusal::refuse(&mut socket, shared.config.http_address.as_deref()).await;
+        http_refusal::refuse(&socket, shared.config.http_address.as_deref()).await;
         close_gracefully(&mut socket).await;
         return;
+    }
+    if protocol == Protocol::Tls {
+        shared.metrics.tls_refused.inc();
+        return log_limited!(shared.log_limits, warn, %peer, listener = shared.setup.name, "connection with TLS refused: this node has no certificate (--tls-cert)");
     }
     if !shared.setup.is_lines() {
         // A connection without a byte presents nothing, and is no attempt.
@@ -87,7 +90,7 @@ pub(crate) async fn run(
             log_limited!(shared.log_limits, warn, %peer, %reason, "a first line `#labels …` does not set labels; it is kept as a record");
             Labels::default()
         }
-        Protocol::Http | Protocol::Lines | Protocol::Undecided | Protocol::Token(_) => Labels::default(),
+        Protocol::Http | Protocol::Tls | Protocol::Lines | Protocol::Undecided | Protocol::Token(_) => Labels::default(),
     };
     let Ok(client) = shared.recognise(client, token.as_ref()).await else {
         shared.metrics.dropped_bytes.inc_by(first.len() as u64);
@@ -131,7 +134,7 @@ async fn detect_protocol(
 
 /// Closes after the client has closed its side. Closing with unread bytes would reset the connection, and the client could lose
 /// the last message.
-async fn close_gracefully(socket: &mut TcpStream) {
+async fn close_gracefully(socket: &mut Socket) {
     let read_out = async {
         socket.shutdown().await?;
         loop {

@@ -15,11 +15,10 @@ use bucksaw_segment::Frame;
 use bucksaw_wire::{
     ClientMessage, DecodeProgress, Hello, HelloReply, RefusalCode, ServerMessage, WireError, WireVersion,
 };
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tracing::debug;
 
-use crate::acks::{AckTracker, write_all};
+use crate::acks::AckTracker;
 use crate::agents::AgentConnection;
 use crate::append_retry::pause_after;
 use crate::client_check::PresentedClient;
@@ -28,6 +27,7 @@ use crate::listener_state::ListenerState;
 use crate::message_buffer::{MessageBuffer, ReceiveError};
 use crate::one_way::wait_for_rate;
 use crate::redirects::{BUSY_TEXT, hello_refusal, redirect_when_due};
+use crate::socket::Socket;
 use crate::socket_reader::SocketReader;
 
 /// How long missing acknowledgements are awaited when the node stops.
@@ -78,7 +78,7 @@ struct FramedConnection<'a, 'b> {
 
 /// Serves a client until one side ends the connection. `first` has already arrived.
 pub(crate) async fn run(
-    socket: &TcpStream,
+    socket: &Socket,
     feed: &mut SocketReader<'_>,
     first: Vec<u8>,
     client: PresentedClient<'_>,
@@ -97,11 +97,11 @@ pub(crate) async fn run(
         Ok(hello) => {
             if let Some(refusal) = hello_refusal(shared, &acks) {
                 debug!(%peer, "client redirected to another node");
-                let _ = timeout(WRITE_TIMEOUT, write_all(socket, &refusal)).await;
+                let _ = timeout(WRITE_TIMEOUT, socket.write_all(&refusal)).await;
                 return ConnectionClose::Graceful;
             }
             let welcome = HelloReply::Welcome { version: hello.version.min(WireVersion::NEWEST), frame_bytes_max };
-            if write_all(socket, &welcome.encode()).await.is_err() {
+            if socket.write_all(&welcome.encode()).await.is_err() {
                 return ConnectionClose::Immediate;
             }
             hello.labels
@@ -111,7 +111,7 @@ pub(crate) async fn run(
             record_protocol_error(shared, peer, &error.to_string());
             let code = if let ReceiveError::Wire(error) = &error { error.code() } else { RefusalCode::MALFORMED };
             let refused = HelloReply::Refused { code, text: error.to_string() };
-            let _ = timeout(WRITE_TIMEOUT, write_all(socket, &refused.encode())).await;
+            let _ = timeout(WRITE_TIMEOUT, socket.write_all(&refused.encode())).await;
             return ConnectionClose::Graceful;
         }
     };
@@ -137,7 +137,7 @@ pub(crate) async fn run(
     let Some(text) = serve_batches(socket, framed, peer).await else { return ConnectionClose::Immediate };
     debug!(%peer, reason = text, "reporting failed batches to the client");
     let failed = ServerMessage::Failed { acked: acks.acked(), text };
-    let _ = timeout(WRITE_TIMEOUT, write_all(socket, &failed.encode())).await;
+    let _ = timeout(WRITE_TIMEOUT, socket.write_all(&failed.encode())).await;
     ConnectionClose::Graceful
 }
 
@@ -157,7 +157,7 @@ async fn read_hello(
 }
 
 /// Receives and acknowledges batches; returns the text of a last message.
-async fn serve_batches(socket: &TcpStream, mut framed: FramedConnection<'_, '_>, peer: SocketAddr) -> Option<String> {
+async fn serve_batches(socket: &Socket, mut framed: FramedConnection<'_, '_>, peer: SocketAddr) -> Option<String> {
     let acks = Arc::clone(&framed.acks);
     let mut send_acks = pin!(acks.send_acks(socket));
     let (shared, stop, received_bytes) =

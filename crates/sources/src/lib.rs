@@ -27,6 +27,9 @@
 //! have arrived, sends the acknowledgements of the next seconds, appends its unfinished line with the flag `UNTERMINATED`, and
 //! closes.
 //!
+//! **TLS.** With it the handshake is the first thing that the task of a connection does, within limits of time and number. Above
+//! it the protocols are the same: they read and write a [`Socket`].
+//!
 //! Appends write to files, so these tasks need a runtime of their own.
 //!
 //! ```no_run
@@ -52,9 +55,11 @@ mod append_retry;
 mod client_check;
 mod config;
 mod connection;
+mod connection_peer;
 mod events;
 mod fluent;
 mod framed;
+mod handshake_slots;
 pub mod http;
 mod http_refusal;
 pub mod intake;
@@ -64,21 +69,28 @@ mod listener_state;
 mod message_buffer;
 mod metrics;
 mod one_way;
+mod plaintext_refusal;
 mod protocol;
 mod redirects;
 mod serve;
 mod shared_key;
+mod socket;
 mod socket_reader;
 mod stop_watch;
+mod tls_handshake;
 
-pub use acceptor::Acceptor;
+pub use acceptor::{AcceptedConnection, Acceptor};
 pub use agents::{AgentRegistry, KnownAgent};
 pub use config::Config;
+pub use connection_peer::{ConnectionPeer, alternative_names};
 pub use events::{DatagramSocket, serve_datagrams};
 pub use fluent::serve_heartbeats;
+pub use handshake_slots::HandshakeSlots;
 pub use intake::Intake;
 pub use listener_setup::{ListenerProtocol, ListenerSetup};
 pub use listener_state::{ConnectionSlots, TcpIntake, UnfinishedBytes};
 pub use metrics::Metrics;
 pub use serve::serve;
 pub use shared_key::SharedKey;
+pub use socket::{Socket, TlsSocket};
+pub use tls_handshake::{ListenerTls, PendingHandshake};

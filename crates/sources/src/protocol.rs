@@ -9,6 +9,9 @@ use crate::http_refusal::{RequestLine, detect_request_line};
 /// The start of a first line that sets the labels of the stream.
 const LABELS: &[u8] = b"#labels ";
 
+/// The start of a client's first record of TLS: a handshake, major version 3. The minor version is 4 at most.
+const TLS: [u8; 2] = [22, 3];
+
 /// The start of a first line that presents the token of the client.
 const TOKEN: &[u8] = b"#token ";
 
@@ -25,6 +28,8 @@ pub(crate) enum Protocol {
     Token(usize),
     /// HTTP, which another port serves.
     Http,
+    /// TLS, which this port does not speak.
+    Tls,
     Lines,
     /// Lines after a first one that sets the labels, with its length in bytes.
     LinesWithLabels(Labels, usize),
@@ -85,8 +90,13 @@ impl Protocol {
         (!token.is_empty()).then(|| SecretText::new(token))
     }
 
-    /// Decides on a listener whose connections have one protocol, here as lines, or are HTTP by mistake.
+    /// Decides on a listener whose connections have one protocol, here as lines, or are HTTP or TLS by mistake.
     pub(crate) fn detect_http(bytes: &[u8]) -> Self {
+        match (bytes, TLS.starts_with(bytes)) {
+            ([_, _, ..=4, ..], _) if bytes.starts_with(&TLS) => return Self::Tls,
+            ([_, ..], true) => return Self::Undecided,
+            _ => {}
+        }
         match detect_request_line(bytes) {
             RequestLine::Http => Self::Http,
             RequestLine::Other => Self::Lines,
@@ -111,6 +121,11 @@ mod tests {
         check(b"\x89BSX", Protocol::Lines);
         check(b"x", Protocol::Lines);
         check(b"GET / HTTP/1.1\r\n", Protocol::Http);
+        check(b"\x16", Protocol::Undecided);
+        check(b"\x16\x03", Protocol::Undecided);
+        check(b"\x16\x03\x01\x02", Protocol::Tls);
+        check(b"\x16\x03\x20", Protocol::Lines);
+        check(b"\x16x", Protocol::Lines);
         check(b"\n", Protocol::Lines);
         check(b"#tok", Protocol::Undecided);
         check(b"#token bks", Protocol::Undecided);

@@ -1,6 +1,7 @@
 //! The check of a request, as middleware, and of a call of gRPC.
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use axum::extract::{MatchedPath, Request, State};
@@ -11,9 +12,9 @@ use bucksaw_auth::{
     AuthRefusal, AuthRefusalReason, Authenticator, CertificateNames, ClientAccess, Presented, SecretText,
     token_of_authorization, token_of_cookie,
 };
+use bucksaw_sources::{ConnectionPeer, alternative_names};
 use tracing::error;
 
-use super::client_connection::ClientConnection;
 use super::held_body::hold;
 use super::refusals::{ErrorForm, message, status, tenant_error};
 use super::request_client::RequestClient;
@@ -86,8 +87,8 @@ pub(crate) async fn check(State(check): State<AccessCheck>, mut request: Request
     if matches!(access, RouteAccess::Public | RouteAccess::Page) {
         return next.run(request).await;
     }
-    let connection = request.extensions().get::<ClientConnection>().cloned().unwrap_or_default();
-    let client = match recognise(authenticator, check.listener, &connection, request.headers(), access) {
+    let connection = request.extensions().get::<Arc<ConnectionPeer>>().cloned();
+    let client = match recognise(authenticator, check.listener, connection.as_deref(), request.headers(), access) {
         Ok(client) => client,
         Err(Refused::Error(error)) => return form.render(error, request.headers()),
         Err(Refused::Auth(AuthRefusal { reason, delay })) => {
@@ -119,8 +120,8 @@ pub(crate) async fn check_call<F: Future<Output = Response>>(
         request.extensions_mut().insert(RequestClient(ClientAccess::default()));
         return call(request).await;
     };
-    let connection = request.extensions().get::<ClientConnection>().cloned().unwrap_or_default();
-    let recognised = recognise(authenticator, "otlp", &connection, request.headers(), access);
+    let connection = request.extensions().get::<Arc<ConnectionPeer>>().cloned();
+    let recognised = recognise(authenticator, "otlp", connection.as_deref(), request.headers(), access);
     let limited = recognised.and_then(|client| {
         let slot = limit(&client, access).map_err(Refused::Error)?;
         Ok((client, slot))
@@ -143,20 +144,21 @@ pub(crate) async fn check_call<F: Future<Output = Response>>(
 fn recognise(
     authenticator: &Authenticator,
     listener: &'static str,
-    connection: &ClientConnection,
+    connection: Option<&ConnectionPeer>,
     headers: &HeaderMap,
     access: RouteAccess,
 ) -> Result<ClientAccess, Refused> {
-    let peer = connection.peer;
+    let peer = peer_address(connection);
     let refuse = |reason| Refused::Auth(authenticator.refuse(listener, peer, reason));
     let token = presented_token(headers).map_err(refuse)?;
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let proxied = authenticator.proxied_user(peer, text);
-    let certificate = connection.certificate.as_ref();
+    let identity = connection.and_then(|connection| connection.identity.as_deref());
+    let sans = identity.map(alternative_names).unwrap_or_default();
     let presented = Presented {
         token: token.as_ref(),
         proxied: proxied.as_ref(),
-        certificate: certificate.map(|names| CertificateNames { subject: &names.subject, sans: &names.sans }),
+        certificate: identity.map(|identity| CertificateNames { subject: &identity.subject, sans: &sans }),
     };
     let grant = authenticator.authenticate(listener, peer, &presented)?;
     let tenant = headers.get(TENANT_HEADER).map(|tenant| tenant.to_str().unwrap_or_default());
@@ -171,6 +173,11 @@ fn recognise(
         }
     };
     if access.allows(&client) { Ok(client) } else { Err(refuse(AuthRefusalReason::Scope)) }
+}
+
+/// The address of a client; that of none for a request without a connection, as in tests.
+pub(super) fn peer_address(connection: Option<&ConnectionPeer>) -> IpAddr {
+    connection.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |connection| connection.address.ip())
 }
 
 /// The token of a request: in `Authorization`, else in Datadog's header, else in the cookie of the page.

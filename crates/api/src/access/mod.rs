@@ -15,7 +15,6 @@
 #![allow(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 mod check;
-mod client_connection;
 mod held_body;
 mod refusals;
 mod request_client;

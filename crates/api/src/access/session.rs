@@ -3,14 +3,17 @@
 //! There is no session on a node: the cookie holds the token itself, so every node of a cluster knows the client, and revoking
 //! the token ends all of its log-ins.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bucksaw_auth::{COOKIE_NAME, ClientAccess, Presented, SecretText};
+use bucksaw_sources::ConnectionPeer;
 use serde_json::{Value, json};
 
-use super::client_connection::ClientConnection;
+use super::check::peer_address;
 use super::refusals::status;
 use super::request_client::RequestClient;
 use crate::app::App;
@@ -40,8 +43,8 @@ fn describe(app: &App, client: &ClientAccess) -> Value {
 
 /// `POST /api/v1/login` with the form `token=…`: sets the cookie. A page of another origin cannot call it, by the guard.
 pub(crate) async fn login(State(app): State<App>, request: Request) -> Result<Response, ApiError> {
-    let connection = request.extensions().get::<ClientConnection>().cloned().unwrap_or_default();
-    let is_secure = connection.is_encrypted || is_encrypted_by_proxy(request.headers());
+    let connection = request.extensions().get::<Arc<ConnectionPeer>>().cloned();
+    let is_secure = is_encrypted(connection.as_deref(), request.headers());
     if request.uri().query().is_some() {
         return Err(ApiError::bad_request("send the token in the body: URLs are logged"));
     }
@@ -54,7 +57,7 @@ pub(crate) async fn login(State(app): State<App>, request: Request) -> Result<Re
     let token = SecretText::new(params.text("token")?.unwrap_or_default().trim());
     let is_cookie_value = token.expose().bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b';' | b',' | b'"' | b'\\'));
     let presented = Presented { token: Some(&token).filter(|token| !token.expose().is_empty()), ..Presented::default() };
-    match authenticator.authenticate("http", connection.peer, &presented) {
+    match authenticator.authenticate("http", peer_address(connection.as_deref()), &presented) {
         Ok(grant) if is_cookie_value => {
             let client = ClientAccess::new(grant, None).ok();
             let session = client.map_or_else(|| json!({ "authenticates": true }), |client| describe(&app, &client));
@@ -75,14 +78,15 @@ pub(crate) async fn login(State(app): State<App>, request: Request) -> Result<Re
 
 /// `POST /api/v1/logout`: removes the cookie.
 pub(crate) async fn logout(request: Request) -> Response {
-    let connection = request.extensions().get::<ClientConnection>().cloned().unwrap_or_default();
-    let is_secure = connection.is_encrypted || is_encrypted_by_proxy(request.headers());
+    let connection = request.extensions().get::<Arc<ConnectionPeer>>().cloned();
+    let is_secure = is_encrypted(connection.as_deref(), request.headers());
     with_cookie(StatusCode::NO_CONTENT.into_response(), "", is_secure)
 }
 
-/// Whether a proxy in front speaks TLS with the browser. A forged header makes the cookie stricter, not laxer.
-fn is_encrypted_by_proxy(headers: &HeaderMap) -> bool {
-    headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https")
+/// Whether the browser speaks TLS, with the node or with a proxy in front. A forged header makes the cookie stricter, not laxer.
+fn is_encrypted(connection: Option<&ConnectionPeer>, headers: &HeaderMap) -> bool {
+    connection.is_some_and(|connection| connection.is_encrypted)
+        || headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https")
 }
 
 fn with_cookie(mut response: Response, value: &str, is_secure: bool) -> Response {

@@ -5,15 +5,14 @@ use std::time::Duration;
 
 use bucksaw_auth::{AuthRefusalReason, ClientAccess, SecretText};
 use bucksaw_protocols::fluent::{FluentHandshake, FluentUser};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::connection_end::FluentEnd;
 use super::inbox::FluentInbox;
-use crate::acks::write_all;
 use crate::client_check::PresentedClient;
 use crate::listener_state::ListenerState;
 use crate::shared_key::SharedKey;
+use crate::socket::Socket;
 use crate::socket_reader::SocketReader;
 
 /// The maximum time of the handshake.
@@ -25,7 +24,7 @@ const NAME: &str = "bucksaw";
 /// Recognises a sender: asks for its proof of the shared key, if there is one, and for its user, if the node authenticates and
 /// does not know the certificate of the sender.
 pub(super) async fn check(
-    socket: &TcpStream,
+    socket: &Socket,
     feed: &mut SocketReader<'_>,
     shared: &ListenerState,
     inbox: &mut FluentInbox<'_>,
@@ -47,7 +46,7 @@ pub(super) async fn check(
     inbox.limit(FluentHandshake::PING_BYTES_MAX);
     let mut client = known;
     let checked = timeout(HANDSHAKE_TIMEOUT, async {
-        write_all(socket, &handshake.helo()).await.map_err(|_| FluentEnd::Unreachable)?;
+        socket.write_all(&handshake.helo()).await.map_err(|_| FluentEnd::Unreachable)?;
         let ping = inbox.next(feed).await?;
         let mut delay = Duration::ZERO;
         let pong = handshake.answer(ping, |user| {
@@ -58,7 +57,7 @@ pub(super) async fn check(
             client.is_some()
         })?;
         tokio::time::sleep(delay).await;
-        write_all(socket, &pong.answer).await.map_err(|_| FluentEnd::Unreachable)?;
+        socket.write_all(&pong.answer).await.map_err(|_| FluentEnd::Unreachable)?;
         if pong.is_accepted { Ok(()) } else { Err(FluentEnd::Sender("the sender has another shared key, or no valid user")) }
     });
     checked.await.map_err(|_| FluentEnd::Sender("the sender does not prove in time who it is"))??;

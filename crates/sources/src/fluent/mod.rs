@@ -22,7 +22,6 @@ use std::time::Duration;
 
 use bucksaw_auth::ClientAccess;
 use bucksaw_env::log_limited;
-use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tracing::debug;
@@ -31,6 +30,7 @@ use crate::client_check::PresentedClient;
 use crate::listener_state::ListenerState;
 use crate::one_way::wait_for_rate;
 use crate::shared_key::SharedKey;
+use crate::socket::Socket;
 use crate::socket_reader::SocketReader;
 use acks::{ACKS_MAX, PendingAck, write_acks};
 use connection_end::FluentEnd;
@@ -45,7 +45,7 @@ const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Reads messages until the sender closes the connection, a message is damaged, or the node stops.
 pub(crate) async fn run(
-    socket: &TcpStream,
+    socket: &Socket,
     feed: &mut SocketReader<'_>,
     shared: &Arc<ListenerState>,
     client: PresentedClient<'_>,
@@ -64,7 +64,7 @@ pub(crate) async fn run(
 }
 
 async fn serve(
-    socket: &TcpStream,
+    socket: &Socket,
     feed: &mut SocketReader<'_>,
     shared: &Arc<ListenerState>,
     presented: PresentedClient<'_>,
