@@ -246,11 +246,13 @@ impl Answers {
     /// # Errors
     /// As [`Self::check`].
     pub fn tail(&self, expr: &Expr, scope: Option<LabelScope>) -> Result<TailStream, RequestError> {
+        let is_scoped = scope.is_some();
         let request = tail_request(expr.clone(), scope);
-        Ok(match self.scatter() {
+        let tail = match self.scatter() {
             Some(scatter) => TailStream::cluster(scatter.tail(&request)?),
             None => TailStream::local(self.engine.tail(request)?.with_recent_ids(), Arc::clone(&self.tasks)),
-        })
+        };
+        Ok(tail.scoped_if(is_scoped))
     }
 
     /// Cancels on drop, and has the time limit of this node's queries.

@@ -27,6 +27,7 @@ mod answers;
 mod codecs;
 mod groups;
 mod streams;
+pub(crate) mod tenants;
 
 pub(crate) struct TestEngine {
     pub(crate) fs: sim::Fs,
