@@ -129,7 +129,8 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let app = App::new(answers, node.shedder.clone(), env, api_config, metrics.api, info, registry)
         .with_repair(node.repair.clone())
         .with_agents(metrics.agents, &node.cluster)
-        .with_cluster(node.cluster.clone(), args.replication_factor);
+        .with_cluster(node.cluster.clone(), args.replication_factor)
+        .with_audit(args.audit);
 
     let signals = Signals::install(&runtimes.http)?;
     let mut tasks = node.start();
@@ -154,6 +155,9 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     }
     if let Some(kafka) = kafka {
         kafka.join();
+    }
+    if let Some(trail) = app.audit_trail() {
+        trail.flush();
     }
     runtimes.node.block_on(tasks.stop());
     runtimes.shut_down();

@@ -11,7 +11,7 @@ use bucksaw_query::{Answers, Engine};
 use bucksaw_record::Millis;
 use bucksaw_sources::http::BodyIntake;
 use bucksaw_sources::intake::EventFilter;
-use bucksaw_sources::{AgentRegistry, Intake};
+use bucksaw_sources::{AgentRegistry, AuditTrail, Intake};
 use bucksaw_steering::LoadShedder;
 use bucksaw_store::repair::Repair;
 use prometheus_client::registry::Registry;
@@ -61,6 +61,7 @@ pub struct App {
     pub(crate) membership: Option<ClusterMembership>,
     pub(crate) repair: Option<Arc<Repair>>,
     pub(crate) agents: Arc<AgentRegistry>,
+    pub(crate) audit: Option<Arc<AuditTrail>>,
     ready: Arc<AtomicBool>,
 }
 
@@ -104,6 +105,7 @@ impl App {
             membership: None,
             repair: None,
             agents: Arc::default(),
+            audit: None,
             ready: Arc::new(AtomicBool::new(true)),
         }
     }
@@ -112,6 +114,20 @@ impl App {
     #[must_use]
     pub fn with_event_filter(self, filter: Option<Arc<dyn EventFilter>>) -> Self {
         Self { bodies: self.bodies.with_filter(filter), ..self }
+    }
+
+    /// The same with an audit trail, or without one.
+    #[must_use]
+    pub fn with_audit(self, is_audited: bool) -> Self {
+        let intake = Intake::new(Arc::clone(self.queue()), self.env.clone());
+        let trail = || AuditTrail::new(intake, self.info.id.clone(), Arc::clone(self.answers.tasks()));
+        Self { audit: is_audited.then(trail), ..self }
+    }
+
+    /// The audit trail, if the node has one.
+    #[must_use]
+    pub fn audit_trail(&self) -> Option<&Arc<AuditTrail>> {
+        self.audit.as_ref()
     }
 
     /// Adds the progress of repair to the status. Call it before [`Self::with_cluster`].

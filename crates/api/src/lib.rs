@@ -9,6 +9,7 @@ mod accept_encoding;
 mod admission;
 mod agents;
 mod app;
+mod audit;
 mod compress;
 mod config;
 mod connections;

@@ -13,7 +13,9 @@ use tokio::sync::watch;
 use crate::app::App;
 use crate::connections::{GrpcCalls, Surface};
 use crate::guard::Guard;
-use crate::{agents, compress, connections, grpc_calls, guard, ingest, node, page, query, senders, streams, tail};
+use crate::{
+    agents, audit, compress, connections, grpc_calls, guard, ingest, node, page, query, senders, streams, tail,
+};
 
 /// Serves all routes over HTTP on a listener until `stop` is true or its sender is gone, then drains for up to five seconds.
 pub async fn serve(listener: TcpListener, app: App, stop: watch::Receiver<bool>) {
@@ -83,6 +85,8 @@ pub(crate) fn router(app: App) -> Router {
         .layer(from_fn_with_state(Arc::clone(&app.compression_permits), compress::compress))
         // Around every route and both fallbacks.
         .layer(from_fn_with_state(guard, guard::guard))
+        // Around all that may refuse a request.
+        .layer(from_fn_with_state(app.clone(), audit::audit))
         .with_state(app)
 }
 

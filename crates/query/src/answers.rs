@@ -66,6 +66,12 @@ impl Answers {
         &self.engine
     }
 
+    /// What runs its scans.
+    #[must_use]
+    pub fn tasks(&self) -> &Arc<dyn Tasks> {
+        &self.tasks
+    }
+
     fn scatter(&self) -> Option<&Arc<Scatter>> {
         self.scatter.as_ref().filter(|scatter| !scatter.is_single_node())
     }

@@ -26,6 +26,7 @@ use crate::tail::Tail;
 mod answers;
 mod codecs;
 mod groups;
+mod retention;
 mod streams;
 pub(crate) mod tenants;
 

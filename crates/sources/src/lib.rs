@@ -46,6 +46,7 @@ mod acceptor;
 mod acks;
 mod agents;
 mod append_retry;
+mod audit;
 mod config;
 mod connection;
 mod events;
@@ -69,6 +70,7 @@ mod stop_watch;
 
 pub use acceptor::Acceptor;
 pub use agents::{AgentRegistry, KnownAgent};
+pub use audit::{AuditEntry, AuditOutcome, AuditTrail};
 pub use config::Config;
 pub use events::{DatagramSocket, serve_datagrams};
 pub use fluent::serve_heartbeats;

@@ -574,6 +574,7 @@ fn a_quarantined_file_is_missing_from_answers_of_its_time_unless_it_is_re_replic
         let filter = BlockSelector {
             may_contain: &|_| false,
             may_match: &|_| false,
+            retention: &StreamRetention::default(),
             times: (first, last),
             ids: (Id::MIN, Id::MAX),
             expr: &bucksaw_record::Expr::All,
