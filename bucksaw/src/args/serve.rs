@@ -11,8 +11,7 @@ use clap::{Args, ValueEnum};
 use super::KafkaArgs;
 use crate::values::{
     ByteSize, DisplayZone, HostName, HostPort, ListenAddress, ListenerTimes, LogFilter, OptionalLimit, RetentionRule,
-    StoreLocation,
-    durability, replication_factor,
+    StoreLocation, durability, replication_factor,
 };
 
 /// Run a node

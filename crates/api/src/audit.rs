@@ -1,8 +1,7 @@
 //! Which requests the audit trail has, and what it has of them.
 //!
 //! An entry is written when the answer begins, with the status of the answer, so a tail or a long answer is in the trail while it
-//! runs. Handlers do not write entries: the parameters are noted where they are decoded, and the name of the principal where it
-//! is found, in the [`RequestFacts`] of the request.
+//! runs. Handlers do not write entries: the parameters are noted where they are decoded, in the [`RequestFacts`] of the request.
 
 use std::sync::{Arc, Mutex};
 
@@ -43,8 +42,6 @@ pub(crate) struct RequestFacts(Arc<Mutex<Facts>>);
 
 #[derive(Debug, Default)]
 struct Facts {
-    who: Option<String>,
-    client: Option<String>,
     details: Vec<(String, String)>,
 }
 
@@ -52,13 +49,6 @@ impl RequestFacts {
     /// Those of a request, if it may have an entry.
     pub(crate) fn of(extensions: &Extensions) -> Option<&Self> {
         extensions.get()
-    }
-
-    /// Notes who the client is.
-    pub(crate) fn set_client(&self, who: Option<&str>, address: Option<String>) {
-        let mut facts = lock(&self.0);
-        facts.who = who.map(str::to_owned);
-        facts.client = address;
     }
 
     /// Notes parameters.
@@ -104,8 +94,7 @@ pub(crate) fn write(app: &App, action: &str, outcome: AuditOutcome, facts: &Requ
     let details = facts.details.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     // What the node knows replaces parameters of these names.
     let details: Vec<_> = details.chain(more.iter().copied()).collect();
-    let (who, client) = (facts.who.as_deref(), facts.client.as_deref());
-    trail.record(&AuditEntry { action, who, client, outcome, details: &details });
+    trail.record(&AuditEntry { action, who: None, client: None, outcome, details: &details });
 }
 
 fn outcome_of_status(status: StatusCode) -> AuditOutcome {

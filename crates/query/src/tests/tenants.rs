@@ -109,8 +109,10 @@ pub(crate) async fn transcript(
     told
 }
 
-/// A step of a test: what happens, how long, the line of a record, how late it is, and which stream it has.
-pub(crate) fn drawn_steps() -> impl Strategy<Value = Vec<(u8, u64, (bool, String), u64, usize)>> {
+/// What happens, how long, the line of a record and whether it is of the tenant, how late it is, and which stream it has.
+pub(crate) type DrawnStep = (u8, u64, (bool, String), u64, usize);
+
+pub(crate) fn drawn_steps() -> impl Strategy<Value = Vec<DrawnStep>> {
     let line = any::<bool>().prop_flat_map(|is_own| (Just(is_own), drawn_line_of(is_own)));
     prop::collection::vec((0_u8..12, 0_u64..3_000, line, 0_u64..9_000, 0_usize..15), 1..50)
 }
