@@ -10,8 +10,8 @@ use clap::{Args, ValueEnum};
 
 use super::{KafkaArgs, ListenerTlsArgs};
 use crate::values::{
-    ByteSize, DisplayZone, HostName, HostPort, ListenAddress, ListenerTimes, LogFilter, OptionalLimit, StoreLocation,
-    durability, replication_factor,
+    ByteSize, DisplayZone, HostName, HostPort, ListenAddress, ListenerTimes, LogFilter, OptionalLimit, RetentionRule,
+    StoreLocation, durability, replication_factor,
 };
 
 /// Run a node
@@ -175,6 +175,13 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "AGE", default_value = "7d", value_parser = OptionalLimit::<Duration>::parse)]
     pub(crate) retention_age: OptionalLimit<Duration>,
 
+    /// Age at which records of streams with these labels are deleted instead; repeatable
+    ///
+    /// As tenant=a:3d, or tenant=a:none for no limit by age. The first one that fits a stream is used. Give the same to all
+    /// nodes of a cluster. See docs/operating.md.
+    #[arg(long, value_name = "LABELS:AGE")]
+    pub(crate) retention_label: Vec<RetentionRule>,
+
     /// Size of the store above which the oldest records are deleted, such as 500GB; or none
     #[arg(long, value_name = "SIZE", default_value = "none", value_parser = OptionalLimit::<ByteSize>::parse)]
     pub(crate) retention_bytes: OptionalLimit<ByteSize>,
@@ -242,6 +249,12 @@ pub(crate) struct ServeArgs {
     /// `tail` has no limit.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = OptionalLimit::<Duration>::parse)]
     pub(crate) query_timeout: OptionalLimit<Duration>,
+
+    /// Record who asked and changed what, as records with the label _bucksaw=audit
+    ///
+    /// Every query, count, tail and change of the node is a record. See docs/audit.md.
+    #[arg(long)]
+    pub(crate) audit: bool,
 
     /// Level of the log on standard error: error, warn, info, debug, trace or off
     #[arg(long, value_name = "LEVEL", default_value = "info")]

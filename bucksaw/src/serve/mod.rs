@@ -149,7 +149,8 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         .with_authenticator(authenticator.clone())
         .with_repair(node.repair.clone())
         .with_agents(metrics.agents, &node.cluster)
-        .with_cluster(node.cluster.clone(), args.replication_factor);
+        .with_cluster(node.cluster.clone(), args.replication_factor)
+        .with_audit(args.audit);
 
     let signals = Signals::install(&runtimes.http)?;
     let mut tasks = node.start();
@@ -177,6 +178,9 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     }
     if let Some(kafka) = kafka {
         kafka.join();
+    }
+    if let Some(trail) = app.audit_trail() {
+        trail.flush();
     }
     runtimes.node.block_on(tasks.stop());
     runtimes.shut_down();

@@ -12,7 +12,7 @@ use bucksaw_query::{Answers, Engine};
 use bucksaw_record::Millis;
 use bucksaw_sources::http::BodyIntake;
 use bucksaw_sources::intake::EventFilter;
-use bucksaw_sources::{AgentRegistry, Intake};
+use bucksaw_sources::{AgentRegistry, AuditTrail, Intake};
 use bucksaw_steering::LoadShedder;
 use bucksaw_store::repair::Repair;
 use prometheus_client::registry::Registry;
@@ -64,6 +64,7 @@ pub struct App {
     pub(crate) agents: Arc<AgentRegistry>,
     /// `None` if every client may do everything.
     pub(crate) authenticator: Option<Authenticator>,
+    pub(crate) audit: Option<Arc<AuditTrail>>,
     ready: Arc<AtomicBool>,
 }
 
@@ -108,6 +109,7 @@ impl App {
             repair: None,
             agents: Arc::default(),
             authenticator: None,
+            audit: None,
             ready: Arc::new(AtomicBool::new(true)),
         }
     }
@@ -122,6 +124,20 @@ impl App {
     #[must_use]
     pub fn with_authenticator(self, authenticator: Option<Authenticator>) -> Self {
         Self { authenticator, ..self }
+    }
+
+    /// The same with an audit trail, or without one.
+    #[must_use]
+    pub fn with_audit(self, is_audited: bool) -> Self {
+        let intake = Intake::new(Arc::clone(self.queue()), self.env.clone());
+        let trail = || AuditTrail::new(intake, self.info.id.clone(), Arc::clone(self.answers.tasks()));
+        Self { audit: is_audited.then(trail), ..self }
+    }
+
+    /// The audit trail, if the node has one.
+    #[must_use]
+    pub fn audit_trail(&self) -> Option<&Arc<AuditTrail>> {
+        self.audit.as_ref()
     }
 
     /// Adds the progress of repair to the status. Call it before [`Self::with_cluster`].

@@ -10,6 +10,7 @@ mod access;
 mod admission;
 mod agents;
 mod app;
+mod audit;
 mod compress;
 mod config;
 mod connections;

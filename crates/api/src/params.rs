@@ -10,6 +10,7 @@ use bucksaw_record::time::TimeZone;
 use bucksaw_record::{Expr, Id, Millis, time};
 use percent_encoding::percent_decode;
 
+use crate::audit::RequestFacts;
 use crate::error::ApiError;
 
 /// Parameters in the given order.
@@ -35,6 +36,13 @@ impl Params {
     pub(crate) fn of<'a>(pairs: impl IntoIterator<Item = (&'a str, Vec<u8>)>) -> Self {
         let pairs = pairs.into_iter().filter(|(_, value)| !value.is_empty());
         Self(pairs.map(|(name, value)| (name.to_owned(), value)).collect())
+    }
+
+    /// Notes the parameters for the audit trail.
+    pub(crate) fn note(&self, facts: Option<&RequestFacts>) {
+        if let Some(facts) = facts {
+            facts.add_details(self.0.iter().map(|(name, value)| (name.as_str(), value.as_slice())));
+        }
     }
 
     /// Refuses parameters that the call does not have. Otherwise a misspelt `form` would be ignored, and the search
@@ -123,15 +131,14 @@ impl<S: Send + Sync> FromRequest<S> for Params {
         let mut params = Self::parse(request.uri().query().unwrap_or_default().as_bytes());
         let kind = request.headers().get(header::CONTENT_TYPE);
         let form = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/x-www-form-urlencoded"));
+        let facts = RequestFacts::of(request.extensions()).cloned();
         let body = Bytes::from_request(request, state).await.map_err(IntoResponse::into_response)?;
-        if body.is_empty() {
-            return Ok(params);
-        }
-        if !form {
+        if !body.is_empty() && !form {
             let message = "a body must be a form: Content-Type: application/x-www-form-urlencoded";
             return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message).into_response());
         }
         params.0.extend(Self::parse(&body).0);
+        params.note(facts.as_ref());
         Ok(params)
     }
 }

@@ -15,7 +15,9 @@ use crate::access::{self, RouteAccess, Routes};
 use crate::app::App;
 use crate::connections::{GrpcCalls, Surface};
 use crate::guard::Guard;
-use crate::{agents, compress, connections, grpc_calls, guard, ingest, node, page, query, senders, streams, tail};
+use crate::{
+    agents, audit, compress, connections, grpc_calls, guard, ingest, node, page, query, senders, streams, tail,
+};
 
 pub use crate::grpc_calls::grpc_methods;
 
@@ -114,6 +116,8 @@ pub(crate) fn router(app: App) -> Router {
         // Around every route and both fallbacks.
         .layer(from_fn_with_state(check, access::check))
         .layer(from_fn_with_state(guard, guard::guard))
+        // Around all that may refuse a request.
+        .layer(from_fn_with_state(app.clone(), audit::audit))
         .with_state(app)
 }
 

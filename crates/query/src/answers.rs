@@ -66,6 +66,12 @@ impl Answers {
         &self.engine
     }
 
+    /// What runs its scans.
+    #[must_use]
+    pub fn tasks(&self) -> &Arc<dyn Tasks> {
+        &self.tasks
+    }
+
     fn scatter(&self) -> Option<&Arc<Scatter>> {
         self.scatter.as_ref().filter(|scatter| !scatter.is_single_node())
     }
@@ -246,11 +252,13 @@ impl Answers {
     /// # Errors
     /// As [`Self::check`].
     pub fn tail(&self, expr: &Expr, scope: Option<LabelScope>) -> Result<TailStream, RequestError> {
+        let is_scoped = scope.is_some();
         let request = tail_request(expr.clone(), scope);
-        Ok(match self.scatter() {
+        let tail = match self.scatter() {
             Some(scatter) => TailStream::cluster(scatter.tail(&request)?),
             None => TailStream::local(self.engine.tail(request)?.with_recent_ids(), Arc::clone(&self.tasks)),
-        })
+        };
+        Ok(tail.scoped_if(is_scoped))
     }
 
     /// Cancels on drop, and has the time limit of this node's queries.

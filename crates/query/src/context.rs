@@ -7,7 +7,7 @@
 
 use std::ops::ControlFlow;
 
-use bucksaw_record::{Expr, Id, LabelScope, Labels};
+use bucksaw_record::{Expr, Id, LabelScope, Labels, Millis};
 
 use crate::match_buffer::RecordRef;
 use crate::record_stream::{RecordSink, SinkClosed};
@@ -65,7 +65,7 @@ impl ContextWindow {
 
     fn request(&self, from: Id, to: Id, order: Order, limit: Option<u64>) -> Request {
         let (stream, scope) = (Some(self.stream.clone()), self.scope.clone());
-        Request { expr: Expr::All, from, to, stream, scope, order, limit, queue_only: false }
+        Request { from, to, stream, scope, order, limit, ..all_records() }
     }
 
     /// Whether a record belongs to the context. Each is offered once.
@@ -93,7 +93,11 @@ impl ContextWindow {
 /// The request for one record.
 pub(crate) fn record_request(id: Id, scope: Option<LabelScope>) -> Request {
     let (to, order) = (next_id(id), Order::Ascending);
-    Request { expr: Expr::All, from: id, to, stream: None, scope, order, limit: Some(1), queue_only: false }
+    Request { from: id, to, scope, order, limit: Some(1), ..all_records() }
+}
+
+fn all_records() -> Request {
+    Request::new(Expr::All, Millis(0), Millis::MAX)
 }
 
 fn next_id(id: Id) -> Id {

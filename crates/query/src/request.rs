@@ -9,6 +9,7 @@ use bucksaw_record::expr::INPUT_BYTES_MAX;
 use bucksaw_record::{Expr, Id, LabelScope, Labels, Millis};
 use bucksaw_scan::CompileError;
 use bucksaw_segment::Rows;
+use bucksaw_store::StreamRetention;
 
 /// The order of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,6 +56,8 @@ pub struct Request {
     pub order: Order,
     /// The maximum number of records.
     pub limit: Option<u64>,
+    /// When the records of each stream are past their retention. Each engine sets it when it starts the work.
+    pub retention: Option<Arc<StreamRetention>>,
     /// Whether to leave out the store, because another node reads the database of all stores for this answer.
     pub queue_only: bool,
 }
@@ -72,6 +75,7 @@ impl Request {
             scope: None,
             order: Order::Ascending,
             limit: None,
+            retention: None,
             queue_only: false,
         }
     }
@@ -98,6 +102,18 @@ impl Request {
             Order::Ascending => (Self { to: id, ..self.clone() }, Self { from: id, ..self.clone() }),
             Order::Descending => (Self { from: next, ..self.clone() }, Self { to: next, ..self.clone() }),
         }
+    }
+
+    /// Whether an answer has rows of a stream, as far as streams are kept for different ages. Where all are kept for one age, the
+    /// summaries of blocks and queue segments decide.
+    pub(crate) fn retains(&self, labels: &Labels, newest: Millis) -> bool {
+        let retention = self.retention.as_ref().filter(|retention| retention.has_rules());
+        retention.is_none_or(|retention| retention.is_retained(labels, newest))
+    }
+
+    /// Whether some of these rows of a stream may be requested.
+    pub(crate) fn wants(&self, labels: &Labels, rows: &Rows) -> bool {
+        self.overlaps(rows) && self.matches_stream(labels) && self.retains(labels, rows.newest())
     }
 
     pub(crate) fn contains(&self, id: Id) -> bool {

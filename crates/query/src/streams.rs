@@ -25,7 +25,7 @@ use crate::count::units_sharing_ids;
 use crate::engine::Engine;
 use crate::request::{Cancel, Request, RequestError};
 use crate::result_budget::ResultReservation;
-use crate::snapshot::units;
+use crate::snapshot::{units, with_retention};
 use crate::stats::QueryStats;
 use crate::unit::{Unit, damage_name, visit_frames};
 
@@ -165,6 +165,7 @@ impl Engine {
         let committed = queued.iter().filter(|segment| segment.state() == SegmentState::Committed);
         let committed: HashSet<Id> = committed.map(|segment| segment.id()).collect();
         let mut stats = QueryStats::default();
+        let request = &with_retention(self, request.clone());
         let units = units(self, request, &plan, &mut stats);
         let shares = units_sharing_ids(&units);
         let tallies = StreamTallies::new(self);
@@ -213,7 +214,7 @@ impl StreamCount<'_> {
     fn add_queue_segment(&mut self, view: &SegmentView, cancel: &Cancel, stats: &mut QueryStats) {
         let mut damaged = Vec::new();
         let mut add = |chunk: &bucksaw_segment::Chunk<'_>| {
-            if self.is_requested(chunk.labels) {
+            if self.is_requested(chunk.labels) && self.request.retains(chunk.labels, chunk.rows.newest()) {
                 // A queue segment may contain a frame twice, after a client sent it again.
                 let records = self.add_ids(chunk.labels, &chunk.rows);
                 let bytes = share(chunk.text.len() as u64, records, u64::from(chunk.rows.count));
@@ -237,7 +238,7 @@ impl StreamCount<'_> {
             && is_inside
             && !may_share_ids
         {
-            if self.is_requested(only) {
+            if self.is_requested(only) && self.request.retains(only, summary.newest()) {
                 self.add(only, |tally| &mut tally.stored, whole);
             }
             return;
@@ -247,7 +248,7 @@ impl StreamCount<'_> {
             self.tallies.is_approximate = true;
             let each = whole.part(streams.len().max(1) as u64);
             for labels in streams {
-                if self.is_requested(labels) {
+                if self.is_requested(labels) && self.request.retains(labels, summary.newest()) {
                     self.add(labels, |tally| &mut tally.stored, each);
                 }
             }
@@ -257,7 +258,7 @@ impl StreamCount<'_> {
         match source.slices(index) {
             Ok(slices) => {
                 for StreamSlice { labels, rows, range } in &slices {
-                    if !self.is_requested(labels) {
+                    if !self.is_requested(labels) || !self.request.retains(labels, rows.newest()) {
                         continue;
                     }
                     let records = if may_share_ids { self.add_ids(labels, rows) } else { self.count_requested(rows) };

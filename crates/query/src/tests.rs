@@ -26,7 +26,9 @@ use crate::tail::Tail;
 mod answers;
 mod codecs;
 mod groups;
+mod retention;
 mod streams;
+pub(crate) mod tenants;
 
 pub(crate) struct TestEngine {
     pub(crate) fs: sim::Fs,

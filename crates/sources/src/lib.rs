@@ -52,6 +52,7 @@ mod acceptor;
 mod acks;
 mod agents;
 mod append_retry;
+mod audit;
 mod client_check;
 mod config;
 mod connection;
@@ -81,6 +82,7 @@ mod tls_handshake;
 
 pub use acceptor::{AcceptedConnection, Acceptor};
 pub use agents::{AgentRegistry, KnownAgent};
+pub use audit::{AuditEntry, AuditOutcome, AuditTrail};
 pub use config::Config;
 pub use connection_peer::{ConnectionPeer, alternative_names};
 pub use events::{DatagramSocket, serve_datagrams};

@@ -29,6 +29,7 @@ use crate::error::StoreError;
 use crate::foreground::Foreground;
 use crate::record_range::RecordRange;
 use crate::stored_segment::{DamagedSegment, StoredSegment};
+use crate::stream_retention::StreamRetention;
 
 /// Keeps records fetched from queues, and searches them.
 pub trait Store: Debug + Send + Sync {
@@ -51,6 +52,11 @@ pub trait Store: Debug + Send + Sync {
     /// The time before which answers find nothing, by the retention age: records whose time and arrival are both earlier
     /// are past their retention. `None` without a retention age, and while the wall clock is not trusted.
     fn answers_since(&self) -> Option<Millis>;
+
+    /// The same time for each stream, as streams may be kept for different ages.
+    fn retention(&self) -> StreamRetention {
+        StreamRetention::of_all(self.answers_since())
+    }
 
     /// Removes records that are past their retention, also from the queue.
     fn retain(&self, queue: &Queue);
@@ -137,6 +143,8 @@ pub struct BlockSelector<'a> {
     pub may_contain: &'a dyn Fn(&RecordSummary) -> bool,
     /// Whether records of a stream may match.
     pub may_match: &'a dyn Fn(&Labels) -> bool,
+    /// When the records of each stream are past their retention.
+    pub retention: &'a StreamRetention,
     /// First and last time of the search, for damage and trash.
     pub times: (Millis, Millis),
     /// The lowest requested id, inclusive, and the highest, exclusive.

@@ -21,6 +21,7 @@ use super::request_client::RequestClient;
 use super::route_access::RouteAccess;
 use super::routes::RouteRule;
 use crate::app::App;
+use crate::audit::RequestFacts;
 use crate::error::ApiError;
 use crate::grpc::{self, GrpcError};
 
@@ -96,6 +97,9 @@ pub(crate) async fn check(State(check): State<AccessCheck>, mut request: Request
             return form.refuse(reason, access.needed(), request.headers());
         }
     };
+    if let Some(facts) = RequestFacts::of(request.extensions()) {
+        facts.set_who(client.name());
+    }
     let slot = match limit(&client, access) {
         Ok(slot) => slot,
         Err(error) => return form.render(error, request.headers()),

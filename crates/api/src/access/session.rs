@@ -17,6 +17,7 @@ use super::check::peer_address;
 use super::refusals::status;
 use super::request_client::RequestClient;
 use crate::app::App;
+use crate::audit::RequestFacts;
 use crate::error::ApiError;
 use crate::params::Params;
 
@@ -48,6 +49,7 @@ pub(crate) async fn login(State(app): State<App>, request: Request) -> Result<Re
     if request.uri().query().is_some() {
         return Err(ApiError::bad_request("send the token in the body: URLs are logged"));
     }
+    let facts = request.extensions().get::<RequestFacts>().cloned();
     let params = <Params as axum::extract::FromRequest<()>>::from_request(request, &()).await;
     let Ok(params) = params else { return Err(ApiError::bad_request("send the form token=TOKEN")) };
     params.reject_unknown(&["token"])?;
@@ -59,6 +61,9 @@ pub(crate) async fn login(State(app): State<App>, request: Request) -> Result<Re
     let presented = Presented { token: Some(&token).filter(|token| !token.expose().is_empty()), ..Presented::default() };
     match authenticator.authenticate("http", peer_address(connection.as_deref()), &presented) {
         Ok(grant) if is_cookie_value => {
+            if let Some(facts) = facts {
+                facts.set_who(Some(&grant.principal().name));
+            }
             let client = ClientAccess::new(grant, None).ok();
             let session = client.map_or_else(|| json!({ "authenticates": true }), |client| describe(&app, &client));
             Ok(with_cookie(Json(session).into_response(), token.expose(), is_secure))

@@ -1,6 +1,7 @@
 //! The status of a call.
 
 use axum::http::StatusCode;
+use bucksaw_sources::AuditOutcome;
 
 use crate::error::ApiError;
 
@@ -46,6 +47,13 @@ pub(crate) struct GrpcError {
 impl GrpcError {
     pub(crate) fn new(code: GrpcCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), retry_after_s: None }
+    }
+
+    /// What the audit trail says of the call.
+    pub(crate) fn audit_outcome(&self) -> AuditOutcome {
+        // The second is PERMISSION_DENIED, the third UNAUTHENTICATED.
+        let is_refused = [GrpcCode::RESOURCE_EXHAUSTED, GrpcCode(7), GrpcCode(16)].contains(&self.code);
+        if is_refused { AuditOutcome::Refused } else { AuditOutcome::Failed }
     }
 }
 

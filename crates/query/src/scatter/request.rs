@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bucksaw_record::{Expr, Id, LabelScope, Labels};
+use bucksaw_record::{Expr, Id, LabelScope, Labels, Millis};
 use serde::{Deserialize, Serialize};
 
 use super::batch::BatchContent;
@@ -181,15 +181,15 @@ impl ScatterRequest {
         let labels = |pairs: &Option<BTreeMap<String, String>>| {
             pairs.clone().map(Labels::new).transpose().map_err(|error| invalid(&error))
         };
+        let expr = Expr::parse(self.q.as_bytes()).map_err(|error| invalid(&error))?;
         Ok(Request {
-            expr: Expr::parse(self.q.as_bytes()).map_err(|error| invalid(&error))?,
             from: id(&self.from)?,
             to: id(&self.to)?,
             stream: labels(&self.stream)?,
             scope: labels(&self.scope)?.map(LabelScope::new),
             order: if self.descending { Order::Descending } else { Order::Ascending },
             limit: self.limit,
-            queue_only: false,
+            ..Request::new(expr, Millis(0), Millis::MAX)
         })
     }
 
@@ -346,7 +346,6 @@ impl ReplyStatus {
 
 #[cfg(test)]
 mod tests {
-    use bucksaw_record::Millis;
     use proptest::prelude::*;
 
     use super::*;

@@ -31,6 +31,7 @@ use crate::tests::{TestEngine, counted, groupings, naive_groups};
 use bucksaw_rpc::stream_message;
 
 mod golden;
+mod tenants;
 
 /// Tasks under tokio's paused clock, in one thread.
 #[derive(Debug)]
@@ -753,12 +754,12 @@ async fn requests_of_another_version_are_rejected() {
     let server = &cluster.scatters[0].server;
     let body = |text: &'static str| Body::whole(text.as_bytes());
     let kind = async |text| server.serve("query/search", body(text)).await.unwrap_err().kind();
-    assert_eq!(kind(r#"{"version":4,"q":""}"#).await, io::ErrorKind::Unsupported);
+    assert_eq!(kind(r#"{"version":5,"q":""}"#).await, io::ErrorKind::Unsupported);
     assert_eq!(kind("nonsense").await, io::ErrorKind::Other);
-    let error = server.serve("query/search", body(r#"{"version":4,"q":{}}"#)).await.unwrap_err();
+    let error = server.serve("query/search", body(r#"{"version":5,"q":{}}"#)).await.unwrap_err();
     let reason = reply::call_failure(&error).to_string();
     let message =
-        "has another version of the program: supports query protocol versions up to 3, the request has version 4";
+        "has another version of the program: supports query protocol versions up to 4, the request has version 5";
     assert_eq!(reason, message);
     let encoded = ScatterRequest::new(&request("")).encode();
     let error = server.serve("query/dance", Body::whole(encoded)).await.unwrap_err();

@@ -22,6 +22,8 @@ pub struct Intake {
     pub filter: Option<Arc<dyn EventFilter>>,
     tenant: Option<Arc<Tenant>>,
     client: ClientAccess,
+    /// Whether the records are Bucksaw's own, so that they may have the reserved label.
+    is_own: bool,
 }
 
 /// What the label scope of a client changes of its records.
@@ -52,7 +54,7 @@ impl Tenant {
 impl Intake {
     /// Appends to a queue, without a filter, for clients without a label scope.
     pub fn new(queue: Arc<Queue>, env: Env) -> Self {
-        Self { queue, env, filter: None, tenant: None, client: ClientAccess::default() }
+        Self { queue, env, filter: None, tenant: None, client: ClientAccess::default(), is_own: false }
     }
 
     /// The same for a client with this label scope: all of its records get the labels of the scope, whatever the protocol, and
@@ -74,6 +76,11 @@ impl Intake {
         &self.client
     }
 
+    /// The same for what Bucksaw records about itself.
+    pub(crate) fn for_own_records(self) -> Self {
+        Self { filter: None, tenant: None, client: ClientAccess::default(), is_own: true, ..self }
+    }
+
     /// The labels with which records of a client are stored, and how many of its own are dropped: with those of its scope, and
     /// without a reserved one, which is renamed. Labels are dropped only if there is no room for those of the scope.
     pub fn stored_labels<'a>(&self, labels: &'a Labels) -> (Cow<'a, Labels>, u64) {
@@ -81,7 +88,7 @@ impl Intake {
             Some(tenant) => tenant.imposed(labels),
             None => (Cow::Borrowed(labels), 0),
         };
-        match labels.is_reserved() {
+        match labels.is_reserved() && !self.is_own {
             true => (Cow::Owned(reserved::renamed(&labels)), dropped),
             false => (labels, dropped),
         }
