@@ -1,3 +1,4 @@
+import { mayAskNodes } from "./access.ts";
 import { call } from "./streams.ts";
 
 /** A node as `/api/v1/cluster` describes it. Of a node that does not answer there are only gossiped facts. */
@@ -100,6 +101,8 @@ export interface ClusterFacts {
 export const clusterQuery = {
   queryKey: ["cluster"],
   queryFn: ({ signal }: { signal: AbortSignal }) => call<ClusterFacts>("cluster", {}, signal),
+  // A client that sees its own records only is refused.
+  enabled: mayAskNodes,
 };
 
 /** The node that answered, from which this page comes. */
