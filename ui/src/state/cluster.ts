@@ -49,7 +49,7 @@ export interface NodeFacts {
   database?: { failure: string | null; failing_since: string | null };
   /** Why ClickHouse beside the store does not take records, since when, and the compressed bytes that wait. */
   sink?: { failure: string | null; failing_since: string | null; waiting_bytes: number };
-  /** Names of the listeners that other machines can reach and that do not authenticate clients. */
+  /** Names of the listeners that other machines can reach and that do not authenticate clients, or do not encrypt their tokens. */
   insecure_listeners?: string[];
   /** Idempotency keys that could not be read. */
   damaged_keys?: number;
