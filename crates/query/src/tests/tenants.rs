@@ -188,10 +188,10 @@ fn damage_of_other_streams_alone_is_not_told_and_that_of_shared_files_has_no_nam
     node.move_to_store();
     node.advance_clock(60_000);
     put(&mut node, 2, OWN_STREAMS[0]);
-    let names: Vec<String> = node.store.segments().iter().map(|segment| segment.name()).collect();
-    assert_eq!(names.len(), 1);
-    // A byte of the only block.
-    node.fs.flip_bit(Path::new("/store").join(&names[0]), 8 * 100);
+    let segment = Arc::clone(&node.store.segments()[0]);
+    let block = &segment.footer().blocks[0];
+    // The block and its recovery record.
+    node.fs.corrupt(segment.reader().path(), block.offset..block.offset + block.packed_bytes() + 1);
     let told = |scope: Option<LabelScope>| {
         let (count, stats) = node.count_with_stats(&request_all_time("x").within(scope));
         (
