@@ -51,7 +51,7 @@ export function LogIn() {
             {failure.charAt(0).toUpperCase() + failure.slice(1)}.
           </p>
         )}
-        <Button type="submit" look="primary" disabled={waiting || token.trim() === ""}>
+        <Button type="submit" look="primary" disabled={waiting}>
           {waiting ? "Checking…" : "Log in"}
         </Button>
       </form>

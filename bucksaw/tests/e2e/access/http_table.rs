@@ -8,16 +8,16 @@ use super::auth_node::AuthNode;
 
 /// How a protocol answers unknown clients.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Form {
+enum RefusalForm {
     /// 401 unless the client is recognised.
     Usual,
     /// 401 without a token, and 403 with a wrong one.
     Token403,
 }
-use Form::{Token403, Usual};
+use RefusalForm::{Token403, Usual};
 
 /// Each path as it is registered, a request for it, who may make it, and how it is refused.
-const PATHS: [(&str, &str, RouteAccess, Form); 57] = [
+const PATHS: [(&str, &str, RouteAccess, RefusalForm); 57] = [
     ("/", "GET /", Page, Usual),
     ("/nodes", "GET /nodes", Public, Usual),
     ("/favicon.svg", "GET /favicon.svg", Public, Usual),
